@@ -1,0 +1,56 @@
+#pragma once
+// How a subcommand joins the program: one file per subcommand, each with one add_ function declared
+// here.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "base/progress.h"
+#include "base/result.h"
+#include "ops/backend.h"
+
+namespace neuronmm::apps {
+
+// What a subcommand does after its flags are parsed. The value is the exit code (0; `check` also
+// has 1); an Error is printed to stderr as "neuronmm COMMAND: message" and becomes exit code 1, or
+// 130 when it is an interrupt.
+using Run = std::function<Result<int>()>;
+
+class Program {
+ public:
+  Program();
+  // The new subcommand; put its flags on the returned CLI::App and its work into set_run.
+  CLI::App* add(const std::string& name, const std::string& description);
+  void set_run(CLI::App* command, Run run);
+  int run(int argc, char** argv);
+
+ private:
+  CLI::App cli_;
+  std::vector<std::pair<CLI::App*, Run>> runs_;
+};
+
+// --device and --threads, shared by every command that runs a model.
+struct DeviceOptions {
+  std::string device = "cpu";
+  int threads = 0;  // 0: all cores
+};
+void add_device_options(CLI::App* command, DeviceOptions& options);
+Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options);
+
+// A whole text: a file's content, or standard input for "-".
+Result<std::string> read_text_argument(const std::string& path_or_dash);
+
+void add_bench(Program& program);
+void add_check(Program& program);
+void add_compress(Program& program);
+void add_generate(Program& program);
+void add_inspect(Program& program);
+void add_perplexity(Program& program);
+void add_synthesize(Program& program);
+void add_tokenize(Program& program);
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,166 @@
+// neuronmm compress: a model folder with low-rank MLP weights.
+
+#include "compress/compress.h"
+
+#include <filesystem>
+
+#include <fmt/core.h>
+
+#include "commands.h"
+
+namespace neuronmm::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Flags {
+  compress::CompressRequest request;
+  std::string align = "nearest", method = "whitened", only = "gate,up,down", calibration;
+  int64_t calibration_tokens = compress::kDefaultCalibrationTokens;
+  bool dry_run = false;
+  DeviceOptions device;
+};
+
+// CLI11's Range includes both ends; a ratio of 0 or 1 leaves all or nothing.
+std::string check_ratio(const std::string& text) {
+  char* end = nullptr;
+  const double ratio = std::strtod(text.c_str(), &end);
+  if (!text.empty() && *end == '\0' && ratio > 0.0 && ratio < 1.0) return {};
+  return fmt::format("--ratio: expected a number between 0 and 1, found \"{}\"", text);
+}
+
+std::string check_only(const std::string& text) {
+  const auto set = compress::parse_matrix_set(text);
+  return set.ok() ? std::string() : "--only: " + set.error().message;
+}
+
+std::string in_megabytes(int64_t bytes) {
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+void print_total(int64_t parameters_before, int64_t parameters_after, int64_t bytes_before,
+                 int64_t bytes_after) {
+  const double share =
+      static_cast<double>(parameters_after) / static_cast<double>(parameters_before);
+  fmt::print("whole model: {} -> {} parameters ({:.4f}), {} -> {} bytes ({} -> {})\n",
+             parameters_before, parameters_after, share, bytes_before, bytes_after,
+             in_megabytes(bytes_before), in_megabytes(bytes_after));
+}
+
+void print_plan(const compress::Plan& plan) {
+  const size_t layers = plan.matrices.size() / compress::kMlpMatrices.size();
+  fmt::print("layers 0-{}, each:\n", layers - 1);  // one rule for all: they are alike
+  fmt::print("{:<7} {:>7} {:>7} {:>7} {:>8} {:>14} {:>14}\n", "matrix", "K", "rank", "N", "kept",
+             "bytes before", "bytes after");
+  for (const compress::MlpMatrix which : compress::kMlpMatrices) {
+    const compress::MatrixPlan& matrix = plan.of(0, which);
+    const std::string rank = matrix.rank == 0 ? "dense" : std::to_string(matrix.rank);
+    fmt::print("{:<7} {:>7} {:>7} {:>7} {:>8.4f} {:>14} {:>14}\n", compress::matrix_name(which),
+               matrix.in_features, rank, matrix.out_features, matrix.kept_share,
+               matrix.bytes_before, matrix.bytes_after);
+  }
+  print_total(plan.parameters_before, plan.parameters_after, plan.bytes_before, plan.bytes_after);
+}
+
+void print_summary(const compress::CompressSummary& summary) {
+  fmt::print("{:>5} {:<7} {:>7} {:>7} {:>7} {:>8} {:>12}\n", "layer", "matrix", "K", "rank", "N",
+             "kept", "energy lost");
+  for (const compress::MatrixReport& report : summary.matrices) {
+    const compress::MatrixPlan& matrix = summary.plan.of(report.layer, report.matrix);
+    fmt::print("{:>5} {:<7} {:>7} {:>7} {:>7} {:>8.4f} {:>12.4e}\n", report.layer,
+               compress::matrix_name(report.matrix), matrix.in_features, report.rank,
+               matrix.out_features, report.kept_share, report.energy_lost);
+  }
+  if (summary.calibration_tokens > 0) {
+    fmt::print("calibration: {} tokens\n", summary.calibration_tokens);
+  }
+  print_total(summary.parameters_before, summary.parameters_after, summary.bytes_before,
+              summary.bytes_after);
+}
+
+Result<int> dry_run(const compress::CompressRequest& request) {
+  std::error_code ignored;
+  const fs::path config_json =
+      fs::is_directory(request.model, ignored) ? request.model / "config.json" : request.model;
+  NMM_ASSIGN(const auto config, io::ModelConfig::load(config_json));
+  NMM_ASSIGN(const auto plan,
+             compress::make_plan(config, request.rule, request.only, request.model.string()));
+  print_plan(plan);
+  return 0;
+}
+
+Result<int> run(Flags& flags) {
+  compress::CompressRequest& request = flags.request;
+  NMM_ASSIGN(request.rule.align, compress::parse_align(flags.align));
+  NMM_ASSIGN(request.method, compress::parse_method(flags.method));
+  NMM_ASSIGN(request.only, compress::parse_matrix_set(flags.only));
+  if (flags.dry_run) return dry_run(request);
+  if (request.out.empty()) return fail("-o OUT_DIR is missing (only --dry-run needs none)");
+  if (!flags.calibration.empty()) {
+    NMM_ASSIGN(auto text, read_text_argument(flags.calibration));
+    request.calibration = {std::move(text), flags.calibration, flags.calibration_tokens};
+  }
+  NMM_ASSIGN(const auto backend, make_backend(flags.device));
+  Progress progress(stderr);
+  NMM_ASSIGN(const auto summary, compress::compress(request, *backend, progress));
+  print_summary(summary);
+  fmt::print("written to {}\n", request.out.string());
+  return 0;
+}
+
+void add_calibration_flags(CLI::App* command, Flags& flags) {
+  command->add_option("--calibration", flags.calibration,
+                      "text that the model runs on to whiten by; - is standard input");
+  command
+      ->add_option("--calibration-tokens", flags.calibration_tokens,
+                   "tokens of the text to use, evenly spread over it, in sequences of at most 2048")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->capture_default_str();
+  command->add_option("--gram", flags.request.gram,
+                      "Gram matrices that --save-gram wrote, in place of --calibration");
+  command->add_option("--save-gram", flags.request.save_gram,
+                      "also save the Gram matrices of the calibration text to this file");
+}
+
+void add_rank_flags(CLI::App* command, Flags& flags) {
+  command
+      ->add_option("--ratio", flags.request.rule.ratio,
+                   "share of parameters to remove from each MLP matrix, between 0 and 1")
+      ->required()
+      ->check(check_ratio, "", "between 0 and 1");
+  command->add_option("--block", flags.request.rule.block, "ranks are multiples of this")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->capture_default_str();
+  command->add_option("--align", flags.align, "to which multiple: nearest, floor or ceil")
+      ->check(CLI::IsMember({"nearest", "floor", "ceil"}))
+      ->capture_default_str();
+  command->add_option("--only", flags.only, "which matrices, e.g. gate,up; others stay dense")
+      ->check(check_only, "", "gate,up,down")
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_compress(Program& program) {
+  CLI::App* command = program.add(
+      "compress", "Replace MLP weights by low-rank factors, whitened by a calibration text");
+  const auto flags = std::make_shared<Flags>();
+  command
+      ->add_option("model", flags->request.model,
+                   "model folder (for --dry-run its config.json is enough)")
+      ->required();
+  command->add_option("-o,--out", flags->request.out, "the new model folder");
+  command
+      ->add_option("--method", flags->method,
+                   "whitened: least output error; svd: least weight error (no text needed)")
+      ->check(CLI::IsMember({"whitened", "svd"}))
+      ->capture_default_str();
+  add_rank_flags(command, *flags);
+  add_calibration_flags(command, *flags);
+  command->add_flag("--dry-run", flags->dry_run, "print ranks and sizes, write nothing");
+  command->add_flag("--force", flags->request.force, "replace an existing output folder");
+  add_device_options(command, flags->device);
+  program.set_run(command, [flags] { return run(*flags); });
+}
+
+}  // namespace neuronmm::apps

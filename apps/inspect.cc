@@ -1,0 +1,155 @@
+// neuronmm inspect: what a model folder holds, and what compression did to each MLP matrix.
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include "commands.h"
+#include "io/checkpoint.h"
+#include "io/model_config.h"
+#include "model/transformer.h"
+
+namespace neuronmm::apps {
+namespace {
+
+using ops::LinearWeight;
+
+struct InspectOptions {
+  std::string folder;
+  bool tensors = false;
+};
+
+// One MLP matrix W[K, N], dense (r = 0) or of rank r.
+struct MatrixRow {
+  int64_t in = 0, rank = 0, out = 0;  // K, r, N
+  int64_t parameters = 0, bytes = 0;
+
+  bool operator==(const MatrixRow&) const = default;
+};
+using LayerRows = std::array<MatrixRow, 3>;  // gate, up, down
+constexpr std::array kMatrixNames = {"gate", "up", "down"};
+
+MatrixRow matrix_row(const LinearWeight& weight) {
+  const int64_t bytes = weight.low_rank() ? weight.u_t.size_bytes() + weight.v_t.size_bytes()
+                                          : weight.w_t.size_bytes();
+  return {weight.in_features(), weight.rank(), weight.out_features(), weight.parameters(), bytes};
+}
+
+Result<std::vector<LayerRows>> read_layers(const io::Checkpoint& checkpoint,
+                                           const io::ModelConfig& config) {
+  std::vector<LayerRows> layers;
+  for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    NMM_ASSIGN(const model::LayerWeights weights, model::layer_weights(checkpoint, config, i));
+    const ops::MlpWeight& mlp = weights.mlp;
+    layers.push_back({matrix_row(mlp.gate), matrix_row(mlp.up), matrix_row(mlp.down)});
+  }
+  return layers;
+}
+
+double megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
+double percent(int64_t part, int64_t whole) {
+  return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+void print_config(const io::ModelConfig& config) {
+  fmt::print("{}\n", io::architecture_name(config.architecture));
+  fmt::print("  {:<24}{}\n  {:<24}{}\n  {:<24}{}\n", "hidden_size", config.hidden_size,
+             "intermediate_size", config.intermediate_size, "num_hidden_layers",
+             config.num_hidden_layers);
+  fmt::print("  {:<24}{} heads, {} kv heads, head_dim {}{}{}\n", "attention",
+             config.num_attention_heads, config.num_key_value_heads, config.head_dim,
+             config.attention_bias ? ", q/k/v bias" : "", config.qk_norm ? ", q/k norm" : "");
+  if (config.sliding_window > 0)
+    fmt::print("  {:<24}{}\n", "sliding_window", config.sliding_window);
+  fmt::print("  {:<24}{}{}\n", "vocab_size", config.vocab_size,
+             config.tie_word_embeddings ? ", tied LM head" : "");
+  fmt::print("  {:<24}{}\n", "max_position_embeddings", config.max_position_embeddings);
+  fmt::print("  {:<24}theta {}{}\n", "RoPE", config.rope_theta,
+             config.rope_scaling ? ", llama3 scaling" : "");
+}
+
+// "BF16", or all dtypes when they differ.
+std::string dtypes_of(const io::Checkpoint& checkpoint) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    const std::string_view dtype = dtype_name(tensor.dtype);
+    if (std::ranges::find(names, dtype) == names.end()) names.push_back(dtype);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+void print_totals(const io::Checkpoint& checkpoint, const std::vector<LayerRows>& layers) {
+  int64_t parameters = 0, bytes = 0;
+  for (const LayerRows& layer : layers) {
+    for (const MatrixRow& matrix : layer) {
+      parameters += matrix.parameters;
+      bytes += matrix.bytes;
+    }
+  }
+  fmt::print("  {:<24}{} in {} tensors, {}, {:.1f} MB\n", "parameters", checkpoint.parameters(),
+             checkpoint.tensors().size(), dtypes_of(checkpoint),
+             megabytes(checkpoint.size_bytes()));
+  fmt::print("  {:<24}{} ({:.1f} % of all), {:.1f} MB\n", "MLP parameters", parameters,
+             percent(parameters, checkpoint.parameters()), megabytes(bytes));
+}
+
+void print_compression(const io::ModelConfig& config) {
+  if (!config.compression) return;
+  const io::CompressionRecord& record = *config.compression;
+  fmt::print("  {:<24}method {}, ratio {} (removed), block {}, align {}\n", "compression",
+             record.method, record.ratio, record.block, record.align);
+}
+
+// One group of rows per run of layers that are alike.
+void print_layers(const std::vector<LayerRows>& layers) {
+  fmt::print("\n{:<9}{:<8}{:>8}{:>8}{:>8}{:>10}{:>12}\n", "layers", "matrix", "K (in)", "rank",
+             "N (out)", "kept", "MB each");
+  for (size_t first = 0, last = 0; first < layers.size(); first = last) {
+    while (last < layers.size() && layers[last] == layers[first]) ++last;
+    const std::string range =
+        last - first == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, last - 1);
+    for (size_t i = 0; i < kMatrixNames.size(); ++i) {
+      const MatrixRow& matrix = layers[first][i];
+      fmt::print("{:<9}{:<8}{:>8}{:>8}{:>8}{:>8.1f} %{:>12.3f}\n", range, kMatrixNames[i],
+                 matrix.in, matrix.rank == 0 ? "dense" : fmt::format("{}", matrix.rank), matrix.out,
+                 percent(matrix.parameters, matrix.in * matrix.out), megabytes(matrix.bytes));
+    }
+  }
+}
+
+void print_tensors(const io::Checkpoint& checkpoint) {
+  fmt::print("\n{:<56}{:<6}{:<20}{:>14}\n", "tensor", "dtype", "shape", "bytes");
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    // Debug format escapes what a hostile name could do to a terminal; its quotes are not wanted.
+    const std::string quoted = fmt::format("{:?}", name);
+    fmt::print("{:<56}{:<6}{:<20}{:>14}\n", quoted.substr(1, quoted.size() - 2),
+               dtype_name(tensor.dtype), shape_string(tensor.shape), tensor.size_bytes());
+  }
+}
+
+Result<int> run_inspect(const InspectOptions& options) {
+  const std::filesystem::path folder = options.folder;
+  NMM_ASSIGN(const io::ModelConfig config, io::ModelConfig::load(folder / "config.json"));
+  NMM_ASSIGN(const io::Checkpoint checkpoint, io::Checkpoint::open(folder));
+  NMM_ASSIGN(const std::vector<LayerRows> layers, read_layers(checkpoint, config));
+  print_config(config);
+  print_totals(checkpoint, layers);
+  print_compression(config);
+  print_layers(layers);
+  if (options.tensors) print_tensors(checkpoint);
+  return 0;
+}
+
+}  // namespace
+
+void add_inspect(Program& program) {
+  auto options = std::make_shared<InspectOptions>();
+  CLI::App* command = program.add("inspect", "Show a model's shape, size and ranks");
+  command->add_option("model", options->folder, "Hugging Face model folder")->required();
+  command->add_flag("--tensors", options->tensors, "also list every tensor");
+  program.set_run(command, [options] { return run_inspect(*options); });
+}
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,18 @@
+// neuronmm: the one program. Subcommands live in files of their own name.
+
+#include "base/interrupt.h"
+#include "commands.h"
+
+int main(int argc, char** argv) {
+  neuronmm::install_interrupt_handler();
+  neuronmm::apps::Program program;
+  neuronmm::apps::add_compress(program);
+  neuronmm::apps::add_generate(program);
+  neuronmm::apps::add_perplexity(program);
+  neuronmm::apps::add_bench(program);
+  neuronmm::apps::add_check(program);
+  neuronmm::apps::add_inspect(program);
+  neuronmm::apps::add_synthesize(program);
+  neuronmm::apps::add_tokenize(program);
+  return program.run(argc, argv);
+}

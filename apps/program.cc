@@ -1,0 +1,72 @@
+#include <iostream>
+#include <iterator>
+
+#include <fmt/core.h>
+
+#include "base/parallel.h"
+#include "commands.h"
+#include "cpu/backend.h"
+#include "io/folder_writer.h"
+#include "ops/reference.h"
+
+namespace neuronmm::apps {
+namespace {
+
+constexpr int kUsageError = 2;
+constexpr int kInterruptedExit = 130;  // 128 + SIGINT, what shells report
+
+}  // namespace
+
+Program::Program()
+    : cli_("neuronmm: low-rank compression and fast inference of large language models",
+           "neuronmm") {
+  cli_.require_subcommand(1);
+  cli_.set_version_flag("--version", "neuronmm 0.1.0");
+  cli_.get_formatter()->column_width(34);
+}
+
+CLI::App* Program::add(const std::string& name, const std::string& description) {
+  return cli_.add_subcommand(name, description);
+}
+
+void Program::set_run(CLI::App* command, Run run) { runs_.emplace_back(command, std::move(run)); }
+
+int Program::run(int argc, char** argv) {
+  try {
+    cli_.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return cli_.exit(error) == 0 ? 0 : kUsageError;
+  }
+  for (const auto& [command, run] : runs_) {
+    if (!command->parsed()) continue;
+    const Result<int> result = run();
+    if (result.ok()) return result.value();
+    fmt::print(stderr, "neuronmm {}: {}\n", command->get_name(), result.error().message);
+    return result.error().kind == Error::Kind::kInterrupted ? kInterruptedExit : 1;
+  }
+  return kUsageError;
+}
+
+void add_device_options(CLI::App* command, DeviceOptions& options) {
+  command
+      ->add_option("--device", options.device,
+                   "what computes: cpu (SIMD), reference (slow, the oracle)")
+      ->check(CLI::IsMember({"cpu", "reference"}))
+      ->capture_default_str();
+  command->add_option("--threads", options.threads, "threads; 0 = all cores")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+}
+
+Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options) {
+  if (options.threads > 0) set_num_threads(options.threads);
+  if (options.device == "reference") return ops::make_reference_backend();
+  return cpu::make_backend();
+}
+
+Result<std::string> read_text_argument(const std::string& path_or_dash) {
+  if (path_or_dash != "-") return io::read_text_file(path_or_dash);
+  return std::string(std::istreambuf_iterator<char>(std::cin), {});
+}
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,32 @@
+# Warnings, sanitizers and the functions that the folders use to declare a library or a test.
+
+add_library(neuronmm_flags INTERFACE)
+target_include_directories(neuronmm_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_compile_options(neuronmm_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+if(NEURONMM_SANITIZE OR NEURONMM_FUZZ)
+  set(sanitizers address,undefined)
+  target_compile_options(neuronmm_flags INTERFACE
+    -fsanitize=${sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(neuronmm_flags INTERFACE -fsanitize=${sanitizers})
+endif()
+if(NEURONMM_FUZZ)
+  target_compile_options(neuronmm_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+# neuronmm_library(NAME SOURCES file... LINKS folder-or-library...): the static library of one src/ folder.
+function(neuronmm_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(neuronmm_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(neuronmm_${name} PUBLIC neuronmm_flags ${ARG_LINKS})
+endfunction()
+
+# neuronmm_test(NAME SOURCES file... LINKS library...): the tests of one folder; skips carry their reason.
+function(neuronmm_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(test_${name} ${ARG_SOURCES})
+  target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(test_${name} PRIVATE ${ARG_LINKS} GTest::gtest_main)
+  target_compile_definitions(test_${name} PRIVATE NEURONMM_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  gtest_discover_tests(test_${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST)
+endfunction()

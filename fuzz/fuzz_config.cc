@@ -1,0 +1,50 @@
+// Any text as config.json: an error that names the source, or a config whose sizes fit each other
+// and that survives being written with a compression record.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "io/model_config.h"
+
+namespace {
+
+using neuronmm::io::ModelConfig;
+
+void check_sizes(const ModelConfig& config) {
+  NMM_CHECK(config.hidden_size > 0 && config.intermediate_size > 0 && config.vocab_size > 0);
+  NMM_CHECK(config.num_hidden_layers > 0 && config.max_position_embeddings > 0);
+  NMM_CHECK(config.num_attention_heads % config.num_key_value_heads == 0);
+  NMM_CHECK(config.head_dim > 0 && config.head_dim % 2 == 0);
+  NMM_CHECK(config.sliding_window >= 0 && config.rms_norm_eps > 0.0 && config.rope_theta >= 1.0);
+  const __int128 layer =
+      __int128{3} * config.hidden_size * config.intermediate_size +
+      __int128{4} * config.hidden_size * config.num_attention_heads * config.head_dim;
+  const __int128 model =
+      layer * config.num_hidden_layers + __int128{2} * config.vocab_size * config.hidden_size;
+  NMM_CHECK(model * 8 <= INT64_MAX);  // bytes, even in F64
+}
+
+void check_record(std::string_view text, const ModelConfig& config) {
+  neuronmm::io::CompressionRecord record{"svd", 0.2, 128, "nearest", {}};
+  record.ranks.resize(static_cast<size_t>(config.num_hidden_layers), {1, 1, 1});
+  const auto written = neuronmm::io::with_compression_record(text, record, "input");
+  NMM_CHECK(written.ok());
+  const auto again = ModelConfig::parse(*written, "input");
+  NMM_CHECK(again.ok() && again->compression.has_value());
+  NMM_CHECK(again->hidden_size == config.hidden_size && again->rope_theta == config.rope_theta);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto config = ModelConfig::parse(text, "input");
+  if (!config.ok()) {
+    NMM_CHECK(config.error().message.starts_with("input: "));
+    return 0;
+  }
+  check_sizes(*config);
+  check_record(text, *config);
+  return 0;
+}

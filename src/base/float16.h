@@ -1,0 +1,31 @@
+#pragma once
+// The two 16-bit float formats of checkpoints, as bit patterns with exact widening and
+// round-to-nearest-even narrowing.
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+namespace neuronmm {
+
+struct bf16 {
+  uint16_t bits;
+
+  static bf16 from_float(float value) {
+    const uint32_t word = std::bit_cast<uint32_t>(value);
+    if (std::isnan(value))
+      return {static_cast<uint16_t>((word >> 16) | 0x40)};  // stays a quiet NaN
+    const uint32_t rounding = 0x7FFF + ((word >> 16) & 1);
+    return {static_cast<uint16_t>((word + rounding) >> 16)};
+  }
+  float to_float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+};
+
+struct f16 {
+  uint16_t bits;
+
+  static f16 from_float(float value);
+  float to_float() const;
+};
+
+}  // namespace neuronmm

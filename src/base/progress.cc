@@ -1,0 +1,77 @@
+#include "base/progress.h"
+
+#include <algorithm>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace neuronmm {
+namespace {
+
+constexpr auto kTerminalInterval = std::chrono::milliseconds(100);
+constexpr auto kPipeInterval = std::chrono::seconds(5);
+constexpr int kBarWidth = 24;
+
+std::string time_left(std::chrono::duration<double> elapsed, int64_t done, int64_t total) {
+  if (done == 0 || done >= total) return {};
+  const double seconds =
+      elapsed.count() / static_cast<double>(done) * static_cast<double>(total - done);
+  return fmt::format(", {:%M:%S} left", std::chrono::seconds(static_cast<int64_t>(seconds)));
+}
+
+}  // namespace
+
+Progress::Progress(std::FILE* stream) : stream_(stream), terminal_(isatty(fileno(stream)) == 1) {}
+Progress::~Progress() { finish(); }
+
+void Progress::start(std::string label, int64_t total) {
+  finish();
+  label_ = std::move(label);
+  total_ = total;
+  done_ = 0;
+  started_ = last_drawn_ = Clock::now();
+  if (terminal_) draw({});
+}
+
+void Progress::update(int64_t done, std::string_view note) {
+  done_ = done;
+  if (stream_ == nullptr) return;
+  const Clock::time_point now = Clock::now();
+  const auto interval =
+      terminal_ ? Clock::duration(kTerminalInterval) : Clock::duration(kPipeInterval);
+  if (done < total_ && now - last_drawn_ < interval) return;
+  last_drawn_ = now;
+  draw(note);
+}
+
+void Progress::draw(std::string_view note) {
+  if (stream_ == nullptr) return;
+  const double share = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1.0;
+  const std::string left = time_left(Clock::now() - started_, done_, total_);
+  if (terminal_) {
+    const int filled = std::clamp(static_cast<int>(share * kBarWidth), 0, kBarWidth);
+    fmt::print(stream_, "\r\033[K{} [{}{}] {}/{}{}  {}", label_, std::string(filled, '#'),
+               std::string(kBarWidth - filled, '.'), done_, total_, left, note);
+  } else {
+    fmt::print(stream_, "{} {}/{}{}{}{}\n", label_, done_, total_, left, note.empty() ? "" : "  ",
+               note);
+  }
+  std::fflush(stream_);
+  drawn_ = true;
+}
+
+void Progress::finish() {
+  if (stream_ != nullptr && terminal_ && drawn_) fmt::print(stream_, "\n");
+  drawn_ = false;
+  total_ = 0;
+}
+
+void Progress::print(std::string_view line) {
+  if (stream_ == nullptr) return;
+  if (terminal_ && drawn_) fmt::print(stream_, "\r\033[K");
+  fmt::print(stream_, "{}\n", line);
+  if (terminal_ && drawn_) draw({});
+}
+
+}  // namespace neuronmm

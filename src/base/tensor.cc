@@ -1,0 +1,142 @@
+#include "base/tensor.h"
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "base/float16.h"
+
+namespace neuronmm {
+namespace {
+
+struct DTypeInfo {
+  DType dtype;
+  std::string_view name;
+  int64_t size_bytes;
+};
+constexpr std::array<DTypeInfo, 8> kDTypes = {{{DType::kF64, "F64", 8},
+                                               {DType::kF32, "F32", 4},
+                                               {DType::kF16, "F16", 2},
+                                               {DType::kBF16, "BF16", 2},
+                                               {DType::kI64, "I64", 8},
+                                               {DType::kI32, "I32", 4},
+                                               {DType::kI8, "I8", 1},
+                                               {DType::kU8, "U8", 1}}};
+
+const DTypeInfo& info(DType dtype) { return kDTypes[static_cast<size_t>(dtype)]; }
+
+// fp32 by rounding to odd: what is cut off stays visible in the last bit, so that rounding again to
+// 16 bits gives the nearest of the fp64 value (Boldo and Melquiond 2008).
+float round_to_odd(double value) {
+  const auto nearest = static_cast<float>(value);
+  if (static_cast<double>(nearest) == value || std::isnan(value)) return nearest;
+  const bool away_from_zero = std::fabs(static_cast<double>(nearest)) > std::fabs(value);
+  return std::bit_cast<float>((std::bit_cast<uint32_t>(nearest) - away_from_zero) | 1);
+}
+
+// The stored representation of one float dtype, and its conversion both ways.
+struct F64 {
+  using Bits = double;
+  static double widen(Bits bits) { return bits; }
+  static Bits narrow(double value) { return value; }
+};
+struct F32 {
+  using Bits = float;
+  static double widen(Bits bits) { return bits; }
+  static Bits narrow(double value) { return static_cast<float>(value); }
+};
+struct F16 {
+  using Bits = f16;
+  static double widen(Bits bits) { return bits.to_float(); }
+  static Bits narrow(double value) { return f16::from_float(round_to_odd(value)); }
+};
+struct BF16 {
+  using Bits = bf16;
+  static double widen(Bits bits) { return bits.to_float(); }
+  static Bits narrow(double value) { return bf16::from_float(round_to_odd(value)); }
+};
+
+template <typename Visitor>
+void with_float_format(DType dtype, Visitor visit) {
+  switch (dtype) {
+    case DType::kF64:
+      return visit(F64{});
+    case DType::kF32:
+      return visit(F32{});
+    case DType::kF16:
+      return visit(F16{});
+    case DType::kBF16:
+      return visit(BF16{});
+    default:
+      NMM_CHECK(is_float(dtype));
+  }
+}
+
+template <typename Out>
+void convert(const TensorView& tensor, int64_t first, int64_t count, Out* out) {
+  with_float_format(tensor.dtype, [&](auto format) {
+    using Format = decltype(format);
+    using Bits = typename Format::Bits;
+    const std::byte* source = tensor.data + first * static_cast<int64_t>(sizeof(Bits));
+    for (int64_t i = 0; i < count; ++i) {
+      Bits bits;
+      std::memcpy(&bits, source + i * static_cast<int64_t>(sizeof(Bits)), sizeof(Bits));
+      out[i] = static_cast<Out>(Format::widen(bits));
+    }
+  });
+}
+
+template <typename In>
+void append(DType dtype, const In* values, int64_t count, std::vector<std::byte>& out) {
+  with_float_format(dtype, [&](auto format) {
+    using Format = decltype(format);
+    using Bits = typename Format::Bits;
+    const size_t start = out.size();
+    out.resize(start + static_cast<size_t>(count) * sizeof(Bits));
+    for (int64_t i = 0; i < count; ++i) {
+      const Bits bits = Format::narrow(values[i]);
+      std::memcpy(out.data() + start + static_cast<size_t>(i) * sizeof(Bits), &bits, sizeof(Bits));
+    }
+  });
+}
+
+}  // namespace
+
+int64_t dtype_size_bytes(DType dtype) { return info(dtype).size_bytes; }
+std::string_view dtype_name(DType dtype) { return info(dtype).name; }
+
+Result<DType> parse_dtype(std::string_view name) {
+  for (const DTypeInfo& entry : kDTypes) {
+    if (entry.name == name) return entry.dtype;
+  }
+  return fail("expected a dtype among F64 F32 F16 BF16 I64 I32 I8 U8, found \"{}\"", name);
+}
+
+bool is_float(DType dtype) {
+  return dtype == DType::kF64 || dtype == DType::kF32 || dtype == DType::kF16 ||
+         dtype == DType::kBF16;
+}
+
+std::string shape_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+int64_t TensorView::size() const {
+  int64_t product = 1;
+  for (int64_t extent : shape) product *= extent;
+  return product;
+}
+
+void to_floats(const TensorView& tensor, int64_t first, int64_t count, float* out) {
+  convert(tensor, first, count, out);
+}
+void to_doubles(const TensorView& tensor, int64_t first, int64_t count, double* out) {
+  convert(tensor, first, count, out);
+}
+void append_rounded(DType dtype, const float* values, int64_t count, std::vector<std::byte>& out) {
+  append(dtype, values, count, out);
+}
+void append_rounded(DType dtype, const double* values, int64_t count, std::vector<std::byte>& out) {
+  append(dtype, values, count, out);
+}
+
+}  // namespace neuronmm

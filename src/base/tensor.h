@@ -1,0 +1,95 @@
+#pragma once
+// Tensors as the rest of the code sees them: TensorView for what a checkpoint holds (any dtype,
+// read-only, mapped memory), Matrix and MatrixView for fp32 activations. All are dense and
+// row-major; the last dimension is contiguous.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace neuronmm {
+
+// The dtypes of the safetensors format that we store or read. Names as in its header: "F32",
+// "BF16", ...
+enum class DType { kF64, kF32, kF16, kBF16, kI64, kI32, kI8, kU8 };
+
+int64_t dtype_size_bytes(DType dtype);
+std::string_view dtype_name(DType dtype);
+Result<DType> parse_dtype(std::string_view name);
+bool is_float(DType dtype);
+
+using Shape = std::vector<int64_t>;
+std::string shape_string(const Shape& shape);  // "[2048, 8192]"
+
+// Does not own its memory. `data` may be unaligned for its dtype: read through copy_row /
+// to_floats.
+struct TensorView {
+  DType dtype = DType::kF32;
+  Shape shape;
+  const std::byte* data = nullptr;
+
+  bool empty() const { return data == nullptr; }
+  int64_t size() const;  // elements
+  int64_t size_bytes() const { return size() * dtype_size_bytes(dtype); }
+  int64_t rows() const { return shape.at(0); }
+  int64_t columns() const { return shape.at(1); }
+};
+
+// Converts `count` elements starting at element `first` to fp32 / fp64. Float dtypes only (F64
+// narrows to nearest).
+void to_floats(const TensorView& tensor, int64_t first, int64_t count, float* out);
+void to_doubles(const TensorView& tensor, int64_t first, int64_t count, double* out);
+
+// Rounds fp32 / fp64 values to `dtype` (nearest even) and appends their little-endian bytes to
+// `out`. Float dtypes only.
+void append_rounded(DType dtype, const float* values, int64_t count, std::vector<std::byte>& out);
+void append_rounded(DType dtype, const double* values, int64_t count, std::vector<std::byte>& out);
+
+// A [rows, columns] window on memory owned by somebody else; row i starts at data + i * stride.
+template <typename T>
+struct MatrixView {
+  T* data = nullptr;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t stride = 0;
+
+  MatrixView() = default;
+  MatrixView(T* d, int64_t r, int64_t c) : data(d), rows(r), columns(c), stride(c) {}
+  MatrixView(T* d, int64_t r, int64_t c, int64_t s) : data(d), rows(r), columns(c), stride(s) {}
+  // A mutable view is also a read-only one.
+  operator MatrixView<const T>() const { return {data, rows, columns, stride}; }
+
+  T* row(int64_t i) const { return data + i * stride; }
+  MatrixView row_range(int64_t first, int64_t count) const {
+    return {data + first * stride, count, columns, stride};
+  }
+};
+using ConstMatrixView = MatrixView<const float>;
+using MutableMatrixView = MatrixView<float>;
+
+// An owned fp32 matrix [rows, columns], zero-initialised.
+class Matrix {
+ public:
+  Matrix() = default;
+  Matrix(int64_t rows, int64_t columns)
+      : rows_(rows), columns_(columns), values_(static_cast<size_t>(rows * columns)) {}
+
+  int64_t rows() const { return rows_; }
+  int64_t columns() const { return columns_; }
+  float* data() { return values_.data(); }
+  const float* data() const { return values_.data(); }
+  float* row(int64_t i) { return data() + i * columns_; }
+  const float* row(int64_t i) const { return data() + i * columns_; }
+  MutableMatrixView view() { return {data(), rows_, columns_}; }
+  ConstMatrixView view() const { return {data(), rows_, columns_}; }
+
+ private:
+  int64_t rows_ = 0, columns_ = 0;
+  std::vector<float> values_;
+};
+
+}  // namespace neuronmm

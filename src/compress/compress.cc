@@ -1,0 +1,231 @@
+#include "compress/compress.h"
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+
+#include <nlohmann/json.hpp>
+
+#include "compress/model_writer.h"
+#include "compress/work_folder.h"
+#include "io/folder_writer.h"
+#include "model/transformer.h"
+
+namespace neuronmm::compress {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+// Where the Gram matrices of a run come from, checked before anything is written.
+struct GramInput {
+  std::optional<GramFile> file;
+  std::optional<CalibrationSequences> text;
+
+  int64_t tokens() const {
+    if (file) return file->origin().tokens;
+    return text ? text->origin.tokens : 0;
+  }
+};
+
+Status check_method(const CompressRequest& request) {
+  const bool text = request.calibration.has_value(), file = !request.gram.empty();
+  if (request.method == Method::kSvd) {
+    if (!text && !file && request.save_gram.empty()) return {};
+    return fail("--method svd uses neither --calibration nor --gram nor --save-gram");
+  }
+  if (text && file) return fail("--calibration and --gram exclude each other");
+  if (!request.save_gram.empty() && !text) return fail("--save-gram needs --calibration TEXT");
+  if (text || file) return {};
+  return fail(
+      "--method whitened needs --calibration TEXT or --gram FILE; --method svd needs neither");
+}
+
+Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint, config, layer));
+    const ops::MlpWeight& mlp = weights.mlp;
+    for (const auto& [name, weight] :
+         {std::pair("gate", &mlp.gate), std::pair("up", &mlp.up), std::pair("down", &mlp.down)}) {
+      if (!weight->low_rank()) continue;
+      return fail("{}: layer {} {} is low-rank already (rank {}); compress the original model",
+                  checkpoint.folder().string(), layer, name, weight->rank());
+    }
+  }
+  return {};
+}
+
+Result<GramInput> gram_input(const CompressRequest& request, const io::ModelConfig& config,
+                             Progress& progress) {
+  GramInput input;
+  if (!request.gram.empty()) {
+    NMM_ASSIGN(input.file, GramFile::open(request.gram, config));
+  }
+  if (request.calibration) {
+    const CalibrationText& text = *request.calibration;
+    NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(request.model));
+    NMM_ASSIGN(input.text,
+               calibration_sequences(tokenizer, text.text, text.name, text.max_tokens, config));
+    progress.print(fmt::format("calibration: {} tokens of {} ({} sequences of {})", input.tokens(),
+                               text.name, input.text->sequences.size(), input.text->length()));
+    if (input.text->few) {
+      progress.print(
+          fmt::format("warning: {} calibration tokens are few for hidden_size {}; use at least {}",
+                      input.tokens(), config.hidden_size, 10 * config.hidden_size));
+    }
+  }
+  return input;
+}
+
+// Path, size and time of change: what tells one state of a file from another.
+ordered_json file_identity(const fs::path& path) {
+  std::error_code ignored;
+  return {{"path", fs::weakly_canonical(path, ignored).string()},
+          {"size", fs::file_size(path, ignored)},
+          {"modified", fs::last_write_time(path, ignored).time_since_epoch().count()}};
+}
+
+ordered_json model_identity(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string extension = entry.path().extension().string();
+    if (extension == ".safetensors" || extension == ".json") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  ordered_json identity = ordered_json::array();
+  for (const fs::path& file : files) identity.push_back(file_identity(file));
+  return identity;
+}
+
+std::string settings_of(const CompressRequest& request, const GramInput& grams) {
+  ordered_json settings = {
+      {"ratio", request.rule.ratio},
+      {"block", request.rule.block},
+      {"align", align_name(request.rule.align)},
+      {"method", method_name(request.method)},
+      {"only", {{"gate", request.only.gate}, {"up", request.only.up}, {"down", request.only.down}}},
+      {"model", model_identity(request.model)}};
+  if (grams.file) settings["gram"] = file_identity(request.gram);
+  if (grams.text) {
+    settings["calibration"] = {{"text", grams.text->origin.text},
+                               {"sequences", grams.text->sequences.size()},
+                               {"length", grams.text->length()}};
+  }
+  return settings.dump(2) + "\n";
+}
+
+io::CompressionRecord record_of(const CompressRequest& request, const Plan& plan) {
+  return {std::string(method_name(request.method)), request.rule.ratio, request.rule.block,
+          std::string(align_name(request.rule.align)), plan.ranks()};
+}
+
+// One compression with its inputs opened and checked.
+class Compression {
+ public:
+  Compression(const CompressRequest& request, const ops::Backend& backend, Progress& progress,
+              io::ModelConfig config, io::Checkpoint checkpoint, Plan plan, GramInput grams)
+      : request_(request),
+        backend_(backend),
+        progress_(progress),
+        config_(std::move(config)),
+        checkpoint_(std::move(checkpoint)),
+        plan_(std::move(plan)),
+        grams_(std::move(grams)) {}
+
+  Result<CompressSummary> run(const OnMatrix& on_matrix) {
+    const auto if_exists =
+        request_.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
+    NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
+    NMM_ASSIGN(const auto work, WorkFolder::open(output.staging(), settings_of(request_, grams_)));
+    NMM_ASSIGN(const GramSource source, gram_source(work.path()));
+    CompressSummary summary;
+    NMM_ASSIGN(summary.matrices,
+               factorize_model(checkpoint_, config_, plan_, source, work, progress_, on_matrix));
+    NMM_TRY(write_folder(output, work));
+    {
+      NMM_ASSIGN(const auto written, io::Checkpoint::open(output.staging()));
+      summary.parameters_after = written.parameters();
+      summary.bytes_after = written.size_bytes();
+    }
+    NMM_TRY(commit(output));
+    summary.parameters_before = checkpoint_.parameters();
+    summary.bytes_before = checkpoint_.size_bytes();
+    summary.calibration_tokens = grams_.tokens();
+    summary.plan = std::move(plan_);
+    return summary;
+  }
+
+ private:
+  Result<GramSource> gram_source(const fs::path& work) {
+    if (grams_.file) {
+      return GramSource([file = *grams_.file](int64_t layer) { return file.load(layer); });
+    }
+    if (!grams_.text) return GramSource();
+    NMM_TRY(calibrate(checkpoint_, config_, backend_, *grams_.text, work, progress_));
+    GramSource source = [work, hidden = config_.hidden_size](int64_t layer) {
+      return read_layer_grams(layer_gram_path(work, layer), layer, hidden);
+    };
+    if (!request_.save_gram.empty()) {
+      NMM_TRY(write_gram_file(request_.save_gram, config_, grams_.text->origin, 0,
+                              config_.num_hidden_layers, source));
+    }
+    return source;
+  }
+
+  Status write_folder(io::FolderWriter& output, const WorkFolder& work) {
+    const fs::path original = request_.model / "config.json";
+    NMM_TRY(write_model(checkpoint_, plan_, work, output.staging(), progress_));
+    NMM_ASSIGN(const std::string config, io::read_text_file(original));
+    NMM_ASSIGN(const std::string recorded,
+               io::with_compression_record(config, record_of(request_, plan_), original.string()));
+    NMM_TRY(io::write_text_file(output.staging() / "config.json", recorded));
+    return output.copy_other_files(request_.model);
+  }
+
+  // The work folder goes last: until the output stands, a failure must not cost its hours.
+  Status commit(io::FolderWriter& output) {
+    NMM_TRY(output.commit());
+    std::error_code error;
+    const fs::path work = request_.out / WorkFolder::kName;
+    fs::remove_all(work, error);
+    if (error) return fail("{}: cannot be deleted: {}", work.string(), error.message());
+    return {};
+  }
+
+  const CompressRequest& request_;
+  const ops::Backend& backend_;
+  Progress& progress_;
+  io::ModelConfig config_;
+  io::Checkpoint checkpoint_;
+  Plan plan_;
+  GramInput grams_;
+};
+
+}  // namespace
+
+std::string_view method_name(Method method) {
+  return method == Method::kWhitened ? "whitened" : "svd";
+}
+
+Result<Method> parse_method(std::string_view name) {
+  for (const Method method : {Method::kWhitened, Method::kSvd}) {
+    if (name == method_name(method)) return method;
+  }
+  return fail("method: expected whitened or svd, found \"{}\"", name);
+}
+
+Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,
+                                 Progress& progress, const OnMatrix& on_matrix) {
+  NMM_TRY(check_method(request));
+  NMM_ASSIGN(auto config, io::ModelConfig::load(request.model / "config.json"));
+  NMM_ASSIGN(auto plan, make_plan(config, request.rule, request.only, request.model.string()));
+  NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(request.model));
+  NMM_TRY(check_dense(checkpoint, config));
+  NMM_ASSIGN(auto grams, gram_input(request, config, progress));
+  Compression compression(request, backend, progress, std::move(config), std::move(checkpoint),
+                          std::move(plan), std::move(grams));
+  return compression.run(on_matrix);
+}
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,55 @@
+#pragma once
+// Compresses a model folder: plan the ranks, gather Gram matrices, factorize, write a new folder.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "base/result.h"
+#include "compress/calibration.h"
+#include "compress/factorize_model.h"
+#include "compress/plan.h"
+#include "compress/rank.h"
+#include "ops/backend.h"
+
+namespace neuronmm::compress {
+
+// whitened: the smallest error of each matrix's output on calibration text. svd: the smallest error
+// of the weight itself, as the reference system's published code does.
+enum class Method { kWhitened, kSvd };
+std::string_view method_name(Method method);  // "whitened", "svd"
+Result<Method> parse_method(std::string_view name);
+
+struct CalibrationText {
+  std::string text, name;
+  int64_t max_tokens = kDefaultCalibrationTokens;
+};
+
+struct CompressRequest {
+  std::filesystem::path model, out;
+  RankRule rule;
+  Method method = Method::kWhitened;
+  MatrixSet only;
+  std::optional<CalibrationText> calibration;  // whitened: this or `gram`
+  std::filesystem::path gram;                  // saved Gram matrices; empty: none
+  std::filesystem::path save_gram;             // where to save those of `calibration`; empty: not
+  bool force = false;                          // replace an existing output folder
+};
+
+struct CompressSummary {
+  Plan plan;
+  std::vector<MatrixReport> matrices;
+  int64_t calibration_tokens = 0;                       // 0: none were needed
+  int64_t parameters_before = 0, parameters_after = 0;  // of the whole model
+  int64_t bytes_before = 0, bytes_after = 0;
+};
+
+// `backend` runs the calibration text. An interrupted run keeps what it finished beside the output
+// (out + ".partial") and the same request goes on from there. Needs a silent Progress or a visible
+// one; prints nothing else.
+Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,
+                                 Progress& progress, const OnMatrix& on_matrix = {});
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,98 @@
+#include "compress/factorize.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace neuronmm::compress {
+namespace {
+
+DoubleMatrix transposed(const DoubleMatrix& a) {
+  DoubleMatrix out(a.columns(), a.rows());
+  for (int64_t j = 0; j < a.columns(); ++j) {
+    for (int64_t i = 0; i < a.rows(); ++i) out(j, i) = a(i, j);
+  }
+  return out;
+}
+
+// The SVD of a tall matrix through its QR: only an [n, n] matrix meets the expensive step, and only
+// the left vectors that are kept are carried back to m rows.
+Result<Svd> truncated_tall_svd(const DoubleMatrix& a, int64_t rank) {
+  NMM_ASSIGN(const TallQr qr, TallQr::factor(a));
+  NMM_ASSIGN(Svd small, svd(qr.r()));
+  NMM_ASSIGN(DoubleMatrix left, qr.apply_q(small.left.first_columns(rank)));
+  return Svd{std::move(left), std::move(small.values), small.right_t.first_rows(rank)};
+}
+
+Result<Svd> truncated_svd(const DoubleMatrix& a, int64_t rank) {
+  if (a.rows() >= a.columns()) return truncated_tall_svd(a, rank);
+  NMM_ASSIGN(Svd swapped, truncated_tall_svd(transposed(a), rank));
+  return Svd{transposed(swapped.right_t), std::move(swapped.values), transposed(swapped.left)};
+}
+
+// Rounds the orthonormal basis P and fits the first factor to what is left of it.
+Result<Factors> project(const DoubleMatrix& w_t, DoubleMatrix basis,
+                        std::vector<double> singular_values, DType stored) {
+  round_to(stored, basis);
+  NMM_ASSIGN(DoubleMatrix u_t, least_squares(basis, w_t));
+  round_to(stored, u_t);
+  return Factors{std::move(basis), std::move(u_t), std::move(singular_values)};
+}
+
+}  // namespace
+
+double energy_lost(const std::vector<double>& singular_values, int64_t rank) {
+  double kept = 0.0, lost = 0.0;
+  for (size_t i = singular_values.size(); i-- > 0;) {  // smallest first
+    const double energy = singular_values[i] * singular_values[i];
+    (static_cast<int64_t>(i) < rank ? kept : lost) += energy;
+  }
+  return lost == 0.0 ? 0.0 : lost / (kept + lost);
+}
+
+Result<Factors> factorize_plain(const DoubleMatrix& w_t, int64_t rank, DType stored) {
+  NMM_ASSIGN(Svd decomposed, truncated_svd(w_t, rank));
+  for (int64_t i = 0; i < rank; ++i) {
+    const double root = std::sqrt(decomposed.values[static_cast<size_t>(i)]);
+    decomposed.left.scale_column(i, root);
+    decomposed.right_t.scale_row(i, root);
+  }
+  round_to(stored, decomposed.left);
+  round_to(stored, decomposed.right_t);
+  return Factors{std::move(decomposed.left), std::move(decomposed.right_t),
+                 std::move(decomposed.values)};
+}
+
+Result<DoubleMatrix> whitening_root(DoubleMatrix gram_in) {
+  NMM_ASSIGN(SymmetricEigen eigen, symmetric_eigen(std::move(gram_in)));
+  for (int64_t j = 0; j < eigen.vectors.columns(); ++j) {
+    const double value = std::max(eigen.values[static_cast<size_t>(j)], 0.0);
+    eigen.vectors.scale_column(j, std::sqrt(value));
+  }
+  return std::move(eigen.vectors);
+}
+
+Result<Factors> factorize_whitened(const DoubleMatrix& w_t, const DoubleMatrix& root, int64_t rank,
+                                   DType stored) {
+  const auto whiten = [&](const DoubleMatrix& a) {
+    return multiply(a, Transpose::kNo, root, Transpose::kNo);
+  };
+  if (w_t.rows() < w_t.columns()) {
+    NMM_ASSIGN(Svd wide, svd(whiten(w_t)));
+    return project(w_t, wide.left.first_columns(rank), std::move(wide.values), stored);
+  }
+  // With w_t = Q·R the singular vectors of w_t·S are Q times those of the small R·S.
+  NMM_ASSIGN(TallQr qr, TallQr::factor(w_t));
+  NMM_ASSIGN(Svd small, svd(whiten(qr.r())));
+  NMM_ASSIGN(DoubleMatrix basis, qr.apply_q(small.left.first_columns(rank)));
+  qr = TallQr();  // as large as w_t
+  return project(w_t, std::move(basis), std::move(small.values), stored);
+}
+
+Result<Factors> factorize_by_output(const DoubleMatrix& w_t, DoubleMatrix gram_out, int64_t rank,
+                                    DType stored) {
+  NMM_ASSIGN(SymmetricEigen eigen, symmetric_eigen(std::move(gram_out)));
+  for (double& value : eigen.values) value = std::sqrt(std::max(value, 0.0));
+  return project(w_t, eigen.vectors.first_columns(rank), std::move(eigen.values), stored);
+}
+
+}  // namespace neuronmm::compress

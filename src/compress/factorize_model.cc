@@ -1,0 +1,177 @@
+#include "compress/factorize_model.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "base/interrupt.h"
+#include "base/parallel.h"
+#include "model/transformer.h"
+
+namespace neuronmm::compress {
+namespace {
+
+// A layer at work needs about six fp64 copies of one weight (0.5 GB for Llama-3.2-1B, 2 GB for
+// Llama-3.1-8B): machines with more than eight cores have that, but not necessarily 64 times that.
+constexpr int64_t kMaxLayersAtOnce = 8;
+
+const ops::LinearWeight& weight_of(const ops::MlpWeight& mlp, MlpMatrix matrix) {
+  switch (matrix) {
+    case MlpMatrix::kGate:
+      return mlp.gate;
+    case MlpMatrix::kUp:
+      return mlp.up;
+    case MlpMatrix::kDown:
+      break;
+  }
+  return mlp.down;
+}
+
+class ModelFactorization {
+ public:
+  ModelFactorization(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
+                     const Plan& plan, const GramSource& grams, const WorkFolder& work,
+                     Progress& progress, const OnMatrix& on_matrix)
+      : checkpoint_(checkpoint),
+        config_(config),
+        plan_(plan),
+        grams_(grams),
+        work_(work),
+        progress_(progress),
+        on_matrix_(on_matrix) {}
+
+  Result<std::vector<MatrixReport>> run() {
+    total_ = std::count_if(plan_.matrices.begin(), plan_.matrices.end(),
+                           [](const MatrixPlan& matrix) { return matrix.rank > 0; });
+    progress_.start("factorizing", total_);
+    std::vector<std::thread> workers;
+    const int64_t count =
+        std::min({int64_t{num_threads()}, config_.num_hidden_layers, kMaxLayersAtOnce});
+    for (int64_t i = 0; i < count; ++i) workers.emplace_back([this] { work(); });
+    for (std::thread& worker : workers) worker.join();
+    progress_.finish();
+    if (error_) return *std::move(error_);
+    std::sort(reports_.begin(), reports_.end(), [](const MatrixReport& a, const MatrixReport& b) {
+      return std::pair(a.layer, a.matrix) < std::pair(b.layer, b.matrix);
+    });
+    return std::move(reports_);
+  }
+
+ private:
+  void work() {
+    set_num_threads(1);  // of this worker only; OpenBLAS asks the same variable
+    for (int64_t layer; (layer = next_layer_.fetch_add(1)) < config_.num_hidden_layers;) {
+      const Status status = factorize_layer(layer);
+      if (status.ok()) continue;
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = status.error();
+      stopping_ = true;
+    }
+  }
+
+  Status factorize_layer(int64_t layer) {
+    NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, layer));
+    std::vector<MatrixPlan> to_do;
+    for (const MlpMatrix matrix : kMlpMatrices) {
+      const MatrixPlan& plan = plan_.of(layer, matrix);
+      if (plan.rank == 0) continue;
+      const DType dtype = weight_of(weights.mlp, matrix).w_t.dtype;
+      if (const auto finished = work_.finished(plan, dtype)) {
+        report(*finished);
+      } else {
+        to_do.push_back(plan);
+      }
+    }
+    return grams_ ? factorize_by_gram(weights.mlp, to_do) : factorize_plainly(weights.mlp, to_do);
+  }
+
+  Status factorize_plainly(const ops::MlpWeight& mlp, const std::vector<MatrixPlan>& to_do) {
+    for (const MatrixPlan& plan : to_do) {
+      NMM_TRY(factorize(mlp, plan, [&](const DoubleMatrix& w_t, DType dtype) {
+        return factorize_plain(w_t, plan.rank, dtype);
+      }));
+    }
+    return {};
+  }
+
+  Status factorize_by_gram(const ops::MlpWeight& mlp, const std::vector<MatrixPlan>& to_do) {
+    if (to_do.empty()) return {};
+    if (stopping()) return stop();
+    NMM_ASSIGN(LayerGrams grams, grams_(to_do[0].layer));
+    DoubleMatrix root;  // shared by gate and up
+    if (to_do[0].matrix != MlpMatrix::kDown) {
+      NMM_ASSIGN(root, whitening_root(std::move(grams.in)));
+    }
+    for (const MatrixPlan& plan : to_do) {
+      NMM_TRY(factorize(mlp, plan, [&](const DoubleMatrix& w_t, DType dtype) {
+        return plan.matrix == MlpMatrix::kDown
+                   ? factorize_by_output(w_t, std::move(grams.out), plan.rank, dtype)
+                   : factorize_whitened(w_t, root, plan.rank, dtype);
+      }));
+    }
+    return {};
+  }
+
+  template <typename Method>
+  Status factorize(const ops::MlpWeight& mlp, const MatrixPlan& plan, const Method& method) {
+    if (stopping()) return stop();
+    const TensorView& tensor = weight_of(mlp, plan.matrix).w_t;
+    const DoubleMatrix w_t = to_double_matrix(tensor);
+    const auto where = [&] {
+      return fmt::format("{}: layer {} {}", checkpoint_.folder().string(), plan.layer,
+                         matrix_name(plan.matrix));
+    };
+    if (!w_t.all_finite()) return fail("{}: the weight holds NaN or infinity", where());
+    const Result<Factors> factors = method(w_t, tensor.dtype);
+    if (!factors.ok()) return fail("{}: {}", where(), factors.error().message);
+    NMM_TRY(work_.save(plan, tensor.dtype, *factors));
+    report({plan.layer, plan.matrix, plan.rank, plan.kept_share,
+            energy_lost(factors->singular_values, plan.rank)});
+    return {};
+  }
+
+  void report(const MatrixReport& matrix) {
+    const std::lock_guard lock(mutex_);
+    reports_.push_back(matrix);
+    progress_.update(static_cast<int64_t>(reports_.size()),
+                     fmt::format("layer {} {}: rank {}, energy lost {:.3g}", matrix.layer,
+                                 matrix_name(matrix.matrix), matrix.rank, matrix.energy_lost));
+    if (on_matrix_) on_matrix_(matrix);
+  }
+
+  bool stopping() const { return stopping_ || interrupted(); }
+
+  // Of the errors only the first is returned, which is the reason that another thread stops too.
+  Error stop() {
+    const std::lock_guard lock(mutex_);
+    return interrupted_error(
+        fmt::format("{} of {} matrices are kept in {}; run the same command again to go on",
+                    reports_.size(), total_, work_.path().parent_path().string()));
+  }
+
+  const io::Checkpoint& checkpoint_;
+  const io::ModelConfig& config_;
+  const Plan& plan_;
+  const GramSource& grams_;
+  const WorkFolder& work_;
+  Progress& progress_;
+  const OnMatrix& on_matrix_;
+  int64_t total_ = 0;
+  std::atomic<int64_t> next_layer_{0};
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;  // of what follows, and of progress_ and on_matrix_
+  std::vector<MatrixReport> reports_;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+Result<std::vector<MatrixReport>> factorize_model(const io::Checkpoint& checkpoint,
+                                                  const io::ModelConfig& config, const Plan& plan,
+                                                  const GramSource& grams, const WorkFolder& work,
+                                                  Progress& progress, const OnMatrix& on_matrix) {
+  return ModelFactorization(checkpoint, config, plan, grams, work, progress, on_matrix).run();
+}
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,31 @@
+#pragma once
+// Factorizes all planned matrices of a model, several layers at once.
+//
+// Each layer is one thread's work with single-threaded BLAS: the LAPACK routines in question are
+// full of short parallel sections and gain little from threads (and lose 20-fold when other
+// processes want the cores), while layers are independent. It also makes the results the same
+// with any number of threads.
+
+#include <functional>
+
+#include "base/progress.h"
+#include "base/result.h"
+#include "compress/gram.h"
+#include "compress/plan.h"
+#include "compress/work_folder.h"
+#include "io/checkpoint.h"
+#include "io/model_config.h"
+
+namespace neuronmm::compress {
+
+using OnMatrix = std::function<void(const MatrixReport&)>;
+
+// Leaves the factors in `work` and skips those that are there. Without `grams` (null): plain SVD.
+// on_matrix is called for every matrix as it is finished, from one thread at a time. Asks
+// interrupted() between matrices. The reports are in the plan's order.
+Result<std::vector<MatrixReport>> factorize_model(const io::Checkpoint& checkpoint,
+                                                  const io::ModelConfig& config, const Plan& plan,
+                                                  const GramSource& grams, const WorkFolder& work,
+                                                  Progress& progress, const OnMatrix& on_matrix);
+
+}  // namespace neuronmm::compress

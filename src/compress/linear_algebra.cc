@@ -1,0 +1,184 @@
+#include "compress/linear_algebra.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <cblas.h>
+#include <lapacke.h>
+
+namespace neuronmm::compress {
+namespace {
+
+// Columns per block reflector of the QR: measured on 8192 x 2048 with one thread, 128 is 7 % faster
+// than 64 and 21 % faster than dgeqrf's own 32.
+constexpr int64_t kQrBlock = 128;
+
+// The side of the square blocks in which transposes walk: 64 x 64 fp64 fit the level-1 cache.
+constexpr int64_t kTransposeBlock = 64;
+
+int as_int(int64_t value) {
+  NMM_CHECK(value >= 0 && value <= INT32_MAX);
+  return static_cast<int>(value);
+}
+
+Status lapack_status(const char* routine, int info) {
+  if (info == 0) return {};
+  return fail("LAPACK {} did not succeed (info {})", routine, info);
+}
+
+// out[j * columns + i] = in[i * rows + j]: turns row-major into column-major and back.
+void transpose(const double* in, int64_t rows, int64_t columns, double* out) {
+  for (int64_t j0 = 0; j0 < rows; j0 += kTransposeBlock) {
+    const int64_t j1 = std::min(rows, j0 + kTransposeBlock);
+    for (int64_t i0 = 0; i0 < columns; i0 += kTransposeBlock) {
+      const int64_t i1 = std::min(columns, i0 + kTransposeBlock);
+      for (int64_t j = j0; j < j1; ++j) {
+        for (int64_t i = i0; i < i1; ++i) out[j * columns + i] = in[i * rows + j];
+      }
+    }
+  }
+}
+
+CBLAS_TRANSPOSE blas_transpose(Transpose op) {
+  return op == Transpose::kYes ? CblasTrans : CblasNoTrans;
+}
+
+}  // namespace
+
+DoubleMatrix DoubleMatrix::first_columns(int64_t count) const {
+  DoubleMatrix out(rows_, count);
+  std::copy_n(data(), out.size(), out.data());
+  return out;
+}
+
+DoubleMatrix DoubleMatrix::first_rows(int64_t count) const {
+  DoubleMatrix out(count, columns_);
+  for (int64_t j = 0; j < columns_; ++j) std::copy_n(column(j), count, out.column(j));
+  return out;
+}
+
+void DoubleMatrix::scale_column(int64_t j, double factor) {
+  cblas_dscal(as_int(rows_), factor, column(j), 1);
+}
+
+void DoubleMatrix::scale_row(int64_t i, double factor) {
+  cblas_dscal(as_int(columns_), factor, data() + i, as_int(rows_));
+}
+
+bool DoubleMatrix::all_finite() const {
+  return std::all_of(values_.begin(), values_.end(), [](double v) { return std::isfinite(v); });
+}
+
+DoubleMatrix to_double_matrix(const TensorView& tensor) {
+  const int64_t rows = tensor.rows(), columns = tensor.columns();
+  DoubleMatrix out(rows, columns);
+  std::vector<double> strip(static_cast<size_t>(kTransposeBlock * columns));
+  for (int64_t i0 = 0; i0 < rows; i0 += kTransposeBlock) {
+    const int64_t count = std::min(rows - i0, kTransposeBlock);
+    to_doubles(tensor, i0 * columns, count * columns, strip.data());
+    for (int64_t j = 0; j < columns; ++j) {
+      for (int64_t i = 0; i < count; ++i) {
+        out(i0 + i, j) = strip[static_cast<size_t>(i * columns + j)];
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<std::byte> to_checkpoint(const DoubleMatrix& matrix, DType dtype) {
+  std::vector<double> row_major(static_cast<size_t>(matrix.size()));
+  transpose(matrix.data(), matrix.rows(), matrix.columns(), row_major.data());
+  std::vector<std::byte> bytes;
+  bytes.reserve(static_cast<size_t>(matrix.size() * dtype_size_bytes(dtype)));
+  append_rounded(dtype, row_major.data(), matrix.size(), bytes);
+  return bytes;
+}
+
+void round_to(DType dtype, DoubleMatrix& matrix) {
+  std::vector<std::byte> bytes;
+  for (int64_t j = 0; j < matrix.columns(); ++j) {
+    bytes.clear();
+    append_rounded(dtype, matrix.column(j), matrix.rows(), bytes);
+    to_doubles({dtype, {matrix.rows()}, bytes.data()}, 0, matrix.rows(), matrix.column(j));
+  }
+}
+
+DoubleMatrix multiply(const DoubleMatrix& a, Transpose op_a, const DoubleMatrix& b,
+                      Transpose op_b) {
+  const int64_t m = op_a == Transpose::kNo ? a.rows() : a.columns();
+  const int64_t k = op_a == Transpose::kNo ? a.columns() : a.rows();
+  const int64_t n = op_b == Transpose::kNo ? b.columns() : b.rows();
+  NMM_CHECK(k == (op_b == Transpose::kNo ? b.rows() : b.columns()));
+  DoubleMatrix c(m, n);
+  cblas_dgemm(CblasColMajor, blas_transpose(op_a), blas_transpose(op_b), as_int(m), as_int(n),
+              as_int(k), 1.0, a.data(), as_int(a.rows()), b.data(), as_int(b.rows()), 0.0, c.data(),
+              as_int(m));
+  return c;
+}
+
+Result<SymmetricEigen> symmetric_eigen(DoubleMatrix a) {
+  NMM_CHECK(a.rows() == a.columns());
+  const int n = as_int(a.rows());
+  std::vector<double> values(static_cast<size_t>(n));
+  NMM_TRY(lapack_status("dsyevd",
+                        LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'L', n, a.data(), n, values.data())));
+  std::reverse(values.begin(), values.end());
+  for (int64_t j = 0; j < n / 2; ++j) {
+    std::swap_ranges(a.column(j), a.column(j) + n, a.column(n - 1 - j));
+  }
+  return SymmetricEigen{std::move(values), std::move(a)};
+}
+
+Result<Svd> svd(DoubleMatrix a) {
+  const int m = as_int(a.rows()), n = as_int(a.columns()), k = std::min(m, n);
+  Svd out{DoubleMatrix(m, k), std::vector<double>(static_cast<size_t>(k)), DoubleMatrix(k, n)};
+  NMM_TRY(lapack_status("dgesdd",
+                        LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'S', m, n, a.data(), m, out.values.data(),
+                                       out.left.data(), m, out.right_t.data(), k)));
+  return out;
+}
+
+Result<TallQr> TallQr::factor(DoubleMatrix a) {
+  NMM_CHECK(a.rows() >= a.columns());
+  const int m = as_int(a.rows()), n = as_int(a.columns());
+  const int block = as_int(std::min<int64_t>(kQrBlock, n));
+  TallQr qr;
+  qr.reflectors_ = std::move(a);
+  qr.block_t_ = DoubleMatrix(block, n);
+  NMM_TRY(
+      lapack_status("dgeqrt", LAPACKE_dgeqrt(LAPACK_COL_MAJOR, m, n, block, qr.reflectors_.data(),
+                                             m, qr.block_t_.data(), block)));
+  return qr;
+}
+
+DoubleMatrix TallQr::r() const {
+  const int64_t n = reflectors_.columns();
+  DoubleMatrix out(n, n);
+  for (int64_t j = 0; j < n; ++j) std::copy_n(reflectors_.column(j), j + 1, out.column(j));
+  return out;
+}
+
+Result<DoubleMatrix> TallQr::apply_q(const DoubleMatrix& x) const {
+  const int64_t m = reflectors_.rows(), n = reflectors_.columns();
+  NMM_CHECK(x.rows() == n);
+  DoubleMatrix out(m, x.columns());
+  for (int64_t j = 0; j < x.columns(); ++j) std::copy_n(x.column(j), n, out.column(j));
+  const int block = as_int(block_t_.rows());
+  NMM_TRY(lapack_status(
+      "dgemqrt", LAPACKE_dgemqrt(LAPACK_COL_MAJOR, 'L', 'N', as_int(m), as_int(x.columns()),
+                                 as_int(n), block, reflectors_.data(), as_int(m), block_t_.data(),
+                                 block, out.data(), as_int(m))));
+  return out;
+}
+
+Result<DoubleMatrix> least_squares(const DoubleMatrix& p, const DoubleMatrix& w) {
+  const int n = as_int(p.rows()), r = as_int(p.columns());
+  DoubleMatrix normal(r, r);
+  cblas_dsyrk(CblasColMajor, CblasLower, CblasTrans, r, n, 1.0, p.data(), n, 0.0, normal.data(), r);
+  DoubleMatrix f = multiply(p, Transpose::kYes, w, Transpose::kNo);
+  NMM_TRY(lapack_status("dposv", LAPACKE_dposv(LAPACK_COL_MAJOR, 'L', r, as_int(w.columns()),
+                                               normal.data(), r, f.data(), r)));
+  return f;
+}
+
+}  // namespace neuronmm::compress

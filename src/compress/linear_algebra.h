@@ -1,0 +1,80 @@
+#pragma once
+// The few fp64 operations that a factorization needs, on OpenBLAS and LAPACK. Matrices are
+// column-major, as LAPACK stores them.
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+
+namespace neuronmm::compress {
+
+// An owned fp64 matrix [rows, columns], zero-initialised; column j starts at column(j).
+class DoubleMatrix {
+ public:
+  DoubleMatrix() = default;
+  DoubleMatrix(int64_t rows, int64_t columns)
+      : rows_(rows), columns_(columns), values_(static_cast<size_t>(rows * columns)) {}
+
+  int64_t rows() const { return rows_; }
+  int64_t columns() const { return columns_; }
+  int64_t size() const { return rows_ * columns_; }
+  double* data() { return values_.data(); }
+  const double* data() const { return values_.data(); }
+  double* column(int64_t j) { return data() + j * rows_; }
+  const double* column(int64_t j) const { return data() + j * rows_; }
+  double& operator()(int64_t i, int64_t j) { return column(j)[i]; }
+  double operator()(int64_t i, int64_t j) const { return column(j)[i]; }
+
+  DoubleMatrix first_columns(int64_t count) const;
+  DoubleMatrix first_rows(int64_t count) const;
+  void scale_column(int64_t j, double factor);
+  void scale_row(int64_t i, double factor);
+  bool all_finite() const;
+
+ private:
+  int64_t rows_ = 0, columns_ = 0;
+  std::vector<double> values_;
+};
+
+// A checkpoint's matrix and back. Checkpoints are row-major.
+DoubleMatrix to_double_matrix(const TensorView& tensor);
+std::vector<std::byte> to_checkpoint(const DoubleMatrix& matrix, DType dtype);
+// The values that `dtype` would store.
+void round_to(DType dtype, DoubleMatrix& matrix);
+
+enum class Transpose { kNo, kYes };
+// op(a) · op(b).
+DoubleMatrix multiply(const DoubleMatrix& a, Transpose op_a, const DoubleMatrix& b, Transpose op_b);
+
+struct SymmetricEigen {
+  std::vector<double> values;  // descending
+  DoubleMatrix vectors;        // [n, n], one per column
+};
+// Reads the lower triangle.
+Result<SymmetricEigen> symmetric_eigen(DoubleMatrix a);
+
+struct Svd {
+  DoubleMatrix left;           // [m, k], k = min(m, n)
+  std::vector<double> values;  // descending
+  DoubleMatrix right_t;        // [k, n]
+};
+Result<Svd> svd(DoubleMatrix a);
+
+// Householder QR of a tall matrix [m, n], m >= n: a = q · r with q [m, n], kept as reflectors.
+class TallQr {
+ public:
+  static Result<TallQr> factor(DoubleMatrix a);
+  DoubleMatrix r() const;                                     // [n, n], upper triangular
+  Result<DoubleMatrix> apply_q(const DoubleMatrix& x) const;  // q · x, x [n, c]
+
+ private:
+  DoubleMatrix reflectors_, block_t_;
+};
+
+// The f [r, K] that minimises ‖w - p·f‖ for every norm that is a sum over columns, p [N, r] of full
+// column rank, w [N, K]: (pᵀp)⁻¹ pᵀw.
+Result<DoubleMatrix> least_squares(const DoubleMatrix& p, const DoubleMatrix& w);
+
+}  // namespace neuronmm::compress

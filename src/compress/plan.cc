@@ -1,0 +1,136 @@
+#include "compress/plan.h"
+
+#include <algorithm>
+
+#include "model/tensor_specs.h"
+
+namespace neuronmm::compress {
+namespace {
+
+int64_t dense_parameters(const io::ModelConfig& config) {
+  int64_t parameters = 0;
+  for (const io::TensorSpec& spec : model::tensor_specs(config)) {
+    parameters += TensorView{spec.dtype, spec.shape}.size();
+  }
+  return parameters;
+}
+
+MatrixPlan dense_matrix(const io::ModelConfig& config, int64_t layer, MlpMatrix matrix) {
+  MatrixPlan plan;
+  plan.layer = layer;
+  plan.matrix = matrix;
+  const bool down = matrix == MlpMatrix::kDown;
+  plan.in_features = down ? config.intermediate_size : config.hidden_size;
+  plan.out_features = down ? config.hidden_size : config.intermediate_size;
+  plan.bytes_before = plan.in_features * plan.out_features * dtype_size_bytes(config.dtype);
+  plan.bytes_after = plan.bytes_before;
+  return plan;
+}
+
+Status check_rank(const MatrixPlan& plan, const RankRule& rule, const std::string& source) {
+  const std::string where =
+      fmt::format("{}: layer {} {} (K {} x N {})", source, plan.layer, matrix_name(plan.matrix),
+                  plan.in_features, plan.out_features);
+  if (plan.rank == 0) {
+    return fail(
+        "{}: --ratio {} with --block {} and --align {} gives rank 0; use a smaller --ratio, a "
+        "smaller --block, --align ceil, or leave this matrix out with --only",
+        where, rule.ratio, rule.block, align_name(rule.align));
+  }
+  if (!saves_parameters(plan.in_features, plan.out_features, plan.rank)) {
+    const double k = static_cast<double>(plan.in_features);
+    const double n = static_cast<double>(plan.out_features);
+    return fail(
+        "{}: --ratio {} with --block {} and --align {} gives rank {}, which saves nothing "
+        "(break-even is {:.1f}); use a larger --ratio, --align floor, a smaller --block, or leave "
+        "this matrix out with --only",
+        where, rule.ratio, rule.block, align_name(rule.align), plan.rank, k * n / (k + n));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view matrix_name(MlpMatrix matrix) {
+  switch (matrix) {
+    case MlpMatrix::kGate:
+      return "gate";
+    case MlpMatrix::kUp:
+      return "up";
+    case MlpMatrix::kDown:
+      break;
+  }
+  return "down";
+}
+
+bool MatrixSet::has(MlpMatrix matrix) const {
+  switch (matrix) {
+    case MlpMatrix::kGate:
+      return gate;
+    case MlpMatrix::kUp:
+      return up;
+    case MlpMatrix::kDown:
+      break;
+  }
+  return down;
+}
+
+Result<MatrixSet> parse_matrix_set(std::string_view names) {
+  MatrixSet set{false, false, false};
+  for (size_t first = 0; first <= names.size();) {
+    const size_t comma = std::min(names.find(',', first), names.size());
+    const std::string_view name = names.substr(first, comma - first);
+    if (name == "gate") {
+      set.gate = true;
+    } else if (name == "up") {
+      set.up = true;
+    } else if (name == "down") {
+      set.down = true;
+    } else {
+      return fail("expected a list of gate, up, down such as \"gate,up\", found \"{}\"", names);
+    }
+    first = comma + 1;
+  }
+  return set;
+}
+
+const MatrixPlan& Plan::of(int64_t layer, MlpMatrix matrix) const {
+  return matrices.at(static_cast<size_t>(3 * layer + static_cast<int64_t>(matrix)));
+}
+
+std::vector<io::MlpRanks> Plan::ranks() const {
+  std::vector<io::MlpRanks> ranks;
+  for (size_t i = 0; i < matrices.size(); i += 3) {
+    ranks.push_back({matrices[i].rank, matrices[i + 1].rank, matrices[i + 2].rank});
+  }
+  return ranks;
+}
+
+Result<Plan> make_plan(const io::ModelConfig& config, const RankRule& rule, MatrixSet only,
+                       const std::string& source) {
+  if (config.compression) {
+    return fail("{}: this model is compressed already (method {}, ratio {}); compress the original",
+                source, config.compression->method, config.compression->ratio);
+  }
+  Plan plan;
+  plan.parameters_before = plan.parameters_after = dense_parameters(config);
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    for (const MlpMatrix which : kMlpMatrices) {
+      MatrixPlan matrix = dense_matrix(config, layer, which);
+      if (only.has(which)) {
+        const int64_t k = matrix.in_features, n = matrix.out_features;
+        matrix.rank = aligned_rank(k, n, rule);
+        NMM_TRY(check_rank(matrix, rule, source));
+        matrix.kept_share = kept_share(k, n, matrix.rank);
+        matrix.bytes_after = matrix.rank * (k + n) * dtype_size_bytes(config.dtype);
+        plan.parameters_after += matrix.rank * (k + n) - k * n;
+      }
+      plan.matrices.push_back(matrix);
+    }
+  }
+  plan.bytes_before = plan.parameters_before * dtype_size_bytes(config.dtype);
+  plan.bytes_after = plan.parameters_after * dtype_size_bytes(config.dtype);
+  return plan;
+}
+
+}  // namespace neuronmm::compress

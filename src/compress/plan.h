@@ -1,0 +1,52 @@
+#pragma once
+// What a compression will do, known from config.json alone: every MLP matrix with its rank and
+// size, and the whole model before and after. Letters: K in-features, N out-features, r rank.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "compress/rank.h"
+#include "io/model_config.h"
+
+namespace neuronmm::compress {
+
+enum class MlpMatrix { kGate, kUp, kDown };
+inline constexpr std::array kMlpMatrices = {MlpMatrix::kGate, MlpMatrix::kUp, MlpMatrix::kDown};
+std::string_view matrix_name(MlpMatrix matrix);  // "gate", "up", "down"
+
+// Which matrices of every layer are to be compressed.
+struct MatrixSet {
+  bool gate = true, up = true, down = true;
+  bool has(MlpMatrix matrix) const;
+};
+// A comma-separated list: "gate,up,down".
+Result<MatrixSet> parse_matrix_set(std::string_view names);
+
+struct MatrixPlan {
+  int64_t layer = 0;
+  MlpMatrix matrix = MlpMatrix::kGate;
+  int64_t in_features = 0, out_features = 0;
+  int64_t rank = 0;  // 0: stays dense
+  double kept_share = 1.0;
+  int64_t bytes_before = 0, bytes_after = 0;
+};
+
+struct Plan {
+  std::vector<MatrixPlan> matrices;  // three per layer: gate, up, down
+  int64_t parameters_before = 0, parameters_after = 0;
+  int64_t bytes_before = 0, bytes_after = 0;
+
+  const MatrixPlan& of(int64_t layer, MlpMatrix matrix) const;
+  std::vector<io::MlpRanks> ranks() const;
+};
+
+// Refused: a rank of 0, a rank at or above break-even, and a model that is compressed already.
+// `source` is what messages call the model.
+Result<Plan> make_plan(const io::ModelConfig& config, const RankRule& rule, MatrixSet only,
+                       const std::string& source);
+
+}  // namespace neuronmm::compress

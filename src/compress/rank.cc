@@ -1,0 +1,62 @@
+#include "compress/rank.h"
+
+#include <cmath>
+
+namespace neuronmm::compress {
+namespace {
+
+// Ratios such as 0.2 are not exact in binary, so a quotient this near to a whole number is meant to
+// be that number. Quotients are below 2^20 and carry a relative rounding error below 1e-15.
+constexpr double kWholeTolerance = 1e-9;
+
+int64_t round_blocks(double blocks, Align align) {
+  const double whole = std::round(blocks);
+  if (std::abs(blocks - whole) < kWholeTolerance) return static_cast<int64_t>(whole);
+  switch (align) {
+    case Align::kFloor:
+      return static_cast<int64_t>(std::floor(blocks));
+    case Align::kCeil:
+      return static_cast<int64_t>(std::ceil(blocks));
+    case Align::kNearest:
+      break;
+  }
+  return static_cast<int64_t>(std::floor(blocks + 0.5));
+}
+
+}  // namespace
+
+std::string_view align_name(Align align) {
+  switch (align) {
+    case Align::kFloor:
+      return "floor";
+    case Align::kCeil:
+      return "ceil";
+    case Align::kNearest:
+      break;
+  }
+  return "nearest";
+}
+
+Result<Align> parse_align(std::string_view name) {
+  for (const Align align : {Align::kNearest, Align::kFloor, Align::kCeil}) {
+    if (name == align_name(align)) return align;
+  }
+  return fail("alignment: expected nearest, floor or ceil, found \"{}\"", name);
+}
+
+int64_t aligned_rank(int64_t in_features, int64_t out_features, const RankRule& rule) {
+  const double k = static_cast<double>(in_features), n = static_cast<double>(out_features);
+  const double blocks = k * n * (1.0 - rule.ratio) / ((k + n) * static_cast<double>(rule.block));
+  return round_blocks(blocks, rule.align) * rule.block;
+}
+
+double kept_share(int64_t in_features, int64_t out_features, int64_t rank) {
+  return static_cast<double>(rank * (in_features + out_features)) /
+         static_cast<double>(in_features * out_features);
+}
+
+bool saves_parameters(int64_t in_features, int64_t out_features, int64_t rank) {
+  return rank * (in_features + out_features) < in_features * out_features;
+}
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,96 @@
+#include "compress/work_folder.h"
+
+#include <system_error>
+
+#include "io/folder_writer.h"
+
+namespace neuronmm::compress {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSettingsName = "settings.json";
+
+Error cannot(const char* verb, const fs::path& path, const std::error_code& error) {
+  return fail("{}: cannot be {}: {}", path.string(), verb, error.message());
+}
+
+Status remove_all_but(const fs::path& folder, const fs::path& kept) {
+  std::error_code error;
+  std::vector<fs::path> doomed;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path() != kept) doomed.push_back(entry->path());
+  }
+  if (error) return cannot("read", folder, error);
+  for (const fs::path& path : doomed) {
+    fs::remove_all(path, error);
+    if (error) return cannot("deleted", path, error);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<WorkFolder> WorkFolder::open(const fs::path& staging, const std::string& settings) {
+  const WorkFolder work(staging / kName);
+  const fs::path settings_path = work.path_ / kSettingsName;
+  std::error_code error;
+  const bool ours = fs::exists(settings_path, error);
+  if (!ours && !fs::is_empty(staging, error)) {
+    return fail(
+        "{}: expected nothing or an unfinished compression, found other files; delete or rename it",
+        staging.string());
+  }
+  bool same = false;
+  if (ours) {
+    NMM_ASSIGN(const std::string before, io::read_text_file(settings_path));
+    same = before == settings;
+  }
+  NMM_TRY(remove_all_but(staging, same ? work.path_ : fs::path()));
+  fs::create_directories(work.path_, error);
+  if (error) return cannot("created", work.path_, error);
+  if (!same) NMM_TRY(io::write_text_file(settings_path, settings));
+  return work;
+}
+
+std::optional<MatrixReport> WorkFolder::finished(const MatrixPlan& plan, DType dtype) const {
+  std::error_code ignored;
+  if (!fs::exists(factor_path(plan.layer, plan.matrix), ignored)) return std::nullopt;
+  const auto file = open_factors(plan.layer, plan.matrix);
+  if (!file.ok()) return std::nullopt;
+  const auto has = [&](const char* name, const Shape& shape) {
+    const auto found = file->tensors().find(name);
+    return found != file->tensors().end() && found->second.shape == shape &&
+           found->second.dtype == dtype;
+  };
+  const auto energy = file->metadata().find("energy_lost");
+  if (!has("u_t", {plan.rank, plan.in_features}) || !has("v_t", {plan.out_features, plan.rank}) ||
+      energy == file->metadata().end()) {
+    return std::nullopt;
+  }
+  return MatrixReport{plan.layer, plan.matrix, plan.rank, plan.kept_share,
+                      std::strtod(energy->second.c_str(), nullptr)};
+}
+
+Status WorkFolder::save(const MatrixPlan& plan, DType dtype, const Factors& factors) const {
+  const double lost = energy_lost(factors.singular_values, plan.rank);
+  NMM_ASSIGN(auto writer,
+             io::SafetensorsWriter::create(factor_path(plan.layer, plan.matrix),
+                                           {{"u_t", dtype, {plan.rank, plan.in_features}},
+                                            {"v_t", dtype, {plan.out_features, plan.rank}}},
+                                           {{"energy_lost", fmt::format("{}", lost)}}));
+  NMM_TRY(writer.append(to_checkpoint(factors.u_t, dtype)));
+  NMM_TRY(writer.append(to_checkpoint(factors.v_t, dtype)));
+  return writer.finish();
+}
+
+Result<io::SafetensorsFile> WorkFolder::open_factors(int64_t layer, MlpMatrix matrix) const {
+  return io::SafetensorsFile::open(factor_path(layer, matrix));
+}
+
+fs::path WorkFolder::factor_path(int64_t layer, MlpMatrix matrix) const {
+  return path_ / fmt::format("layer-{:05}.{}.safetensors", layer, matrix_name(matrix));
+}
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,127 @@
+// Attention with online softmax for one instruction set (see kernels.h). Highway includes this file
+// once per target.
+//
+// Keys of 32 positions and values of 32 features are fp32 panels like those of a weight, so both
+// products, scores = q · K^T and scores · V, are the register tiles of matmul-inl.h.
+
+#if defined(NEURONMM_CPU_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NEURONMM_CPU_ATTENTION_INL_H_
+#undef NEURONMM_CPU_ATTENTION_INL_H_
+#else
+#define NEURONMM_CPU_ATTENTION_INL_H_
+#endif
+
+#include <limits>
+
+#include "cpu/matmul-inl.h"
+#include "cpu/vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace neuronmm::cpu {
+namespace HWY_NAMESPACE {
+
+// Positions between two corrections of the running maximum. 12 rows of scores are 6 KiB; 128 keys
+// and values of 64 features are 64 KiB, which stay in the second-level cache for all tiles of rows.
+inline constexpr int64_t kKeyBlock = 4 * kPanel;
+using Scores = RowMajor<kKeyBlock>;
+
+// One row of scores: the first visible position, and the one after the last, relative to the block.
+struct VisibleRange {
+  int64_t first, last;
+};
+
+inline VisibleRange visible_range(const AttentionBlock& b, int64_t row, int64_t block_begin,
+                                  int64_t count) {
+  const int64_t position = b.first_position + (b.first_row + row) / b.group;
+  const int64_t first = b.window > 0 ? position - b.window + 1 : 0;
+  return {std::clamp<int64_t>(first - block_begin, 0, count),
+          std::clamp<int64_t>(position + 1 - block_begin, 0, count)};
+}
+
+inline void scale_row(float* row, float factor, int64_t count) {
+  const Floats d;
+  for (int64_t i = 0; i < count; i += kLanes) {
+    hn::StoreU(hn::Mul(hn::LoadU(d, row + i), hn::Set(d, factor)), d, row + i);
+  }
+}
+
+// scores[0, count) <- exp(scores - max), 0 where not visible; max, sum and the row of weighted
+// values are brought to the new maximum. count is a multiple of kPanel.
+inline void softmax_row(float* scores, int64_t count, VisibleRange visible, float& max, float& sum,
+                        float* weighted, int64_t features) {
+  const Floats d;
+  if (visible.first >= visible.last) {
+    std::fill_n(scores, count, 0.0f);
+    return;
+  }
+  constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+  std::fill(scores, scores + visible.first, kMinusInfinity);
+  std::fill(scores + visible.last, scores + count, kMinusInfinity);
+  Vector largest = hn::Set(d, max);
+  for (int64_t i = 0; i < count; i += kLanes) {
+    largest = hn::Max(hn::LoadU(d, scores + i), largest);
+  }
+  const float new_max = hn::GetLane(hn::MaxOfLanes(d, largest));
+  Vector total = hn::Zero(d);
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const Vector p = exponential(hn::Sub(hn::LoadU(d, scores + i), hn::Set(d, new_max)));
+    hn::StoreU(p, d, scores + i);
+    total = hn::Add(total, p);
+  }
+  if (new_max != max) {
+    const float factor = std::exp(max - new_max);
+    scale_row(weighted, factor, features);
+    sum *= factor;
+    max = new_max;
+  }
+  sum += hn::GetLane(hn::SumOfLanes(d, total));
+}
+
+// Positions [begin, begin + count) for the rows of one register tile.
+inline void attend_tile(const AttentionBlock& b, int64_t t, int64_t begin, int64_t count) {
+  const int64_t padded = (count + kPanel - 1) / kPanel * kPanel;
+  const int64_t features = (b.q.k + kPanel - 1) / kPanel * kPanel;
+  const int64_t rows = b.q.tile_rows(t), first = b.q.first_row(t);
+  HWY_ALIGN float scores[kTileRows * kKeyBlock];
+  multiply_tile<Fp32Weights, Interleaved>(rows, {.a = b.q.data + b.q.offset(t, 0, b.q.k),
+                                                 .panels = b.keys + begin * b.q.k,
+                                                 .panel_words = kPanel * b.q.k,
+                                                 .columns = padded,
+                                                 .k = b.q.k,
+                                                 .init = nullptr,
+                                                 .init_stride = 0,
+                                                 .y = scores,
+                                                 .y_stride = kKeyBlock});
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t row = first + r;
+    softmax_row(scores + r * kKeyBlock, padded, visible_range(b, row, begin, count), b.max[row],
+                b.sum[row], b.weighted + row * features, features);
+  }
+  float* const weighted = b.weighted + first * features;
+  multiply_tile<Fp32Weights, Scores>(rows, {.a = scores,
+                                            .panels = b.values + begin * kPanel,
+                                            .panel_words = b.capacity * kPanel,
+                                            .columns = features,
+                                            .k = count,
+                                            .init = weighted,
+                                            .init_stride = features,
+                                            .y = weighted,
+                                            .y_stride = features});
+}
+
+inline void attend(const AttentionBlock& b) {
+  const int64_t features = (b.q.k + kPanel - 1) / kPanel * kPanel;
+  std::fill_n(b.max, b.q.rows, -std::numeric_limits<float>::infinity());
+  std::fill_n(b.sum, b.q.rows, 0.0f);
+  std::fill_n(b.weighted, b.q.rows * features, 0.0f);
+  for (int64_t begin = b.begin; begin < b.end; begin += kKeyBlock) {
+    const int64_t count = std::min(kKeyBlock, b.end - begin);
+    for (int64_t t = 0; t < b.q.tiles; ++t) attend_tile(b, t, begin, count);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace neuronmm::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // NEURONMM_CPU_ATTENTION_INL_H_

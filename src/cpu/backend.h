@@ -1,0 +1,17 @@
+#pragma once
+// The CPU backend: SIMD kernels (Highway, run-time dispatch over the instruction sets that the CPU
+// has) on OpenMP threads.
+//
+// BF16 weights are packed as bf16, all others as fp32; activations and sums are fp32. Results do
+// not depend on the number of threads. A backend and all that it made share scratch memory, so they
+// serve one forward at a time: use one backend per concurrent forward.
+
+#include <memory>
+
+#include "ops/backend.h"
+
+namespace neuronmm::cpu {
+
+std::unique_ptr<ops::Backend> make_backend();
+
+}  // namespace neuronmm::cpu

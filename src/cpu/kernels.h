@@ -1,0 +1,53 @@
+#pragma once
+// The SIMD kernels: single-threaded functions over memory, compiled once per instruction set from
+// the *-inl.h files. A backend takes one table when it is made and uses no other, so that
+// everything it does runs on one instruction set. Splitting work over threads is the callers' part.
+
+#include <cstdint>
+
+#include "base/tensor.h"
+#include "cpu/packed_matrix.h"
+#include "cpu/packed_rows.h"
+
+namespace neuronmm::cpu {
+
+// Rows of queries that share one key/value head, and the positions that they look at. Row t is
+// query first_row + t; it belongs to the token at position first_position + (first_row + t) /
+// group, since the `group` query heads of one token that share a key/value head are neighbours.
+struct AttentionBlock {
+  PackedRows q;         // already divided by sqrt(head_dim); k = k_block = head_dim
+  const float* keys;    // panels of 32 positions: [capacity / 32][head_dim][32]
+  const float* values;  // panels of 32 features: [head_dim padded to 32, / 32][capacity][32]
+  int64_t capacity;
+  int64_t first_row, group, first_position;
+  int64_t window;      // 0: none
+  int64_t begin, end;  // positions to visit; begin is a multiple of kPanel
+  // Results: the largest score of each row, and relative to it the sum of exp(score - max) and the
+  // sum of exp(score - max) · value, rows of head_dim padded to a multiple of kPanel.
+  float* max;
+  float* sum;
+  float* weighted;
+};
+
+struct Kernels {
+  const char* target;  // Highway's name of the instruction set: "AVX3" is AVX-512
+  int64_t tile_rows;   // the most rows of a register tile
+
+  // Y[:, panels] = A · W[:, panels] (+ bias): `panels` panels from first_panel on; y has all N
+  // columns. Every element of Y is one chain of multiply-adds in the order k = 0, 1, ..., whatever
+  // the tile, so results do not depend on M, on blocking or on threads.
+  void (*multiply)(const PackedRows& a, const PackedMatrix& w, int64_t first_panel, int64_t panels,
+                   const float* bias, MutableMatrixView y);
+  void (*attend)(const AttentionBlock& block);
+
+  void (*silu_multiply)(const float* gate, float* up, int64_t count);  // up = silu(gate) · up
+  void (*add)(const float* x, float* y, int64_t count);                // y += x
+  void (*rms_norm)(const float* x, const float* weight, float eps, float* y, int64_t count);
+  // (low, high) <- (low · cos - high · sin, high · cos + low · sin)
+  void (*rotate)(const float* cos, const float* sin, float* low, float* high, int64_t count);
+};
+
+// The table of the best instruction set among those that hwy::SupportedTargets() reports now.
+const Kernels& best_kernels();
+
+}  // namespace neuronmm::cpu

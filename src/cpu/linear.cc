@@ -1,0 +1,62 @@
+#include "cpu/linear.h"
+
+namespace neuronmm::cpu {
+namespace {
+
+class CpuLinear : public ops::Linear {
+ public:
+  CpuLinear(const Kernels& kernels, std::shared_ptr<LayerScratch> scratch,
+            const ops::LinearWeight& weight)
+      : kernels_(kernels), scratch_(std::move(scratch)), linear_(weight) {}
+
+  void apply(ConstMatrixView x, MutableMatrixView y) const override {
+    NMM_CHECK(x.rows == y.rows && x.columns == linear_.in_features() &&
+              y.columns == linear_.out_features());
+    for_each_row_block(x.rows, [&](int64_t first, int64_t rows) {
+      const PackedRows a = pack_rows(kernels_, x.row_range(first, rows), scratch_->rows);
+      apply_linear(kernels_, linear_, a, *scratch_, y.row_range(first, rows));
+    });
+  }
+
+ private:
+  const Kernels& kernels_;
+  std::shared_ptr<LayerScratch> scratch_;
+  PackedLinear linear_;
+};
+
+}  // namespace
+
+PackedLinear::PackedLinear(const ops::LinearWeight& weight)
+    : w_(weight.low_rank() ? weight.v_t : weight.w_t) {
+  if (weight.low_rank()) {
+    u_ = PackedMatrix(weight.u_t);
+    NMM_CHECK(u_.n() == w_.k());
+  }
+  if (!weight.bias.empty()) {
+    NMM_CHECK(weight.bias.size() == w_.n());
+    bias_.resize(static_cast<size_t>(w_.n()));
+    to_floats(weight.bias, 0, w_.n(), bias_.data());
+  }
+}
+
+void apply_linear(const Kernels& kernels, const PackedLinear& linear, const PackedRows& x,
+                  LayerScratch& scratch, MutableMatrixView y) {
+  PackedRows a = x;
+  if (linear.low_rank()) {
+    const int64_t rank = linear.rank();
+    const MutableMatrixView strip(scratch.strip.reserve(x.rows * rank), x.rows, rank);
+    const Product first[] = {linear.strip(x, strip)};
+    multiply(kernels, first);
+    a = pack_rows(kernels, strip, scratch.strip_rows);
+  }
+  const Product second[] = {linear.output(a, y)};
+  multiply(kernels, second);
+}
+
+std::unique_ptr<ops::Linear> make_linear(const Kernels& kernels,
+                                         std::shared_ptr<LayerScratch> scratch,
+                                         const ops::LinearWeight& weight) {
+  return std::make_unique<CpuLinear>(kernels, std::move(scratch), weight);
+}
+
+}  // namespace neuronmm::cpu

@@ -1,0 +1,72 @@
+#include "cpu/matmul.h"
+
+#include <algorithm>
+
+#include "cpu/tasks.h"
+
+namespace neuronmm::cpu {
+namespace {
+
+// K is cut into blocks so that what a thread reads again stays near: a tile of 12 rows x 512 is
+// 24 KiB of first-level cache, 4 panels x 512 are 128 KiB (bf16) or 256 KiB of second-level cache.
+constexpr int64_t kKBlock = 512;
+constexpr int64_t kGroupPanels = 4;
+
+// Panels are handed out in groups, unless that would leave threads idle.
+int64_t group_panels(int64_t panels) {
+  return panels >= 2 * kGroupPanels * num_threads() ? kGroupPanels : 1;
+}
+
+int64_t multiply_adds(const Product& p) { return p.a.rows * p.a.k * p.w->n(); }
+
+}  // namespace
+
+PackedRows pack_rows(const Kernels& kernels, ConstMatrixView x, Buffer<float>& storage) {
+  PackedRows a = {.data = x.data,
+                  .rows = x.rows,
+                  .k = x.columns,
+                  .k_block = kKBlock,
+                  .tiles = (x.rows + kernels.tile_rows - 1) / kernels.tile_rows};
+  if (x.rows == 1) return a;
+  float* const packed = storage.reserve(a.rows * a.k);
+  for_each_task(a.tiles, a.rows * a.k, [&](int64_t tile) {
+    pack_tile(
+        a, tile, 1.0f, [&](int64_t i) { return x.row(i); }, packed);
+  });
+  a.data = packed;
+  return a;
+}
+
+void multiply(const Kernels& kernels, std::span<const Product> products) {
+  int64_t panels = 0, work = 0;
+  for (const Product& p : products) {
+    panels += p.w->panels();
+    work += multiply_adds(p);
+  }
+  const int64_t group = group_panels(panels);
+  int64_t groups = 0;
+  for (const Product& p : products) groups += (p.w->panels() + group - 1) / group;
+  for_each_task(groups, work, [&](int64_t task) {
+    const Product* p = products.data();
+    int64_t first = task * group;
+    for (; first >= p->w->panels(); ++p) first -= (p->w->panels() + group - 1) / group * group;
+    const int64_t count = std::min(group, p->w->panels() - first);
+    kernels.multiply(p->a, *p->w, first, count, p->bias, p->y);
+  });
+}
+
+void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product& up) {
+  const int64_t n = up.w->n(), panels = up.w->panels(), group = group_panels(panels);
+  const int64_t groups = (panels + group - 1) / group;
+  for_each_task(groups, multiply_adds(gate) + multiply_adds(up), [&](int64_t task) {
+    const int64_t first = task * group, count = std::min(group, panels - first);
+    kernels.multiply(gate.a, *gate.w, first, count, gate.bias, gate.y);
+    kernels.multiply(up.a, *up.w, first, count, up.bias, up.y);
+    const int64_t column = first * kPanel, columns = std::min(count * kPanel, n - column);
+    for (int64_t i = 0; i < up.y.rows; ++i) {
+      kernels.silu_multiply(gate.y.row(i) + column, up.y.row(i) + column, columns);
+    }
+  });
+}
+
+}  // namespace neuronmm::cpu

@@ -1,0 +1,162 @@
+#include "eval/accuracy_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "base/interrupt.h"
+
+namespace neuronmm::eval {
+namespace {
+
+using text::TokenId;
+using Logits = std::span<const float>;
+
+// The first of the largest logits; NaN never is.
+TokenId greedy_token(Logits logits) {
+  TokenId best = 0;
+  for (size_t i = 1; i < logits.size(); ++i) {
+    if (logits[i] > logits[best] || std::isnan(logits[best])) best = static_cast<TokenId>(i);
+  }
+  return best;
+}
+
+double deviation(float reference, float model) {
+  const double difference = std::abs(static_cast<double>(model) - reference);
+  return std::isfinite(difference) ? difference : std::numeric_limits<double>::infinity();
+}
+
+// Compares position after position and keeps the report.
+class Comparison {
+ public:
+  Comparison(const AccuracyOptions& options, int64_t vocab_size)
+      : options_(options),
+        tolerances_(options.tolerance_map.value_or(
+            ToleranceMap{{std::nullopt, options.divergence_tol, 0.0}})),
+        by_reference_(vocab_size) {
+    for (const Tolerance& tolerance : tolerances_) {
+      largest_top_k_ = std::max(largest_top_k_, std::min(vocab_size, tolerance.top_k.value_or(0)));
+    }
+  }
+
+  void compare(int64_t sequence, int64_t position, Logits reference, Logits model) {
+    sequence_ = sequence;
+    position_ = position;
+    ++report_.positions;
+    find_largest_deviation(reference, model);
+    check_tokens(reference, model);
+    if (options_.mode == AccuracyOptions::Mode::kLogitMatching) check_logits(reference, model);
+  }
+
+  AccuracyReport finish(int64_t sequences) {
+    report_.sequences = sequences;
+    report_.passed = report_.first_failure.empty();
+    return std::move(report_);
+  }
+
+ private:
+  void find_largest_deviation(Logits reference, Logits model) {
+    for (size_t i = 0; i < reference.size(); ++i) {
+      const double value = deviation(reference[i], model[i]);
+      if (value <= report_.largest_deviation.value) continue;
+      report_.largest_deviation = {value,        sequence_, position_, static_cast<TokenId>(i),
+                                   reference[i], model[i]};
+    }
+  }
+
+  void check_tokens(Logits reference, Logits model) {
+    const TokenId expected = greedy_token(reference), found = greedy_token(model);
+    if (expected == found) return;
+    ++report_.divergences;
+    const double gap = static_cast<double>(model[found]) - model[expected];
+    if (!report_.first_divergence) {
+      report_.first_divergence = Divergence{sequence_, position_, expected, found, gap};
+    }
+    if (options_.mode == AccuracyOptions::Mode::kTokenMatching) {
+      fail_here(fmt::format("token {} instead of {}", found, expected));
+    } else if (!(gap <= options_.divergence_tol)) {
+      fail_here(fmt::format("token {} instead of {}, their logits {:.3g} apart, allowed {:.3g}",
+                            found, expected, gap, options_.divergence_tol));
+    }
+  }
+
+  void check_logits(Logits reference, Logits model) {
+    std::iota(by_reference_.begin(), by_reference_.end(), 0);
+    std::partial_sort(by_reference_.begin(), by_reference_.begin() + largest_top_k_,
+                      by_reference_.end(),
+                      [&](TokenId a, TokenId b) { return reference[a] > reference[b]; });
+    for (const Tolerance& tolerance : tolerances_) check_top_k(tolerance, reference, model);
+  }
+
+  void check_top_k(const Tolerance& tolerance, Logits reference, Logits model) {
+    const int64_t vocab_size = std::ssize(by_reference_);
+    const int64_t k = std::min(tolerance.top_k.value_or(vocab_size), vocab_size);
+    double largest = 0.0, largest_reference = 0.0;
+    for (const TokenId id : std::span(by_reference_).first(k)) {
+      largest = std::max(largest, deviation(reference[id], model[id]));
+      largest_reference = std::max(largest_reference, std::abs(static_cast<double>(reference[id])));
+    }
+    const double allowed = tolerance.absolute + tolerance.relative * largest_reference;
+    if (largest <= allowed) return;
+    const std::string which =
+        tolerance.top_k ? fmt::format("the {} largest logits", k) : "the logits";
+    fail_here(fmt::format("{} differ by {:.3g}, allowed {:.3g}", which, largest, allowed));
+  }
+
+  void fail_here(const std::string& why) {
+    if (!report_.first_failure.empty()) return;
+    report_.first_failure = fmt::format("sequence {}, position {}: {}", sequence_, position_, why);
+  }
+
+  const AccuracyOptions& options_;
+  ToleranceMap tolerances_;
+  int64_t largest_top_k_ = 0;
+  std::vector<TokenId> by_reference_;  // ids, the largest_top_k_ largest reference logits first
+  int64_t sequence_ = 0, position_ = 0;
+  AccuracyReport report_;
+};
+
+Status check_fit(const io::ModelConfig& config, const ReferenceSequence& sequence) {
+  if (sequence.logits.columns() != config.vocab_size) {
+    return fail("--reference: expected logits of {} tokens (the model's vocab_size), found {}",
+                config.vocab_size, sequence.logits.columns());
+  }
+  if (std::ssize(sequence.tokens) > config.max_position_embeddings) {
+    return fail(
+        "--reference: a sequence of {} tokens is longer than the model's "
+        "max_position_embeddings {}",
+        sequence.tokens.size(), config.max_position_embeddings);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<AccuracyReport> check_accuracy(const model::Transformer& transformer,
+                                      const ReferenceLogits& reference,
+                                      const AccuracyOptions& options, Progress& progress) {
+  const int64_t vocab_size = transformer.config().vocab_size;
+  Comparison comparison(options, vocab_size);
+  const int64_t sequences = std::ssize(reference);
+  progress.start("check", sequences);
+  for (int64_t s = 0; s < sequences; ++s) {
+    const ReferenceSequence& sequence = reference[s];
+    NMM_TRY(check_fit(transformer.config(), sequence));
+    if (interrupted()) {
+      return interrupted_error(fmt::format("{} of {} sequences compared", s, sequences));
+    }
+    const Matrix logits = position_logits(transformer, sequence.tokens, sequence.first_position);
+    for (int64_t i = 0; i < logits.rows(); ++i) {
+      const auto size = static_cast<size_t>(vocab_size);
+      comparison.compare(s, sequence.first_position + i, {sequence.logits.row(i), size},
+                         {logits.row(i), size});
+    }
+    progress.update(s + 1);
+  }
+  progress.finish();
+  return comparison.finish(sequences);
+}
+
+}  // namespace neuronmm::eval

@@ -1,0 +1,63 @@
+#pragma once
+// The reference system's accuracy check (NeuronX Distributed Inference: logit matching and token
+// matching). The model is fed the reference's tokens (teacher forcing), so that every position
+// compares, also after the two have chosen different tokens.
+//
+// Logit matching passes when, at every position,
+//   - the logits are within the tolerance map: for each {k: (absolute, relative)}, over the k
+//     largest reference logits, |difference| <= absolute + relative * max|reference logit|. Without
+//     a map: |difference| <= divergence_tol for all logits, which is stricter than the reference
+//     system's own default, {None: (1e-5, 0.05), 1000: (1e-5, 0.03), 50: (1e-5, 0.02),
+//     5: (1e-5, 0.01)};
+//   - where the largest logits belong to different tokens (a divergence), the model's logits of
+//     the two tokens are at most divergence_tol apart.
+// Token matching passes when there is no divergence: the greedy tokens are all equal.
+//
+// Unlike the reference system, no constant shift between the two sets of logits is removed.
+
+#include <optional>
+#include <string>
+
+#include "base/progress.h"
+#include "base/result.h"
+#include "eval/reference_logits.h"
+#include "eval/tolerance_map.h"
+#include "model/transformer.h"
+
+namespace neuronmm::eval {
+
+struct AccuracyOptions {
+  enum class Mode { kLogitMatching, kTokenMatching };
+  Mode mode = Mode::kLogitMatching;
+  double divergence_tol = 0.001;  // the reference system's default
+  std::optional<ToleranceMap> tolerance_map = {};
+};
+
+struct LogitDeviation {
+  double value = 0.0;  // |model - reference|; infinite where the model's logit is not finite
+  int64_t sequence = 0, position = 0;
+  text::TokenId token = 0;
+  float reference_logit = 0.0f, model_logit = 0.0f;
+};
+
+struct Divergence {
+  int64_t sequence = 0, position = 0;
+  text::TokenId reference_token = 0, model_token = 0;
+  double gap = 0.0;  // the model's logit of its token less that of the reference's token, >= 0
+};
+
+struct AccuracyReport {
+  bool passed = false;
+  int64_t sequences = 0, positions = 0, divergences = 0;
+  LogitDeviation largest_deviation;
+  std::optional<Divergence> first_divergence;
+  std::string first_failure;  // why it did not pass; empty when it did
+};
+
+// Errors: a vocabulary other than the model's, sequences beyond its max_position_embeddings, an
+// interrupt.
+Result<AccuracyReport> check_accuracy(const model::Transformer& transformer,
+                                      const ReferenceLogits& reference,
+                                      const AccuracyOptions& options, Progress& progress);
+
+}  // namespace neuronmm::eval

@@ -1,0 +1,106 @@
+#include "eval/latency.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <random>
+
+#include "base/interrupt.h"
+#include "model/generate.h"
+
+namespace neuronmm::eval {
+namespace {
+
+using model::Transformer;
+using text::TokenId;
+
+Status check_settings(std::span<const Transformer* const> models, const LatencySettings& settings) {
+  if (settings.prompt_tokens < 1) {
+    return fail("--prompt-tokens: expected at least 1, found {}", settings.prompt_tokens);
+  }
+  if (settings.new_tokens < 2) {
+    return fail(
+        "--new-tokens: expected at least 2 (the first comes out of the prompt's prefill), "
+        "found {}",
+        settings.new_tokens);
+  }
+  if (settings.runs < 1) return fail("--runs: expected at least 1, found {}", settings.runs);
+  for (const Transformer* transformer : models) {
+    const int64_t limit = transformer->config().max_position_embeddings;
+    if (settings.prompt_tokens <= limit && settings.new_tokens <= limit - settings.prompt_tokens) {
+      continue;
+    }
+    return fail("{}: --prompt-tokens {} and --new-tokens {} do not fit max_position_embeddings {}",
+                transformer->checkpoint().folder().string(), settings.prompt_tokens,
+                settings.new_tokens, limit);
+  }
+  return {};
+}
+
+// Modulo instead of std::uniform_int_distribution, whose draws differ between standard libraries.
+std::vector<TokenId> random_prompt(std::span<const Transformer* const> models,
+                                   const LatencySettings& settings) {
+  int64_t vocab_size = std::numeric_limits<TokenId>::max();
+  for (const Transformer* transformer : models) {
+    vocab_size = std::min(vocab_size, transformer->config().vocab_size);
+  }
+  std::mt19937_64 random(settings.seed);
+  std::vector<TokenId> prompt(settings.prompt_tokens);
+  for (TokenId& id : prompt) {
+    id = static_cast<TokenId>(random() % static_cast<uint64_t>(vocab_size));
+  }
+  return prompt;
+}
+
+Result<RunLatency> time_run(const Transformer& transformer, std::span<const TokenId> prompt,
+                            int64_t new_tokens) {
+  model::GenerateOptions options;
+  options.max_new_tokens = new_tokens;
+  const auto start = std::chrono::steady_clock::now();
+  NMM_ASSIGN(model::Generation generation, model::generate(transformer, prompt, options));
+  const auto end = std::chrono::steady_clock::now();
+  if (generation.stop == model::Generation::Stop::kInterrupted) {
+    return interrupted_error("no run was finished");
+  }
+  return RunLatency{std::chrono::duration<double>(end - start).count(),
+                    generation.time_to_first_token_s, std::move(generation.decode_latencies_s)};
+}
+
+// One run of every model, in order.
+Result<std::vector<RunLatency>> time_round(std::span<const Transformer* const> models,
+                                           std::span<const TokenId> prompt, int64_t new_tokens) {
+  std::vector<RunLatency> round;
+  for (const Transformer* transformer : models) {
+    NMM_ASSIGN(RunLatency run, time_run(*transformer, prompt, new_tokens));
+    round.push_back(std::move(run));
+  }
+  return round;
+}
+
+}  // namespace
+
+Result<LatencyMeasurement> measure_latency(std::span<const Transformer* const> models,
+                                           const LatencySettings& settings, Progress& progress) {
+  NMM_TRY(check_settings(models, settings));
+  const std::vector<TokenId> prompt = random_prompt(models, settings);
+  LatencyMeasurement measurement;
+  measurement.models.resize(models.size());
+  progress.start("runs", settings.runs + 1);
+  for (int64_t run = 0; run <= settings.runs; ++run) {
+    Result<std::vector<RunLatency>> round = time_round(models, prompt, settings.new_tokens);
+    if (!round) {
+      measurement.interrupted = round.error().kind == Error::Kind::kInterrupted && run > 1;
+      if (!measurement.interrupted) return round.error();
+      break;
+    }
+    progress.update(run + 1, run == 0 ? "warm-up" : "");
+    if (run == 0) continue;
+    for (size_t i = 0; i < models.size(); ++i) {
+      measurement.models[i].push_back(std::move((*round)[i]));
+    }
+  }
+  progress.finish();
+  return measurement;
+}
+
+}  // namespace neuronmm::eval

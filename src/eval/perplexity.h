@@ -1,0 +1,41 @@
+#pragma once
+// Perplexity by the convention of GPTQ and SVD-LLM, so that figures compare with published ones:
+// the text is encoded once (with the special tokens that its tokenizer adds), cut into
+// floor(tokens / context) chunks that do not overlap, the tail is dropped, every chunk is a fresh
+// context, and
+//   perplexity = exp(sum of -log p(token i | tokens before it in its chunk), i = 1 ... context - 1,
+//                    over chunks * (context - 1)).
+// Chunks after the first begin without BOS.
+
+#include <span>
+#include <string>
+
+#include "base/progress.h"
+#include "base/result.h"
+#include "model/transformer.h"
+
+namespace neuronmm::eval {
+
+struct PerplexityReport {
+  double perplexity = 0.0;
+  int64_t context = 0;
+  int64_t tokens = 0;  // of the whole text, the dropped tail included
+  int64_t chunks = 0;
+  int64_t scored_tokens = 0;  // chunks * (context - 1)
+  double seconds = 0.0;       // model and losses, without loading and encoding
+};
+
+// The published 2048, or max_position_embeddings where that is less.
+int64_t default_context(const io::ModelConfig& config);
+
+// Errors: a context outside 2 ... max_position_embeddings, fewer tokens than one chunk, ids outside
+// the vocabulary, a loss that is NaN or infinite (with its chunk), an interrupt (with the
+// perplexity so far).
+Result<PerplexityReport> perplexity(const model::Transformer& transformer,
+                                    std::span<const text::TokenId> tokens, int64_t context,
+                                    Progress& progress);
+
+std::string to_json(const PerplexityReport& report, const std::string& model,
+                    const std::string& text);
+
+}  // namespace neuronmm::eval

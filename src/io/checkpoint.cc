@@ -1,0 +1,142 @@
+#include "io/checkpoint.h"
+
+#include <algorithm>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "io/folder_writer.h"
+#include "io/json_file.h"
+#include "io/shards.h"
+
+namespace neuronmm::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+using WeightMap = std::map<std::string, std::string>;  // tensor name -> file name
+
+// Weights in the folder that are not what we read; for the message.
+std::vector<std::string> other_weights(const fs::path& folder) {
+  constexpr std::string_view kOthers[] = {".safetensors", ".bin", ".pth", ".pt", ".gguf", ".h5"};
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (std::ranges::find(kOthers, entry->path().extension().string()) != std::end(kOthers))
+      names.push_back(entry->path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+Error no_weights(const fs::path& folder) {
+  const std::vector<std::string> found = other_weights(folder);
+  if (found.empty())
+    return fail("{}: expected {} or {}, found no weights", folder.string(), kSingleFileName,
+                kIndexFileName);
+  return fail("{}: expected weights as safetensors ({} or {}), found {}", folder.string(),
+              kSingleFileName, kIndexFileName, fmt::join(found, ", "));
+}
+
+// A shard's name is a file in the same folder: nothing else may be reached through an index.
+bool is_plain_file_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+Result<WeightMap> read_index(const fs::path& path) {
+  NMM_ASSIGN(const nlohmann::json index, read_json_object(path));
+  const JsonFields fields(index, path.string());
+  const nlohmann::json* map = fields.find("weight_map");
+  if (map == nullptr) return fields.missing("weight_map");
+  if (!map->is_object()) return fields.wrong("weight_map", "an object");
+  WeightMap weight_map;
+  for (const auto& [tensor, file] : map->items()) {
+    if (!file.is_string() || !is_plain_file_name(file.get_ref<const std::string&>()))
+      return fail("{}: weight_map {:?}: expected a file name, found {}", path.string(), tensor,
+                  describe_json(file));
+    weight_map.emplace(tensor, file.get<std::string>());
+  }
+  if (weight_map.empty()) return fail("{}: weight_map names no tensors", path.string());
+  return weight_map;
+}
+
+// A link to nowhere is present: opening it says what is wrong.
+bool is_present(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+}  // namespace
+
+Result<Checkpoint> Checkpoint::open(const fs::path& folder) {
+  NMM_TRY(require_folder(folder));
+  Checkpoint checkpoint;
+  checkpoint.folder_ = folder;
+  if (is_present(folder / kSingleFileName)) {  // first, as in transformers
+    NMM_TRY(checkpoint.add_file(kSingleFileName));
+    return checkpoint;
+  }
+  if (!is_present(folder / kIndexFileName)) return no_weights(folder);
+  NMM_ASSIGN(const WeightMap weight_map, read_index(folder / kIndexFileName));
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : weight_map) names.insert(file);
+  for (const std::string& name : names) {
+    if (!is_present(folder / name))
+      return fail("{}: this shard is missing, {} names it (an incomplete download?)",
+                  (folder / name).string(), kIndexFileName);
+    NMM_TRY(checkpoint.add_file(name));
+  }
+  NMM_TRY(checkpoint.check_index(weight_map));
+  return checkpoint;
+}
+
+Status Checkpoint::add_file(const std::string& name) {
+  NMM_ASSIGN(SafetensorsFile file, SafetensorsFile::open(folder_ / name));
+  for (const auto& [tensor, view] : file.tensors()) {
+    if (!tensors_.emplace(tensor, view).second)
+      return fail("{}: tensor {:?} occurs in {} and in another shard", folder_.string(), tensor,
+                  name);
+  }
+  files_.emplace(name, std::move(file));
+  return {};
+}
+
+Status Checkpoint::check_index(const std::map<std::string, std::string>& weight_map) const {
+  for (const auto& [tensor, file] : weight_map) {
+    if (!files_.at(file).tensors().contains(tensor))
+      return fail("{}: tensor {:?} is missing, {} puts it there", (folder_ / file).string(), tensor,
+                  kIndexFileName);
+  }
+  return {};
+}
+
+Result<TensorView> Checkpoint::require(const std::string& name, const Shape& shape) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end())
+    return fail("{}: tensor {:?} is missing, expected with shape {}", folder_.string(), name,
+                shape_string(shape));
+  const TensorView& tensor = found->second;
+  if (tensor.shape != shape)
+    return fail("{}: tensor {:?}: expected shape {}, found {}", folder_.string(), name,
+                shape_string(shape), shape_string(tensor.shape));
+  if (!is_float(tensor.dtype))
+    return fail("{}: tensor {:?}: expected a float dtype (BF16, F16, F32, F64), found {}",
+                folder_.string(), name, dtype_name(tensor.dtype));
+  return tensor;
+}
+
+int64_t Checkpoint::parameters() const {
+  int64_t total = 0;
+  for (const auto& [name, tensor] : tensors_) total += tensor.size();
+  return total;
+}
+
+int64_t Checkpoint::size_bytes() const {
+  int64_t total = 0;
+  for (const auto& [name, tensor] : tensors_) total += tensor.size_bytes();
+  return total;
+}
+
+}  // namespace neuronmm::io

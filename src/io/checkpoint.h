@@ -1,0 +1,38 @@
+#pragma once
+// All tensors of a model folder by name: model.safetensors, or the shards that
+// model.safetensors.index.json names.
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "base/result.h"
+#include "io/safetensors.h"
+
+namespace neuronmm::io {
+
+class Checkpoint {
+ public:
+  // Errors: no folder, no weights in it, a shard in the index that is absent, a tensor that its
+  // shard lacks, a tensor twice.
+  static Result<Checkpoint> open(const std::filesystem::path& folder);
+
+  const std::filesystem::path& folder() const { return folder_; }
+  const std::map<std::string, TensorView>& tensors() const { return tensors_; }
+  bool has(const std::string& name) const { return tensors_.contains(name); }
+  // The tensor with exactly this shape and a float dtype, or an error that names the folder, the
+  // tensor and both shapes.
+  Result<TensorView> require(const std::string& name, const Shape& shape) const;
+  int64_t parameters() const;
+  int64_t size_bytes() const;
+
+ private:
+  Status add_file(const std::string& name);
+  Status check_index(const std::map<std::string, std::string>& weight_map) const;
+
+  std::filesystem::path folder_;
+  std::map<std::string, SafetensorsFile> files_;
+  std::map<std::string, TensorView> tensors_;
+};
+
+}  // namespace neuronmm::io

@@ -1,0 +1,92 @@
+#include "io/compression_record.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+namespace neuronmm::io {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kKey = "neuronmm_compression";
+
+Result<std::string> required_string(const JsonFields& fields, const std::string& key) {
+  NMM_ASSIGN(auto value, fields.string(key));
+  if (!value) return fields.missing(key);
+  return *std::move(value);
+}
+
+Result<int64_t> read_rank(const JsonFields& fields, const std::string& key, int64_t largest) {
+  NMM_ASSIGN(const auto rank, fields.integer(key));
+  if (!rank) return fields.missing(key);
+  if (*rank < 0 || *rank > largest)
+    return fields.wrong(key, fmt::format("a rank of 0 (dense) to {}", largest));
+  return *rank;
+}
+
+Result<std::vector<MlpRanks>> read_ranks(const JsonFields& fields, const ModelConfig& config) {
+  const json* list = fields.find("ranks");
+  if (list == nullptr) return fields.missing("ranks");
+  if (!list->is_array() || static_cast<int64_t>(list->size()) != config.num_hidden_layers)
+    return fields.wrong("ranks", fmt::format("a list of {} layers", config.num_hidden_layers));
+  const int64_t largest = std::min(config.hidden_size, config.intermediate_size);
+  std::vector<MlpRanks> ranks;
+  for (const json& entry : *list) {
+    const std::string layer = fmt::format("{}: \"ranks\"[{}]", fields.source(), ranks.size());
+    if (!entry.is_object())
+      return fail("{}: expected an object, found {}", layer, describe_json(entry));
+    const JsonFields layer_fields(entry, layer);
+    MlpRanks& mlp = ranks.emplace_back();
+    NMM_ASSIGN(mlp.gate, read_rank(layer_fields, "gate", largest));
+    NMM_ASSIGN(mlp.up, read_rank(layer_fields, "up", largest));
+    NMM_ASSIGN(mlp.down, read_rank(layer_fields, "down", largest));
+  }
+  return ranks;
+}
+
+}  // namespace
+
+Result<std::optional<CompressionRecord>> read_compression_record(const JsonFields& config_fields,
+                                                                 const ModelConfig& config) {
+  const json* value = config_fields.find(kKey);
+  if (value == nullptr) return std::optional<CompressionRecord>();
+  if (!value->is_object()) return config_fields.wrong(kKey, "an object");
+  const JsonFields fields(*value, fmt::format("{}: \"{}\"", config_fields.source(), kKey));
+  CompressionRecord record;
+  NMM_ASSIGN(record.method, required_string(fields, "method"));
+  NMM_ASSIGN(const auto ratio, fields.number("ratio"));
+  if (!ratio) return fields.missing("ratio");
+  if (*ratio < 0.0 || *ratio >= 1.0) return fields.wrong("ratio", "a number in [0, 1)");
+  record.ratio = *ratio;
+  NMM_ASSIGN(const auto block, fields.integer("block"));
+  if (!block) return fields.missing("block");
+  if (*block < 1) return fields.wrong("block", "a positive integer");
+  record.block = *block;
+  NMM_ASSIGN(record.align, required_string(fields, "align"));
+  if (record.align != "nearest" && record.align != "floor" && record.align != "ceil")
+    return fields.wrong("align", "nearest, floor or ceil");
+  NMM_ASSIGN(record.ranks, read_ranks(fields, config));
+  return std::optional(std::move(record));
+}
+
+Result<std::string> with_compression_record(std::string_view original_text,
+                                            const CompressionRecord& record,
+                                            const std::string& source) {
+  using nlohmann::ordered_json;
+  const Result<json> checked = parse_json_object(original_text, source);
+  if (!checked.ok()) return checked.error();
+  ordered_json document = ordered_json::parse(original_text);  // keeps the order of the keys
+  ordered_json ranks = ordered_json::array();
+  for (const MlpRanks& mlp : record.ranks)
+    ranks.push_back({{"gate", mlp.gate}, {"up", mlp.up}, {"down", mlp.down}});
+  document[kKey] = {{"method", record.method},
+                    {"ratio", record.ratio},
+                    {"block", record.block},
+                    {"align", record.align},
+                    {"ranks", std::move(ranks)}};
+  constexpr int kIndent = 2;  // as transformers writes it
+  return document.dump(kIndent) + "\n";
+}
+
+}  // namespace neuronmm::io

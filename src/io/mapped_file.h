@@ -1,0 +1,28 @@
+#pragma once
+// A whole file as read-only memory, loaded page by page when it is touched.
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+
+#include "base/result.h"
+
+namespace neuronmm::io {
+
+class MappedFile {
+ public:
+  // Errors: absent, unreadable, not a regular file.
+  static Result<std::shared_ptr<const MappedFile>> open(const std::filesystem::path& path);
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace neuronmm::io

@@ -1,0 +1,298 @@
+#include "io/model_config.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include <nlohmann/json.hpp>
+
+#include "io/compression_record.h"
+#include "io/folder_writer.h"
+#include "io/json_file.h"
+
+namespace neuronmm::io {
+namespace {
+
+using nlohmann::json;
+
+// Far above every published model, and small enough that the bytes of all weights (8 layers' worth
+// of matrices of 2^44 elements in 2^10 layers) and of a KV cache fit int64_t.
+constexpr int64_t kMaxSize = int64_t{1} << 22;
+constexpr int64_t kMaxLayers = int64_t{1} << 10;
+constexpr int64_t kMaxPositions = int64_t{1} << 24;
+constexpr int64_t kMaxTokenId = std::numeric_limits<int32_t>::max();
+
+struct ArchitectureNames {
+  Architecture architecture;
+  std::string_view class_name;  // in "architectures"
+  std::string_view model_type;
+};
+constexpr std::array<ArchitectureNames, 4> kArchitectures = {
+    {{Architecture::kLlama, "LlamaForCausalLM", "llama"},
+     {Architecture::kMistral, "MistralForCausalLM", "mistral"},
+     {Architecture::kQwen2, "Qwen2ForCausalLM", "qwen2"},
+     {Architecture::kQwen3, "Qwen3ForCausalLM", "qwen3"}}};
+
+// The architecture whose `names` member is `name`.
+Result<Architecture> find_architecture(const JsonFields& fields, const std::string& key,
+                                       const std::string& name,
+                                       std::string_view ArchitectureNames::*names) {
+  std::vector<std::string_view> known;
+  for (const ArchitectureNames& entry : kArchitectures) {
+    if (entry.*names == name) return entry.architecture;
+    known.push_back(entry.*names);
+  }
+  return fail("{}: \"{}\": {:?} is not supported, expected one of {}", fields.source(), key, name,
+              fmt::join(known, ", "));
+}
+
+Result<Architecture> read_architecture(const JsonFields& fields) {
+  const json* list = fields.find("architectures");
+  if (list != nullptr && !(list->is_array() && list->empty())) {
+    if (!list->is_array() || !list->front().is_string())
+      return fields.wrong("architectures", "a list of class names");
+    return find_architecture(fields, "architectures", list->front().get<std::string>(),
+                             &ArchitectureNames::class_name);
+  }
+  NMM_ASSIGN(const auto model_type, fields.string("model_type"));
+  if (!model_type)
+    return fail("{}: \"architectures\" and \"model_type\" are missing", fields.source());
+  return find_architecture(fields, "model_type", *model_type, &ArchitectureNames::model_type);
+}
+
+// A size in [1, maximum]; `otherwise` when the field is absent, which is an error without one.
+Result<int64_t> read_size(const JsonFields& fields, const std::string& key, int64_t maximum,
+                          std::optional<int64_t> otherwise = {}) {
+  NMM_ASSIGN(const auto given, fields.integer(key));
+  if (!given && !otherwise) return fields.missing(key);
+  const int64_t size = given.value_or(otherwise.value_or(0));
+  if (size < 1 || size > maximum)
+    return fields.wrong(key, fmt::format("an integer from 1 to {}", maximum));
+  return size;
+}
+
+// A number in [minimum, maximum]; `otherwise` when the field is absent, an error without one.
+Result<double> read_number(const JsonFields& fields, const std::string& key, double minimum,
+                           double maximum, std::optional<double> otherwise = {}) {
+  NMM_ASSIGN(const auto given, fields.number(key));
+  if (!given && !otherwise) return fields.missing(key);
+  const double number = given.value_or(otherwise.value_or(0.0));
+  if (number < minimum || number > maximum)
+    return fields.wrong(key, fmt::format("a number from {} to {}", minimum, maximum));
+  return number;
+}
+
+Result<int64_t> read_head_dim(const JsonFields& fields, const ModelConfig& config) {
+  constexpr int64_t kQwen3HeadDim = 128;  // Qwen3Config's default, whatever hidden_size is
+  std::optional<int64_t> otherwise;
+  if (config.architecture == Architecture::kQwen3) {
+    otherwise = kQwen3HeadDim;
+  } else if (config.hidden_size % config.num_attention_heads == 0) {
+    otherwise = config.hidden_size / config.num_attention_heads;
+  } else if (fields.find("head_dim") == nullptr) {
+    return fail("{}: \"head_dim\" is missing and hidden_size {} is no multiple of {} heads",
+                fields.source(), config.hidden_size, config.num_attention_heads);
+  }
+  NMM_ASSIGN(const int64_t head_dim, read_size(fields, "head_dim", kMaxSize, otherwise));
+  if (head_dim % 2 != 0)
+    return fail("{}: \"head_dim\": expected an even number (for RoPE), found {}", fields.source(),
+                head_dim);
+  if (head_dim * config.num_attention_heads > kMaxSize)
+    return fail("{}: {} heads of {}: expected at most {} together", fields.source(),
+                config.num_attention_heads, head_dim, kMaxSize);
+  return head_dim;
+}
+
+Status read_sizes(const JsonFields& fields, ModelConfig& config) {
+  NMM_ASSIGN(config.hidden_size, read_size(fields, "hidden_size", kMaxSize));
+  NMM_ASSIGN(config.intermediate_size, read_size(fields, "intermediate_size", kMaxSize));
+  NMM_ASSIGN(config.num_hidden_layers, read_size(fields, "num_hidden_layers", kMaxLayers));
+  NMM_ASSIGN(config.vocab_size, read_size(fields, "vocab_size", kMaxSize));
+  NMM_ASSIGN(config.max_position_embeddings,
+             read_size(fields, "max_position_embeddings", kMaxPositions));
+  NMM_ASSIGN(config.num_attention_heads, read_size(fields, "num_attention_heads", kMaxSize));
+  NMM_ASSIGN(config.num_key_value_heads,
+             read_size(fields, "num_key_value_heads", kMaxSize, config.num_attention_heads));
+  if (config.num_attention_heads % config.num_key_value_heads != 0)
+    return fail("{}: num_attention_heads {} is no multiple of num_key_value_heads {}",
+                fields.source(), config.num_attention_heads, config.num_key_value_heads);
+  NMM_ASSIGN(config.head_dim, read_head_dim(fields, config));
+  NMM_ASSIGN(config.rms_norm_eps, read_number(fields, "rms_norm_eps", 1e-30, 1.0, 1e-6));
+  NMM_ASSIGN(config.initializer_range, read_number(fields, "initializer_range", 0.0, 10.0, 0.02));
+  return {};
+}
+
+// What changes the computation in a way that the model here does not do.
+Status refuse_unsupported(const JsonFields& fields) {
+  NMM_ASSIGN(const auto activation, fields.string("hidden_act"));
+  if (activation.value_or("silu") != "silu") return fields.wrong("hidden_act", "\"silu\"");
+  NMM_ASSIGN(const auto mlp_bias, fields.boolean("mlp_bias"));
+  if (mlp_bias.value_or(false))
+    return fail("{}: \"mlp_bias\": biases in the MLP are not supported", fields.source());
+  NMM_ASSIGN(const auto rotary_factor, fields.number("partial_rotary_factor"));
+  if (rotary_factor.value_or(1.0) != 1.0) return fields.wrong("partial_rotary_factor", "1");
+  if (fields.find("quantization_config") != nullptr)
+    return fail("{}: \"quantization_config\": quantized models are not supported", fields.source());
+  return {};
+}
+
+Status read_switches(const JsonFields& fields, ModelConfig& config) {
+  NMM_ASSIGN(const auto tied, fields.boolean("tie_word_embeddings"));
+  config.tie_word_embeddings = tied.value_or(false);  // the default of all four classes
+  NMM_ASSIGN(const auto bias, fields.boolean("attention_bias"));
+  switch (config.architecture) {
+    case Architecture::kLlama:
+    case Architecture::kQwen3:
+      config.attention_bias = config.attention_output_bias = bias.value_or(false);
+      break;
+    case Architecture::kQwen2:
+      config.attention_bias = true;
+      break;
+    case Architecture::kMistral:
+      break;
+  }
+  config.qk_norm = config.architecture == Architecture::kQwen3;
+  return {};
+}
+
+Result<Llama3RopeScaling> read_llama3_scaling(const JsonFields& fields) {
+  constexpr double kLargest = 1e9;
+  Llama3RopeScaling scaling;
+  NMM_ASSIGN(scaling.factor, read_number(fields, "factor", 1.0, kLargest));
+  NMM_ASSIGN(scaling.low_freq_factor, read_number(fields, "low_freq_factor", 1e-6, kLargest));
+  NMM_ASSIGN(scaling.high_freq_factor, read_number(fields, "high_freq_factor", 1e-6, kLargest));
+  NMM_ASSIGN(scaling.original_max_position_embeddings,
+             read_number(fields, "original_max_position_embeddings", 1.0, kLargest));
+  if (scaling.low_freq_factor >= scaling.high_freq_factor)
+    return fail("{}: expected low_freq_factor < high_freq_factor, found {} and {}", fields.source(),
+                scaling.low_freq_factor, scaling.high_freq_factor);
+  return scaling;
+}
+
+// rope_theta and rope_scaling, or both in rope_parameters (transformers 5).
+Status read_rope(const JsonFields& fields, ModelConfig& config) {
+  constexpr double kLargestTheta = 1e30;  // from 1: frequencies lie in (0, 1]
+  NMM_ASSIGN(config.rope_theta, read_number(fields, "rope_theta", 1.0, kLargestTheta, 10000.0));
+  const bool is_new = fields.find("rope_parameters") != nullptr;
+  const std::string key = is_new ? "rope_parameters" : "rope_scaling";
+  const json* value = fields.find(key);
+  if (value == nullptr) return {};
+  if (!value->is_object()) return fields.wrong(key, "an object");
+  const JsonFields rope(*value, fmt::format("{}: \"{}\"", fields.source(), key));
+  if (is_new) {
+    NMM_ASSIGN(config.rope_theta,
+               read_number(rope, "rope_theta", 1.0, kLargestTheta, config.rope_theta));
+  }
+  const std::string type_key = rope.find("rope_type") != nullptr ? "rope_type" : "type";
+  NMM_ASSIGN(const auto type, rope.string(type_key));
+  if (!type && !is_new) return rope.missing("rope_type");
+  if (type.value_or("default") == "default") return {};
+  if (type != "llama3") return rope.wrong(type_key, "\"default\" or \"llama3\"");
+  NMM_ASSIGN(config.rope_scaling, read_llama3_scaling(rope));
+  return {};
+}
+
+// How many layers of a Qwen model attend to a sliding window: what layer_types lists, else those
+// from max_window_layers on.
+Result<int64_t> count_sliding_layers(const JsonFields& fields, const ModelConfig& config) {
+  const json* types = fields.find("layer_types");
+  if (types != nullptr) {
+    if (!types->is_array() || static_cast<int64_t>(types->size()) != config.num_hidden_layers)
+      return fields.wrong("layer_types", fmt::format("a list of {}", config.num_hidden_layers));
+    for (const json& type : *types) {
+      if (type != "full_attention" && type != "sliding_attention")
+        return fail("{}: \"layer_types\": expected full_attention or sliding_attention, found {}",
+                    fields.source(), describe_json(type));
+    }
+    return static_cast<int64_t>(std::count(types->begin(), types->end(), "sliding_attention"));
+  }
+  constexpr int64_t kDefaultFullLayers = 28;  // Qwen2Config, Qwen3Config
+  NMM_ASSIGN(const auto given, fields.integer("max_window_layers"));
+  const int64_t full = given.value_or(kDefaultFullLayers);
+  return config.num_hidden_layers - std::clamp<int64_t>(full, 0, config.num_hidden_layers);
+}
+
+Status read_sliding_window(const JsonFields& fields, ModelConfig& config) {
+  if (config.architecture == Architecture::kLlama) return {};
+  if (config.architecture != Architecture::kMistral) {
+    NMM_ASSIGN(const auto used, fields.boolean("use_sliding_window"));
+    if (!used.value_or(false)) return {};
+    NMM_ASSIGN(const int64_t sliding, count_sliding_layers(fields, config));
+    if (sliding == 0) return {};
+    if (sliding != config.num_hidden_layers)
+      return fail("{}: a sliding window in {} of {} layers is not supported (all or none)",
+                  fields.source(), sliding, config.num_hidden_layers);
+  } else if (fields.find("sliding_window") == nullptr) {
+    return {};
+  }
+  NMM_ASSIGN(config.sliding_window, read_size(fields, "sliding_window", kMaxPositions));
+  return {};
+}
+
+Result<int64_t> checked_token_id(const JsonFields& fields, const std::string& key,
+                                 const json& value) {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > kMaxTokenId)
+    return fail("{}: \"{}\": expected a token id, found {}", fields.source(), key,
+                describe_json(value));
+  return value.get<int64_t>();
+}
+
+Status read_special_tokens(const JsonFields& fields, ModelConfig& config) {
+  if (const json* bos = fields.find("bos_token_id")) {
+    NMM_ASSIGN(config.bos_token_id, checked_token_id(fields, "bos_token_id", *bos));
+  }
+  const json* eos = fields.find("eos_token_id");
+  if (eos == nullptr) return {};
+  const json list = eos->is_array() ? *eos : json::array({*eos});
+  for (const json& value : list) {
+    NMM_ASSIGN(const int64_t id, checked_token_id(fields, "eos_token_id", value));
+    config.eos_token_ids.push_back(id);
+  }
+  return {};
+}
+
+Status read_dtype(const JsonFields& fields, ModelConfig& config) {
+  const std::string key = fields.find("dtype") != nullptr ? "dtype" : "torch_dtype";
+  NMM_ASSIGN(const auto name, fields.string(key));
+  if (!name) return {};
+  if (*name == "bfloat16") {
+    config.dtype = DType::kBF16;
+  } else if (*name == "float16") {
+    config.dtype = DType::kF16;
+  } else if (*name == "float32") {
+    config.dtype = DType::kF32;
+  } else {
+    return fields.wrong(key, "bfloat16, float16 or float32");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view architecture_name(Architecture architecture) {
+  return kArchitectures[static_cast<size_t>(architecture)].class_name;
+}
+
+Result<ModelConfig> ModelConfig::parse(std::string_view json_text, const std::string& source) {
+  NMM_ASSIGN(const json document, parse_json_object(json_text, source));
+  const JsonFields fields(document, source);
+  ModelConfig config;
+  NMM_ASSIGN(config.architecture, read_architecture(fields));
+  NMM_TRY(refuse_unsupported(fields));
+  NMM_TRY(read_sizes(fields, config));
+  NMM_TRY(read_switches(fields, config));
+  NMM_TRY(read_rope(fields, config));
+  NMM_TRY(read_sliding_window(fields, config));
+  NMM_TRY(read_special_tokens(fields, config));
+  NMM_TRY(read_dtype(fields, config));
+  NMM_ASSIGN(config.compression, read_compression_record(fields, config));
+  return config;
+}
+
+Result<ModelConfig> ModelConfig::load(const std::filesystem::path& config_json) {
+  if (config_json.has_parent_path()) NMM_TRY(require_folder(config_json.parent_path()));
+  NMM_ASSIGN(const std::string text, read_text_file(config_json));
+  return parse(text, config_json.string());
+}
+
+}  // namespace neuronmm::io

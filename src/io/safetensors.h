@@ -1,0 +1,68 @@
+#pragma once
+// The safetensors format: 8 bytes little-endian header length n, n bytes of JSON {name: {dtype,
+// shape, data_offsets}}, then the tensors' bytes. Format:
+// https://github.com/huggingface/safetensors ("Format"), which caps n at 100 MB.
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+
+namespace neuronmm::io {
+
+class MappedFile;
+
+// A memory-mapped file. Everything is checked on opening: header length, JSON, dtypes, shapes
+// without overflow, offsets that match dtype and shape, lie inside the file, do not overlap and
+// leave no gaps.
+class SafetensorsFile {
+ public:
+  static Result<SafetensorsFile> open(const std::filesystem::path& path);
+  // The same checks on bytes in memory, which must outlive the result (the fuzz target's entry).
+  static Result<SafetensorsFile> parse(std::span<const std::byte> bytes, const std::string& source);
+
+  const std::map<std::string, TensorView>& tensors() const { return tensors_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+
+ private:
+  std::shared_ptr<const MappedFile> file_;
+  std::map<std::string, TensorView> tensors_;
+  std::map<std::string, std::string> metadata_;
+};
+
+struct TensorSpec {
+  std::string name;
+  DType dtype;
+  Shape shape;
+};
+
+// Writes one file in bounded memory: all specs first, then each tensor's bytes in the order of the
+// specs. The file appears under its name only with finish(); before that it is `path` + ".tmp",
+// removed by the destructor.
+class SafetensorsWriter {
+ public:
+  static Result<SafetensorsWriter> create(const std::filesystem::path& path,
+                                          std::vector<TensorSpec> specs,
+                                          const std::map<std::string, std::string>& metadata = {});
+  SafetensorsWriter(SafetensorsWriter&&) noexcept;
+  SafetensorsWriter& operator=(SafetensorsWriter&&) noexcept;
+  ~SafetensorsWriter();
+
+  // The next bytes of the file; a tensor may come in several pieces. Full disks and write errors
+  // are reported here.
+  Status append(std::span<const std::byte> bytes);
+  // Checks that exactly the bytes of all specs came, syncs, renames.
+  Status finish();
+
+ private:
+  SafetensorsWriter();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace neuronmm::io

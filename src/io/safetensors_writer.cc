@@ -1,0 +1,94 @@
+// The writing half of io/safetensors.h.
+
+#include <cstring>
+
+#include <nlohmann/json.hpp>
+
+#include "io/atomic_file.h"
+#include "io/safetensors.h"
+
+namespace neuronmm::io {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kHeaderAlignment = 8;  // the reference library pads with spaces, so that data of
+                                        // 8-byte dtypes can be aligned
+
+struct Header {
+  json entries = json::object();
+  uint64_t data_bytes = 0;
+};
+
+Result<Header> make_header(const std::vector<TensorSpec>& specs,
+                           const std::map<std::string, std::string>& metadata,
+                           const std::string& source) {
+  Header header;
+  if (!metadata.empty()) header.entries["__metadata__"] = metadata;
+  for (const TensorSpec& spec : specs) {
+    if (spec.name == "__metadata__" || header.entries.contains(spec.name))
+      return fail("{}: tensor {:?}: the name is taken", source, spec.name);
+    uint64_t bytes = static_cast<uint64_t>(dtype_size_bytes(spec.dtype));
+    for (int64_t extent : spec.shape) {
+      if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes))
+        return fail("{}: tensor {:?}: impossible shape {}", source, spec.name,
+                    shape_string(spec.shape));
+    }
+    const uint64_t begin = header.data_bytes;
+    if (__builtin_add_overflow(begin, bytes, &header.data_bytes))
+      return fail("{}: the tensors do not fit 64 bits", source);
+    header.entries[spec.name] = {{"dtype", dtype_name(spec.dtype)},
+                                 {"shape", spec.shape},
+                                 {"data_offsets", {begin, header.data_bytes}}};
+  }
+  return header;
+}
+
+std::string padded_text(const json& entries) {
+  // Names may come from anywhere: bytes that are not UTF-8 are replaced instead of thrown at.
+  std::string text = entries.dump(-1, ' ', false, json::error_handler_t::replace);
+  text.resize((text.size() + kHeaderAlignment - 1) / kHeaderAlignment * kHeaderAlignment, ' ');
+  return text;
+}
+
+}  // namespace
+
+struct SafetensorsWriter::State {
+  std::string source;
+  AtomicFile file;
+  uint64_t expected_bytes;
+  uint64_t appended_bytes = 0;
+};
+
+SafetensorsWriter::SafetensorsWriter() = default;
+SafetensorsWriter::SafetensorsWriter(SafetensorsWriter&&) noexcept = default;
+SafetensorsWriter& SafetensorsWriter::operator=(SafetensorsWriter&&) noexcept = default;
+SafetensorsWriter::~SafetensorsWriter() = default;
+
+Result<SafetensorsWriter> SafetensorsWriter::create(
+    const std::filesystem::path& path, std::vector<TensorSpec> specs,
+    const std::map<std::string, std::string>& metadata) {
+  NMM_ASSIGN(const Header header, make_header(specs, metadata, path.string()));
+  const std::string text = padded_text(header.entries);
+  const uint64_t length = text.size();
+  NMM_ASSIGN(AtomicFile file, AtomicFile::create(path));
+  NMM_TRY(file.append(std::as_bytes(std::span(&length, 1))));
+  NMM_TRY(file.append(std::as_bytes(std::span(text))));
+  SafetensorsWriter writer;
+  writer.state_ = std::make_unique<State>(State{path.string(), std::move(file), header.data_bytes});
+  return writer;
+}
+
+Status SafetensorsWriter::append(std::span<const std::byte> bytes) {
+  state_->appended_bytes += bytes.size();
+  return state_->file.append(bytes);
+}
+
+Status SafetensorsWriter::finish() {
+  if (state_->appended_bytes != state_->expected_bytes)
+    return fail("{}: expected {} bytes of tensors, {} were written", state_->source,
+                state_->expected_bytes, state_->appended_bytes);
+  return state_->file.finish();
+}
+
+}  // namespace neuronmm::io

@@ -1,0 +1,165 @@
+#include "model/synthesize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+
+#include "base/interrupt.h"
+#include "base/parallel.h"
+#include "io/folder_writer.h"
+#include "io/shards.h"
+#include "model/tensor_specs.h"
+
+namespace neuronmm::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kPieceElements = int64_t{1} << 22;  // made and written at once: 8-16 MB
+
+// SplitMix64 (Steele, Lea, Flood 2014) as a function of the position in its stream.
+constexpr uint64_t kGamma = 0x9E3779B97F4A7C15;
+uint64_t mix(uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+  return z ^ (z >> 31);
+}
+
+// x with P(standard normal < x) = p, by bisection.
+double normal_quantile(double p) {
+  double low = -10.0, high = 10.0;
+  for (int i = 0; i < 52; ++i) {
+    const double middle = 0.5 * (low + high);
+    (0.5 * std::erfc(-middle / std::sqrt(2.0)) < p ? low : high) = middle;
+  }
+  return 0.5 * (low + high);
+}
+
+// Normal values at random positions: value i of 2^16 equally likely quantiles, already in the bits
+// of the dtype. 16 random bits make one weight, so that writing and not arithmetic sets the speed.
+class NormalTable {
+ public:
+  NormalTable(DType dtype, double standard_deviation) {
+    std::vector<double> values(kSize);
+    parallel_ranges(kSize, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        const double p = (static_cast<double>(i) + 0.5) / static_cast<double>(kSize);
+        values[i] = standard_deviation * normal_quantile(p);
+      }
+    });
+    append_rounded(dtype, values.data(), kSize, bits_);
+  }
+
+  // Elements [first, first + count) of the stream `key` as Bits (uint16_t or uint32_t).
+  template <typename Bits>
+  void fill(uint64_t key, int64_t first, int64_t count, std::byte* out) const {
+    NMM_CHECK(bits_.size() == kSize * sizeof(Bits));
+    const auto write_element = [&](int64_t i) {
+      const uint64_t position = static_cast<uint64_t>(first + i);
+      const uint64_t word = mix(key + (position / 4 + 1) * kGamma);
+      const uint64_t index = (word >> (16 * (position % 4))) & 0xFFFF;
+      std::memcpy(out + i * static_cast<int64_t>(sizeof(Bits)), &bits_[index * sizeof(Bits)],
+                  sizeof(Bits));
+    };
+    parallel_ranges(count, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) write_element(i);
+    });
+  }
+
+ private:
+  static constexpr int64_t kSize = int64_t{1} << 16;
+  std::vector<std::byte> bits_;
+};
+
+class Synthesizer {
+ public:
+  Synthesizer(const io::ModelConfig& config, uint64_t seed, Progress& progress)
+      : dtype_(config.dtype),
+        seed_(mix(seed)),
+        table_(config.dtype, config.initializer_range),
+        progress_(progress) {}
+
+  Status write_shard(const fs::path& folder, const io::Shard& shard) {
+    NMM_ASSIGN(auto writer, io::SafetensorsWriter::create(folder / shard.file_name, shard.specs,
+                                                          {{"format", "pt"}}));
+    for (const io::TensorSpec& spec : shard.specs) NMM_TRY(write_tensor(writer, spec));
+    return writer.finish();
+  }
+
+ private:
+  Status write_tensor(io::SafetensorsWriter& writer, const io::TensorSpec& spec) {
+    const uint64_t key = mix(seed_ + static_cast<uint64_t>(++tensors_) * kGamma);
+    const int64_t size = TensorView{dtype_, spec.shape, nullptr}.size();
+    for (int64_t first = 0; first < size; first += kPieceElements) {
+      if (interrupted()) return interrupted_error("nothing was written");
+      const int64_t count = std::min(kPieceElements, size - first);
+      make_piece(key, first, count, is_norm(spec.name));
+      NMM_TRY(writer.append(piece_));
+    }
+    progress_.update(tensors_, spec.name);
+    return {};
+  }
+
+  void make_piece(uint64_t key, int64_t first, int64_t count, bool norm) {
+    piece_.clear();
+    if (norm) return append_rounded(dtype_, std::vector<float>(count, 1.0f).data(), count, piece_);
+    piece_.resize(count * dtype_size_bytes(dtype_));
+    if (dtype_ == DType::kF32)
+      table_.fill<uint32_t>(key, first, count, piece_.data());
+    else
+      table_.fill<uint16_t>(key, first, count, piece_.data());
+  }
+
+  DType dtype_;
+  uint64_t seed_;
+  NormalTable table_;
+  Progress& progress_;
+  std::vector<std::byte> piece_;
+  int64_t tensors_ = 0;  // begun so far
+};
+
+Status check_space(const fs::path& folder, int64_t needed) {
+  std::error_code error;
+  const fs::space_info space = fs::space(folder, error);
+  if (!error && space.available < static_cast<uint64_t>(needed))
+    return fail("{}: the weights take {:.1f} GB, the disk has {:.1f} GB free", folder.string(),
+                static_cast<double>(needed) / 1e9, static_cast<double>(space.available) / 1e9);
+  return {};
+}
+
+Status write_folder(const io::ModelConfig& config, const std::string& config_text,
+                    const fs::path& folder, uint64_t seed, Progress& progress) {
+  const std::vector<io::TensorSpec> specs = tensor_specs(config);
+  int64_t total = 0;
+  for (const io::TensorSpec& spec : specs) total += io::size_bytes(spec);
+  NMM_TRY(check_space(folder, total));
+  const std::vector<io::Shard> shards = io::plan_shards(specs);
+  progress.start("tensors", static_cast<int64_t>(specs.size()));
+  Synthesizer synthesizer(config, seed, progress);
+  for (const io::Shard& shard : shards) NMM_TRY(synthesizer.write_shard(folder, shard));
+  if (shards.size() > 1)
+    NMM_TRY(io::write_text_file(folder / io::kIndexFileName, io::index_json(shards)));
+  NMM_TRY(io::write_text_file(folder / "config.json", config_text));
+  progress.finish();
+  return {};
+}
+
+}  // namespace
+
+Status synthesize(const io::ModelConfig& config, const fs::path& config_json, const fs::path& out,
+                  bool force, uint64_t seed, Progress& progress) {
+  using io::FolderWriter;
+  const auto if_exists = force ? FolderWriter::IfExists::kReplace : FolderWriter::IfExists::kRefuse;
+  NMM_ASSIGN(const std::string config_text, io::read_text_file(config_json));
+  // Weights of another run, perhaps of another shape, are of no use here.
+  NMM_ASSIGN(FolderWriter stale, FolderWriter::create(out, if_exists));
+  stale.discard();
+  NMM_ASSIGN(FolderWriter writer, FolderWriter::create(out, if_exists));
+  Status status = write_folder(config, config_text, writer.staging(), seed, progress);
+  if (status.ok()) status = writer.commit();
+  if (!status.ok()) writer.discard();
+  return status;
+}
+
+}  // namespace neuronmm::model

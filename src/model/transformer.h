@@ -1,0 +1,109 @@
+#pragma once
+// The decoder-only transformer: embeddings, layers of attention and SwiGLU MLP with RMS norms and
+// residuals, LM head. Llama, Mistral, Qwen2 (q/k/v bias) and Qwen3 (q/k norm) are one code with the
+// config's switches.
+//
+// Letters: M tokens, H hidden_size, I intermediate_size.
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor.h"
+#include "io/checkpoint.h"
+#include "io/model_config.h"
+#include "ops/backend.h"
+#include "text/tokenizer.h"
+
+namespace neuronmm::model {
+
+using text::TokenId;
+
+// inv_freq[j] = theta^(-2j/head_dim), j < head_dim/2, then Llama-3's scaling where the config has
+// one.
+std::vector<float> rope_inverse_frequencies(const io::ModelConfig& config);
+
+// What the names of all tensors but lm_head.weight begin with: "model.", or "" in folders exported
+// without it.
+std::string tensor_prefix(const io::Checkpoint& checkpoint);
+
+// The weights of one layer in the checkpoint, with their names and shapes checked. A checkpoint
+// that has more weights in the layer than the config describes (an unknown bias, say) is refused.
+struct LayerWeights {
+  TensorView input_norm, post_attention_norm;  // [H]
+  TensorView q_norm, k_norm;                   // [head_dim]; empty without qk_norm
+  ops::LinearWeight q, k, v, o;
+  ops::MlpWeight mlp;
+};
+Result<LayerWeights> layer_weights(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
+                                   int64_t layer);
+
+// Sees the activations that calibration needs. Rows are tokens.
+class MlpObserver {
+ public:
+  virtual ~MlpObserver() = default;
+  virtual void on_mlp(int64_t layer, ConstMatrixView input, ConstMatrixView output) = 0;
+};
+
+// One layer on a backend. Owns packed weights and norm gains, nothing of the sequence.
+class DecoderLayer {
+ public:
+  DecoderLayer(const io::ModelConfig& config, int64_t index, const LayerWeights& weights,
+               const ops::Backend& backend);
+  // hidden[M,H] of the positions cache.length() ... becomes this layer's output, in place.
+  void forward(MutableMatrixView hidden, std::span<const float> inverse_frequencies,
+               ops::KvCache& cache, MlpObserver* observer = nullptr) const;
+
+ private:
+  void attend(ConstMatrixView x, std::span<const float> inverse_frequencies, ops::KvCache& cache,
+              MutableMatrixView y) const;
+
+  const io::ModelConfig& config_;
+  int64_t index_;
+  const ops::Backend& backend_;
+  std::vector<float> input_norm_, post_attention_norm_, q_norm_, k_norm_;
+  std::unique_ptr<ops::Linear> q_, k_, v_, o_;
+  std::unique_ptr<ops::Mlp> mlp_;
+};
+
+class Transformer {
+ public:
+  // Opens the folder's config and weights and packs all layers. `backend` must outlive the model.
+  static Result<Transformer> load(const std::filesystem::path& folder, const ops::Backend& backend);
+  static Result<Transformer> load(io::ModelConfig config, io::Checkpoint checkpoint,
+                                  const ops::Backend& backend);
+
+  const io::ModelConfig& config() const { return *config_; }
+  const io::Checkpoint& checkpoint() const { return *checkpoint_; }
+  const ops::Backend& backend() const { return *backend_; }
+  std::unique_ptr<ops::KvCache> make_cache(int64_t capacity_tokens) const;
+
+  enum class Logits { kLast, kAll };
+  // Appends `tokens` (ids < vocab_size) to the sequence in `cache` and returns logits [1 or M,
+  // vocab_size].
+  Matrix forward(std::span<const TokenId> tokens, ops::KvCache& cache, Logits which,
+                 MlpObserver* observer = nullptr) const;
+
+ private:
+  Transformer() = default;
+  Status pack();
+
+  std::unique_ptr<io::ModelConfig> config_;  // layers point at it
+  std::unique_ptr<io::Checkpoint> checkpoint_;
+  const ops::Backend* backend_ = nullptr;
+  std::vector<float> inverse_frequencies_, final_norm_;
+  TensorView embedding_;  // [vocab_size, H]
+  std::vector<DecoderLayer> layers_;
+  std::unique_ptr<ops::Linear> lm_head_;
+};
+
+// An error that names the first id outside [0, vocab_size).
+Status check_token_ids(std::span<const TokenId> tokens, const io::ModelConfig& config);
+
+// Rows of the embedding table. out[M,H].
+void embed(const TensorView& table, std::span<const TokenId> tokens, MutableMatrixView out);
+
+}  // namespace neuronmm::model

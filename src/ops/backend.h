@@ -1,0 +1,100 @@
+#pragma once
+// What a device must offer to run a decoder-only transformer. `model` sees only this interface;
+// apps/ choose the backend. Activations are fp32 and row-major, one token per row. Weights keep the
+// checkpoint's dtype until a backend packs them. The contract of each operation is the formula
+// beside it; ops/reference.h computes exactly that, slowly.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/tensor.h"
+#include "ops/weights.h"
+
+namespace neuronmm::ops {
+
+// A weight that a backend has taken over. It may have packed a copy or may read the mapped
+// checkpoint, which must outlive it.
+class Linear {
+ public:
+  virtual ~Linear() = default;
+  // Y[M,N] = X[M,K] · W (+ bias on every row). Any M >= 0. x and y do not overlap.
+  virtual void apply(ConstMatrixView x, MutableMatrixView y) const = 0;
+};
+
+class Mlp {
+ public:
+  virtual ~Mlp() = default;
+  // Y[M,H] = down(silu(gate(X)) * up(X)), X[M,H], silu(z) = z / (1 + exp(-z)).
+  virtual void apply(ConstMatrixView x, MutableMatrixView y) const = 0;
+};
+
+struct KvCacheShape {
+  int64_t num_layers = 0;
+  int64_t num_key_value_heads = 0;
+  int64_t head_dim = 0;
+  int64_t capacity_tokens = 0;
+};
+
+// Keys (after RoPE) and values of the tokens seen so far, in whatever layout and dtype its backend
+// likes.
+class KvCache {
+ public:
+  explicit KvCache(const KvCacheShape& shape) : shape_(shape) {}
+  virtual ~KvCache() = default;
+
+  const KvCacheShape& shape() const { return shape_; }
+  int64_t length() const { return length_; }  // tokens that are complete in every layer
+  // Advanced by the model after the last layer; set lower to forget the newest tokens.
+  void set_length(int64_t tokens) { length_ = tokens; }
+
+ private:
+  KvCacheShape shape_;
+  int64_t length_ = 0;
+};
+
+struct AttentionShape {
+  int64_t num_attention_heads = 0;
+  int64_t num_key_value_heads =
+      0;  // divides num_attention_heads; head h reads kv head h / (heads / kv_heads)
+  int64_t head_dim = 0;
+  int64_t sliding_window = 0;  // 0: none; w: position i sees positions in (i - w, i]
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string name() const = 0;  // "reference", "cpu (AVX3_ZEN4, 2 threads)"
+
+  virtual std::unique_ptr<Linear> make_linear(const LinearWeight& weight) const = 0;
+  virtual std::unique_ptr<Mlp> make_mlp(const MlpWeight& weight) const = 0;
+  virtual std::unique_ptr<KvCache> make_kv_cache(const KvCacheShape& shape) const = 0;
+
+  // y[i,:] = x[i,:] / sqrt(mean(x[i,:]^2) + eps) * weight. x and y may be the same.
+  virtual void rms_norm(ConstMatrixView x, std::span<const float> weight, float eps,
+                        MutableMatrixView y) const = 0;
+
+  // Rotary embedding in place, Hugging Face's half-split pairing. x[M, heads*head_dim]; row i is
+  // position first_position + i; inverse_frequencies has head_dim / 2 entries f; for j < head_dim/2
+  // and angle a = position * f[j]:
+  //   (x[j], x[j + head_dim/2]) <- (x[j] cos a - x[j + head_dim/2] sin a, x[j + head_dim/2] cos a +
+  //   x[j] sin a)
+  virtual void rope(MutableMatrixView x, int64_t head_dim, int64_t first_position,
+                    std::span<const float> inverse_frequencies) const = 0;
+
+  // Causal attention of M new tokens at positions first = cache.length() ... first + M - 1 of
+  // `layer`. Stores k, v [M, kv_heads*head_dim] at those positions (without changing
+  // cache.length()), then for every new position i and head:
+  //   y = softmax(q · K[j]^T / sqrt(head_dim), j <= i and inside the window) · V[j].   q, y: [M,
+  //   heads*head_dim]
+  // first + M must not exceed the cache's capacity.
+  virtual void attention(const AttentionShape& shape, int64_t layer, ConstMatrixView q,
+                         ConstMatrixView k, ConstMatrixView v, KvCache& cache,
+                         MutableMatrixView y) const = 0;
+
+  // y += x.
+  virtual void add(ConstMatrixView x, MutableMatrixView y) const = 0;
+};
+
+}  // namespace neuronmm::ops

@@ -1,0 +1,235 @@
+#include "ops/reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/parallel.h"
+
+namespace neuronmm::ops {
+namespace {
+
+// Intermediate results stay in fp64; only what the interface stores is rounded to fp32.
+struct DoubleMatrix {
+  DoubleMatrix(int64_t r, int64_t c)
+      : rows(r), columns(c), values(static_cast<size_t>(rows * columns)) {}
+  double* row(int64_t i) { return values.data() + i * columns; }
+  const double* row(int64_t i) const { return values.data() + i * columns; }
+
+  int64_t rows, columns;
+  std::vector<double> values;
+};
+
+DoubleMatrix widen(ConstMatrixView x) {
+  DoubleMatrix wide(x.rows, x.columns);
+  for (int64_t i = 0; i < x.rows; ++i) std::copy_n(x.row(i), x.columns, wide.row(i));
+  return wide;
+}
+
+void narrow(const DoubleMatrix& x, MutableMatrixView y) {
+  NMM_CHECK(x.rows == y.rows && x.columns == y.columns);
+  for (int64_t i = 0; i < x.rows; ++i) {
+    for (int64_t j = 0; j < x.columns; ++j) y.row(i)[j] = static_cast<float>(x.row(i)[j]);
+  }
+}
+
+double dot(const double* a, const double* b, int64_t count) {
+  double sum = 0.0;
+  for (int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// Below this, waking the threads costs more than they save (microseconds, or a time slice of the
+// scheduler's when the cores are busy with others).
+constexpr int64_t kSerialWork = 200'000;
+
+// body(first, last) over [0, count), which is `work` multiply-adds in all.
+template <typename Body>
+void for_ranges(int64_t count, int64_t work, const Body& body) {
+  if (work < kSerialWork) {
+    body(0, count);
+  } else {
+    parallel_ranges(count, body);
+  }
+}
+
+// x[M,K] · w_t[N,K]^T.
+DoubleMatrix multiply(const DoubleMatrix& x, const TensorView& w_t) {
+  NMM_CHECK(x.columns == w_t.columns());
+  DoubleMatrix y(x.rows, w_t.rows());
+  for_ranges(w_t.rows(), x.rows * w_t.size(), [&](int64_t first, int64_t last) {
+    std::vector<double> weights(static_cast<size_t>(x.columns));
+    for (int64_t n = first; n < last; ++n) {
+      to_doubles(w_t, n * x.columns, x.columns, weights.data());
+      for (int64_t m = 0; m < x.rows; ++m) y.row(m)[n] = dot(x.row(m), weights.data(), x.columns);
+    }
+  });
+  return y;
+}
+
+DoubleMatrix multiply(const DoubleMatrix& x, const LinearWeight& weight) {
+  DoubleMatrix y =
+      weight.low_rank() ? multiply(multiply(x, weight.u_t), weight.v_t) : multiply(x, weight.w_t);
+  if (weight.bias.empty()) return y;
+  std::vector<double> bias(static_cast<size_t>(y.columns));
+  to_doubles(weight.bias, 0, y.columns, bias.data());
+  for (int64_t i = 0; i < y.rows; ++i) {
+    for (int64_t j = 0; j < y.columns; ++j) y.row(i)[j] += bias[static_cast<size_t>(j)];
+  }
+  return y;
+}
+
+double silu(double z) { return z / (1.0 + std::exp(-z)); }
+
+class ReferenceLinear final : public Linear {
+ public:
+  explicit ReferenceLinear(const LinearWeight& weight) : weight_(weight) {}
+  void apply(ConstMatrixView x, MutableMatrixView y) const override {
+    narrow(multiply(widen(x), weight_), y);
+  }
+
+ private:
+  LinearWeight weight_;
+};
+
+class ReferenceMlp final : public Mlp {
+ public:
+  explicit ReferenceMlp(const MlpWeight& weight) : weight_(weight) {}
+  void apply(ConstMatrixView x, MutableMatrixView y) const override {
+    const DoubleMatrix input = widen(x);
+    DoubleMatrix inner = multiply(input, weight_.gate);
+    const DoubleMatrix up = multiply(input, weight_.up);
+    for (size_t i = 0; i < inner.values.size(); ++i)
+      inner.values[i] = silu(inner.values[i]) * up.values[i];
+    narrow(multiply(inner, weight_.down), y);
+  }
+
+ private:
+  MlpWeight weight_;
+};
+
+// One [capacity, kv_heads*head_dim] matrix of keys and one of values per layer.
+class ReferenceKvCache final : public KvCache {
+ public:
+  explicit ReferenceKvCache(const KvCacheShape& shape) : KvCache(shape) {
+    const int64_t width = shape.num_key_value_heads * shape.head_dim;
+    for (int64_t layer = 0; layer < shape.num_layers; ++layer) {
+      keys_.emplace_back(shape.capacity_tokens, width);
+      values_.emplace_back(shape.capacity_tokens, width);
+    }
+  }
+  Matrix& keys(int64_t layer) { return keys_.at(static_cast<size_t>(layer)); }
+  Matrix& values(int64_t layer) { return values_.at(static_cast<size_t>(layer)); }
+
+ private:
+  std::vector<Matrix> keys_, values_;
+};
+
+// softmax(q · K[first..last]^T / sqrt(D)) · V[first..last] of one query and one kv head. K and V
+// point at the head's first column; rows are `stride` apart.
+void attend(const float* q, const float* keys, const float* values, int64_t stride,
+            int64_t head_dim, int64_t first, int64_t last, float* y) {
+  std::vector<double> weights;
+  for (int64_t j = first; j <= last; ++j) {
+    double score = 0.0;
+    for (int64_t d = 0; d < head_dim; ++d)
+      score += static_cast<double>(q[d]) * static_cast<double>(keys[j * stride + d]);
+    weights.push_back(score / std::sqrt(static_cast<double>(head_dim)));
+  }
+  const double largest = *std::max_element(weights.begin(), weights.end());
+  double total = 0.0;
+  for (double& weight : weights) total += weight = std::exp(weight - largest);
+  for (int64_t d = 0; d < head_dim; ++d) {
+    double sum = 0.0;
+    for (int64_t j = first; j <= last; ++j)
+      sum += weights[static_cast<size_t>(j - first)] * static_cast<double>(values[j * stride + d]);
+    y[d] = static_cast<float>(sum / total);
+  }
+}
+
+class ReferenceBackend final : public Backend {
+ public:
+  std::string name() const override { return "reference"; }
+
+  std::unique_ptr<Linear> make_linear(const LinearWeight& weight) const override {
+    return std::make_unique<ReferenceLinear>(weight);
+  }
+  std::unique_ptr<Mlp> make_mlp(const MlpWeight& weight) const override {
+    return std::make_unique<ReferenceMlp>(weight);
+  }
+  std::unique_ptr<KvCache> make_kv_cache(const KvCacheShape& shape) const override {
+    return std::make_unique<ReferenceKvCache>(shape);
+  }
+
+  void rms_norm(ConstMatrixView x, std::span<const float> weight, float eps,
+                MutableMatrixView y) const override {
+    NMM_CHECK(static_cast<int64_t>(weight.size()) == x.columns);
+    for (int64_t i = 0; i < x.rows; ++i) {
+      double squares = 0.0;
+      for (int64_t j = 0; j < x.columns; ++j)
+        squares += static_cast<double>(x.row(i)[j]) * static_cast<double>(x.row(i)[j]);
+      const double root =
+          std::sqrt(squares / static_cast<double>(x.columns) + static_cast<double>(eps));
+      for (int64_t j = 0; j < x.columns; ++j) {
+        y.row(i)[j] = static_cast<float>(static_cast<double>(x.row(i)[j]) / root *
+                                         static_cast<double>(weight[static_cast<size_t>(j)]));
+      }
+    }
+  }
+
+  void rope(MutableMatrixView x, int64_t head_dim, int64_t first_position,
+            std::span<const float> inverse_frequencies) const override {
+    const int64_t half = head_dim / 2;
+    NMM_CHECK(static_cast<int64_t>(inverse_frequencies.size()) == half &&
+              x.columns % head_dim == 0);
+    for (int64_t i = 0; i < x.rows; ++i) {
+      for (int64_t j = 0; j < half; ++j) {
+        const double angle = static_cast<double>(first_position + i) *
+                             static_cast<double>(inverse_frequencies[static_cast<size_t>(j)]);
+        const double cosine = std::cos(angle), sine = std::sin(angle);
+        for (float* head = x.row(i); head < x.row(i) + x.columns; head += head_dim) {
+          const double a = head[j], b = head[j + half];
+          head[j] = static_cast<float>(a * cosine - b * sine);
+          head[j + half] = static_cast<float>(b * cosine + a * sine);
+        }
+      }
+    }
+  }
+
+  void attention(const AttentionShape& shape, int64_t layer, ConstMatrixView q, ConstMatrixView k,
+                 ConstMatrixView v, KvCache& cache, MutableMatrixView y) const override {
+    auto& store = static_cast<ReferenceKvCache&>(cache);
+    const int64_t first_position = cache.length();
+    NMM_CHECK(first_position + q.rows <= cache.shape().capacity_tokens);
+    Matrix &keys = store.keys(layer), &values = store.values(layer);
+    for (int64_t i = 0; i < q.rows; ++i) {
+      std::copy_n(k.row(i), k.columns, keys.row(first_position + i));
+      std::copy_n(v.row(i), v.columns, values.row(first_position + i));
+    }
+    const int64_t group = shape.num_attention_heads / shape.num_key_value_heads;
+    const int64_t work = q.rows * q.columns * 2 * (first_position + q.rows);
+    for_ranges(q.rows * shape.num_attention_heads, work, [&](int64_t begin, int64_t end) {
+      for (int64_t index = begin; index < end; ++index) {
+        const int64_t i = index / shape.num_attention_heads;
+        const int64_t head = index % shape.num_attention_heads;
+        const int64_t last = first_position + i, offset = head / group * shape.head_dim;
+        const int64_t first =
+            shape.sliding_window == 0 ? 0 : std::max<int64_t>(0, last - shape.sliding_window + 1);
+        attend(q.row(i) + head * shape.head_dim, keys.data() + offset, values.data() + offset,
+               keys.columns(), shape.head_dim, first, last, y.row(i) + head * shape.head_dim);
+      }
+    });
+  }
+
+  void add(ConstMatrixView x, MutableMatrixView y) const override {
+    for (int64_t i = 0; i < x.rows; ++i) {
+      for (int64_t j = 0; j < x.columns; ++j) y.row(i)[j] += x.row(i)[j];
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_reference_backend() { return std::make_unique<ReferenceBackend>(); }
+
+}  // namespace neuronmm::ops

@@ -1,0 +1,34 @@
+#pragma once
+// The weights of a linear layer, dense or low-rank, as checkpoints store them. Nobody else needs to
+// know which it is.
+//
+// Letters, everywhere: M tokens, K in-features, r rank, N out-features; Y[M,N] = X[M,K] · W[K,N], W
+// ~ U[K,r] · V[r,N]. Checkpoints hold every matrix transposed ("out x in"), so the fields end in
+// _t.
+
+#include "base/tensor.h"
+
+namespace neuronmm::ops {
+
+struct LinearWeight {
+  TensorView w_t = {};  // [N, K]; empty when low-rank
+  TensorView u_t = {};  // [r, K]; empty when dense. Applied first (`v_proj.weight` in the reference
+                        // checkpoints)
+  TensorView v_t = {};  // [N, r]; empty when dense. Applied second (`u_proj.weight` there)
+  TensorView bias = {};  // [N]; may be empty
+
+  bool low_rank() const { return !u_t.empty(); }
+  int64_t in_features() const { return low_rank() ? u_t.columns() : w_t.columns(); }
+  int64_t out_features() const { return low_rank() ? v_t.rows() : w_t.rows(); }
+  int64_t rank() const { return low_rank() ? u_t.rows() : 0; }  // 0: dense
+  int64_t parameters() const {
+    return (low_rank() ? u_t.size() + v_t.size() : w_t.size()) + (bias.empty() ? 0 : bias.size());
+  }
+};
+
+// SwiGLU: Y = down(silu(gate(X)) * up(X)).
+struct MlpWeight {
+  LinearWeight gate, up, down;
+};
+
+}  // namespace neuronmm::ops

@@ -1,0 +1,51 @@
+#include "text/byte_level.h"
+
+#include <array>
+#include <cstdint>
+
+#include "text/utf8.h"
+
+namespace neuronmm::text {
+namespace {
+
+constexpr int kNoByte = -1;
+constexpr int kCharacters = 256 + 68;
+
+constexpr bool stands_for_itself(int byte) {
+  return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
+}
+
+constexpr std::array<int, kCharacters> byte_of_character() {
+  std::array<int, kCharacters> table{};
+  for (int& entry : table) entry = kNoByte;
+  int next = 256;
+  for (int byte = 0; byte < 256; ++byte) {
+    table[static_cast<size_t>(stands_for_itself(byte) ? byte : next++)] = byte;
+  }
+  return table;
+}
+
+constexpr std::array<int, kCharacters> kByteOfCharacter = byte_of_character();
+
+}  // namespace
+
+std::optional<std::string> bytes_of_spelling(std::string_view spelling) {
+  std::string bytes;
+  bytes.reserve(spelling.size());
+  while (!spelling.empty()) {
+    if (const char c = spelling.front(); c >= '!' && c <= '~') {
+      bytes.push_back(c);
+      spelling.remove_prefix(1);
+      continue;
+    }
+    const Utf8Step step = next_utf8(spelling);
+    if (step.kind != Utf8Step::Kind::kCharacter || step.code_point >= kCharacters) return {};
+    const int byte = kByteOfCharacter[step.code_point];
+    if (byte == kNoByte) return {};
+    bytes.push_back(static_cast<char>(byte));
+    spelling.remove_prefix(static_cast<size_t>(step.length));
+  }
+  return bytes;
+}
+
+}  // namespace neuronmm::text

@@ -1,0 +1,139 @@
+#include "text/split_regex.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include <cstdint>
+
+#include "text/utf8.h"
+
+namespace neuronmm::text {
+namespace {
+
+// Published patterns need a few steps per match; a million is a tenth of PCRE2's default and keeps
+// a hostile pattern to milliseconds.
+constexpr uint32_t kMatchLimit = 1'000'000;
+// The longest published pattern (o200k) has about 400 characters.
+constexpr size_t kMaxPatternBytes = 10'000;
+
+// Escapes of letters that mean the same to Oniguruma and PCRE2, or are rewritten here.
+constexpr std::string_view kSharedEscapes = "pPdDnrtfvsS";
+
+bool is_ascii_letter_or_digit(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+// PCRE2's spelling of the escape \c.
+Result<std::string> translate_escape(char c) {
+  // Oniguruma's \s is the White_Space property; PCRE2's also has U+180E.
+  if (c == 's') return std::string("\\p{White_Space}");
+  if (c == 'S') return std::string("\\P{White_Space}");
+  if (is_ascii_letter_or_digit(c) && kSharedEscapes.find(c) == std::string_view::npos)
+    return fail("the escape \\{} is not supported", c);
+  return std::string{'\\', c};
+}
+
+Result<std::string> translate_from_oniguruma(std::string_view pattern) {
+  std::string out;
+  bool in_class = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    const char next = i + 1 < pattern.size() ? pattern[i + 1] : '\0';
+    if (c == '\\' && i + 1 < pattern.size()) {
+      NMM_ASSIGN(const std::string escape, translate_escape(next));
+      out += escape;
+      ++i;
+      continue;
+    }
+    if (in_class && c == '[') return fail("a class inside a class ('[') is not supported");
+    if (in_class && c == '&' && next == '&') return fail("class intersection (&&) is not supported");
+    if (!in_class && c == '(' && next == '*') return fail("'(*' is not supported");
+    if (c == '[') in_class = true;
+    if (c == ']') in_class = false;
+    out += c;
+  }
+  return out;
+}
+
+std::string pcre2_message(int code) {
+  PCRE2_UCHAR text[256];
+  pcre2_get_error_message(code, text, sizeof(text));
+  return reinterpret_cast<const char*>(text);
+}
+
+}  // namespace
+
+struct SplitRegex::Compiled {
+  pcre2_code* code = nullptr;
+  pcre2_match_context* context = nullptr;
+
+  Compiled() = default;
+  Compiled(const Compiled&) = delete;
+  Compiled& operator=(const Compiled&) = delete;
+  ~Compiled() {
+    pcre2_match_context_free(context);
+    pcre2_code_free(code);
+  }
+};
+
+Result<SplitRegex> SplitRegex::compile(std::string_view pattern, Kind kind) {
+  if (pattern.empty()) return fail("the pattern is empty");
+  if (pattern.size() > kMaxPatternBytes)
+    return fail("the pattern has {} bytes, more than {}", pattern.size(), kMaxPatternBytes);
+  std::string translated(pattern);
+  uint32_t options = PCRE2_UTF | PCRE2_LITERAL;
+  if (kind == Kind::kRegex) {
+    NMM_ASSIGN(translated, translate_from_oniguruma(pattern));
+    // In Ruby's syntax ^ and $ always mean lines.
+    options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE;
+  }
+  auto compiled = std::make_shared<Compiled>();
+  int error = 0;
+  PCRE2_SIZE at = 0;
+  compiled->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()),
+                                 translated.size(), options, &error, &at, nullptr);
+  if (compiled->code == nullptr)
+    return fail("the pattern is not a regular expression: {}", pcre2_message(error));
+  // Where there is no JIT, pcre2_match interprets.
+  pcre2_jit_compile(compiled->code, PCRE2_JIT_COMPLETE);
+  compiled->context = pcre2_match_context_create(nullptr);
+  NMM_CHECK(compiled->context != nullptr);
+  pcre2_set_match_limit(compiled->context, kMatchLimit);
+  return SplitRegex(std::move(compiled));
+}
+
+void SplitRegex::Matches::Free::operator()(void* match_data) const {
+  pcre2_match_data_free(static_cast<pcre2_match_data*>(match_data));
+}
+
+SplitRegex::Matches::Matches(const SplitRegex& regex, std::string_view text)
+    : regex_(regex), text_(text), match_data_(pcre2_match_data_create(1, nullptr)) {
+  NMM_CHECK(match_data_ != nullptr);
+}
+
+bool SplitRegex::Matches::next() {
+  if (from_ > text_.size()) return false;
+  auto* match_data = static_cast<pcre2_match_data*>(match_data_.get());
+  const auto match = [&](uint32_t options) {
+    return pcre2_match(regex_.compiled_->code, reinterpret_cast<PCRE2_SPTR>(text_.data()),
+                       text_.size(), from_, options | PCRE2_NO_UTF_CHECK, match_data,
+                       regex_.compiled_->context);
+  };
+  int found = match(0);
+  // The interpreter keeps its stack on the heap.
+  if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = match(PCRE2_NO_JIT);
+  if (found < 0) {
+    from_ = text_.size() + 1;
+    return false;
+  }
+  const PCRE2_SIZE* span = pcre2_get_ovector_pointer(match_data);
+  begin_ = span[0];
+  end_ = span[1];
+  from_ = end_;
+  if (begin_ == end_) {  // an empty match: the next one begins a character later
+    from_ += from_ < text_.size() ? next_utf8(text_.substr(from_)).length : 1;
+  }
+  return true;
+}
+
+}  // namespace neuronmm::text

@@ -1,0 +1,43 @@
+#pragma once
+// The regular expression of a pre-tokenizer, run by PCRE2. The tokenizers library runs Oniguruma
+// (Ruby's syntax): what the two read differently is rewritten or refused.
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace neuronmm::text {
+
+class SplitRegex {
+ public:
+  enum class Kind { kRegex, kLiteral };
+  static Result<SplitRegex> compile(std::string_view pattern, Kind kind = Kind::kRegex);
+
+  // The matches in a text (valid UTF-8) from left to right. A pattern that needs more than
+  // kMatchLimit steps for one match finds no more matches in that text.
+  class Matches {
+   public:
+    Matches(const SplitRegex& regex, std::string_view text);
+    bool next();
+    size_t begin() const { return begin_; }
+    size_t end() const { return end_; }
+
+   private:
+    struct Free {
+      void operator()(void* match_data) const;
+    };
+    const SplitRegex& regex_;
+    std::string_view text_;
+    std::unique_ptr<void, Free> match_data_;
+    size_t from_ = 0, begin_ = 0, end_ = 0;
+  };
+
+ private:
+  struct Compiled;
+  explicit SplitRegex(std::shared_ptr<const Compiled> compiled) : compiled_(std::move(compiled)) {}
+  std::shared_ptr<const Compiled> compiled_;
+};
+
+}  // namespace neuronmm::text

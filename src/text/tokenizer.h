@@ -1,0 +1,76 @@
+#pragma once
+// Byte-level BPE from a Hugging Face tokenizer.json (GPT-2, Llama-3, Qwen families): added tokens,
+// NFC, the split regex, merges by rank, the BOS template. Ids are those of the tokenizers library.
+// Other tokenizer kinds are refused by name.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace neuronmm::text {
+
+using TokenId = int32_t;
+
+struct EncodeOptions {
+  bool add_special_tokens =
+      true;  // what the post-processor template adds (BOS for Llama-3; nothing for Qwen)
+  bool parse_added_tokens =
+      true;  // "<|eot_id|>" in the text becomes its id; false: it is ordinary text
+};
+
+class Tokenizer {
+ public:
+  // tokenizer.json and, when present, tokenizer_config.json of a model folder.
+  static Result<Tokenizer> load(const std::filesystem::path& folder);
+  // `source` is what error messages call the text.
+  static Result<Tokenizer> parse(std::string_view tokenizer_json, const std::string& source);
+  // GPT-2's raw pair of files.
+  static Result<Tokenizer> load_vocab_and_merges(const std::filesystem::path& vocab_json,
+                                                 const std::filesystem::path& merges_txt);
+  Tokenizer(Tokenizer&&) noexcept;
+  Tokenizer& operator=(Tokenizer&&) noexcept;
+  ~Tokenizer();
+
+  // Any bytes are accepted; text that is not UTF-8 is encoded byte by byte where it is not.
+  std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options = {}) const;
+  // Bytes of the tokens in order. Invalid ids decode to nothing. May end inside a UTF-8 character:
+  // see StreamDecoder.
+  std::string decode(std::span<const TokenId> ids, bool skip_special_tokens = false) const;
+
+  int64_t vocab_size() const;                                        // largest id + 1
+  std::optional<TokenId> token_to_id(std::string_view token) const;  // "<|eot_id|>"
+  bool is_special(TokenId id) const;
+  std::optional<TokenId> bos_id() const;  // from tokenizer_config.json or the template
+  std::optional<TokenId> eos_id() const;
+  const std::string& chat_template()
+      const;  // Jinja source from tokenizer_config.json / chat_template.jinja, or empty
+
+ private:
+  friend class StreamDecoder;
+  Tokenizer();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Text as tokens arrive: never half a UTF-8 character; bytes that can no longer become one are
+// emitted as U+FFFD.
+class StreamDecoder {
+ public:
+  explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special_tokens = true);
+  std::string push(TokenId id);
+  std::string finish();  // what is still held back
+
+ private:
+  const Tokenizer* tokenizer_;
+  bool skip_special_tokens_;
+  std::string held_;
+};
+
+}  // namespace neuronmm::text

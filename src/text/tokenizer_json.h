@@ -1,0 +1,20 @@
+#pragma once
+// tokenizer.json, the file of the Hugging Face tokenizers library, as far as byte-level BPE uses it.
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "text/tokenizer_definition.h"
+
+namespace neuronmm::text {
+
+Result<TokenizerDefinition> parse_tokenizer_json(std::string_view text, const std::string& source);
+
+// GPT-2's two files, which say nothing of the steps around the model.
+Result<TokenizerDefinition> parse_gpt2_files(std::string_view vocab_json,
+                                             const std::string& vocab_source,
+                                             std::string_view merges_text,
+                                             const std::string& merges_source);
+
+}  // namespace neuronmm::text

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Installs what is missing, then: format check; every test under ASan and UBSan; a clang build and a short fuzz of each
+# parser; every test in the release build. Exits non-zero at the first failure.
+#   ./test.sh --quick     only the release build and its tests
+set -euo pipefail
+cd "$(dirname "$0")"
+
+quick=false
+case "${1:-}" in
+  "") ;;
+  --quick) quick=true ;;
+  *) echo "usage: ./test.sh [--quick]" >&2; exit 2 ;;
+esac
+readonly fuzz_seconds=20
+
+step() { printf '\n== %s\n' "$*"; }
+
+step "packages"
+tools/install_dependencies.sh test
+
+if [ "$quick" = false ]; then
+  step "format"
+  git ls-files -z -- '*.cc' '*.h' | xargs -0 clang-format --dry-run -Werror
+
+  step "sanitizers: build and tests"
+  cmake --preset dev >/dev/null
+  cmake --build --preset dev
+  ctest --preset dev -j "$(nproc)"
+
+  step "clang and fuzzers"
+  cmake --preset fuzz >/dev/null
+  cmake --build --preset fuzz
+  for target in safetensors config tokenizer; do
+    corpus=build/fuzz/corpus/$target
+    mkdir -p "$corpus"
+    echo "fuzz_$target, $fuzz_seconds s"
+    build/fuzz/fuzz/fuzz_$target -max_total_time=$fuzz_seconds -timeout=10 -rss_limit_mb=2048 \
+      -artifact_prefix=build/fuzz/ -verbosity=0 -print_final_stats=1 "$corpus" "fuzz/corpus/$target" 2>&1 |
+      grep -E 'number_of_executed_units|ERROR|SUMMARY|Test unit written' || true
+    [ "${PIPESTATUS[0]}" -eq 0 ] || { echo "fuzz_$target failed" >&2; exit 1; }
+  done
+fi
+
+step "release: build and tests"
+cmake --preset release >/dev/null
+cmake --build --preset release
+ctest --preset release -j "$(nproc)"

@@ -1,0 +1,248 @@
+// The program as a user meets it: every subcommand on the bundled model, and every kind of bad
+// input. Each case checks the exit code (0, 1 for errors, 2 for usage, 130 for an interrupt) and
+// the words that the message must contain.
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kModel = std::string(NEURONMM_SOURCE_DIR) + "/models/demo";
+const std::string kEvaluation = kModel + "/evaluation.txt";
+const std::string kCalibration = kModel + "/calibration.txt";
+
+struct Outcome {
+  int exit_code = -1;
+  std::string output;  // stdout and stderr together
+};
+
+Outcome neuronmm(const std::string& arguments, const std::string& environment = "") {
+  const std::string command =
+      environment + " '" NEURONMM_PROGRAM "' " + arguments + " 2>&1 </dev/null";
+  std::FILE* pipe = popen(command.c_str(), "r");
+  Outcome outcome;
+  std::array<char, 4096> buffer;
+  while (const size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) {
+    outcome.output.append(buffer.data(), n);
+  }
+  const int status = pclose(pipe);
+  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return outcome;
+}
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+class CommandLine : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        fs::temp_directory_path() / ("neuronmm-" + std::to_string(getpid()) + "-" +
+                                     testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return path(name);
+  }
+  // A copy of the bundled model that a test may damage.
+  std::string copy_of_model() const {
+    fs::copy(kModel, folder_ / "model", fs::copy_options::recursive);
+    return path("model");
+  }
+  std::string compress(const std::string& more) const {
+    return "compress " + kModel + " -o " + path("out") + " --block 64 --calibration " +
+           kCalibration + " " + more;
+  }
+
+  fs::path folder_;
+};
+
+void expect(const Outcome& outcome, int exit_code, std::initializer_list<const char*> words) {
+  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.output;
+  for (const char* word : words) {
+    EXPECT_NE(outcome.output.find(word), std::string::npos) << "expected \"" << word << "\" in:\n"
+                                                            << outcome.output;
+  }
+}
+
+TEST_F(CommandLine, CompressThenRunEveryCommandOnTheResult) {
+  expect(neuronmm(compress("--ratio 0.2")), 0, {"192"});
+  const std::string out = path("out");
+  EXPECT_TRUE(fs::exists(out + "/tokenizer.json"));
+  EXPECT_FALSE(fs::exists(out + ".partial"));
+  expect(neuronmm("inspect " + out), 0, {"whitened", "192", "0.6875"});
+  expect(neuronmm("perplexity " + out + " " + kEvaluation), 0, {"perplexity"});
+  expect(neuronmm("generate " + out + " --prompt 'Once upon a time' --max-new-tokens 8"), 0, {});
+  expect(neuronmm("bench " + kModel + " --against " + out +
+                  " --prompt-tokens 8 --new-tokens 4 --runs 2 --json " + path("bench.json")),
+         0, {});
+  EXPECT_NE(read(path("bench.json")).find("token_generation_model"), std::string::npos);
+  expect(neuronmm("check " + out + " --reference " + out), 0, {});
+  expect(neuronmm("check " + out + " --reference " + kModel), 1, {});
+}
+
+TEST_F(CommandLine, GreedyGenerationIsReproducibleAndStops) {
+  const std::string flags =
+      "generate " + kModel + " --prompt 'Once upon a time' --max-new-tokens 24";
+  const Outcome first = neuronmm(flags + " 2>/dev/null"), second = neuronmm(flags + " 2>/dev/null");
+  EXPECT_EQ(first.exit_code, 0);
+  EXPECT_FALSE(first.output.empty());
+  EXPECT_EQ(first.output, second.output);
+  const std::string sampled = flags + " --temperature 0.8 --top-k 40 --top-p 0.9";
+  EXPECT_EQ(neuronmm(sampled + " --seed 7 2>/dev/null").output,
+            neuronmm(sampled + " --seed 7 2>/dev/null").output);
+}
+
+TEST_F(CommandLine, TokenizeGoesThereAndBack) {
+  const Outcome ids = neuronmm("tokenize " + kModel + " 'The cat sat.' --no-bos");
+  EXPECT_EQ(ids.exit_code, 0);
+  const std::string line = ids.output.substr(0, ids.output.find('\n'));
+  EXPECT_EQ(neuronmm("tokenize " + kModel + " --decode '" + line + "'").output, "The cat sat.\n");
+}
+
+TEST_F(CommandLine, DryRunNeedsOnlyAConfig) {
+  fs::copy(kModel + "/config.json", path("config.json"));
+  expect(neuronmm("compress " + path("config.json") + " -o " + path("out") +
+                  " --ratio 0.2 --block 64 --dry-run"),
+         0, {"192", "0.6875"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(CommandLine, SynthesizedModelsRun) {
+  expect(neuronmm("synthesize --config " + kModel + "/config.json -o " + path("random")), 0, {});
+  expect(neuronmm("bench " + path("random") + " --prompt-tokens 4 --new-tokens 2 --runs 1"), 0, {});
+}
+
+TEST_F(CommandLine, UsageErrors) {
+  expect(neuronmm(""), 2, {});
+  expect(neuronmm("frobnicate"), 2, {});
+  expect(neuronmm("compress"), 2, {});
+  expect(neuronmm(compress("--ratio 0")), 2, {"--ratio"});
+  expect(neuronmm(compress("--ratio 1")), 2, {"--ratio"});
+  expect(neuronmm(compress("--ratio -0.5")), 2, {"--ratio"});
+  expect(neuronmm(compress("--ratio abc")), 2, {"--ratio"});
+  expect(neuronmm(compress("--ratio 0.2 --method magic")), 2, {"--method"});
+  expect(neuronmm(compress("--ratio 0.2 --only middle")), 2, {"--only"});
+  expect(neuronmm("generate " + kModel + " --prompt x --temperature -1"), 2, {"--temperature"});
+  expect(neuronmm("generate " + kModel + " --prompt x --top-p 1.5"), 2, {"--top-p"});
+}
+
+TEST_F(CommandLine, HelpNamesEveryCommand) {
+  expect(neuronmm("--help"), 0,
+         {"compress", "generate", "perplexity", "bench", "inspect", "synthesize", "tokenize",
+          "check"});
+}
+
+TEST_F(CommandLine, FoldersThatAreNotModels) {
+  expect(neuronmm("inspect " + path("nowhere")), 1, {"nowhere"});
+  expect(neuronmm("inspect " + folder_.string()), 1, {"config.json"});
+  const std::string model = copy_of_model();
+  fs::remove(model + "/model.safetensors");
+  expect(neuronmm("inspect " + model), 1, {"model.safetensors"});
+}
+
+TEST_F(CommandLine, DamagedWeights) {
+  const std::string model = copy_of_model();
+  fs::resize_file(model + "/model.safetensors", 1000000);
+  expect(neuronmm("inspect " + model), 1, {"model.safetensors"});
+  write("model/model.safetensors",
+        std::string("\0\0\0\0\0\0\0\x10", 8) + "{}");  // header of 2^60 bytes
+  expect(neuronmm("generate " + model + " --prompt x"), 1, {"model.safetensors", "header"});
+}
+
+TEST_F(CommandLine, UnknownArchitecture) {
+  const std::string model = copy_of_model();
+  std::string config = read(model + "/config.json");
+  config.replace(config.find("LlamaForCausalLM"), 16, "MambaForCausalLM");
+  write("model/config.json", config);
+  expect(neuronmm("inspect " + model), 1,
+         {"MambaForCausalLM", "LlamaForCausalLM", "Qwen3ForCausalLM"});
+}
+
+TEST_F(CommandLine, MissingOrMalformedTokenizer) {
+  const std::string model = copy_of_model();
+  write("model/tokenizer.json", "{\"model\": 7}");
+  expect(neuronmm("generate " + model + " --prompt x"), 1, {"tokenizer.json"});
+  fs::remove(model + "/tokenizer.json");
+  expect(neuronmm("perplexity " + model + " " + kEvaluation), 1, {"tokenizer.json"});
+}
+
+TEST_F(CommandLine, PromptsThatCannotBeRun) {
+  expect(neuronmm("generate " + kModel + " --prompt ''"), 1, {"--prompt", "empty"});
+  std::string words;
+  for (int i = 0; i < 600; ++i) words += "cat ";
+  expect(neuronmm("generate " + kModel + " --prompt '" + words + "'"), 1, {"512"});
+  expect(neuronmm("generate " + kModel + " --prompt x --chat"), 1, {"chat template"});
+}
+
+TEST_F(CommandLine, TextsThatAreTooShort) {
+  const std::string empty = write("empty.txt", ""), tiny = write("tiny.txt", "A cat sat.");
+  expect(neuronmm("perplexity " + kModel + " " + tiny), 1, {"tokens"});
+  const std::string start = "compress " + kModel + " -o " + path("out") + " --ratio 0.2 --block 64";
+  expect(neuronmm(start), 1, {"--calibration"});
+  expect(neuronmm(start + " --calibration " + empty), 1, {"tokens"});
+  expect(neuronmm(start + " --calibration " + tiny), 1, {"tokens"});
+  expect(neuronmm(start + " --calibration " + path("absent.txt")), 1, {"absent.txt"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(CommandLine, RanksThatSaveNothing) {
+  expect(neuronmm("compress " + kModel + " -o " + path("out") +
+                  " --ratio 0.05 --align ceil --block 128 --method svd"),
+         1, {"layer", "gate", "--ratio"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(CommandLine, OutputsThatMustNotBeTouched) {
+  const std::string flags = " --ratio 0.2 --block 64 --method svd";
+  expect(neuronmm("compress " + kModel + " -o " + kModel + flags + " --force"), 1, {"input"});
+  fs::create_directories(path("out"));
+  write("out/precious", "keep me");
+  expect(neuronmm("compress " + kModel + " -o " + path("out") + flags), 1, {"out", "--force"});
+  EXPECT_EQ(read(path("out/precious")), "keep me");
+  expect(neuronmm("compress " + kModel + " -o /proc/nowhere/out" + flags), 1, {"/proc/nowhere"});
+  expect(neuronmm("compress " + kModel + " -o " + path("out") + flags + " --force"), 0, {});
+  EXPECT_TRUE(fs::exists(path("out/config.json")));
+}
+
+TEST_F(CommandLine, AFileSizeLimitStandsForAFullDisk) {
+  const std::string command = "sh -c 'trap \"\" XFSZ; ulimit -f 2000; exec \"$0\" \"$@\"'";
+  const Outcome outcome =
+      neuronmm("compress " + kModel + " -o " + path("out") + " --ratio 0.2 --block 64 --method svd",
+               command);
+  expect(outcome, 1, {"File too large"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(CommandLine, AnInterruptedCompressionResumes) {
+  const std::string flags = compress("--ratio 0.2");
+  const Outcome stopped = neuronmm(flags, "timeout --preserve-status -s INT 0.3");
+  if (stopped.exit_code == 0) GTEST_SKIP() << "compressed in less than 0.3 s";
+  EXPECT_EQ(stopped.exit_code, 130) << stopped.output;
+  EXPECT_FALSE(fs::exists(path("out")));
+  expect(neuronmm(flags), 0, {});
+  const std::string resumed = read(path("out/model.safetensors"));
+  fs::remove_all(path("out"));
+  expect(neuronmm(flags), 0, {});
+  EXPECT_EQ(read(path("out/model.safetensors")), resumed);
+}
+
+}  // namespace

@@ -1,0 +1,93 @@
+#include "compress/plan.h"
+
+#include <gtest/gtest.h>
+
+namespace neuronmm::compress {
+namespace {
+
+io::ModelConfig llama_1b() {
+  io::ModelConfig config;
+  config.hidden_size = 2048;
+  config.intermediate_size = 8192;
+  config.num_hidden_layers = 16;
+  config.num_attention_heads = 32;
+  config.num_key_value_heads = 8;
+  config.head_dim = 64;
+  config.vocab_size = 128256;
+  config.max_position_embeddings = 131072;
+  config.tie_word_embeddings = true;
+  return config;
+}
+
+TEST(Plan, Llama1B) {
+  const auto plan = make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {}, "model");
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  EXPECT_EQ(plan->parameters_before, 1235814400);  // the published size of this model
+  const int64_t removed = 48 * (int64_t{2048} * 8192 - 1280 * (2048 + 8192));
+  EXPECT_EQ(plan->parameters_after, 1235814400 - removed);
+  EXPECT_EQ(plan->bytes_before, 2 * plan->parameters_before);
+  EXPECT_EQ(plan->bytes_after, 2 * plan->parameters_after);
+  ASSERT_EQ(plan->matrices.size(), 48u);
+  int64_t factor_bytes = 0;
+  for (const MatrixPlan& matrix : plan->matrices) {
+    EXPECT_EQ(matrix.rank, 1280);
+    EXPECT_DOUBLE_EQ(matrix.kept_share, 0.78125);
+    factor_bytes += matrix.bytes_after;
+  }
+  EXPECT_EQ(factor_bytes, int64_t{1200} << 20);  // the table's last column, MiB
+  const MatrixPlan& down = plan->of(7, MlpMatrix::kDown);
+  EXPECT_EQ(down.layer, 7);
+  EXPECT_EQ(down.in_features, 8192);
+  EXPECT_EQ(down.out_features, 2048);
+}
+
+TEST(Plan, OnlySomeMatrices) {
+  const auto plan =
+      make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {true, false, true}, "model");
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const MatrixPlan& up = plan->of(3, MlpMatrix::kUp);
+  EXPECT_EQ(up.rank, 0);
+  EXPECT_EQ(up.kept_share, 1.0);
+  EXPECT_EQ(up.bytes_after, up.bytes_before);
+  const auto ranks = plan->ranks();
+  ASSERT_EQ(ranks.size(), 16u);
+  EXPECT_EQ(ranks[15].gate, 1280);
+  EXPECT_EQ(ranks[15].up, 0);
+  EXPECT_EQ(ranks[15].down, 1280);
+}
+
+void expect_refused(const io::ModelConfig& config, const RankRule& rule,
+                    std::initializer_list<const char*> words) {
+  const auto plan = make_plan(config, rule, {}, "the/model");
+  ASSERT_FALSE(plan.ok());
+  for (const char* word : words) {
+    EXPECT_NE(plan.error().message.find(word), std::string::npos)
+        << "no \"" << word << "\" in: " << plan.error().message;
+  }
+}
+
+TEST(Plan, RefusesRanksThatSaveNothing) {
+  expect_refused(llama_1b(), {0.05, 128, Align::kCeil},
+                 {"the/model", "layer 0", "gate", "1664", "1638.4", "--ratio", "--align", "--block",
+                  "--only"});
+  expect_refused(llama_1b(), {0.99, 128, Align::kFloor},
+                 {"the/model", "layer 0", "gate", "rank 0", "--ratio", "--align ceil", "--block"});
+}
+
+TEST(Plan, RefusesACompressedModel) {
+  io::ModelConfig config = llama_1b();
+  config.compression = io::CompressionRecord{"svd", 0.1, 128, "floor", {}};
+  expect_refused(config, {0.2, 128, Align::kNearest}, {"the/model", "already", "svd"});
+}
+
+TEST(Plan, MatrixSets) {
+  const auto set = parse_matrix_set("down,gate");
+  ASSERT_TRUE(set.ok());
+  EXPECT_TRUE(set->gate && !set->up && set->down);
+  for (const char* bad : {"", "gate,", ",", "gates", "gate up", "GATE", "gate,,up"}) {
+    EXPECT_FALSE(parse_matrix_set(bad).ok()) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace neuronmm::compress

@@ -1,0 +1,192 @@
+// Linear layers against naive fp64 products, for all small shapes and every way to store a weight.
+
+#include <cstring>
+#include <random>
+
+#include "cpu/error_bounds.h"
+#include "cpu/on_every_target.h"
+#include "ops/owned_tensor.h"
+
+namespace neuronmm::cpu {
+namespace {
+
+constexpr uint64_t kSeed = 7;
+
+// A window on a wider matrix whose other elements must stay as they are.
+struct Strided {
+  Strided(int64_t rows, int64_t columns, int64_t stride) : storage(rows + 1, stride) {
+    std::fill_n(storage.data(), storage.rows() * stride, kGuard);
+    view = {storage.data(), rows, columns, stride};
+  }
+  void expect_guards_intact() const {
+    for (int64_t i = 0; i < storage.rows(); ++i) {
+      const int64_t first = i < view.rows ? view.columns : 0;
+      for (int64_t j = first; j < storage.columns(); ++j) ASSERT_EQ(storage.row(i)[j], kGuard);
+    }
+  }
+  static constexpr float kGuard = 1234.5f;
+  Matrix storage;
+  MutableMatrixView view;
+};
+
+class Linear : public OnEveryTarget {
+ protected:
+  OwnedTensor tensor(DType dtype, int64_t rows, int64_t columns) {
+    return {dtype, {rows, columns}, random_values(rows * columns, random_)};
+  }
+  Strided strided(int64_t rows, int64_t columns) {
+    Strided x(rows, columns, columns + 3);
+    for (int64_t i = 0; i < rows; ++i) {
+      const std::vector<float> values = random_values(columns, random_);
+      std::copy(values.begin(), values.end(), x.view.row(i));
+    }
+    return x;
+  }
+  void expect_right(const ops::LinearWeight& weight, int64_t m) {
+    SCOPED_TRACE(testing::Message()
+                 << "seed " << kSeed << ", M " << m << ", K " << weight.in_features() << ", r "
+                 << weight.rank() << ", N " << weight.out_features() << ", "
+                 << dtype_name(weight.low_rank() ? weight.u_t.dtype : weight.w_t.dtype));
+    const Strided x = strided(m, weight.in_features());
+    const Strided y(m, weight.out_features(), weight.out_features() + 5);
+    backend_->make_linear(weight)->apply(x.view, y.view);
+    expect_within(multiply(Bounded(x.view), weight), y.view);
+    y.expect_guards_intact();
+  }
+
+  std::mt19937_64 random_{kSeed};
+  std::unique_ptr<ops::Backend> backend_ = make_backend();
+};
+NMM_ON_EVERY_TARGET(Linear);
+
+TEST_P(Linear, EveryNumberOfRowsWithRaggedColumns) {
+  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    for (const int64_t n : {1, 15, 33, 70, 160}) {
+      const OwnedTensor w_t = tensor(dtype, n, 37);
+      for (int64_t m = 0; m <= 27; ++m) expect_right({.w_t = w_t.view()}, m);
+    }
+  }
+}
+
+TEST_P(Linear, EveryNumberOfColumns) {
+  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    for (int64_t n = 1; n <= 66; ++n) {
+      const OwnedTensor w_t = tensor(dtype, n, 5);
+      for (const int64_t m : {1, 2, 7}) expect_right({.w_t = w_t.view()}, m);
+    }
+  }
+}
+
+TEST_P(Linear, EveryInnerLengthAndMoreThanOneBlockOfK) {
+  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    std::vector<int64_t> lengths = {511, 512, 513, 1100};
+    for (int64_t k = 1; k <= 20; ++k) lengths.push_back(k);
+    for (const int64_t k : lengths) {
+      const OwnedTensor w_t = tensor(dtype, 35, k);
+      for (const int64_t m : {1, 3, 14}) expect_right({.w_t = w_t.view()}, m);
+    }
+  }
+}
+
+TEST_P(Linear, MoreThanOneBlockOfRows) {
+  const OwnedTensor w_t = tensor(DType::kBF16, 40, 20);
+  for (const int64_t m : {240, 241, 500}) expect_right({.w_t = w_t.view()}, m);
+}
+
+TEST_P(Linear, LowRankInEveryDType) {
+  for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32, DType::kF64}) {
+    for (const int64_t rank : {1, 16, 31, 128}) {
+      const OwnedTensor u_t = tensor(dtype, rank, 45), v_t = tensor(dtype, 50, rank);
+      for (const int64_t m : {0, 1, 2, 5, 13, 250}) {
+        expect_right({.u_t = u_t.view(), .v_t = v_t.view()}, m);
+      }
+    }
+  }
+}
+
+TEST_P(Linear, FactorsOfDifferentDTypes) {
+  const OwnedTensor u_t = tensor(DType::kF32, 9, 45), v_t = tensor(DType::kBF16, 50, 9);
+  for (const int64_t m : {1, 4}) expect_right({.u_t = u_t.view(), .v_t = v_t.view()}, m);
+}
+
+TEST_P(Linear, Bias) {
+  for (const int64_t n : {1, 17, 50, 96}) {
+    const OwnedTensor bias(DType::kBF16, {n}, random_values(n, random_, 10.0f));
+    const OwnedTensor w_t = tensor(DType::kF32, n, 600);
+    const OwnedTensor u_t = tensor(DType::kBF16, 8, 600), v_t = tensor(DType::kBF16, n, 8);
+    for (const int64_t m : {1, 3, 14}) {
+      expect_right({.w_t = w_t.view(), .bias = bias.view()}, m);
+      expect_right({.u_t = u_t.view(), .v_t = v_t.view(), .bias = bias.view()}, m);
+    }
+  }
+}
+
+// Small integers: every product and sum is exact, so any order must give exactly the same.
+TEST_P(Linear, IntegersAreExact) {
+  std::uniform_int_distribution<int> digit(-9, 9);
+  const int64_t m = 19, k = 700, n = 77;
+  std::vector<float> weights(static_cast<size_t>(n * k));
+  for (float& w : weights) w = static_cast<float>(digit(random_));
+  const OwnedTensor w_t(DType::kBF16, {n, k}, weights);
+  Matrix x(m, k), y(m, n);
+  for (int64_t i = 0; i < m * k; ++i) x.data()[i] = static_cast<float>(digit(random_));
+  backend_->make_linear({.w_t = w_t.view()})->apply(x.view(), y.view());
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int64_t l = 0; l < k; ++l) {
+        sum += static_cast<double>(x.row(i)[l]) *
+               static_cast<double>(weights[static_cast<size_t>(j * k + l)]);
+      }
+      ASSERT_EQ(y.row(i)[j], sum) << "seed " << kSeed << " at " << i << ", " << j;
+    }
+  }
+}
+
+// Each row's result is the same bits however many rows there are, and on any number of threads.
+TEST_P(Linear, BitsDependNeitherOnThreadsNorOnTheOtherRows) {
+  const int64_t m = 61, k = 530, r = 70, n = 1100;
+  const OwnedTensor w_t = tensor(DType::kBF16, n, k);
+  const OwnedTensor u_t = tensor(DType::kBF16, r, k), v_t = tensor(DType::kF32, n, r);
+  const Matrix x = random_matrix(m, k, random_);
+  for (const ops::LinearWeight& weight :
+       {ops::LinearWeight{.w_t = w_t.view()},
+        ops::LinearWeight{.u_t = u_t.view(), .v_t = v_t.view()}}) {
+    const auto linear = backend_->make_linear(weight);
+    Matrix expected(m, n), y(m, n);
+    set_num_threads(1);
+    linear->apply(x.view(), expected.view());
+    const size_t bytes = static_cast<size_t>(m * n) * sizeof(float);
+    for (const int threads : {2, 3}) {
+      set_num_threads(threads);
+      linear->apply(x.view(), y.view());
+      EXPECT_EQ(std::memcmp(y.data(), expected.data(), bytes), 0) << threads << " threads";
+    }
+    for (int64_t first = 0, rows = 1; first < m; first += rows++) {  // 1, 2, 3, ... rows at a time
+      const int64_t count = std::min(rows, m - first);
+      linear->apply(x.view().row_range(first, count), y.view().row_range(first, count));
+    }
+    EXPECT_EQ(std::memcmp(y.data(), expected.data(), bytes), 0) << "in pieces";
+  }
+}
+
+TEST_P(Linear, WeightMayBeUnaligned) {
+  const std::vector<float> values = random_values(6 * 11, random_);
+  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    std::vector<std::byte> bytes(1);
+    append_rounded(dtype, values.data(), 6 * 11, bytes);
+    expect_right({.w_t = {dtype, {6, 11}, bytes.data() + 1}}, 2);
+  }
+}
+
+TEST_P(Linear, OutlivesItsBackend) {
+  const OwnedTensor w_t = tensor(DType::kF32, 3, 4);
+  const auto linear = make_backend()->make_linear({.w_t = w_t.view()});
+  const Matrix x = random_matrix(2, 4, random_);
+  Matrix y(2, 3);
+  linear->apply(x.view(), y.view());
+  expect_within(multiply(Bounded(x.view()), w_t.view()), y.view());
+}
+
+}  // namespace
+}  // namespace neuronmm::cpu

@@ -1,0 +1,123 @@
+// The fused MLP against naive fp64 code, for every mixture of dense and low-rank projections.
+
+#include <cstring>
+#include <random>
+
+#include "cpu/error_bounds.h"
+#include "cpu/on_every_target.h"
+#include "ops/owned_tensor.h"
+
+namespace neuronmm::cpu {
+namespace {
+
+constexpr uint64_t kSeed = 11;
+
+// silu(gate) * up. silu is Lipschitz with constant 1.1; exp to 1 ulp, an addition, a division and a
+// multiplication leave it within 6 roundings.
+Bounded silu_multiply(const Bounded& gate, const Bounded& up) {
+  Bounded y(up.rows, up.columns);
+  for (size_t i = 0; i < y.value.size(); ++i) {
+    const double g = gate.value[i], silu = g / (1 + std::exp(-g));
+    const double silu_error = 1.1 * gate.error[i] + 6 * kUnit * std::abs(silu);
+    y.value[i] = silu * up.value[i];
+    y.error[i] = silu_error * (std::abs(up.value[i]) + up.error[i]) + std::abs(silu) * up.error[i] +
+                 kUnit * std::abs(y.value[i]);
+  }
+  return y;
+}
+
+Bounded mlp(const Bounded& x, const ops::MlpWeight& weight) {
+  return multiply(silu_multiply(multiply(x, weight.gate), multiply(x, weight.up)), weight.down);
+}
+
+// A projection that owns its weights.
+struct Projection {
+  Projection(int64_t k, int64_t r, int64_t n, DType dtype, bool with_bias, std::mt19937_64& random)
+      : w_t(tensor(dtype, n, k, random)),
+        u_t(tensor(dtype, std::max<int64_t>(r, 1), k, random)),
+        v_t(tensor(dtype, n, std::max<int64_t>(r, 1), random)),
+        bias(DType::kF32, {n}, random_values(n, random)) {
+    if (r > 0) {
+      weight.u_t = u_t.view();
+      weight.v_t = v_t.view();
+    } else {
+      weight.w_t = w_t.view();
+    }
+    if (with_bias) weight.bias = bias.view();
+  }
+  static OwnedTensor tensor(DType dtype, int64_t rows, int64_t columns, std::mt19937_64& random) {
+    const auto deviation = 1.0f / std::sqrt(static_cast<float>(columns));
+    return {dtype, {rows, columns}, random_values(rows * columns, random, deviation)};
+  }
+  OwnedTensor w_t, u_t, v_t, bias;
+  ops::LinearWeight weight;
+};
+
+struct Layer {
+  // Bit 0, 1, 2 of low_rank: gate, up, down.
+  Layer(int64_t h, int64_t i, int low_rank, DType dtype, bool bias, std::mt19937_64& random)
+      : gate(h, (low_rank & 1) != 0 ? 17 : 0, i, dtype, bias, random),
+        up(h, (low_rank & 2) != 0 ? 40 : 0, i, dtype, bias, random),
+        down(i, (low_rank & 4) != 0 ? 12 : 0, h, dtype, bias, random) {}
+  ops::MlpWeight weight() const { return {gate.weight, up.weight, down.weight}; }
+  Projection gate, up, down;
+};
+
+class Mlp : public OnEveryTarget {
+ protected:
+  std::mt19937_64 random_{kSeed};
+  std::unique_ptr<ops::Backend> backend_ = make_backend();
+};
+NMM_ON_EVERY_TARGET(Mlp);
+
+TEST_P(Mlp, EveryMixtureOfDenseAndLowRank) {
+  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    for (int low_rank = 0; low_rank < 8; ++low_rank) {
+      for (const bool bias : {false, true}) {
+        const Layer layer(45, 83, low_rank, dtype, bias, random_);
+        const auto fused = backend_->make_mlp(layer.weight());
+        for (const int64_t m : {0, 1, 4, 13, 30}) {
+          SCOPED_TRACE(testing::Message() << "seed " << kSeed << ", low-rank " << low_rank
+                                          << ", bias " << bias << ", M " << m);
+          const Matrix x = random_matrix(m, 45, random_);
+          Matrix y(m, 45);
+          fused->apply(x.view(), y.view());
+          expect_within(mlp(Bounded(x.view()), layer.weight()), y.view());
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Mlp, MoreThanOneBlockOfRows) {
+  const Layer layer(20, 37, 7, DType::kBF16, false, random_);
+  const Matrix x = random_matrix(245, 20, random_);
+  Matrix y(245, 20);
+  backend_->make_mlp(layer.weight())->apply(x.view(), y.view());
+  expect_within(mlp(Bounded(x.view()), layer.weight()), y.view());
+}
+
+TEST_P(Mlp, BitsDependNeitherOnThreadsNorOnTheOtherRows) {
+  const int64_t m = 30, h = 130, i = 1100;
+  for (const int low_rank : {0, 7}) {
+    const Layer layer(h, i, low_rank, DType::kBF16, false, random_);
+    const auto fused = backend_->make_mlp(layer.weight());
+    const Matrix x = random_matrix(m, h, random_);
+    Matrix expected(m, h), y(m, h);
+    set_num_threads(1);
+    fused->apply(x.view(), expected.view());
+    const size_t bytes = static_cast<size_t>(m * h) * sizeof(float);
+    for (const int threads : {2, 3}) {
+      set_num_threads(threads);
+      fused->apply(x.view(), y.view());
+      EXPECT_EQ(std::memcmp(y.data(), expected.data(), bytes), 0) << threads << " threads";
+    }
+    for (int64_t row = 0; row < m; ++row) {
+      fused->apply(x.view().row_range(row, 1), y.view().row_range(row, 1));
+    }
+    EXPECT_EQ(std::memcmp(y.data(), expected.data(), bytes), 0) << "row by row";
+  }
+}
+
+}  // namespace
+}  // namespace neuronmm::cpu

@@ -1,0 +1,57 @@
+// Where each weight lies in a packed matrix (the order that packed_matrix.h describes).
+
+#include "cpu/packed_matrix.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/owned_tensor.h"
+
+namespace neuronmm::cpu {
+namespace {
+
+// w[n][k] = 1 + n * 100 + k, small enough to be exact in bf16 only for n = 0; so for bf16 the bits
+// are set directly.
+constexpr int64_t kN = 70, kK = 67;
+
+TEST(PackedMatrix, Fp32PanelsHoldColumnsInOrderAndZeros) {
+  std::vector<float> values;
+  for (int64_t n = 0; n < kN; ++n) {
+    for (int64_t k = 0; k < kK; ++k) values.push_back(static_cast<float>(1 + n * 100 + k));
+  }
+  for (const DType dtype : {DType::kF32, DType::kF64}) {
+    const OwnedTensor w_t(dtype, {kN, kK}, values);
+    const PackedMatrix packed(w_t.view());
+    EXPECT_FALSE(packed.is_bf16());
+    EXPECT_EQ(packed.panels(), 3);
+    EXPECT_EQ(packed.size_bytes(), 3 * 32 * kK * 4);
+    for (int64_t n = 0; n < 96; ++n) {
+      for (int64_t k = 0; k < kK; ++k) {
+        const float expected = n < kN ? static_cast<float>(1 + n * 100 + k) : 0.0f;
+        ASSERT_EQ(packed.fp32_panel(n / 32)[k * 32 + n % 32], expected) << n << ", " << k;
+      }
+    }
+  }
+}
+
+TEST(PackedMatrix, Bf16WordsHoldColumnsSixteenApart) {
+  std::vector<uint16_t> bits;
+  for (int64_t n = 0; n < kN; ++n) {
+    for (int64_t k = 0; k < kK; ++k) bits.push_back(static_cast<uint16_t>(1 + n * 100 + k));
+  }
+  const TensorView w_t = {DType::kBF16, {kN, kK}, reinterpret_cast<const std::byte*>(bits.data())};
+  const PackedMatrix packed(w_t);
+  EXPECT_TRUE(packed.is_bf16());
+  EXPECT_EQ(packed.size_bytes(), 3 * 32 * kK * 2);
+  for (int64_t n = 0; n < 96; ++n) {
+    for (int64_t k = 0; k < kK; ++k) {
+      const uint32_t word = packed.bf16_panel(n / 32)[k * 16 + n % 16];
+      const uint32_t found = n % 32 < 16 ? word & 0xFFFF : word >> 16;
+      ASSERT_EQ(found, n < kN ? 1 + n * 100 + k : 0) << n << ", " << k;
+    }
+  }
+}
+
+TEST(PackedMatrix, EmptyByDefault) { EXPECT_TRUE(PackedMatrix().empty()); }
+
+}  // namespace
+}  // namespace neuronmm::cpu

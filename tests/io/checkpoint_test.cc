@@ -1,0 +1,127 @@
+#include "io/checkpoint.h"
+
+#include "io_test.h"
+
+namespace neuronmm::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A file with U8 tensors of one element and these names.
+std::string file_with(std::initializer_list<std::string> names) {
+  std::string header;
+  size_t offset = 0;
+  for (const std::string& name : names) {
+    header += (offset == 0 ? "{\"" : ",\"") + name + R"(":{"dtype":"U8","shape":[1],)";
+    header += fmt::format("\"data_offsets\":[{},{}]}}", offset, offset + 1);
+    ++offset;
+  }
+  return safetensors_bytes(header + "}", offset);
+}
+
+constexpr const char* kIndex = R"({"metadata":{"total_size":2},"weight_map":{
+  "a":"model-00001-of-00002.safetensors","b":"model-00002-of-00002.safetensors"}})";
+
+class ShardedFolder : public testing::Test {
+ protected:
+  void SetUp() override {
+    put(folder_ / "model.safetensors.index.json", kIndex);
+    put(folder_ / "model-00001-of-00002.safetensors", file_with({"a"}));
+    put(folder_ / "model-00002-of-00002.safetensors", file_with({"b"}));
+  }
+  Result<Checkpoint> open() const { return Checkpoint::open(folder_.path()); }
+  void put_index(std::string_view text) const {
+    put(folder_ / "model.safetensors.index.json", text);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(ShardedFolder, Opens) {
+  const auto checkpoint = open();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
+  EXPECT_TRUE(checkpoint->has("a") && checkpoint->has("b"));
+  EXPECT_EQ(checkpoint->folder(), folder_.path());
+}
+
+TEST_F(ShardedFolder, TheSingleFileComesFirst) {
+  put(folder_ / "model.safetensors", file_with({"single"}));
+  const auto checkpoint = open();
+  ASSERT_TRUE(checkpoint.ok());
+  EXPECT_TRUE(checkpoint->has("single") && !checkpoint->has("a"));
+}
+
+TEST_F(ShardedFolder, MissingShard) {
+  fs::remove(folder_ / "model-00002-of-00002.safetensors");
+  EXPECT_TRUE(fails_with(open(), {"model-00002-of-00002.safetensors", "missing", "incomplete"}));
+}
+
+TEST_F(ShardedFolder, TruncatedShard) {
+  fs::resize_file(folder_ / "model-00002-of-00002.safetensors", 20);
+  EXPECT_TRUE(fails_with(open(), {"model-00002-of-00002.safetensors", "incomplete"}));
+}
+
+TEST_F(ShardedFolder, TensorThatItsShardLacks) {
+  put(folder_ / "model-00002-of-00002.safetensors", file_with({"c"}));
+  EXPECT_TRUE(fails_with(open(), {"model-00002-of-00002.safetensors", "\"b\"", "missing"}));
+}
+
+TEST_F(ShardedFolder, TensorTwice) {
+  put(folder_ / "model-00002-of-00002.safetensors", file_with({"b", "a"}));
+  EXPECT_TRUE(fails_with(open(), {"\"a\"", "another shard"}));
+}
+
+TEST_F(ShardedFolder, BadIndex) {
+  put_index("{");
+  EXPECT_TRUE(fails_with(open(), {"index.json", "malformed JSON"}));
+  put_index("{}");
+  EXPECT_TRUE(fails_with(open(), {"index.json", "weight_map", "missing"}));
+  put_index(R"({"weight_map":[]})");
+  EXPECT_TRUE(fails_with(open(), {"weight_map", "an object", "array"}));
+  put_index(R"({"weight_map":{}})");
+  EXPECT_TRUE(fails_with(open(), {"weight_map", "no tensors"}));
+  put_index(R"({"weight_map":{"a":1}})");
+  EXPECT_TRUE(fails_with(open(), {"\"a\"", "a file name", "found 1"}));
+}
+
+TEST_F(ShardedFolder, AnIndexReachesNoOtherFolder) {
+  for (const std::string name : {"../x", "/etc/passwd", "..", "", "sub/x", "x\\u0000y"}) {
+    put_index(R"({"weight_map":{"a":")" + name + R"("}})");
+    EXPECT_TRUE(fails_with(open(), {"\"a\"", "a file name"})) << name;
+  }
+}
+
+TEST(Checkpoint, FoldersWithoutWeights) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(fails_with(Checkpoint::open(folder / "absent"), {"absent", "no such folder"}));
+  EXPECT_TRUE(fails_with(Checkpoint::open(folder.path()), {"model.safetensors", "no weights"}));
+  put(folder / "file", "");
+  EXPECT_TRUE(fails_with(Checkpoint::open(folder / "file"), {"file", "a model folder"}));
+  put(folder / "pytorch_model.bin", "");
+  put(folder / "model-q4.gguf", "");
+  EXPECT_TRUE(fails_with(Checkpoint::open(folder.path()),
+                         {"safetensors", "found model-q4.gguf, pytorch_model.bin"}));
+}
+
+TEST(Checkpoint, ALinkToNothingIsNamed) {
+  const TemporaryFolder folder;
+  fs::create_symlink("blob", folder / "model.safetensors");
+  EXPECT_TRUE(fails_with(Checkpoint::open(folder.path()), {"model.safetensors", "No such file"}));
+}
+
+TEST(Checkpoint, RequireNamesTensorAndShapes) {
+  const TemporaryFolder folder;
+  put(folder / "model.safetensors",
+      safetensors_bytes(R"({"f":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
+                        R"("u":{"dtype":"U8","shape":[1],"data_offsets":[8,9]}})",
+                        9));
+  const auto checkpoint = Checkpoint::open(folder.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
+  EXPECT_TRUE(checkpoint->require("f", {2, 1}).ok());
+  EXPECT_TRUE(fails_with(checkpoint->require("f", {1, 2}), {"\"f\"", "[1, 2]", "found [2, 1]"}));
+  EXPECT_TRUE(fails_with(checkpoint->require("g", {3}), {"\"g\"", "missing", "[3]"}));
+  EXPECT_TRUE(fails_with(checkpoint->require("u", {1}), {"\"u\"", "a float dtype", "found U8"}));
+}
+
+}  // namespace
+}  // namespace neuronmm::io

@@ -1,0 +1,93 @@
+#include "config_text.h"
+#include "io/model_config.h"
+#include "io_test.h"
+
+namespace neuronmm::io {
+namespace {
+
+constexpr const char* kRecord =
+    R"({"method":"whitened","ratio":0.2,"block":16,"align":"nearest",
+        "ranks":[{"gate":16,"up":32,"down":0},{"gate":0,"up":0,"down":48}]})";
+
+// The small config with a record in which `changes` are made.
+Result<ModelConfig> parse(std::string_view changes) {
+  nlohmann::json record = nlohmann::json::parse(kRecord);
+  record.merge_patch(nlohmann::json::parse(changes));
+  nlohmann::json config = small_config();
+  config["neuronmm_compression"] = record;
+  return ModelConfig::parse(config.dump(), "config.json");
+}
+
+TEST(CompressionRecord, IsRead) {
+  const auto config = parse("{}");
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  ASSERT_TRUE(config->compression.has_value());
+  const CompressionRecord& record = *config->compression;
+  EXPECT_EQ(record.method, "whitened");
+  EXPECT_EQ(record.ratio, 0.2);
+  EXPECT_EQ(record.block, 16);
+  EXPECT_EQ(record.align, "nearest");
+  ASSERT_EQ(record.ranks.size(), 2u);
+  EXPECT_EQ(record.ranks[0].up, 32);
+  EXPECT_EQ(record.ranks[1].down, 48);
+}
+
+TEST(CompressionRecord, WrongFieldsAreNamed) {
+  const std::string_view record = "\"neuronmm_compression\"";
+  for (const std::string key : {"method", "ratio", "block", "align", "ranks"}) {
+    EXPECT_TRUE(fails_with(parse("{\"" + key + "\":null}"),
+                           {"config.json", record, "\"" + key + "\"", "missing"}));
+  }
+  EXPECT_TRUE(fails_with(parse(R"({"method":1})"), {record, "method", "a string"}));
+  EXPECT_TRUE(fails_with(parse(R"({"ratio":1.0})"), {record, "ratio", "[0, 1)", "1.0"}));
+  EXPECT_TRUE(fails_with(parse(R"({"block":0})"), {record, "block", "found 0"}));
+  EXPECT_TRUE(fails_with(parse(R"({"align":"up"})"), {record, "align", "nearest", "\"up\""}));
+  EXPECT_TRUE(fails_with(parse(R"({"ranks":[]})"), {record, "ranks", "2 layers", "array of 0"}));
+  EXPECT_TRUE(fails_with(parse(R"({"ranks":[1,2]})"), {"\"ranks\"[0]", "an object", "found 1"}));
+  EXPECT_TRUE(fails_with(parse(R"({"ranks":[{"gate":1,"up":1,"down":1},{"gate":1,"up":1}]})"),
+                         {"\"ranks\"[1]", "\"down\"", "missing"}));
+  EXPECT_TRUE(
+      fails_with(parse(R"({"ranks":[{"gate":65,"up":1,"down":1},{"gate":1,"up":1,"down":1}]})"),
+                 {"\"ranks\"[0]", "\"gate\"", "64", "found 65"}));
+  EXPECT_TRUE(fails_with(ModelConfig::parse(config_with(R"({"neuronmm_compression":4})"), "c"),
+                         {record, "an object", "4"}));
+}
+
+const CompressionRecord kWritten = {"svd", 0.05, 128, "floor", {{1, 2, 3}, {0, 0, 0}}};
+
+TEST(CompressionRecord, WritingKeepsEveryKeyInItsOrder) {
+  const std::string original = R"({"zebra":1,"architectures":["LlamaForCausalLM"],"apple":[1,2],
+      "rms_norm_eps":1e-05,"nested":{"b":null,"a":"ü"}})";
+  const auto text = with_compression_record(original, kWritten, "config.json");
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  auto before = nlohmann::ordered_json::parse(original);
+  auto after = nlohmann::ordered_json::parse(*text);
+  ASSERT_TRUE(after.contains("neuronmm_compression"));
+  EXPECT_EQ(after.back()["ranks"][0]["down"], 3);
+  after.erase("neuronmm_compression");
+  EXPECT_EQ(after.dump(), before.dump());
+  EXPECT_NE(text->find("1e-05"), std::string::npos);
+}
+
+TEST(CompressionRecord, WhatIsWrittenIsReadBackAndReplaced) {
+  const auto first = with_compression_record(config_with("{}"), kWritten, "config.json");
+  ASSERT_TRUE(first.ok());
+  CompressionRecord other = kWritten;
+  other.method = "whitened";
+  const auto second = with_compression_record(*first, other, "config.json");
+  ASSERT_TRUE(second.ok());
+  const auto config = ModelConfig::parse(*second, "config.json");
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->compression->method, "whitened");
+  EXPECT_EQ(config->compression->ratio, 0.05);
+  EXPECT_EQ(config->compression->align, "floor");
+  EXPECT_EQ(config->compression->ranks[0].down, 3);
+}
+
+TEST(CompressionRecord, NotWrittenIntoWhatIsNoObject) {
+  EXPECT_TRUE(fails_with(with_compression_record("[]", kWritten, "c"), {"c: expected a JSON"}));
+  EXPECT_TRUE(fails_with(with_compression_record("{", kWritten, "c"), {"c: malformed"}));
+}
+
+}  // namespace
+}  // namespace neuronmm::io

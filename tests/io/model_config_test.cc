@@ -1,0 +1,198 @@
+#include "io/model_config.h"
+
+#include "config_text.h"
+#include "io_test.h"
+
+namespace neuronmm::io {
+namespace {
+
+Result<ModelConfig> parse(std::string_view changes,
+                          std::string_view architecture = "LlamaForCausalLM") {
+  return ModelConfig::parse(config_with(changes, architecture), "config.json");
+}
+
+ModelConfig parsed(std::string_view changes, std::string_view architecture = "LlamaForCausalLM") {
+  const auto config = parse(changes, architecture);
+  EXPECT_TRUE(config.ok()) << config.error().message;
+  return config.ok() ? *config : ModelConfig{};
+}
+
+TEST(ModelConfig, DefaultsAreThoseOfTransformers) {
+  const ModelConfig config = parsed("{}");
+  EXPECT_EQ(config.architecture, Architecture::kLlama);
+  EXPECT_EQ(config.num_key_value_heads, 4);
+  EXPECT_EQ(config.head_dim, 16);
+  EXPECT_EQ(config.rms_norm_eps, 1e-6);
+  EXPECT_EQ(config.rope_theta, 10000.0);
+  EXPECT_EQ(config.initializer_range, 0.02);
+  EXPECT_EQ(config.sliding_window, 0);
+  EXPECT_FALSE(config.tie_word_embeddings);
+  EXPECT_FALSE(config.attention_bias || config.attention_output_bias || config.qk_norm);
+  EXPECT_FALSE(config.rope_scaling || config.compression || config.bos_token_id);
+  EXPECT_TRUE(config.eos_token_ids.empty());
+  EXPECT_EQ(config.dtype, DType::kBF16);
+}
+
+TEST(ModelConfig, ArchitecturesByClassOrModelType) {
+  for (const std::string name : {"Llama", "Mistral", "Qwen2", "Qwen3"}) {
+    const std::string class_name = name + "ForCausalLM";
+    EXPECT_EQ(architecture_name(parsed("{}", class_name).architecture), class_name);
+  }
+  EXPECT_EQ(parsed(R"({"architectures":null,"model_type":"qwen3"})").architecture,
+            Architecture::kQwen3);
+  EXPECT_EQ(parsed(R"({"architectures":[],"model_type":"mistral"})").architecture,
+            Architecture::kMistral);
+}
+
+TEST(ModelConfig, UnknownArchitecturesAreRefusedWithTheKnownOnes) {
+  EXPECT_TRUE(fails_with(parse("{}", "GemmaForCausalLM"),
+                         {"config.json", "GemmaForCausalLM", "LlamaForCausalLM",
+                          "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}));
+  EXPECT_TRUE(fails_with(parse(R"({"architectures":null,"model_type":"gpt2"})"),
+                         {"\"model_type\"", "gpt2", "llama, mistral, qwen2, qwen3"}));
+  EXPECT_TRUE(fails_with(parse(R"({"architectures":null})"), {"architectures", "missing"}));
+  EXPECT_TRUE(fails_with(parse(R"({"architectures":"LlamaForCausalLM"})"), {"a list"}));
+  EXPECT_TRUE(fails_with(parse(R"({"architectures":[3]})"), {"a list of class names"}));
+}
+
+TEST(ModelConfig, BiasAndNormSwitchesFollowTheArchitecture) {
+  const ModelConfig llama = parsed(R"({"attention_bias":true})");
+  EXPECT_TRUE(llama.attention_bias && llama.attention_output_bias);
+  const ModelConfig qwen2 = parsed("{}", "Qwen2ForCausalLM");
+  EXPECT_TRUE(qwen2.attention_bias && !qwen2.attention_output_bias && !qwen2.qk_norm);
+  const ModelConfig qwen3 = parsed("{}", "Qwen3ForCausalLM");
+  EXPECT_TRUE(!qwen3.attention_bias && qwen3.qk_norm);
+  EXPECT_EQ(qwen3.head_dim, 128);
+  EXPECT_EQ(parsed(R"({"head_dim":32})", "Qwen3ForCausalLM").head_dim, 32);
+  EXPECT_TRUE(fails_with(parse(R"({"mlp_bias":true})"), {"mlp_bias", "not supported"}));
+}
+
+TEST(ModelConfig, MissingAndWronglyTypedFieldsAreNamed) {
+  for (const std::string key : {"hidden_size", "intermediate_size", "num_hidden_layers",
+                                "num_attention_heads", "vocab_size", "max_position_embeddings"}) {
+    EXPECT_TRUE(fails_with(parse("{\"" + key + "\":null}"), {"\"" + key + "\"", "missing"}));
+    for (const std::string value : {"\"64\"", "64.0", "true", "[64]", "0", "-1", "1e30"}) {
+      EXPECT_TRUE(fails_with(parse("{\"" + key + "\":" + value + "}"),
+                             {"config.json: \"" + key + "\"", "an integer"}))
+          << value;
+    }
+  }
+  EXPECT_TRUE(fails_with(parse(R"({"hidden_size":9223372036854775807})"), {"hidden_size"}));
+  EXPECT_TRUE(fails_with(parse(R"({"rms_norm_eps":"1e-5"})"), {"rms_norm_eps", "a number"}));
+  EXPECT_TRUE(fails_with(parse(R"({"rms_norm_eps":-1})"), {"rms_norm_eps", "found -1"}));
+  EXPECT_TRUE(fails_with(parse(R"({"rope_theta":0})"), {"rope_theta", "found 0"}));
+  EXPECT_TRUE(fails_with(parse(R"({"tie_word_embeddings":1})"), {"tie_word", "true or false"}));
+  EXPECT_TRUE(fails_with(parse(R"({"hidden_act":"gelu"})"), {"hidden_act", "silu", "gelu"}));
+  EXPECT_TRUE(fails_with(parse(R"({"quantization_config":{}})"), {"quantiz"}));
+  EXPECT_TRUE(fails_with(parse(R"({"partial_rotary_factor":0.5})"), {"partial_rotary_factor"}));
+  EXPECT_TRUE(fails_with(ModelConfig::parse("[]", "c"), {"c: expected a JSON object"}));
+  EXPECT_TRUE(fails_with(ModelConfig::parse("{\"a\"", "c"), {"c: malformed"}));
+}
+
+TEST(ModelConfig, SizesMustFitEachOther) {
+  EXPECT_TRUE(fails_with(parse(R"({"num_key_value_heads":3})"), {"num_key_value_heads 3"}));
+  EXPECT_TRUE(fails_with(parse(R"({"num_key_value_heads":8})"), {"num_key_value_heads 8"}));
+  EXPECT_TRUE(fails_with(parse(R"({"head_dim":15})"), {"head_dim", "even", "15"}));
+  EXPECT_TRUE(fails_with(parse(R"({"num_attention_heads":6})"), {"head_dim", "missing", "64"}));
+  EXPECT_TRUE(parse(R"({"num_attention_heads":6,"head_dim":16})").ok());
+  EXPECT_TRUE(fails_with(parse(R"({"head_dim":4194304})"), {"heads", "at most"}));
+}
+
+constexpr const char* kLlama3 =
+    R"("rope_type":"llama3","factor":32.0,"low_freq_factor":1.0,"high_freq_factor":4.0,
+       "original_max_position_embeddings":8192)";
+
+TEST(ModelConfig, RopeScaling) {
+  const std::string llama3 = kLlama3;
+  const ModelConfig config = parsed("{\"rope_scaling\":{" + llama3 + "}}");
+  ASSERT_TRUE(config.rope_scaling.has_value());
+  EXPECT_EQ(config.rope_scaling->factor, 32.0);
+  EXPECT_EQ(config.rope_scaling->original_max_position_embeddings, 8192.0);
+  EXPECT_FALSE(parsed(R"({"rope_scaling":{"rope_type":"default"}})").rope_scaling);
+  EXPECT_FALSE(parsed(R"({"rope_scaling":{"type":"default"}})").rope_scaling);
+  for (const std::string type : {"linear", "dynamic", "yarn", "longrope", "su"}) {
+    EXPECT_TRUE(fails_with(parse(R"({"rope_scaling":{"factor":2,"type":")" + type + "\"}}"),
+                           {"rope_scaling", "llama3", "\"" + type + "\""}));
+  }
+  EXPECT_TRUE(fails_with(parse(R"({"rope_scaling":3})"), {"rope_scaling", "an object"}));
+  EXPECT_TRUE(fails_with(parse(R"({"rope_scaling":{"factor":2}})"), {"rope_type", "missing"}));
+  EXPECT_TRUE(fails_with(parse(R"({"rope_scaling":{"rope_type":"llama3"}})"),
+                         {"rope_scaling", "factor", "missing"}));
+}
+
+TEST(ModelConfig, RopeFactorsMustBeInOrder) {
+  EXPECT_TRUE(
+      fails_with(parse(R"({"rope_scaling":{"rope_type":"llama3","factor":8,"low_freq_factor":4,
+                "high_freq_factor":4,"original_max_position_embeddings":8192}})"),
+                 {"low_freq_factor < high_freq_factor"}));
+  EXPECT_TRUE(
+      fails_with(parse(R"({"rope_scaling":{"rope_type":"llama3","factor":0,"low_freq_factor":1,
+                "high_freq_factor":4,"original_max_position_embeddings":8192}})"),
+                 {"\"factor\"", "found 0"}));
+}
+
+TEST(ModelConfig, RopeParametersOfNewerConfigs) {
+  const ModelConfig plain =
+      parsed(R"({"rope_parameters":{"rope_theta":500000.0,"rope_type":"default"}})");
+  EXPECT_EQ(plain.rope_theta, 500000.0);
+  EXPECT_FALSE(plain.rope_scaling);
+  const ModelConfig scaled =
+      parsed(std::string(R"({"rope_parameters":{"rope_theta":500000.0,)") + kLlama3 + "}}");
+  EXPECT_EQ(scaled.rope_theta, 500000.0);
+  EXPECT_TRUE(scaled.rope_scaling.has_value());
+  EXPECT_TRUE(fails_with(parse(R"({"rope_parameters":{"rope_type":"yarn"}})"),
+                         {"rope_parameters", "yarn"}));
+}
+
+TEST(ModelConfig, SlidingWindows) {
+  EXPECT_EQ(parsed(R"({"sliding_window":4096})", "MistralForCausalLM").sliding_window, 4096);
+  EXPECT_EQ(parsed("{}", "MistralForCausalLM").sliding_window, 0);
+  EXPECT_EQ(parsed(R"({"sliding_window":4096})").sliding_window, 0) << "Llama has none";
+  EXPECT_EQ(parsed(R"({"sliding_window":8})", "Qwen2ForCausalLM").sliding_window, 0);
+  const auto qwen = [](const std::string& fields) {
+    return parse(R"({"use_sliding_window":true,"sliding_window":8,)" + fields + "}",
+                 "Qwen2ForCausalLM");
+  };
+  EXPECT_EQ(qwen(R"("max_window_layers":0)")->sliding_window, 8);
+  EXPECT_EQ(qwen(R"("max_window_layers":2)")->sliding_window, 0);  // all layers are full
+  EXPECT_EQ(qwen(R"("max_window_layers":28)")->sliding_window, 0);
+  EXPECT_TRUE(fails_with(qwen(R"("max_window_layers":1)"), {"sliding window", "1 of 2 layers"}));
+  EXPECT_EQ(qwen(R"("layer_types":["sliding_attention","sliding_attention"])")->sliding_window, 8);
+  EXPECT_TRUE(fails_with(qwen(R"("layer_types":["full_attention","sliding_attention"])"),
+                         {"1 of 2 layers"}));
+  EXPECT_TRUE(fails_with(qwen(R"("layer_types":["full_attention"])"), {"layer_types", "2"}));
+  EXPECT_TRUE(fails_with(qwen(R"("layer_types":["chunked",1])"), {"layer_types", "chunked"}));
+}
+
+TEST(ModelConfig, SpecialTokens) {
+  const ModelConfig one = parsed(R"({"bos_token_id":1,"eos_token_id":2})");
+  EXPECT_EQ(one.bos_token_id, 1);
+  EXPECT_EQ(one.eos_token_ids, std::vector<int64_t>{2});
+  EXPECT_EQ(parsed(R"({"eos_token_id":[2,7]})").eos_token_ids, (std::vector<int64_t>{2, 7}));
+  for (const std::string value : {"-1", "\"2\"", "2.0", "[2,null]", "{}", "4294967296"}) {
+    EXPECT_TRUE(
+        fails_with(parse("{\"eos_token_id\":" + value + "}"), {"eos_token_id", "a token id"}))
+        << value;
+  }
+  EXPECT_TRUE(fails_with(parse(R"({"bos_token_id":[1]})"), {"bos_token_id", "array"}));
+}
+
+TEST(ModelConfig, DTypes) {
+  EXPECT_EQ(parsed(R"({"torch_dtype":"float16"})").dtype, DType::kF16);
+  EXPECT_EQ(parsed(R"({"dtype":"float32"})").dtype, DType::kF32);
+  EXPECT_EQ(parsed(R"({"dtype":"bfloat16","torch_dtype":"float16"})").dtype, DType::kBF16);
+  EXPECT_TRUE(fails_with(parse(R"({"dtype":"float8"})"), {"\"dtype\"", "bfloat16", "float8"}));
+  EXPECT_TRUE(fails_with(parse(R"({"torch_dtype":16})"), {"torch_dtype", "a string"}));
+}
+
+TEST(ModelConfig, LoadNamesTheFile) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(fails_with(ModelConfig::load(folder / "config.json"), {"config.json", "No such"}));
+  EXPECT_TRUE(fails_with(ModelConfig::load(folder / "nowhere/config.json"), {"no such folder"}));
+  put(folder / "config.json", config_with(R"({"hidden_size":"big"})"));
+  EXPECT_TRUE(fails_with(ModelConfig::load(folder / "config.json"),
+                         {(folder / "config.json").string(), "hidden_size", "\"big\""}));
+}
+
+}  // namespace
+}  // namespace neuronmm::io

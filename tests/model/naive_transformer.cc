@@ -1,0 +1,147 @@
+#include "model/naive_transformer.h"
+
+#include <cmath>
+
+namespace neuronmm::model {
+namespace {
+
+using Vector = std::vector<double>;
+using Rows = std::vector<Vector>;
+
+class Naive {
+ public:
+  Naive(const io::ModelConfig& config, const TestTensors& tensors)
+      : config_(config), tensors_(tensors) {}
+
+  Rows logits(const std::vector<TokenId>& tokens) const {
+    Rows hidden;
+    for (TokenId token : tokens) {
+      const float* row =
+          get("model.embed_tokens.weight").values.data() + token * config_.hidden_size;
+      hidden.emplace_back(row, row + config_.hidden_size);
+    }
+    for (int64_t layer = 0; layer < config_.num_hidden_layers; ++layer)
+      run_layer(fmt::format("model.layers.{}.", layer), hidden);
+    Rows result;
+    for (const Vector& row : hidden) {
+      const std::string head =
+          config_.tie_word_embeddings ? "model.embed_tokens.weight" : "lm_head.weight";
+      result.push_back(times(head, norm("model.norm.weight", row)));
+    }
+    return result;
+  }
+
+ private:
+  void run_layer(const std::string& prefix, Rows& hidden) const {
+    Rows q, k, v;
+    for (size_t i = 0; i < hidden.size(); ++i) {
+      const Vector x = norm(prefix + "input_layernorm.weight", hidden[i]);
+      q.push_back(
+          rotated(head_norm(prefix + "self_attn.q_norm.weight", project(prefix, "q", x)), i));
+      k.push_back(
+          rotated(head_norm(prefix + "self_attn.k_norm.weight", project(prefix, "k", x)), i));
+      v.push_back(project(prefix, "v", x));
+    }
+    for (size_t i = 0; i < hidden.size(); ++i) {
+      add(project(prefix, "o", attend(q[i], k, v, i)), hidden[i]);
+      const Vector x = norm(prefix + "post_attention_layernorm.weight", hidden[i]);
+      Vector inner = times(prefix + "mlp.gate_proj.weight", x);
+      const Vector up = times(prefix + "mlp.up_proj.weight", x);
+      for (size_t j = 0; j < inner.size(); ++j)
+        inner[j] = inner[j] / (1.0 + std::exp(-inner[j])) * up[j];
+      add(times(prefix + "mlp.down_proj.weight", inner), hidden[i]);
+    }
+  }
+
+  Vector project(const std::string& prefix, const std::string& letter, const Vector& x) const {
+    Vector y = times(prefix + "self_attn." + letter + "_proj.weight", x);
+    const auto bias = tensors_.find(prefix + "self_attn." + letter + "_proj.bias");
+    if (bias == tensors_.end()) return y;
+    for (size_t j = 0; j < y.size(); ++j) y[j] += static_cast<double>(bias->second.values[j]);
+    return y;
+  }
+
+  Vector head_norm(const std::string& name, const Vector& x) const {
+    if (!tensors_.contains(name)) return x;
+    Vector result;
+    for (auto head = x.begin(); head != x.end(); head += config_.head_dim) {
+      const Vector normed = norm(name, Vector(head, head + config_.head_dim));
+      result.insert(result.end(), normed.begin(), normed.end());
+    }
+    return result;
+  }
+
+  // x·cos + rotate_half(x)·sin, as Hugging Face's apply_rotary_pos_emb writes it.
+  Vector rotated(const Vector& x, size_t position) const {
+    const auto dim = static_cast<size_t>(config_.head_dim);
+    Vector y(x.size());
+    for (size_t c = 0; c < x.size(); ++c) {
+      const size_t j = c % dim;
+      const double exponent = static_cast<double>(2 * (j % (dim / 2))) / static_cast<double>(dim);
+      const double angle = static_cast<double>(position) / std::pow(config_.rope_theta, exponent);
+      const double turned = j < dim / 2 ? -x[c + dim / 2] : x[c - dim / 2];
+      y[c] = x[c] * std::cos(angle) + turned * std::sin(angle);
+    }
+    return y;
+  }
+
+  Vector attend(const Vector& q, const Rows& k, const Rows& v, size_t position) const {
+    const auto dim = static_cast<size_t>(config_.head_dim);
+    const auto group =
+        static_cast<size_t>(config_.num_attention_heads / config_.num_key_value_heads);
+    const auto window = static_cast<size_t>(config_.sliding_window);
+    Vector y(q.size());
+    for (size_t head = 0; head < q.size() / dim; ++head) {
+      const size_t at = head * dim, kv_at = head / group * dim;
+      double total = 0.0;
+      for (size_t j = 0; j <= position; ++j) {
+        if (window > 0 && position - j >= window) continue;
+        double score = 0.0;
+        for (size_t d = 0; d < dim; ++d) score += q[at + d] * k[j][kv_at + d];
+        const double weight = std::exp(score / std::sqrt(static_cast<double>(dim)));
+        total += weight;
+        for (size_t d = 0; d < dim; ++d) y[at + d] += weight * v[j][kv_at + d];
+      }
+      for (size_t d = 0; d < dim; ++d) y[at + d] /= total;
+    }
+    return y;
+  }
+
+  Vector norm(const std::string& name, const Vector& x) const {
+    const TestTensor& weight = get(name);
+    double squares = 0.0;
+    for (double value : x) squares += value * value;
+    const double root = std::sqrt(squares / static_cast<double>(x.size()) + config_.rms_norm_eps);
+    Vector y = x;
+    for (size_t j = 0; j < x.size(); ++j) y[j] *= static_cast<double>(weight.values[j]) / root;
+    return y;
+  }
+
+  Vector times(const std::string& name, const Vector& x) const {
+    const TestTensor& weight = get(name);
+    Vector y(static_cast<size_t>(weight.shape[0]));
+    for (size_t n = 0; n < y.size(); ++n) {
+      for (size_t j = 0; j < x.size(); ++j)
+        y[n] += static_cast<double>(weight.values[n * x.size() + j]) * x[j];
+    }
+    return y;
+  }
+
+  static void add(const Vector& x, Vector& y) {
+    for (size_t j = 0; j < x.size(); ++j) y[j] += x[j];
+  }
+  const TestTensor& get(const std::string& name) const { return tensors_.at(name); }
+
+  const io::ModelConfig& config_;
+  const TestTensors& tensors_;
+};
+
+}  // namespace
+
+std::vector<std::vector<double>> naive_logits(const io::ModelConfig& config,
+                                              const TestTensors& tensors,
+                                              const std::vector<TokenId>& tokens) {
+  return Naive(config, tensors).logits(tokens);
+}
+
+}  // namespace neuronmm::model

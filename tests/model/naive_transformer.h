@@ -1,0 +1,16 @@
+#pragma once
+// An independent transformer to compare with: fp64, the whole sequence at once, no cache, written
+// from Hugging Face's modeling_llama / modeling_qwen3 and sharing nothing with src/ but the config.
+
+#include <vector>
+
+#include "model/tiny_model.h"
+
+namespace neuronmm::model {
+
+// logits[position][token]. Dense tensors only.
+std::vector<std::vector<double>> naive_logits(const io::ModelConfig& config,
+                                              const TestTensors& tensors,
+                                              const std::vector<TokenId>& tokens);
+
+}  // namespace neuronmm::model

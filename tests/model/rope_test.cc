@@ -1,0 +1,60 @@
+#include <cmath>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "model/transformer.h"
+#include "test_data.h"
+
+namespace neuronmm::model {
+namespace {
+
+TEST(RopeInverseFrequencies, ArePowersOfTheta) {
+  io::ModelConfig config;
+  config.head_dim = 8;
+  config.rope_theta = 10000.0;
+  const std::vector<float> frequencies = rope_inverse_frequencies(config);
+  EXPECT_EQ(frequencies, (std::vector<float>{1.0f, 0.1f, 0.01f, 0.001f}));
+}
+
+TEST(RopeInverseFrequencies, Llama3ScalingKeepsShortAndStretchesLongWavelengths) {
+  io::ModelConfig config;
+  config.head_dim = 128;
+  config.rope_theta = 500000.0;
+  const std::vector<float> plain = rope_inverse_frequencies(config);
+  config.rope_scaling = {.factor = 8.0};
+  const std::vector<float> scaled = rope_inverse_frequencies(config);
+  for (size_t j = 0; j < plain.size(); ++j) {
+    const double wavelength = 2 * 3.14159265358979 / static_cast<double>(plain[j]);
+    const double kept = static_cast<double>(scaled[j] / plain[j]);
+    if (wavelength < 8192 / 4.0) {
+      EXPECT_EQ(kept, 1.0) << j;
+    } else if (wavelength > 8192) {
+      EXPECT_EQ(kept, 0.125) << j;
+    } else {
+      EXPECT_GT(kept, 0.125) << j;
+      EXPECT_LT(kept, 1.0) << j;
+    }
+  }
+}
+
+TEST(RopeInverseFrequencies, MatchTheThirtyTwoPublishedOfLlama32) {
+  NMM_TEST_DATA_OR_SKIP(path, "oracles/paged-infer/llama3_rope_inv_freq.json");
+  std::ifstream file(path);
+  const auto json = nlohmann::json::parse(file);
+  io::ModelConfig config;
+  config.head_dim = json["head_dim"];
+  config.rope_theta = json["rope_theta"];
+  const auto& scaling = json["rope_scaling"];
+  config.rope_scaling = {scaling["factor"], scaling["low_freq_factor"], scaling["high_freq_factor"],
+                         scaling["original_max_position_embeddings"]};
+  const std::vector<float> found = rope_inverse_frequencies(config);
+  const std::vector<double> expected = json["inv_freq"];
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t j = 0; j < found.size(); ++j)
+    EXPECT_NEAR(found[j], expected[j], 1e-6 * expected[j]) << j;
+}
+
+}  // namespace
+}  // namespace neuronmm::model

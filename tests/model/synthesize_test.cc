@@ -1,0 +1,198 @@
+#include "model/synthesize.h"
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include <gtest/gtest.h>
+
+#include "base/interrupt.h"
+#include "base/parallel.h"
+#include "io/checkpoint.h"
+#include "model/tensor_specs.h"
+#include "model/transformer.h"
+#include "test_data.h"
+
+namespace neuronmm::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+int64_t parameters(const io::ModelConfig& config) {
+  int64_t total = 0;
+  for (const io::TensorSpec& spec : tensor_specs(config))
+    total += TensorView{spec.dtype, spec.shape, nullptr}.size();
+  return total;
+}
+
+// The published numbers of parameters.
+TEST(TensorSpecs, HaveTheSizesOfRealModels) {
+  NMM_TEST_DATA_OR_SKIP(folder, "configs");
+  const std::pair<const char*, int64_t> published[] = {{"Llama-3.2-1B", 1'235'814'400},
+                                                       {"Llama-3.2-3B", 3'212'749'824},
+                                                       {"Llama-3.1-8B", 8'030'261'248},
+                                                       {"Qwen3-4B", 4'022'468'096},
+                                                       {"Qwen3-8B", 8'190'735'360}};
+  for (const auto& [name, expected] : published) {
+    const auto config = io::ModelConfig::load(folder / (std::string(name) + ".config.json"));
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    EXPECT_EQ(parameters(*config), expected) << name;
+  }
+}
+
+// Real checkpoints hold exactly the tensors of the specs (and an old buffer that no model reads).
+TEST(TensorSpecs, AreTheTensorsOfRealCheckpoints) {
+  NMM_TEST_DATA_OR_SKIP(folder, "oracles/hf-tiny");
+  for (const std::string name : {"tiny_llama", "tiny_mistral", "tiny_qwen2", "tiny_smollm2"}) {
+    const auto config = io::ModelConfig::load(folder / (name + "_config.json"));
+    const auto file = io::SafetensorsFile::open(folder / (name + ".safetensors"));
+    ASSERT_TRUE(config.ok() && file.ok()) << name;
+    std::map<std::string, Shape> expected, found;
+    for (const io::TensorSpec& spec : tensor_specs(*config)) expected[spec.name] = spec.shape;
+    for (const auto& [tensor, view] : file->tensors()) {
+      if (!tensor.ends_with("rotary_emb.inv_freq")) found[tensor] = view.shape;
+    }
+    EXPECT_EQ(found, expected) << name;
+  }
+}
+
+constexpr const char* kSizes =
+    R"("hidden_size":64,"intermediate_size":96,"num_hidden_layers":2,"num_attention_heads":4,
+       "num_key_value_heads":2,"head_dim":16,"vocab_size":300,"max_position_embeddings":32,)";
+
+class Synthesize : public testing::Test {
+ protected:
+  Synthesize() {
+    std::string pattern = (fs::temp_directory_path() / "neuronmm-XXXXXX").string();
+    NMM_CHECK(mkdtemp(pattern.data()) != nullptr);
+    root_ = pattern;
+    fs::create_directories(root_ / "in");
+  }
+  ~Synthesize() override {
+    set_interrupted(false);
+    std::error_code ignored;
+    fs::remove_all(root_, ignored);
+  }
+
+  // Synthesizes root_/out from the small sizes and `fields`.
+  Status make(const std::string& fields, const std::string& out, uint64_t seed = 1,
+              bool force = false) {
+    const fs::path config_json = root_ / "in/config.json";
+    std::ofstream(config_json) << "{" << kSizes << fields << "}";
+    NMM_ASSIGN(const auto config, io::ModelConfig::load(config_json));
+    Progress silent;
+    return synthesize(config, config_json, root_ / out, force, seed, silent);
+  }
+  std::string weights(const std::string& out) const {
+    std::ifstream file(root_ / out / "model.safetensors", std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  fs::path root_;
+};
+
+constexpr const char* kLlama = R"("architectures":["LlamaForCausalLM"])";
+
+TEST_F(Synthesize, EveryArchitectureLoads) {
+  for (const std::string fields :
+       {R"("architectures":["LlamaForCausalLM"],"attention_bias":true,"dtype":"float32")",
+        R"("architectures":["MistralForCausalLM"],"dtype":"float16")",
+        R"("architectures":["Qwen2ForCausalLM"],"tie_word_embeddings":true)",
+        R"("architectures":["Qwen3ForCausalLM"])"}) {
+    const Status status = make(fields, "out", 1, true);
+    ASSERT_TRUE(status.ok()) << status.error().message;
+    const auto config = io::ModelConfig::load(root_ / "out/config.json");
+    const auto checkpoint = io::Checkpoint::open(root_ / "out");
+    ASSERT_TRUE(config.ok() && checkpoint.ok()) << fields;
+    EXPECT_EQ(checkpoint->tensors().size(), tensor_specs(*config).size());
+    EXPECT_EQ(checkpoint->has("lm_head.weight"), !config->tie_word_embeddings);
+    for (const auto& [name, tensor] : checkpoint->tensors()) EXPECT_EQ(tensor.dtype, config->dtype);
+    for (int64_t i = 0; i < config->num_hidden_layers; ++i) {
+      const auto layer = layer_weights(*checkpoint, *config, i);
+      EXPECT_TRUE(layer.ok()) << layer.error().message;
+    }
+  }
+}
+
+TEST_F(Synthesize, ARecordOfRanksGivesFactors) {
+  const Status status =
+      make(std::string(kLlama) +
+               R"(,"neuronmm_compression":{"method":"svd","ratio":0.2,"block":8,"align":"nearest",
+             "ranks":[{"gate":8,"up":16,"down":0},{"gate":0,"up":0,"down":24}]})",
+           "out");
+  ASSERT_TRUE(status.ok()) << status.error().message;
+  const auto config = io::ModelConfig::load(root_ / "out/config.json");
+  const auto checkpoint = io::Checkpoint::open(root_ / "out");
+  ASSERT_TRUE(config.ok() && checkpoint.ok());
+  const auto layer = layer_weights(*checkpoint, *config, 0);
+  ASSERT_TRUE(layer.ok()) << layer.error().message;
+  EXPECT_EQ(layer->mlp.gate.rank(), 8);
+  EXPECT_EQ(layer->mlp.up.rank(), 16);
+  EXPECT_FALSE(layer->mlp.down.low_rank());
+}
+
+TEST_F(Synthesize, BytesDependOnTheSeedAndNotOnTheThreads) {
+  const int before = num_threads();
+  set_num_threads(1);
+  ASSERT_TRUE(make(kLlama, "one").ok());
+  set_num_threads(5);
+  ASSERT_TRUE(make(kLlama, "five").ok());
+  ASSERT_TRUE(make(kLlama, "other", 2).ok());
+  set_num_threads(before);
+  EXPECT_FALSE(weights("one").empty());
+  EXPECT_EQ(weights("one"), weights("five"));
+  EXPECT_NE(weights("one"), weights("other"));
+}
+
+// Moments and lag correlations of n independent normal values: errors of the mean 1/sqrt(n), of the
+// variance sqrt(2/n), of a correlation 1/sqrt(n), in units of the deviation; 5 of them are allowed.
+TEST_F(Synthesize, WeightsAreNormalAndIndependent) {
+  ASSERT_TRUE(
+      make(std::string(kLlama) + R"(,"initializer_range":0.5,"dtype":"float32")", "out").ok());
+  const auto checkpoint = io::Checkpoint::open(root_ / "out");
+  ASSERT_TRUE(checkpoint.ok());
+  const TensorView& matrix = checkpoint->tensors().at("model.embed_tokens.weight");
+  const int64_t count = matrix.size();
+  std::vector<double> values(count);
+  to_doubles(matrix, 0, count, values.data());
+  const double n = static_cast<double>(count), error = 5.0 / std::sqrt(n);
+  double sum = 0.0, squares = 0.0;
+  for (double& value : values) {
+    value /= 0.5;
+    sum += value;
+    squares += value * value;
+  }
+  EXPECT_NEAR(sum / n, 0.0, error);
+  EXPECT_NEAR(squares / n, 1.0, error * std::sqrt(2.0));
+  for (const int64_t lag : {1, 2, 3, 4, 64}) {
+    double product = 0.0;
+    for (int64_t i = lag; i < count; ++i) product += values[i] * values[i - lag];
+    EXPECT_NEAR(product / n, 0.0, error) << "lag " << lag;
+  }
+  std::vector<float> gain(64);
+  to_floats(checkpoint->tensors().at("model.norm.weight"), 0, 64, gain.data());
+  EXPECT_EQ(gain, std::vector<float>(64, 1.0f));
+}
+
+TEST_F(Synthesize, AnInterruptLeavesNothing) {
+  set_interrupted(true);
+  const Status status = make(kLlama, "out");
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, Error::Kind::kInterrupted);
+  EXPECT_FALSE(fs::exists(root_ / "out") || fs::exists(root_ / "out.partial"));
+}
+
+TEST_F(Synthesize, ExistingFoldersNeedForce) {
+  ASSERT_TRUE(make(kLlama, "out", 1).ok());
+  const std::string before = weights("out");
+  const Status refused = make(kLlama, "out", 2);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("already exists"), std::string::npos);
+  EXPECT_EQ(weights("out"), before);
+  ASSERT_TRUE(make(kLlama, "out", 2, true).ok());
+  EXPECT_NE(weights("out"), before);
+}
+
+}  // namespace
+}  // namespace neuronmm::model

@@ -1,0 +1,156 @@
+#include "model/tiny_model.h"
+
+#include <fstream>
+#include <random>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "ops/owned_tensor.h"
+
+namespace neuronmm::model {
+
+io::ModelConfig tiny_config(io::Architecture architecture) {
+  io::ModelConfig config;
+  config.architecture = architecture;
+  config.hidden_size = 16;
+  config.intermediate_size = 24;
+  config.num_hidden_layers = 2;
+  config.num_attention_heads = 4;
+  config.num_key_value_heads = 2;
+  config.head_dim = 6;
+  config.vocab_size = 19;
+  config.max_position_embeddings = 64;
+  config.rms_norm_eps = 1e-5;
+  config.sliding_window = architecture == io::Architecture::kMistral ? 3 : 0;
+  config.attention_bias = architecture == io::Architecture::kQwen2;
+  config.qk_norm = architecture == io::Architecture::kQwen3;
+  config.dtype = DType::kF32;
+  return config;
+}
+
+TestTensors random_tensors(const io::ModelConfig& config, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  TestTensors tensors;
+  const auto add = [&](const std::string& name, Shape shape, float mean, float deviation) {
+    const int64_t count = TensorView{DType::kF32, shape, nullptr}.size();
+    std::vector<float> values = random_values(count, random, deviation);
+    for (float& value : values) value += mean;
+    tensors[name] = {DType::kF32, std::move(shape), std::move(values)};
+  };
+  const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
+  const int64_t q = config.num_attention_heads * config.head_dim;
+  const int64_t kv = config.num_key_value_heads * config.head_dim;
+  // Weights of deviation 0.3 keep the activations of these widths near 1.
+  const auto matrix = [&](const std::string& name, int64_t out, int64_t in) {
+    add(name, {out, in}, 0.0f, 0.3f);
+  };
+  const auto norm = [&](const std::string& name, int64_t size) { add(name, {size}, 1.0f, 0.2f); };
+
+  add("model.embed_tokens.weight", {config.vocab_size, hidden}, 0.0f, 1.0f);
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    const std::string prefix = fmt::format("model.layers.{}.", layer);
+    norm(prefix + "input_layernorm.weight", hidden);
+    norm(prefix + "post_attention_layernorm.weight", hidden);
+    for (const auto& [letter, out] :
+         std::map<std::string, int64_t>{{"q", q}, {"k", kv}, {"v", kv}}) {
+      matrix(prefix + "self_attn." + letter + "_proj.weight", out, hidden);
+      if (config.attention_bias)
+        add(prefix + "self_attn." + letter + "_proj.bias", {out}, 0.0f, 0.5f);
+      if (config.qk_norm && letter != "v")
+        norm(prefix + "self_attn." + letter + "_norm.weight", config.head_dim);
+    }
+    matrix(prefix + "self_attn.o_proj.weight", hidden, q);
+    if (config.attention_output_bias) add(prefix + "self_attn.o_proj.bias", {hidden}, 0.0f, 0.5f);
+    matrix(prefix + "mlp.gate_proj.weight", inner, hidden);
+    matrix(prefix + "mlp.up_proj.weight", inner, hidden);
+    matrix(prefix + "mlp.down_proj.weight", hidden, inner);
+  }
+  norm("model.norm.weight", hidden);
+  if (!config.tie_word_embeddings) matrix("lm_head.weight", config.vocab_size, hidden);
+  return tensors;
+}
+
+std::string config_json(const io::ModelConfig& config) {
+  const std::map<io::Architecture, std::string> types = {{io::Architecture::kLlama, "llama"},
+                                                         {io::Architecture::kMistral, "mistral"},
+                                                         {io::Architecture::kQwen2, "qwen2"},
+                                                         {io::Architecture::kQwen3, "qwen3"}};
+  nlohmann::json json = {
+      {"architectures", {std::string(io::architecture_name(config.architecture))}},
+      {"model_type", types.at(config.architecture)},
+      {"hidden_size", config.hidden_size},
+      {"intermediate_size", config.intermediate_size},
+      {"num_hidden_layers", config.num_hidden_layers},
+      {"num_attention_heads", config.num_attention_heads},
+      {"num_key_value_heads", config.num_key_value_heads},
+      {"head_dim", config.head_dim},
+      {"vocab_size", config.vocab_size},
+      {"max_position_embeddings", config.max_position_embeddings},
+      {"rms_norm_eps", config.rms_norm_eps},
+      {"rope_theta", config.rope_theta},
+      {"tie_word_embeddings", config.tie_word_embeddings},
+      {"hidden_act", "silu"},
+      {"torch_dtype", "float32"}};
+  if (config.sliding_window > 0) json["sliding_window"] = config.sliding_window;
+  return json.dump(1);
+}
+
+ModelFolder::ModelFolder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "neuronmm-model-XXXXXX").string();
+  NMM_CHECK(mkdtemp(pattern.data()) != nullptr);
+  path_ = pattern;
+}
+
+ModelFolder::~ModelFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+void ModelFolder::write_text(const std::string& name, const std::string& text) const {
+  std::ofstream(path_ / name, std::ios::binary) << text;
+}
+
+void ModelFolder::write_tensors(const TestTensors& tensors) const {
+  std::vector<io::TensorSpec> specs;
+  for (const auto& [name, tensor] : tensors) specs.push_back({name, tensor.dtype, tensor.shape});
+  auto writer = io::SafetensorsWriter::create(path_ / "model.safetensors", std::move(specs));
+  ASSERT_TRUE(writer.ok()) << writer.error().message;
+  for (const auto& [name, tensor] : tensors) {
+    std::vector<std::byte> bytes;
+    append_rounded(tensor.dtype, tensor.values.data(), static_cast<int64_t>(tensor.values.size()),
+                   bytes);
+    const Status appended = writer->append(bytes);
+    ASSERT_TRUE(appended.ok()) << appended.error().message;
+  }
+  const Status finished = writer->finish();
+  ASSERT_TRUE(finished.ok()) << finished.error().message;
+}
+
+void ModelFolder::copy_file(const std::filesystem::path& from, const std::string& name) const {
+  std::filesystem::copy_file(from, path_ / name);
+}
+
+Result<Transformer> load_tiny(const io::ModelConfig& config, const TestTensors& tensors,
+                              const ops::Backend& backend) {
+  const ModelFolder folder;
+  folder.write_tensors(tensors);
+  NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(folder.path()));
+  return Transformer::load(config, std::move(checkpoint), backend);
+}
+
+Matrix all_logits(const Transformer& transformer, const std::vector<TokenId>& tokens) {
+  const auto cache = transformer.make_cache(static_cast<int64_t>(tokens.size()));
+  return transformer.forward(tokens, *cache, Transformer::Logits::kAll);
+}
+
+std::vector<TokenId> random_tokens(int64_t count, int64_t vocab_size, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<TokenId> tokens;
+  for (int64_t i = 0; i < count; ++i)
+    tokens.push_back(static_cast<TokenId>(random() % static_cast<uint64_t>(vocab_size)));
+  return tokens;
+}
+
+}  // namespace neuronmm::model

@@ -1,0 +1,208 @@
+#include "model/transformer.h"
+
+#include <algorithm>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "model/backends.h"
+#include "model/naive_transformer.h"
+#include "model/tiny_model.h"
+
+namespace neuronmm::model {
+namespace {
+
+// The longest sums of a tiny model have 24 terms; two layers chain about ten of them. fp32 rounding
+// (2^-24 per term, relative to the sum's terms, which stay below 10) leaves some 24·10·10·2^-24.
+constexpr double kFp32Tolerance = 24 * 10 * 10 * 0x1p-24;
+
+class TransformerTest : public OnBackend {};
+NMM_ON_ALL_BACKENDS(TransformerTest);
+
+void expect_near(const Matrix& found, const Matrix& expected, double tolerance) {
+  ASSERT_EQ(found.rows(), expected.rows());
+  ASSERT_EQ(found.columns(), expected.columns());
+  for (int64_t i = 0; i < found.rows(); ++i) {
+    for (int64_t j = 0; j < found.columns(); ++j)
+      ASSERT_NEAR(found.row(i)[j], expected.row(i)[j], tolerance) << "row " << i << " token " << j;
+  }
+}
+
+void expect_naive_logits(const io::ModelConfig& config, const ops::Backend& backend) {
+  const TestTensors tensors = random_tensors(config, 7);
+  const auto transformer = load_tiny(config, tensors, backend);
+  ASSERT_TRUE(transformer.ok()) << transformer.error().message;
+  const std::vector<TokenId> tokens = random_tokens(11, config.vocab_size, 8);
+  const Matrix logits = all_logits(*transformer, tokens);
+  const auto expected = naive_logits(config, tensors, tokens);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    for (size_t j = 0; j < expected[i].size(); ++j)
+      ASSERT_NEAR(logits.row(static_cast<int64_t>(i))[j], expected[i][j], kFp32Tolerance)
+          << "row " << i << " token " << j;
+  }
+}
+
+TEST_P(TransformerTest, MatchesTheNaiveTransformerInEveryArchitecture) {
+  for (io::Architecture architecture : {io::Architecture::kLlama, io::Architecture::kMistral,
+                                        io::Architecture::kQwen2, io::Architecture::kQwen3}) {
+    for (bool tied : {false, true}) {
+      SCOPED_TRACE(fmt::format("{}, tied {}", io::architecture_name(architecture), tied));
+      io::ModelConfig config = tiny_config(architecture);
+      config.tie_word_embeddings = tied;
+      expect_naive_logits(config, *backend);
+    }
+  }
+}
+
+TEST_P(TransformerTest, AddsTheBiasOfEveryAttentionProjection) {
+  io::ModelConfig config = tiny_config(io::Architecture::kLlama);
+  config.attention_bias = config.attention_output_bias = true;
+  expect_naive_logits(config, *backend);
+}
+
+TEST_P(TransformerTest, PrefillAndDecodeAgreeHoweverTheSequenceIsSplit) {
+  const io::ModelConfig config = tiny_config(io::Architecture::kMistral);  // the window matters too
+  const auto transformer = load_tiny(config, random_tensors(config, 1), *backend);
+  ASSERT_TRUE(transformer.ok()) << transformer.error().message;
+  const std::vector<TokenId> tokens = random_tokens(9, config.vocab_size, 2);
+  const Matrix whole = all_logits(*transformer, tokens);
+  const std::span<const TokenId> all(tokens);
+  for (size_t split = 1; split < tokens.size(); ++split) {
+    SCOPED_TRACE(split);
+    const auto cache = transformer->make_cache(9);
+    Matrix together(9, config.vocab_size);
+    const auto run = [&](size_t first, size_t count) {
+      const Matrix part =
+          transformer->forward(all.subspan(first, count), *cache, Transformer::Logits::kAll);
+      std::copy_n(part.data(), part.rows() * part.columns(),
+                  together.row(static_cast<int64_t>(first)));
+    };
+    run(0, split);
+    for (size_t i = split; i < tokens.size(); ++i) run(i, 1);
+    EXPECT_EQ(cache->length(), 9);
+    expect_near(together, whole, kFp32Tolerance);
+
+    cache->set_length(static_cast<int64_t>(split));  // forget, and append the rest at once
+    run(split, tokens.size() - split);
+    expect_near(together, whole, kFp32Tolerance);
+  }
+}
+
+TEST_P(TransformerTest, LastLogitsAreTheLastRowOfAll) {
+  const io::ModelConfig config = tiny_config(io::Architecture::kLlama);
+  const auto transformer = load_tiny(config, random_tensors(config, 3), *backend);
+  ASSERT_TRUE(transformer.ok()) << transformer.error().message;
+  const std::vector<TokenId> tokens = random_tokens(6, config.vocab_size, 4);
+  const auto cache = transformer->make_cache(6);
+  const Matrix last = transformer->forward(tokens, *cache, Transformer::Logits::kLast);
+  ASSERT_EQ(last.rows(), 1);
+  const Matrix all = all_logits(*transformer, tokens);
+  for (int64_t j = 0; j < config.vocab_size; ++j)
+    EXPECT_NEAR(last.row(0)[j], all.row(5)[j], kFp32Tolerance);
+}
+
+// Replaces `mlp.X_proj.weight` by factors whose product it is exactly: small multiples of 1/8, so
+// that sums of `rank` products are exact in fp32.
+void factorize(TestTensors& dense, TestTensors& low_rank, const std::string& matrix, int64_t rank,
+               std::mt19937_64& random) {
+  TestTensor& w_t = dense.at(matrix + "_proj.weight");
+  const int64_t out = w_t.shape[0], in = w_t.shape[1];
+  const auto grid = [&](int64_t count) {
+    std::vector<float> values;
+    for (int64_t i = 0; i < count; ++i)
+      values.push_back((static_cast<float>(random() % 9) - 4.0f) / 8.0f);
+    return values;
+  };
+  const std::vector<float> u_t = grid(rank * in), v_t = grid(out * rank);
+  for (int64_t n = 0; n < out; ++n) {
+    for (int64_t k = 0; k < in; ++k) {
+      float sum = 0.0f;
+      for (int64_t r = 0; r < rank; ++r)
+        sum += v_t[static_cast<size_t>(n * rank + r)] * u_t[static_cast<size_t>(r * in + k)];
+      w_t.values[static_cast<size_t>(n * in + k)] = sum;
+    }
+  }
+  low_rank.erase(matrix + "_proj.weight");
+  low_rank[matrix + "_v_proj.weight"] = {DType::kF32, {rank, in}, u_t};
+  low_rank[matrix + "_u_proj.weight"] = {DType::kBF16, {out, rank}, v_t};
+}
+
+TEST_P(TransformerTest, ExactFactorsGiveTheLogitsOfTheDenseTwin) {
+  const io::ModelConfig config = tiny_config(io::Architecture::kLlama);
+  std::mt19937_64 random(5);
+  TestTensors dense = random_tensors(config, 5), low_rank = dense;
+  // Every mixture of dense and low-rank, ranks of their own, factors of other dtypes than the rest.
+  factorize(dense, low_rank, "model.layers.0.mlp.gate", 5, random);
+  factorize(dense, low_rank, "model.layers.0.mlp.up", 3, random);
+  factorize(dense, low_rank, "model.layers.0.mlp.down", 7, random);
+  factorize(dense, low_rank, "model.layers.1.mlp.down", 1, random);
+  const auto twin = load_tiny(config, dense, *backend);
+  const auto compressed = load_tiny(config, low_rank, *backend);
+  ASSERT_TRUE(twin.ok()) << twin.error().message;
+  ASSERT_TRUE(compressed.ok()) << compressed.error().message;
+  const std::vector<TokenId> tokens = random_tokens(10, config.vocab_size, 6);
+  expect_near(all_logits(*compressed, tokens), all_logits(*twin, tokens), kFp32Tolerance);
+}
+
+TEST_P(TransformerTest, ObserverSeesInputAndOutputOfEveryMlp) {
+  struct Recorder : MlpObserver {
+    void on_mlp(int64_t layer, ConstMatrixView input, ConstMatrixView output) override {
+      layers.push_back(layer);
+      rows = input.rows;
+      columns = output.columns;
+    }
+    std::vector<int64_t> layers;
+    int64_t rows = 0, columns = 0;
+  } recorder;
+  const io::ModelConfig config = tiny_config(io::Architecture::kLlama);
+  const auto transformer = load_tiny(config, random_tensors(config, 9), *backend);
+  ASSERT_TRUE(transformer.ok()) << transformer.error().message;
+  const auto cache = transformer->make_cache(4);
+  (void)transformer->forward(random_tokens(4, config.vocab_size, 1), *cache,
+                             Transformer::Logits::kLast, &recorder);
+  EXPECT_EQ(recorder.layers, (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(recorder.rows, 4);
+  EXPECT_EQ(recorder.columns, config.hidden_size);
+}
+
+TEST_P(TransformerTest, LoadsAFolderWithAndWithoutTheModelPrefix) {
+  const io::ModelConfig config = tiny_config(io::Architecture::kQwen3);
+  const TestTensors tensors = random_tensors(config, 10);
+  TestTensors bare;
+  for (const auto& [name, tensor] : tensors)
+    bare[name.starts_with("model.") ? name.substr(6) : name] = tensor;
+  const std::vector<TokenId> tokens = random_tokens(5, config.vocab_size, 11);
+  std::vector<Matrix> logits;
+  for (const TestTensors* form : std::vector<const TestTensors*>{&tensors, &bare}) {
+    const ModelFolder folder;
+    folder.write_text("config.json", config_json(config));
+    folder.write_tensors(*form);
+    const auto transformer = Transformer::load(folder.path(), *backend);
+    ASSERT_TRUE(transformer.ok()) << transformer.error().message;
+    logits.push_back(all_logits(*transformer, tokens));
+  }
+  expect_near(logits[1], logits[0], 0.0);
+}
+
+TEST(CheckTokenIds, NamesTheFirstIdOutsideTheVocabulary) {
+  const io::ModelConfig config = tiny_config(io::Architecture::kLlama);
+  EXPECT_TRUE(check_token_ids(std::vector<TokenId>{0, 18}, config).ok());
+  const Status above = check_token_ids(std::vector<TokenId>{3, 19, -1}, config);
+  ASSERT_FALSE(above.ok());
+  EXPECT_NE(above.error().message.find("19 at position 1"), std::string::npos)
+      << above.error().message;
+  EXPECT_FALSE(check_token_ids(std::vector<TokenId>{-1}, config).ok());
+}
+
+TEST(Embed, WidensTheRowsOfTheTable) {
+  std::vector<std::byte> bytes;
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6};
+  append_rounded(DType::kBF16, values.data(), 6, bytes);
+  const TensorView table = {DType::kBF16, {3, 2}, bytes.data()};
+  Matrix out(2, 2);
+  embed(table, std::vector<TokenId>{2, 0}, out.view());
+  EXPECT_EQ(std::vector<float>(out.data(), out.data() + 4), (std::vector<float>{5, 6, 1, 2}));
+}
+
+}  // namespace
+}  // namespace neuronmm::model

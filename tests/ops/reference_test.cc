@@ -1,0 +1,197 @@
+// The oracle against values worked out by hand and against properties of the operations.
+
+#include "ops/reference.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "ops/owned_tensor.h"
+
+namespace neuronmm::ops {
+namespace {
+
+// The reference computes in fp64 and rounds once to fp32: half a unit in the last place.
+void expect_rounded(float found, long double expected) {
+  const long double half_ulp = 0x1p-24L * std::abs(expected);
+  EXPECT_NEAR(static_cast<double>(found), static_cast<double>(expected),
+              static_cast<double>(half_ulp) * 1.001 + 1e-44);
+}
+
+class Reference : public testing::Test {
+ protected:
+  std::unique_ptr<Backend> backend = make_reference_backend();
+  std::mt19937_64 random{20240229};
+};
+
+TEST_F(Reference, LinearMultipliesByTheTransposedWeightAndAddsTheBias) {
+  const OwnedTensor w_t(DType::kF32, {2, 3}, {1, 2, 3, 4, 5, 6}), bias(DType::kBF16, {2}, {10, 20});
+  Matrix x(2, 3), y(2, 2);
+  for (int j = 0; j < 3; ++j) x.row(0)[j] = 1.0f;
+  x.row(1)[2] = 2.0f;
+  backend->make_linear({.w_t = w_t.view(), .bias = bias.view()})->apply(x.view(), y.view());
+  EXPECT_EQ(y.row(0)[0], 16.0f);
+  EXPECT_EQ(y.row(0)[1], 35.0f);
+  EXPECT_EQ(y.row(1)[0], 16.0f);
+  EXPECT_EQ(y.row(1)[1], 32.0f);
+}
+
+TEST_F(Reference, LowRankAppliesUFirst) {
+  // X·U = 1*2 + 1*3 = 5, times V = (7, 11): (35, 55). U and V of different dtypes.
+  const OwnedTensor u_t(DType::kF16, {1, 2}, {2, 3}), v_t(DType::kF64, {2, 1}, {7, 11});
+  Matrix x(1, 2), y(1, 2);
+  x.row(0)[0] = x.row(0)[1] = 1.0f;
+  const LinearWeight weight = {.u_t = u_t.view(), .v_t = v_t.view()};
+  backend->make_linear(weight)->apply(x.view(), y.view());
+  EXPECT_EQ(y.row(0)[0], 35.0f);
+  EXPECT_EQ(y.row(0)[1], 55.0f);
+  EXPECT_EQ(weight.in_features(), 2);
+  EXPECT_EQ(weight.out_features(), 2);
+  EXPECT_EQ(weight.rank(), 1);
+  EXPECT_EQ(weight.parameters(), 4);
+}
+
+TEST_F(Reference, LinearOfNoTokensDoesNothing) {
+  const OwnedTensor w_t(DType::kF32, {2, 3}, std::vector<float>(6, 1.0f));
+  Matrix x(0, 3), y(0, 2);
+  backend->make_linear({.w_t = w_t.view()})->apply(x.view(), y.view());
+}
+
+TEST_F(Reference, MlpIsSwiGlu) {
+  const OwnedTensor gate(DType::kF32, {2, 1}, {1, -2}), up(DType::kF32, {2, 1}, {3, 5});
+  const OwnedTensor down(DType::kF32, {1, 2}, {1, 10});
+  Matrix x(1, 1), y(1, 1);
+  x.row(0)[0] = 0.5f;
+  const auto linear = [](const OwnedTensor& w_t) { return LinearWeight{.w_t = w_t.view()}; };
+  backend->make_mlp({linear(gate), linear(up), linear(down)})->apply(x.view(), y.view());
+  const auto silu = [](long double z) { return z / (1.0L + std::exp(-z)); };
+  expect_rounded(y.row(0)[0], silu(0.5L) * 1.5L + 10.0L * silu(-1.0L) * 2.5L);
+}
+
+TEST_F(Reference, RmsNormAlsoInPlace) {
+  Matrix x(2, 2);
+  x.row(0)[0] = 3.0f;
+  x.row(0)[1] = 4.0f;
+  const std::vector<float> weight = {2.0f, 0.5f};
+  backend->rms_norm(x.view(), weight, 0.5f, x.view());
+  const long double root = std::sqrt(12.5L + 0.5L);
+  expect_rounded(x.row(0)[0], 3.0L / root * 2.0L);
+  expect_rounded(x.row(0)[1], 4.0L / root * 0.5L);
+  EXPECT_EQ(x.row(1)[0], 0.0f);  // eps keeps a zero row finite
+}
+
+TEST_F(Reference, RopeRotatesHalfSplitPairsByPosition) {
+  // Two heads of 4: pairs (0, 2) and (1, 3) of each head.
+  Matrix x(1, 8);
+  std::iota(x.data(), x.data() + 8, 1.0f);
+  const std::vector<float> frequencies = {0.5f, 0.25f};
+  backend->rope(x.view(), 4, 3, frequencies);
+  for (int head = 0; head < 2; ++head) {
+    for (int j = 0; j < 2; ++j) {
+      const long double a = 4 * head + j + 1, b = a + 2;
+      const long double angle = 3.0L * (j == 0 ? 0.5L : 0.25L);
+      expect_rounded(x.row(0)[4 * head + j], a * std::cos(angle) - b * std::sin(angle));
+      expect_rounded(x.row(0)[4 * head + j + 2], b * std::cos(angle) + a * std::sin(angle));
+    }
+  }
+}
+
+TEST_F(Reference, RopeDependsOnTheAbsolutePositionOfEachRow) {
+  const std::vector<float> frequencies = {1.0f, 0.1f, 0.01f};
+  Matrix whole = random_matrix(5, 6, random), parts = whole;
+  backend->rope(whole.view(), 6, 7, frequencies);
+  backend->rope(parts.view().row_range(0, 2), 6, 7, frequencies);
+  backend->rope(parts.view().row_range(2, 3), 6, 9, frequencies);
+  for (int64_t i = 0; i < 30; ++i) EXPECT_EQ(whole.data()[i], parts.data()[i]);
+}
+
+struct AttentionCase {
+  AttentionShape shape;
+  int64_t tokens;
+};
+
+// softmax(Q K^T / sqrt(D) + mask) V as whole matrices in long double.
+long double naive_attention(const AttentionCase& c, const Matrix& q, const Matrix& k,
+                            const Matrix& v, int64_t i, int64_t head, int64_t d) {
+  const int64_t dim = c.shape.head_dim;
+  const int64_t kv_head = head * c.shape.num_key_value_heads / c.shape.num_attention_heads;
+  long double numerator = 0.0L, denominator = 0.0L;
+  for (int64_t j = 0; j < c.tokens; ++j) {
+    const bool in_window = c.shape.sliding_window == 0 || i - j < c.shape.sliding_window;
+    if (j > i || !in_window) continue;
+    long double score = 0.0L;
+    for (int64_t e = 0; e < dim; ++e)
+      score += static_cast<long double>(q.row(i)[head * dim + e]) *
+               static_cast<long double>(k.row(j)[kv_head * dim + e]);
+    const long double weight = std::exp(score / std::sqrt(static_cast<long double>(dim)));
+    numerator += weight * static_cast<long double>(v.row(j)[kv_head * dim + d]);
+    denominator += weight;
+  }
+  return numerator / denominator;
+}
+
+TEST_F(Reference, AttentionMatchesTheWholeMatrixFormulaHoweverTheTokensArrive) {
+  const std::vector<AttentionCase> cases = {{{1, 1, 2, 0}, 1},
+                                            {{4, 4, 6, 0}, 5},
+                                            {{6, 2, 4, 0}, 9},
+                                            {{6, 3, 4, 3}, 9},
+                                            {{2, 1, 8, 1}, 4}};
+  for (const AttentionCase& c : cases) {
+    const AttentionShape& shape = c.shape;
+    const Matrix q = random_matrix(c.tokens, shape.num_attention_heads * shape.head_dim, random);
+    const Matrix k = random_matrix(c.tokens, shape.num_key_value_heads * shape.head_dim, random);
+    const Matrix v = random_matrix(c.tokens, shape.num_key_value_heads * shape.head_dim, random);
+    for (int64_t split = 0; split < c.tokens; ++split) {
+      const auto cache =
+          backend->make_kv_cache({2, shape.num_key_value_heads, shape.head_dim, c.tokens});
+      Matrix y(c.tokens, q.columns());
+      const auto run = [&](int64_t first, int64_t count) {
+        cache->set_length(first);
+        backend->attention(shape, 1, q.view().row_range(first, count),
+                           k.view().row_range(first, count), v.view().row_range(first, count),
+                           *cache, y.view().row_range(first, count));
+        EXPECT_EQ(cache->length(), first) << "attention must not move the cache";
+      };
+      if (split > 0) run(0, split);
+      run(split, c.tokens - split);
+      for (int64_t i = 0; i < c.tokens; ++i) {
+        for (int64_t column = 0; column < q.columns(); ++column) {
+          const long double expected =
+              naive_attention(c, q, k, v, i, column / shape.head_dim, column % shape.head_dim);
+          // Cancellation in the fp64 sum over j leaves at most tokens · 2^-53 · max|v| on top of
+          // the final rounding.
+          EXPECT_NEAR(static_cast<double>(y.row(i)[column]), static_cast<double>(expected),
+                      static_cast<double>(std::abs(expected)) * 0x1p-24 + 1e-13);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Reference, AttentionSurvivesScoresBeyondTheRangeOfExp) {
+  const AttentionShape shape = {1, 1, 2, 0};
+  const auto cache = backend->make_kv_cache({1, 1, 2, 2});
+  Matrix q(2, 2), k(2, 2), v(2, 2), y(2, 2);
+  q.row(1)[0] = 1e4f;
+  k.row(1)[0] = 1e4f;  // score 7e7: token 1 sees only itself
+  v.row(0)[0] = 3.0f;
+  v.row(1)[0] = 5.0f;
+  backend->attention(shape, 0, q.view(), k.view(), v.view(), *cache, y.view());
+  EXPECT_EQ(y.row(0)[0], 3.0f);
+  EXPECT_EQ(y.row(1)[0], 5.0f);
+}
+
+TEST_F(Reference, AddAccumulatesIntoItsSecondArgument) {
+  Matrix x(1, 2), y(1, 2);
+  x.row(0)[0] = 1.0f;
+  y.row(0)[0] = y.row(0)[1] = 2.0f;
+  backend->add(x.view(), y.view());
+  EXPECT_EQ(y.row(0)[0], 3.0f);
+  EXPECT_EQ(y.row(0)[1], 2.0f);
+}
+
+}  // namespace
+}  // namespace neuronmm::ops

@@ -1,0 +1,115 @@
+#include "text/split_regex.h"
+
+#include <chrono>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "text/pre_tokenizer.h"
+
+namespace neuronmm::text {
+namespace {
+
+using Words = std::vector<std::string>;
+
+SplitRegex compile(std::string_view pattern, SplitRegex::Kind kind = SplitRegex::Kind::kRegex) {
+  auto regex = SplitRegex::compile(pattern, kind);
+  EXPECT_TRUE(regex.ok()) << (regex.ok() ? "" : regex.error().message);
+  return std::move(regex).value();
+}
+
+Words split(const PreTokenizer& pre_tokenizer, std::string_view text) {
+  Words words;
+  pre_tokenizer.split(text, [&](std::string_view word) { words.emplace_back(word); });
+  return words;
+}
+
+Words split_by(std::string_view pattern, std::string_view text, bool keep_matches = true,
+               bool keep_gaps = true) {
+  PreTokenizer pre_tokenizer;
+  pre_tokenizer.add_split({compile(pattern), keep_matches, keep_gaps});
+  return split(pre_tokenizer, text);
+}
+
+TEST(SplitRegex, KeepsWhatTheSplitSays) {
+  EXPECT_EQ(split_by("-", "a-b--c"), (Words{"a", "-", "b", "-", "-", "c"}));
+  EXPECT_EQ(split_by("-", "a-b--c", false, true), (Words{"a", "b", "c"}));
+  EXPECT_EQ(split_by("-", "a-b--c", true, false), (Words{"-", "-", "-"}));
+  EXPECT_EQ(split_by("-", ""), Words{});
+  EXPECT_EQ(split_by("x", "abc"), Words{"abc"});
+}
+
+TEST(SplitRegex, EmptyMatchesCutAndGoOn) {
+  EXPECT_EQ(split_by("x*", "axb"), (Words{"a", "x", "b"}));
+  EXPECT_EQ(split_by("(?=b)", "abab"), (Words{"a", "ba", "b"}));
+}
+
+TEST(SplitRegex, LiteralPatternsHaveNoSpecialCharacters) {
+  PreTokenizer pre_tokenizer;
+  pre_tokenizer.add_split({compile("a.(", SplitRegex::Kind::kLiteral)});
+  EXPECT_EQ(split(pre_tokenizer, "xa.(yab("), (Words{"x", "a.(", "yab("}));
+}
+
+TEST(SplitRegex, ReadsPatternsAsOnigurumaDoes) {
+  // White space is the property White_Space: with U+0085, without U+180E.
+  EXPECT_EQ(split_by(R"(\s)", "a\xC2\x85" "b"), (Words{"a", "\xC2\x85", "b"}));
+  EXPECT_EQ(split_by(R"(\s)", "a\xE1\xA0\x8E" "b"), Words{"a\xE1\xA0\x8E" "b"});
+  EXPECT_EQ(split_by(R"([^\sb]+)", "a bc"), (Words{"a", " b", "c"}));
+  // Caseless matching folds the long s.
+  EXPECT_EQ(split_by(R"((?i:'s))", "it'\xC5\xBF!"), (Words{"it", "'\xC5\xBF", "!"}));
+  // ^ means a line.
+  EXPECT_EQ(split_by("^a", "a\na"), (Words{"a", "\n", "a"}));
+}
+
+TEST(SplitRegex, RefusesWhatItWouldReadDifferently) {
+  const auto message_of = [](std::string_view pattern) {
+    const auto regex = SplitRegex::compile(pattern);
+    return regex.ok() ? "accepted" : regex.error().message;
+  };
+  EXPECT_NE(message_of(R"(\h+)").find("\\h"), std::string::npos);
+  EXPECT_NE(message_of(R"(\w+)").find("\\w"), std::string::npos);
+  EXPECT_NE(message_of(R"([a-z&&[^b]])").find("&&"), std::string::npos);
+  EXPECT_NE(message_of(R"([a[b]])").find("class inside a class"), std::string::npos);
+  EXPECT_NE(message_of("(*ACCEPT)").find("(*"), std::string::npos);
+  EXPECT_NE(message_of("(a").find("regular expression"), std::string::npos);
+  EXPECT_NE(message_of("a\\").find("regular expression"), std::string::npos);
+  EXPECT_NE(message_of("").find("empty"), std::string::npos);
+  EXPECT_NE(message_of(std::string(20'000, 'a')).find("20000 bytes"), std::string::npos);
+  EXPECT_NE(message_of("\xFF").find("regular expression"), std::string::npos);
+  EXPECT_NE(message_of("((((a{1000}){1000}){1000}){1000})").find("regular"), std::string::npos);
+}
+
+// The rest of a text that the pattern cannot cope with is one word.
+TEST(SplitRegex, APatternThatExplodesStops) {
+  const std::string text = "b" + std::string(60, 'a') + "c";
+  const auto start = std::chrono::steady_clock::now();
+  const Words words = split_by("b|(a+)+$", text);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  EXPECT_EQ(words, (Words{"b", text.substr(1)}));
+  EXPECT_LT(took.count(), 10.0);
+}
+
+// The stack of the compiled code is 32 KiB; recursion beyond it is left to the interpreter.
+TEST(SplitRegex, LongMatchesOfGroupsNeedNoStack) {
+  const std::string text(50'000, 'a');
+  EXPECT_EQ(split_by("(?:a|b)+", text + "-"), (Words{text, "-"}));
+}
+
+TEST(PreTokenizer, SplitsInsideSplits) {
+  PreTokenizer pre_tokenizer;
+  pre_tokenizer.add_split({compile("-"), false, true});
+  pre_tokenizer.add_split({compile("[0-9]")});
+  EXPECT_EQ(split(pre_tokenizer, "a12-3b--"), (Words{"a", "1", "2", "3", "b"}));
+}
+
+TEST(PreTokenizer, PrefixSpaceGoesBeforeEveryWordWithoutOne) {
+  PreTokenizer pre_tokenizer;
+  pre_tokenizer.add_split({compile("-"), false, true});
+  pre_tokenizer.add_prefix_space();
+  pre_tokenizer.add_split({compile("b")});
+  EXPECT_EQ(split(pre_tokenizer, "ab- c-\nd"), (Words{" a", "b", " c", " \nd"}));
+  EXPECT_EQ(split(pre_tokenizer, ""), Words{});
+}
+
+}  // namespace
+}  // namespace neuronmm::text

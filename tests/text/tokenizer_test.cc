@@ -1,0 +1,270 @@
+// The steps together, on small tokenizers.
+
+#include "text/tokenizer.h"
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "small_tokenizer.h"
+
+namespace neuronmm::text {
+namespace {
+
+using Ids = std::vector<TokenId>;
+using nlohmann::json;
+
+json llama3_split() {
+  return {{"type", "Split"},
+          {"pattern",
+           {{"Regex",
+             R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+             R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}}},
+          {"behavior", "Isolated"},
+          {"invert", false}};
+}
+
+// Llama-3's pipeline around a handful of merges.
+json llama3_like() {
+  json root = small_tokenizer({{"a", "b"}, {" ", "ab"}, {"1", "1"}});
+  root["pre_tokenizer"] = {{"type", "Sequence"},
+                           {"pretokenizers", {llama3_split(), root["pre_tokenizer"]}}};
+  root["added_tokens"] = {added_token("<bos>", 259), added_token("<end>", 260),
+                          added_token("<tool>", 261, false)};
+  root["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single",
+       {{{"SpecialToken", {{"id", "<bos>"}, {"type_id", 0}}}},
+        {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
+      {"special_tokens",
+       {{"<bos>", {{"id", "<bos>"}, {"ids", {259}}, {"tokens", {"<bos>"}}}}}}};
+  return root;
+}
+
+std::string random_bytes(std::mt19937& random) {
+  constexpr const char* kParts[] = {"<end>", "ab", " ", "\n", "11"};
+  std::string bytes;
+  for (uint32_t n = below(random, 30); n > 0; --n) {
+    switch (below(random, 4)) {
+      case 0: bytes.push_back(static_cast<char>(below(random, 256))); break;
+      case 1: bytes += utf8_of(0x20 + below(random, 0x3000)); break;
+      case 2: bytes += kParts[below(random, std::size(kParts))]; break;
+      default: bytes.push_back(static_cast<char>(' ' + below(random, 95)));
+    }
+  }
+  return bytes;
+}
+
+TEST(Tokenizer, AddsWhatThePostProcessorSays) {
+  const Tokenizer tokenizer = parse_or_die(llama3_like());
+  EXPECT_EQ(tokenizer.encode("ab ab"), (Ids{259, 256, 257}));
+  EXPECT_EQ(tokenizer.encode("ab", {.add_special_tokens = false}), Ids{256});
+  EXPECT_EQ(tokenizer.encode(""), Ids{259});
+  EXPECT_EQ(tokenizer.bos_id(), 259);
+  EXPECT_EQ(tokenizer.eos_id(), std::nullopt);
+}
+
+TEST(Tokenizer, AddedTokensInTextAreParsedOnRequest) {
+  const Tokenizer tokenizer = parse_or_die(llama3_like());
+  EXPECT_EQ(tokenizer.encode("ab<end>ab<tool>"), (Ids{259, 256, 260, 256, 261}));
+  const Ids as_text = tokenizer.encode("<end>", {.parse_added_tokens = false});
+  EXPECT_EQ(as_text, (Ids{259, '<', 'e', 'n', 'd', '>'}));
+  EXPECT_EQ(tokenizer.decode(as_text), "<bos><end>");
+  EXPECT_EQ(tokenizer.decode(as_text, true), "<end>");
+}
+
+TEST(Tokenizer, KnowsItsTokens) {
+  const Tokenizer tokenizer = parse_or_die(llama3_like());
+  EXPECT_EQ(tokenizer.vocab_size(), 262);
+  EXPECT_EQ(tokenizer.token_to_id("<end>"), 260);
+  EXPECT_EQ(tokenizer.token_to_id("\xC4\xA0" "ab"), 257);  // "Ġab"
+  EXPECT_EQ(tokenizer.token_to_id("nothing"), std::nullopt);
+  EXPECT_TRUE(tokenizer.is_special(260));
+  EXPECT_FALSE(tokenizer.is_special(261));
+  EXPECT_FALSE(tokenizer.is_special('a'));
+  EXPECT_FALSE(tokenizer.is_special(-1));
+  EXPECT_FALSE(tokenizer.is_special(262));
+  EXPECT_EQ(tokenizer.decode(Ids{-5, 'a', 99999, INT32_MAX, INT32_MIN, 'b'}), "ab");
+}
+
+TEST(Tokenizer, SplitsBeforeMerging) {
+  const Tokenizer tokenizer = parse_or_die(llama3_like());
+  const EncodeOptions plain = {.add_special_tokens = false};
+  EXPECT_EQ(tokenizer.encode("1111", plain), (Ids{258, '1', '1'}));  // three digits, then one
+  EXPECT_EQ(tokenizer.encode("ab  ab", plain), (Ids{256, ' ', 257}));
+}
+
+TEST(Tokenizer, AnyBytesComeBack) {
+  const Tokenizer tokenizer = parse_or_die(llama3_like());
+  for (uint32_t seed = 1; seed <= 3000; ++seed) {
+    std::mt19937 random(seed);
+    const std::string bytes = random_bytes(random);
+    for (const bool parse : {false, true}) {
+      const Ids ids =
+          tokenizer.encode(bytes, {.add_special_tokens = false, .parse_added_tokens = parse});
+      ASSERT_EQ(tokenizer.decode(ids), bytes) << "seed " << seed;
+    }
+  }
+}
+
+TEST(Tokenizer, BytesThatAreNotUtf8StandBetweenTexts) {
+  const Tokenizer tokenizer = parse_or_die(llama3_like());
+  const EncodeOptions plain = {.add_special_tokens = false};
+  EXPECT_EQ(tokenizer.encode("ab\xFF" "ab\xE2\x82", plain), (Ids{256, 0xFF, 256, 0xE2, 0x82}));
+}
+
+TEST(Tokenizer, NormalizesToNfcButNotInsideAddedTokens) {
+  json root = llama3_like();
+  root["normalizer"] = {{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}}}};
+  root["added_tokens"].push_back(added_token("<e\xCC\x81>", 262));
+  const Tokenizer tokenizer = parse_or_die(root);
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("e\xCC\x81", {.add_special_tokens = false})),
+            "\xC3\xA9");
+  EXPECT_EQ(tokenizer.encode("<e\xCC\x81>"), (Ids{259, 262}));
+}
+
+TEST(Tokenizer, NormalizedAddedTokensAreFoundInNormalizedText) {
+  json root = llama3_like();
+  root["normalizer"] = {{"type", "NFC"}};
+  json added = added_token("<\xC3\xA9>", 262);
+  added["normalized"] = true;
+  root["added_tokens"].push_back(added);
+  EXPECT_EQ(parse_or_die(root).encode("a<e\xCC\x81>"), (Ids{259, 'a', 262}));
+}
+
+TEST(Tokenizer, PrefixSpaceOpensEveryPart) {
+  json root = small_tokenizer();
+  root["pre_tokenizer"]["add_prefix_space"] = true;
+  root["added_tokens"] = {added_token("<end>", 256)};
+  const Tokenizer tokenizer = parse_or_die(root);
+  EXPECT_EQ(tokenizer.encode("x<end>y"), (Ids{' ', 'x', 256, ' ', 'y'}));
+  EXPECT_EQ(tokenizer.encode(""), Ids{});
+}
+
+TEST(Tokenizer, DigitsAreSplitOff) {
+  json root = small_tokenizer({{"1", "1"}, {"a", "1"}});
+  for (const bool individual : {false, true}) {
+    const json digits = {{"type", "Digits"}, {"individual_digits", individual}};
+    root["pre_tokenizer"] = {
+        {"type", "Sequence"},
+        {"pretokenizers", {digits, {{"type", "ByteLevel"}, {"add_prefix_space", false}}}}};
+    const Ids expected = individual ? Ids{'a', '1', '1'} : Ids{'a', 256};
+    EXPECT_EQ(parse_or_die(root).encode("a11"), expected);
+  }
+}
+
+// A token outside the byte alphabet decodes to its own text and is found by it.
+TEST(Tokenizer, TokensOutsideTheByteAlphabetAreTheirText) {
+  json root = small_tokenizer();
+  root["model"]["vocab"]["\xEF\xBD\x9Cx"] = 256;
+  const Tokenizer tokenizer = parse_or_die(root);
+  EXPECT_EQ(tokenizer.decode(Ids{256}), "\xEF\xBD\x9Cx");
+  EXPECT_EQ(tokenizer.token_to_id("\xEF\xBD\x9Cx"), 256);
+  EXPECT_EQ(tokenizer.encode("\xEF\xBD\x9C").size(), 3u);
+}
+
+TEST(Tokenizer, ServesSeveralThreads) {
+  const Tokenizer shared = parse_or_die(llama3_like());
+  std::vector<std::string> texts;
+  std::vector<Ids> expected;
+  for (uint32_t seed = 1; seed <= 200; ++seed) {
+    std::mt19937 random(seed);
+    texts.push_back(random_bytes(random));
+    expected.push_back(parse_or_die(llama3_like()).encode(texts.back()));
+  }
+  std::vector<int> wrong(4, 0);
+  std::vector<std::thread> threads;
+  for (int& count : wrong) {
+    threads.emplace_back([&] {
+      for (size_t i = 0; i < texts.size(); ++i) count += shared.encode(texts[i]) != expected[i];
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, std::vector<int>(4, 0));
+}
+
+class TokenizerFolder : public testing::Test {
+ protected:
+  TokenizerFolder() {
+    folder_ = std::filesystem::path(testing::TempDir()) /
+              ("neuronmm_tokenizer_" +
+               std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  ~TokenizerFolder() override { std::filesystem::remove_all(folder_); }
+  void write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+  }
+  std::string load_error() {
+    const auto tokenizer = Tokenizer::load(folder_);
+    return tokenizer.ok() ? "loaded" : tokenizer.error().message;
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(TokenizerFolder, ConfigNamesTheEndsOfTextAndTheTemplate) {
+  write("tokenizer.json", llama3_like().dump());
+  write("tokenizer_config.json",
+        R"({"bos_token": {"content": "<tool>"}, "eos_token": "<end>", "chat_template": "one"})");
+  const auto tokenizer = Tokenizer::load(folder_);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  EXPECT_EQ(tokenizer->bos_id(), 261);
+  EXPECT_EQ(tokenizer->eos_id(), 260);
+  EXPECT_EQ(tokenizer->chat_template(), "one");
+}
+
+TEST_F(TokenizerFolder, TheTemplateFileGoesFirstAndListsHaveADefault) {
+  write("tokenizer.json", llama3_like().dump());
+  write("tokenizer_config.json",
+        R"({"chat_template": [{"name": "tool_use", "template": "two"},
+                              {"name": "default", "template": "three"}]})");
+  EXPECT_EQ(Tokenizer::load(folder_)->chat_template(), "three");
+  write("chat_template.jinja", "four");
+  EXPECT_EQ(Tokenizer::load(folder_)->chat_template(), "four");
+}
+
+TEST_F(TokenizerFolder, WhatIsMissingOrWrongIsNamed) {
+  EXPECT_NE(load_error().find(folder_.string()), std::string::npos);
+  EXPECT_NE(load_error().find("tokenizer.json"), std::string::npos);
+  write("tokenizer.json", "{");
+  EXPECT_NE(load_error().find("tokenizer.json"), std::string::npos);
+  write("tokenizer.json", llama3_like().dump());
+  EXPECT_EQ(load_error(), "loaded");
+  write("tokenizer_config.json", R"({"eos_token": "<nothing>"})");
+  EXPECT_NE(load_error().find("eos_token \"<nothing>\""), std::string::npos) << load_error();
+  write("tokenizer_config.json", R"({"eos_token": 5})");
+  EXPECT_NE(load_error().find("eos_token"), std::string::npos) << load_error();
+  write("tokenizer_config.json", R"({"chat_template": [5]})");
+  EXPECT_NE(load_error().find("chat_template"), std::string::npos) << load_error();
+  const auto nowhere = Tokenizer::load(folder_ / "nowhere");
+  ASSERT_FALSE(nowhere.ok());
+  EXPECT_NE(nowhere.error().message.find("nowhere"), std::string::npos);
+}
+
+TEST_F(TokenizerFolder, Gpt2FilesAreReadWithTheirPattern) {
+  json vocab = small_tokenizer({{"a", "b"}, {" ", "ab"}})["model"]["vocab"];
+  vocab["<|endoftext|>"] = 258;
+  write("vocab.json", vocab.dump());
+  write("merges.txt", "#version: 0.2\na b\r\n\n\xC4\xA0 ab\n");
+  const auto load = [&] {
+    return Tokenizer::load_vocab_and_merges(folder_ / "vocab.json", folder_ / "merges.txt");
+  };
+  const auto tokenizer = load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  EXPECT_EQ(tokenizer->encode("ab ab11<|endoftext|>"), (Ids{256, 257, '1', '1', 258}));
+  EXPECT_TRUE(tokenizer->is_special(258));
+  for (const char* bad : {"a\n", "a b c\n", "a nothing\n", " \n"}) {
+    write("merges.txt", "b a\n" + std::string(bad));
+    const auto result = load();
+    ASSERT_FALSE(result.ok()) << bad;
+    EXPECT_NE(result.error().message.find("merges.txt:"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace neuronmm::text

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Installs the Debian 12 packages that neuronmm needs and that are missing: with `build`, what the program needs;
+# with `test` (the default), also what its tests, sanitizers, fuzzers and format check need.
+set -euo pipefail
+
+build_packages=(
+  g++ cmake ninja-build pkg-config
+  libfmt-dev nlohmann-json3-dev libcli11-dev       # text, JSON, command line
+  libhwy-dev                                       # SIMD
+  libopenblas-openmp-dev liblapacke-dev            # factorizations
+  libpcre2-dev libutf8proc-dev                     # tokenizer
+)
+test_packages=(
+  libgtest-dev libgmock-dev libbenchmark-dev
+  clang clang-format libclang-rt-14-dev libomp-14-dev
+)
+
+packages=("${build_packages[@]}")
+case "${1:-test}" in
+  build) ;;
+  test) packages+=("${test_packages[@]}") ;;
+  *) echo "usage: $0 [build|test]" >&2; exit 2 ;;
+esac
+
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+echo "installing Debian packages: ${missing[*]}"
+if [ "$(id -u)" -eq 0 ]; then
+  as_root=()
+elif command -v sudo >/dev/null; then
+  as_root=(sudo)
+else
+  echo "$0: needs root or sudo to install them; as root run: apt-get install ${missing[*]}" >&2
+  exit 1
+fi
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
