@@ -1,6 +1,6 @@
-// Speed of encode and decode on one core: the median of seven runs over a text file, and the slowest
-// and fastest of them. The first encode of the process, which meets every word for the first time,
-// is reported by itself.
+// Speed of encode and decode on one core: the median of seven runs over a text file, and the
+// slowest and fastest of them. The first encode of the process, which meets every word for the
+// first time, is reported by itself.
 //   bench_tokenizer MODEL_DIR TEXT_FILE
 
 #include <algorithm>

@@ -18,11 +18,16 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
-// exp(x) to 1 ulp for x <= kLargestExponent (Highway's bound), which is just below log(FLT_MAX).
-// Highway turns NaN into 0; here NaN stays, so that a broken model is seen to be broken.
+// exp(x) to 1 ulp (Highway's bound) for x <= kLargestExponent, which is just below log(FLT_MAX).
+// Highway gives 0 below -104, and for NaN too; here NaN stays, so that a broken model is seen to be
+// broken. Infinity and NaN are kept from its conversion to integers.
 inline constexpr float kLargestExponent = 88.0f;
+inline constexpr float kBelowSmallestExponent = -105.0f;
 HWY_INLINE Vector exponential(Vector x) {
-  return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(Floats(), x));
+  const Floats d;
+  const auto is_nan = hn::IsNaN(x);
+  const Vector finite = hn::Max(hn::IfThenZeroElse(is_nan, x), hn::Set(d, kBelowSmallestExponent));
+  return hn::IfThenElse(is_nan, x, hn::Exp(d, finite));
 }
 
 HWY_INLINE Vector silu(Vector z) {

@@ -30,8 +30,7 @@ constexpr std::string_view kChatMlTemplate =
 // and begins with two dates.
 constexpr std::array<std::string_view, 4> kLlama31Marks = {
     R"({{- "Cutting Knowledge Date: December 2023\n" }})",
-    R"({{- "Today Date: " + date_string + "\n\n" }})",
-    R"("26 Jul 2024")",
+    R"({{- "Today Date: " + date_string + "\n\n" }})", R"("26 Jul 2024")",
     R"({{- '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'])"
     R"( | trim + '<|eot_id|>' }})"};
 
@@ -151,9 +150,9 @@ std::string apply_qwen3(std::span<const ChatMessage> messages, bool add_generati
     const Thought thought = split_thought(content);
     const bool is_last = i + 1 == std::ssize(messages);
     if (i > last_query && (is_last || !thought.reasoning.empty())) {
-      text += chatml_turn(
-          role, fmt::format("<think>\n{}\n</think>\n\n{}", strip_right(thought.reasoning, is_newline),
-                            strip_left(thought.content, is_newline)));
+      text += chatml_turn(role, fmt::format("<think>\n{}\n</think>\n\n{}",
+                                            strip_right(thought.reasoning, is_newline),
+                                            strip_left(thought.content, is_newline)));
     } else {
       text += chatml_turn(role, thought.content);
     }
@@ -180,7 +179,8 @@ Result<std::string> apply_chat_template(const Tokenizer& tokenizer, const Messag
   NMM_TRY(check_messages(messages));
   const std::string source = canonical(tokenizer.chat_template());
   if (source.empty())
-    return fail("chat: the model has no chat template (tokenizer_config.json, chat_template.jinja)");
+    return fail(
+        "chat: the model has no chat template (tokenizer_config.json, chat_template.jinja)");
   if (source == canonical(kChatMlTemplate)) return apply_chatml(messages, add_generation_prompt);
   if (has_all(source, kQwen3Marks)) return apply_qwen3(messages, add_generation_prompt);
   const bool llama31 = has_all(source, kLlama31Marks);

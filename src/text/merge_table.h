@@ -19,7 +19,8 @@ class MergeTable {
   MergeTable() : MergeTable(0) {}
   explicit MergeTable(int64_t count);
 
-  // At most `count` pairs; a pair that comes again replaces its merge, as in the tokenizers library.
+  // At most `count` pairs; a pair that comes again replaces its merge, as in the tokenizers
+  // library.
   void insert(TokenId left, TokenId right, Merge merge);
   // nullptr: the pair has no merge.
   const Merge* find(TokenId left, TokenId right) const {

@@ -100,7 +100,8 @@ Status read_pre_tokenizer(const json& value, const std::string& source, PreToken
   int64_t steps = 0;
   bool byte_level = false;
   NMM_TRY(for_each_component(value, source, "pretokenizers", [&](const Component& step) -> Status {
-    if (++steps > kMaxPreTokenizers) return fail("{}: more than {} steps", source, kMaxPreTokenizers);
+    if (++steps > kMaxPreTokenizers)
+      return fail("{}: more than {} steps", source, kMaxPreTokenizers);
     // Later steps would see the spelling of bytes instead of the text.
     if (byte_level) return unsupported(step, "nothing after ByteLevel");
     if (step.type == "Split") return read_split(step.fields, out);
@@ -192,8 +193,7 @@ Status read_pipeline(const io::JsonFields& root, TokenizerDefinition& definition
     NMM_TRY(read_normalizer(*normalizer, source_of("normalizer"), definition));
   const json* pre_tokenizer = root.find("pre_tokenizer");
   if (pre_tokenizer == nullptr) return root.wrong("pre_tokenizer", "a ByteLevel pre-tokenizer");
-  NMM_TRY(
-      read_pre_tokenizer(*pre_tokenizer, source_of("pre_tokenizer"), definition.pre_tokenizer));
+  NMM_TRY(read_pre_tokenizer(*pre_tokenizer, source_of("pre_tokenizer"), definition.pre_tokenizer));
   if (const json* post_processor = root.find("post_processor"))
     NMM_TRY(read_post_processor(*post_processor, source_of("post_processor"), definition));
   const json* decoder = root.find("decoder");

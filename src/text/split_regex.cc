@@ -1,9 +1,9 @@
 #include "text/split_regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 #include <cstdint>
+
+#include <pcre2.h>
 
 #include "text/utf8.h"
 
@@ -46,7 +46,8 @@ Result<std::string> translate_from_oniguruma(std::string_view pattern) {
       continue;
     }
     if (in_class && c == '[') return fail("a class inside a class ('[') is not supported");
-    if (in_class && c == '&' && next == '&') return fail("class intersection (&&) is not supported");
+    if (in_class && c == '&' && next == '&')
+      return fail("class intersection (&&) is not supported");
     if (!in_class && c == '(' && next == '*') return fail("'(*' is not supported");
     if (c == '[') in_class = true;
     if (c == ']') in_class = false;
@@ -90,8 +91,8 @@ Result<SplitRegex> SplitRegex::compile(std::string_view pattern, Kind kind) {
   auto compiled = std::make_shared<Compiled>();
   int error = 0;
   PCRE2_SIZE at = 0;
-  compiled->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()),
-                                 translated.size(), options, &error, &at, nullptr);
+  compiled->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                                 options, &error, &at, nullptr);
   if (compiled->code == nullptr)
     return fail("the pattern is not a regular expression: {}", pcre2_message(error));
   // Where there is no JIT, pcre2_match interprets.

@@ -19,7 +19,8 @@ std::string StreamDecoder::push(TokenId id) {
     const Utf8Step step = next_utf8(rest);
     if (step.kind == Utf8Step::Kind::kIncomplete) break;
     const auto length = static_cast<size_t>(step.length);
-    text += step.kind == Utf8Step::Kind::kCharacter ? rest.substr(0, length) : kReplacementCharacter;
+    text +=
+        step.kind == Utf8Step::Kind::kCharacter ? rest.substr(0, length) : kReplacementCharacter;
     rest.remove_prefix(length);
   }
   held_.erase(0, held_.size() - rest.size());

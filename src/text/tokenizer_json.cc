@@ -54,8 +54,7 @@ Status read_added_tokens(const io::JsonFields& root, TokenizerDefinition& defini
 
 }  // namespace
 
-Result<TokenizerDefinition> parse_tokenizer_json(std::string_view text,
-                                                 const std::string& source) {
+Result<TokenizerDefinition> parse_tokenizer_json(std::string_view text, const std::string& source) {
   NMM_ASSIGN(const json root, io::parse_json_object(text, source));
   const io::JsonFields fields(root, source);
   const json* model = fields.find("model");

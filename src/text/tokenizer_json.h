@@ -1,5 +1,6 @@
 #pragma once
-// tokenizer.json, the file of the Hugging Face tokenizers library, as far as byte-level BPE uses it.
+// tokenizer.json, the file of the Hugging Face tokenizers library, as far as byte-level BPE uses
+// it.
 
 #include <string>
 #include <string_view>

@@ -6,7 +6,7 @@ namespace neuronmm::text {
 namespace {
 
 struct Lead {
-  int length;                     // of the whole character; 0: no character begins with this byte
+  int length;                      // of the whole character; 0: no character begins with this byte
   uint8_t second_min, second_max;  // what the second byte may be; the others are 80..BF
 };
 

@@ -93,6 +93,17 @@ TEST_P(Linear, MoreThanOneBlockOfRows) {
   for (const int64_t m : {240, 241, 500}) expect_right({.w_t = w_t.view()}, m);
 }
 
+// On one thread these are enough panels to be handed out in groups, the last one smaller.
+TEST_P(Linear, PanelsInGroups) {
+  set_num_threads(1);
+  const OwnedTensor w_t = tensor(DType::kBF16, 1100, 40);
+  const OwnedTensor u_t = tensor(DType::kF32, 330, 40), v_t = tensor(DType::kBF16, 300, 330);
+  for (const int64_t m : {1, 5, 14}) {
+    expect_right({.w_t = w_t.view()}, m);
+    expect_right({.u_t = u_t.view(), .v_t = v_t.view()}, m);
+  }
+}
+
 TEST_P(Linear, LowRankInEveryDType) {
   for (const DType dtype : {DType::kBF16, DType::kF16, DType::kF32, DType::kF64}) {
     for (const int64_t rank : {1, 16, 31, 128}) {

@@ -53,12 +53,15 @@ struct Projection {
   ops::LinearWeight weight;
 };
 
+struct Ranks {
+  int64_t gate, up, down;  // 0: dense
+};
+
 struct Layer {
-  // Bit 0, 1, 2 of low_rank: gate, up, down.
-  Layer(int64_t h, int64_t i, int low_rank, DType dtype, bool bias, std::mt19937_64& random)
-      : gate(h, (low_rank & 1) != 0 ? 17 : 0, i, dtype, bias, random),
-        up(h, (low_rank & 2) != 0 ? 40 : 0, i, dtype, bias, random),
-        down(i, (low_rank & 4) != 0 ? 12 : 0, h, dtype, bias, random) {}
+  Layer(int64_t h, int64_t i, const Ranks& ranks, DType dtype, bool bias, std::mt19937_64& random)
+      : gate(h, ranks.gate, i, dtype, bias, random),
+        up(h, ranks.up, i, dtype, bias, random),
+        down(i, ranks.down, h, dtype, bias, random) {}
   ops::MlpWeight weight() const { return {gate.weight, up.weight, down.weight}; }
   Projection gate, up, down;
 };
@@ -74,7 +77,8 @@ TEST_P(Mlp, EveryMixtureOfDenseAndLowRank) {
   for (const DType dtype : {DType::kBF16, DType::kF32}) {
     for (int low_rank = 0; low_rank < 8; ++low_rank) {
       for (const bool bias : {false, true}) {
-        const Layer layer(45, 83, low_rank, dtype, bias, random_);
+        const Ranks ranks = {low_rank & 1 ? 17 : 0, low_rank & 2 ? 40 : 0, low_rank & 4 ? 12 : 0};
+        const Layer layer(45, 83, ranks, dtype, bias, random_);
         const auto fused = backend_->make_mlp(layer.weight());
         for (const int64_t m : {0, 1, 4, 13, 30}) {
           SCOPED_TRACE(testing::Message() << "seed " << kSeed << ", low-rank " << low_rank
@@ -89,8 +93,23 @@ TEST_P(Mlp, EveryMixtureOfDenseAndLowRank) {
   }
 }
 
+// On one thread: 7 + 10 panels of strips and 35 of gate and up, in groups of 4.
+TEST_P(Mlp, PanelsInGroups) {
+  set_num_threads(1);
+  for (const Ranks& ranks : {Ranks{200, 310, 0}, Ranks{0, 0, 0}}) {
+    const Layer layer(30, 1100, ranks, DType::kBF16, true, random_);
+    const auto fused = backend_->make_mlp(layer.weight());
+    for (const int64_t m : {1, 5}) {
+      const Matrix x = random_matrix(m, 30, random_);
+      Matrix y(m, 30);
+      fused->apply(x.view(), y.view());
+      expect_within(mlp(Bounded(x.view()), layer.weight()), y.view());
+    }
+  }
+}
+
 TEST_P(Mlp, MoreThanOneBlockOfRows) {
-  const Layer layer(20, 37, 7, DType::kBF16, false, random_);
+  const Layer layer(20, 37, {17, 40, 12}, DType::kBF16, false, random_);
   const Matrix x = random_matrix(245, 20, random_);
   Matrix y(245, 20);
   backend_->make_mlp(layer.weight())->apply(x.view(), y.view());
@@ -99,8 +118,8 @@ TEST_P(Mlp, MoreThanOneBlockOfRows) {
 
 TEST_P(Mlp, BitsDependNeitherOnThreadsNorOnTheOtherRows) {
   const int64_t m = 30, h = 130, i = 1100;
-  for (const int low_rank : {0, 7}) {
-    const Layer layer(h, i, low_rank, DType::kBF16, false, random_);
+  for (const Ranks& ranks : {Ranks{0, 0, 0}, Ranks{200, 310, 12}}) {
+    const Layer layer(h, i, ranks, DType::kBF16, false, random_);
     const auto fused = backend_->make_mlp(layer.weight());
     const Matrix x = random_matrix(m, h, random_);
     Matrix expected(m, h), y(m, h);

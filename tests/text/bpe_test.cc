@@ -68,7 +68,8 @@ TEST(Bpe, IsTheDefinitionOnRandomMergesAndWords) {
     const Tokenizer tokenizer = parse_or_die(small_tokenizer(merges));
     for (int i = 0; i < 50; ++i) {
       std::string word(below(random, 40), ' ');
-      for (char& c : word) c = static_cast<char>('a' + below(random, static_cast<uint32_t>(letters)));
+      for (char& c : word)
+        c = static_cast<char>('a' + below(random, static_cast<uint32_t>(letters)));
       const auto expected = naive_bpe(word, merges);
       ASSERT_EQ(tokenizer.encode(word), expected) << word;
       ASSERT_EQ(tokenizer.encode(word), expected) << word << " (again)";

@@ -21,7 +21,7 @@ Tokenizer with_template(const std::string& chat_template, bool bos = true) {
   const auto folder = std::filesystem::path(testing::TempDir()) / "neuronmm_chat_template";
   std::filesystem::create_directories(folder);
   json root = small_tokenizer(), config = {{"chat_template", chat_template}};
-  root["added_tokens"] = {added_token("<|begin_of_text|>", 256)};
+  root["added_tokens"] = json::array({added_token("<|begin_of_text|>", 256)});
   if (bos) config["bos_token"] = "<|begin_of_text|>";
   std::ofstream(folder / "tokenizer.json") << root.dump();
   std::ofstream(folder / "tokenizer_config.json") << config.dump();
@@ -44,12 +44,14 @@ void expect_llama31(const Tokenizer& tokenizer) {
       "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n"
       "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n";
   EXPECT_EQ(apply(tokenizer, {{"user", "  Hi\n"}}, true),
-            head + "<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
-                   "<|start_header_id|>assistant<|end_header_id|>\n\n");
-  EXPECT_EQ(apply(tokenizer, {{"system", " Be brief. "}, {"user", "Hi"}, {"assistant", "Hello"}},
-                  false),
-            head + "Be brief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
-                   "<|start_header_id|>assistant<|end_header_id|>\n\nHello<|eot_id|>");
+            head +
+                "<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+                "<|start_header_id|>assistant<|end_header_id|>\n\n");
+  EXPECT_EQ(
+      apply(tokenizer, {{"system", " Be brief. "}, {"user", "Hi"}, {"assistant", "Hello"}}, false),
+      head +
+          "Be brief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+          "<|start_header_id|>assistant<|end_header_id|>\n\nHello<|eot_id|>");
 }
 
 void expect_qwen3(const Tokenizer& tokenizer) {
@@ -123,8 +125,10 @@ TEST(ChatTemplate, PublishedCases) {
       }
       if (!plain) continue;
       const std::string text = apply(tokenizer, messages, vector["add_generation_prompt"]);
-      if (known) EXPECT_EQ(text, vector["expected"]) << name;
-      else EXPECT_TRUE(text.starts_with("error: chat: ")) << name << ": " << text;
+      if (known)
+        EXPECT_EQ(text, vector["expected"]) << name;
+      else
+        EXPECT_TRUE(text.starts_with("error: chat: ")) << name << ": " << text;
     }
   }
 }

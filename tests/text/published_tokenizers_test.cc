@@ -46,7 +46,8 @@ void expect_vectors(const Result<Tokenizer>& tokenizer, const std::string& name)
   for (size_t i = 0; i < texts.size(); ++i) {
     std::istringstream line(lines[i]);
     const Ids expected{std::istream_iterator<TokenId>(line), {}};
-    EXPECT_EQ(tokenizer->encode(texts[i], kNoSpecial), expected) << "text " << i << ": " << texts[i];
+    EXPECT_EQ(tokenizer->encode(texts[i], kNoSpecial), expected)
+        << "text " << i << ": " << texts[i];
     EXPECT_EQ(tokenizer->decode(expected), texts[i]);
   }
 }

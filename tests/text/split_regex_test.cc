@@ -52,8 +52,15 @@ TEST(SplitRegex, LiteralPatternsHaveNoSpecialCharacters) {
 
 TEST(SplitRegex, ReadsPatternsAsOnigurumaDoes) {
   // White space is the property White_Space: with U+0085, without U+180E.
-  EXPECT_EQ(split_by(R"(\s)", "a\xC2\x85" "b"), (Words{"a", "\xC2\x85", "b"}));
-  EXPECT_EQ(split_by(R"(\s)", "a\xE1\xA0\x8E" "b"), Words{"a\xE1\xA0\x8E" "b"});
+  EXPECT_EQ(split_by(R"(\s)",
+                     "a\xC2\x85"
+                     "b"),
+            (Words{"a", "\xC2\x85", "b"}));
+  EXPECT_EQ(split_by(R"(\s)",
+                     "a\xE1\xA0\x8E"
+                     "b"),
+            Words{"a\xE1\xA0\x8E"
+                  "b"});
   EXPECT_EQ(split_by(R"([^\sb]+)", "a bc"), (Words{"a", " b", "c"}));
   // Caseless matching folds the long s.
   EXPECT_EQ(split_by(R"((?i:'s))", "it'\xC5\xBF!"), (Words{"it", "'\xC5\xBF", "!"}));

@@ -59,8 +59,10 @@ TEST(StreamDecoder, PiecesJoinToTheWholeText) {
     std::mt19937 random(seed);
     std::string bytes;
     for (int i = 0; i < 12; ++i) {
-      if (below(random, 3) == 0) bytes.push_back(static_cast<char>(below(random, 256)));
-      else bytes += utf8_of(0x20 + below(random, 0xD000));
+      if (below(random, 3) == 0)
+        bytes.push_back(static_cast<char>(below(random, 256)));
+      else
+        bytes += utf8_of(0x20 + below(random, 0xD000));
     }
     std::string expected, joined;
     for (std::string_view rest = bytes; !rest.empty();) {

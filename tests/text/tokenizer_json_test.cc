@@ -1,4 +1,5 @@
-// tokenizer.json files that must be refused, each with a message that names the place and the thing.
+// tokenizer.json files that must be refused, each with a message that names the place and the
+// thing.
 
 #include <chrono>
 #include <functional>
@@ -19,7 +20,7 @@ std::string error_of_text(const std::string& text) {
 
 std::string error_after(const std::function<void(json&)>& change) {
   json root = small_tokenizer({{"a", "b"}, {"ab", "c"}});
-  root["added_tokens"] = {added_token("<bos>", 258)};
+  root["added_tokens"] = json::array({added_token("<bos>", 258)});
   EXPECT_EQ(error_of_text(root.dump()), "accepted");
   change(root);
   return error_of_text(root.dump());
@@ -55,7 +56,9 @@ TEST(TokenizerJson, RefusesVariantsOfBpe) {
                                                    {"dropout", 0.1},
                                                    {"continuing_subword_prefix", "##"},
                                                    {"end_of_word_suffix", "</w>"}};
-  for (const auto& [key, value] : variants) {
+  for (const auto& variant : variants) {
+    const auto& key = variant.first;
+    const json& value = variant.second;
     expect_refused([&](json& root) { root["model"][key] = value; }, key, value.dump());
   }
   expect_refused([](json& root) { root["model"]["byte_fallback"] = "yes"; }, "byte_fallback",
@@ -92,11 +95,20 @@ TEST(TokenizerJson, RefusesBadMerges) {
   expect_refused([&](json& root) { merges(root) = "a b"; }, "merges", "\"a b\"");
   expect_refused([&](json& root) { merges(root).push_back("ab"); }, "merges[2]", "\"ab\"");
   expect_refused([&](json& root) { merges(root).push_back("a b c"); }, "merges[2]", "\"a b c\"");
-  expect_refused([&](json& root) { merges(root).push_back(json::array({"a"})); }, "merges[2]", "array of 1");
-  expect_refused([&](json& root) { merges(root).push_back(json::array({"a", 1})); }, "merges[2]", "array of 2");
+  expect_refused([&](json& root) { merges(root).push_back(json::array({"a"})); }, "merges[2]",
+                 "array of 1");
+  expect_refused(
+      [&](json& root) {
+        merges(root).push_back(json::array({"a", 1}));
+      },
+      "merges[2]", "array of 2");
   expect_refused([&](json& root) { merges(root).push_back("a \xE2\x82\xAC"); }, "merges[2]",
                  "\xE2\x82\xAC");
-  expect_refused([&](json& root) { merges(root).push_back(json::array({"b", "a"})); }, "merges[2]", "\"ba\"");
+  expect_refused(
+      [&](json& root) {
+        merges(root).push_back(json::array({"b", "a"}));
+      },
+      "merges[2]", "\"ba\"");
 }
 
 TEST(TokenizerJson, AcceptsMergesAsPairs) {
@@ -109,10 +121,16 @@ TEST(TokenizerJson, RefusesBadAddedTokens) {
   const auto added = [](json& root) -> json& { return root["added_tokens"]; };
   expect_refused([&](json& root) { added(root) = 1; }, "added_tokens", "1");
   expect_refused([&](json& root) { added(root).push_back("<x>"); }, "added_tokens[1]", "<x>");
-  expect_refused([&](json& root) { added(root).push_back(json::object({{"id", 300}})); }, "added_tokens[1]",
-                 "content");
-  expect_refused([&](json& root) { added(root).push_back(json::object({{"content", "x"}})); },
-                 "added_tokens[1]", "id");
+  expect_refused(
+      [&](json& root) {
+        added(root).push_back(json::object({{"id", 300}}));
+      },
+      "added_tokens[1]", "content");
+  expect_refused(
+      [&](json& root) {
+        added(root).push_back(json::object({{"content", "x"}}));
+      },
+      "added_tokens[1]", "id");
   expect_refused([&](json& root) { added(root)[0]["special"] = 1; }, "special", "1");
   const auto push = [&](const char* content, int id) {
     return [=](json& root) { root["added_tokens"].push_back(added_token(content, id)); };
@@ -126,25 +144,31 @@ TEST(TokenizerJson, RefusesBadAddedTokens) {
 }
 
 TEST(TokenizerJson, RefusesOtherSteps) {
-  const std::pair<const char*, const char*> steps[] = {
-      {"normalizer", "Lowercase"}, {"pre_tokenizer", "Metaspace"},
-      {"pre_tokenizer", "Whitespace"}, {"post_processor", "BertProcessing"},
-      {"decoder", "WordPiece"}};
+  const std::pair<const char*, const char*> steps[] = {{"normalizer", "Lowercase"},
+                                                       {"pre_tokenizer", "Metaspace"},
+                                                       {"pre_tokenizer", "Whitespace"},
+                                                       {"post_processor", "BertProcessing"},
+                                                       {"decoder", "WordPiece"}};
   const std::pair<const char*, const char*> lists[] = {{"normalizer", "normalizers"},
                                                        {"pre_tokenizer", "pretokenizers"},
                                                        {"post_processor", "processors"},
                                                        {"decoder", "decoders"}};
-  for (const auto& [key, type] : steps) {
+  for (const auto& step : steps) {
+    const char *key = step.first, *type = step.second;
     expect_refused([&](json& root) { root[key] = {{"type", type}}; }, key, type);
   }
-  for (const auto& [key, list] : lists) {
+  for (const auto& sequence : lists) {
+    const char *key = sequence.first, *list = sequence.second;
     expect_refused([&](json& root) { root[key] = "x"; }, key, "\"x\"");
     expect_refused([&](json& root) { root[key] = json::object(); }, key, "type");
     expect_refused([&](json& root) { root[key] = {{"type", 5}}; }, key, "5");
     expect_refused([&](json& root) { root[key] = {{"type", "Sequence"}}; }, key, list);
     expect_refused([&](json& root) { root[key] = {{"type", "Sequence"}, {list, 1}}; }, list, "1");
-    expect_refused([&](json& root) { root[key] = {{"type", "Sequence"}, {list, {1}}}; },
-                   std::string(list) + "[0]", "1");
+    expect_refused(
+        [&](json& root) {
+          root[key] = {{"type", "Sequence"}, {list, {1}}};
+        },
+        std::string(list) + "[0]", "1");
   }
   for (const char* key : {"pre_tokenizer", "decoder"}) {
     expect_refused([&](json& root) { root[key] = nullptr; }, key, "ByteLevel");
@@ -159,7 +183,8 @@ TEST(TokenizerJson, RefusesBadPreTokenizers) {
     };
   };
   const auto split = [&](const json& pattern, const char* behavior) {
-    return sequence({{{"type", "Split"}, {"pattern", pattern}, {"behavior", behavior}}, byte_level});
+    return sequence(
+        {{{"type", "Split"}, {"pattern", pattern}, {"behavior", behavior}}, byte_level});
   };
   EXPECT_EQ(error_after(split({{"Regex", "a"}}, "Isolated")), "accepted");
   EXPECT_EQ(error_after(split({{"String", "a"}}, "Removed")), "accepted");

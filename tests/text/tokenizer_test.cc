@@ -20,9 +20,8 @@ using nlohmann::json;
 json llama3_split() {
   return {{"type", "Split"},
           {"pattern",
-           {{"Regex",
-             R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
-             R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}}},
+           {{"Regex", R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+                      R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}}},
           {"behavior", "Isolated"},
           {"invert", false}};
 }
@@ -39,8 +38,7 @@ json llama3_like() {
       {"single",
        {{{"SpecialToken", {{"id", "<bos>"}, {"type_id", 0}}}},
         {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
-      {"special_tokens",
-       {{"<bos>", {{"id", "<bos>"}, {"ids", {259}}, {"tokens", {"<bos>"}}}}}}};
+      {"special_tokens", {{"<bos>", {{"id", "<bos>"}, {"ids", {259}}, {"tokens", {"<bos>"}}}}}}};
   return root;
 }
 
@@ -49,10 +47,17 @@ std::string random_bytes(std::mt19937& random) {
   std::string bytes;
   for (uint32_t n = below(random, 30); n > 0; --n) {
     switch (below(random, 4)) {
-      case 0: bytes.push_back(static_cast<char>(below(random, 256))); break;
-      case 1: bytes += utf8_of(0x20 + below(random, 0x3000)); break;
-      case 2: bytes += kParts[below(random, std::size(kParts))]; break;
-      default: bytes.push_back(static_cast<char>(' ' + below(random, 95)));
+      case 0:
+        bytes.push_back(static_cast<char>(below(random, 256)));
+        break;
+      case 1:
+        bytes += utf8_of(0x20 + below(random, 0x3000));
+        break;
+      case 2:
+        bytes += kParts[below(random, std::size(kParts))];
+        break;
+      default:
+        bytes.push_back(static_cast<char>(' ' + below(random, 95)));
     }
   }
   return bytes;
@@ -80,7 +85,9 @@ TEST(Tokenizer, KnowsItsTokens) {
   const Tokenizer tokenizer = parse_or_die(llama3_like());
   EXPECT_EQ(tokenizer.vocab_size(), 262);
   EXPECT_EQ(tokenizer.token_to_id("<end>"), 260);
-  EXPECT_EQ(tokenizer.token_to_id("\xC4\xA0" "ab"), 257);  // "Ġab"
+  EXPECT_EQ(tokenizer.token_to_id("\xC4\xA0"
+                                  "ab"),
+            257);  // "Ġab"
   EXPECT_EQ(tokenizer.token_to_id("nothing"), std::nullopt);
   EXPECT_TRUE(tokenizer.is_special(260));
   EXPECT_FALSE(tokenizer.is_special(261));
@@ -113,7 +120,10 @@ TEST(Tokenizer, AnyBytesComeBack) {
 TEST(Tokenizer, BytesThatAreNotUtf8StandBetweenTexts) {
   const Tokenizer tokenizer = parse_or_die(llama3_like());
   const EncodeOptions plain = {.add_special_tokens = false};
-  EXPECT_EQ(tokenizer.encode("ab\xFF" "ab\xE2\x82", plain), (Ids{256, 0xFF, 256, 0xE2, 0x82}));
+  EXPECT_EQ(tokenizer.encode("ab\xFF"
+                             "ab\xE2\x82",
+                             plain),
+            (Ids{256, 0xFF, 256, 0xE2, 0x82}));
 }
 
 TEST(Tokenizer, NormalizesToNfcButNotInsideAddedTokens) {
@@ -138,7 +148,7 @@ TEST(Tokenizer, NormalizedAddedTokensAreFoundInNormalizedText) {
 TEST(Tokenizer, PrefixSpaceOpensEveryPart) {
   json root = small_tokenizer();
   root["pre_tokenizer"]["add_prefix_space"] = true;
-  root["added_tokens"] = {added_token("<end>", 256)};
+  root["added_tokens"] = json::array({added_token("<end>", 256)});
   const Tokenizer tokenizer = parse_or_die(root);
   EXPECT_EQ(tokenizer.encode("x<end>y"), (Ids{' ', 'x', 256, ' ', 'y'}));
   EXPECT_EQ(tokenizer.encode(""), Ids{});

@@ -57,11 +57,13 @@ TEST(Utf8, ValidLengthStopsBeforeTheFirstBadByte) {
 }
 
 TEST(WhiteSpace, StripsBothKindsOfEnds) {
-  EXPECT_EQ(strip_left(" \t\xC2\xA0\xE3\x80\x80" "a "), "a ");
+  EXPECT_EQ(strip_left(" \t\xC2\xA0\xE3\x80\x80"
+                       "a "),
+            "a ");
   EXPECT_EQ(strip_right(" a\xE2\x80\xA8\n\xC2\x85"), " a");
   EXPECT_EQ(strip_right(" \n "), "");
   EXPECT_EQ(strip_left(""), "");
-  EXPECT_EQ(strip_right("a\xA0"), "a\xA0");          // a lone byte is no character
+  EXPECT_EQ(strip_right("a\xA0"), "a\xA0");                    // a lone byte is no character
   EXPECT_EQ(strip_right("a \xE1\xA0\x8E"), "a \xE1\xA0\x8E");  // U+180E is no white space
 }
 
