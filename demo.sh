@@ -17,14 +17,18 @@ json_number() { # FILE KEY: the first number under that key
   sed -n "s/.*\"$2\": *\([0-9.eE+-]*\).*/\1/p" "$1" | head -n 1
 }
 
+quietly() { # COMMAND...: its output only if it fails
+  "$@" &>"$out/log" || { cat "$out/log" >&2; exit 1; }
+}
+
 table=""
 measure() { # NAME FOLDER
-  "$program" perplexity "$2" models/demo/evaluation.txt --json "$out/perplexity.json" >/dev/null
-  "$program" bench "$2" --prompt-tokens 64 --new-tokens 64 --runs 5 --json "$out/bench.json" >/dev/null
+  quietly "$program" perplexity "$2" models/demo/evaluation.txt --json "$out/perplexity.json"
+  quietly "$program" bench "$2" --prompt-tokens 64 --new-tokens 64 --runs 5 --json "$out/bench.json"
   local bytes kept
   bytes=$(stat -c %s "$2/model.safetensors")
-  kept=$("$program" inspect "$2" | sed -n 's/.*MLP kept: *\([0-9.]*\).*/\1/p')
-  table+=$(printf '%-15s %9s %9s %12.2f %12.0f' "$1" "${kept:-1.0000}" "$(awk "BEGIN{printf \"%.2f\", $bytes/1e6}")" \
+  kept=$("$program" inspect "$2" | awk '$2 == "gate" {print $6; exit}')
+  table+=$(printf '%-15s %9s %9s %12.2f %12.0f' "$1" "$kept" "$(awk "BEGIN{printf \"%.2f\", $bytes/1e6}")" \
     "$(json_number "$out/perplexity.json" perplexity)" \
     "$(json_number "$out/bench.json" generated_tokens_per_s)")$'\n'
   printf '\n--- %s, a sample (greedy):\n' "$1"
@@ -35,8 +39,10 @@ measure dense models/demo
 for ratio in 0.1 0.2; do
   for method in whitened svd; do
     folder=$out/$method-$ratio
-    "$program" compress models/demo -o "$folder" --ratio "$ratio" --method "$method" --block 64 --force \
-      --calibration models/demo/calibration.txt >"$folder.log"
+    texts=()
+    [ "$method" = svd ] || texts=(--calibration models/demo/calibration.txt)
+    quietly "$program" compress models/demo -o "$folder" --ratio "$ratio" --method "$method" --block 64 --force \
+      "${texts[@]}"
     measure "$method $ratio" "$folder"
   done
 done

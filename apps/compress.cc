@@ -26,12 +26,12 @@ std::string check_ratio(const std::string& text) {
   char* end = nullptr;
   const double ratio = std::strtod(text.c_str(), &end);
   if (!text.empty() && *end == '\0' && ratio > 0.0 && ratio < 1.0) return {};
-  return fmt::format("--ratio: expected a number between 0 and 1, found \"{}\"", text);
+  return fmt::format("expected a number between 0 and 1, found \"{}\"", text);
 }
 
 std::string check_only(const std::string& text) {
   const auto set = compress::parse_matrix_set(text);
-  return set.ok() ? std::string() : "--only: " + set.error().message;
+  return set.ok() ? std::string() : set.error().message;
 }
 
 std::string in_megabytes(int64_t bytes) {

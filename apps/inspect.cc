@@ -102,6 +102,10 @@ void print_compression(const io::ModelConfig& config) {
              record.method, record.ratio, record.block, record.align);
 }
 
+double kept_share(const MatrixRow& matrix) {
+  return static_cast<double>(matrix.parameters) / static_cast<double>(matrix.in * matrix.out);
+}
+
 // One group of rows per run of layers that are alike.
 void print_layers(const std::vector<LayerRows>& layers) {
   fmt::print("\n{:<9}{:<8}{:>8}{:>8}{:>8}{:>10}{:>12}\n", "layers", "matrix", "K (in)", "rank",
@@ -112,9 +116,9 @@ void print_layers(const std::vector<LayerRows>& layers) {
         last - first == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, last - 1);
     for (size_t i = 0; i < kMatrixNames.size(); ++i) {
       const MatrixRow& matrix = layers[first][i];
-      fmt::print("{:<9}{:<8}{:>8}{:>8}{:>8}{:>8.1f} %{:>12.3f}\n", range, kMatrixNames[i],
-                 matrix.in, matrix.rank == 0 ? "dense" : fmt::format("{}", matrix.rank), matrix.out,
-                 percent(matrix.parameters, matrix.in * matrix.out), megabytes(matrix.bytes));
+      fmt::print("{:<9}{:<8}{:>8}{:>8}{:>8}{:>10.4f}{:>12.3f}\n", range, kMatrixNames[i], matrix.in,
+                 matrix.rank == 0 ? "dense" : fmt::format("{}", matrix.rank), matrix.out,
+                 kept_share(matrix), megabytes(matrix.bytes));
     }
   }
 }

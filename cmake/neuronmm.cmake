@@ -28,5 +28,7 @@ function(neuronmm_test name)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(test_${name} PRIVATE ${ARG_LINKS} GTest::gtest_main)
   target_compile_definitions(test_${name} PRIVATE NEURONMM_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-  gtest_discover_tests(test_${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST)
+  # Tests run side by side: a waiting OpenMP thread must not hold a core that another test needs.
+  gtest_discover_tests(test_${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST
+    PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=PASSIVE)
 endfunction()

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compress/model_writer.h"
-#include "compress/work_folder.h"
+#include "compress/staged_work.h"
 #include "io/folder_writer.h"
 #include "model/transformer.h"
 
@@ -137,7 +137,7 @@ class Compression {
     const auto if_exists =
         request_.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
     NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
-    NMM_ASSIGN(const auto work, WorkFolder::open(output.staging(), settings_of(request_, grams_)));
+    NMM_ASSIGN(const auto work, StagedWork::open(output.staging(), settings_of(request_, grams_)));
     NMM_ASSIGN(const GramSource source, gram_source(work.path()));
     CompressSummary summary;
     NMM_ASSIGN(summary.matrices,
@@ -173,7 +173,7 @@ class Compression {
     return source;
   }
 
-  Status write_folder(io::FolderWriter& output, const WorkFolder& work) {
+  Status write_folder(io::FolderWriter& output, const StagedWork& work) {
     const fs::path original = request_.model / "config.json";
     NMM_TRY(write_model(checkpoint_, plan_, work, output.staging(), progress_));
     NMM_ASSIGN(const std::string config, io::read_text_file(original));
@@ -187,7 +187,7 @@ class Compression {
   Status commit(io::FolderWriter& output) {
     NMM_TRY(output.commit());
     std::error_code error;
-    const fs::path work = request_.out / WorkFolder::kName;
+    const fs::path work = request_.out / StagedWork::kName;
     fs::remove_all(work, error);
     if (error) return fail("{}: cannot be deleted: {}", work.string(), error.message());
     return {};

@@ -31,7 +31,7 @@ const ops::LinearWeight& weight_of(const ops::MlpWeight& mlp, MlpMatrix matrix) 
 class ModelFactorization {
  public:
   ModelFactorization(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
-                     const Plan& plan, const GramSource& grams, const WorkFolder& work,
+                     const Plan& plan, const GramSource& grams, const StagedWork& work,
                      Progress& progress, const OnMatrix& on_matrix)
       : checkpoint_(checkpoint),
         config_(config),
@@ -154,7 +154,7 @@ class ModelFactorization {
   const io::ModelConfig& config_;
   const Plan& plan_;
   const GramSource& grams_;
-  const WorkFolder& work_;
+  const StagedWork& work_;
   Progress& progress_;
   const OnMatrix& on_matrix_;
   int64_t total_ = 0;
@@ -169,7 +169,7 @@ class ModelFactorization {
 
 Result<std::vector<MatrixReport>> factorize_model(const io::Checkpoint& checkpoint,
                                                   const io::ModelConfig& config, const Plan& plan,
-                                                  const GramSource& grams, const WorkFolder& work,
+                                                  const GramSource& grams, const StagedWork& work,
                                                   Progress& progress, const OnMatrix& on_matrix) {
   return ModelFactorization(checkpoint, config, plan, grams, work, progress, on_matrix).run();
 }

@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "compress/gram.h"
 #include "compress/plan.h"
-#include "compress/work_folder.h"
+#include "compress/staged_work.h"
 #include "io/checkpoint.h"
 #include "io/model_config.h"
 
@@ -25,7 +25,7 @@ using OnMatrix = std::function<void(const MatrixReport&)>;
 // interrupted() between matrices. The reports are in the plan's order.
 Result<std::vector<MatrixReport>> factorize_model(const io::Checkpoint& checkpoint,
                                                   const io::ModelConfig& config, const Plan& plan,
-                                                  const GramSource& grams, const WorkFolder& work,
+                                                  const GramSource& grams, const StagedWork& work,
                                                   Progress& progress, const OnMatrix& on_matrix);
 
 }  // namespace neuronmm::compress

@@ -63,7 +63,7 @@ Status append(io::SafetensorsWriter& writer, const TensorView& tensor) {
   return writer.append(std::span(tensor.data, static_cast<size_t>(tensor.size_bytes())));
 }
 
-Status append(io::SafetensorsWriter& writer, const Source& source, const WorkFolder& work) {
+Status append(io::SafetensorsWriter& writer, const Source& source, const StagedWork& work) {
   if (source.tensor != nullptr) return append(writer, *source.tensor);
   NMM_ASSIGN(const auto file, work.open_factors(source.layer, source.matrix));
   return append(writer, file.tensors().at(source.factor));
@@ -71,7 +71,7 @@ Status append(io::SafetensorsWriter& writer, const Source& source, const WorkFol
 
 }  // namespace
 
-Status write_model(const io::Checkpoint& checkpoint, const Plan& plan, const WorkFolder& work,
+Status write_model(const io::Checkpoint& checkpoint, const Plan& plan, const StagedWork& work,
                    const fs::path& folder, Progress& progress, int64_t max_shard_bytes) {
   const std::vector<Source> sources = sources_of(checkpoint, plan);
   std::vector<io::TensorSpec> specs;

@@ -9,14 +9,14 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "compress/plan.h"
-#include "compress/work_folder.h"
+#include "compress/staged_work.h"
 #include "io/checkpoint.h"
 #include "io/shards.h"
 
 namespace neuronmm::compress {
 
 // model.safetensors in `folder`, or shards of at most max_shard_bytes with an index.
-Status write_model(const io::Checkpoint& checkpoint, const Plan& plan, const WorkFolder& work,
+Status write_model(const io::Checkpoint& checkpoint, const Plan& plan, const StagedWork& work,
                    const std::filesystem::path& folder, Progress& progress,
                    int64_t max_shard_bytes = io::kMaxShardBytes);
 

@@ -266,7 +266,7 @@ TEST_F(Compress, TheOutputIsACompleteFolder) {
   EXPECT_EQ(summary.plan.parameters_after, after->parameters());
   EXPECT_EQ(bytes("out", "tokenizer.json"), text::small_tokenizer().dump());
   EXPECT_TRUE(fs::exists(path("out") / "generation_config.json"));
-  EXPECT_FALSE(fs::exists(path("out") / WorkFolder::kName));
+  EXPECT_FALSE(fs::exists(path("out") / StagedWork::kName));
   EXPECT_FALSE(fs::exists(path("out.partial")));
 }
 
@@ -337,6 +337,7 @@ TEST_F(Compress, InterruptedFactorizationResumesExactly) {
       int64_t attentions = 0;
       backend_.on_attention = [&] { ++attentions; };
       const CompressSummary resumed = run_well(request("parts", method));
+      backend_.on_attention = [] {};
       EXPECT_EQ(attentions, 0);
       EXPECT_EQ(resumed.matrices.size(), static_cast<size_t>(kMatrices));
       EXPECT_EQ(bytes("parts"), bytes("whole"));
@@ -370,7 +371,7 @@ TEST_F(Compress, ShardsHoldTheSameTensors) {
   const auto plan = make_plan(config_, {0.25, 4, Align::kNearest}, {}, "model");
   ASSERT_TRUE(checkpoint.ok() && plan.ok());
   fs::create_directories(path("staging"));
-  const auto work = WorkFolder::open(path("staging"), "settings");
+  const auto work = StagedWork::open(path("staging"), "settings");
   ASSERT_TRUE(work.ok()) << work.error().message;
   const auto reports =
       factorize_model(*checkpoint, config_, *plan, GramSource(), *work, silent_, OnMatrix());
@@ -475,7 +476,7 @@ TEST_F(Compress, DamagedWorkFilesAreMadeAgain) {
                }).ok());
   set_interrupted(false);
   int damaged = 0;
-  for (const auto& entry : fs::directory_iterator(path("parts.partial") / WorkFolder::kName)) {
+  for (const auto& entry : fs::directory_iterator(path("parts.partial") / StagedWork::kName)) {
     if (entry.path().extension() != ".safetensors") continue;
     fs::resize_file(entry.path(), 50);
     ++damaged;

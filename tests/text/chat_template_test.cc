@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "small_tokenizer.h"
 #include "test_data.h"
@@ -18,7 +19,8 @@ using Messages = std::vector<ChatMessage>;
 
 // A tokenizer whose folder has this template.
 Tokenizer with_template(const std::string& chat_template, bool bos = true) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "neuronmm_chat_template";
+  const auto folder = std::filesystem::path(testing::TempDir()) /
+                      ("neuronmm_chat_template_" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
   json root = small_tokenizer(), config = {{"chat_template", chat_template}};
   root["added_tokens"] = json::array({added_token("<|begin_of_text|>", 256)});

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "small_tokenizer.h"
 
@@ -200,7 +201,7 @@ class TokenizerFolder : public testing::Test {
  protected:
   TokenizerFolder() {
     folder_ = std::filesystem::path(testing::TempDir()) /
-              ("neuronmm_tokenizer_" +
+              ("neuronmm_tokenizer_" + std::to_string(getpid()) +
                std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);

@@ -22,13 +22,13 @@ struct MatrixReport {
   double energy_lost = 0.0;
 };
 
-class WorkFolder {
+class StagedWork {
  public:
   static constexpr const char* kName = "work";
 
   // `settings`: a text that differs whenever the results would. Everything else that a run left in
   // `staging` is deleted; a staging folder with files but without settings is not ours and refused.
-  static Result<WorkFolder> open(const std::filesystem::path& staging, const std::string& settings);
+  static Result<StagedWork> open(const std::filesystem::path& staging, const std::string& settings);
 
   const std::filesystem::path& path() const { return path_; }
   // nullopt unless a finished matrix of this plan lies there.
@@ -38,7 +38,7 @@ class WorkFolder {
   Result<io::SafetensorsFile> open_factors(int64_t layer, MlpMatrix matrix) const;
 
  private:
-  explicit WorkFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  explicit StagedWork(std::filesystem::path path) : path_(std::move(path)) {}
   std::filesystem::path factor_path(int64_t layer, MlpMatrix matrix) const;
 
   std::filesystem::path path_;

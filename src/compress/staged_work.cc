@@ -1,4 +1,4 @@
-#include "compress/work_folder.h"
+#include "compress/staged_work.h"
 
 #include <system_error>
 
@@ -32,8 +32,8 @@ Status remove_all_but(const fs::path& folder, const fs::path& kept) {
 
 }  // namespace
 
-Result<WorkFolder> WorkFolder::open(const fs::path& staging, const std::string& settings) {
-  const WorkFolder work(staging / kName);
+Result<StagedWork> StagedWork::open(const fs::path& staging, const std::string& settings) {
+  const StagedWork work(staging / kName);
   const fs::path settings_path = work.path_ / kSettingsName;
   std::error_code error;
   const bool ours = fs::exists(settings_path, error);
@@ -54,7 +54,7 @@ Result<WorkFolder> WorkFolder::open(const fs::path& staging, const std::string& 
   return work;
 }
 
-std::optional<MatrixReport> WorkFolder::finished(const MatrixPlan& plan, DType dtype) const {
+std::optional<MatrixReport> StagedWork::finished(const MatrixPlan& plan, DType dtype) const {
   std::error_code ignored;
   if (!fs::exists(factor_path(plan.layer, plan.matrix), ignored)) return std::nullopt;
   const auto file = open_factors(plan.layer, plan.matrix);
@@ -73,7 +73,7 @@ std::optional<MatrixReport> WorkFolder::finished(const MatrixPlan& plan, DType d
                       std::strtod(energy->second.c_str(), nullptr)};
 }
 
-Status WorkFolder::save(const MatrixPlan& plan, DType dtype, const Factors& factors) const {
+Status StagedWork::save(const MatrixPlan& plan, DType dtype, const Factors& factors) const {
   const double lost = energy_lost(factors.singular_values, plan.rank);
   NMM_ASSIGN(auto writer,
              io::SafetensorsWriter::create(factor_path(plan.layer, plan.matrix),
@@ -85,11 +85,11 @@ Status WorkFolder::save(const MatrixPlan& plan, DType dtype, const Factors& fact
   return writer.finish();
 }
 
-Result<io::SafetensorsFile> WorkFolder::open_factors(int64_t layer, MlpMatrix matrix) const {
+Result<io::SafetensorsFile> StagedWork::open_factors(int64_t layer, MlpMatrix matrix) const {
   return io::SafetensorsFile::open(factor_path(layer, matrix));
 }
 
-fs::path WorkFolder::factor_path(int64_t layer, MlpMatrix matrix) const {
+fs::path StagedWork::factor_path(int64_t layer, MlpMatrix matrix) const {
   return path_ / fmt::format("layer-{:05}.{}.safetensors", layer, matrix_name(matrix));
 }
 

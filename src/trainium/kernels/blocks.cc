@@ -1,0 +1,126 @@
+#include "trainium/kernels/blocks.h"
+
+#include <fmt/format.h>
+
+#include "base/result.h"
+
+namespace neuronmm::kernels {
+
+using tile::Access;
+using tile::at;
+using tile::BufferId;
+using tile::ceil_div;
+using tile::one;
+using tile::Slice;
+using tile::Tile;
+using tile::upto;
+
+int64_t Tiling::operator[](std::string_view name) const {
+  for (const auto& [key, value] : values_) {
+    if (key == name) return value;
+  }
+  constexpr bool kDeclared = false;
+  NMM_CHECK(kDeclared);
+  return 0;
+}
+
+bool Tiling::set(std::string_view name, int64_t value) {
+  for (auto& [key, old] : values_) {
+    if (key != name) continue;
+    old = value;
+    return true;
+  }
+  return false;
+}
+
+Tile whole(int64_t dimension) { return {.start = 0, .size = {.max = dimension}}; }
+
+int64_t moving_tile(int64_t tiles) {
+  for (int64_t per_tile = kMovingFree / 128; per_tile > 1; --per_tile) {
+    if (tiles % per_tile == 0) return per_tile * 128;
+  }
+  return 128;
+}
+
+Context::Context(tile::Builder& builder, const KernelOptions& options, int64_t banks)
+    : b(builder),
+      dtype(options.dtype),
+      accumulate(options.accumulate),
+      psum(builder.declare_psum("psum", {kPartitions, kMovingFree}, banks)) {}
+
+Access Context::new_psum(const Slice& partitions, const Slice& columns) const {
+  b.allocate(psum);
+  return at(psum, {partitions, columns});
+}
+
+BufferId load_block(const Context& c, std::string_view name, BufferId w, const Tile& k,
+                    const Tile& n, int64_t copies) {
+  const BufferId block =
+      c.b.sbuf(name, c.dtype, {kPartitions, ceil_div(k.size.max, kPartitions), n.size.max}, copies);
+  c.b.loop("kt", k, kPartitions, [&](const Tile& kt) {
+    c.b.load(at(block, {upto(kt), one(kt.index()), upto(n)}), at(w, {kt, n}));
+  });
+  return block;
+}
+
+namespace {
+
+void transpose_on_tensor_engine(const Context& c, BufferId block, BufferId x, const Tile& k,
+                                const Tile& m) {
+  c.b.loop("mt", m, kPartitions, [&](const Tile& mt) {
+    const BufferId rows = c.b.sbuf("x_rows", c.dtype, {kPartitions, k.size.max}, 2);
+    c.b.load(at(rows, {upto(mt), upto(k)}), at(x, {mt, k}));
+    c.b.loop("kt", k, kPartitions, [&](const Tile& kt) {
+      const Access transposed = c.new_psum(upto(kt), upto(mt));
+      c.b.transpose(transposed, at(rows, {upto(mt), kt.in(k)}));
+      c.b.copy(at(block, {upto(kt), one(kt.index()), mt.in(m)}), transposed);
+    });
+  });
+}
+
+}  // namespace
+
+BufferId load_left(const Context& c, std::string_view name, const LeftOperand& x, const Tile& k,
+                   const Tile& m, int64_t copies) {
+  if (x.layout == Layout::kTransposed) return load_block(c, name, x.buffer, k, m, copies);
+  const BufferId block =
+      c.b.sbuf(name, c.dtype, {kPartitions, ceil_div(k.size.max, kPartitions), m.size.max}, copies);
+  // The DMA transposes 2-byte elements only (nki.isa.dma_transpose).
+  if (x.by == TransposeBy::kTensorEngine || c.dtype == DType::kF32) {
+    transpose_on_tensor_engine(c, block, x.buffer, k, m);
+    return block;
+  }
+  c.b.loop("kt", k, kPartitions, [&](const Tile& kt) {
+    c.b.load_transposed(at(block, {upto(kt), one(kt.index()), upto(m)}), at(x.buffer, {m, kt}));
+  });
+  return block;
+}
+
+BlockSum::BlockSum(const Context& c, std::string_view name, DType dtype, const Shape& shape,
+                   int64_t copies, int64_t blocks)
+    : c_(c), sums_(c.b.sbuf(name, dtype, shape, copies)), blocks_(blocks) {}
+
+void BlockSum::start(std::string_view loop, const Tile& partitions, const Tile& columns) const {
+  if (blocks_ == 1) return;
+  c_.b.loop(loop, partitions, kPartitions, [&](const Tile& tile) {
+    c_.b.zero(at(sums_, {upto(tile), one(tile.index()), upto(columns)}));
+  });
+}
+
+void BlockSum::add(std::initializer_list<Slice> slices, const Access& psum) const {
+  if (blocks_ > 1) {
+    c_.b.add(at(sums_, slices), at(sums_, slices), psum);
+  } else {
+    c_.b.copy(at(sums_, slices), psum);
+  }
+}
+
+void store_rounded(const Context& c, const Access& y, const Access& sums, const Tile& rows,
+                   const Tile& columns) {
+  if (c.b.dtype(sums.buffer) == c.dtype) return c.b.store(y, sums);
+  const BufferId rounded = c.b.sbuf("y_tile", c.dtype, {kPartitions, columns.size.max}, 2);
+  c.b.copy(at(rounded, {upto(rows), upto(columns)}), sums);
+  c.b.store(y, at(rounded, {upto(rows), upto(columns)}));
+}
+
+}  // namespace neuronmm::kernels

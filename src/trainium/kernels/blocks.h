@@ -1,0 +1,80 @@
+#pragma once
+// The pieces that the kernels share: bringing a block of an operand into SBUF, and summing PSUM
+// results over the blocks of a contraction.
+
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+
+#include "trainium/kernels/kernel.h"
+#include "trainium/tile/builder.h"
+
+namespace neuronmm::kernels {
+
+// All of a dimension as one tile.
+tile::Tile whole(int64_t dimension);
+
+// A block never holds more than its dimension.
+inline int64_t block_size(int64_t tiles, int64_t tile, int64_t dimension) {
+  return tiles * tile < dimension ? tiles * tile : dimension;
+}
+
+// The largest tile of at most 512 elements, in steps of 128, that divides a block of `tiles` x 128.
+int64_t moving_tile(int64_t tiles);
+
+// What one kernel's functions pass around.
+struct Context {
+  tile::Builder& b;
+  DType dtype;
+  DType accumulate;
+  tile::BufferId psum;  // [128, 512] fp32, a bank each; they rotate through the whole kernel
+
+  Context(tile::Builder& builder, const KernelOptions& options, int64_t banks = kPsumBanks);
+  tile::Access new_psum(const tile::Slice& partitions, const tile::Slice& columns) const;
+};
+
+// The rows `k` and columns `n` of w [K, N], as [128, row tiles, columns] in SBUF.
+tile::BufferId load_block(const Context& c, std::string_view name, tile::BufferId w,
+                          const tile::Tile& k, const tile::Tile& n, int64_t copies);
+
+// X^T for the columns `k` and rows `m` of X, as [128, k tiles, rows] in SBUF. X^T in HBM loads
+// directly; X is transposed on the way, by DMA or by the Tensor engine.
+enum class TransposeBy { kDma, kTensorEngine };
+struct LeftOperand {
+  tile::BufferId buffer;
+  Layout layout;
+  TransposeBy by = TransposeBy::kTensorEngine;
+};
+tile::BufferId load_left(const Context& c, std::string_view name, const LeftOperand& x,
+                         const tile::Tile& k, const tile::Tile& m, int64_t copies);
+
+// A sum over the blocks of a contraction, kept in SBUF between them. One block needs no sum: its
+// PSUM result is copied.
+class BlockSum {
+ public:
+  BlockSum(const Context& c, std::string_view name, DType dtype, const Shape& shape, int64_t copies,
+           int64_t blocks);
+  // The dtype that sums of `blocks` blocks of results in c.dtype are kept in.
+  static DType dtype_for(const Context& c, int64_t blocks) {
+    return blocks == 1 ? c.dtype : c.accumulate;
+  }
+
+  // Zeroes the tiles of [partitions, columns]; partitions in tiles of 128.
+  void start(std::string_view loop, const tile::Tile& partitions, const tile::Tile& columns) const;
+  void add(std::initializer_list<tile::Slice> slices, const tile::Access& psum) const;
+  tile::Access operator()(std::initializer_list<tile::Slice> slices) const {
+    return tile::at(sums_, slices);
+  }
+  tile::BufferId buffer() const { return sums_; }
+
+ private:
+  const Context& c_;
+  tile::BufferId sums_;
+  int64_t blocks_;
+};
+
+// Stores `sums` [rows, columns of one partition row] to `y`, rounded to its dtype if need be.
+void store_rounded(const Context& c, const tile::Access& y, const tile::Access& sums,
+                   const tile::Tile& rows, const tile::Tile& columns);
+
+}  // namespace neuronmm::kernels

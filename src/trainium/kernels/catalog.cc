@@ -1,0 +1,192 @@
+// kernels(): the list of all kernels. Formulas: s = bytes per element, ⌈⌉ rounds up; a row tile is
+// the largest of 512, 384, 256, 128 rows that divides BM.
+
+#include "trainium/kernels/matmul.h"
+#include "trainium/kernels/mlp.h"
+#include "trainium/kernels/registry.h"
+#include "trainium/kernels/xuv.h"
+
+namespace neuronmm::kernels {
+namespace {
+
+using tile::HbmRole;
+
+std::vector<OperandDescription> matmul_operands() {
+  return {{"x", "[K, M], or [M, K] with a natural left operand", HbmRole::kInput},
+          {"w", "[K, N]", HbmRole::kInput},
+          {"y", "[M, N]", HbmRole::kOutput}};
+}
+
+std::vector<OperandDescription> low_rank_operands(std::string_view x, std::string_view y) {
+  return {{"x", x, HbmRole::kInput},
+          {"u", "[K, r]", HbmRole::kInput},
+          {"v", "[r, N]", HbmRole::kInput},
+          {"y", y, HbmRole::kOutput}};
+}
+
+constexpr std::string_view kMatmulFlops = "2·M·K·N";
+constexpr std::string_view kMatmulCount = "⌈M/128⌉·⌈K/128⌉·⌈N/512⌉";
+constexpr std::string_view kFusedBytes = "s·(M·K + ⌈M/BM⌉·r·(K + N) + M·N)";
+constexpr std::string_view kFusedFlops = "2·M·r·(K + N)";
+constexpr std::string_view kFusedCount = "⌈r/128⌉·(⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈N/512⌉)";
+constexpr std::string_view kTransposedCount = "⌈r/128⌉·⌈M/row tile⌉·(⌈K/128⌉ + ⌈N/128⌉)";
+
+// The tutorial's block sizes; the published baselines use BM 8.
+std::vector<TilingParameter> matmul_tiling() {
+  return {{"BM", 16, "row tiles of 128 in a block of X"},
+          {"BK", 8, "contraction tiles of 128 in a block"},
+          {"BN", 2, "column tiles of 512 in a block of W"}};
+}
+
+// The block sizes of the paper's released kernels.
+std::vector<TilingParameter> xuv_tiling() {
+  return {{"BM", 8, "row tiles of 128 in a block of X"},
+          {"BK", 4, "contraction tiles of 128 in a block of X and U"},
+          {"Br", 8, "rank tiles of 128 in a block of U and V"},
+          {"BN", 2, "column tiles of 512 in a block of V"}};
+}
+std::vector<TilingParameter> transposed_tiling() {
+  return {{"BM", 2, "row tiles of 512 in a block of X"},
+          {"BK", 4, "contraction tiles of 128 in a block of X and U"},
+          {"Br", 8, "rank tiles of 128 in a block of U and V"},
+          {"BN", 4, "column tiles of 128 in a block of V"}};
+}
+std::vector<TilingParameter> mlp_tiling() {
+  return {{"up.BM", 2, "gate and up: row tiles of 512 in a block of X"},
+          {"up.BK", 4, "gate and up: contraction tiles of 128 in a block of X and U"},
+          {"up.Br", 8, "gate and up: rank tiles of 128 in a block of U and V"},
+          {"up.BN", 4, "gate and up: column tiles of 128 in a block of V"},
+          {"down.BM", 8, "down: row tiles of 128 in a block of H (unused with h_on_chip)"},
+          {"down.BK", 4, "down: contraction tiles of 128 in a block of H and U"},
+          {"down.Br", 8, "down: rank tiles of 128 in a block of U and V"},
+          {"down.BN", 2, "down: column tiles of 512 in a block of V"},
+          {"h_on_chip", 0, "1: H^T of a row block stays in SBUF, 0: it goes through HBM", 0}};
+}
+
+std::vector<Kernel> matmul_kernels() {
+  return {
+      {"matmul_tiled",
+       "Y = X·W, both operand tiles loaded for every multiplication",
+       matmul_operands(),
+       {},
+       "s·(M·K·⌈N/512⌉ + K·N·⌈M/128⌉ + M·N)",
+       kMatmulFlops,
+       kMatmulCount,
+       false,
+       true,
+       matmul_tiled,
+       matmul_tiled_cost},
+      {"matmul_hoisted",
+       "Y = X·W, strips of X and W loaded ahead of the contraction",
+       matmul_operands(),
+       {},
+       "s·(M·K + K·N·⌈M/128⌉ + M·N)",
+       kMatmulFlops,
+       kMatmulCount,
+       false,
+       true,
+       matmul_hoisted,
+       matmul_hoisted_cost},
+      {"matmul_blocked",
+       "Y = X·W, strips for blocks of BM x BN output tiles",
+       matmul_operands(),
+       {{"BM", 2, "row tiles of 128 in an output block"},
+        {"BN", 2, "column tiles of 512 in an output block"}},
+       "s·(M·K + K·N·⌈M/BM⌉ + M·N)",
+       kMatmulFlops,
+       kMatmulCount,
+       false,
+       true,
+       matmul_blocked,
+       matmul_blocked_cost},
+      {"matmul_optimized", "Y = X·W, blocked in all dimensions; sums of all rows stay in SBUF",
+       matmul_operands(), matmul_tiling(), "s·(M·K·⌈N/BN⌉ + K·N + M·N)", kMatmulFlops, kMatmulCount,
+       false, true, matmul_optimized, matmul_optimized_cost},
+      {"matmul_fixed_order", "Y = X·W, blocked in all dimensions; sums of one output block in SBUF",
+       matmul_operands(), matmul_tiling(), "s·(M·K·⌈N/BN⌉ + K·N·⌈M/BM⌉ + M·N)", kMatmulFlops,
+       kMatmulCount, false, true, matmul_fixed_order, matmul_fixed_order_cost},
+  };
+}
+
+std::vector<Kernel> low_rank_kernels() {
+  return {
+      {"xuv", "Y = X·U·V fused; the loading DMA transposes X",
+       low_rank_operands("[M, K]", "[M, N]"), xuv_tiling(), kFusedBytes, kFusedFlops, kFusedCount,
+       true, false, xuv, xuv_cost},
+      {"xtuv", "Y = X·U·V fused, from X^T", low_rank_operands("[K, M]", "[M, N]"), xuv_tiling(),
+       kFusedBytes, kFusedFlops, kFusedCount, true, false, xtuv, xuv_cost},
+      {"xuv_transposed", "Y^T = (X·U·V)^T fused; the loading DMA transposes X",
+       low_rank_operands("[M, K]", "[N, M]"), transposed_tiling(), kFusedBytes, kFusedFlops,
+       kTransposedCount, true, false, xuv_transposed, xuv_transposed_cost},
+      {"xtuv_transposed", "Y^T = (X·U·V)^T fused, from X^T", low_rank_operands("[K, M]", "[N, M]"),
+       transposed_tiling(), kFusedBytes, kFusedFlops, kTransposedCount, true, false,
+       xtuv_transposed, xuv_transposed_cost},
+      {"xuv_sequential", "Y = X·U·V as two calls of matmul_optimized, (X·U)^T through HBM",
+       low_rank_operands("[K, M]", "[M, N]"), matmul_tiling(),
+       "s·(M·K + K·r·⌈M/BN⌉ + M·r·(1 + ⌈N/BN⌉) + r·N + M·N)", kFusedFlops,
+       "⌈r/128⌉·(⌈K/128⌉·⌈M/512⌉ + ⌈M/128⌉·⌈N/512⌉)", true, false, xuv_sequential,
+       xuv_sequential_cost},
+      {"xuv_naive", "Y = X·U·V fused, X·U computed again for every block of BN columns",
+       low_rank_operands("[K, M]", "[M, N]"), xuv_tiling(),
+       "s·(M·K·⌈N/BN⌉·⌈r/Br⌉ + ⌈M/BM⌉·r·(K·⌈N/BN⌉ + N) + M·N)", "2·M·r·(K·⌈N/BN⌉ + N)",
+       "⌈r/128⌉·(⌈N/BN⌉·⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈N/512⌉)", true, false, xuv_naive,
+       xuv_naive_cost},
+  };
+}
+
+std::vector<Kernel> mlp_kernels() {
+  return {
+      {"mlp_up",
+       "H^T = (silu(X·Ug·Vg) * (X·Uu·Vu))^T fused",
+       {{"x", "[M, K]", HbmRole::kInput},
+        {"u_gate", "[K, r]", HbmRole::kInput},
+        {"v_gate", "[r, N]", HbmRole::kInput},
+        {"u_up", "[K, r]", HbmRole::kInput},
+        {"v_up", "[r, N]", HbmRole::kInput},
+        {"h", "[N, M]", HbmRole::kOutput}},
+       transposed_tiling(),
+       "s·(M·K + 2·⌈M/BM⌉·r·(K + N) + M·N)",
+       "4·M·r·(K + N)",
+       "2·⌈r/128⌉·⌈M/512⌉·(⌈K/128⌉ + ⌈N/128⌉)",
+       true,
+       false,
+       mlp_up,
+       mlp_up_cost},
+      {"mlp",
+       "Y = H·Ud·Vd with H of mlp_up: the whole SwiGLU layer, K = hidden, N = intermediate",
+       {{"x", "[M, K]", HbmRole::kInput},
+        {"u_gate", "[K, r]", HbmRole::kInput},
+        {"v_gate", "[r, N]", HbmRole::kInput},
+        {"u_up", "[K, r]", HbmRole::kInput},
+        {"v_up", "[r, N]", HbmRole::kInput},
+        {"u_down", "[N, r]", HbmRole::kInput},
+        {"v_down", "[r, K]", HbmRole::kInput},
+        {"y", "[M, K]", HbmRole::kOutput}},
+       mlp_tiling(),
+       "s·(2·M·K + 2·M·N + (2·⌈M/up.BM⌉ + ⌈M/down.BM⌉)·r·(K + N)); h_on_chip: "
+       "s·(2·M·K + 3·⌈M/up.BM⌉·r·(K + N))",
+       "6·M·r·(K + N)",
+       "⌈r/128⌉·(2·⌈M/512⌉·(⌈K/128⌉ + ⌈N/128⌉) + ⌈M/row tile⌉·⌈N/128⌉ + ⌈M/128⌉·⌈K/512⌉)",
+       true,
+       false,
+       mlp,
+       mlp_cost},
+  };
+}
+
+std::vector<Kernel> all_kernels() {
+  std::vector<Kernel> all = matmul_kernels();
+  for (std::vector<Kernel> more : {low_rank_kernels(), mlp_kernels()}) {
+    std::move(more.begin(), more.end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::span<const Kernel> kernels() {
+  static const std::vector<Kernel> all = all_kernels();
+  return all;
+}
+
+}  // namespace neuronmm::kernels

@@ -1,0 +1,142 @@
+#include "trainium/kernels/cost.h"
+
+#include "trainium/kernels/low_rank.h"
+
+namespace neuronmm::kernels {
+
+using tile::ceil_div;
+
+Cost operator+(const Cost& a, const Cost& b) {
+  return {a.hbm_read_bytes + b.hbm_read_bytes, a.hbm_write_bytes + b.hbm_write_bytes,
+          a.flops + b.flops, a.nc_matmuls + b.nc_matmuls};
+}
+
+namespace {
+
+Cost matmul_cost(const KernelShape& p, const KernelOptions& options, int64_t x_loads,
+                 int64_t w_loads) {
+  const int64_t s = dtype_size_bytes(options.dtype);
+  return {.hbm_read_bytes = s * (p.M * p.K * x_loads + p.K * p.N * w_loads),
+          .hbm_write_bytes = s * p.M * p.N,
+          .flops = 2 * p.M * p.K * p.N,
+          .nc_matmuls = ceil_div(p.M, 128) * ceil_div(p.K, 128) * ceil_div(p.N, 512)};
+}
+
+// One fused chain: X [M, K] and its strip once, U and V once per row block.
+struct Chain {
+  int64_t s, M, K, r, N;
+  LowRankTiles tiles;
+  bool transposed;
+
+  int64_t row_blocks() const { return ceil_div(M, tiles.BM); }
+  int64_t x_bytes() const { return s * M * K; }
+  int64_t weight_bytes() const { return s * row_blocks() * r * (K + N); }
+  int64_t y_bytes() const { return s * M * N; }
+  int64_t flops() const { return 2 * M * r * (K + N); }
+  int64_t project_matmuls() const {
+    return ceil_div(M, tiles.row_tile) * ceil_div(K, 128) * ceil_div(r, 128);
+  }
+  int64_t expand_matmuls() const {
+    const int64_t tiles_of_y = transposed ? ceil_div(M, tiles.row_tile) * ceil_div(N, 128)
+                                          : ceil_div(M, 128) * ceil_div(N, 512);
+    return tiles_of_y * ceil_div(r, 128);
+  }
+  int64_t matmuls() const { return project_matmuls() + expand_matmuls(); }
+};
+
+Chain chain(const KernelShape& p, const Tiling& tiling, const KernelOptions& options,
+            bool transposed) {
+  return {dtype_size_bytes(options.dtype),
+          p.M,
+          p.K,
+          p.r,
+          p.N,
+          transposed ? low_rank_tiles(tiling, kMovingFree, kStationaryFree)
+                     : low_rank_tiles(tiling, kStationaryFree, kMovingFree),
+          transposed};
+}
+
+Cost fused_cost(const Chain& c) {
+  return {.hbm_read_bytes = c.x_bytes() + c.weight_bytes(),
+          .hbm_write_bytes = c.y_bytes(),
+          .flops = c.flops(),
+          .nc_matmuls = c.matmuls()};
+}
+
+// Two chains that share X.
+Cost up_cost(const Chain& c) {
+  return {.hbm_read_bytes = c.x_bytes() + 2 * c.weight_bytes(),
+          .hbm_write_bytes = c.y_bytes(),
+          .flops = 2 * c.flops(),
+          .nc_matmuls = 2 * c.matmuls()};
+}
+
+}  // namespace
+
+Cost matmul_tiled_cost(const KernelShape& p, const Tiling&, const KernelOptions& options) {
+  return matmul_cost(p, options, ceil_div(p.N, 512), ceil_div(p.M, 128));
+}
+Cost matmul_hoisted_cost(const KernelShape& p, const Tiling&, const KernelOptions& options) {
+  return matmul_cost(p, options, 1, ceil_div(p.M, 128));
+}
+Cost matmul_blocked_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
+  return matmul_cost(p, options, 1, ceil_div(p.M, tiling["BM"] * 128));
+}
+Cost matmul_optimized_cost(const KernelShape& p, const Tiling& tiling,
+                           const KernelOptions& options) {
+  return matmul_cost(p, options, ceil_div(p.N, tiling["BN"] * 512), 1);
+}
+Cost matmul_fixed_order_cost(const KernelShape& p, const Tiling& tiling,
+                             const KernelOptions& options) {
+  return matmul_cost(p, options, ceil_div(p.N, tiling["BN"] * 512),
+                     ceil_div(p.M, tiling["BM"] * 128));
+}
+
+Cost xuv_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
+  return fused_cost(chain(p, tiling, options, false));
+}
+Cost xuv_transposed_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
+  return fused_cost(chain(p, tiling, options, true));
+}
+
+Cost xuv_sequential_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
+  const KernelShape first{.M = p.r, .K = p.K, .r = 0, .N = p.M};
+  const KernelShape second{.M = p.M, .K = p.r, .r = 0, .N = p.N};
+  return matmul_optimized_cost(first, tiling, options) +
+         matmul_optimized_cost(second, tiling, options);
+}
+
+Cost xuv_naive_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
+  const Chain c = chain(p, tiling, options, false);
+  const int64_t column_blocks = ceil_div(p.N, c.tiles.BN), rank_blocks = ceil_div(p.r, c.tiles.Br);
+  return {.hbm_read_bytes = column_blocks * rank_blocks * c.x_bytes() +
+                            c.s * c.row_blocks() * p.r * (column_blocks * p.K + p.N),
+          .hbm_write_bytes = c.y_bytes(),
+          .flops = 2 * p.M * p.r * (column_blocks * p.K + p.N),
+          .nc_matmuls = column_blocks * c.project_matmuls() + c.expand_matmuls()};
+}
+
+Cost mlp_up_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
+  return up_cost(chain(p, tiling, options, true));
+}
+
+Cost mlp_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
+  const int64_t s = dtype_size_bytes(options.dtype);
+  const bool on_chip = tiling["h_on_chip"] != 0;
+  const Chain up{
+      s, p.M, p.K, p.r, p.N, low_rank_tiles(tiling, kMovingFree, kStationaryFree, "up."), true};
+  Chain down{
+      s, p.M, p.N, p.r, p.K, low_rank_tiles(tiling, kStationaryFree, kMovingFree, "down."), false};
+  if (on_chip) {
+    down.tiles.BM = up.tiles.BM;
+    down.tiles.row_tile = up.tiles.row_tile;
+  }
+  Cost cost = up_cost(up) + fused_cost(down);
+  if (on_chip) {
+    cost.hbm_write_bytes -= up.y_bytes();
+    cost.hbm_read_bytes -= down.x_bytes();
+  }
+  return cost;
+}
+
+}  // namespace neuronmm::kernels

@@ -1,0 +1,32 @@
+#pragma once
+// The closed formulas of the kernels: bytes over HBM, FLOPs and nc_matmul instructions from the
+// shape and the tiling alone. Tests compare them with what a walk of the program counts.
+
+#include <cstdint>
+
+#include "trainium/kernels/kernel.h"
+
+namespace neuronmm::kernels {
+
+struct Cost {
+  int64_t hbm_read_bytes = 0, hbm_write_bytes = 0;
+  int64_t flops = 0;
+  int64_t nc_matmuls = 0;
+
+  int64_t hbm_bytes() const { return hbm_read_bytes + hbm_write_bytes; }
+};
+Cost operator+(const Cost& a, const Cost& b);
+
+Cost matmul_tiled_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+Cost matmul_hoisted_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+Cost matmul_blocked_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+Cost matmul_optimized_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+Cost matmul_fixed_order_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+Cost xuv_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+Cost xuv_transposed_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+Cost xuv_sequential_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+Cost xuv_naive_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+Cost mlp_up_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+Cost mlp_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+
+}  // namespace neuronmm::kernels

@@ -1,0 +1,166 @@
+#include "trainium/kernels/low_rank.h"
+
+#include <fmt/format.h>
+
+namespace neuronmm::kernels {
+
+using tile::Access;
+using tile::at;
+using tile::BufferId;
+using tile::ceil_div;
+using tile::one;
+using tile::Tile;
+using tile::upto;
+using Iterations = tile::Builder::Iterations;
+
+LowRankTiles low_rank_tiles(const Tiling& tiling, int64_t rows, int64_t columns,
+                            std::string_view prefix) {
+  const auto get = [&](std::string_view name) { return tiling[fmt::format("{}{}", prefix, name)]; };
+  LowRankTiles tiles{.BM = get("BM") * rows,
+                     .BK = get("BK") * kPartitions,
+                     .Br = get("Br") * kPartitions,
+                     .BN = get("BN") * columns,
+                     .row_tile = 0};
+  tiles.row_tile = moving_tile(tiles.BM / 128);
+  return tiles;
+}
+
+LeftBlock load_left_blocks(const Context& c, std::string name, const LeftOperand& x,
+                           const Tile& m) {
+  return [&c, name = std::move(name), x, m](const Tile& k) -> LeftTile {
+    const BufferId block = load_left(c, name, x, k, m, 2);
+    return [block, m](const Tile& kt, const Tile& mt) {
+      return at(block, {upto(kt), one(kt.index()), mt.in(m)});
+    };
+  };
+}
+
+namespace {
+
+// Adds the contraction over the block `k` to the rank tiles of the block `q`.
+void project_block(const Context& c, int64_t row_tile, const Tile& m, const Tile& k, const Tile& q,
+                   const Tile& ranks, const LeftTile& x, const Factors& factors,
+                   const BlockSum& sums) {
+  const BufferId u_block = load_block(c, factors.prefix + "u_block", factors.u, k, q, 2);
+  c.b.loop("mt", m, row_tile, [&](const Tile& mt) {
+    c.b.loop("rt", q, kStationaryFree, [&](const Tile& rt) {
+      const Access psum = c.new_psum(upto(rt), upto(mt));
+      c.b.loop("kt", k, kPartitions, [&](const Tile& kt) {
+        c.b.matmul(psum, at(u_block, {upto(kt), one(kt.index()), rt.in(q)}), x(kt, mt), {kt});
+      });
+      sums.add({upto(rt), one(rt.index_in(ranks)), mt.in(m)}, psum);
+    });
+  });
+}
+
+// The sums, rounded to what stage two multiplies.
+BufferId round_strip(const Context& c, const Tile& m, const Tile& ranks, const Factors& factors,
+                     const BlockSum& sums) {
+  if (c.b.dtype(sums.buffer()) == c.dtype) return sums.buffer();
+  const BufferId strip = c.b.sbuf(factors.prefix + "strip", c.dtype,
+                                  {kPartitions, ceil_div(ranks.size.max, kPartitions), m.size.max});
+  c.b.loop("rt", ranks, kPartitions, [&](const Tile& rt) {
+    c.b.copy(at(strip, {upto(rt), one(rt.index()), upto(m)}),
+             sums({upto(rt), one(rt.index()), upto(m)}));
+  });
+  return strip;
+}
+
+}  // namespace
+
+std::vector<BufferId> project(const Context& c, int64_t K, const LowRankTiles& tiles, const Tile& m,
+                              const Tile& ranks, const LeftBlock& x,
+                              const std::vector<Factors>& factors) {
+  const int64_t blocks = ceil_div(K, tiles.BK);
+  const DType dtype = BlockSum::dtype_for(c, blocks);
+  const Shape shape = {kPartitions, ceil_div(ranks.size.max, kPartitions), m.size.max};
+  const std::string_view name = dtype == c.dtype ? "strip" : "strip_sums";
+  std::vector<BlockSum> sums;
+  for (const Factors& pair : factors) {
+    sums.emplace_back(c, fmt::format("{}{}", pair.prefix, name), dtype, shape, 1, blocks);
+    sums.back().start("rt", ranks, m);
+  }
+  const auto k_block = [&](const Tile& k) {
+    const LeftTile x_tile = x(k);
+    for (size_t i = 0; i < factors.size(); ++i) {
+      c.b.loop("q", ranks, tiles.Br, [&](const Tile& q) {
+        project_block(c, tiles.row_tile, m, k, q, ranks, x_tile, factors[i], sums[i]);
+      });
+    }
+  };
+  c.b.loop("k", K, tiles.BK, k_block, Iterations::kCarried);
+  std::vector<BufferId> strips;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    strips.push_back(round_strip(c, m, ranks, factors[i], sums[i]));
+  }
+  return strips;
+}
+
+BlockSum output_sums(const Context& c, const OutputBlock& block, const std::string& prefix,
+                     DType dtype, int64_t blocks) {
+  const Tile& partitions = block.transposed ? block.n : block.m;
+  const Tile& columns = block.transposed ? block.m : block.n;
+  const Shape shape = {kPartitions, ceil_div(partitions.size.max, kPartitions), columns.size.max};
+  BlockSum sums(c, prefix + "sums", dtype, shape, 1, blocks);
+  sums.start(block.transposed ? "nt" : "mt", partitions, columns);
+  return sums;
+}
+
+void expand_block(const Context& c, const LowRankTiles& tiles, const OutputBlock& block,
+                  const Tile& q, const Tile& ranks, const Factors& factors, BufferId strip,
+                  const BlockSum& sums) {
+  const Tile &m = block.m, &n = block.n;
+  const BufferId v_block = load_block(c, factors.prefix + "v_block", factors.v, q, n, 2);
+  const int64_t rows = block.transposed ? tiles.row_tile : kStationaryFree;
+  const int64_t columns = block.transposed ? kStationaryFree : kMovingFree;
+  c.b.loop("mt", m, rows, [&](const Tile& mt) {
+    c.b.loop("nt", n, columns, [&](const Tile& nt) {
+      const auto strip_tile = [&](const Tile& rt) {
+        return at(strip, {upto(rt), one(rt.index_in(ranks)), mt.in(m)});
+      };
+      const auto v_tile = [&](const Tile& rt) {
+        return at(v_block, {upto(rt), one(rt.index()), nt.in(n)});
+      };
+      const Access psum =
+          block.transposed ? c.new_psum(upto(nt), upto(mt)) : c.new_psum(upto(mt), upto(nt));
+      c.b.loop("rt", q, kPartitions, [&](const Tile& rt) {
+        if (block.transposed) {
+          c.b.matmul(psum, v_tile(rt), strip_tile(rt), {rt});
+        } else {
+          c.b.matmul(psum, strip_tile(rt), v_tile(rt), {rt});
+        }
+      });
+      if (block.transposed) {
+        sums.add({upto(nt), one(nt.index()), mt.in(m)}, psum);
+      } else {
+        sums.add({upto(mt), one(mt.index()), nt.in(n)}, psum);
+      }
+    });
+  });
+}
+
+BlockSum expand(const Context& c, const LowRankTiles& tiles, const OutputBlock& block,
+                const Tile& ranks, const Factors& factors, BufferId strip, DType dtype) {
+  const int64_t blocks = ceil_div(ranks.size.max, tiles.Br);
+  BlockSum sums = output_sums(c, block, factors.prefix, dtype, blocks);
+  const auto r_block = [&](const Tile& q) {
+    expand_block(c, tiles, block, q, ranks, factors, strip, sums);
+  };
+  c.b.loop("q", ranks, tiles.Br, r_block, Iterations::kCarried);
+  return sums;
+}
+
+void store_output(const Context& c, const OutputBlock& block, const BlockSum& sums, BufferId y) {
+  const Tile &m = block.m, &n = block.n;
+  if (block.transposed) {
+    c.b.loop("nt", n, kPartitions, [&](const Tile& nt) {
+      store_rounded(c, at(y, {nt, m}), sums({upto(nt), one(nt.index()), upto(m)}), nt, m);
+    });
+  } else {
+    c.b.loop("mt", m, kPartitions, [&](const Tile& mt) {
+      store_rounded(c, at(y, {mt, n}), sums({upto(mt), one(mt.index()), upto(n)}), mt, n);
+    });
+  }
+}
+
+}  // namespace neuronmm::kernels

@@ -1,0 +1,69 @@
+#pragma once
+// The two stages that all low-rank kernels are made of, for the rows `m` of X (NeuronMM, arXiv
+// 2510.25977):
+//
+//   project   strip [r, rows] = (X·U)^T. U tiles are stationary and X^T moves, so that the Tensor
+//             engine itself emits the transposed strip, which is what the next stage needs.
+//   expand    Y [rows, N] = strip^T·V (strip tiles stationary), or
+//             Y^T [N, rows] = V^T·strip (V tiles stationary).
+//
+// K and r are walked in blocks of BK and Br. What is summed over the blocks stays in SBUF in the
+// `accumulate` dtype; the strip that stage two reads is in the operands' dtype. With fp32 sums of
+// bf16 operands the strip takes 6 bytes per element during stage one, in place of 2, unless BK
+// covers K: then PSUM holds the whole sum.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "trainium/kernels/blocks.h"
+#include "trainium/kernels/kernel.h"
+#include "trainium/tile/builder.h"
+
+namespace neuronmm::kernels {
+
+// Block sizes in elements.
+struct LowRankTiles {
+  int64_t BM, BK, Br, BN;
+  int64_t row_tile;  // rows of X that one stage-one matmul streams
+};
+// From tiles: BM x `rows` elements, BN x `columns`; BK and Br in tiles of 128.
+LowRankTiles low_rank_tiles(const Tiling& tiling, int64_t rows, int64_t columns,
+                            std::string_view prefix = "");
+
+// Where stage one finds X^T: called for each block of K, gives the access of one tile of it.
+using LeftTile = std::function<tile::Access(const tile::Tile& kt, const tile::Tile& mt)>;
+using LeftBlock = std::function<LeftTile(const tile::Tile& k)>;
+LeftBlock load_left_blocks(const Context& c, std::string name, const LeftOperand& x,
+                           const tile::Tile& m);
+
+// One factor pair; `prefix` tells the buffers of several apart: "gate_".
+struct Factors {
+  tile::BufferId u, v;
+  std::string prefix;
+};
+
+// The strips [rank tiles of 128, rows] of each factor pair, in the same order, for the ranks
+// `ranks`; all share the blocks of X.
+std::vector<tile::BufferId> project(const Context& c, int64_t K, const LowRankTiles& tiles,
+                                    const tile::Tile& m, const tile::Tile& ranks,
+                                    const LeftBlock& x, const std::vector<Factors>& factors);
+
+// What stage two makes of one output block: strip^T·V for the rows m and columns n.
+struct OutputBlock {
+  const tile::Tile &m, &n;
+  bool transposed;  // [column tiles of 128, rows] in place of [row tiles of 128, columns]
+};
+BlockSum output_sums(const Context& c, const OutputBlock& block, const std::string& prefix,
+                     DType dtype, int64_t blocks);
+// Adds the contraction over the rank block `q`, one of `ranks`, which the strip holds.
+void expand_block(const Context& c, const LowRankTiles& tiles, const OutputBlock& block,
+                  const tile::Tile& q, const tile::Tile& ranks, const Factors& factors,
+                  tile::BufferId strip, const BlockSum& sums);
+// The sums over all of `ranks`, kept in `dtype`.
+BlockSum expand(const Context& c, const LowRankTiles& tiles, const OutputBlock& block,
+                const tile::Tile& ranks, const Factors& factors, tile::BufferId strip, DType dtype);
+void store_output(const Context& c, const OutputBlock& block, const BlockSum& sums,
+                  tile::BufferId y);
+
+}  // namespace neuronmm::kernels

@@ -1,0 +1,30 @@
+#pragma once
+// Y = X·W in the forms of the matrix multiplication tutorial of NKI ("Matrix Multiplication", AWS
+// Neuron documentation), X [M, K] or X^T [K, M] and W [K, N] in HBM.
+
+#include "trainium/kernels/blocks.h"
+#include "trainium/kernels/kernel.h"
+#include "trainium/tile/builder.h"
+
+namespace neuronmm::kernels {
+
+// Loads both operand tiles for every multiplication.
+tile::Program matmul_tiled(const KernelShape&, const Tiling&, const KernelOptions&);
+// Loads the strip of X once per row tile and the strip of W once per output tile.
+tile::Program matmul_hoisted(const KernelShape&, const Tiling&, const KernelOptions&);
+// The same for output blocks of BM x BN tiles.
+tile::Program matmul_blocked(const KernelShape&, const Tiling&, const KernelOptions&);
+// The tutorial's fully optimised kernel: W once; sums of all M rows stay in SBUF while K advances.
+tile::Program matmul_optimized(const KernelShape&, const Tiling&, const KernelOptions&);
+// The same blocks with the sums of one output block only, so that SBUF use does not grow with M.
+tile::Program matmul_fixed_order(const KernelShape&, const Tiling&, const KernelOptions&);
+
+// The loop nest of matmul_optimized, for kernels made of several multiplications.
+struct MatmulOperands {
+  LeftOperand x;
+  tile::BufferId w, y;
+};
+void optimized_matmul(const Context& c, const KernelShape& shape, const Tiling& tiling,
+                      const MatmulOperands& operands);
+
+}  // namespace neuronmm::kernels

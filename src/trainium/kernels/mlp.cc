@@ -1,0 +1,158 @@
+#include "trainium/kernels/mlp.h"
+
+#include <functional>
+
+#include "trainium/kernels/low_rank.h"
+
+namespace neuronmm::kernels {
+
+using tile::Access;
+using tile::at;
+using tile::BufferId;
+using tile::Builder;
+using tile::ceil_div;
+using tile::one;
+using tile::Program;
+using tile::Tile;
+using tile::upto;
+
+namespace {
+
+Factors declare_factors(Builder& b, DType dtype, const std::string& name, int64_t in, int64_t r,
+                        int64_t out) {
+  return {b.input("u_" + name, dtype, {in, r}), b.input("v_" + name, dtype, {r, out}), name + "_"};
+}
+
+struct Up {
+  BufferId x;
+  std::vector<Factors> factors;  // gate, up
+};
+
+Up declare_up(Builder& b, const KernelShape& shape, DType dtype) {
+  return {b.input("x", dtype, {shape.M, shape.K}),
+          {declare_factors(b, dtype, "gate", shape.K, shape.r, shape.N),
+           declare_factors(b, dtype, "up", shape.K, shape.r, shape.N)}};
+}
+
+// Where up_rows puts silu(gate)·up for the rows nt of H^T, and what it does when they are there.
+struct HiddenSink {
+  std::function<Access(const Tile& nt)> place;  // in SBUF
+  std::function<void(const Tile& nt)> finish;
+};
+
+// H^T for the rows m.
+void up_rows(const Context& c, const KernelShape& shape, const LowRankTiles& tiles, const Up& up,
+             const Tile& m, const HiddenSink& sink) {
+  const Tile ranks = whole(shape.r);
+  const LeftBlock x =
+      load_left_blocks(c, "x_block", {up.x, Layout::kNatural, TransposeBy::kDma}, m);
+  const std::vector<BufferId> strips = project(c, shape.K, tiles, m, ranks, x, up.factors);
+  c.b.loop("n", shape.N, tiles.BN, [&](const Tile& n) {
+    const OutputBlock block{m, n, true};
+    const BlockSum gate = expand(c, tiles, block, ranks, up.factors[0], strips[0], c.accumulate);
+    const BlockSum linear = expand(c, tiles, block, ranks, up.factors[1], strips[1], c.accumulate);
+    c.b.loop("nt", n, kPartitions, [&](const Tile& nt) {
+      const BufferId activated = c.b.sbuf("activated", c.accumulate, {kPartitions, m.size.max}, 2);
+      c.b.silu(at(activated, {upto(nt), upto(m)}), gate({upto(nt), one(nt.index()), upto(m)}));
+      c.b.multiply(sink.place(nt), at(activated, {upto(nt), upto(m)}),
+                   linear({upto(nt), one(nt.index()), upto(m)}));
+      sink.finish(nt);
+    });
+  });
+}
+
+void up_through_hbm(const Context& c, const KernelShape& shape, const LowRankTiles& tiles,
+                    const Up& up, BufferId h) {
+  c.b.loop("m", shape.M, tiles.BM, [&](const Tile& m) {
+    BufferId h_tile = -1;
+    up_rows(c, shape, tiles, up, m,
+            {.place =
+                 [&](const Tile& nt) {
+                   h_tile = c.b.sbuf("h_tile", c.dtype, {kPartitions, m.size.max}, 2);
+                   return at(h_tile, {upto(nt), upto(m)});
+                 },
+             .finish =
+                 [&](const Tile& nt) {
+                   c.b.store(at(h, {nt, m}), at(h_tile, {upto(nt), upto(m)}));
+                 }});
+  });
+}
+
+// Y = H·Ud·Vd for the rows m.
+void down_rows(const Context& c, const KernelShape& shape, const LowRankTiles& tiles,
+               const Factors& down, const Tile& m, const LeftBlock& h, BufferId y) {
+  const Tile ranks = whole(shape.r);
+  const BufferId strip = project(c, shape.N, tiles, m, ranks, h, {down}).front();
+  const DType sums_dtype = BlockSum::dtype_for(c, ceil_div(shape.r, tiles.Br));
+  c.b.loop("n", shape.K, tiles.BN, [&](const Tile& n) {
+    const OutputBlock block{m, n, false};
+    store_output(c, block, expand(c, tiles, block, ranks, down, strip, sums_dtype), y);
+  });
+}
+
+}  // namespace
+
+Program mlp_up(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
+  Builder b("mlp_up");
+  const Up up = declare_up(b, shape, options.dtype);
+  const BufferId h = b.output("h", options.dtype, {shape.N, shape.M});
+  const Context c(b, options);
+  up_through_hbm(c, shape, low_rank_tiles(tiling, kMovingFree, kStationaryFree), up, h);
+  return b.finish();
+}
+
+namespace {
+
+void mlp_through_hbm(const Context& c, const KernelShape& shape, const LowRankTiles& up_tiles,
+                     const LowRankTiles& down_tiles, const Up& up, const Factors& down,
+                     BufferId y) {
+  const BufferId h = c.b.scratch("h", c.dtype, {shape.N, shape.M});
+  up_through_hbm(c, shape, up_tiles, up, h);
+  c.b.loop("m", shape.M, down_tiles.BM, [&](const Tile& m) {
+    const LeftBlock blocks = load_left_blocks(c, "h_block", {h, Layout::kTransposed}, m);
+    down_rows(c, shape, down_tiles, down, m, blocks, y);
+  });
+}
+
+void mlp_on_chip(const Context& c, const KernelShape& shape, const LowRankTiles& up_tiles,
+                 LowRankTiles down_tiles, const Up& up, const Factors& down, BufferId y) {
+  down_tiles.BM = up_tiles.BM;
+  down_tiles.row_tile = up_tiles.row_tile;
+  const Tile columns = whole(shape.N);
+  c.b.loop("m", shape.M, up_tiles.BM, [&](const Tile& m) {
+    const BufferId h =
+        c.b.sbuf("h", c.dtype, {kPartitions, ceil_div(shape.N, kPartitions), m.size.max});
+    up_rows(c, shape, up_tiles, up, m,
+            {.place =
+                 [&](const Tile& nt) {
+                   return at(h, {upto(nt), one(nt.index_in(columns)), upto(m)});
+                 },
+             .finish = [](const Tile&) {}});
+    const LeftBlock blocks = [&](const Tile&) -> LeftTile {
+      return [&](const Tile& kt, const Tile& mt) {
+        return at(h, {upto(kt), one(kt.index_in(columns)), mt.in(m)});
+      };
+    };
+    down_rows(c, shape, down_tiles, down, m, blocks, y);
+  });
+}
+
+}  // namespace
+
+Program mlp(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
+  Builder b("mlp");
+  const Up up = declare_up(b, shape, options.dtype);
+  const Factors down = declare_factors(b, options.dtype, "down", shape.N, shape.r, shape.K);
+  const BufferId y = b.output("y", options.dtype, {shape.M, shape.K});
+  const Context c(b, options);
+  const LowRankTiles up_tiles = low_rank_tiles(tiling, kMovingFree, kStationaryFree, "up.");
+  const LowRankTiles down_tiles = low_rank_tiles(tiling, kStationaryFree, kMovingFree, "down.");
+  if (tiling["h_on_chip"] == 0) {
+    mlp_through_hbm(c, shape, up_tiles, down_tiles, up, down, y);
+  } else {
+    mlp_on_chip(c, shape, up_tiles, down_tiles, up, down, y);
+  }
+  return b.finish();
+}
+
+}  // namespace neuronmm::kernels

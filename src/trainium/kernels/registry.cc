@@ -1,0 +1,117 @@
+#include "trainium/kernels/registry.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "trainium/tile/memory_use.h"
+
+namespace neuronmm::kernels {
+namespace {
+
+// Larger sizes would overflow the 64-bit FLOP counts: 2 · 2^20 · 2^20 · 2^21 = 2^62.
+constexpr int64_t kLargestDimension = int64_t{1} << 20;
+// Larger blocks than any dimension have no use.
+constexpr int64_t kLargestTiling = kLargestDimension / 128;
+
+Status check_shape(const Kernel& kernel, const KernelShape& shape) {
+  const std::pair<const char*, int64_t> sizes[] = {
+      {"M", shape.M}, {"K", shape.K}, {"r", kernel.has_rank ? shape.r : 1}, {"N", shape.N}};
+  for (const auto& [name, size] : sizes) {
+    if (size < 1 || size > kLargestDimension) {
+      return fail("{}: expected {} between 1 and {}, found {}", kernel.name, name,
+                  kLargestDimension, size);
+    }
+  }
+  return {};
+}
+
+Status check_options(const Kernel& kernel, const KernelOptions& options) {
+  for (const DType dtype : {options.dtype, options.accumulate}) {
+    if (dtype != DType::kBF16 && dtype != DType::kF32) {
+      return fail("{}: expected dtype BF16 or F32, found {}", kernel.name, dtype_name(dtype));
+    }
+  }
+  if (options.dtype == DType::kF32 && options.accumulate == DType::kBF16) {
+    return fail("{}: fp32 operands accumulate in fp32; bf16 was asked for", kernel.name);
+  }
+  if (options.left == Layout::kNatural && !kernel.left_layout) {
+    return fail("{}: the layout of its left operand is part of the kernel, not an option",
+                kernel.name);
+  }
+  return {};
+}
+
+std::string tiling_names(const Kernel& kernel) {
+  std::string names;
+  for (const TilingParameter& parameter : kernel.tiling) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", parameter.name);
+  }
+  return names.empty() ? "none" : names;
+}
+
+}  // namespace
+
+Result<const Kernel*> find_kernel(std::string_view name) {
+  std::string names;
+  for (const Kernel& kernel : kernels()) {
+    if (kernel.name == name) return &kernel;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", kernel.name);
+  }
+  return fail("unknown kernel {}: expected one of {}", name, names);
+}
+
+Result<Tiling> tiling_of(const Kernel& kernel, const TilingValues& chosen) {
+  TilingValues values;
+  for (const TilingParameter& parameter : kernel.tiling) {
+    values.emplace_back(parameter.name, parameter.value);
+  }
+  Tiling tiling(std::move(values));
+  for (const auto& [name, value] : chosen) {
+    const auto parameter =
+        std::find_if(kernel.tiling.begin(), kernel.tiling.end(),
+                     [&name = name](const TilingParameter& p) { return p.name == name; });
+    if (parameter == kernel.tiling.end()) {
+      return fail("{}: unknown tiling parameter {}: expected one of {}", kernel.name, name,
+                  tiling_names(kernel));
+    }
+    const int64_t most = parameter->least == 0 ? 1 : kLargestTiling;
+    if (value < parameter->least || value > most) {
+      return fail("{}: expected tiling {} between {} and {}, found {}", kernel.name, name,
+                  parameter->least, most, value);
+    }
+    tiling.set(name, value);
+  }
+  return tiling;
+}
+
+Result<tile::Program> make_program(const Kernel& kernel, const KernelShape& shape,
+                                   const Tiling& tiling, const KernelOptions& options) {
+  NMM_TRY(check_shape(kernel, shape));
+  NMM_TRY(check_options(kernel, options));
+  return kernel.make(shape, tiling, options);
+}
+
+Result<Tiling> fitting_tiling(const Kernel& kernel, const KernelShape& shape,
+                              const KernelOptions& options, const TilingValues& chosen,
+                              const tile::Limits& limits) {
+  NMM_ASSIGN(Tiling tiling, tiling_of(kernel, chosen));
+  const auto is_chosen = [&chosen](const std::string& name) {
+    return std::any_of(chosen.begin(), chosen.end(),
+                       [&name](const auto& value) { return value.first == name; });
+  };
+  while (true) {
+    NMM_ASSIGN(const tile::Program program, make_program(kernel, shape, tiling, options));
+    if (tile::sbuf_use(program).peak <= limits.sbuf_bytes_per_partition_usable) return tiling;
+    bool smaller = false;
+    const TilingValues values = tiling.values();
+    for (const auto& [name, value] : values) {
+      if (!name.ends_with("BM") || value == 1 || is_chosen(name)) continue;
+      tiling.set(name, value / 2);
+      smaller = true;
+    }
+    if (!smaller) return tiling;
+  }
+}
+
+}  // namespace neuronmm::kernels

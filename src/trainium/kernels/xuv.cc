@@ -1,0 +1,106 @@
+#include "trainium/kernels/xuv.h"
+
+#include "trainium/kernels/low_rank.h"
+#include "trainium/kernels/matmul.h"
+
+namespace neuronmm::kernels {
+
+using tile::BufferId;
+using tile::Builder;
+using tile::Program;
+using tile::Tile;
+
+namespace {
+
+struct Operands {
+  LeftOperand x;
+  Factors factors;
+};
+
+Operands declare_inputs(Builder& b, const KernelShape& shape, DType dtype, Layout x_layout) {
+  const bool natural = x_layout == Layout::kNatural;
+  const Shape x = natural ? Shape{shape.M, shape.K} : Shape{shape.K, shape.M};
+  return {.x = {b.input("x", dtype, x), x_layout, TransposeBy::kDma},
+          .factors = {b.input("u", dtype, {shape.K, shape.r}),
+                      b.input("v", dtype, {shape.r, shape.N}), ""}};
+}
+
+Program fused(std::string_view name, Layout x_layout, Layout y_layout, const KernelShape& shape,
+              const Tiling& tiling, const KernelOptions& options) {
+  const bool transposed = y_layout == Layout::kTransposed;
+  Builder b(name);
+  const Operands in = declare_inputs(b, shape, options.dtype, x_layout);
+  const BufferId y =
+      b.output("y", options.dtype, transposed ? Shape{shape.N, shape.M} : Shape{shape.M, shape.N});
+  const Context c(b, options);
+  const LowRankTiles tiles = transposed ? low_rank_tiles(tiling, kMovingFree, kStationaryFree)
+                                        : low_rank_tiles(tiling, kStationaryFree, kMovingFree);
+  const DType sums_dtype = BlockSum::dtype_for(c, tile::ceil_div(shape.r, tiles.Br));
+  const Tile ranks = whole(shape.r);
+  b.loop("m", shape.M, tiles.BM, [&](const Tile& m) {
+    const LeftBlock x = load_left_blocks(c, "x_block", in.x, m);
+    const BufferId strip = project(c, shape.K, tiles, m, ranks, x, {in.factors}).front();
+    b.loop("n", shape.N, tiles.BN, [&](const Tile& n) {
+      const OutputBlock block{m, n, transposed};
+      store_output(c, block, expand(c, tiles, block, ranks, in.factors, strip, sums_dtype), y);
+    });
+  });
+  return b.finish();
+}
+
+}  // namespace
+
+Program xuv(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
+  return fused("xuv", Layout::kNatural, Layout::kNatural, shape, tiling, options);
+}
+Program xtuv(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
+  return fused("xtuv", Layout::kTransposed, Layout::kNatural, shape, tiling, options);
+}
+Program xuv_transposed(const KernelShape& shape, const Tiling& tiling,
+                       const KernelOptions& options) {
+  return fused("xuv_transposed", Layout::kNatural, Layout::kTransposed, shape, tiling, options);
+}
+Program xtuv_transposed(const KernelShape& shape, const Tiling& tiling,
+                        const KernelOptions& options) {
+  return fused("xtuv_transposed", Layout::kTransposed, Layout::kTransposed, shape, tiling, options);
+}
+
+Program xuv_sequential(const KernelShape& shape, const Tiling& tiling,
+                       const KernelOptions& options) {
+  Builder b("xuv_sequential");
+  const Operands in = declare_inputs(b, shape, options.dtype, Layout::kTransposed);
+  const BufferId y = b.output("y", options.dtype, {shape.M, shape.N});
+  const BufferId xu_t = b.scratch("xu_t", options.dtype, {shape.r, shape.M});
+  const Context c(b, options);
+  // (X·U)^T = U^T·X^T: U [K, r] is its own transposed left operand.
+  optimized_matmul(c, {.M = shape.r, .K = shape.K, .r = 0, .N = shape.M}, tiling,
+                   {.x = {in.factors.u, Layout::kTransposed}, .w = in.x.buffer, .y = xu_t});
+  optimized_matmul(c, {.M = shape.M, .K = shape.r, .r = 0, .N = shape.N}, tiling,
+                   {.x = {xu_t, Layout::kTransposed}, .w = in.factors.v, .y = y});
+  return b.finish();
+}
+
+Program xuv_naive(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
+  Builder b("xuv_naive");
+  const Operands in = declare_inputs(b, shape, options.dtype, Layout::kTransposed);
+  const BufferId y = b.output("y", options.dtype, {shape.M, shape.N});
+  const Context c(b, options);
+  const LowRankTiles tiles = low_rank_tiles(tiling, kStationaryFree, kMovingFree);
+  const int64_t blocks = tile::ceil_div(shape.r, tiles.Br);
+  b.loop("m", shape.M, tiles.BM, [&](const Tile& m) {
+    b.loop("n", shape.N, tiles.BN, [&](const Tile& n) {
+      const OutputBlock block{m, n, false};
+      const BlockSum sums = output_sums(c, block, "", BlockSum::dtype_for(c, blocks), blocks);
+      const auto r_block = [&](const Tile& q) {
+        const LeftBlock x = load_left_blocks(c, "x_block", in.x, m);
+        const BufferId strip = project(c, shape.K, tiles, m, q, x, {in.factors}).front();
+        expand_block(c, tiles, block, q, q, in.factors, strip, sums);
+      };
+      b.loop("q", shape.r, tiles.Br, r_block, Builder::Iterations::kCarried);
+      store_output(c, block, sums, y);
+    });
+  });
+  return b.finish();
+}
+
+}  // namespace neuronmm::kernels

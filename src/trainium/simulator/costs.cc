@@ -1,0 +1,77 @@
+#include "trainium/simulator/costs.h"
+
+namespace neuronmm::simulator {
+
+namespace {
+
+using tile::Memory;
+
+EngineCost engine_cost(const DeviceSpec& d, Unit unit, double elements_per_cycle) {
+  const Parameter* ghz = &d.vector_ghz;
+  const Parameter* fixed = &d.vector_fixed;
+  const Parameter* latency = &d.vector_latency;
+  if (unit == Unit::kScalar) {
+    ghz = &d.scalar_ghz, fixed = &d.scalar_fixed, latency = &d.scalar_latency;
+  } else if (unit == Unit::kGpSimd) {
+    ghz = &d.gpsimd_ghz, fixed = &d.gpsimd_fixed, latency = &d.gpsimd_latency;
+  }
+  return {.ns_per_element = 1.0 / elements_per_cycle / *ghz,
+          .minimum_ns = d.engine_minimum / *ghz,
+          .fixed_ns = *fixed / *ghz,
+          .latency_ns = *latency / *ghz};
+}
+
+bool narrow(Place place) { return dtype_size_bytes(place.dtype) == 2; }
+
+TensorCost tensor_cost(const DeviceSpec& d, int halves, double cycles_per_column, double minimum) {
+  const double ns = 1.0 / d.tensor_ghz;
+  return {.ns_per_column = cycles_per_column * ns / d.matmul_utilization_limit,
+          .minimum_ns = minimum * ns / d.matmul_utilization_limit,
+          .overhead_ns = d.matmul_overhead * ns,
+          .weight_load_ns_per_column = ns / d.weight_load_rate,
+          .latency_ns = d.matmul_latency * ns,
+          .halves = halves};
+}
+
+}  // namespace
+
+TensorCost matmul_cost(const DeviceSpec& device, DType dtype) {
+  if (dtype != DType::kF32) return tensor_cost(device, 1, 1, device.matmul_minimum);
+  return tensor_cost(device, 2, device.fp32_passes / 2, device.matmul_minimum);
+}
+
+// The moving operand is the identity: 128 columns whatever the free size of the data.
+TensorCost transpose_cost(const DeviceSpec& device, DType dtype) {
+  if (dtype != DType::kF32) return tensor_cost(device, 1, 1, device.matmul_minimum);
+  return tensor_cost(device, 2, device.fp32_transpose_passes / 2, device.matmul_minimum);
+}
+
+EngineCost copy_cost(const DeviceSpec& device, Unit unit, Place dst, Place src) {
+  double rate = 1;
+  if (unit == Unit::kVector) {
+    const bool sbuf = dst.memory == Memory::kSbuf && src.memory == Memory::kSbuf;
+    if (narrow(dst) && narrow(src)) {
+      rate = sbuf ? device.vector_fast_16bit : device.vector_fast_psum;
+    } else if (sbuf) {
+      rate = device.vector_fast_32bit;
+    }
+  }
+  return engine_cost(device, unit, rate);
+}
+
+EngineCost binary_cost(const DeviceSpec& device, Place dst, Place a, Place b) {
+  if (a.memory != b.memory) return engine_cost(device, Unit::kVector, 1);
+  const bool all_narrow = narrow(dst) && narrow(a) && narrow(b);
+  return engine_cost(device, Unit::kVector,
+                     all_narrow ? static_cast<double>(device.vector_fast_binary) : 0.5);
+}
+
+EngineCost activation_cost(const DeviceSpec& device) {
+  return engine_cost(device, Unit::kScalar, 1);
+}
+
+EngineCost memset_cost(const DeviceSpec& device, Unit unit, Place dst, bool zero) {
+  return engine_cost(device, unit, zero && narrow(dst) ? 2 : 1);
+}
+
+}  // namespace neuronmm::simulator

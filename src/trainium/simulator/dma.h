@@ -1,0 +1,87 @@
+#pragma once
+// The DMA system of one core: 16 engines that serve several in-order queues. A transfer is issued
+// when its data and its place are ready, its first byte moves a start latency later, and a consumer
+// sees it a completion latency after its last byte. In between it needs time on the engines that
+// its partitions map to, and its share of the HBM bandwidth; what another transfer leaves idle is
+// filled, so that a store that waits for a result does not hold up the loads behind it.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "trainium/simulator/device_spec.h"
+
+namespace neuronmm::simulator {
+
+struct Transfer {
+  int64_t first_partition = 0, partitions = 1;
+  int64_t bytes_per_partition = 0;
+  int64_t chunk_bytes = 0;  // contiguous in HBM
+  bool transposes = false;
+
+  int64_t bytes() const { return partitions * bytes_per_partition; }
+};
+
+struct TransferTimes {
+  double issue = 0, data_begin = 0, data_end = 0;
+  double visible = 0;  // to the consumer
+  int queue = 0;
+};
+
+// When one engine is busy: time in slots of kSlot ns, per slot the busy time between its first and
+// its last busy moment. Exact while a slot holds one busy stretch. Slots older than kSlots are
+// gone.
+class Lane {
+ public:
+  // Reserves `duration` ns, not before `from`; where the lane is busy, later. Returns the end.
+  double reserve(double from, double duration);
+  double busy() const { return busy_; }
+
+ private:
+  static constexpr double kSlot = 512;
+  static constexpr int64_t kSlots = 4096;
+  struct Slot {
+    float begin = 0, end = 0, busy = 0;
+  };
+  Slot& slot(int64_t index);
+
+  std::vector<Slot> slots_ = std::vector<Slot>(kSlots);
+  int64_t newest_ = 0;                     // slots beyond it are free
+  int64_t full_begin_ = 0, full_end_ = 0;  // a stretch of full slots, to step over at once
+  double busy_ = 0;
+};
+
+class DmaSystem {
+ public:
+  enum class Class { kLoad, kStore, kSpill };
+
+  explicit DmaSystem(const DeviceSpec& device);
+  TransferTimes submit(Class queues, double ready, const Transfer& transfer);
+
+  int64_t transfers() const { return transfers_; }
+  double engine_time() const;                          // summed over the engines
+  double active_time() const { return active_time_; }  // at least one transfer moves data
+  int num_queues() const { return static_cast<int>(queues_.size()); }
+
+ private:
+  struct Queue {
+    double last_issue = -1e18;
+    std::vector<double> ends;  // of the last `depth` transfers, a ring
+    size_t at = 0;
+  };
+  struct QueueRange {
+    int first = 0, count = 1, next = 0;
+  };
+  double engine_ns(const Transfer& transfer, int64_t partitions) const;
+  void note_active(double begin, double end);
+
+  const DeviceSpec& device_;
+  std::vector<Lane> engines_;
+  Lane hbm_;
+  std::vector<Queue> queues_;
+  std::array<QueueRange, 3> ranges_;
+  int64_t transfers_ = 0;
+  double active_time_ = 0, active_end_ = 0;
+};
+
+}  // namespace neuronmm::simulator

@@ -1,0 +1,288 @@
+#include "trainium/simulator/residency.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "trainium/simulator/regions.h"
+
+namespace neuronmm::simulator {
+
+namespace {
+
+using tile::Allocate;
+using tile::Buffer;
+using tile::BufferId;
+using tile::DmaCopy;
+using tile::Instruction;
+using tile::Loop;
+using tile::Memory;
+using tile::MemoryUse;
+using tile::Node;
+using tile::Program;
+
+constexpr double kMiB = 1024.0 * 1024.0;
+constexpr int64_t kPartitions = 128;
+
+int64_t share_of(const MemoryUse& use, BufferId buffer) {
+  for (const tile::MemoryShare& share : use.live) {
+    if (share.buffer == buffer) return share.amount;
+  }
+  return 0;
+}
+
+std::string mebibytes(int64_t per_partition) {
+  return fmt::format("{:.2f} MiB", static_cast<double>(per_partition * kPartitions) / kMiB);
+}
+
+bool touches(const Node& node, BufferId buffer) {
+  bool found = false;
+  const auto look = [&](const Instruction& instruction) {
+    for_each_access(instruction.operation, [&](const tile::Access& access, bool) {
+      found = found || access.buffer == buffer;
+    });
+  };
+  if (const auto* instruction = std::get_if<Instruction>(&node)) look(*instruction);
+  if (const auto* loop = std::get_if<Loop>(&node)) for_each_instruction(loop->body, look);
+  return found;
+}
+
+// Does the node load `buffer` from HBM, and nothing else?
+bool only_loads(const Program& program, const Node& node, BufferId buffer) {
+  int64_t loads = 0, others = 0;
+  const auto look = [&](const Instruction& instruction) {
+    const auto* copy = std::get_if<DmaCopy>(&instruction.operation);
+    const bool load = copy && copy->dst.buffer == buffer &&
+                      program.buffer(copy->src.buffer).memory == Memory::kHbm;
+    ++(load ? loads : others);
+  };
+  if (const auto* instruction = std::get_if<Instruction>(&node)) look(*instruction);
+  if (const auto* loop = std::get_if<Loop>(&node)) for_each_instruction(loop->body, look);
+  return loads > 0 && others == 0;
+}
+
+bool loads_something(const Program& program, const Loop& loop) {
+  bool found = false;
+  for_each_instruction(loop.body, [&](const Instruction& instruction) {
+    const auto* copy = std::get_if<DmaCopy>(&instruction.operation);
+    found = found || (copy && program.buffer(copy->src.buffer).memory == Memory::kHbm &&
+                      program.buffer(copy->dst.buffer).memory == Memory::kSbuf);
+  });
+  return found;
+}
+
+// Where a load stands and the loop that it can be sunk into.
+struct Sink {
+  std::vector<Node>* body = nullptr;
+  size_t allocate = 0, loads_end = 0, loop = 0;
+};
+
+std::optional<Sink> find_sink(const Program& program, std::vector<Node>& body, BufferId buffer,
+                              bool carried = false) {
+  for (size_t i = 0; i < body.size(); ++i) {
+    if (auto* loop = std::get_if<Loop>(&body[i])) {
+      if (auto sink = find_sink(program, loop->body, buffer, loop->carried)) return sink;
+      continue;
+    }
+    const auto* allocate = std::get_if<Allocate>(&body[i]);
+    if (!allocate || allocate->buffer != buffer) continue;
+    size_t end = i + 1;
+    while (end < body.size() && only_loads(program, body[end], buffer)) ++end;
+    if (!carried || end == i + 1) return std::nullopt;
+    for (size_t use = end; use < body.size(); ++use) {
+      if (!touches(body[use], buffer)) continue;
+      const auto* loop = std::get_if<Loop>(&body[use]);
+      if (!loop || !loads_something(program, *loop)) return std::nullopt;
+      return Sink{&body, i, end, use};
+    }
+  }
+  return std::nullopt;
+}
+
+void apply(const Sink& sink) {
+  std::vector<Node>& body = *sink.body;
+  const auto first = body.begin() + static_cast<std::ptrdiff_t>(sink.allocate);
+  const auto last = body.begin() + static_cast<std::ptrdiff_t>(sink.loads_end);
+  std::vector<Node> moved(std::make_move_iterator(first), std::make_move_iterator(last));
+  auto& inner = std::get<Loop>(body[sink.loop]).body;
+  inner.insert(inner.begin(), std::make_move_iterator(moved.begin()),
+               std::make_move_iterator(moved.end()));
+  body.erase(first, last);
+}
+
+// Is everything in the buffer loaded from HBM as it is there, so that it can be loaded again?
+bool is_loaded(const Program& program, BufferId buffer) {
+  bool loaded = false, computed = false;
+  for_each_instruction(program.body, [&](const Instruction& instruction) {
+    const auto* copy = std::get_if<DmaCopy>(&instruction.operation);
+    for_each_access(instruction.operation, [&](const tile::Access& access, bool writes) {
+      if (access.buffer != buffer || !writes) return;
+      const bool load = copy && program.buffer(copy->src.buffer).memory == Memory::kHbm;
+      (load ? loaded : computed) = true;
+    });
+  });
+  return loaded && !computed;
+}
+
+// Does a compute engine add to the buffer, so that its content outlives an iteration and exists
+// nowhere else?
+bool holds_sums(const Program& program, BufferId buffer) {
+  bool sums = false;
+  for_each_instruction(program.body, [&](const Instruction& instruction) {
+    const auto* op = std::get_if<tile::TensorTensor>(&instruction.operation);
+    sums = sums ||
+           (op && op->dst.buffer == buffer && (op->a.buffer == buffer || op->b.buffer == buffer));
+  });
+  return sums;
+}
+
+class Remedies {
+ public:
+  explicit Remedies(Residency& plan) : plan_(plan), program_(plan.program) {}
+
+  bool find() {
+    if (fits()) return true;
+    const Residency as_written = plan_;
+    if (sink_loads(), fits()) return true;
+    drop_rotation();
+    if (fits()) {
+      use_room_left();
+      return true;
+    }
+    if (spill_sums()) return true;
+    plan_ = as_written;
+    return stream_largest_load();
+  }
+
+ private:
+  MemoryUse worst() const { return tile::sbuf_use(program_); }
+  bool fits() const { return worst().peak <= plan_.capacity; }
+  Buffer& buffer(BufferId b) { return program_.buffers[static_cast<size_t>(b)]; }
+
+  void sink_loads() {
+    const MemoryUse now = worst();
+    for (const auto& [b, bytes] : now.live) {
+      const auto sink = find_sink(program_, program_.body, b);
+      if (fits() || !sink) continue;
+      const auto& loop = std::get<Loop>((*sink->body)[sink->loop]);
+      plan_.remedies.push_back(
+          fmt::format("the load of {} sinks into the loop {}", buffer(b).name, loop.name));
+      apply(*sink);
+      buffer(b).copies = 1;
+    }
+  }
+
+  void drop_rotation() {
+    const MemoryUse now = worst();
+    for (const auto& [b, bytes] : now.live) {
+      if (buffer(b).copies == 1) continue;
+      buffer(b).copies = 1;
+      dropped_.push_back(b);
+    }
+  }
+
+  // Buffers that cannot rotate as a whole do so with as many tiles as the room holds.
+  void use_room_left() {
+    const MemoryUse now = worst();
+    int64_t dropped_bytes = 0;
+    for (const BufferId b : dropped_) dropped_bytes += share_of(now, b);
+    if (dropped_bytes == 0) return;
+    const double more =
+        static_cast<double>(plan_.capacity - now.peak) / static_cast<double>(dropped_bytes);
+    for (const BufferId b : dropped_) {
+      plan_.rotation[static_cast<size_t>(b)] = 1 + std::min(1.0, more);
+      plan_.remedies.push_back(
+          fmt::format("{} has room for {:.2f} instances", buffer(b).name, 1 + std::min(1.0, more)));
+    }
+  }
+
+  bool stream_largest_load() {
+    const MemoryUse now = worst();
+    for (const auto& [b, bytes] : now.live) {
+      if (!is_loaded(program_, b)) continue;
+      const int64_t room = plan_.capacity - (now.peak - bytes);
+      // A much smaller window would load tiles more than once within one use of the buffer.
+      if (room < buffer(b).free_bytes() / 4) return false;
+      buffer(b).copies = 1;
+      set_partial(b, true, 0, std::min(room, buffer(b).free_bytes()));
+      plan_.remedies.push_back(fmt::format("{} ({}) streams through {}", buffer(b).name,
+                                           mebibytes(bytes), mebibytes(plan_.staging_bytes)));
+      return true;
+    }
+    return false;
+  }
+
+  bool spill_sums() {
+    const MemoryUse now = worst();
+    for (const auto& [b, bytes] : now.live) {
+      if (!holds_sums(program_, b)) continue;
+      const int64_t room = plan_.capacity - (now.peak - bytes);
+      if (room < bytes / 16) continue;
+      // Staging: what one iteration visits, once in use and once on its way in or out, but not so
+      // much that little is left to stay.
+      const int64_t staging = std::min(2 * visit_bytes(now, b), room / 4);
+      set_partial(b, false, room - staging, staging);
+      plan_.remedies.push_back(fmt::format("{} of the {} of {} are spilled",
+                                           mebibytes(bytes - plan_.resident_bytes),
+                                           mebibytes(bytes), buffer(b).name));
+      return true;
+    }
+    return false;
+  }
+
+  // The blocks that a kernel loads have the size of the blocks of sums that it visits with them.
+  int64_t visit_bytes(const MemoryUse& now, BufferId spilled) const {
+    int64_t largest = 2048;
+    for (const auto& [b, bytes] : now.live) {
+      if (b != spilled) largest = std::max(largest, program_.buffer(b).free_bytes());
+    }
+    return largest;
+  }
+
+  void set_partial(BufferId b, bool streams, int64_t resident, int64_t staging) {
+    plan_.partial = b;
+    plan_.streams = streams;
+    plan_.resident_bytes = resident;
+    plan_.staging_bytes = staging;
+  }
+
+  Residency& plan_;
+  Program& program_;
+  std::vector<BufferId> dropped_;
+};
+
+}  // namespace
+
+std::string describe(const Program& program, const MemoryUse& use) {
+  std::string text = mebibytes(use.peak) + ":";
+  for (size_t i = 0; i < use.live.size(); ++i) {
+    const Buffer& buffer = program.buffer(use.live[i].buffer);
+    text += fmt::format("{} {} {}", i == 0 ? "" : " +", buffer.name, mebibytes(use.live[i].amount));
+    if (buffer.copies > 1) text += fmt::format(" ({} copies)", buffer.copies);
+  }
+  return text;
+}
+
+Result<Residency> make_resident(const Program& program, const DeviceSpec& device) {
+  Residency plan;
+  plan.program = program;
+  plan.rotation.resize(program.buffers.size(), 0);
+  plan.capacity = static_cast<int64_t>(device.sbuf_capacity());
+  plan.wanted = tile::sbuf_use(program);
+  const MemoryUse psum = tile::psum_use(program, static_cast<int64_t>(device.psum_bank_bytes));
+  if (static_cast<double>(psum.peak) > device.psum_banks) {
+    return fail("{}: PSUM needs {} banks; {} has {}", program.name, psum.peak, device.name,
+                device.psum_banks.value);
+  }
+  if (!Remedies(plan).find()) {
+    return fail(
+        "{}: SBUF needs {}; {} usable on {}, and nothing of it can be spilled or loaded later",
+        program.name, describe(program, plan.wanted), mebibytes(plan.capacity), device.name);
+  }
+  for (size_t b = 0; b < plan.rotation.size(); ++b) {
+    const auto copies = static_cast<double>(plan.program.buffers[b].copies);
+    plan.rotation[b] = std::max(plan.rotation[b], copies);
+  }
+  return plan;
+}
+
+}  // namespace neuronmm::simulator

@@ -1,0 +1,44 @@
+#pragma once
+// What the compiler does with a program that wants more SBUF than there is. The published kernels
+// do, and their profiles show the remedies (NKIBench matmul, kernel optimization tutorial "block",
+// NeuronMM's baselines); the first that makes the program fit is taken:
+//   1. a load in a sequential loop, whose data lives across a loop that loads other things, is sunk
+//      into that loop, so that it is read once per iteration; if that is not enough, buffers rotate
+//      only in what room is left, so that fewer loads are fetched ahead;
+//   2. and sums that stay are spilled: what does not fit is saved to HBM and reloaded at each
+//   visit,
+//      through a staging area;
+//   3. without sums to spill, the largest loaded buffer streams: its tiles are loaded when they are
+//      used, through what room is left.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "trainium/simulator/device_spec.h"
+#include "trainium/tile/memory_use.h"
+#include "trainium/tile/program.h"
+
+namespace neuronmm::simulator {
+
+// "24.50 MiB: sums 16.00 MiB + x_block 4.00 MiB (2 copies) + ...".
+std::string describe(const tile::Program& program, const tile::MemoryUse& use);
+
+struct Residency {
+  tile::Program program;         // with its loads sunk and its rotations dropped
+  std::vector<double> rotation;  // per buffer: instances that it has room for
+  // The buffer, if any, that is not wholly resident, and bytes per partition of it: those that
+  // stay, and those through which the others come and go.
+  tile::BufferId partial = -1;
+  bool streams = false;  // its tiles come from an operand in HBM; else they are spilled
+  int64_t resident_bytes = 0, staging_bytes = 0;
+  tile::MemoryUse wanted;             // before any remedy
+  int64_t capacity = 0;               // per partition
+  std::vector<std::string> remedies;  // what was done, one line each
+};
+
+// Fails when PSUM is oversubscribed, or SBUF beyond every remedy.
+Result<Residency> make_resident(const tile::Program& program, const DeviceSpec& device);
+
+}  // namespace neuronmm::simulator

@@ -1,0 +1,99 @@
+#include "trainium/simulator/schedule.h"
+
+#include <variant>
+
+namespace neuronmm::simulator {
+
+namespace {
+
+using tile::Engine;
+using tile::Memory;
+
+class Preparer {
+ public:
+  Preparer(const tile::Program& program, const DeviceSpec& device, Prepared& out)
+      : program_(program), device_(device), out_(out) {}
+
+  void operator()(const tile::DmaCopy& op) const {
+    out_.kind = Kind::kDma;
+    out_.transposes = op.transpose;
+    out_.loads = memory(op.src) == Memory::kHbm;
+    out_.stores = memory(op.dst) == Memory::kHbm;
+    out_.spans_partitions = !(out_.loads && out_.stores);
+    out_.on_chip = memory(op.dst) == Memory::kHbm ? &op.src : &op.dst;
+    out_.in_hbm = out_.loads ? &op.src : &op.dst;
+    out_.hbm_element_bytes = dtype_size_bytes(program_.buffer(out_.in_hbm->buffer).dtype);
+  }
+  void operator()(const tile::NcMatmul& op) const {
+    out_.kind = Kind::kMatmul;
+    out_.first = op.first;
+    const DType dtype = place(op.moving).dtype;
+    out_.fp32 = dtype == DType::kF32;
+    out_.tensor = matmul_cost(device_, dtype);
+  }
+  void operator()(const tile::NcTranspose& op) const {
+    out_.kind = Kind::kTranspose;
+    const DType dtype = place(op.src).dtype;
+    out_.fp32 = dtype == DType::kF32;
+    out_.tensor = transpose_cost(device_, dtype);
+  }
+  void operator()(const tile::TensorCopy& op) const {
+    out_.kind = Kind::kCopy;
+    const Place dst = place(op.dst), src = place(op.src);
+    out_.on_vector = op.engine == Engine::kAny || op.engine == Engine::kVector;
+    out_.on_scalar = op.engine == Engine::kAny || op.engine == Engine::kScalar;
+    out_.on_gpsimd = op.engine == Engine::kGpSimd;
+    out_.vector = copy_cost(device_, Unit::kVector, dst, src);
+    out_.scalar = copy_cost(device_, Unit::kScalar, dst, src);
+    out_.gpsimd = copy_cost(device_, Unit::kGpSimd, dst, src);
+  }
+  void operator()(const tile::TensorTensor& op) const {
+    out_.kind = Kind::kBinary;
+    out_.on_vector = true;
+    out_.vector = binary_cost(device_, place(op.dst), place(op.a), place(op.b));
+  }
+  void operator()(const tile::Activate&) const {
+    out_.kind = Kind::kActivate;
+    out_.on_scalar = true;
+    out_.scalar = activation_cost(device_);
+  }
+  // GpSimd fills SBUF, so that Vector is left to evict; it cannot reach PSUM.
+  void operator()(const tile::Memset& op) const {
+    out_.kind = Kind::kMemset;
+    out_.on_vector = memory(op.dst) == Memory::kPsum;
+    out_.on_gpsimd = !out_.on_vector;
+    out_.vector = memset_cost(device_, Unit::kVector, place(op.dst), op.value == 0);
+    out_.gpsimd = memset_cost(device_, Unit::kGpSimd, place(op.dst), op.value == 0);
+  }
+
+ private:
+  Memory memory(const tile::Access& access) const { return place(access).memory; }
+  Place place(const tile::Access& access) const {
+    const tile::Buffer& buffer = program_.buffer(access.buffer);
+    return {buffer.memory, buffer.dtype};
+  }
+
+  const tile::Program& program_;
+  const DeviceSpec& device_;
+  Prepared& out_;
+};
+
+}  // namespace
+
+Prepared prepare(const tile::Program& program, const tile::Instruction& instruction,
+                 const std::vector<Grid>& grids, const DeviceSpec& device) {
+  Prepared out;
+  out.instruction = &instruction;
+  for_each_access(instruction.operation, [&](const tile::Access& access, bool writes) {
+    const tile::Buffer& buffer = program.buffer(access.buffer);
+    out.operands.emplace_back(program, access, grids[static_cast<size_t>(access.buffer)]);
+    out.element_bytes.push_back(dtype_size_bytes(buffer.dtype));
+    out.in_psum.push_back(buffer.memory == Memory::kPsum);
+    out.touches_psum = out.touches_psum || buffer.memory == Memory::kPsum;
+    if (writes) out.target = &buffer.name;
+  });
+  std::visit(Preparer(program, device, out), instruction.operation);
+  return out;
+}
+
+}  // namespace neuronmm::simulator

@@ -1,0 +1,75 @@
+#include "trainium/simulator/trace.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include <nlohmann/json.hpp>
+
+namespace neuronmm::simulator {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+}  // namespace
+
+int Trace::add_track(std::string name) {
+  tracks_.push_back(std::move(name));
+  return static_cast<int>(tracks_.size()) - 1;
+}
+
+int Trace::intern(const std::string& text) {
+  const auto [at, fresh] = ids_.try_emplace(text, static_cast<int>(quoted_.size()));
+  if (fresh) quoted_.push_back(Json(text).dump());
+  return at->second;
+}
+
+std::string Trace::json(std::string_view program, std::string_view device) const {
+  const Json metadata = {
+      {"program", program},
+      {"device", device},
+      {"events", total_},
+      {"events_kept", kept()},
+      {"note", total_ > kept() ? fmt::format("only the first {} of {} events", kept(), total_)
+                               : std::string("complete")}};
+  std::string text = "{\"otherData\":" + metadata.dump() + ",\"displayTimeUnit\":\"ns\"";
+  text += ",\"traceEvents\":[\n";
+  text += Json({{"name", "process_name"},
+                {"ph", "M"},
+                {"pid", 1},
+                {"args", {{"name", fmt::format("{} on {}", program, device)}}}})
+              .dump();
+  for (size_t i = 0; i < tracks_.size(); ++i) {
+    const Json thread = {{"ph", "M"}, {"pid", 1}, {"tid", i}};
+    Json name = thread, order = thread;
+    name["name"] = "thread_name";
+    name["args"] = {{"name", tracks_[i]}};
+    order["name"] = "thread_sort_index";
+    order["args"] = {{"sort_index", i}};
+    text += ",\n" + name.dump() + ",\n" + order.dump();
+  }
+  for (const Event& event : events_) {
+    fmt::format_to(std::back_inserter(text),
+                   ",\n{{\"name\":{},\"ph\":\"X\",\"pid\":1,\"tid\":{},\"ts\":{:.4f},"
+                   "\"dur\":{:.4f},\"args\":{{\"buffer\":{}",
+                   quoted_[static_cast<size_t>(event.label)], event.track, event.begin_ns / 1e3,
+                   (event.end_ns - event.begin_ns) / 1e3,
+                   quoted_[static_cast<size_t>(event.buffer)]);
+    if (event.bytes > 0) fmt::format_to(std::back_inserter(text), ",\"bytes\":{}", event.bytes);
+    text += "}}";
+  }
+  return text + "\n]}\n";
+}
+
+Status Trace::write(const std::string& path, std::string_view program,
+                    std::string_view device) const {
+  std::ofstream file(path, std::ios::binary);
+  if (file) file << json(program, device);
+  file.close();
+  if (!file) return fail("{}: cannot write the trace: {}", path, std::strerror(errno));
+  return {};
+}
+
+}  // namespace neuronmm::simulator

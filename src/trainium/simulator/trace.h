@@ -1,0 +1,48 @@
+#pragma once
+// A timeline as Chrome trace events (JSON), which ui.perfetto.dev opens: one track per engine and
+// per DMA queue, an event per instruction with its label and the buffer that it writes.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+
+namespace neuronmm::simulator {
+
+class Trace {
+ public:
+  // Keeps the first `limit` events: a large program has millions, and Perfetto loads some 10^5
+  // comfortably. The file's metadata says how many there were.
+  explicit Trace(int64_t limit = 200'000) : limit_(limit) {}
+
+  int add_track(std::string name);  // numbered from 0
+  void record(int track, const std::string& label, const std::string& buffer, double begin_ns,
+              double end_ns, int64_t bytes = 0) {
+    if (++total_ > limit_) return;
+    events_.push_back({track, intern(label), intern(buffer), begin_ns, end_ns, bytes});
+  }
+
+  int64_t total() const { return total_; }
+  int64_t kept() const { return static_cast<int64_t>(events_.size()); }
+  std::string json(std::string_view program, std::string_view device) const;
+  Status write(const std::string& path, std::string_view program, std::string_view device) const;
+
+ private:
+  struct Event {
+    int track, label, buffer;  // the latter two: index into quoted_
+    double begin_ns, end_ns;
+    int64_t bytes;
+  };
+  int intern(const std::string& text);
+
+  int64_t limit_, total_ = 0;
+  std::vector<std::string> tracks_;
+  std::vector<std::string> quoted_;  // as JSON: labels and names recur by the thousand
+  std::unordered_map<std::string, int> ids_;
+  std::vector<Event> events_;
+};
+
+}  // namespace neuronmm::simulator

@@ -1,0 +1,49 @@
+#include "trainium/tile/accesses.h"
+
+namespace neuronmm::tile {
+namespace {
+
+struct Operands {
+  std::vector<Operand> operator()(const DmaCopy& op) const { return of(op.dst, op.src); }
+  std::vector<Operand> operator()(const NcMatmul& op) const {
+    return {{&op.dst, true, "dst"},
+            {&op.stationary, false, "stationary"},
+            {&op.moving, false, "moving"}};
+  }
+  std::vector<Operand> operator()(const NcTranspose& op) const { return of(op.dst, op.src); }
+  std::vector<Operand> operator()(const TensorCopy& op) const { return of(op.dst, op.src); }
+  std::vector<Operand> operator()(const TensorTensor& op) const {
+    return {{&op.dst, true, "dst"}, {&op.a, false, "a"}, {&op.b, false, "b"}};
+  }
+  std::vector<Operand> operator()(const Activate& op) const { return of(op.dst, op.src); }
+  std::vector<Operand> operator()(const Memset& op) const { return {{&op.dst, true, "dst"}}; }
+
+ private:
+  static std::vector<Operand> of(const Access& dst, const Access& src) {
+    return {{&dst, true, "dst"}, {&src, false, "src"}};
+  }
+};
+
+struct Name {
+  std::string_view operator()(const DmaCopy& op) const {
+    return op.transpose ? "dma_transpose" : "dma_copy";
+  }
+  std::string_view operator()(const NcMatmul&) const { return "nc_matmul"; }
+  std::string_view operator()(const NcTranspose&) const { return "nc_transpose"; }
+  std::string_view operator()(const TensorCopy&) const { return "tensor_copy"; }
+  std::string_view operator()(const TensorTensor&) const { return "tensor_tensor"; }
+  std::string_view operator()(const Activate&) const { return "activation"; }
+  std::string_view operator()(const Memset&) const { return "memset"; }
+};
+
+}  // namespace
+
+std::vector<Operand> operands_of(const Operation& operation) {
+  return std::visit(Operands(), operation);
+}
+
+std::string_view operation_name(const Operation& operation) {
+  return std::visit(Name(), operation);
+}
+
+}  // namespace neuronmm::tile

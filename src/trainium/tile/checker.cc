@@ -1,0 +1,189 @@
+#include "trainium/tile/checker.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "trainium/tile/accesses.h"
+#include "trainium/tile/rules.h"
+
+namespace neuronmm::tile {
+namespace {
+
+constexpr double kMiB = 1024.0 * 1024.0;
+
+class Checker {
+ public:
+  Checker(const Program& program, const Limits& limits, std::vector<Violation>& violations)
+      : program_(program),
+        limits_(limits),
+        violations_(violations),
+        values_(static_cast<size_t>(program.num_loops)),
+        names_(static_cast<size_t>(program.num_loops)) {}
+
+  void run() {
+    for (const Buffer& buffer : program_.buffers) {
+      if (buffer.role == HbmRole::kInput) written_.insert(id_of(buffer));
+    }
+    first_writes(program_.body);
+    walk_edges(program_.body);
+  }
+
+ private:
+  BufferId id_of(const Buffer& buffer) const {
+    return static_cast<BufferId>(&buffer - program_.buffers.data());
+  }
+
+  // Each rule is reported once per instruction, at the first iteration that breaks it.
+  void report(const Instruction& instruction, BufferId buffer, const std::string& what,
+              bool with_loops) {
+    std::string rule = what;
+    std::erase_if(rule, [](char c) { return c >= '0' && c <= '9'; });
+    if (!reported_.insert({&instruction, buffer, rule}).second) return;
+    const std::string& name = program_.buffer(buffer).name;
+    std::string message = fmt::format("\"{}\", {}: {}", instruction.label, name, what);
+    if (with_loops && !open_.empty()) message += " (at" + iteration() + ")";
+    violations_.push_back({std::move(message), instruction.label, name});
+  }
+
+  std::string iteration() const {
+    std::string text;
+    for (const LoopId id : open_) {
+      const auto i = static_cast<size_t>(id);
+      text += fmt::format(" {}={}", names_[i], values_[i]);
+    }
+    return text;
+  }
+
+  // In the order of the first iteration: what has been written when an instruction reads it.
+  void first_writes(const std::vector<Node>& body) {
+    for (const Node& node : body) {
+      if (const auto* loop = std::get_if<Loop>(&node)) {
+        open_.push_back(loop->id);
+        first_writes(loop->body);
+        open_.pop_back();
+      } else if (const auto* allocate = std::get_if<Allocate>(&node)) {
+        written_.erase(allocate->buffer);
+        allocated_in_[allocate->buffer] = open_;
+      } else {
+        first_writes_of(std::get<Instruction>(node));
+      }
+    }
+  }
+
+  void first_writes_of(const Instruction& instruction) {
+    const auto fail_with = [&](BufferId buffer, const std::string& what) {
+      report(instruction, buffer, what, false);
+    };
+    check_operands(program_, instruction, fail_with);
+    const std::vector<Operand> operands = operands_of(instruction.operation);
+    for (const Operand& operand : operands) {
+      if (!operand.written && !written_.contains(operand.access->buffer)) {
+        fail_with(operand.access->buffer, "read before anything is written to it");
+      }
+    }
+    if (const auto* matmul = std::get_if<NcMatmul>(&instruction.operation)) {
+      const std::vector<LoopId>& around = allocated_in_[matmul->dst.buffer];
+      for (const LoopId id : matmul->first) {
+        if (std::find(around.begin(), around.end(), id) == around.end()) continue;
+        fail_with(matmul->dst.buffer,
+                  fmt::format("summed over loop {}, which allocates it anew: later iterations add "
+                              "to what was never written",
+                              id));
+      }
+    }
+    written_.insert(operands.front().access->buffer);
+  }
+
+  // The first, the last full and the last iteration of every loop.
+  void walk_edges(const std::vector<Node>& body) {
+    for (const Node& node : body) {
+      if (const auto* loop = std::get_if<Loop>(&node)) {
+        const auto id = static_cast<size_t>(loop->id);
+        const int64_t trips = loop->trip_count(values_);
+        names_[id] = loop->name;
+        open_.push_back(loop->id);
+        for (const int64_t value : std::set<int64_t>{0, trips - 2, trips - 1}) {
+          if (value < 0 || value >= trips) continue;
+          values_[id] = value;
+          walk_edges(loop->body);
+        }
+        values_[id] = 0;
+        open_.pop_back();
+      } else if (const auto* instruction = std::get_if<Instruction>(&node)) {
+        check_extents(program_, *instruction, limits_, values_,
+                      [&](BufferId buffer, const std::string& what) {
+                        report(*instruction, buffer, what, true);
+                      });
+      }
+    }
+  }
+
+  const Program& program_;
+  const Limits& limits_;
+  std::vector<Violation>& violations_;
+  std::vector<int64_t> values_;
+  std::vector<std::string> names_;
+  std::vector<LoopId> open_;
+  std::set<BufferId> written_;
+  std::map<BufferId, std::vector<LoopId>> allocated_in_;
+  std::set<std::tuple<const Instruction*, BufferId, std::string>> reported_;
+};
+
+std::string on_device(const Limits& limits) {
+  return limits.device.empty() ? "" : fmt::format(" on {}", limits.device);
+}
+
+// "SBUF needs 26.1 MiB: strip 8.0 + x 4.0; 22.0 usable on trn1"
+std::string sbuf_message(const Program& program, const Limits& limits, const MemoryUse& use) {
+  const double unit = static_cast<double>(limits.partitions) / kMiB;
+  std::string parts;
+  for (const MemoryShare& share : use.live) {
+    parts +=
+        fmt::format("{}{} {:.1f}", parts.empty() ? "" : " + ", program.buffer(share.buffer).name,
+                    static_cast<double>(share.amount) * unit);
+  }
+  return fmt::format(
+      "SBUF needs {:.1f} MiB: {}; {:.1f} usable{}", static_cast<double>(use.peak) * unit, parts,
+      static_cast<double>(limits.sbuf_bytes_per_partition_usable) * unit, on_device(limits));
+}
+
+std::string psum_message(const Program& program, const Limits& limits, const MemoryUse& use) {
+  std::string parts;
+  for (const MemoryShare& share : use.live) {
+    parts += fmt::format("{}{} {}", parts.empty() ? "" : " + ", program.buffer(share.buffer).name,
+                         share.amount);
+  }
+  return fmt::format("PSUM needs {} banks: {}; {} usable{}", use.peak, parts, limits.psum_banks,
+                     on_device(limits));
+}
+
+}  // namespace
+
+CheckReport check(const Program& program, const Limits& limits) {
+  CheckReport report;
+  if (const Status structure = check_structure(program); !structure.ok()) {
+    report.violations.push_back({structure.error().message, "", ""});
+    return report;
+  }
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.memory == Memory::kHbm || buffer.shape[0] <= limits.partitions) continue;
+    report.violations.push_back({fmt::format("buffer {}: {} partitions, at most {}", buffer.name,
+                                             buffer.shape[0], limits.partitions),
+                                 "", buffer.name});
+  }
+  Checker(program, limits, report.violations).run();
+  report.sbuf = sbuf_use(program);
+  report.psum = psum_use(program, limits.psum_bank_bytes);
+  if (report.sbuf.peak > limits.sbuf_bytes_per_partition_usable) {
+    report.over_capacity.push_back(sbuf_message(program, limits, report.sbuf));
+  }
+  if (report.psum.peak > limits.psum_banks) {
+    report.over_capacity.push_back(psum_message(program, limits, report.psum));
+  }
+  return report;
+}
+
+}  // namespace neuronmm::tile

@@ -1,0 +1,96 @@
+#include "trainium/tile/memory_use.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "trainium/tile/accesses.h"
+
+namespace neuronmm::tile {
+namespace {
+
+bool mentions(const Node& node, BufferId buffer) {
+  if (const auto* loop = std::get_if<Loop>(&node)) {
+    return std::any_of(loop->body.begin(), loop->body.end(),
+                       [buffer](const Node& inner) { return mentions(inner, buffer); });
+  }
+  const auto* instruction = std::get_if<Instruction>(&node);
+  if (!instruction) return false;
+  const std::vector<Operand> operands = operands_of(instruction->operation);
+  return std::any_of(operands.begin(), operands.end(),
+                     [buffer](const Operand& operand) { return operand.access->buffer == buffer; });
+}
+
+class Scan {
+ public:
+  Scan(const Program& program, Memory memory, std::function<int64_t(const Buffer&)> amount)
+      : program_(program), memory_(memory), amount_(std::move(amount)) {}
+
+  MemoryUse run() {
+    body(program_.body);
+    std::stable_sort(peak_.live.begin(), peak_.live.end(),
+                     [](const auto& a, const auto& b) { return a.amount > b.amount; });
+    return peak_;
+  }
+
+ private:
+  struct Live {
+    MemoryShare share;
+    size_t last;  // node of its body
+  };
+
+  void body(const std::vector<Node>& nodes) {
+    const size_t outer = live_.size();
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      live_.erase(std::remove_if(live_.begin() + static_cast<std::ptrdiff_t>(outer), live_.end(),
+                                 [i](const Live& live) { return live.last < i; }),
+                  live_.end());
+      if (const auto* loop = std::get_if<Loop>(&nodes[i])) {
+        body(loop->body);
+      } else if (const auto* allocate = std::get_if<Allocate>(&nodes[i])) {
+        enter(allocate->buffer, nodes, i);
+      }
+    }
+    live_.resize(std::min(live_.size(), outer));
+  }
+
+  void enter(BufferId id, const std::vector<Node>& nodes, size_t i) {
+    const Buffer& buffer = program_.buffer(id);
+    const bool known = std::any_of(live_.begin(), live_.end(),
+                                   [id](const Live& live) { return live.share.buffer == id; });
+    if (buffer.memory != memory_ || known) return;
+    size_t last = nodes.size();
+    if (buffer.copies == 1) {
+      while (--last > i && !mentions(nodes[last], id)) continue;
+    }
+    live_.push_back({{id, amount_(buffer) * buffer.copies}, last});
+    int64_t total = 0;
+    for (const Live& live : live_) total += live.share.amount;
+    if (total <= peak_.peak) return;
+    peak_.peak = total;
+    peak_.live.clear();
+    for (const Live& live : live_) peak_.live.push_back(live.share);
+  }
+
+  const Program& program_;
+  Memory memory_;
+  std::function<int64_t(const Buffer&)> amount_;
+  std::vector<Live> live_;
+  MemoryUse peak_;
+};
+
+}  // namespace
+
+MemoryUse sbuf_use(const Program& program) {
+  return Scan(program, Memory::kSbuf, [](const Buffer& buffer) { return buffer.free_bytes(); })
+      .run();
+}
+
+MemoryUse psum_use(const Program& program, int64_t bank_bytes) {
+  return Scan(program, Memory::kPsum,
+              [bank_bytes](const Buffer& buffer) {
+                return (buffer.free_bytes() + bank_bytes - 1) / bank_bytes;
+              })
+      .run();
+}
+
+}  // namespace neuronmm::tile

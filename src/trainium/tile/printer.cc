@@ -1,0 +1,157 @@
+#include "trainium/tile/printer.h"
+
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "trainium/tile/accesses.h"
+
+namespace neuronmm::tile {
+namespace {
+
+std::string_view memory_name(Memory memory) {
+  switch (memory) {
+    case Memory::kHbm:
+      return "HBM";
+    case Memory::kSbuf:
+      return "SBUF";
+    case Memory::kPsum:
+      return "PSUM";
+  }
+  return "?";
+}
+
+std::string_view role_name(HbmRole role) {
+  switch (role) {
+    case HbmRole::kInput:
+      return "input";
+    case HbmRole::kOutput:
+      return "output";
+    case HbmRole::kScratch:
+      return "scratch";
+    case HbmRole::kNone:
+      break;
+  }
+  return "";
+}
+
+// Loop names are not unique in a program, so the text carries the id too: "kt.7".
+void collect_names(const std::vector<Node>& body, std::vector<std::string>& names) {
+  for (const Node& node : body) {
+    const auto* loop = std::get_if<Loop>(&node);
+    if (!loop) continue;
+    names.at(static_cast<size_t>(loop->id)) = fmt::format("{}.{}", loop->name, loop->id);
+    collect_names(loop->body, names);
+  }
+}
+
+class Printer {
+ public:
+  explicit Printer(const Program& program)
+      : program_(program), loops_(static_cast<size_t>(program.num_loops)) {
+    collect_names(program.body, loops_);
+  }
+
+  std::string program_text() {
+    text_ = fmt::format("program {}\n", program_.name);
+    for (const Buffer& buffer : program_.buffers) buffer_line(buffer);
+    body(program_.body, 0);
+    return std::move(text_);
+  }
+
+  std::string access(const Access& access) const {
+    std::string text = program_.buffer(access.buffer).name + "[";
+    for (size_t d = 0; d < access.slices.size(); ++d) {
+      const Slice& slice = access.slices[d];
+      if (d > 0) text += ", ";
+      text += affine(slice.start);
+      if (!slice.index) text += " : " + size(slice.size);
+    }
+    return text + "]";
+  }
+
+ private:
+  void buffer_line(const Buffer& buffer) {
+    int64_t bytes = buffer.free_bytes() * buffer.shape.at(0) * buffer.copies;
+    text_ += fmt::format("  {:4} {} {} {}, {} bytes", memory_name(buffer.memory), buffer.name,
+                         dtype_name(buffer.dtype), shape_string(buffer.shape), bytes);
+    if (buffer.memory != Memory::kHbm) {
+      text_ += fmt::format(" in {} {}", buffer.copies, buffer.copies == 1 ? "copy" : "copies");
+    } else {
+      text_ += fmt::format(", {}", role_name(buffer.role));
+    }
+    text_ += "\n";
+  }
+
+  void body(const std::vector<Node>& nodes, int depth) {
+    const std::string indent(static_cast<size_t>(2 * depth + 2), ' ');
+    for (const Node& node : nodes) {
+      if (const auto* loop = std::get_if<Loop>(&node)) {
+        text_ += fmt::format("{}{} {} in {}:\n", indent, loop->carried ? "for (carried)" : "for",
+                             loops_[static_cast<size_t>(loop->id)], trips(*loop));
+        body(loop->body, depth + 1);
+      } else if (const auto* allocate = std::get_if<Allocate>(&node)) {
+        text_ += fmt::format("{}allocate {}\n", indent, program_.buffer(allocate->buffer).name);
+      } else {
+        text_ += indent + instruction(std::get<Instruction>(node)) + "\n";
+      }
+    }
+  }
+
+  std::string trips(const Loop& loop) const {
+    if (!loop.limit) return std::to_string(loop.max);
+    return fmt::format("min({}, ceil(({}) / {}))", loop.max, left(*loop.limit, loop.origin),
+                       loop.step);
+  }
+
+  std::string instruction(const Instruction& instruction) const {
+    std::string text;
+    for (const Operand& operand : operands_of(instruction.operation)) {
+      text +=
+          (text.empty() ? "" : ", ") + fmt::format("{}={}", operand.role, access(*operand.access));
+    }
+    if (const auto* matmul = std::get_if<NcMatmul>(&instruction.operation)) {
+      for (size_t i = 0; i < matmul->first.size(); ++i) {
+        text += fmt::format("{}{}", i == 0 ? ", sum over " : ", ",
+                            loops_[static_cast<size_t>(matmul->first[i])]);
+      }
+    }
+    return fmt::format("{}({})  # {}", operation_name(instruction.operation), text,
+                       instruction.label);
+  }
+
+  std::string affine(const Affine& affine) const {
+    std::string text;
+    for (const auto& [loop, coefficient] : affine.terms) {
+      if (!text.empty()) text += " + ";
+      if (coefficient != 1) text += fmt::format("{} ", coefficient);
+      text += loops_[static_cast<size_t>(loop)];
+    }
+    if (text.empty()) return std::to_string(affine.constant);
+    return affine.constant == 0 ? text : fmt::format("{} + {}", text, affine.constant);
+  }
+
+  std::string left(int64_t limit, const Affine& origin) const {
+    const bool zero = origin.constant == 0 && origin.terms.empty();
+    return zero ? std::to_string(limit) : fmt::format("{} - ({})", limit, affine(origin));
+  }
+
+  std::string size(const Size& size) const {
+    if (!size.limit) return std::to_string(size.max);
+    return fmt::format("min({}, {})", size.max, left(*size.limit, size.origin));
+  }
+
+  const Program& program_;
+  std::vector<std::string> loops_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string print(const Program& program) { return Printer(program).program_text(); }
+
+std::string print(const Program& program, const Access& access) {
+  return Printer(program).access(access);
+}
+
+}  // namespace neuronmm::tile

@@ -1,0 +1,138 @@
+// check_structure: that the numbers in a program mean something.
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "trainium/tile/accesses.h"
+#include "trainium/tile/checker.h"
+#include "trainium/tile/walk.h"
+
+namespace neuronmm::tile {
+namespace {
+
+Status check_buffer(const Buffer& buffer) {
+  const bool on_chip = buffer.memory != Memory::kHbm;
+  if (buffer.shape.empty() || buffer.shape.size() > kMaxDimensions) {
+    return fail("buffer {}: expected 1 to {} dimensions, found {}", buffer.name, kMaxDimensions,
+                buffer.shape.size());
+  }
+  for (const int64_t size : buffer.shape) {
+    if (size < 1) {
+      return fail("buffer {}: expected positive sizes, found {}", buffer.name,
+                  shape_string(buffer.shape));
+    }
+  }
+  if (buffer.dtype != DType::kBF16 && buffer.dtype != DType::kF32) {
+    return fail("buffer {}: expected BF16 or F32, found {}", buffer.name, dtype_name(buffer.dtype));
+  }
+  if (on_chip && buffer.copies < 1) {
+    return fail("buffer {}: expected at least one copy, found {}", buffer.name, buffer.copies);
+  }
+  return {};
+}
+
+class Structure {
+ public:
+  explicit Structure(const Program& program) : program_(program) {}
+
+  Status run() {
+    for (const Buffer& buffer : program_.buffers) NMM_TRY(check_buffer(buffer));
+    return body(program_.body);
+  }
+
+ private:
+  Status body(const std::vector<Node>& nodes) {
+    const std::set<BufferId> outer = allocated_;
+    for (const Node& node : nodes) {
+      if (const auto* inner = std::get_if<Loop>(&node)) {
+        NMM_TRY(loop(*inner));
+      } else if (const auto* allocate = std::get_if<Allocate>(&node)) {
+        NMM_TRY(buffer_id(allocate->buffer, "allocate"));
+        if (program_.buffer(allocate->buffer).memory == Memory::kHbm) {
+          return fail("allocate {}: only SBUF and PSUM buffers are allocated",
+                      program_.buffer(allocate->buffer).name);
+        }
+        allocated_.insert(allocate->buffer);
+      } else {
+        NMM_TRY(instruction(std::get<Instruction>(node)));
+      }
+    }
+    allocated_ = outer;
+    return {};
+  }
+
+  Status loop(const Loop& loop) {
+    const bool valid = loop.id >= 0 && loop.id < program_.num_loops;
+    if (!valid || !seen_.insert(loop.id).second) {
+      return fail("loop {}: expected an id of its own below {}, found {}", loop.name,
+                  program_.num_loops, loop.id);
+    }
+    if (loop.max < 1 || loop.step < 1) {
+      return fail("loop {}: expected a positive count and step, found {} and {}", loop.name,
+                  loop.max, loop.step);
+    }
+    NMM_TRY(affine(loop.origin, fmt::format("loop {}", loop.name)));
+    open_.insert(loop.id);
+    NMM_TRY(body(loop.body));
+    open_.erase(loop.id);
+    return {};
+  }
+
+  Status instruction(const Instruction& instruction) {
+    for (const Operand& operand : operands_of(instruction.operation)) {
+      NMM_TRY(access(*operand.access, instruction.label));
+    }
+    if (const auto* matmul = std::get_if<NcMatmul>(&instruction.operation)) {
+      for (const LoopId id : matmul->first) {
+        if (!open_.contains(id)) {
+          return fail("\"{}\": it sums over loop {}, which does not enclose it", instruction.label,
+                      id);
+        }
+      }
+    }
+    return {};
+  }
+
+  Status access(const Access& access, const std::string& label) {
+    NMM_TRY(buffer_id(access.buffer, label));
+    const Buffer& buffer = program_.buffer(access.buffer);
+    if (access.slices.size() != buffer.shape.size()) {
+      return fail("\"{}\": expected {} slices of {}, found {}", label, buffer.shape.size(),
+                  buffer.name, access.slices.size());
+    }
+    for (const Slice& slice : access.slices) {
+      NMM_TRY(affine(slice.start, label));
+      NMM_TRY(affine(slice.size.origin, label));
+    }
+    if (buffer.memory != Memory::kHbm && !allocated_.contains(access.buffer)) {
+      return fail("\"{}\": {} is not allocated here", label, buffer.name);
+    }
+    return {};
+  }
+
+  Status buffer_id(BufferId id, const std::string& where) const {
+    if (id >= 0 && static_cast<size_t>(id) < program_.buffers.size()) return {};
+    return fail("\"{}\": expected a buffer number below {}, found {}", where,
+                program_.buffers.size(), id);
+  }
+
+  Status affine(const Affine& affine, const std::string& where) const {
+    for (const auto& [id, coefficient] : affine.terms) {
+      if (!open_.contains(id)) return fail("\"{}\": loop {} does not enclose it", where, id);
+    }
+    return {};
+  }
+
+  const Program& program_;
+  std::set<LoopId> seen_, open_;
+  std::set<BufferId> allocated_;
+};
+
+}  // namespace
+
+Status check_structure(const Program& program) { return Structure(program).run(); }
+
+}  // namespace neuronmm::tile

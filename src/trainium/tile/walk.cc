@@ -1,0 +1,82 @@
+#include "trainium/tile/walk.h"
+
+namespace neuronmm::tile {
+
+Walker::Walker(const Program& program)
+    : loop_values_(static_cast<size_t>(program.num_loops)),
+      trips_(static_cast<size_t>(program.num_loops)) {
+  steps_.emplace_back();
+  flatten(program.body);
+  steps_.push_back({.ends_program = true});
+}
+
+void Walker::flatten(const std::vector<Node>& body) {
+  for (const Node& node : body) {
+    if (const auto* loop = std::get_if<Loop>(&node)) {
+      const size_t begin = steps_.size();
+      steps_.push_back({.loop = loop});
+      flatten(loop->body);
+      steps_[begin].other = steps_.size();
+      steps_.push_back({.loop = loop, .other = begin});
+    } else {
+      steps_.push_back({.instruction = std::get_if<Instruction>(&node),
+                        .allocate = std::get_if<Allocate>(&node),
+                        .node = num_nodes_++});
+    }
+  }
+}
+
+void Walker::enter(const Step& begin) {
+  const auto id = static_cast<size_t>(begin.loop->id);
+  loop_values_[id] = 0;
+  trips_[id] = begin.loop->trip_count(loop_values_);
+  if (trips_[id] <= 0) at_ = begin.other;
+}
+
+void Walker::repeat(const Step& end) {
+  const auto id = static_cast<size_t>(end.loop->id);
+  if (++loop_values_[id] < trips_[id]) {
+    at_ = end.other;
+  } else {
+    loop_values_[id] = 0;
+  }
+}
+
+bool Walker::next() {
+  while (!steps_[at_].ends_program) {
+    const Step& step = steps_[++at_];
+    if (step.node >= 0) return true;
+    if (!step.loop) continue;
+    if (step.other > at_) {
+      enter(step);
+    } else {
+      repeat(step);
+    }
+  }
+  return false;
+}
+
+int64_t Region::elements() const {
+  int64_t count = 1;
+  for (size_t d = 0; d < dimensions; ++d) count *= size[d];
+  return count;
+}
+
+int64_t Region::free_elements() const {
+  int64_t count = 1;
+  for (size_t d = 1; d < dimensions; ++d) count *= size[d];
+  return count;
+}
+
+Region evaluate(const Access& access, std::span<const int64_t> loop_values) {
+  Region region;
+  region.dimensions = access.slices.size();
+  for (size_t d = 0; d < region.dimensions; ++d) {
+    const Slice& slice = access.slices[d];
+    region.start[d] = slice.start.eval(loop_values);
+    region.size[d] = slice.index ? 1 : slice.size.eval(loop_values);
+  }
+  return region;
+}
+
+}  // namespace neuronmm::tile

@@ -1,0 +1,102 @@
+// The closed formulas against published traffic and against a walk of the programs.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "trainium/kernels/registry.h"
+#include "trainium/tile/counts.h"
+
+namespace neuronmm::kernels {
+namespace {
+
+const Kernel& kernel(std::string_view name) { return *find_kernel(name).value(); }
+
+// The program's own counts; checked to be what the formula says.
+tile::Counts counted(std::string_view name, const KernelShape& shape, const KernelOptions& options,
+                     const TilingValues& chosen = {}) {
+  const Kernel& k = kernel(name);
+  const Tiling tiling = tiling_of(k, chosen).value();
+  const tile::Counts counts = tile::count(make_program(k, shape, tiling, options).value());
+  const Cost cost = k.cost(shape, tiling, options);
+  EXPECT_EQ(counts.hbm_read_bytes, cost.hbm_read_bytes) << name;
+  EXPECT_EQ(counts.hbm_write_bytes, cost.hbm_write_bytes) << name;
+  EXPECT_EQ(counts.nc_matmuls, cost.nc_matmuls) << name;
+  EXPECT_EQ(counts.matmul_flops, cost.flops) << name;
+  return counts;
+}
+
+// NeuronMM's chart (README of Jerry2423/neuron-mm): X [M, 8192], U [8192, 4096], V [4096, 16384],
+// bf16. 7.47 GiB were read off for M = 32768; the loop nest gives these.
+TEST(Traffic, NeuronMmAtAllRows) {
+  const double expected_gib[] = {0.234375, 0.46875, 0.9375, 1.875, 3.75, 7.5};
+  int64_t rows = 1024;
+  for (const double gib : expected_gib) {
+    for (const DType accumulate : {DType::kF32, DType::kBF16}) {
+      const tile::Counts counts =
+          counted("xuv", {rows, 8192, 4096, 16384}, {.accumulate = accumulate});
+      const auto bytes = static_cast<double>(counts.hbm_read_bytes + counts.hbm_write_bytes);
+      EXPECT_EQ(bytes / (1 << 30), gib) << rows;
+    }
+    rows *= 2;
+  }
+}
+
+TEST(Traffic, UncompressedAndSequentialBaselines) {
+  // Without spills: 9.25 GiB for X·W at M = 32768.
+  const KernelOptions bf16_sums{.accumulate = DType::kBF16};
+  const tile::Counts xw =
+      counted("matmul_optimized", {32768, 8192, 0, 16384}, bf16_sums, {{"BM", 8}});
+  EXPECT_EQ(xw.hbm_read_bytes + xw.hbm_write_bytes, int64_t{37} << 28);
+  const tile::Counts fixed = counted("matmul_fixed_order", {32768, 8192, 0, 16384}, bf16_sums);
+  EXPECT_EQ(fixed.hbm_read_bytes + fixed.hbm_write_bytes, int64_t{13} << 30);
+  counted("xuv_sequential", {32768, 8192, 4096, 16384}, bf16_sums, {{"BM", 8}});
+}
+
+// The tutorial on [4096, 8192] x [8192, 8192] (Matrix Multiplication, AWS Neuron documentation).
+TEST(Traffic, TutorialVersions) {
+  const KernelShape shape{4096, 8192, 0, 8192};
+  const auto gigabytes = [](int64_t bytes) { return static_cast<double>(bytes) * 1e-9; };
+  const tile::Counts tiled = counted("matmul_tiled", shape, {});
+  EXPECT_NEAR(gigabytes(tiled.hbm_read_bytes), 5.369, 0.0005);
+  EXPECT_NEAR(gigabytes(tiled.hbm_write_bytes), 0.067, 0.0005);
+  EXPECT_EQ(tiled.nc_matmuls, 32768);
+  EXPECT_NEAR(gigabytes(counted("matmul_hoisted", shape, {}).hbm_read_bytes), 4.362, 0.0005);
+  EXPECT_NEAR(gigabytes(counted("matmul_blocked", shape, {}).hbm_read_bytes), 2.215, 0.0005);
+  EXPECT_NEAR(gigabytes(counted("matmul_optimized", shape, {}).hbm_read_bytes), 0.671, 0.0005);
+  // The same in fp32.
+  const KernelOptions fp32{.dtype = DType::kF32};
+  EXPECT_NEAR(gigabytes(counted("matmul_tiled", shape, fp32).hbm_read_bytes), 10.74, 0.005);
+  EXPECT_NEAR(gigabytes(counted("matmul_hoisted", shape, fp32).hbm_read_bytes), 8.72, 0.005);
+}
+
+// NKIBench (zhang677/AccelOpt), profiled bytes of transpose_matmul on trn1, fp32: blocks of 1024
+// rows, the right operand read once for each.
+TEST(Traffic, NkiBenchTransposeMatmulToTheByte) {
+  const tile::Counts counts = counted("matmul_blocked", {4096, 2048, 0, 10944},
+                                      {.dtype = DType::kF32}, {{"BM", 8}, {"BN", 1}});
+  EXPECT_EQ(counts.hbm_read_bytes, 392'167'424);
+  EXPECT_EQ(counts.hbm_write_bytes, 179'306'496);
+}
+
+TEST(Counts, PublishedMatmulCounts) {
+  EXPECT_EQ(counted("matmul_optimized", {2048, 2048, 0, 2048}, {}).nc_matmuls, 1024);
+}
+
+// The paper's naive fusion: 16 times the strip, 4 times the FLOPs (K 2048, r 1280, N 8192, BN 512).
+TEST(Counts, NaiveFusionRecomputes) {
+  const KernelShape shape{4096, 2048, 1280, 8192};
+  const tile::Counts naive = counted("xuv_naive", shape, {}, {{"BN", 1}});
+  const tile::Counts fused = counted("xuv", shape, {}, {{"BN", 1}});
+  EXPECT_EQ(naive.matmul_flops, 4 * fused.matmul_flops);
+}
+
+TEST(Counts, ChipResidentHiddenStateSavesItsRoundTrip) {
+  const KernelShape shape{512, 2048, 1280, 8192};
+  const tile::Counts through = counted("mlp", shape, {});
+  const tile::Counts resident = counted("mlp", shape, {}, {{"h_on_chip", 1}});
+  EXPECT_EQ(through.hbm_read_bytes - resident.hbm_read_bytes, 2 * 512 * 8192);
+  EXPECT_EQ(through.hbm_write_bytes - resident.hbm_write_bytes, 2 * 512 * 8192);
+}
+
+}  // namespace
+}  // namespace neuronmm::kernels

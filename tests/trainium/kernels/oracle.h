@@ -1,0 +1,98 @@
+#pragma once
+// What a chain of matmuls should give, in fp64 by the plainest loops, with a bound on how far the
+// machine's result may be from it.
+
+#include <cmath>
+#include <cstdint>
+#include <random>
+
+#include "base/float16.h"
+#include "base/tensor.h"
+
+namespace neuronmm::kernels {
+
+inline constexpr double kFp32 = 0x1p-24, kBf16 = 0x1p-8;  // unit roundoffs
+
+// values ± error, elementwise.
+struct Bounded {
+  int64_t rows = 0, columns = 0;
+  std::vector<double> value, error;
+
+  Bounded(int64_t r, int64_t c)
+      : rows(r), columns(c), value(static_cast<size_t>(r * c)), error(value.size()) {}
+  explicit Bounded(const Matrix& exact) : Bounded(exact.rows(), exact.columns()) {
+    for (size_t i = 0; i < value.size(); ++i) value[i] = static_cast<double>(exact.data()[i]);
+  }
+};
+
+// How one contraction is rounded: `blocks` sums in `accumulate`, the result kept in `result`.
+struct Rounding {
+  DType accumulate, result;
+  int64_t blocks;
+
+  double unit(int64_t K) const {
+    const double products = 1.02 * static_cast<double>(K + blocks) * kFp32;
+    const double sums = accumulate == DType::kBF16 ? static_cast<double>(blocks) * kBf16 : 0.0;
+    return products + 1.02 * sums + (result == DType::kBF16 ? 1.02 * kBf16 : 0.0);
+  }
+};
+
+inline Bounded multiply(const Bounded& a, const Matrix& w, const Rounding& rounding) {
+  Bounded product(a.rows, w.columns());
+  const double unit = rounding.unit(a.columns);
+  for (int64_t i = 0; i < a.rows; ++i) {
+    for (int64_t k = 0; k < a.columns; ++k) {
+      const auto from = static_cast<size_t>(i * a.columns + k);
+      const double value = a.value[from], error = a.error[from];
+      const double bound = error + unit * (std::fabs(value) + error);
+      for (int64_t j = 0; j < w.columns(); ++j) {
+        const auto to = static_cast<size_t>(i * w.columns() + j);
+        const auto weight = static_cast<double>(w.row(k)[j]);
+        product.value[to] += value * weight;
+        product.error[to] += bound * std::fabs(weight);
+      }
+    }
+  }
+  return product;
+}
+
+// silu(gate) · up, each step rounded to `accumulate`, then to `result`.
+inline Bounded gated(const Bounded& gate, const Bounded& up, DType accumulate, DType result) {
+  constexpr double kSlope = 1.1;  // |silu'| < 1.0998
+  const double unit =
+      (accumulate == DType::kBF16 ? kBf16 : 16 * kFp32) + (result == DType::kBF16 ? kBf16 : kFp32);
+  Bounded h(gate.rows, gate.columns);
+  for (size_t i = 0; i < h.value.size(); ++i) {
+    const double g = gate.value[i], u = up.value[i];
+    const double activated = g / (1.0 + std::exp(-g));
+    const double activated_error = kSlope * gate.error[i];
+    h.value[i] = activated * u;
+    h.error[i] =
+        activated_error * (std::fabs(u) + up.error[i]) + std::fabs(activated) * up.error[i];
+    h.error[i] +=
+        1.02 * unit * (std::fabs(activated) + activated_error) * (std::fabs(u) + up.error[i]);
+  }
+  return h;
+}
+
+inline Matrix transpose(const Matrix& matrix) {
+  Matrix transposed(matrix.columns(), matrix.rows());
+  for (int64_t i = 0; i < matrix.rows(); ++i) {
+    for (int64_t j = 0; j < matrix.columns(); ++j) transposed.row(j)[i] = matrix.row(i)[j];
+  }
+  return transposed;
+}
+
+// Normal values of about `scale`, already rounded to `dtype`.
+inline Matrix random_matrix(int64_t rows, int64_t columns, double scale, DType dtype,
+                            std::mt19937& random) {
+  std::normal_distribution<float> normal(0.0f, static_cast<float>(scale));
+  Matrix matrix(rows, columns);
+  for (int64_t i = 0; i < rows * columns; ++i) {
+    const float value = normal(random);
+    matrix.data()[i] = dtype == DType::kBF16 ? bf16::from_float(value).to_float() : value;
+  }
+  return matrix;
+}
+
+}  // namespace neuronmm::kernels

@@ -1,0 +1,111 @@
+#include "trainium/kernels/registry.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+namespace neuronmm::kernels {
+namespace {
+
+const Kernel& kernel(std::string_view name) { return *find_kernel(name).value(); }
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Registry, NamesAreUniqueAndDescribed) {
+  std::set<std::string_view> names;
+  for (const Kernel& k : kernels()) {
+    EXPECT_TRUE(names.insert(k.name).second) << k.name;
+    EXPECT_FALSE(k.description.empty() || k.hbm_bytes.empty() || k.flops.empty() ||
+                 k.nc_matmuls.empty() || k.operands.empty())
+        << k.name;
+  }
+  EXPECT_EQ(names.size(), 13u);
+}
+
+TEST(Registry, UnknownKernelListsTheNames) {
+  const auto found = find_kernel("xvu");
+  ASSERT_FALSE(found.ok());
+  EXPECT_TRUE(contains(found.error().message, "xvu"));
+  EXPECT_TRUE(contains(found.error().message, "xuv_transposed"));
+}
+
+TEST(Registry, OperandsAreTheBuffersOfTheProgram) {
+  for (const Kernel& k : kernels()) {
+    const auto program =
+        make_program(k, {256, 384, 128, 640}, tiling_of(k, {}).value(), {}).value();
+    std::set<std::string> wanted, found;
+    for (const OperandDescription& operand : k.operands) wanted.emplace(operand.name);
+    for (const tile::Buffer& buffer : program.buffers) {
+      const bool scratch = buffer.role == tile::HbmRole::kScratch;
+      if (buffer.memory == tile::Memory::kHbm && !scratch) found.insert(buffer.name);
+    }
+    EXPECT_EQ(wanted, found) << k.name;
+  }
+}
+
+TEST(Registry, BadTilingIsNamed) {
+  const auto unknown = tiling_of(kernel("xuv"), {{"BX", 2}});
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_TRUE(contains(unknown.error().message, "BX"));
+  EXPECT_TRUE(contains(unknown.error().message, "BM, BK, Br, BN"));
+  for (const int64_t value : {int64_t{0}, int64_t{-1}, int64_t{1} << 40}) {
+    const auto bad = tiling_of(kernel("xuv"), {{"BK", value}});
+    ASSERT_FALSE(bad.ok());
+    EXPECT_TRUE(contains(bad.error().message, "BK"));
+  }
+  EXPECT_FALSE(tiling_of(kernel("mlp"), {{"h_on_chip", 2}}).ok());
+  EXPECT_TRUE(tiling_of(kernel("mlp"), {{"h_on_chip", 0}}).ok());
+}
+
+TEST(Registry, BadShapesAndOptionsAreNamed) {
+  const Kernel& k = kernel("xuv");
+  const Tiling tiling = tiling_of(k, {}).value();
+  const std::pair<KernelShape, const char*> shapes[] = {
+      {{0, 1, 1, 1}, "expected M"},
+      {{1, -5, 1, 1}, "found -5"},
+      {{1, 1, 0, 1}, "expected r"},
+      {{1, 1, 1, int64_t{1} << 40}, "expected N"}};
+  for (const auto& [shape, part] : shapes) {
+    const auto program = make_program(k, shape, tiling, {});
+    ASSERT_FALSE(program.ok());
+    EXPECT_TRUE(contains(program.error().message, part)) << program.error().message;
+  }
+  const KernelShape good{64, 64, 64, 64};
+  EXPECT_FALSE(
+      make_program(k, good, tiling, {.dtype = DType::kF32, .accumulate = DType::kBF16}).ok());
+  EXPECT_FALSE(make_program(k, good, tiling, {.dtype = DType::kF16}).ok());
+  EXPECT_FALSE(make_program(k, good, tiling, {.left = Layout::kNatural}).ok());
+  EXPECT_TRUE(make_program(kernel("matmul_tiled"), {64, 64, 0, 64}, {}, {}).ok());
+}
+
+// Where the paper's blocks fit and where they do not.
+TEST(Registry, PaperBlocksFitTrn1) {
+  const tile::Limits trn1{.device = "trn1"};
+  const Kernel& k = kernel("xuv");
+  const KernelOptions paper{.accumulate = DType::kBF16};
+  const KernelShape deepseek{4096, 7168, 4096, 18432};
+  const auto fits = [&](const KernelShape& shape, int64_t BM, const KernelOptions& options) {
+    const Tiling tiling = tiling_of(k, {{"BM", BM}}).value();
+    return tile::check(make_program(k, shape, tiling, options).value(), trn1).fits();
+  };
+  EXPECT_TRUE(fits({32768, 8192, 4096, 16384}, 8, paper));
+  EXPECT_TRUE(fits(deepseek, 8, paper));  // the paper's choice; 2048 and 4096 rows spill
+  EXPECT_FALSE(fits(deepseek, 16, paper));
+  EXPECT_FALSE(fits(deepseek, 32, paper));
+  EXPECT_TRUE(fits({4096, 4096, 2560, 14336}, 8, {}));  // Llama-3.1-8B with fp32 sums
+}
+
+TEST(Registry, FittingTilingHalvesTheRowBlocks) {
+  const tile::Limits trn1{.device = "trn1"};
+  const Kernel& k = kernel("xuv");
+  const KernelShape headline{32768, 8192, 4096, 16384};
+  const Tiling fitting = fitting_tiling(k, headline, {}, {}, trn1).value();
+  EXPECT_EQ(fitting["BM"], 4);  // fp32 sums of 1024 rows x 4096 ranks need 16 MiB, the strip 8
+  EXPECT_EQ(fitting["BN"], 2);
+  EXPECT_EQ(fitting_tiling(k, headline, {}, {{"BM", 8}}, trn1).value()["BM"], 8);  // as chosen
+}
+
+}  // namespace
+}  // namespace neuronmm::kernels

@@ -1,0 +1,234 @@
+// The interpreter's numerics against the reference loop nests written out, and its faults.
+
+#include "trainium/simulator/interpreter.h"
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "base/float16.h"
+#include "trainium/kernels/registry.h"
+#include "trainium/tile/builder.h"
+
+namespace neuronmm::simulator {
+namespace {
+
+using kernels::Kernel;
+using kernels::KernelOptions;
+using kernels::KernelShape;
+using tile::all;
+using tile::at;
+using tile::BufferId;
+using tile::Builder;
+using tile::Program;
+using tile::Tile;
+using tile::upto;
+
+float rounded(float value) { return bf16::from_float(value).to_float(); }
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+Matrix random_matrix(int64_t rows, int64_t columns, std::mt19937& random) {
+  std::normal_distribution<float> normal;
+  Matrix matrix(rows, columns);
+  for (int64_t i = 0; i < rows * columns; ++i) matrix.data()[i] = rounded(normal(random));
+  return matrix;
+}
+
+ConstMatrixView view(const Matrix& matrix) { return matrix.view(); }
+
+// The released kernels' numerics: within a block of BK, fp32 sums of 128 products at a time; across
+// blocks, bf16.
+Matrix reference_blocks(const Matrix& x, const Matrix& w, int64_t BK) {
+  Matrix y(x.rows(), w.columns());
+  for (int64_t i = 0; i < x.rows(); ++i) {
+    for (int64_t j = 0; j < w.columns(); ++j) {
+      float sum = 0.0f;
+      for (int64_t block = 0; block < x.columns(); block += BK) {
+        const int64_t end = std::min(block + BK, x.columns());
+        float psum = 0.0f;
+        for (int64_t tile = block; tile < end; tile += 128) {
+          float products = 0.0f;
+          for (int64_t k = tile; k < std::min(tile + 128, end); ++k) {
+            products += x.row(i)[k] * w.row(k)[j];  // exact: bf16 x bf16
+          }
+          psum += products;
+        }
+        sum = rounded(sum + psum);
+      }
+      y.row(i)[j] = sum;
+    }
+  }
+  return y;
+}
+
+TEST(Numerics, Bf16SumsAreTheReferenceBitForBit) {
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  const KernelShape shape{150, 700, 300, 530};
+  const Matrix x = random_matrix(shape.M, shape.K, random),
+               u = random_matrix(shape.K, shape.r, random),
+               v = random_matrix(shape.r, shape.N, random);
+  const Kernel& kernel = *kernels::find_kernel("xuv").value();
+  const kernels::Tiling tiling = kernels::tiling_of(kernel, {{"BK", 2}, {"Br", 1}}).value();
+  const Program program =
+      kernels::make_program(kernel, shape, tiling, {.accumulate = DType::kBF16}).value();
+  const auto result = interpret(program, {{"x", view(x)}, {"u", view(u)}, {"v", view(v)}});
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  const Matrix wanted = reference_blocks(reference_blocks(x, u, 256), v, 128);
+  const Matrix& found = result->outputs.at("y");
+  for (int64_t i = 0; i < shape.M * shape.N; ++i) {
+    ASSERT_EQ(found.data()[i], wanted.data()[i]) << "element " << i;
+  }
+}
+
+TEST(Numerics, InputsAreRoundedToTheirDtype) {
+  Builder b("copy");
+  const BufferId x = b.input("x", DType::kBF16, {1, 2}), y = b.output("y", DType::kBF16, {1, 2});
+  const BufferId tile = b.sbuf("tile", DType::kBF16, {128, 2});
+  b.load(at(tile, {all(1), all(2)}), at(x, {all(1), all(2)}));
+  b.store(at(y, {all(1), all(2)}), at(tile, {all(1), all(2)}));
+  Matrix input(1, 2);
+  input.data()[0] = 1.0f + 0x1p-9f;  // halfway is 2^-8
+  input.data()[1] = std::numeric_limits<float>::quiet_NaN();
+  const auto result = interpret(b.finish(), {{"x", view(input)}});
+  ASSERT_TRUE(result.ok()) << result.error().message;  // a NaN that was given is a value
+  EXPECT_EQ(result->outputs.at("y").data()[0], 1.0f);
+  EXPECT_TRUE(std::isnan(result->outputs.at("y").data()[1]));
+}
+
+TEST(Numerics, SiluAndTransposes) {
+  Builder b("silu");
+  const BufferId x = b.input("x", DType::kF32, {3, 5}), y = b.output("y", DType::kF32, {5, 3});
+  const BufferId tile = b.sbuf("tile", DType::kF32, {128, 5}),
+                 out = b.sbuf("out", DType::kF32, {128, 3});
+  b.load(at(tile, {all(3), all(5)}), at(x, {all(3), all(5)}));
+  const BufferId psum = b.psum("psum", {128, 3}, 1);
+  b.transpose(at(psum, {all(5), all(3)}), at(tile, {all(3), all(5)}));
+  b.silu(at(out, {all(5), all(3)}), at(psum, {all(5), all(3)}));
+  b.store(at(y, {all(5), all(3)}), at(out, {all(5), all(3)}));
+  std::mt19937 random(1);
+  const Matrix input = random_matrix(3, 5, random);
+  const auto result = interpret(b.finish(), {{"x", view(input)}});
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  for (int64_t i = 0; i < 3; ++i) {
+    for (int64_t j = 0; j < 5; ++j) {
+      const double value = static_cast<double>(input.row(i)[j]);
+      EXPECT_NEAR(result->outputs.at("y").row(j)[i], value / (1.0 + std::exp(-value)), 1e-6);
+    }
+  }
+}
+
+// --- faults ---
+
+Fault fault_of(const Program& program, const Inputs& inputs, std::string& message) {
+  Fault fault;
+  const auto result = interpret(program, inputs, &fault);
+  EXPECT_FALSE(result.ok());
+  if (!result.ok()) message = result.error().message;
+  return fault;
+}
+
+TEST(Faults, PartlyUnwrittenTile) {
+  Builder b("partial");
+  const BufferId x = b.input("x", DType::kF32, {128, 8}), y = b.output("y", DType::kF32, {128, 8});
+  const BufferId tile = b.sbuf("tile", DType::kF32, {128, 8});
+  b.load(at(tile, {all(128), all(7)}), at(x, {all(128), all(7)}));
+  b.store(at(y, {all(128), all(8)}), at(tile, {all(128), all(8)}));
+  const Matrix input(128, 8);
+  std::string message;
+  const Fault fault = fault_of(b.finish(), {{"x", view(input)}}, message);
+  EXPECT_EQ(fault.kind, Fault::Kind::kUnwritten);
+  EXPECT_EQ(fault.instruction, "store y");
+  EXPECT_EQ(fault.buffer, "tile");
+  EXPECT_TRUE(contains(message, "src tile[0:128, 0:8]")) << message;
+}
+
+TEST(Faults, NewInstanceForgets) {
+  Builder b("rotate");
+  const BufferId x = b.input("x", DType::kF32, {128, 8}), y = b.output("y", DType::kF32, {128, 8});
+  b.loop("m", 2, 1, [&](const Tile&) {
+    const BufferId tile = b.sbuf("tile", DType::kF32, {128, 8});
+    b.load(at(tile, {all(128), all(8)}), at(x, {all(128), all(8)}));
+    b.allocate(tile);
+    b.store(at(y, {all(128), all(8)}), at(tile, {all(128), all(8)}));
+  });
+  const Matrix input(128, 8);
+  std::string message;
+  EXPECT_EQ(fault_of(b.finish(), {{"x", view(input)}}, message).kind, Fault::Kind::kUnwritten);
+}
+
+TEST(Faults, AccumulatingOnNothing) {
+  Builder b("sum");
+  const BufferId x = b.input("x", DType::kF32, {128, 8});
+  b.loop("k", 2, 1, [&](const Tile& k) {
+    const BufferId tile = b.sbuf("tile", DType::kF32, {128, 8});
+    b.load(at(tile, {all(128), all(8)}), at(x, {all(128), all(8)}));
+    const BufferId psum = b.psum("psum", {128, 8}, 2);
+    b.matmul(at(psum, {all(8), all(8)}), at(tile, {all(128), all(8)}), at(tile, {all(128), all(8)}),
+             {k});
+  });
+  const Matrix input(128, 8);
+  std::string message;
+  const Fault fault = fault_of(b.finish(), {{"x", view(input)}}, message);
+  EXPECT_EQ(fault.kind, Fault::Kind::kUnwritten);
+  EXPECT_EQ(fault.buffer, "psum");
+}
+
+TEST(Faults, OutOfBoundsShapesAndMissingOutput) {
+  const Matrix input(128, 8);
+  std::string message;
+  Builder outside("outside");
+  BufferId x = outside.input("x", DType::kF32, {128, 8});
+  BufferId tile = outside.sbuf("tile", DType::kF32, {128, 8});
+  outside.load(at(tile, {all(128), all(8)}), at(x, {all(128), {4, {8}}}));
+  Fault fault = fault_of(outside.finish(), {{"x", view(input)}}, message);
+  EXPECT_EQ(fault.kind, Fault::Kind::kOutOfBounds);
+  EXPECT_TRUE(contains(message, "x[0:128, 4:12]")) << message;
+
+  Builder shapes("shapes");
+  x = shapes.input("x", DType::kF32, {128, 8});
+  tile = shapes.sbuf("tile", DType::kF32, {128, 8});
+  shapes.load(at(tile, {all(128), all(4)}), at(x, {all(128), all(8)}));
+  fault = fault_of(shapes.finish(), {{"x", view(input)}}, message);
+  EXPECT_EQ(fault.kind, Fault::Kind::kShapes);
+
+  Builder silent("silent");
+  silent.output("y", DType::kF32, {2, 2});
+  fault = fault_of(silent.finish(), {}, message);
+  EXPECT_EQ(fault.kind, Fault::Kind::kUnwritten);
+  EXPECT_EQ(fault.buffer, "y");
+}
+
+TEST(Faults, MalformedProgramIsNotRun) {
+  Builder b("bad");
+  const BufferId x = b.input("x", DType::kF32, {128, 8}), y = b.output("y", DType::kF32, {128, 8});
+  b.store(at(y, {all(128), all(8)}), at(x, {all(128), all(8)}));
+  Program program = b.finish();
+  std::get<tile::DmaCopy>(std::get<tile::Instruction>(program.body[0]).operation).src.buffer = 12;
+  std::string message;
+  EXPECT_EQ(fault_of(program, {}, message).kind, Fault::Kind::kMalformed);
+  EXPECT_TRUE(contains(message, "found 12")) << message;
+}
+
+TEST(Inputs, MissingOrMisshapenAreNamed) {
+  Builder b("in");
+  const BufferId x = b.input("x", DType::kF32, {4, 8}), y = b.output("y", DType::kF32, {4, 8});
+  b.store(at(y, {all(4), all(8)}), at(x, {all(4), all(8)}));
+  const Program program = b.finish();
+  const auto missing = interpret(program, {});
+  ASSERT_FALSE(missing.ok());
+  EXPECT_TRUE(contains(missing.error().message, "input x: not given"));
+  const Matrix wrong(4, 7);
+  const auto misshapen = interpret(program, {{"x", view(wrong)}});
+  ASSERT_FALSE(misshapen.ok());
+  EXPECT_TRUE(contains(misshapen.error().message, "expected 4 x 8, found 4 x 7"));
+}
+
+}  // namespace
+}  // namespace neuronmm::simulator

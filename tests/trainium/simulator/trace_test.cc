@@ -1,0 +1,84 @@
+#include "trainium/simulator/trace.h"
+
+#include <filesystem>
+#include <set>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "trainium/kernels/xuv.h"
+#include "trainium/simulator/timing.h"
+
+namespace neuronmm::simulator {
+namespace {
+
+using Json = nlohmann::json;
+
+Json traced(Trace& trace) {
+  const kernels::Tiling tiling({{"BM", 2}, {"Br", 2}, {"BN", 1}, {"BK", 2}});
+  const auto program = kernels::xuv({300, 512, 256, 600}, tiling, {});
+  const auto timing = simulate(program, *find_device("trn1"), {.trace = &trace});
+  EXPECT_TRUE(timing.ok());
+  return Json::parse(trace.json("xuv", "trn1"));
+}
+
+TEST(Trace, IsJsonWithATrackPerEngineAndQueue) {
+  Trace trace;
+  const Json json = traced(trace);
+  std::set<std::string> tracks;
+  std::map<int, double> last;
+  int events = 0;
+  for (const Json& event : json["traceEvents"]) {
+    if (event["ph"] == "M") {
+      if (event["name"] == "thread_name") tracks.insert(event["args"]["name"].get<std::string>());
+      continue;
+    }
+    ++events;
+    EXPECT_EQ(event["ph"], "X");
+    EXPECT_GE(event["dur"].get<double>(), 0);
+    EXPECT_FALSE(event["name"].get<std::string>().empty());
+    EXPECT_FALSE(event["args"]["buffer"].get<std::string>().empty());
+    const int track = event["tid"];
+    if (track >= 4) continue;
+    // An engine works through its instructions one after the other.
+    EXPECT_GE(event["ts"].get<double>(), last[track] - 1e-3);
+    last[track] = event["ts"].get<double>() + event["dur"].get<double>();
+  }
+  EXPECT_EQ(events, trace.total());
+  for (const char* name : {"Tensor", "Vector", "Scalar", "GpSimd", "DMA queue 0", "DMA queue 15"}) {
+    EXPECT_TRUE(tracks.contains(name)) << name;
+  }
+  EXPECT_EQ(json["otherData"]["note"], "complete");
+}
+
+TEST(Trace, SaysWhatItLeavesOut) {
+  Trace trace(10);
+  const Json json = traced(trace);
+  EXPECT_EQ(trace.kept(), 10);
+  EXPECT_GT(trace.total(), 10);
+  EXPECT_EQ(json["otherData"]["events"], trace.total());
+  EXPECT_EQ(json["otherData"]["events_kept"], 10);
+  EXPECT_NE(json["otherData"]["note"].get<std::string>().find("only the first 10"),
+            std::string::npos);
+}
+
+TEST(Trace, SameProgramSameTrace) {
+  Trace one, two;
+  traced(one), traced(two);
+  EXPECT_EQ(one.json("xuv", "trn1"), two.json("xuv", "trn1"));
+}
+
+TEST(Trace, QuotesNames) {
+  Trace trace;
+  trace.record(trace.add_track("a \"track\""), "label\n\"x\"", "b\\", 0, 1);
+  EXPECT_EQ(Json::parse(trace.json("p\"", "d"))["traceEvents"].back()["name"], "label\n\"x\"");
+}
+
+TEST(Trace, UnwritablePath) {
+  const Status status = Trace().write("/nonexistent/trace.json", "p", "d");
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("/nonexistent/trace.json"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace neuronmm::simulator

@@ -1,0 +1,284 @@
+// One program per rule of the machine, that breaks it.
+
+#include "trainium/tile/checker.h"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "trainium/tile/builder.h"
+
+namespace neuronmm::tile {
+namespace {
+
+constexpr DType kBF16 = DType::kBF16, kF32 = DType::kF32;
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+// The one violation of a program names its instruction, its buffer and the numbers.
+void expect_violation(const Program& program, std::string_view instruction, std::string_view buffer,
+                      std::string_view part) {
+  const CheckReport report = check(program, {});
+  ASSERT_EQ(report.violations.size(), 1u)
+      << (report.violations.empty() ? "" : report.violations[1].message);
+  const Violation& violation = report.violations[0];
+  EXPECT_EQ(violation.instruction, instruction) << violation.message;
+  EXPECT_EQ(violation.buffer, buffer) << violation.message;
+  EXPECT_TRUE(contains(violation.message, part)) << violation.message;
+}
+
+// SBUF buffers that are written, for the instruction under test.
+class Rule : public testing::Test {
+ protected:
+  BufferId filled(std::string_view name, DType dtype, const Shape& shape) {
+    const BufferId id = b.sbuf(name, dtype, shape);
+    b.zero({id, slices(shape)});
+    return id;
+  }
+  BufferId filled_psum(std::string_view name, const Shape& shape) {
+    const BufferId id = b.psum(name, shape, 1);
+    b.zero({id, slices(shape)});
+    return id;
+  }
+  static std::vector<Slice> slices(const Shape& shape) {
+    std::vector<Slice> whole;
+    for (const int64_t size : shape) whole.push_back(all(size));
+    return whole;
+  }
+  static Access block(BufferId id, int64_t partitions, int64_t columns) {
+    return at(id, {all(partitions), all(columns)});
+  }
+
+  Builder b{"rule"};
+};
+
+TEST_F(Rule, AcceptsGoodProgram) {
+  const BufferId u = filled("u", kBF16, {128, 128}), x = filled("x", kBF16, {128, 512});
+  b.matmul(block(b.psum("psum", {128, 512}, 1), 128, 512), block(u, 128, 128), block(x, 128, 512),
+           {});
+  const CheckReport report = check(b.finish(), {});
+  EXPECT_TRUE(report.ok() && report.fits());
+  EXPECT_EQ(report.sbuf.peak, 2 * (128 + 512));
+  EXPECT_EQ(report.psum.peak, 1);
+}
+
+TEST_F(Rule, StationaryColumns) {
+  const BufferId u = filled("u", kBF16, {128, 129}), x = filled("x", kBF16, {128, 64});
+  const BufferId psum = b.psum("psum", {128, 64}, 1);
+  b.matmul(block(psum, 128, 64), block(u, 128, 129), block(x, 128, 64), {});
+  const CheckReport report = check(b.finish(), {});
+  ASSERT_EQ(report.violations.size(), 2u);  // and the result has 129 partitions
+  EXPECT_TRUE(contains(report.violations[0].message, "129 stationary columns of u, at most 128"));
+}
+
+TEST_F(Rule, MovingColumns) {
+  const BufferId u = filled("u", kBF16, {128, 4}), x = filled("x", kBF16, {128, 600});
+  const BufferId psum = b.psum("psum", {128, 600}, 1);
+  b.matmul(block(psum, 4, 600), block(u, 128, 4), block(x, 128, 600), {});
+  const CheckReport report = check(b.finish(), {});
+  ASSERT_EQ(report.violations.size(), 2u);  // and the result crosses a bank
+  EXPECT_TRUE(contains(report.violations[0].message, "600 moving columns of x, at most 512"));
+  EXPECT_TRUE(contains(report.violations[1].message, "cross a PSUM bank of 2048 bytes"));
+}
+
+TEST_F(Rule, MatmulContractionsAgree) {
+  const BufferId u = filled("u", kBF16, {128, 8}), x = filled("x", kBF16, {128, 8});
+  b.matmul(block(b.psum("psum", {128, 8}, 1), 8, 8), block(u, 128, 8), block(x, 64, 8), {});
+  expect_violation(b.finish(), "matmul u x x", "x", "stationary has 128 partitions, moving 64");
+}
+
+TEST_F(Rule, MatmulResultShape) {
+  const BufferId u = filled("u", kBF16, {128, 8}), x = filled("x", kBF16, {128, 16});
+  b.matmul(block(b.psum("psum", {128, 16}, 1), 16, 8), block(u, 128, 8), block(x, 128, 16), {});
+  expect_violation(b.finish(), "matmul u x x", "psum", "dst is 16 x 8");
+}
+
+TEST_F(Rule, MatmulResultInOneBank) {
+  const BufferId u = filled("u", kBF16, {128, 8}), x = filled("x", kBF16, {128, 16});
+  const BufferId psum = b.psum("psum", {128, 1024}, 1);
+  b.matmul(at(psum, {all(8), {504, {16}}}), block(u, 128, 8), block(x, 128, 16), {});
+  expect_violation(b.finish(), "matmul u x x", "psum", "bytes 2016 to 2080 of psum");
+}
+
+TEST_F(Rule, TensorEngineReadsSbuf) {
+  const BufferId u = filled_psum("u", {128, 8}), x = filled("x", kF32, {128, 8});
+  b.matmul(block(b.psum("psum", {128, 8}, 1), 8, 8), block(u, 128, 8), block(x, 128, 8), {});
+  expect_violation(b.finish(), "matmul u x x", "u", "reads SBUF only");
+}
+
+TEST_F(Rule, TensorEngineWritesPsum) {
+  const BufferId u = filled("u", kF32, {128, 8}), x = filled("x", kF32, {128, 8});
+  b.matmul(block(b.sbuf("y", kF32, {128, 8}), 8, 8), block(u, 128, 8), block(x, 128, 8), {});
+  expect_violation(b.finish(), "matmul u x x", "y", "writes PSUM only");
+}
+
+TEST_F(Rule, MatmulDtypes) {
+  const BufferId u = filled("u", kBF16, {128, 8}), x = filled("x", kF32, {128, 8});
+  b.matmul(block(b.psum("psum", {128, 8}, 1), 8, 8), block(u, 128, 8), block(x, 128, 8), {});
+  expect_violation(b.finish(), "matmul u x x", "u", "fp32 multiplies fp32 only");
+}
+
+TEST_F(Rule, DmaDoesNotReachPsum) {
+  const BufferId psum = filled_psum("psum", {128, 8});
+  b.store(block(b.output("y", kF32, {128, 8}), 128, 8), block(psum, 128, 8));
+  expect_violation(b.finish(), "store y", "psum", "DMA does not reach PSUM");
+}
+
+TEST_F(Rule, DmaDoesNotConvert) {
+  const BufferId x = filled("x", kF32, {128, 8});
+  b.store(block(b.output("y", kBF16, {128, 8}), 128, 8), block(x, 128, 8));
+  expect_violation(b.finish(), "store y", "y", "DMA does not convert");
+}
+
+TEST_F(Rule, DmaTransposesTwoByteElements) {
+  const BufferId x = b.input("x", kF32, {16, 8});
+  b.load_transposed(block(b.sbuf("x_t", kF32, {128, 16}), 8, 16), block(x, 16, 8));
+  expect_violation(b.finish(), "load x_t transposed", "x", "2-byte elements only");
+}
+
+TEST_F(Rule, DmaShapesAgree) {
+  const BufferId x = b.input("x", kBF16, {128, 8});
+  b.load(block(b.sbuf("tile", kBF16, {128, 8}), 128, 4), block(x, 128, 8));
+  expect_violation(b.finish(), "load tile", "tile", "dst is [128, 4], src is [128, 8]");
+}
+
+TEST_F(Rule, EnginesDoNotReachHbm) {
+  const BufferId x = b.input("x", kBF16, {128, 8});
+  b.copy(block(b.sbuf("tile", kBF16, {128, 8}), 128, 8), block(x, 128, 8));
+  expect_violation(b.finish(), "copy x to tile", "x", "HBM goes by DMA");
+}
+
+TEST_F(Rule, OneInputFromPsum) {
+  const BufferId p = filled_psum("p", {128, 8}), q = filled_psum("q", {128, 8});
+  b.add(block(b.sbuf("sum", kF32, {128, 8}), 128, 8), block(p, 128, 8), block(q, 128, 8));
+  expect_violation(b.finish(), "add q to sum", "q", "at most one input from PSUM");
+}
+
+TEST_F(Rule, GpSimdDoesNotReachPsum) {
+  const BufferId psum = filled_psum("psum", {128, 8});
+  b.copy(block(b.sbuf("tile", kF32, {128, 8}), 128, 8), block(psum, 128, 8));
+  Program program = b.finish();
+  auto& copy = std::get<Instruction>(program.body.back());
+  std::get<TensorCopy>(copy.operation).engine = Engine::kGpSimd;
+  expect_violation(program, "copy psum to tile", "psum", "GpSimd does not reach PSUM");
+  std::get<TensorCopy>(copy.operation).engine = Engine::kTensor;
+  expect_violation(program, "copy psum to tile", "tile", "Tensor engine does not copy");
+}
+
+TEST_F(Rule, TransposeShapes) {
+  const BufferId x = filled("x", kBF16, {128, 64});
+  b.transpose(block(b.psum("psum", {128, 128}, 1), 128, 64), block(x, 128, 64));
+  expect_violation(b.finish(), "transpose x", "psum", "expected the transpose of 128 x 64");
+}
+
+TEST_F(Rule, ElementwiseShapes) {
+  const BufferId x = filled("x", kBF16, {128, 64});
+  b.silu(block(b.sbuf("y", kBF16, {128, 64}), 128, 32), block(x, 128, 64));
+  expect_violation(b.finish(), "silu x", "y", "dst is [128, 32], src is [128, 64]");
+}
+
+TEST_F(Rule, SlicesStayInside) {
+  const BufferId x = b.input("x", kBF16, {300, 8});
+  b.loop("m", 384, 128, [&](const Tile& m) {
+    b.load(block(b.sbuf("tile", kBF16, {128, 8}), 128, 8), at(x, {m, all(8)}));
+  });
+  expect_violation(b.finish(), "load tile", "x",
+                   "[256, 384) is outside dimension 0 of x, which has 300 (at m=2)");
+}
+
+TEST_F(Rule, AtMost128Partitions) {
+  b.zero(block(b.sbuf("wide", kBF16, {256, 8}), 128, 8));
+  expect_violation(b.finish(), "", "wide", "256 partitions, at most 128");
+}
+
+TEST_F(Rule, StartPartition) {
+  const BufferId x = filled("x", kBF16, {128, 8});
+  const auto zero_from = [&](int64_t start, int64_t partitions) {
+    b.zero(at(x, {{start, {partitions}}, all(8)}));
+  };
+  for (const int64_t start : {0, 32, 64, 96}) zero_from(start, 32);
+  zero_from(64, 64);
+  EXPECT_TRUE(check(b.finish(), {}).ok());
+  for (const auto& [start, partitions] : {std::pair{16, 32}, {32, 64}, {32, 65}}) {
+    Builder fresh("start");
+    const BufferId y = fresh.sbuf("y", kBF16, {128, 8});
+    fresh.zero(at(y, {{start, {partitions}}, all(8)}));
+    expect_violation(fresh.finish(), "zero y", "y", "start at partition");
+  }
+}
+
+TEST_F(Rule, ReadBeforeWrite) {
+  const BufferId x = b.sbuf("x", kBF16, {128, 8}), y = b.sbuf("y", kBF16, {128, 8});
+  b.copy(block(y, 128, 8), block(x, 128, 8));
+  expect_violation(b.finish(), "copy x to y", "x", "read before anything is written");
+}
+
+TEST_F(Rule, NewInstanceHoldsNothing) {
+  const BufferId x = filled("x", kBF16, {128, 8});
+  b.allocate(x);
+  b.copy(block(b.sbuf("y", kBF16, {128, 8}), 128, 8), block(x, 128, 8));
+  expect_violation(b.finish(), "copy x to y", "x", "read before anything is written");
+}
+
+TEST_F(Rule, AccumulatesInOneInstance) {
+  const BufferId u = filled("u", kBF16, {128, 8}), x = filled("x", kBF16, {128, 8});
+  b.loop("k", 4, 1, [&](const Tile& k) {
+    const BufferId psum = b.psum("psum", {128, 8}, 1);
+    b.matmul(block(psum, 8, 8), block(u, 128, 8), block(x, 128, 8), {k});
+  });
+  expect_violation(b.finish(), "matmul u x x", "psum", "summed over loop 0");
+}
+
+// --- programs whose numbers mean nothing: one message, and nothing walks them ---
+
+Program small_program() {
+  Builder b("small");
+  const BufferId x = b.input("x", kBF16, {256, 8});
+  b.loop("m", 256, 128, [&](const Tile& m) {
+    const BufferId tile = b.sbuf("tile", kBF16, {128, 8});
+    b.load(at(tile, {upto(m), all(8)}), at(x, {m, all(8)}));
+  });
+  return b.finish();
+}
+
+Loop& loop_of(Program& program) { return std::get<Loop>(program.body[0]); }
+DmaCopy& dma_of(Program& program) {
+  return std::get<DmaCopy>(std::get<Instruction>(loop_of(program).body[1]).operation);
+}
+
+TEST(Structure, MalformedProgramsAreNamed) {
+  const std::pair<std::function<void(Program&)>, const char*> breaks[] = {
+      {[](Program& p) { loop_of(p).id = 7; }, "loop m"},
+      {[](Program& p) { loop_of(p).step = 0; }, "positive count and step"},
+      {[](Program& p) { loop_of(p).max = -1; }, "positive count and step"},
+      {[](Program& p) { dma_of(p).src.buffer = 9; }, "buffer number below 2, found 9"},
+      {[](Program& p) { dma_of(p).src.buffer = -1; }, "\"load tile\""},
+      {[](Program& p) { dma_of(p).dst.slices.pop_back(); }, "expected 2 slices of tile, found 1"},
+      {[](Program& p) {
+         dma_of(p).src.slices[0].start.terms = {{3, 1}};
+       },
+       "loop 3 does not enclose"},
+      {[](Program& p) { loop_of(p).body.erase(loop_of(p).body.begin()); }, "not allocated here"},
+      {[](Program& p) {
+         p.buffers[1].shape = {128, 0};
+       },
+       "positive sizes"},
+      {[](Program& p) { p.buffers[1].shape = {}; }, "dimensions"},
+      {[](Program& p) { p.buffers[1].dtype = DType::kI8; }, "BF16 or F32, found I8"},
+      {[](Program& p) { p.buffers[1].copies = 0; }, "at least one copy"},
+      {[](Program& p) { std::get<Allocate>(loop_of(p).body[0]).buffer = 0; }, "allocate x"},
+  };
+  EXPECT_TRUE(check(small_program(), {}).ok());
+  for (const auto& [break_it, part] : breaks) {
+    Program program = small_program();
+    break_it(program);
+    const CheckReport report = check(program, {});
+    ASSERT_EQ(report.violations.size(), 1u) << part;
+    EXPECT_TRUE(contains(report.violations[0].message, part)) << report.violations[0].message;
+  }
+}
+
+}  // namespace
+}  // namespace neuronmm::tile
