@@ -49,7 +49,10 @@ void add_check(Program& program);
 void add_compress(Program& program);
 void add_generate(Program& program);
 void add_inspect(Program& program);
+void add_kernels(Program& program);
+void add_paper(Program& program);
 void add_perplexity(Program& program);
+void add_simulate(Program& program);
 void add_synthesize(Program& program);
 void add_tokenize(Program& program);
 

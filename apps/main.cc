@@ -14,5 +14,8 @@ int main(int argc, char** argv) {
   neuronmm::apps::add_inspect(program);
   neuronmm::apps::add_synthesize(program);
   neuronmm::apps::add_tokenize(program);
+  neuronmm::apps::add_kernels(program);
+  neuronmm::apps::add_simulate(program);
+  neuronmm::apps::add_paper(program);
   return program.run(argc, argv);
 }

@@ -1,5 +1,6 @@
 #include <iostream>
 #include <iterator>
+#include <new>
 
 #include <fmt/core.h>
 
@@ -14,6 +15,15 @@ namespace {
 
 constexpr int kUsageError = 2;
 constexpr int kInterruptedExit = 130;  // 128 + SIGINT, what shells report
+
+// A cache or a model larger than the memory is input's doing: an error like any other.
+Result<int> run_in_memory(const Run& run) {
+  try {
+    return run();
+  } catch (const std::bad_alloc&) {
+    return fail("out of memory: a smaller model, context or --max-new-tokens may fit");
+  }
+}
 
 }  // namespace
 
@@ -39,7 +49,7 @@ int Program::run(int argc, char** argv) {
   }
   for (const auto& [command, run] : runs_) {
     if (!command->parsed()) continue;
-    const Result<int> result = run();
+    const Result<int> result = run_in_memory(run);
     if (result.ok()) return result.value();
     fmt::print(stderr, "neuronmm {}: {}\n", command->get_name(), result.error().message);
     return result.error().kind == Error::Kind::kInterrupted ? kInterruptedExit : 1;

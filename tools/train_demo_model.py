@@ -2,7 +2,7 @@
 """Trains models/demo: a 7-million-parameter Llama on TinyStories, from text to a Hugging Face folder.
 
     apt-get install python3-torch python3-numpy libopenblas-dev
-    python3 tools/train_demo_model.py --text DIR --steps 1550
+    python3 tools/train_demo_model.py --text DIR --steps 1850
 
 DIR holds tinystories_sample_2M.txt (stories separated by <|endoftext|>) and, optionally, tinystories_4M.txt
 (the same stories and two more megabytes, lower-cased: what is new in it is given its capitals back).
@@ -224,7 +224,7 @@ def main():
     parser.add_argument("--text", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("models/demo"))
     parser.add_argument("--checkpoint", type=pathlib.Path, default=pathlib.Path("build/demo_model.checkpoint"))
-    parser.add_argument("--steps", type=int, default=1550)
+    parser.add_argument("--steps", type=int, default=1850)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--lr", type=float, default=1.5e-3)
     parser.add_argument("--dropout", type=float, default=0.1)

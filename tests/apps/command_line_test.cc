@@ -2,51 +2,26 @@
 // input. Each case checks the exit code (0, 1 for errors, 2 for usage, 130 for an interrupt) and
 // the words that the message must contain.
 
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
+
+#include "run_program.h"
 
 namespace {
 
 namespace fs = std::filesystem;
+using neuronmm::apps::expect;
+using neuronmm::apps::neuronmm;
+using neuronmm::apps::Outcome;
+using neuronmm::apps::read;
 
 const std::string kModel = std::string(NEURONMM_SOURCE_DIR) + "/models/demo";
 const std::string kEvaluation = kModel + "/evaluation.txt";
 const std::string kCalibration = kModel + "/calibration.txt";
-
-struct Outcome {
-  int exit_code = -1;
-  std::string output;  // stdout and stderr together
-};
-
-Outcome neuronmm(const std::string& arguments, const std::string& wrapper = "",
-                 const std::string& errors_to = "&1") {
-  const std::string command =
-      wrapper + " '" NEURONMM_PROGRAM "' " + arguments + " 2>" + errors_to + " </dev/null";
-  std::FILE* pipe = popen(command.c_str(), "r");
-  Outcome outcome;
-  std::array<char, 4096> buffer;
-  while (const size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) {
-    outcome.output.append(buffer.data(), n);
-  }
-  const int status = pclose(pipe);
-  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return outcome;
-}
-
-std::string read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 class CommandLine : public testing::Test {
  protected:
@@ -75,14 +50,6 @@ class CommandLine : public testing::Test {
 
   fs::path folder_;
 };
-
-void expect(const Outcome& outcome, int exit_code, std::initializer_list<const char*> words) {
-  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.output;
-  for (const char* word : words) {
-    EXPECT_NE(outcome.output.find(word), std::string::npos) << "expected \"" << word << "\" in:\n"
-                                                            << outcome.output;
-  }
-}
 
 TEST_F(CommandLine, CompressThenRunEveryCommandOnTheResult) {
   expect(neuronmm(compress("--ratio 0.2")), 0, {"192"});

@@ -12,6 +12,7 @@
 // and so were the remedies of residency.h and the structure of NKIBench lora. Read their errors as
 // how well one set of mechanisms explains all rows, not as a prediction.
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -32,6 +33,19 @@ struct Published {
 };
 
 const std::vector<Published>& published();
+
+// NeuronMM's sweep of the row block BM (arXiv 2510.25977, section 5.3, table 3): X·U·V on trn1 with
+// M 4096, K 7168, r 4096, N 18432, bf16. No latencies are published. Read in third-party notes on
+// the paper (3brown1blue, videos/neuronmm), not in the paper itself.
+struct PublishedRowBlock {
+  int64_t rows;              // BM
+  double flops_per_byte;     // arithmetic intensity
+  double sbuf_used_percent;  // of the whole SBUF; 0: not published
+  double spill_mb;           // 0: none
+};
+inline constexpr PublishedRowBlock kPublishedRowBlocks[] = {
+    {128, 124, 0, 0},   {256, 239, 0, 0},     {512, 455, 0, 0},
+    {1024, 819, 90, 0}, {2048, 1280, 96, 29}, {4096, 2048, 99, 931}};
 std::string_view set_name(Set set);
 std::string_view quantity_name(Quantity quantity);
 

@@ -1,0 +1,46 @@
+#pragma once
+// What the user asks of a kernel (shape, dtype, tiling, device), read from flags and checked.
+
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "base/result.h"
+#include "trainium/kernels/registry.h"
+#include "trainium/simulator/device_spec.h"
+#include "trainium/tile/program.h"
+
+namespace neuronmm::apps {
+
+struct KernelFlags {
+  std::string kernel, shape, tiling;
+  std::string device = "trn1", dtype = "bf16", left = "transposed", accumulate = "fp32";
+};
+void add_kernel_flags(CLI::App* command, KernelFlags& flags);
+
+struct KernelSettings {
+  const kernels::Kernel* kernel = nullptr;
+  kernels::KernelShape shape;
+  kernels::KernelOptions options;
+  kernels::Tiling tiling;
+  bool tiling_given = false;
+  simulator::DeviceSpec device;
+  tile::Limits limits;  // of the device
+  tile::Program program;
+};
+Result<KernelSettings> read_settings(const KernelFlags& flags);
+
+tile::Limits limits_of(const simulator::DeviceSpec& device);
+
+// [rows, columns] of an operand in HBM.
+Shape operand_shape(const KernelSettings& settings, const kernels::OperandDescription& operand);
+// X, Y or H with the tokens M as its columns.
+bool is_transposed(const KernelSettings& settings, const kernels::OperandDescription& operand);
+// FLOPs of the problem, without recomputation: every weight meets each of the M rows once.
+double problem_flops(const KernelSettings& settings);
+
+std::string shape_text(const KernelSettings& settings);  // "M 4096, K 8192, r 4096, N 16384"
+std::string tiling_text(const kernels::Tiling& tiling);  // "BM=8,BK=4", as --tiling takes it
+std::string_view dtype_text(DType dtype);                // "bf16", "fp32"
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,100 @@
+// neuronmm simulate: one kernel on one NeuronCore: how long, how many bytes, who is busy, and, when
+// asked, what it computes.
+
+#include <fmt/core.h>
+
+#include "commands.h"
+#include "io/folder_writer.h"
+#include "simulate_report.h"
+#include "trainium/tile/memory_use.h"
+#include "trainium/tile/printer.h"
+
+namespace neuronmm::apps {
+namespace {
+
+struct SimulateFlags {
+  KernelFlags kernel;
+  std::string trace, json;
+  bool values = false, print_program = false;
+};
+
+Result<tile::CheckReport> check_program(const KernelSettings& settings) {
+  tile::CheckReport report = tile::check(settings.program, settings.limits);
+  if (report.ok()) return report;
+  std::string message = fmt::format("{}: the program is wrong:", settings.kernel->name);
+  for (const tile::Violation& violation : report.violations) message += "\n  " + violation.message;
+  return fail("{}", message);
+}
+
+bool fits(const KernelSettings& s, const kernels::Tiling& tiling,
+          const kernels::KernelOptions& options) {
+  const auto program = kernels::make_program(*s.kernel, s.shape, tiling, options);
+  return program.ok() && tile::sbuf_use(*program).peak <= s.limits.sbuf_bytes_per_partition_usable;
+}
+
+// Which tiling parameter, halved until SBUF holds the program, or which option would do.
+std::vector<std::string> changes_that_fit(const KernelSettings& s) {
+  std::vector<std::string> changes;
+  for (const kernels::TilingParameter& parameter : s.kernel->tiling) {
+    if (parameter.least == 0) continue;  // a switch, not a size
+    kernels::Tiling tiling = s.tiling;
+    for (int64_t tiles = tiling[parameter.name] / 2; tiles >= 1; tiles /= 2) {
+      tiling.set(parameter.name, tiles);
+      if (!fits(s, tiling, s.options)) continue;
+      changes.push_back(fmt::format("{}={}", parameter.name, tiles));
+      break;
+    }
+  }
+  kernels::KernelOptions bf16_sums = s.options;
+  bf16_sums.accumulate = DType::kBF16;
+  if (s.options.accumulate == DType::kF32 && fits(s, s.tiling, bf16_sums)) {
+    changes.emplace_back("--accumulate bf16");
+  }
+  return changes;
+}
+
+Result<int> run_simulate(const SimulateFlags& flags) {
+  NMM_ASSIGN(const KernelSettings settings, read_settings(flags.kernel));
+  if (flags.values) NMM_TRY(check_values_size(settings));
+  SimulateReport report;
+  NMM_ASSIGN(report.check, check_program(settings));
+  if (flags.print_program) {
+    fmt::print("{}", tile::print(settings.program));
+    std::fflush(stdout);
+  }
+  simulator::Trace trace;
+  simulator::TimingOptions options;
+  options.model_flops = problem_flops(settings);
+  if (!flags.trace.empty()) options.trace = &trace;
+  NMM_ASSIGN(report.timing, simulator::simulate(settings.program, settings.device, options));
+  if (!report.timing.remedies.empty()) report.changes = changes_that_fit(settings);
+  if (flags.values) {
+    NMM_ASSIGN(report.values, compare_values(settings));
+  }
+  if (!flags.trace.empty()) {
+    NMM_TRY(
+        io::write_text_file(flags.trace, trace.json(settings.kernel->name, settings.device.name)));
+  }
+  if (!flags.json.empty()) NMM_TRY(io::write_text_file(flags.json, to_json(settings, report)));
+  fmt::print("{}{}", flags.print_program ? "\n" : "", to_text(settings, report));
+  if (trace.total() > trace.kept()) {
+    fmt::print("\ntrace: the first {} of {} events\n", trace.kept(), trace.total());
+  }
+  return report.values && report.values->worst_share > 1 ? 1 : 0;
+}
+
+}  // namespace
+
+void add_simulate(Program& program) {
+  auto flags = std::make_shared<SimulateFlags>();
+  CLI::App* command =
+      program.add("simulate", "Run a kernel on a simulated Trainium core: latency, bytes, engines");
+  add_kernel_flags(command, flags->kernel);
+  command->add_flag("--values", flags->values, "also compute it, and compare with fp64");
+  command->add_flag("--program", flags->print_program, "also print the tile program");
+  command->add_option("--trace", flags->trace, "write a timeline that ui.perfetto.dev opens");
+  command->add_option("--json", flags->json, "write the measurements, by neuron-profile's names");
+  program.set_run(command, [flags] { return run_simulate(*flags); });
+}
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,53 @@
+#pragma once
+// Runs the program as a user does: exit code, and what it prints.
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <sstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+namespace neuronmm::apps {
+
+struct Outcome {
+  int exit_code = -1;
+  std::string output;  // stdout and stderr together
+};
+
+inline Outcome neuronmm(const std::string& arguments, const std::string& wrapper = "",
+                        const std::string& errors_to = "&1") {
+  const std::string command =
+      wrapper + " '" NEURONMM_PROGRAM "' " + arguments + " 2>" + errors_to + " </dev/null";
+  std::FILE* pipe = popen(command.c_str(), "r");
+  Outcome outcome;
+  std::array<char, 4096> buffer;
+  while (const size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) {
+    outcome.output.append(buffer.data(), n);
+  }
+  const int status = pclose(pipe);
+  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return outcome;
+}
+
+inline std::string read(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+inline void expect(const Outcome& outcome, int exit_code,
+                   std::initializer_list<const char*> words) {
+  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.output;
+  for (const char* word : words) {
+    EXPECT_NE(outcome.output.find(word), std::string::npos) << "expected \"" << word << "\" in:\n"
+                                                            << outcome.output;
+  }
+}
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,183 @@
+// kernels, simulate and paper as a user meets them: what they print and write, and every kind of
+// bad input.
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "run_program.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using neuronmm::apps::expect;
+using neuronmm::apps::neuronmm;
+using neuronmm::apps::Outcome;
+using neuronmm::apps::read;
+
+class TrainiumCommand : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        fs::temp_directory_path() / ("neuronmm-" + std::to_string(getpid()) + "-" +
+                                     testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  Json json(const std::string& name) const { return Json::parse(read(path(name)), nullptr, false); }
+
+  fs::path folder_;
+};
+
+std::string simulate(const std::string& rest) { return "simulate " + rest; }
+std::string small(const std::string& rest) { return "simulate xuv --shape 64,96,32,80 " + rest; }
+
+TEST_F(TrainiumCommand, KernelsAreListedAndExplained) {
+  expect(neuronmm("kernels"), 0, {"matmul_tiled", "matmul_fixed_order", "xtuv_transposed", "mlp"});
+  expect(neuronmm("kernels xuv"), 0,
+         {"[M, K]", "BM", "row tiles of 128", "s·(M·K + ⌈M/BM⌉·r·(K + N) + M·N)", "2·M·r·(K + N)",
+          "nc_matmul"});
+  expect(neuronmm("kernels xvu"), 1, {"xvu", "xuv_transposed"});
+}
+
+// 2·(300·200 + 200·128 + 128·700 + 300·700) bytes: one row block, so every operand moves once.
+TEST_F(TrainiumCommand, SimulateReportsTheFormulasBytes) {
+  const std::string out = path("out.json");
+  expect(neuronmm(simulate("xuv --shape 300,200,128,700 --json " + out)), 0,
+         {"simulated (no Trainium was used)", "latency", "Tensor bound", "DMA bound", "MFU",
+          "closed formula", "770400", "BM=8,BK=4,Br=8,BN=2", "SBUF", "PSUM"});
+  const Json report = json("out.json");
+  EXPECT_EQ(report["settings"]["kernel"], "xuv");
+  EXPECT_EQ(report["settings"]["tiling"]["BM"], 8);
+  const Json summary = report["summary"];
+  const double read_bytes = summary["hbm_read_bytes"], written = summary["hbm_write_bytes"];
+  EXPECT_EQ(read_bytes + written, 770400);
+  EXPECT_EQ(summary["inputs_outputs_weights_size_bytes"], 770400);
+  const double flops = summary["model_flops"], milliseconds = summary["total_time"];
+  EXPECT_EQ(flops, 2.0 * 300 * 128 * (200 + 700));
+  EXPECT_GT(milliseconds * 1e3, report["tensor_bound_ms"].get<double>());
+  EXPECT_GT(milliseconds * 1e3, report["dma_bound_ms"].get<double>());
+}
+
+TEST_F(TrainiumCommand, EveryDeviceAndLayout) {
+  const std::string plain = "matmul_optimized --shape 130,140,150 ";
+  for (const char* device : {"trn1", "trn2", "trn3"}) {
+    expect(neuronmm(simulate(plain + "--dtype fp32 --left natural --device " + device)), 0,
+           {device, "fp32 operands", "X [M, K]"});
+  }
+  expect(neuronmm(simulate(plain)), 0, {"X^T [K, M]", "bf16 operands, fp32 sums"});
+}
+
+TEST_F(TrainiumCommand, ValuesStayWithinTheirBound) {
+  for (const char* kernel : {"xuv", "xtuv_transposed", "xuv_sequential", "mlp_up", "mlp"}) {
+    for (const char* numerics : {"", "--accumulate bf16", "--dtype fp32"}) {
+      SCOPED_TRACE(std::string(kernel) + " " + numerics);
+      expect(neuronmm(simulate(std::string(kernel) + " --shape 130,200,96,600 --values " +
+                               numerics + " --json " + path("v.json"))),
+             0, {"130 of 130 rows against fp64"});
+      const Json values = json("v.json")["values"];
+      const double error = values["rms_error"], rms = values["rms"];
+      EXPECT_LE(values["worst_share_of_bound"].get<double>(), 1.0);
+      EXPECT_GT(error, 0);
+      EXPECT_LE(error, (std::string(numerics) == "--dtype fp32" ? 2e-6 : 0.012) * rms);
+    }
+  }
+  expect(neuronmm(simulate("matmul_tiled --shape 40,50,60 --left natural --values")), 0,
+         {"worst-case bound"});
+}
+
+TEST_F(TrainiumCommand, TraceAndProgram) {
+  expect(neuronmm(small("--program --trace " + path("trace.json"))), 0,
+         {"program xuv", "nc_matmul(", "simulated"});
+  const Json trace = json("trace.json");
+  ASSERT_TRUE(trace.is_object());
+  EXPECT_GT(trace["traceEvents"].size(), 10u);
+  EXPECT_NE(trace.dump().find("strip"), std::string::npos);
+}
+
+TEST_F(TrainiumCommand, WhatDoesNotFitSaysByHowMuchAndWhatWould) {
+  const std::string headline = "xuv --shape 4096,8192,4096,16384 ";
+  expect(neuronmm(simulate(headline + "--tiling BM=8")), 0,
+         {"SBUF is short of 2.22 MiB", "strip_sums", "spilled", "BM=4", "--accumulate bf16"});
+  expect(neuronmm(simulate(headline)), 0, {"BM=4,BK=4,Br=8,BN=2", "fitted"});
+}
+
+TEST_F(TrainiumCommand, ShapesThatCannotBe) {
+  expect(neuronmm(simulate("xuv --shape 1,2,3")), 1, {"--shape 1,2,3", "M,K,r,N", "3 sizes"});
+  expect(neuronmm(simulate("matmul_tiled --shape 1,2,3,4")), 1, {"M,K,N", "4 sizes"});
+  expect(neuronmm(simulate("xuv --shape 0,2,3,4")), 1, {"expected M", "found 0"});
+  expect(neuronmm(simulate("xuv --shape=-1,2,3,4")), 1, {"expected M", "found -1"});
+  expect(neuronmm(simulate("xuv --shape 1,2,x,4")), 1, {"--shape", "'x'"});
+  expect(neuronmm(simulate("xuv --shape 1,2,,4")), 1, {"--shape", "''"});
+  expect(neuronmm(simulate("xuv --shape '1, 2,3,4'")), 1, {"--shape", "' 2'"});
+  expect(neuronmm(simulate("xuv --shape 1,2,3.5,4")), 1, {"--shape", "'3.5'"});
+  expect(neuronmm(simulate("xuv --shape 99999999999999999999,2,3,4")), 1, {"--shape", "too large"});
+  expect(neuronmm(simulate("xuv --shape 4194304,4,4,4")), 1, {"expected M", "4194304"});
+  const std::string most = "1048576,1048576,1048576";
+  expect(neuronmm(simulate("xuv_naive --shape " + most + ",1048576")), 1, {"--shape", "nc_matmul"});
+  expect(neuronmm(simulate("matmul_tiled --shape " + most)), 1, {"--shape", "nc_matmul"});
+  expect(neuronmm(simulate("xuv --shape 32768,8192,4096,16384 --values")), 1,
+         {"--values", "GFLOP", "at most"});
+  expect(neuronmm(simulate("xuv --shape 1,1048576,1,1048576 --values")), 0, {});
+  expect(neuronmm(simulate("matmul_tiled --shape 1,65536,65536 --values")), 1,
+         {"--values", "elements", "at most"});
+}
+
+TEST_F(TrainiumCommand, SettingsThatCannotBe) {
+  expect(neuronmm(simulate("xvu --shape 1,2,3,4")), 1, {"xvu", "xuv_naive"});
+  expect(neuronmm(small("--tiling BX=3")), 1, {"BX", "BM, BK, Br, BN"});
+  expect(neuronmm(small("--tiling BM=0")), 1, {"BM", "found 0"});
+  expect(neuronmm(small("--tiling BM=-2")), 1, {"BM", "found -2"});
+  expect(neuronmm(small("--tiling BM=9999999")), 1, {"BM", "9999999"});
+  expect(neuronmm(small("--tiling BM")), 1, {"--tiling", "NAME=VALUE"});
+  expect(neuronmm(small("--tiling =4")), 1, {"--tiling", "NAME=VALUE"});
+  expect(neuronmm(small("--tiling BM=")), 1, {"--tiling BM", "''"});
+  expect(neuronmm(small("--tiling BM=1,BM=2")), 1, {"BM", "twice"});
+  expect(neuronmm(small("--left natural")), 1, {"left operand"});
+  expect(neuronmm(small("--dtype fp32 --accumulate bf16")), 1, {"fp32"});
+  expect(neuronmm(small("--dtype fp8")), 2, {"--dtype"});
+  expect(neuronmm(small("--device trn9")), 2, {"--device", "trn1"});
+  expect(neuronmm(simulate("xuv")), 2, {"--shape"});
+  expect(neuronmm("paper nothing"), 2, {"validation"});
+}
+
+TEST_F(TrainiumCommand, OutputsThatCannotBeWritten) {
+  expect(neuronmm(small("--trace /proc/nowhere/t.json")), 1, {"/proc/nowhere/t.json"});
+  expect(neuronmm(small("--json /proc/nowhere/s.json")), 1, {"/proc/nowhere/s.json"});
+  expect(neuronmm("paper blocks --svg /proc/nowhere/b.svg"), 1, {"/proc/nowhere/b.svg"});
+}
+
+// The published values are in the tables, and what is drawn is what is written.
+TEST_F(TrainiumCommand, PaperFigures) {
+  const auto paper = [this](const std::string& figure) {
+    const Outcome outcome =
+        neuronmm("paper " + figure + " --svg " + path("f.svg") + " --json " + path("f.json"));
+    const std::string svg = read(path("f.svg"));
+    EXPECT_TRUE(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+    EXPECT_EQ(svg.find("nan"), std::string::npos);
+    EXPECT_EQ(svg.find("inf"), std::string::npos);
+    return outcome;
+  };
+  expect(paper("kernels"), 0, {"simulated (no Trainium was used)", "186.60", "84.15", "117.00"});
+  EXPECT_EQ(json("f.json").size(), 18u);
+  expect(paper("traffic"), 0, {"35.75", "7.47", "GiB"});
+  expect(paper("blocks"), 0, {"1280", "931", "1024 is best"});
+  const Json blocks = json("f.json");
+  ASSERT_EQ(blocks.size(), 6u);
+  EXPECT_EQ(blocks[3]["simulated"]["spill_mb"], 0);
+  EXPECT_GT(blocks[4]["simulated"]["spill_mb"], 0);
+  expect(paper("validation"), 0,
+         {"calibration", "validation", "mean absolute error", "worst", "unexplained", "not blind"});
+  for (const Json& row : json("f.json")) {
+    const bool far = std::abs(row["difference"].get<double>()) > 0.25;
+    EXPECT_EQ(row["unexplained"].get<bool>(), far) << row;
+  }
+}
+
+}  // namespace
