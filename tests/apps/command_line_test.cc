@@ -7,6 +7,7 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "run_program.h"
@@ -65,6 +66,21 @@ TEST_F(CommandLine, CompressThenRunEveryCommandOnTheResult) {
   EXPECT_NE(read(path("bench.json")).find("token_generation_model"), std::string::npos);
   expect(neuronmm("check " + out + " --reference " + out), 0, {});
   expect(neuronmm("check " + out + " --reference " + kModel), 1, {});
+}
+
+TEST_F(CommandLine, WhitenedIsNoWorseThanPlainSvdOnUnseenText) {
+  const auto perplexity = [this](const std::string& method, const std::string& ratio) {
+    const std::string out = path(method + ratio);
+    std::string flags = " --block 64 --ratio " + ratio + " --method " + method;
+    if (method == "whitened") flags += " --calibration " + kCalibration;
+    expect(neuronmm("compress " + kModel + " -o " + out + flags), 0, {});
+    const std::string json = path("perplexity.json");
+    expect(neuronmm("perplexity " + out + " " + kEvaluation + " --json " + json), 0, {});
+    return nlohmann::json::parse(read(json)).at("perplexity").get<double>();
+  };
+  for (const char* ratio : {"0.1", "0.2", "0.35", "0.5"}) {
+    EXPECT_LE(perplexity("whitened", ratio), perplexity("svd", ratio)) << ratio;
+  }
 }
 
 TEST_F(CommandLine, GenerationIsReproducible) {
