@@ -43,6 +43,6 @@ if [ "$quick" = false ]; then
 fi
 
 step "release: build and tests"
-cmake --preset release >/dev/null
+cmake --preset release -DNEURONMM_TESTS=ON -DNEURONMM_BENCH=ON >/dev/null
 cmake --build --preset release
 ctest --preset release -j "$(nproc)"
