@@ -1,32 +1,52 @@
 #pragma once
-// Parallel loops over OpenMP's one thread team (the same team that OpenBLAS uses).
+// Parallel loops on one team of threads, started once and kept for the whole process.
+//
+// A thread of the team that waits for work spins for some tens of microseconds, then gives its core
+// away, then sleeps. A forward pass is many short loops, one after the other, so its threads are
+// still awake for the next one; and a waiting thread never holds a core that others need. A loop
+// does not wait for a thread that has not come yet (its core may be busy): who is there does the
+// work.
 
 #include <cstdint>
-
-#include <omp.h>
+#include <type_traits>
 
 namespace neuronmm {
 
-inline int num_threads() { return omp_get_max_threads(); }
-inline void set_num_threads(int threads) { omp_set_num_threads(threads); }
+// How many threads a loop may use. At the start: OMP_NUM_THREADS, or as many as there are cores.
+int num_threads();
+// For all loops from now on, and for OpenBLAS. Not while a loop runs.
+void set_num_threads(int threads);
 
-// body(i) for i in [0, count), in any order, on all threads. Iterations must not touch the same
-// data.
+namespace internal {
+using LoopBody = void (*)(const void* context, int64_t i, int thread);
+void run_loop(int64_t count, LoopBody body, const void* context);
+}  // namespace internal
+
+// body(i), or body(i, thread), for i in [0, count), in any order, on all threads; 0 <= thread <
+// num_threads(), and no two iterations run on the same one at the same time. Iterations must not
+// touch the same data. A loop inside a loop, or beside another caller's, runs on its own thread
+// alone, as thread 0.
 template <typename Body>
 void parallel_for(int64_t count, const Body& body) {
-#pragma omp parallel for schedule(dynamic)
-  for (int64_t i = 0; i < count; ++i) body(i);
+  internal::run_loop(
+      count,
+      [](const void* context, int64_t i, int thread) {
+        const Body& run = *static_cast<const Body*>(context);
+        if constexpr (std::is_invocable_v<const Body&, int64_t, int>) {
+          run(i, thread);
+        } else {
+          run(i);
+        }
+      },
+      &body);
 }
 
 // body(first, last) on one contiguous share of [0, count) per thread.
 template <typename Body>
 void parallel_ranges(int64_t count, const Body& body) {
-#pragma omp parallel
-  {
-    const int64_t threads = omp_get_num_threads(), thread = omp_get_thread_num();
-    const int64_t first = count * thread / threads, last = count * (thread + 1) / threads;
-    if (first < last) body(first, last);
-  }
+  const int64_t threads = num_threads();
+  const int64_t shares = count < threads ? count : threads;
+  parallel_for(shares, [&](int64_t i) { body(count * i / shares, count * (i + 1) / shares); });
 }
 
 }  // namespace neuronmm

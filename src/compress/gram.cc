@@ -97,15 +97,16 @@ void GramAccumulator::add(ConstMatrixView rows) {
     const int64_t count = std::min(rows.rows - first, kTokenBlock);
     parallel_for(count,
                  [&](int64_t t) { std::copy_n(rows.row(first + t), size, block.column(t)); });
-    // Each task is one single-threaded dgemm: inside a parallel loop OpenBLAS does not start
+    // Each task is one single-threaded dgemm: inside OpenMP's loops OpenBLAS does not start
     // threads.
-    parallel_for((size + kColumnBlock - 1) / kColumnBlock, [&](int64_t task) {
-      const int64_t j = task * kColumnBlock, columns = std::min(size - j, kColumnBlock);
+#pragma omp parallel for schedule(dynamic)
+    for (int64_t j = 0; j < size; j += kColumnBlock) {
+      const int64_t columns = std::min(size - j, kColumnBlock);
       const int n = static_cast<int>(size);
       cblas_dgemm(CblasColMajor, CblasNoTrans, CblasTrans, static_cast<int>(size - j),
                   static_cast<int>(columns), static_cast<int>(count), 1.0, block.data() + j, n,
                   block.data() + j, n, 1.0, sum_.column(j) + j, n);
-    });
+    }
   }
 }
 

@@ -36,8 +36,8 @@ class Attention {
     const bool split = splits_ > 1;
     float* const slots =
         scratch.reserve(slot_floats() * (split ? blocks * splits_ : num_threads()));
-    for_each_task(blocks * splits_, work, [&](int64_t unit) {
-      float* const slot = slots + slot_floats() * (split ? unit : omp_get_thread_num());
+    for_each_task(blocks * splits_, work, [&](int64_t unit, int thread) {
+      float* const slot = slots + slot_floats() * (split ? unit : thread);
       compute(unit / splits_, unit % splits_, slot);
       if (!split) finish(unit, slot);
     });

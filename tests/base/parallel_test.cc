@@ -1,5 +1,9 @@
 #include "base/parallel.h"
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -7,16 +11,26 @@
 namespace neuronmm {
 namespace {
 
-TEST(Parallel, ForVisitsEveryIndexOnce) {
-  for (const int64_t count : {0, 1, 7, 1000}) {
-    std::vector<int> visits(count, 0);
-    parallel_for(count, [&](int64_t i) { ++visits[i]; });
-    EXPECT_EQ(visits, std::vector<int>(count, 1)) << count;
+class Parallel : public testing::Test {
+ protected:
+  ~Parallel() override { set_num_threads(before_); }
+
+ private:
+  const int before_ = num_threads();
+};
+
+TEST_F(Parallel, ForVisitsEveryIndexOnce) {
+  for (const int threads : {1, 2, 8, 3}) {
+    set_num_threads(threads);
+    for (const int64_t count : {0, 1, 7, 1000}) {
+      std::vector<int> visits(count, 0);
+      parallel_for(count, [&](int64_t i) { ++visits[i]; });
+      EXPECT_EQ(visits, std::vector<int>(count, 1)) << count << " with " << threads << " threads";
+    }
   }
 }
 
-TEST(Parallel, RangesCoverEveryIndexOnce) {
-  const int before = num_threads();
+TEST_F(Parallel, RangesCoverEveryIndexOnce) {
   for (const int threads : {1, 3, 8}) {
     set_num_threads(threads);
     for (const int64_t count : {0, 1, 7, 1000}) {
@@ -27,7 +41,62 @@ TEST(Parallel, RangesCoverEveryIndexOnce) {
       EXPECT_EQ(visits, std::vector<int>(count, 1)) << count << " with " << threads << " threads";
     }
   }
-  set_num_threads(before);
+}
+
+// Each iteration sees what the loops before it wrote, whichever threads ran them.
+TEST_F(Parallel, LoopsFollowOneAnother) {
+  set_num_threads(4);
+  std::vector<int64_t> values(64, 0), next(64, 0);
+  for (int64_t round = 0; round < 20'000; ++round) {
+    parallel_for(64, [&](int64_t i) { next[i] = values[(i + 1) % 64] + 1; });
+    std::swap(values, next);
+  }
+  EXPECT_EQ(values, std::vector<int64_t>(64, 20'000));
+}
+
+TEST_F(Parallel, SleepingThreadsWakeUp) {
+  set_num_threads(2);
+  std::atomic<int> waiting = 0;
+  const auto meet = [&](int64_t) {  // returns only when two threads are in it at once
+    ++waiting;
+    while (waiting < 2) std::this_thread::yield();
+  };
+  for (int round = 0; round < 3; ++round) {
+    waiting = 0;
+    parallel_for(2, meet);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+TEST_F(Parallel, NoThreadRunsTwoIterationsAtOnce) {
+  set_num_threads(4);
+  std::vector<std::atomic<int>> inside(4);
+  std::atomic<bool> shared = false;
+  parallel_for(2000, [&](int64_t, int thread) {
+    ASSERT_TRUE(thread >= 0 && thread < 4);
+    if (++inside[static_cast<size_t>(thread)] > 1) shared = true;
+    --inside[static_cast<size_t>(thread)];
+  });
+  EXPECT_FALSE(shared);
+}
+
+TEST_F(Parallel, LoopsInsideLoopsAndBesideEachOther) {
+  set_num_threads(3);
+  const auto count_pairs = [] {
+    std::atomic<int64_t> pairs = 0;
+    parallel_for(30, [&](int64_t) {
+      parallel_for(20, [&](int64_t, int thread) {
+        EXPECT_EQ(thread, 0);
+        ++pairs;
+      });
+    });
+    return pairs.load();
+  };
+  std::vector<int64_t> found(4, 0);
+  std::vector<std::thread> callers;
+  for (int64_t& pairs : found) callers.emplace_back([&] { pairs = count_pairs(); });
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(found, std::vector<int64_t>(4, 600));
 }
 
 }  // namespace
