@@ -6,7 +6,7 @@
 #include <fmt/core.h>
 
 #include "commands.h"
-#include "io/folder_writer.h"
+#include "output_file.h"
 #include "paper_figures.h"
 
 namespace neuronmm::apps {
@@ -22,9 +22,11 @@ const std::map<std::string, Result<Figure> (*)()> kFigures = {{"blocks", blocks_
                                                               {"validation", validation_figure}};
 
 Result<int> run_paper(const PaperFlags& flags) {
+  NMM_ASSIGN(OutputFile svg, OutputFile::open(flags.svg));
+  NMM_ASSIGN(OutputFile json, OutputFile::open(flags.json));
   NMM_ASSIGN(const Figure figure, kFigures.at(flags.figure)());
-  if (!flags.svg.empty()) NMM_TRY(io::write_text_file(flags.svg, to_svg(figure.charts)));
-  if (!flags.json.empty()) NMM_TRY(io::write_text_file(flags.json, figure.json));
+  if (svg.wanted()) NMM_TRY(svg.write(to_svg(figure.charts)));
+  if (json.wanted()) NMM_TRY(json.write(figure.json));
   fmt::print("{}", figure.text);
   return 0;
 }

@@ -5,7 +5,7 @@
 #include <fmt/core.h>
 
 #include "commands.h"
-#include "io/folder_writer.h"
+#include "output_file.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -37,6 +37,7 @@ void print_report(const eval::PerplexityReport& report, const char* context_note
 }
 
 Result<int> run_perplexity(const PerplexityFlags& flags) {
+  NMM_ASSIGN(OutputFile json, OutputFile::open(flags.json));
   NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.model_dir));
   NMM_ASSIGN(const auto text, read_text_argument(flags.text));
   NMM_ASSIGN(const auto backend, make_backend(flags.device));
@@ -51,9 +52,7 @@ Result<int> run_perplexity(const PerplexityFlags& flags) {
   print_report(report, flags.context > 0 ? ""
                        : models_limit    ? " (default: the model's max_position_embeddings)"
                                          : " (default)");
-  if (!flags.json.empty()) {
-    NMM_TRY(io::write_text_file(flags.json, eval::to_json(report, flags.model_dir, flags.text)));
-  }
+  if (json.wanted()) NMM_TRY(json.write(eval::to_json(report, flags.model_dir, flags.text)));
   return 0;
 }
 

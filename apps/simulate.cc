@@ -4,7 +4,7 @@
 #include <fmt/core.h>
 
 #include "commands.h"
-#include "io/folder_writer.h"
+#include "output_file.h"
 #include "simulate_report.h"
 #include "trainium/tile/memory_use.h"
 #include "trainium/tile/printer.h"
@@ -56,6 +56,8 @@ std::vector<std::string> changes_that_fit(const KernelSettings& s) {
 Result<int> run_simulate(const SimulateFlags& flags) {
   NMM_ASSIGN(const KernelSettings settings, read_settings(flags.kernel));
   if (flags.values) NMM_TRY(check_values_size(settings));
+  NMM_ASSIGN(OutputFile trace_file, OutputFile::open(flags.trace));
+  NMM_ASSIGN(OutputFile json_file, OutputFile::open(flags.json));
   SimulateReport report;
   NMM_ASSIGN(report.check, check_program(settings));
   if (flags.print_program) {
@@ -65,17 +67,16 @@ Result<int> run_simulate(const SimulateFlags& flags) {
   simulator::Trace trace;
   simulator::TimingOptions options;
   options.model_flops = problem_flops(settings);
-  if (!flags.trace.empty()) options.trace = &trace;
+  if (trace_file.wanted()) options.trace = &trace;
   NMM_ASSIGN(report.timing, simulator::simulate(settings.program, settings.device, options));
   if (!report.timing.remedies.empty()) report.changes = changes_that_fit(settings);
   if (flags.values) {
     NMM_ASSIGN(report.values, compare_values(settings));
   }
-  if (!flags.trace.empty()) {
-    NMM_TRY(
-        io::write_text_file(flags.trace, trace.json(settings.kernel->name, settings.device.name)));
+  if (trace_file.wanted()) {
+    NMM_TRY(trace_file.write(trace.json(settings.kernel->name, settings.device.name)));
   }
-  if (!flags.json.empty()) NMM_TRY(io::write_text_file(flags.json, to_json(settings, report)));
+  if (json_file.wanted()) NMM_TRY(json_file.write(to_json(settings, report)));
   fmt::print("{}{}", flags.print_program ? "\n" : "", to_text(settings, report));
   if (trace.total() > trace.kept()) {
     fmt::print("\ntrace: the first {} of {} events\n", trace.kept(), trace.total());

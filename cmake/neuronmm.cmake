@@ -21,14 +21,20 @@ function(neuronmm_library name)
   target_link_libraries(neuronmm_${name} PUBLIC neuronmm_flags ${ARG_LINKS})
 endfunction()
 
-# neuronmm_test(NAME SOURCES file... LINKS library...): the tests of one folder; skips carry their reason.
+# neuronmm_test(NAME SOURCES file... LINKS library... [ONE_PROCESS]): the tests of one folder; skips carry their
+# reason. ONE_PROCESS: they share work that takes long, so that one process runs them all.
 function(neuronmm_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "ONE_PROCESS" "" "SOURCES;LINKS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(test_${name} PRIVATE ${ARG_LINKS} GTest::gtest_main)
   target_compile_definitions(test_${name} PRIVATE NEURONMM_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   # Tests run side by side: a waiting OpenMP thread must not hold a core that another test needs.
-  gtest_discover_tests(test_${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST
-    PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=PASSIVE)
+  if(ARG_ONE_PROCESS)
+    add_test(NAME ${name} COMMAND test_${name})
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=PASSIVE)
+  else()
+    gtest_discover_tests(test_${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST
+      PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=PASSIVE)
+  endif()
 endfunction()

@@ -100,9 +100,11 @@ Cost xuv_transposed_cost(const KernelShape& p, const Tiling& tiling, const Kerne
 }
 
 Cost xuv_sequential_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
-  const KernelShape first{.M = p.r, .K = p.K, .r = 0, .N = p.M};
+  const KernelShape first{.M = p.M, .K = p.K, .r = 0, .N = p.r};
   const KernelShape second{.M = p.M, .K = p.r, .r = 0, .N = p.N};
+  const int64_t xu_bytes = dtype_size_bytes(options.dtype) * p.M * p.r;
   return matmul_optimized_cost(first, tiling, options) +
+         Cost{.hbm_read_bytes = xu_bytes, .hbm_write_bytes = xu_bytes} +
          matmul_optimized_cost(second, tiling, options);
 }
 

@@ -5,10 +5,13 @@
 
 namespace neuronmm::kernels {
 
+using tile::at;
 using tile::BufferId;
 using tile::Builder;
+using tile::one;
 using tile::Program;
 using tile::Tile;
+using tile::upto;
 
 namespace {
 
@@ -65,16 +68,34 @@ Program xtuv_transposed(const KernelShape& shape, const Tiling& tiling,
   return fused("xtuv_transposed", Layout::kTransposed, Layout::kTransposed, shape, tiling, options);
 }
 
+namespace {
+
+// xu_t [r, M] = xu [M, r]^T, both in HBM.
+void transpose(const Context& c, const KernelShape& shape, BufferId xu, BufferId xu_t) {
+  c.b.loop("m", shape.M, 512, [&](const Tile& m) {
+    c.b.loop("q", shape.r, 1024, [&](const Tile& q) {
+      const LeftOperand natural{xu, Layout::kNatural, TransposeBy::kTensorEngine};
+      const BufferId block = load_left(c, "xu_block", natural, q, m, 2);
+      c.b.loop("rt", q, kPartitions, [&](const Tile& rt) {
+        c.b.store(at(xu_t, {rt, m}), at(block, {upto(rt), one(rt.index()), upto(m)}));
+      });
+    });
+  });
+}
+
+}  // namespace
+
 Program xuv_sequential(const KernelShape& shape, const Tiling& tiling,
                        const KernelOptions& options) {
   Builder b("xuv_sequential");
   const Operands in = declare_inputs(b, shape, options.dtype, Layout::kTransposed);
   const BufferId y = b.output("y", options.dtype, {shape.M, shape.N});
+  const BufferId xu = b.scratch("xu", options.dtype, {shape.M, shape.r});
   const BufferId xu_t = b.scratch("xu_t", options.dtype, {shape.r, shape.M});
   const Context c(b, options);
-  // (X·U)^T = U^T·X^T: U [K, r] is its own transposed left operand.
-  optimized_matmul(c, {.M = shape.r, .K = shape.K, .r = 0, .N = shape.M}, tiling,
-                   {.x = {in.factors.u, Layout::kTransposed}, .w = in.x.buffer, .y = xu_t});
+  optimized_matmul(c, {.M = shape.M, .K = shape.K, .r = 0, .N = shape.r}, tiling,
+                   {.x = {in.x.buffer, Layout::kTransposed}, .w = in.factors.u, .y = xu});
+  transpose(c, shape, xu, xu_t);
   optimized_matmul(c, {.M = shape.M, .K = shape.r, .r = 0, .N = shape.N}, tiling,
                    {.x = {xu_t, Layout::kTransposed}, .w = in.factors.v, .y = y});
   return b.finish();

@@ -14,7 +14,8 @@ tile::Program xtuv(const KernelShape&, const Tiling&, const KernelOptions&);
 tile::Program xuv_transposed(const KernelShape&, const Tiling&, const KernelOptions&);
 tile::Program xtuv_transposed(const KernelShape&, const Tiling&, const KernelOptions&);
 
-// Two calls of matmul_optimized; (X·U)^T goes through HBM.
+// The paper's baseline: two calls of matmul_optimized, and between them a pass that transposes X·U
+// on the Tensor engine, since the second call wants its left operand transposed; all through HBM.
 tile::Program xuv_sequential(const KernelShape&, const Tiling&, const KernelOptions&);
 // The paper's Algorithm 1: fused, but the strip is computed again for every output block.
 tile::Program xuv_naive(const KernelShape&, const Tiling&, const KernelOptions&);

@@ -64,7 +64,10 @@ DeviceSpec trn1() {
   d.dma_transfer_ns = {20, kF, "calibration: tutorial, tiled (20.99 ms)"};
   d.dma_descriptor_ns = {1, kM, "NKI: introduction to DMA: 8 rows of 256 B take 97 ns"};
   d.dma_descriptor_floor = {7, kM, "NKI performance guide, screenshot: a 4-byte transfer"};
-  d.dma_transpose_rate = {0.25, kA, "NKI performance guide: much slower than a plain load"};
+  d.dma_transpose_rate = {
+      0.17, kF,
+      "calibration: NeuronMM BM sweep; above 0.21 BM 512 would beat 1024, below "
+      "0.13 NeuronMM at M = 32768 would slow down"};
   d.throttle_ramp_ns = {0, kA, "nothing documented for trn1"};
   d.throttle_start = {1, kA, "nothing documented for trn1"};
   return d;

@@ -137,15 +137,28 @@ bool holds_sums(const Program& program, BufferId buffer) {
 
 class Remedies {
  public:
-  explicit Remedies(Residency& plan) : plan_(plan), program_(plan.program) {}
+  explicit Remedies(Residency& plan) : plan_(plan), program_(plan.program) {
+    for (const Buffer& b : program_.buffers) free_bytes_.push_back(b.free_bytes());
+  }
 
   bool find() {
-    if (fits()) return true;
+    while (true) {
+      const MemoryUse worst = tile::sbuf_use(program_, free_bytes_);
+      if (worst.peak <= plan_.capacity) return true;
+      if (!relieve(worst)) return false;
+    }
+  }
+
+ private:
+  // Makes the buffers of one peak fit.
+  bool relieve(const MemoryUse& peak) {
+    members_.assign(program_.buffers.size(), false);
+    for (const auto& [b, bytes] : peak.live) members_[static_cast<size_t>(b)] = true;
     const Residency as_written = plan_;
     if (sink_loads(), fits()) return true;
-    drop_rotation();
+    const std::vector<BufferId> dropped = drop_rotation();
     if (fits()) {
-      use_room_left();
+      use_room_left(dropped);
       return true;
     }
     if (spill_sums()) return true;
@@ -153,13 +166,17 @@ class Remedies {
     return stream_largest_load();
   }
 
- private:
-  MemoryUse worst() const { return tile::sbuf_use(program_); }
-  bool fits() const { return worst().peak <= plan_.capacity; }
+  // What the members take where together they take most.
+  MemoryUse use() const {
+    std::vector<int64_t> bytes = free_bytes_;
+    for (size_t b = 0; b < bytes.size(); ++b) bytes[b] = members_[b] ? bytes[b] : 0;
+    return tile::sbuf_use(program_, bytes);
+  }
+  bool fits() const { return use().peak <= plan_.capacity; }
   Buffer& buffer(BufferId b) { return program_.buffers[static_cast<size_t>(b)]; }
 
   void sink_loads() {
-    const MemoryUse now = worst();
+    const MemoryUse now = use();
     for (const auto& [b, bytes] : now.live) {
       const auto sink = find_sink(program_, program_.body, b);
       if (fits() || !sink) continue;
@@ -171,24 +188,26 @@ class Remedies {
     }
   }
 
-  void drop_rotation() {
-    const MemoryUse now = worst();
+  std::vector<BufferId> drop_rotation() {
+    std::vector<BufferId> dropped;
+    const MemoryUse now = use();
     for (const auto& [b, bytes] : now.live) {
-      if (buffer(b).copies == 1) continue;
+      if (bytes == 0 || buffer(b).copies == 1) continue;
       buffer(b).copies = 1;
-      dropped_.push_back(b);
+      dropped.push_back(b);
     }
+    return dropped;
   }
 
   // Buffers that cannot rotate as a whole do so with as many tiles as the room holds.
-  void use_room_left() {
-    const MemoryUse now = worst();
+  void use_room_left(const std::vector<BufferId>& dropped) {
+    const MemoryUse now = use();
     int64_t dropped_bytes = 0;
-    for (const BufferId b : dropped_) dropped_bytes += share_of(now, b);
+    for (const BufferId b : dropped) dropped_bytes += share_of(now, b);
     if (dropped_bytes == 0) return;
     const double more =
         static_cast<double>(plan_.capacity - now.peak) / static_cast<double>(dropped_bytes);
-    for (const BufferId b : dropped_) {
+    for (const BufferId b : dropped) {
       plan_.rotation[static_cast<size_t>(b)] = 1 + std::min(1.0, more);
       plan_.remedies.push_back(
           fmt::format("{} has room for {:.2f} instances", buffer(b).name, 1 + std::min(1.0, more)));
@@ -196,23 +215,24 @@ class Remedies {
   }
 
   bool stream_largest_load() {
-    const MemoryUse now = worst();
+    const MemoryUse now = use();
     for (const auto& [b, bytes] : now.live) {
-      if (!is_loaded(program_, b)) continue;
+      if (bytes == 0 || !is_loaded(program_, b)) continue;
       const int64_t room = plan_.capacity - (now.peak - bytes);
       // A much smaller window would load tiles more than once within one use of the buffer.
       if (room < buffer(b).free_bytes() / 4) return false;
       buffer(b).copies = 1;
-      set_partial(b, true, 0, std::min(room, buffer(b).free_bytes()));
+      const int64_t window = std::min(room, buffer(b).free_bytes());
+      add_partial({.buffer = b, .streams = true, .resident_bytes = 0, .staging_bytes = window});
       plan_.remedies.push_back(fmt::format("{} ({}) streams through {}", buffer(b).name,
-                                           mebibytes(bytes), mebibytes(plan_.staging_bytes)));
+                                           mebibytes(bytes), mebibytes(window)));
       return true;
     }
     return false;
   }
 
   bool spill_sums() {
-    const MemoryUse now = worst();
+    const MemoryUse now = use();
     for (const auto& [b, bytes] : now.live) {
       if (!holds_sums(program_, b)) continue;
       const int64_t room = plan_.capacity - (now.peak - bytes);
@@ -220,10 +240,11 @@ class Remedies {
       // Staging: what one iteration visits, once in use and once on its way in or out, but not so
       // much that little is left to stay.
       const int64_t staging = std::min(2 * visit_bytes(now, b), room / 4);
-      set_partial(b, false, room - staging, staging);
+      const int64_t resident = room - staging;
+      add_partial({b, false, resident, staging});
       plan_.remedies.push_back(fmt::format("{} of the {} of {} are spilled",
-                                           mebibytes(bytes - plan_.resident_bytes),
-                                           mebibytes(bytes), buffer(b).name));
+                                           mebibytes(bytes - resident), mebibytes(bytes),
+                                           buffer(b).name));
       return true;
     }
     return false;
@@ -233,21 +254,22 @@ class Remedies {
   int64_t visit_bytes(const MemoryUse& now, BufferId spilled) const {
     int64_t largest = 2048;
     for (const auto& [b, bytes] : now.live) {
-      if (b != spilled) largest = std::max(largest, program_.buffer(b).free_bytes());
+      if (b == spilled || bytes == 0) continue;
+      largest = std::max(largest, program_.buffer(b).free_bytes());
     }
     return largest;
   }
 
-  void set_partial(BufferId b, bool streams, int64_t resident, int64_t staging) {
-    plan_.partial = b;
-    plan_.streams = streams;
-    plan_.resident_bytes = resident;
-    plan_.staging_bytes = staging;
+  void add_partial(const Partial& partial) {
+    plan_.partials.push_back(partial);
+    free_bytes_[static_cast<size_t>(partial.buffer)] =
+        partial.resident_bytes + partial.staging_bytes;
   }
 
   Residency& plan_;
   Program& program_;
-  std::vector<BufferId> dropped_;
+  std::vector<int64_t> free_bytes_;  // what one instance of each buffer takes
+  std::vector<bool> members_;        // the buffers of the peak at hand
 };
 
 }  // namespace

@@ -1,13 +1,13 @@
 #pragma once
 // What the compiler does with a program that wants more SBUF than there is. The published kernels
 // do, and their profiles show the remedies (NKIBench matmul, kernel optimization tutorial "block",
-// NeuronMM's baselines); the first that makes the program fit is taken:
+// NeuronMM's baselines). For the buffers that are live where most is wanted, the first that makes
+// them fit is taken, and again until all of the program fits:
 //   1. a load in a sequential loop, whose data lives across a loop that loads other things, is sunk
 //      into that loop, so that it is read once per iteration; if that is not enough, buffers rotate
 //      only in what room is left, so that fewer loads are fetched ahead;
 //   2. and sums that stay are spilled: what does not fit is saved to HBM and reloaded at each
-//   visit,
-//      through a staging area;
+//      visit, through a staging area;
 //   3. without sums to spill, the largest loaded buffer streams: its tiles are loaded when they are
 //      used, through what room is left.
 
@@ -25,14 +25,18 @@ namespace neuronmm::simulator {
 // "24.50 MiB: sums 16.00 MiB + x_block 4.00 MiB (2 copies) + ...".
 std::string describe(const tile::Program& program, const tile::MemoryUse& use);
 
+// A buffer that is not wholly resident.
+struct Partial {
+  tile::BufferId buffer = -1;
+  bool streams = false;  // its tiles come from an operand in HBM; else they are spilled
+  // Bytes per partition: those that stay, and those through which the others come and go.
+  int64_t resident_bytes = 0, staging_bytes = 0;
+};
+
 struct Residency {
   tile::Program program;         // with its loads sunk and its rotations dropped
   std::vector<double> rotation;  // per buffer: instances that it has room for
-  // The buffer, if any, that is not wholly resident, and bytes per partition of it: those that
-  // stay, and those through which the others come and go.
-  tile::BufferId partial = -1;
-  bool streams = false;  // its tiles come from an operand in HBM; else they are spilled
-  int64_t resident_bytes = 0, staging_bytes = 0;
+  std::vector<Partial> partials;
   tile::MemoryUse wanted;             // before any remedy
   int64_t capacity = 0;               // per partition
   std::vector<std::string> remedies;  // what was done, one line each

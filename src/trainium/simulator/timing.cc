@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 
 #include "trainium/simulator/dma.h"
 #include "trainium/simulator/engine.h"
@@ -43,7 +44,9 @@ class Simulation {
       if (const tile::Allocate* allocate = walker.allocate()) {
         BufferState& buffer = state(allocate->buffer);
         buffer.allocate();
-        if (buffer.spills()) staging_.forget(buffer, plan_.streams);
+        if (StagedBuffer* staged = staged_of(allocate->buffer)) {
+          staged->staging.forget(buffer, staged->streams);
+        }
         continue;
       }
       Prepared& p = prepared_[static_cast<size_t>(walker.node())];
@@ -60,6 +63,12 @@ class Simulation {
   using Extent = Operand::Extent;
   static constexpr size_t kMaxOperands = 3;
 
+  struct StagedBuffer {
+    bool streams;
+    Staging staging;
+  };
+
+  StagedBuffer* staged_of(BufferId b) { return staged_of_[static_cast<size_t>(b)]; }
   BufferState& state(BufferId b) { return buffers_[static_cast<size_t>(b)]; }
   InOrderEngine& engine(Unit unit) { return engines_[static_cast<size_t>(unit)]; }
 
@@ -75,30 +84,34 @@ class Simulation {
       const bool tracked = program_.buffers[b].memory != Memory::kHbm || (read[b] && written[b]);
       buffers_.emplace_back(grids_[b].cells, plan_.rotation[b], tracked);
     }
-    if (plan_.partial >= 0) make_staging();
+    staged_of_.resize(grids_.size(), nullptr);
+    for (const Partial& partial : plan_.partials) make_staging(partial);
   }
 
-  void make_staging() {
-    const auto b = static_cast<size_t>(plan_.partial);
+  void make_staging(const Partial& partial) {
+    const auto b = static_cast<size_t>(partial.buffer);
     const tile::Buffer& buffer = program_.buffers[b];
     const Grid& grid = grids_[b];
     const int64_t cells_per_partition_row = std::max<int64_t>(1, grid.cells / grid.counts[0]);
     const double bytes_per_cell =
         static_cast<double>(buffer.free_bytes()) / static_cast<double>(cells_per_partition_row);
     const auto resident =
-        static_cast<int64_t>(static_cast<double>(plan_.resident_bytes) / bytes_per_cell) *
+        static_cast<int64_t>(static_cast<double>(partial.resident_bytes) / bytes_per_cell) *
         grid.counts[0];
     const auto slots =
-        static_cast<int64_t>(static_cast<double>(plan_.staging_bytes) / bytes_per_cell);
+        static_cast<int64_t>(static_cast<double>(partial.staging_bytes) / bytes_per_cell);
     buffers_[b].set_spilled(std::min(resident, grid.cells));
     const Transfer transfer{.first_partition = 0,
                             .partitions = std::min<int64_t>(128, grid.extent[0]),
                             .bytes_per_partition = static_cast<int64_t>(bytes_per_cell),
                             .chunk_bytes = static_cast<int64_t>(bytes_per_cell)};
-    staging_ = Staging(std::max<int64_t>(slots, 2) * grid.counts[0],
-                       [this, transfer, &buffer](bool save, double ready) {
-                         return spill(transfer, buffer.name, save, ready);
-                       });
+    const bool streams = partial.streams;
+    staged_.push_back(std::make_unique<StagedBuffer>(
+        StagedBuffer{streams, Staging(std::max<int64_t>(slots, 2) * grid.counts[0],
+                                      [this, transfer, &buffer, streams](bool save, double ready) {
+                                        return spill(transfer, buffer.name, streams, save, ready);
+                                      })}));
+    staged_of_[b] = staged_.back().get();
   }
 
   void add_tracks() {
@@ -114,7 +127,7 @@ class Simulation {
   void step(const Prepared& p) {
     std::array<Extent, kMaxOperands> extents;
     for (size_t i = 0; i < p.operands.size(); ++i) extents[i] = p.operands[i].eval(values_);
-    if (plan_.partial >= 0 && !(plan_.streams && p.kind == Kind::kDma)) visit_partial(p, extents);
+    if (!staged_.empty()) visit_staged(p, extents);
     switch (p.kind) {
       case Kind::kDma:
         return run_dma(p, extents);
@@ -126,25 +139,28 @@ class Simulation {
     }
   }
 
-  void visit_partial(const Prepared& p, const std::array<Extent, kMaxOperands>& extents) {
+  void visit_staged(const Prepared& p, const std::array<Extent, kMaxOperands>& extents) {
     for (size_t i = p.operands.size(); i-- > 0;) {
-      if (p.operands[i].buffer() != plan_.partial) continue;
-      BufferState& buffer = state(plan_.partial);
-      extents[i].cells.for_each(
-          [&](int64_t cell) { staging_.visit(buffer.cells()[static_cast<size_t>(cell)], i > 0); });
+      StagedBuffer* staged = staged_of(p.operands[i].buffer());
+      if (!staged || (staged->streams && p.kind == Kind::kDma)) continue;
+      BufferState& buffer = state(p.operands[i].buffer());
+      extents[i].cells.for_each([&](int64_t cell) {
+        staged->staging.visit(buffer.cells()[static_cast<size_t>(cell)], i > 0);
+      });
     }
   }
 
-  double spill(const Transfer& transfer, const std::string& name, bool save, double ready) {
+  double spill(const Transfer& transfer, const std::string& name, bool streams, bool save,
+               double ready) {
     static const std::string kSave = "spill", kReload = "reload", kStream = "stream";
-    const auto queues = plan_.streams ? DmaSystem::Class::kLoad : DmaSystem::Class::kSpill;
+    const auto queues = streams ? DmaSystem::Class::kLoad : DmaSystem::Class::kSpill;
     const TransferTimes times = dma_.submit(queues, ready, transfer);
-    if (!plan_.streams) {
+    if (!streams) {
       (save ? summary_.spill_save_bytes : summary_.spill_reload_bytes) += transfer.bytes();
     }
     (save ? summary_.hbm_write_bytes : summary_.hbm_read_bytes) += transfer.bytes();
     (save ? summary_.sbuf_read_bytes : summary_.sbuf_write_bytes) += transfer.bytes();
-    trace_dma(times, plan_.streams ? kStream : save ? kSave : kReload, name, transfer.bytes());
+    trace_dma(times, streams ? kStream : save ? kSave : kReload, name, transfer.bytes());
     end_ = std::max(end_, times.visible);
     return times.visible;
   }
@@ -159,7 +175,11 @@ class Simulation {
 
   void complete(const Prepared& p, const std::array<Extent, kMaxOperands>& extents, Unit unit,
                 double read_end, double visible) {
-    for (size_t i = 1; i < p.operands.size(); ++i) {
+    // The Tensor engine is done with the stationary tile once its weights are loaded.
+    if (unit == Unit::kTensor) {
+      state(p.operands[1].buffer()).read(extents[1].cells, weights_loaded_);
+    }
+    for (size_t i = unit == Unit::kTensor ? 2 : 1; i < p.operands.size(); ++i) {
       state(p.operands[i].buffer()).read(extents[i].cells, read_end);
     }
     state(p.operands[0].buffer()).write(extents[0].cells, visible, unit);
@@ -261,8 +281,8 @@ class Simulation {
 
   void run_dma(const Prepared& p, const std::array<Extent, kMaxOperands>& extents) {
     const Transfer transfer = make_transfer(p);
-    const bool streamed = plan_.streams && p.operands[0].buffer() == plan_.partial;
-    if (transfer.bytes() == 0 || streamed) return;
+    const StagedBuffer* staged = staged_of(p.operands[0].buffer());
+    if (transfer.bytes() == 0 || (staged && staged->streams)) return;
     const double ready =
         std::max(inputs_ready(p, extents),
                  state(p.operands[0].buffer()).writable(extents[0].cells, Unit::kDma));
@@ -348,7 +368,8 @@ class Simulation {
   std::vector<Grid> grids_;
   std::vector<BufferState> buffers_;
   std::vector<Prepared> prepared_;
-  Staging staging_;
+  std::vector<std::unique_ptr<StagedBuffer>> staged_;
+  std::vector<StagedBuffer*> staged_of_;  // per buffer of the program, null: wholly resident
   std::array<InOrderEngine, kNumEngines> engines_;
   const int64_t* values_ = nullptr;
   double weights_loaded_ = 0, last_matmul_begin_ = 0, ramp_begin_ = 0;

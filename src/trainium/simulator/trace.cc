@@ -1,10 +1,8 @@
 #include "trainium/simulator/trace.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <iterator>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace neuronmm::simulator {
@@ -61,15 +59,6 @@ std::string Trace::json(std::string_view program, std::string_view device) const
     text += "}}";
   }
   return text + "\n]}\n";
-}
-
-Status Trace::write(const std::string& path, std::string_view program,
-                    std::string_view device) const {
-  std::ofstream file(path, std::ios::binary);
-  if (file) file << json(program, device);
-  file.close();
-  if (!file) return fail("{}: cannot write the trace: {}", path, std::strerror(errno));
-  return {};
 }
 
 }  // namespace neuronmm::simulator

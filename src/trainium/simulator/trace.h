@@ -8,8 +8,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/result.h"
-
 namespace neuronmm::simulator {
 
 class Trace {
@@ -28,7 +26,6 @@ class Trace {
   int64_t total() const { return total_; }
   int64_t kept() const { return static_cast<int64_t>(events_.size()); }
   std::string json(std::string_view program, std::string_view device) const;
-  Status write(const std::string& path, std::string_view program, std::string_view device) const;
 
  private:
   struct Event {

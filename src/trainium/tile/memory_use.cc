@@ -22,7 +22,7 @@ bool mentions(const Node& node, BufferId buffer) {
 
 class Scan {
  public:
-  Scan(const Program& program, Memory memory, std::function<int64_t(const Buffer&)> amount)
+  Scan(const Program& program, Memory memory, std::function<int64_t(BufferId)> amount)
       : program_(program), memory_(memory), amount_(std::move(amount)) {}
 
   MemoryUse run() {
@@ -62,7 +62,7 @@ class Scan {
     if (buffer.copies == 1) {
       while (--last > i && !mentions(nodes[last], id)) continue;
     }
-    live_.push_back({{id, amount_(buffer) * buffer.copies}, last});
+    live_.push_back({{id, amount_(id) * buffer.copies}, last});
     int64_t total = 0;
     for (const Live& live : live_) total += live.share.amount;
     if (total <= peak_.peak) return;
@@ -73,22 +73,26 @@ class Scan {
 
   const Program& program_;
   Memory memory_;
-  std::function<int64_t(const Buffer&)> amount_;
+  std::function<int64_t(BufferId)> amount_;
   std::vector<Live> live_;
   MemoryUse peak_;
 };
 
 }  // namespace
 
-MemoryUse sbuf_use(const Program& program) {
-  return Scan(program, Memory::kSbuf, [](const Buffer& buffer) { return buffer.free_bytes(); })
+MemoryUse sbuf_use(const Program& program, std::span<const int64_t> free_bytes) {
+  return Scan(program, Memory::kSbuf,
+              [&](BufferId id) {
+                return free_bytes.empty() ? program.buffer(id).free_bytes()
+                                          : free_bytes[static_cast<size_t>(id)];
+              })
       .run();
 }
 
 MemoryUse psum_use(const Program& program, int64_t bank_bytes) {
   return Scan(program, Memory::kPsum,
-              [bank_bytes](const Buffer& buffer) {
-                return (buffer.free_bytes() + bank_bytes - 1) / bank_bytes;
+              [&](BufferId id) {
+                return (program.buffer(id).free_bytes() + bank_bytes - 1) / bank_bytes;
               })
       .run();
 }

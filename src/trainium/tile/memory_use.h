@@ -5,6 +5,7 @@
 // as a compiler's allocator would have them do.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,9 @@ struct MemoryUse {
   std::vector<MemoryShare> live;  // at the peak, largest first
 };
 
-MemoryUse sbuf_use(const Program& program);                             // bytes per partition
+// Bytes per partition. `free_bytes`, if not empty: what one instance of each buffer takes, in place
+// of what it was declared with.
+MemoryUse sbuf_use(const Program& program, std::span<const int64_t> free_bytes = {});
 MemoryUse psum_use(const Program& program, int64_t bank_bytes = 2048);  // banks
 
 }  // namespace neuronmm::tile

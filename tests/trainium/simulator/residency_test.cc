@@ -31,7 +31,7 @@ TEST(Residency, WhatFitsIsLeftAlone) {
   const auto plan = make_resident(program, kTrn1);
   ASSERT_TRUE(plan.ok());
   EXPECT_TRUE(plan->remedies.empty());
-  EXPECT_EQ(plan->partial, -1);
+  EXPECT_TRUE(plan->partials.empty());
   EXPECT_EQ(tile::count(plan->program), tile::count(program));
 }
 
@@ -40,7 +40,7 @@ TEST(Residency, SinksTheLoadOfASequentialLoop) {
   const Program program = baseline(8192);
   const auto plan = make_resident(program, kTrn1);
   ASSERT_TRUE(plan.ok());
-  EXPECT_EQ(plan->partial, -1);
+  EXPECT_TRUE(plan->partials.empty());
   const int64_t w = 8192LL * 16384 * 2;
   EXPECT_EQ(tile::count(plan->program).hbm_read_bytes, tile::count(program).hbm_read_bytes + 7 * w);
   EXPECT_LE(tile::sbuf_use(plan->program).peak, plan->capacity);
@@ -54,13 +54,13 @@ TEST(Residency, SinksTheLoadOfASequentialLoop) {
 TEST(Residency, SpillsSums) {
   const auto plan = make_resident(baseline(16384), kTrn1);
   ASSERT_TRUE(plan.ok());
-  ASSERT_GE(plan->partial, 0);
-  EXPECT_EQ(plan->program.buffer(plan->partial).name, "sums");
-  EXPECT_FALSE(plan->streams);
+  ASSERT_EQ(plan->partials.size(), 1u);
+  EXPECT_EQ(plan->program.buffer(plan->partials[0].buffer).name, "sums");
+  EXPECT_FALSE(plan->partials[0].streams);
   const Summary s = simulate(baseline(16384), kTrn1)->summary;
   const double strip = 16384 * 1024 * 2;
-  const double spilled = strip - static_cast<double>(plan->resident_bytes) * 128;
-  const double staging = static_cast<double>(plan->staging_bytes) * 128;
+  const double spilled = strip - static_cast<double>(plan->partials[0].resident_bytes) * 128;
+  const double staging = static_cast<double>(plan->partials[0].staging_bytes) * 128;
   EXPECT_NEAR(static_cast<double>(s.spill_save_bytes), 16 * 9 * spilled, 16 * 9 * staging);
   EXPECT_NEAR(static_cast<double>(s.spill_reload_bytes), 16 * 9 * spilled, 16 * 9 * staging);
   EXPECT_EQ(s.hbm_bytes(), s.spill_save_bytes + s.spill_reload_bytes +

@@ -3,8 +3,12 @@
 #include "trainium/validation/validation.h"
 
 #include <cmath>
+#include <map>
 
 #include <gtest/gtest.h>
+
+#include "trainium/kernels/xuv.h"
+#include "trainium/simulator/timing.h"
 
 namespace neuronmm::validation {
 namespace {
@@ -32,14 +36,13 @@ TEST(Validation, MeanErrors) {
   EXPECT_LE(validation.mean_absolute, 0.12) << to_string(rows());
 }
 
-// Two times are off by more than 25 % and are shown as unexplained: the sequential baseline at M =
-// 4096, and the ladder's first rung, whose dependent loads are faster than the published latency of
-// one.
-TEST(Validation, OutliersAreThoseWeKnow) {
+// One time is off by more than 25 % and is shown as unexplained: the ladder's first rung, whose two
+// dependent loads and matmul are published to take less than one load is.
+TEST(Validation, OutlierIsTheOneWeKnow) {
   for (const Row& row : rows()) {
     const auto& p = *row.published;
     const bool time = p.quantity == Quantity::kMilliseconds || p.quantity == Quantity::kMfuPercent;
-    if (!time || p.id == "nki_xuv_4096" || p.id == "ladder_inner_loads") continue;
+    if (!time || p.id == "ladder_inner_loads") continue;
     EXPECT_LE(std::abs(row.difference), kUnexplained) << p.id;
   }
 }
@@ -54,12 +57,31 @@ TEST(Validation, TrafficOfTheFusedKernel) {
 }
 
 TEST(Validation, TrafficOfTheSpillingBaselines) {
+  int checked = 0;
   for (const Row& row : rows()) {
     const auto& p = *row.published;
-    const bool spills = p.id == "nki_xw_8192" || p.id == "nki_xw_16384" || p.id == "nki_xw_32768";
-    if (p.quantity == Quantity::kHbmGib && spills) {
-      EXPECT_LE(std::abs(row.difference), 0.15) << p.id;
-    }
+    const bool spills =
+        p.id.ends_with("_8192") || p.id.ends_with("_16384") || p.id.ends_with("_32768");
+    if (p.quantity != Quantity::kHbmGib || !spills || !p.id.starts_with("nki_x")) continue;
+    EXPECT_LE(std::abs(row.difference), 0.15) << p.id;
+    ++checked;
+  }
+  EXPECT_EQ(checked, 6);
+}
+
+// The paper's sweep: 1024 is best, 2048 and 4096 spill.
+TEST(Validation, RowBlocks) {
+  const simulator::DeviceSpec trn1 = simulator::find_device("trn1").value();
+  std::map<int64_t, simulator::Summary> summaries;
+  for (const simulator::PublishedRowBlock& block : simulator::kPublishedRowBlocks) {
+    const kernels::Tiling tiling({{"BM", block.rows / 128}, {"BK", 4}, {"Br", 8}, {"BN", 2}});
+    const tile::Program program = kernels::xuv({.M = 4096, .K = 7168, .r = 4096, .N = 18432},
+                                               tiling, {.accumulate = DType::kBF16});
+    summaries[block.rows] = simulator::simulate(program, trn1).value().summary;
+  }
+  for (const auto& [rows, summary] : summaries) {
+    EXPECT_EQ(summary.spill_save_bytes > 0, rows >= 2048) << rows;
+    EXPECT_GE(summary.total_time, summaries.at(1024).total_time) << rows;
   }
 }
 
