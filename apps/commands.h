@@ -55,5 +55,6 @@ void add_perplexity(Program& program);
 void add_simulate(Program& program);
 void add_synthesize(Program& program);
 void add_tokenize(Program& program);
+void add_tune(Program& program);
 
 }  // namespace neuronmm::apps

@@ -3,6 +3,9 @@
 #include <charconv>
 #include <cmath>
 
+#include "trainium/simulator/residency.h"
+#include "tuned.h"
+
 namespace neuronmm::apps {
 namespace {
 
@@ -11,6 +14,7 @@ using kernels::KernelShape;
 
 // The simulator takes some 10^6 instructions per second, and a matmul tile comes with a few others.
 constexpr double kMostMatmuls = 1 << 24;
+constexpr std::string_view kAuto = "auto";
 
 Result<int64_t> parse_whole(std::string_view flag, std::string_view text) {
   int64_t value = 0;
@@ -79,10 +83,6 @@ Status check_work(const KernelSettings& s) {
               shape_text(s), matmuls, kMostMatmuls);
 }
 
-int64_t size_of(const KernelShape& shape, char letter) {
-  return letter == 'M' ? shape.M : letter == 'K' ? shape.K : letter == 'r' ? shape.r : shape.N;
-}
-
 // "[K, M], or [M, K] with a natural left operand": the layout is the first or the second one.
 std::string_view layout_of(const KernelSettings& s, const kernels::OperandDescription& operand) {
   const bool natural = s.kernel->left_layout && s.options.left == kernels::Layout::kNatural;
@@ -103,7 +103,10 @@ void add_kernel_flags(CLI::App* command, KernelFlags& flags) {
       ->check(CLI::IsMember({"bf16", "fp32"}))
       ->capture_default_str();
   command->add_option("--tiling", flags.tiling,
-                      "NAME=TILES,...; the row blocks not given are halved until SBUF holds them");
+                      "NAME=TILES,..., or auto: the fastest by `neuronmm tune`. Row blocks that "
+                      "are not given are halved until SBUF holds them");
+  command->add_option("--cache", flags.cache,
+                      "file of tuned tilings; without: ~/.cache/neuronmm/tilings.json");
   command->add_option("--left", flags.left, "left operand of plain matmuls: X^T or X in HBM")
       ->check(CLI::IsMember({"transposed", "natural"}))
       ->capture_default_str();
@@ -114,36 +117,46 @@ void add_kernel_flags(CLI::App* command, KernelFlags& flags) {
       ->capture_default_str();
 }
 
-Result<KernelSettings> read_settings(const KernelFlags& flags) {
+Result<tuner::Problem> read_problem(const KernelFlags& flags) {
   const auto dtype = [](const std::string& name) {
     return name == "bf16" ? DType::kBF16 : DType::kF32;
   };
+  tuner::Problem p;
+  NMM_ASSIGN(p.kernel, kernels::find_kernel(flags.kernel));
+  NMM_ASSIGN(p.shape, parse_shape(*p.kernel, flags.shape));
+  NMM_ASSIGN(p.device, simulator::find_device(flags.device));
+  p.options.dtype = dtype(flags.dtype);
+  p.options.accumulate = dtype(flags.accumulate);
+  if (flags.left == "natural") p.options.left = kernels::Layout::kNatural;
+  if (flags.tiling != kAuto) {
+    NMM_ASSIGN(p.chosen, parse_tiling(flags.tiling));
+  }
+  return p;
+}
+
+Result<KernelSettings> read_settings(const KernelFlags& flags) {
+  NMM_ASSIGN(const tuner::Problem problem, read_problem(flags));
   KernelSettings s;
-  NMM_ASSIGN(s.kernel, kernels::find_kernel(flags.kernel));
-  NMM_ASSIGN(s.shape, parse_shape(*s.kernel, flags.shape));
-  NMM_ASSIGN(s.device, simulator::find_device(flags.device));
-  s.options.dtype = dtype(flags.dtype);
-  s.options.accumulate = dtype(flags.accumulate);
-  if (flags.left == "natural") s.options.left = kernels::Layout::kNatural;
-  s.limits = limits_of(s.device);
+  s.kernel = problem.kernel;
+  s.shape = problem.shape;
+  s.options = problem.options;
+  s.device = problem.device;
+  s.limits = simulator::limits_of(s.device);
   s.tiling_given = !flags.tiling.empty();
-  NMM_ASSIGN(const kernels::TilingValues chosen, parse_tiling(flags.tiling));
-  NMM_ASSIGN(s.tiling, kernels::fitting_tiling(*s.kernel, s.shape, s.options, chosen, s.limits));
+  NMM_ASSIGN(s.tiling,
+             kernels::fitting_tiling(*s.kernel, s.shape, s.options, problem.chosen, s.limits));
   NMM_TRY(check_work(s));
+  if (flags.tiling == kAuto) {
+    NMM_ASSIGN(const tuner::Outcome tuned, tune_with_cache(problem, 1, flags.cache));
+    s.tiling = tuned.best.front().tiling;
+  }
   NMM_ASSIGN(s.program, kernels::make_program(*s.kernel, s.shape, s.tiling, s.options));
   return s;
 }
 
-tile::Limits limits_of(const simulator::DeviceSpec& device) {
-  return {.device = std::string(device.name),
-          .sbuf_bytes_per_partition_usable = static_cast<int64_t>(device.sbuf_capacity()),
-          .psum_banks = static_cast<int64_t>(device.psum_banks),
-          .psum_bank_bytes = static_cast<int64_t>(device.psum_bank_bytes)};
-}
-
 Shape operand_shape(const KernelSettings& s, const kernels::OperandDescription& operand) {
   const std::string_view layout = layout_of(s, operand);
-  return {size_of(s.shape, layout[1]), size_of(s.shape, layout[4])};
+  return {kernels::dimension_of(s.shape, layout[1]), kernels::dimension_of(s.shape, layout[4])};
 }
 
 bool is_transposed(const KernelSettings& s, const kernels::OperandDescription& operand) {

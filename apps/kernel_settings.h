@@ -9,14 +9,18 @@
 #include "trainium/kernels/registry.h"
 #include "trainium/simulator/device_spec.h"
 #include "trainium/tile/program.h"
+#include "trainium/tuner/tuner.h"
 
 namespace neuronmm::apps {
 
 struct KernelFlags {
-  std::string kernel, shape, tiling;
+  std::string kernel, shape, tiling, cache;
   std::string device = "trn1", dtype = "bf16", left = "transposed", accumulate = "fp32";
 };
 void add_kernel_flags(CLI::App* command, KernelFlags& flags);
+
+// --tiling as parameters that a search leaves alone.
+Result<tuner::Problem> read_problem(const KernelFlags& flags);
 
 struct KernelSettings {
   const kernels::Kernel* kernel = nullptr;
@@ -29,8 +33,6 @@ struct KernelSettings {
   tile::Program program;
 };
 Result<KernelSettings> read_settings(const KernelFlags& flags);
-
-tile::Limits limits_of(const simulator::DeviceSpec& device);
 
 // [rows, columns] of an operand in HBM.
 Shape operand_shape(const KernelSettings& settings, const kernels::OperandDescription& operand);

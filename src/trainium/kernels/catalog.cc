@@ -33,34 +33,35 @@ constexpr std::string_view kTransposedCount = "⌈r/128⌉·⌈M/row tile⌉·(�
 
 // The tutorial's block sizes; the published baselines use BM 8.
 std::vector<TilingParameter> matmul_tiling() {
-  return {{"BM", 16, "row tiles of 128 in a block of X"},
-          {"BK", 8, "contraction tiles of 128 in a block"},
-          {"BN", 2, "column tiles of 512 in a block of W"}};
+  return {{"BM", 16, "row tiles of 128 in a block of X", 'M', 128},
+          {"BK", 8, "contraction tiles of 128 in a block", 'K', 128},
+          {"BN", 2, "column tiles of 512 in a block of W", 'N', 512}};
 }
 
 // The block sizes of the paper's released kernels.
 std::vector<TilingParameter> xuv_tiling() {
-  return {{"BM", 8, "row tiles of 128 in a block of X"},
-          {"BK", 4, "contraction tiles of 128 in a block of X and U"},
-          {"Br", 8, "rank tiles of 128 in a block of U and V"},
-          {"BN", 2, "column tiles of 512 in a block of V"}};
+  return {{"BM", 8, "row tiles of 128 in a block of X", 'M', 128},
+          {"BK", 4, "contraction tiles of 128 in a block of X and U", 'K', 128},
+          {"Br", 8, "rank tiles of 128 in a block of U and V", 'r', 128},
+          {"BN", 2, "column tiles of 512 in a block of V", 'N', 512}};
 }
 std::vector<TilingParameter> transposed_tiling() {
-  return {{"BM", 2, "row tiles of 512 in a block of X"},
-          {"BK", 4, "contraction tiles of 128 in a block of X and U"},
-          {"Br", 8, "rank tiles of 128 in a block of U and V"},
-          {"BN", 4, "column tiles of 128 in a block of V"}};
+  return {{"BM", 2, "row tiles of 512 in a block of X", 'M', 512},
+          {"BK", 4, "contraction tiles of 128 in a block of X and U", 'K', 128},
+          {"Br", 8, "rank tiles of 128 in a block of U and V", 'r', 128},
+          {"BN", 4, "column tiles of 128 in a block of V", 'N', 128}};
 }
 std::vector<TilingParameter> mlp_tiling() {
-  return {{"up.BM", 2, "gate and up: row tiles of 512 in a block of X"},
-          {"up.BK", 4, "gate and up: contraction tiles of 128 in a block of X and U"},
-          {"up.Br", 8, "gate and up: rank tiles of 128 in a block of U and V"},
-          {"up.BN", 4, "gate and up: column tiles of 128 in a block of V"},
-          {"down.BM", 8, "down: row tiles of 128 in a block of H (unused with h_on_chip)"},
-          {"down.BK", 4, "down: contraction tiles of 128 in a block of H and U"},
-          {"down.Br", 8, "down: rank tiles of 128 in a block of U and V"},
-          {"down.BN", 2, "down: column tiles of 512 in a block of V"},
-          {"h_on_chip", 0, "1: H^T of a row block stays in SBUF, 0: it goes through HBM", 0}};
+  return {
+      {"up.BM", 2, "gate and up: row tiles of 512 in a block of X", 'M', 512},
+      {"up.BK", 4, "gate and up: contraction tiles of 128 in a block of X and U", 'K', 128},
+      {"up.Br", 8, "gate and up: rank tiles of 128 in a block of U and V", 'r', 128},
+      {"up.BN", 4, "gate and up: column tiles of 128 in a block of V", 'N', 128},
+      {"down.BM", 8, "down: row tiles of 128 in a block of H (unused with h_on_chip)", 'M', 128},
+      {"down.BK", 4, "down: contraction tiles of 128 in a block of H and U", 'N', 128},
+      {"down.Br", 8, "down: rank tiles of 128 in a block of U and V", 'r', 128},
+      {"down.BN", 2, "down: column tiles of 512 in a block of V", 'K', 512},
+      {"h_on_chip", 0, "1: H^T of a row block stays in SBUF, 0: it goes through HBM", 0, 1, 0, 1}};
 }
 
 std::vector<Kernel> matmul_kernels() {
@@ -90,8 +91,8 @@ std::vector<Kernel> matmul_kernels() {
       {"matmul_blocked",
        "Y = X·W, strips for blocks of BM x BN output tiles",
        matmul_operands(),
-       {{"BM", 2, "row tiles of 128 in an output block"},
-        {"BN", 2, "column tiles of 512 in an output block"}},
+       {{"BM", 2, "row tiles of 128 in an output block", 'M', 128},
+        {"BN", 2, "column tiles of 512 in an output block", 'N', 512}},
        "s·(M·K + K·N·⌈M/BM⌉ + M·N)",
        kMatmulFlops,
        kMatmulCount,

@@ -9,11 +9,6 @@
 namespace neuronmm::kernels {
 namespace {
 
-// Larger sizes would overflow the 64-bit FLOP counts: 2 · 2^20 · 2^20 · 2^21 = 2^62.
-constexpr int64_t kLargestDimension = int64_t{1} << 20;
-// Larger blocks than any dimension have no use.
-constexpr int64_t kLargestTiling = kLargestDimension / 128;
-
 Status check_shape(const Kernel& kernel, const KernelShape& shape) {
   const std::pair<const char*, int64_t> sizes[] = {
       {"M", shape.M}, {"K", shape.K}, {"r", kernel.has_rank ? shape.r : 1}, {"N", shape.N}};
@@ -52,6 +47,10 @@ std::string tiling_names(const Kernel& kernel) {
 
 }  // namespace
 
+int64_t dimension_of(const KernelShape& shape, char letter) {
+  return letter == 'M' ? shape.M : letter == 'K' ? shape.K : letter == 'r' ? shape.r : shape.N;
+}
+
 Result<const Kernel*> find_kernel(std::string_view name) {
   std::string names;
   for (const Kernel& kernel : kernels()) {
@@ -75,10 +74,9 @@ Result<Tiling> tiling_of(const Kernel& kernel, const TilingValues& chosen) {
       return fail("{}: unknown tiling parameter {}: expected one of {}", kernel.name, name,
                   tiling_names(kernel));
     }
-    const int64_t most = parameter->least == 0 ? 1 : kLargestTiling;
-    if (value < parameter->least || value > most) {
+    if (value < parameter->least || value > parameter->most) {
       return fail("{}: expected tiling {} between {} and {}, found {}", kernel.name, name,
-                  parameter->least, most, value);
+                  parameter->least, parameter->most, value);
     }
     tiling.set(name, value);
   }

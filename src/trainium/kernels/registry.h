@@ -21,11 +21,18 @@ struct OperandDescription {
   tile::HbmRole role;
 };
 
+// Larger sizes would overflow the 64-bit FLOP counts: 2 · 2^20 · 2^20 · 2^21 = 2^62.
+inline constexpr int64_t kLargestDimension = int64_t{1} << 20;
+
 struct TilingParameter {
   std::string_view name;
   int64_t value;  // the default
   std::string_view meaning;
-  int64_t least = 1;
+  // A block of tiles, of `tile` elements each, along a dimension of the shape ('M', 'K', 'r', 'N');
+  // 0: a number between `least` and `most`.
+  char dimension = 0;
+  int64_t tile = 1;
+  int64_t least = 1, most = kLargestDimension / 128;
 };
 
 struct Kernel {
@@ -38,6 +45,8 @@ struct Kernel {
   tile::Program (*make)(const KernelShape&, const Tiling&, const KernelOptions&);
   Cost (*cost)(const KernelShape&, const Tiling&, const KernelOptions&);
 };
+
+int64_t dimension_of(const KernelShape& shape, char letter);  // 'M', 'K', 'r' or 'N'
 
 std::span<const Kernel> kernels();
 Result<const Kernel*> find_kernel(std::string_view name);  // the error lists the names

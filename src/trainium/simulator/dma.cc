@@ -5,12 +5,6 @@
 
 namespace neuronmm::simulator {
 
-namespace {
-
-constexpr int64_t kPartitionsPerEngine = 8;  // engine e moves partitions 8e .. 8e + 7
-
-}  // namespace
-
 Lane::Slot& Lane::slot(int64_t index) {
   while (newest_ < index) slots_[static_cast<size_t>(++newest_ % kSlots)] = {};
   return slots_[static_cast<size_t>(index % kSlots)];
@@ -66,25 +60,31 @@ double Lane::reserve(double from, double duration) {
   return end;
 }
 
+double engine_ns(const DeviceSpec& device, const Transfer& t, int64_t partitions) {
+  const double chunks = std::ceil(static_cast<double>(t.bytes_per_partition) /
+                                  static_cast<double>(std::max<int64_t>(t.chunk_bytes, 1)));
+  const double chunk_bytes = static_cast<double>(t.bytes_per_partition) / chunks;
+  const double rate = device.dma_bandwidth * (t.transposes ? device.dma_transpose_rate : 1.0);
+  const double chunk_ns =
+      std::max<double>(device.dma_descriptor_floor, chunk_bytes / rate + device.dma_descriptor_ns);
+  return device.dma_transfer_ns + static_cast<double>(partitions) * chunks * chunk_ns;
+}
+
+int DmaSystem::num_queues(Class queues, int all) {
+  if (queues == Class::kLoad) return all / 2;
+  return queues == Class::kStore ? all / 4 : all - all / 2 - all / 4;
+}
+
 DmaSystem::DmaSystem(const DeviceSpec& device)
     : device_(device), engines_(static_cast<size_t>(device.dma_engines)) {
   const int queues = static_cast<int>(device.dma_queues);
   queues_.resize(static_cast<size_t>(queues));
   for (Queue& queue : queues_) queue.ends.assign(static_cast<size_t>(device.dma_depth), -1e18);
-  // Loads, stores and spills have queues of their own, as qSyncIO and qSyncSpillReload do.
-  const int loads = queues / 2, stores = queues / 4;
-  ranges_ = {QueueRange{0, loads}, QueueRange{loads, stores},
-             QueueRange{loads + stores, queues - loads - stores}};
-}
-
-double DmaSystem::engine_ns(const Transfer& t, int64_t partitions) const {
-  const double chunks = std::ceil(static_cast<double>(t.bytes_per_partition) /
-                                  static_cast<double>(std::max<int64_t>(t.chunk_bytes, 1)));
-  const double chunk_bytes = static_cast<double>(t.bytes_per_partition) / chunks;
-  const double rate = device_.dma_bandwidth * (t.transposes ? device_.dma_transpose_rate : 1.0);
-  const double chunk_ns = std::max<double>(device_.dma_descriptor_floor,
-                                           chunk_bytes / rate + device_.dma_descriptor_ns);
-  return device_.dma_transfer_ns + static_cast<double>(partitions) * chunks * chunk_ns;
+  int first = 0;
+  for (const Class c : {Class::kLoad, Class::kStore, Class::kSpill}) {
+    ranges_[static_cast<size_t>(c)] = {first, num_queues(c, queues)};
+    first += num_queues(c, queues);
+  }
 }
 
 TransferTimes DmaSystem::submit(Class queues, double ready, const Transfer& t) {
@@ -97,15 +97,10 @@ TransferTimes DmaSystem::submit(Class queues, double ready, const Transfer& t) {
   times.data_begin = times.issue + device_.dma_start_ns;
   const double bytes = static_cast<double>(t.bytes());
   times.data_end = hbm_.reserve(times.data_begin, bytes / device_.hbm_bandwidth);
-  const int64_t last = t.first_partition + t.partitions;
-  for (int64_t p = t.first_partition; p < last;) {
-    const int64_t engine = p / kPartitionsPerEngine;
-    const int64_t next = std::min(last, (engine + 1) * kPartitionsPerEngine);
-    const double end =
-        engines_[static_cast<size_t>(engine)].reserve(times.data_begin, engine_ns(t, next - p));
-    times.data_end = std::max(times.data_end, end);
-    p = next;
-  }
+  for_each_engine(t, [&](size_t engine, int64_t partitions) {
+    const double ns = engine_ns(device_, t, partitions);
+    times.data_end = std::max(times.data_end, engines_[engine].reserve(times.data_begin, ns));
+  });
   times.visible = times.data_end + device_.dma_completion_ns;
   queue.last_issue = times.issue;
   queue.ends[queue.at] = times.data_end;

@@ -5,6 +5,7 @@
 // its partitions map to, and its share of the HBM bandwidth; what another transfer leaves idle is
 // filled, so that a store that waits for a result does not hold up the loads behind it.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -21,6 +22,21 @@ struct Transfer {
 
   int64_t bytes() const { return partitions * bytes_per_partition; }
 };
+
+// The part of a transfer that each engine moves: visit(engine, its partitions).
+template <typename Visit>
+void for_each_engine(const Transfer& transfer, const Visit& visit) {
+  constexpr int64_t kPartitionsPerEngine = 8;  // engine e moves partitions 8e .. 8e + 7
+  const int64_t last = transfer.first_partition + transfer.partitions;
+  for (int64_t p = transfer.first_partition; p < last;) {
+    const int64_t engine = p / kPartitionsPerEngine;
+    const int64_t next = std::min(last, (engine + 1) * kPartitionsPerEngine);
+    visit(static_cast<size_t>(engine), next - p);
+    p = next;
+  }
+}
+// How long `partitions` of a transfer keep their engine, ns.
+double engine_ns(const DeviceSpec& device, const Transfer& transfer, int64_t partitions);
 
 struct TransferTimes {
   double issue = 0, data_begin = 0, data_end = 0;
@@ -54,6 +70,9 @@ class Lane {
 class DmaSystem {
  public:
   enum class Class { kLoad, kStore, kSpill };
+  // Queues of a class, of `queues` in all: loads, stores and spills have queues of their own, as
+  // qSyncIO and qSyncSpillReload do.
+  static int num_queues(Class queues, int all);
 
   explicit DmaSystem(const DeviceSpec& device);
   TransferTimes submit(Class queues, double ready, const Transfer& transfer);
@@ -72,7 +91,6 @@ class DmaSystem {
   struct QueueRange {
     int first = 0, count = 1, next = 0;
   };
-  double engine_ns(const Transfer& transfer, int64_t partitions) const;
   void note_active(double begin, double end);
 
   const DeviceSpec& device_;

@@ -274,6 +274,13 @@ class Remedies {
 
 }  // namespace
 
+tile::Limits limits_of(const DeviceSpec& device) {
+  return {.device = std::string(device.name),
+          .sbuf_bytes_per_partition_usable = static_cast<int64_t>(device.sbuf_capacity()),
+          .psum_banks = static_cast<int64_t>(device.psum_banks),
+          .psum_bank_bytes = static_cast<int64_t>(device.psum_bank_bytes)};
+}
+
 std::string describe(const Program& program, const MemoryUse& use) {
   std::string text = mebibytes(use.peak) + ":";
   for (size_t i = 0; i < use.live.size(); ++i) {

@@ -17,10 +17,14 @@
 
 #include "base/result.h"
 #include "trainium/simulator/device_spec.h"
+#include "trainium/tile/checker.h"
 #include "trainium/tile/memory_use.h"
 #include "trainium/tile/program.h"
 
 namespace neuronmm::simulator {
+
+// What a program may use of the device.
+tile::Limits limits_of(const DeviceSpec& device);
 
 // "24.50 MiB: sums 16.00 MiB + x_block 4.00 MiB (2 copies) + ...".
 std::string describe(const tile::Program& program, const tile::MemoryUse& use);

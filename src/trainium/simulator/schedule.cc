@@ -1,6 +1,9 @@
 #include "trainium/simulator/schedule.h"
 
+#include <algorithm>
 #include <variant>
+
+#include "trainium/tile/walk.h"
 
 namespace neuronmm::simulator {
 
@@ -94,6 +97,25 @@ Prepared prepare(const tile::Program& program, const tile::Instruction& instruct
   });
   std::visit(Preparer(program, device, out), instruction.operation);
   return out;
+}
+
+Transfer make_transfer(const tile::Program& program, const Prepared& p,
+                       std::span<const int64_t> loop_values) {
+  const tile::Region chip = tile::evaluate(*p.on_chip, loop_values);
+  const tile::Region hbm = tile::evaluate(*p.in_hbm, loop_values);
+  const Shape& shape = program.buffer(p.in_hbm->buffer).shape;
+  int64_t contiguous = 1;
+  for (size_t d = hbm.dimensions; d-- > 0;) {
+    contiguous *= hbm.size[d];
+    if (hbm.size[d] != shape[d]) break;
+  }
+  Transfer transfer{.first_partition = p.spans_partitions ? chip.start[0] : 0,
+                    .partitions = p.spans_partitions ? chip.partitions() : 128,
+                    .transposes = p.transposes};
+  const int64_t row = p.spans_partitions ? chip.free_elements() : (chip.elements() + 127) / 128;
+  transfer.bytes_per_partition = row * p.hbm_element_bytes;
+  transfer.chunk_bytes = (p.transposes ? row : std::min(row, contiguous)) * p.hbm_element_bytes;
+  return transfer;
 }
 
 }  // namespace neuronmm::simulator

@@ -3,11 +3,13 @@
 // run them.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "trainium/simulator/costs.h"
+#include "trainium/simulator/dma.h"
 #include "trainium/simulator/regions.h"
 #include "trainium/tile/program.h"
 
@@ -39,5 +41,9 @@ struct Prepared {
 
 Prepared prepare(const tile::Program& program, const tile::Instruction& instruction,
                  const std::vector<Grid>& grids, const DeviceSpec& device);
+
+// What a prepared DMA moves at given loop values.
+Transfer make_transfer(const tile::Program& program, const Prepared& dma,
+                       std::span<const int64_t> loop_values);
 
 }  // namespace neuronmm::simulator

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 
+#include "trainium/simulator/bound.h"
 #include "trainium/simulator/dma.h"
 #include "trainium/simulator/engine.h"
 #include "trainium/simulator/hazards.h"
@@ -34,6 +35,7 @@ class Simulation {
         grids_(make_grids(program_)) {
     make_buffers();
     add_tracks();
+    if (options.longest_ns) tensor_left_ = bound(program_, device).tensor_ns;
   }
 
   Summary run() {
@@ -53,11 +55,16 @@ class Simulation {
       if (!p.instruction) p = prepare(program_, *walker.instruction(), grids_, device_);
       step(p);
       ++instructions_;
+      if (too_long()) {
+        gave_up_ = true;
+        break;
+      }
     }
     finish();
     return summary_;
   }
   int64_t instructions() const { return instructions_; }
+  bool gave_up() const { return gave_up_; }
 
  private:
   using Extent = Operand::Extent;
@@ -122,6 +129,12 @@ class Simulation {
     for (int q = 0; q < dma_.num_queues(); ++q) {
       options_.trace->add_track(fmt::format("DMA queue {}", q));
     }
+  }
+
+  // The Tensor engine works in order: what is left for it comes on top.
+  bool too_long() {
+    return options_.longest_ns && std::max(end_, engine(Unit::kTensor).free + tensor_left_) >
+                                      *options_.longest_ns * (1 + 1e-9);
   }
 
   void step(const Prepared& p) {
@@ -201,6 +214,7 @@ class Simulation {
                   state(p.operands[0].buffer()).writable(extents[0].cells, Unit::kTensor)});
     if (matmul) begin = std::max(begin, state(p.operands[2].buffer()).readable(extents[2].cells));
     double interval = p.tensor.interval(columns);
+    tensor_left_ -= interval;
     if (options_.throttle) interval *= throttle_factor(begin);
     last_matmul_begin_ = begin;
     tensor.run(begin, interval, p.tensor.latency_ns);
@@ -280,7 +294,8 @@ class Simulation {
   }
 
   void run_dma(const Prepared& p, const std::array<Extent, kMaxOperands>& extents) {
-    const Transfer transfer = make_transfer(p);
+    const Transfer transfer =
+        make_transfer(program_, p, {values_, static_cast<size_t>(program_.num_loops)});
     const StagedBuffer* staged = staged_of(p.operands[0].buffer());
     if (transfer.bytes() == 0 || (staged && staged->streams)) return;
     const double ready =
@@ -295,25 +310,6 @@ class Simulation {
       (p.loads ? summary_.sbuf_write_bytes : summary_.sbuf_read_bytes) += transfer.bytes();
     }
     trace_dma(times, p.instruction->label, *p.target, transfer.bytes());
-  }
-
-  Transfer make_transfer(const Prepared& p) const {
-    const std::span<const int64_t> values(values_, static_cast<size_t>(program_.num_loops));
-    const tile::Region chip = tile::evaluate(*p.on_chip, values);
-    const tile::Region hbm = tile::evaluate(*p.in_hbm, values);
-    const Shape& shape = program_.buffer(p.in_hbm->buffer).shape;
-    int64_t contiguous = 1;
-    for (size_t d = hbm.dimensions; d-- > 0;) {
-      contiguous *= hbm.size[d];
-      if (hbm.size[d] != shape[d]) break;
-    }
-    Transfer transfer{.first_partition = p.spans_partitions ? chip.start[0] : 0,
-                      .partitions = p.spans_partitions ? chip.partitions() : 128,
-                      .transposes = p.transposes};
-    const int64_t row = p.spans_partitions ? chip.free_elements() : (chip.elements() + 127) / 128;
-    transfer.bytes_per_partition = row * p.hbm_element_bytes;
-    transfer.chunk_bytes = (p.transposes ? row : std::min(row, contiguous)) * p.hbm_element_bytes;
-    return transfer;
   }
 
   void count_bytes(const Prepared& p, const std::array<Extent, kMaxOperands>& extents) {
@@ -375,7 +371,8 @@ class Simulation {
   double weights_loaded_ = 0, last_matmul_begin_ = 0, ramp_begin_ = 0;
   double psum_port_free_ = 0, sbuf_port_free_ = 0;
   std::optional<tile::Activation> activation_table_;
-  double end_ = 0;
+  double end_ = 0, tensor_left_ = 0;
+  bool gave_up_ = false;
   int64_t instructions_ = 0;
   Summary summary_;
 };
@@ -383,9 +380,7 @@ class Simulation {
 // The first rule of the machine that the program breaks. Tiles are largest where all loops begin.
 Status check(const Program& program, const DeviceSpec& device) {
   NMM_TRY(tile::check_structure(program));
-  const tile::Limits limits = {.device = std::string(device.name),
-                               .psum_banks = static_cast<int64_t>(device.psum_banks),
-                               .psum_bank_bytes = static_cast<int64_t>(device.psum_bank_bytes)};
+  const tile::Limits limits = limits_of(device);
   const std::vector<int64_t> begin(static_cast<size_t>(program.num_loops));
   Status valid;
   for_each_instruction(program.body, [&](const tile::Instruction& instruction) {
@@ -413,6 +408,7 @@ Result<Timing> simulate(const Program& program, const DeviceSpec& device,
   timing.sbuf_wanted = plan.wanted;
   timing.sbuf_capacity = plan.capacity;
   timing.remedies = plan.remedies;
+  timing.gave_up = simulation.gave_up();
   return timing;
 }
 

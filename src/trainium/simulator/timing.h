@@ -21,6 +21,8 @@ struct TimingOptions {
   Trace* trace = nullptr;                  // filled when given
   bool throttle = false;                   // the dI/dt ramp of trn2 and trn3
   std::optional<double> model_flops = {};  // of the problem, without recomputation and padding
+  // Give up as soon as it is certain that the program takes longer, ns.
+  std::optional<double> longest_ns = {};
 };
 
 struct Timing {
@@ -29,6 +31,7 @@ struct Timing {
   tile::MemoryUse sbuf_wanted;        // before the remedies
   int64_t sbuf_capacity = 0;          // per partition
   std::vector<std::string> remedies;  // what it took to fit into SBUF, see residency.h
+  bool gave_up = false;               // it takes longer than `longest_ns`; the rest is of no use
 };
 
 // Fails on a malformed program (naming the instruction) and on one that cannot be made to fit.

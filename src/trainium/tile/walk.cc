@@ -56,6 +56,34 @@ bool Walker::next() {
   return false;
 }
 
+namespace {
+
+void visit_distinct(const std::vector<Node>& body, std::vector<int64_t>& loop_values, int64_t times,
+                    const VisitDistinct& visit) {
+  for (const Node& node : body) {
+    if (const auto* instruction = std::get_if<Instruction>(&node)) {
+      visit(*instruction, loop_values, times);
+    }
+    const auto* loop = std::get_if<Loop>(&node);
+    if (!loop) continue;
+    const auto id = static_cast<size_t>(loop->id);
+    const int64_t trips = loop->trip_count(loop_values);
+    if (trips > 1) visit_distinct(loop->body, loop_values, times * (trips - 1), visit);
+    if (trips > 0) {
+      loop_values[id] = trips - 1;
+      visit_distinct(loop->body, loop_values, times, visit);
+    }
+    loop_values[id] = 0;
+  }
+}
+
+}  // namespace
+
+void for_each_distinct(const Program& program, const VisitDistinct& visit) {
+  std::vector<int64_t> loop_values(static_cast<size_t>(program.num_loops));
+  visit_distinct(program.body, loop_values, 1, visit);
+}
+
 int64_t Region::elements() const {
   int64_t count = 1;
   for (size_t d = 0; d < dimensions; ++d) count *= size[d];

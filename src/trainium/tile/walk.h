@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -47,6 +48,14 @@ class Walker {
   int32_t num_nodes_ = 0;
   std::vector<int64_t> loop_values_, trips_;  // by LoopId
 };
+
+// visit(instruction, loop values, times): each instruction once for every way in which it can
+// differ, with how many times it runs so. Of every loop only the first and the last iteration are
+// visited: the tiles of those between are full, as the first one's. Exact for the programs of the
+// builder, and as cheap for a million iterations as for two.
+using VisitDistinct =
+    std::function<void(const Instruction&, std::span<const int64_t> loop_values, int64_t times)>;
+void for_each_distinct(const Program& program, const VisitDistinct& visit);
 
 // The elements that an access names at given loop values; index dimensions have size 1 and are
 // kept.

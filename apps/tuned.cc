@@ -1,0 +1,30 @@
+#include "tuned.h"
+
+#include <fmt/core.h>
+
+#include "trainium/tuner/cache.h"
+
+namespace neuronmm::apps {
+
+Result<tuner::Outcome> tune_with_cache(const tuner::Problem& problem, int64_t top,
+                                       const std::string& cache_path) {
+  NMM_ASSIGN(tuner::Cache cache,
+             tuner::Cache::open(cache_path.empty() ? tuner::default_cache_path()
+                                                   : std::filesystem::path(cache_path)));
+  NMM_ASSIGN(const std::optional<tuner::Outcome> known, cache.find(problem, top));
+  if (known) return *known;
+  if (cache.stale() > 0) {
+    fmt::print(stderr,
+               "{}: tuned before the kernel, the device or the timing model changed; "
+               "tuning again\n",
+               tuner::key_of(problem));
+  }
+  NMM_TRY(cache.save());  // before the work: can it be written?
+  Progress progress(stderr);
+  auto outcome = tuner::tune(problem, {.top = top, .cache = &cache, .progress = &progress});
+  progress.finish();
+  NMM_TRY(cache.save());
+  return outcome;
+}
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,17 @@
+#pragma once
+// Tuned tilings, kept in a file from run to run.
+
+#include <filesystem>
+#include <string>
+
+#include "base/result.h"
+#include "trainium/tuner/tuner.h"
+
+namespace neuronmm::apps {
+
+// The best `top` tilings: from the cache file when it has them, else searched for with progress on
+// stderr, and kept in it, also when interrupted. An empty path is the user's own cache file.
+Result<tuner::Outcome> tune_with_cache(const tuner::Problem& problem, int64_t top,
+                                       const std::string& cache_path);
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,125 @@
+#include "trainium/simulator/bound.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "trainium/simulator/dma.h"
+#include "trainium/simulator/schedule.h"
+#include "trainium/tile/walk.h"
+
+namespace neuronmm::simulator {
+
+namespace {
+
+using LoopValues = std::span<const int64_t>;
+
+// The time on Vector, Scalar and GpSimd, ns.
+struct EngineWork {
+  double vector = 0, scalar = 0, gpsimd = 0;  // what has no choice
+  double either = 0;                          // on Vector or Scalar, at the lower price
+  double psum = 0;                            // of all this, what touches PSUM
+
+  double least_ns(const DeviceSpec& device) const {
+    double ns = std::max({vector, scalar, gpsimd, (vector + scalar + either) / 2});
+    if (device.psum_exclusive > 0) ns = std::max(ns, psum);
+    if (device.sbuf_exclusive > 0) ns = std::max(ns, vector + gpsimd);
+    return ns;
+  }
+};
+
+class Work {
+ public:
+  Work(const tile::Program& program, const DeviceSpec& device)
+      : program_(program),
+        device_(device),
+        grids_(make_grids(program)),
+        lanes_(static_cast<size_t>(device.dma_engines)) {}
+
+  void add(const tile::Instruction& instruction, LoopValues values, int64_t times) {
+    const auto [at, fresh] = prepared_.try_emplace(&instruction);
+    if (fresh) at->second = prepare(program_, instruction, grids_, device_);
+    const Prepared& p = at->second;
+    const auto count = static_cast<double>(times);
+    switch (p.kind) {
+      case Kind::kDma:
+        return add_dma(p, values, count);
+      case Kind::kMatmul:
+      case Kind::kTranspose:
+        return add_tensor(p, values, count);
+      default:
+        return add_engine(p, values, count);
+    }
+  }
+
+  Bound bound() const { return {tensor_ns_, dma_bound_ns(), engines_.least_ns(device_)}; }
+
+ private:
+  void add_tensor(const Prepared& p, LoopValues values, double count) {
+    const int64_t columns = p.kind == Kind::kMatmul
+                                ? p.operands[2].eval(values.data()).free_elements
+                                : p.operands[1].eval(values.data()).partitions;
+    tensor_ns_ += count * p.tensor.interval(columns);
+  }
+
+  void add_engine(const Prepared& p, LoopValues values, double count) {
+    const int64_t elements = p.operands[0].eval(values.data()).free_elements;
+    const double vector = count * p.vector.interval(elements);
+    const double scalar = count * p.scalar.interval(elements);
+    const bool choice = p.on_vector && p.on_scalar;
+    const double ns = choice        ? std::min(vector, scalar)
+                      : p.on_vector ? vector
+                      : p.on_scalar ? scalar
+                                    : count * p.gpsimd.interval(elements);
+    (choice        ? engines_.either
+     : p.on_vector ? engines_.vector
+     : p.on_scalar ? engines_.scalar
+                   : engines_.gpsimd) += ns;
+    if (p.touches_psum) engines_.psum += ns;
+  }
+
+  void add_dma(const Prepared& p, LoopValues values, double count) {
+    const Transfer transfer = make_transfer(program_, p, values);
+    if (transfer.bytes() == 0) return;
+    hbm_ns_ += count * static_cast<double>(transfer.bytes()) / device_.hbm_bandwidth;
+    for_each_engine(transfer, [&](size_t engine, int64_t partitions) {
+      lanes_[engine] += count * engine_ns(device_, transfer, partitions);
+    });
+    (p.stores ? stores_ : loads_) += count;
+  }
+
+  // A class of queues takes turns, and each issues one transfer per interval.
+  double issue_ns(DmaSystem::Class queues, double transfers) const {
+    const int count = DmaSystem::num_queues(queues, static_cast<int>(device_.dma_queues));
+    return std::max(0.0, transfers / count - 1) * device_.dma_issue_ns;
+  }
+
+  double dma_bound_ns() const {
+    const double busiest = *std::max_element(lanes_.begin(), lanes_.end());
+    const double ns = std::max({hbm_ns_, busiest, issue_ns(DmaSystem::Class::kLoad, loads_),
+                                issue_ns(DmaSystem::Class::kStore, stores_)});
+    return ns > 0 ? device_.dma_start_ns + ns + device_.dma_completion_ns : 0;
+  }
+
+  const tile::Program& program_;
+  const DeviceSpec& device_;
+  std::vector<Grid> grids_;
+  std::map<const tile::Instruction*, Prepared> prepared_;
+  double tensor_ns_ = 0, hbm_ns_ = 0, loads_ = 0, stores_ = 0;
+  std::vector<double> lanes_;  // of the DMA engines
+  EngineWork engines_;
+};
+
+}  // namespace
+
+// The timing model keeps the DMA engines' time in single precision: a part in a million covers it.
+double Bound::ns() const { return std::max({tensor_ns, dma_ns, eviction_ns}) * (1 - 1e-6); }
+
+Bound bound(const tile::Program& program, const DeviceSpec& device) {
+  Work work(program, device);
+  tile::for_each_distinct(program, [&](const tile::Instruction& instruction, LoopValues values,
+                                       int64_t times) { work.add(instruction, values, times); });
+  return work.bound();
+}
+
+}  // namespace neuronmm::simulator

@@ -1,0 +1,284 @@
+#include "trainium/tuner/cache.h"
+
+#include <cstdlib>
+
+#include <nlohmann/json.hpp>
+
+#include "io/folder_writer.h"
+#include "io/json_file.h"
+
+namespace neuronmm::tuner {
+
+namespace fs = std::filesystem;
+using io::JsonFields;
+using Json = nlohmann::json;  // sorted keys: the same file however it was made
+using kernels::Tiling;
+
+namespace {
+
+constexpr int64_t kFormat = 1;
+constexpr const char* kFormatKey = "neuronmm_tilings";
+
+// --- writing ---
+
+Json tiling_json(const Tiling& tiling) {
+  Json json = Json::object();
+  for (const auto& [name, value] : tiling.values()) json[name] = value;
+  return json;
+}
+
+Json outcome_json(const Outcome& outcome) {
+  Json best = Json::array(), losers = Json::array();
+  for (const Measurement& m : outcome.best) {
+    best.push_back({{"tiling", tiling_json(m.tiling)},
+                    {"latency_ns", m.latency_ns},
+                    {"hbm_bytes", m.hbm_bytes},
+                    {"tensor_ns", m.bound.tensor_ns},
+                    {"dma_ns", m.bound.dma_ns},
+                    {"eviction_ns", m.bound.eviction_ns}});
+  }
+  for (const Losers& l : outcome.losers) {
+    losers.push_back({{"count", l.count}, {"closest", tiling_json(l.closest)}, {"why", l.why}});
+  }
+  return {{"tilings", outcome.tilings},
+          {"fitting", outcome.fitting},
+          {"simulated", outcome.simulated},
+          {"compulsory_bytes", outcome.compulsory_bytes},
+          {"best", best},
+          {"losers", losers}};
+}
+
+// --- reading ---
+
+template <typename T>
+Result<T> required(const JsonFields& fields, const std::string& key,
+                   Result<std::optional<T>> value) {
+  NMM_ASSIGN(const std::optional<T> found, std::move(value));
+  if (!found) return fields.missing(key);
+  return *found;
+}
+Result<int64_t> integer(const JsonFields& fields, const std::string& key) {
+  NMM_ASSIGN(const int64_t value, required(fields, key, fields.integer(key)));
+  if (value < 0) return fields.wrong(key, "a number that is not negative");
+  return value;
+}
+Result<double> number(const JsonFields& fields, const std::string& key) {
+  NMM_ASSIGN(const double value, required(fields, key, fields.number(key)));
+  if (!(value >= 0)) return fields.wrong(key, "a number that is not negative");
+  return value;
+}
+Result<const Json*> structure(const JsonFields& fields, const std::string& key,
+                              Json::value_t type) {
+  const Json* value = fields.find(key);
+  if (!value) return fields.missing(key);
+  const bool object = type == Json::value_t::object;
+  if (value->type() != type) return fields.wrong(key, object ? "an object" : "an array");
+  return value;
+}
+Result<const Json*> object(const JsonFields& fields, const std::string& key) {
+  return structure(fields, key, Json::value_t::object);
+}
+Result<const Json*> array(const JsonFields& fields, const std::string& key) {
+  return structure(fields, key, Json::value_t::array);
+}
+
+Result<Tiling> read_tiling(const JsonFields& fields, const std::string& key) {
+  NMM_ASSIGN(const Json* json, object(fields, key));
+  const JsonFields values(*json, fields.source() + ": \"" + key + "\"");
+  std::vector<std::pair<std::string, int64_t>> tiling;
+  for (const auto& item : json->items()) {
+    NMM_ASSIGN(const int64_t value, integer(values, item.key()));
+    tiling.emplace_back(item.key(), value);
+  }
+  return Tiling(std::move(tiling));
+}
+
+Result<Measurement> read_measurement(const JsonFields& fields) {
+  Measurement m;
+  NMM_ASSIGN(m.tiling, read_tiling(fields, "tiling"));
+  NMM_ASSIGN(m.latency_ns, number(fields, "latency_ns"));
+  NMM_ASSIGN(m.hbm_bytes, integer(fields, "hbm_bytes"));
+  NMM_ASSIGN(m.bound.tensor_ns, number(fields, "tensor_ns"));
+  NMM_ASSIGN(m.bound.dma_ns, number(fields, "dma_ns"));
+  NMM_ASSIGN(m.bound.eviction_ns, number(fields, "eviction_ns"));
+  return m;
+}
+
+Result<Losers> read_losers(const JsonFields& fields) {
+  Losers losers;
+  NMM_ASSIGN(losers.count, integer(fields, "count"));
+  NMM_ASSIGN(losers.closest, read_tiling(fields, "closest"));
+  NMM_ASSIGN(losers.why, required(fields, "why", fields.string("why")));
+  return losers;
+}
+
+Result<Outcome> read_outcome(const JsonFields& fields) {
+  Outcome outcome;
+  NMM_ASSIGN(outcome.tilings, integer(fields, "tilings"));
+  NMM_ASSIGN(outcome.fitting, integer(fields, "fitting"));
+  NMM_ASSIGN(outcome.simulated, integer(fields, "simulated"));
+  NMM_ASSIGN(outcome.compulsory_bytes, integer(fields, "compulsory_bytes"));
+  NMM_ASSIGN(const Json* best, array(fields, "best"));
+  for (const Json& json : *best) {
+    NMM_ASSIGN(Measurement m, read_measurement({json, fields.source() + ": \"best\""}));
+    outcome.best.push_back(std::move(m));
+  }
+  if (outcome.best.empty()) return fields.wrong("best", "at least one tiling");
+  NMM_ASSIGN(const Json* losers, array(fields, "losers"));
+  if (losers->size() != outcome.losers.size()) {
+    return fields.wrong("losers", fmt::format("{} of them", outcome.losers.size()));
+  }
+  for (size_t i = 0; i < losers->size(); ++i) {
+    NMM_ASSIGN(outcome.losers[i], read_losers({(*losers)[i], fields.source() + ": \"losers\""}));
+  }
+  return outcome;
+}
+
+Result<Trials> read_trials(const Json& json, const std::string& source) {
+  Trials trials;
+  const JsonFields fields(json, source);
+  for (const auto& item : json.items()) {
+    const Json& value = item.value();
+    const bool gave_up = value.is_object() && value.contains("more_than");
+    const JsonFields inner(value, source + ": \"" + item.key() + "\"");
+    if (!value.is_object()) return fields.wrong(item.key(), "an object");
+    NMM_ASSIGN(const double ns, number(inner, gave_up ? "more_than" : "ns"));
+    trials.emplace(item.key(), Trial{ns, gave_up});
+  }
+  return trials;
+}
+
+}  // namespace
+
+// Reads and writes what only a cache may see.
+struct CacheJson {
+  static Json write(const Cache::Entry& entry) {
+    Json json = {{"fingerprint", entry.fingerprint}};
+    if (entry.outcome) {
+      json["top"] = entry.top;
+      json["outcome"] = outcome_json(*entry.outcome);
+      return json;
+    }
+    Json trials = Json::object();
+    for (const auto& [tiling, trial] : entry.trials) {
+      trials[tiling] = {{trial.gave_up ? "more_than" : "ns", trial.ns}};
+    }
+    json["trials"] = trials;
+    return json;
+  }
+
+  static Result<Cache::Entry> read(const JsonFields& fields) {
+    Cache::Entry entry;
+    NMM_ASSIGN(entry.fingerprint, required(fields, "fingerprint", fields.string("fingerprint")));
+    if (fields.find("trials")) {
+      NMM_ASSIGN(const Json* trials, object(fields, "trials"));
+      NMM_ASSIGN(entry.trials, read_trials(*trials, fields.source() + ": \"trials\""));
+      return entry;
+    }
+    NMM_ASSIGN(entry.top, integer(fields, "top"));
+    NMM_ASSIGN(const Json* outcome, object(fields, "outcome"));
+    NMM_ASSIGN(entry.outcome, read_outcome({*outcome, fields.source() + ": \"outcome\""}));
+    return entry;
+  }
+};
+
+Result<Cache> Cache::open(const fs::path& path) {
+  Cache cache;
+  std::error_code error;
+  if (fs::exists(path, error)) {
+    NMM_ASSIGN(const std::string text, io::read_text_file(path));
+    NMM_ASSIGN(cache, parse(text, path.string()));
+  }
+  cache.path_ = path;
+  return cache;
+}
+
+Result<Cache> Cache::parse(std::string_view text, const std::string& source) {
+  NMM_ASSIGN(const Json json, io::parse_json_object(text, source));
+  const JsonFields fields(json, source);
+  NMM_ASSIGN(const int64_t format, integer(fields, kFormatKey));
+  if (format != kFormat) return fields.wrong(kFormatKey, fmt::format("{}", kFormat));
+  NMM_ASSIGN(const Json* entries, object(fields, "entries"));
+  Cache cache;
+  for (const auto& item : entries->items()) {
+    if (!item.value().is_object()) {
+      return JsonFields(*entries, source + ": \"entries\"").wrong(item.key(), "an object");
+    }
+    NMM_ASSIGN(Entry entry, CacheJson::read({item.value(), source + ": \"" + item.key() + "\""}));
+    cache.entries_.emplace(item.key(), std::move(entry));
+  }
+  return cache;
+}
+
+std::string Cache::to_json() const {
+  Json entries = Json::object();
+  for (const auto& [key, entry] : entries_) entries[key] = CacheJson::write(entry);
+  return Json{{kFormatKey, kFormat}, {"entries", entries}}.dump(1) + "\n";
+}
+
+Status Cache::save() const {
+  if (path_.empty()) return {};
+  if (path_.has_parent_path()) {
+    std::error_code error;
+    fs::create_directories(path_.parent_path(), error);
+    if (error) return fail("{}: {}", path_.parent_path().string(), error.message());
+  }
+  return io::write_text_file(path_, to_json());
+}
+
+const Cache::Entry* Cache::fresh(const Problem& problem) {
+  const auto found = entries_.find(key_of(problem));
+  if (found == entries_.end()) return nullptr;
+  if (found->second.fingerprint == fingerprint(problem)) return &found->second;
+  entries_.erase(found);
+  ++stale_;
+  return nullptr;
+}
+
+Result<std::optional<Outcome>> Cache::find(const Problem& problem, int64_t top) {
+  const Entry* entry = fresh(problem);
+  if (!entry || !entry->outcome || entry->top < top) return std::optional<Outcome>();
+  Outcome outcome = *entry->outcome;
+  if (static_cast<int64_t>(outcome.best.size()) > top) {
+    outcome.best.resize(static_cast<size_t>(top));
+  }
+  std::vector<Tiling*> tilings;
+  for (Measurement& m : outcome.best) tilings.push_back(&m.tiling);
+  for (Losers& l : outcome.losers) {
+    if (!l.closest.values().empty()) tilings.push_back(&l.closest);
+  }
+  for (Tiling* tiling : tilings) {
+    auto checked = kernels::tiling_of(*problem.kernel, tiling->values());
+    if (!checked.ok()) {
+      return fail("{}: \"{}\": {}", path_.string(), key_of(problem), checked.error().message);
+    }
+    *tiling = *checked;  // in the kernel's order
+  }
+  outcome.from_cache = true;
+  return std::optional<Outcome>(std::move(outcome));
+}
+
+Trials Cache::trials(const Problem& problem) {
+  const Entry* entry = fresh(problem);
+  return entry ? entry->trials : Trials();
+}
+
+void Cache::keep(const Problem& problem, int64_t top, const Outcome& outcome) {
+  entries_[key_of(problem)] = {fingerprint(problem), top, outcome, {}};
+}
+
+void Cache::keep(const Problem& problem, const Trials& trials) {
+  entries_[key_of(problem)] = {fingerprint(problem), 0, {}, trials};
+}
+
+fs::path default_cache_path() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) {
+    return fs::path(cache) / "neuronmm/tilings.json";
+  }
+  if (const char* home = std::getenv("HOME"); home && *home) {
+    return fs::path(home) / ".cache/neuronmm/tilings.json";
+  }
+  return {};
+}
+
+}  // namespace neuronmm::tuner

@@ -1,0 +1,75 @@
+#include <cstdint>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "trainium/simulator/timing.h"
+#include "trainium/tile/printer.h"
+#include "trainium/tuner/cache.h"
+#include "trainium/tuner/search_space.h"
+
+namespace neuronmm::tuner {
+namespace {
+
+// Ragged in every dimension, several blocks of each.
+constexpr kernels::KernelShape kSample = {.M = 1100, .K = 600, .r = 300, .N = 2100};
+
+std::string_view name_of(DType dtype) { return dtype == DType::kBF16 ? "bf16" : "fp32"; }
+
+// FNV-1a, 64 bits.
+class Hash {
+ public:
+  void add(std::string_view text) {
+    for (const char c : text) {
+      value_ ^= static_cast<unsigned char>(c);
+      value_ *= 0x100000001b3;
+    }
+  }
+  std::string hex() const { return fmt::format("{:016x}", value_); }
+
+ private:
+  uint64_t value_ = 0xcbf29ce484222325;
+};
+
+}  // namespace
+
+std::string tiling_text(const kernels::Tiling& tiling) {
+  std::string text;
+  for (const auto& [name, value] : tiling.values()) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", name, value);
+  }
+  return text;
+}
+
+std::string key_of(const Problem& p) {
+  const kernels::KernelShape& s = p.shape;
+  const std::string rank = p.kernel->has_rank ? fmt::format("{},", s.r) : "";
+  std::string key =
+      fmt::format("{} {},{},{}{} {} {} {}", p.kernel->name, s.M, s.K, rank, s.N, p.device.name,
+                  name_of(p.options.dtype), name_of(p.options.accumulate));
+  if (p.options.left == kernels::Layout::kNatural) key += " natural";
+  const std::string chosen = tiling_text(kernels::Tiling(p.chosen));
+  return chosen.empty() ? key : key + " " + chosen;
+}
+
+std::string fingerprint(const Problem& p) {
+  Hash hash;
+  for (const simulator::ParameterRow& row : simulator::parameter_rows()) {
+    hash.add(fmt::format("{}={};", row.name, (p.device.*row.member).value));
+  }
+  for (const kernels::TilingParameter& parameter : p.kernel->tiling) {
+    hash.add(fmt::format("{} {} {}:", parameter.name, parameter.dimension, parameter.tile));
+    for (const int64_t value : values_to_try(parameter, p.shape)) {
+      hash.add(fmt::format("{},", value));
+    }
+  }
+  const auto defaults = kernels::tiling_of(*p.kernel, {});
+  const auto sample = kernels::make_program(*p.kernel, kSample, *defaults, p.options);
+  if (!sample.ok()) return hash.hex();  // options that the kernel refuses; tune() says so
+  hash.add(tile::print(*sample));
+  const auto timing = simulator::simulate(*sample, p.device);
+  if (timing.ok()) hash.add(fmt::format("{}", timing->summary.total_time));
+  return hash.hex();
+}
+
+}  // namespace neuronmm::tuner

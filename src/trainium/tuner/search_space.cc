@@ -1,0 +1,76 @@
+#include "trainium/tuner/search_space.h"
+
+#include <algorithm>
+
+#include "trainium/tile/builder.h"
+
+namespace neuronmm::tuner {
+
+using kernels::Tiling;
+using kernels::TilingParameter;
+using tile::ceil_div;
+
+namespace {
+
+// The least block that needs no more blocks than this one does.
+int64_t balanced(int64_t whole, int64_t block) { return ceil_div(whole, ceil_div(whole, block)); }
+
+bool is_chosen(const kernels::TilingValues& chosen, std::string_view name) {
+  return std::any_of(chosen.begin(), chosen.end(),
+                     [name](const auto& value) { return value.first == name; });
+}
+
+}  // namespace
+
+std::vector<int64_t> values_to_try(const TilingParameter& parameter,
+                                   const kernels::KernelShape& shape) {
+  std::vector<int64_t> values;
+  if (parameter.dimension == 0) {
+    for (int64_t value = parameter.least; value <= parameter.most; ++value) values.push_back(value);
+    return values;
+  }
+  const int64_t whole = ceil_div(kernels::dimension_of(shape, parameter.dimension), parameter.tile);
+  for (int64_t octave = 1; octave < 2 * whole; octave *= 2) {
+    for (const int64_t quarters : {4, 5, 6}) {
+      if (quarters > 4 && (parameter.dimension != 'M' || octave * quarters % 4 != 0)) continue;
+      values.push_back(balanced(whole, std::min(octave * quarters / 4, whole)));
+    }
+  }
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
+
+std::string_view part_of(std::string_view parameter) {
+  return parameter.substr(0, parameter.find('.') + 1);
+}
+
+std::vector<std::string_view> parts(const kernels::Kernel& kernel) {
+  std::vector<std::string_view> all;
+  for (const TilingParameter& parameter : kernel.tiling) {
+    const std::string_view part = part_of(parameter.name);
+    if (!part.empty() && std::find(all.begin(), all.end(), part) == all.end()) all.push_back(part);
+  }
+  if (all.empty()) all.emplace_back("");
+  return all;
+}
+
+std::vector<Tiling> combinations(const kernels::Kernel& kernel, const kernels::KernelShape& shape,
+                                 const Tiling& base, std::string_view part,
+                                 const kernels::TilingValues& chosen) {
+  std::vector<Tiling> all = {base};
+  for (const TilingParameter& parameter : kernel.tiling) {
+    if (part_of(parameter.name) != part || is_chosen(chosen, parameter.name)) continue;
+    std::vector<Tiling> more;
+    for (const Tiling& tiling : all) {
+      for (const int64_t value : values_to_try(parameter, shape)) {
+        more.push_back(tiling);
+        more.back().set(parameter.name, value);
+      }
+    }
+    all = std::move(more);
+  }
+  return all;
+}
+
+}  // namespace neuronmm::tuner

@@ -1,0 +1,33 @@
+#pragma once
+// Which tilings of a kernel are tried. A block of a dimension takes 1, 2, 4, 8, ... tiles and the
+// whole dimension, blocks of rows also sizes between (they decide the traffic and the SBUF use),
+// and all are balanced: 11 + 11 + 10 tiles, not 12 + 12 + 8. A parameter that is a number takes all
+// its values.
+//
+// A kernel of several parts names their parameters PART.NAME. Its parts are searched one after the
+// other, each with the others at the best found so far, for every setting of the parameters that
+// belong to no part: the product of all would be millions.
+
+#include <string_view>
+#include <vector>
+
+#include "trainium/kernels/registry.h"
+
+namespace neuronmm::tuner {
+
+std::vector<int64_t> values_to_try(const kernels::TilingParameter& parameter,
+                                   const kernels::KernelShape& shape);
+
+// "up." of "up.BM"; "" of "BM".
+std::string_view part_of(std::string_view parameter);
+// The parts of a kernel in the order of their parameters; {""} when it has but one.
+std::vector<std::string_view> parts(const kernels::Kernel& kernel);
+
+// `base` with every combination of the values of the parameters of one part, the last parameter
+// varying fastest. `chosen` ones stay.
+std::vector<kernels::Tiling> combinations(const kernels::Kernel& kernel,
+                                          const kernels::KernelShape& shape,
+                                          const kernels::Tiling& base, std::string_view part,
+                                          const kernels::TilingValues& chosen);
+
+}  // namespace neuronmm::tuner

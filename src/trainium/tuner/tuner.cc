@@ -1,0 +1,309 @@
+#include "trainium/tuner/tuner.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/interrupt.h"
+#include "base/parallel.h"
+#include "trainium/simulator/residency.h"
+#include "trainium/simulator/timing.h"
+#include "trainium/tile/memory_use.h"
+#include "trainium/tuner/cache.h"
+#include "trainium/tuner/search_space.h"
+
+namespace neuronmm::tuner {
+namespace {
+
+using kernels::Tiling;
+using tile::Program;
+
+// Simulated before the bounds are looked at again: on any machine the same, and enough for many
+// cores.
+constexpr size_t kBatch = 16;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+struct Candidate {
+  Tiling tiling;
+  std::string name;
+  bool fits = false;
+  tile::MemoryUse sbuf;
+  simulator::Bound bound;
+  int64_t hbm_bytes = 0;
+  double latency_ns = kNever;  // once simulated to its end
+};
+
+bool is_better(const Candidate& a, const Candidate& b) {
+  return std::tuple(a.latency_ns, a.hbm_bytes) < std::tuple(b.latency_ns, b.hbm_bytes);
+}
+
+class Search {
+ public:
+  Search(const Problem& problem, const TuneOptions& options, Trials trials)
+      : p_(problem), options_(options), trials_(std::move(trials)) {}
+
+  Status run() {
+    NMM_ASSIGN(Tiling start, kernels::fitting_tiling(*p_.kernel, p_.shape, p_.options, p_.chosen,
+                                                     simulator::limits_of(p_.device)));
+    const std::vector<std::string_view> all_parts = parts(*p_.kernel);
+    const bool whole = all_parts.front().empty();
+    for (const Tiling& setting : whole ? std::vector{start} : combine(start, "")) {
+      Tiling base = setting;
+      for (const std::string_view part : all_parts) {
+        NMM_TRY(search(combine(base, part)));
+        if (const Candidate* best = best_like(setting, whole)) base = best->tiling;
+      }
+    }
+    return {};
+  }
+
+  const Trials& trials() const { return trials_; }
+  Result<Outcome> outcome() const;
+
+ private:
+  int64_t capacity() const {
+    return simulator::limits_of(p_.device).sbuf_bytes_per_partition_usable;
+  }
+  std::vector<Tiling> combine(const Tiling& base, std::string_view part) const {
+    return combinations(*p_.kernel, p_.shape, base, part, p_.chosen);
+  }
+  Program program(const Tiling& tiling) const {
+    return *kernels::make_program(*p_.kernel, p_.shape, tiling, p_.options);
+  }
+
+  Status search(const std::vector<Tiling>& tilings);
+  void examine(Candidate& candidate) const;
+  void simulate(Candidate& candidate, Trial& trial) const;
+  Status measure(std::vector<size_t> order);
+  double nth_best() const;
+  const Candidate* best_like(const Tiling& setting, bool any) const;
+  Loss loss(const Candidate& candidate, double best_ns) const;
+  std::string why(const Candidate& candidate, Loss loss) const;
+  Error nothing_fits() const;
+
+  const Problem& p_;
+  const TuneOptions& options_;
+  Trials trials_;
+  std::vector<Candidate> all_;
+};
+
+// What the program of one tiling needs at least, without simulating it.
+void Search::examine(Candidate& candidate) const {
+  candidate.name = tiling_text(candidate.tiling);
+  const Program made = program(candidate.tiling);
+  candidate.sbuf = tile::sbuf_use(made);
+  candidate.fits = candidate.sbuf.peak <= capacity();
+  candidate.hbm_bytes = p_.kernel->cost(p_.shape, candidate.tiling, p_.options).hbm_bytes();
+  if (candidate.fits) candidate.bound = simulator::bound(made, p_.device);
+}
+
+Status Search::search(const std::vector<Tiling>& tilings) {
+  const size_t first = all_.size();
+  all_.resize(first + tilings.size());
+  for (size_t i = 0; i < tilings.size(); ++i) all_[first + i].tiling = tilings[i];
+  parallel_for(static_cast<int64_t>(tilings.size()), [&](int64_t i) {
+    if (!interrupted()) examine(all_[first + static_cast<size_t>(i)]);
+  });
+  if (interrupted()) return interrupted_error("nothing was measured");
+  std::vector<size_t> order;
+  for (size_t i = first; i < all_.size(); ++i) {
+    if (all_[i].fits) order.push_back(i);
+  }
+  return measure(std::move(order));
+}
+
+// The latency that a tiling must beat to be among the best.
+double Search::nth_best() const {
+  std::vector<double> latencies;
+  for (const Candidate& c : all_) {
+    if (c.latency_ns < kNever) latencies.push_back(c.latency_ns);
+  }
+  const auto n = static_cast<size_t>(options_.top);
+  if (latencies.size() < n) return kNever;
+  std::nth_element(latencies.begin(), latencies.begin() + static_cast<std::ptrdiff_t>(n - 1),
+                   latencies.end());
+  return latencies[n - 1];
+}
+
+void Search::simulate(Candidate& candidate, Trial& trial) const {
+  simulator::TimingOptions timing_options;
+  if (trial.ns < kNever) timing_options.longest_ns = trial.ns;
+  const auto timing = simulator::simulate(program(candidate.tiling), p_.device, timing_options);
+  NMM_CHECK(timing.ok());  // it fits
+  trial.gave_up = timing->gave_up;
+  if (!trial.gave_up) trial.ns = timing->summary.total_time * 1e9;
+}
+
+// The promising first: the lowest bound, then the fewest bytes.
+Status Search::measure(std::vector<size_t> order) {
+  std::sort(order.begin(), order.end(), [this](size_t a, size_t b) {
+    return std::tuple(all_[a].bound.ns(), all_[a].hbm_bytes, a) <
+           std::tuple(all_[b].bound.ns(), all_[b].hbm_bytes, b);
+  });
+  Progress silent, &progress = options_.progress ? *options_.progress : silent;
+  progress.start(fmt::format("tune {}", p_.kernel->name), static_cast<int64_t>(order.size()));
+  for (size_t begin = 0; begin < order.size(); begin += kBatch) {
+    const double longest = nth_best();
+    if (all_[order[begin]].bound.ns() > longest) break;
+    const size_t count = std::min(kBatch, order.size() - begin);
+    std::vector<Trial> batch(count, Trial{.ns = longest});
+    std::vector<char> done(count);
+    parallel_for(static_cast<int64_t>(count), [&](int64_t at) {
+      const auto i = static_cast<size_t>(at);
+      Candidate& candidate = all_[order[begin + i]];
+      const auto known = trials_.find(candidate.name);
+      if (known != trials_.end() && !(known->second.gave_up && known->second.ns < longest)) {
+        batch[i] = known->second;
+      } else if (!interrupted()) {
+        simulate(candidate, batch[i]);
+      } else {
+        return;
+      }
+      done[i] = 1;
+    });
+    for (size_t i = 0; i < count; ++i) {
+      Candidate& candidate = all_[order[begin + i]];
+      if (!done[i]) continue;
+      trials_.insert_or_assign(candidate.name, batch[i]);
+      if (!batch[i].gave_up) candidate.latency_ns = batch[i].ns;
+    }
+    if (interrupted()) {
+      return interrupted_error(fmt::format("{} measurements are kept", trials_.size()));
+    }
+    progress.update(static_cast<int64_t>(begin + count),
+                    fmt::format("best {:.4f} ms", best_like({}, true)->latency_ns * 1e-6));
+  }
+  progress.finish();
+  return {};
+}
+
+// The best so far, of all or of those with the same setting of what belongs to no part.
+const Candidate* Search::best_like(const Tiling& setting, bool any) const {
+  const auto alike = [&](const Candidate& candidate) {
+    return any ||
+           std::all_of(setting.values().begin(), setting.values().end(), [&](const auto& value) {
+             return !part_of(value.first).empty() || candidate.tiling[value.first] == value.second;
+           });
+  };
+  const Candidate* best = nullptr;
+  for (const Candidate& candidate : all_) {
+    if (candidate.latency_ns == kNever || !alike(candidate)) continue;
+    if (!best || is_better(candidate, *best)) best = &candidate;
+  }
+  return best;
+}
+
+Loss Search::loss(const Candidate& candidate, double best_ns) const {
+  if (!candidate.fits) return Loss::kCapacity;
+  const simulator::Bound& bound = candidate.bound;
+  if (bound.ns() <= best_ns) return Loss::kWaiting;
+  if (bound.tensor_ns >= std::max(bound.dma_ns, bound.eviction_ns)) return Loss::kTensor;
+  return bound.dma_ns >= bound.eviction_ns ? Loss::kDma : Loss::kEviction;
+}
+
+std::string Search::why(const Candidate& candidate, Loss loss) const {
+  const auto ms = [](double ns) { return fmt::format("{:.4f} ms", ns * 1e-6); };
+  switch (loss) {
+    case Loss::kCapacity:
+      return "SBUF needs " + simulator::describe(program(candidate.tiling), candidate.sbuf);
+    case Loss::kTensor:
+      return fmt::format("the Tensor engine alone takes {}", ms(candidate.bound.tensor_ns));
+    case Loss::kDma:
+      return fmt::format("its DMA alone takes {}", ms(candidate.bound.dma_ns));
+    case Loss::kEviction:
+      return fmt::format("Vector, Scalar and GpSimd alone take {}",
+                         ms(candidate.bound.eviction_ns));
+    case Loss::kWaiting:
+      break;
+  }
+  if (candidate.latency_ns == kNever) return "given up when it was sure to be slower";
+  return fmt::format("takes {}, of which no resource is busy for more than {}",
+                     ms(candidate.latency_ns), ms(candidate.bound.ns()));
+}
+
+Error Search::nothing_fits() const {
+  const auto least = std::min_element(all_.begin(), all_.end(), [](const auto& a, const auto& b) {
+    return a.sbuf.peak < b.sbuf.peak;
+  });
+  return fail("{}: no tiling fits into the {:.2f} MiB of SBUF of {}; the smallest, {}, needs {}",
+              key_of(p_), static_cast<double>(capacity()) * 128 / (1 << 20), p_.device.name,
+              least->name, simulator::describe(program(least->tiling), least->sbuf));
+}
+
+Result<Outcome> Search::outcome() const {
+  // Parts are searched in turn, so that a tiling can be met more than once.
+  std::map<std::string_view, const Candidate*> distinct;
+  for (const Candidate& candidate : all_) distinct.try_emplace(candidate.name, &candidate);
+  std::vector<const Candidate*> ranked, lost;
+  for (const Candidate& candidate : all_) {
+    if (distinct.at(candidate.name) != &candidate) continue;
+    (candidate.latency_ns < kNever ? ranked : lost).push_back(&candidate);
+  }
+  if (ranked.empty()) return nothing_fits();
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto* a, const auto* b) { return is_better(*a, *b); });
+  Outcome outcome;
+  outcome.tilings = static_cast<int64_t>(distinct.size());
+  outcome.simulated = static_cast<int64_t>(trials_.size());
+  for (const Candidate* c : ranked) {
+    if (static_cast<int64_t>(outcome.best.size()) == options_.top) break;
+    outcome.best.push_back({c->tiling, c->latency_ns, c->hbm_bytes, c->bound});
+  }
+  lost.insert(lost.begin(), ranked.begin() + 1, ranked.end());
+  const auto distance = [](const Candidate& c, Loss reason) {
+    if (reason == Loss::kCapacity) return static_cast<double>(c.sbuf.peak);
+    return reason == Loss::kWaiting ? c.latency_ns : c.bound.ns();
+  };
+  std::array<const Candidate*, kNumLosses> closest{};
+  for (const Candidate* c : lost) {
+    const Loss reason = loss(*c, ranked.front()->latency_ns);
+    ++outcome.losers[static_cast<size_t>(reason)].count;
+    const Candidate*& best = closest[static_cast<size_t>(reason)];
+    if (!best || distance(*c, reason) < distance(*best, reason)) best = c;
+    if (c->fits) ++outcome.fitting;
+  }
+  ++outcome.fitting;  // the best one
+  for (size_t i = 0; i < closest.size(); ++i) {
+    if (!closest[i]) continue;
+    outcome.losers[i].closest = closest[i]->tiling;
+    outcome.losers[i].why = why(*closest[i], static_cast<Loss>(i));
+  }
+  for (const tile::Buffer& buffer : program(ranked.front()->tiling).buffers) {
+    if (buffer.role != tile::HbmRole::kInput && buffer.role != tile::HbmRole::kOutput) continue;
+    int64_t bytes = dtype_size_bytes(buffer.dtype);
+    for (const int64_t size : buffer.shape) bytes *= size;
+    outcome.compulsory_bytes += bytes;
+  }
+  return outcome;
+}
+
+}  // namespace
+
+std::string_view loss_name(Loss loss) {
+  constexpr std::string_view kNames[] = {"capacity", "PE", "DMA", "eviction", "waiting"};
+  return kNames[static_cast<size_t>(loss)];
+}
+
+Result<Outcome> tune(const Problem& problem, const TuneOptions& options) {
+  Cache none;
+  Cache& cache = options.cache ? *options.cache : none;
+  NMM_ASSIGN(std::optional<Outcome> known, cache.find(problem, options.top));
+  if (known) return *known;
+  // Refuses bad shapes, options and chosen parameters.
+  NMM_ASSIGN(const Tiling defaults, kernels::tiling_of(*problem.kernel, problem.chosen));
+  NMM_TRY(kernels::make_program(*problem.kernel, problem.shape, defaults, problem.options));
+  Search search(problem, options, cache.trials(problem));
+  if (const Status done = search.run(); !done.ok()) {
+    cache.keep(problem, search.trials());
+    return done.error();
+  }
+  NMM_ASSIGN(Outcome outcome, search.outcome());
+  cache.keep(problem, options.top, outcome);
+  return outcome;
+}
+
+Result<Tiling> best_tiling(const Problem& problem, Cache* cache) {
+  NMM_ASSIGN(const Outcome outcome, tune(problem, {.top = 1, .cache = cache}));
+  return outcome.best.front().tiling;
+}
+
+}  // namespace neuronmm::tuner

@@ -1,0 +1,141 @@
+// The search against an exhaustive one, and its promises: the same result on any number of threads,
+// after an interrupt, with chosen parameters, and a clear word when nothing fits.
+
+#include "trainium/tuner/tuner.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "base/interrupt.h"
+#include "base/parallel.h"
+#include "problems.h"
+#include "trainium/simulator/timing.h"
+#include "trainium/tuner/cache.h"
+#include "trainium/tuner/search_space.h"
+
+namespace neuronmm::tuner {
+namespace {
+
+using kernels::Tiling;
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Every tiling of a kernel of one part, simulated: the latencies of those that fit, sorted.
+std::vector<double> exhaustive(const Problem& p) {
+  std::vector<double> latencies;
+  const Tiling defaults = *kernels::tiling_of(*p.kernel, p.chosen);
+  for (const Tiling& tiling : combinations(*p.kernel, p.shape, defaults, "", p.chosen)) {
+    const auto program = kernels::make_program(*p.kernel, p.shape, tiling, p.options);
+    const auto timing = simulator::simulate(*program, p.device);
+    if (!timing.ok() || !timing->remedies.empty()) continue;
+    latencies.push_back(timing->summary.total_time * 1e9);
+  }
+  std::sort(latencies.begin(), latencies.end());
+  return latencies;
+}
+
+// Small spaces, in which one or another resource decides.
+std::vector<Problem> small_problems() {
+  const kernels::KernelOptions bf16_sums{.accumulate = DType::kBF16};
+  const kernels::KernelOptions fp32{.dtype = DType::kF32};
+  return {problem_of("xuv", {1, 512, 256, 1024}),
+          problem_of("xuv", {700, 512, 384, 1500}, bf16_sums),
+          problem_of("xtuv", {1024, 300, 256, 700}, {}, "trn2"),
+          problem_of("xuv_transposed", {600, 512, 256, 640}, fp32),
+          problem_of("mlp_up", {512, 384, 256, 512}, {}, "trn3"),
+          problem_of("matmul_fixed_order", {1000, 600, 0, 1200}),
+          problem_of("matmul_blocked", {4096, 4096, 0, 2048}, fp32)};
+}
+
+TEST(Tuner, TheBoundNeverPrunesTheBest) {
+  for (const Problem& problem : small_problems()) {
+    SCOPED_TRACE(key_of(problem));
+    const auto outcome = tune(problem, {.top = 3});
+    ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+    const std::vector<double> wanted = exhaustive(problem);
+    ASSERT_EQ(outcome->fitting, static_cast<int64_t>(wanted.size()));
+    for (size_t i = 0; i < outcome->best.size(); ++i) {
+      EXPECT_EQ(outcome->best[i].latency_ns, wanted[i]) << i;
+    }
+    int64_t lost = 0;
+    for (const Losers& losers : outcome->losers) lost += losers.count;
+    EXPECT_EQ(lost, outcome->tilings - 1);
+  }
+}
+
+TEST(Tuner, TheSameOnAnyNumberOfThreads) {
+  const Problem problem = problem_of("xuv", {600, 700, 300, 1500});
+  const int threads = num_threads();
+  std::string first;
+  for (const int n : {1, 2, 5}) {
+    set_num_threads(n);
+    Cache cache;
+    ASSERT_TRUE(tune(problem, {.top = 4, .cache = &cache}).ok());
+    if (first.empty()) first = cache.to_json();
+    EXPECT_EQ(cache.to_json(), first) << n;
+  }
+  set_num_threads(threads);
+}
+
+TEST(Tuner, ChosenParametersStay) {
+  Problem problem = problem_of("xuv", {600, 700, 300, 1500});
+  problem.chosen = {{"BK", 3}};
+  const auto outcome = tune(problem, {.top = 1000});
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_GT(outcome->best.size(), 3u);
+  for (const Measurement& m : outcome->best) EXPECT_EQ(m.tiling["BK"], 3);
+  problem.chosen = {{"BX", 3}};
+  EXPECT_TRUE(contains(tune(problem).error().message, "BX"));
+}
+
+TEST(Tuner, TheWholeMlpIsAtLeastAsFastAsItsDefaults) {
+  const Problem problem = problem_of("mlp", {256, 512, 256, 1024});
+  const auto outcome = tune(problem);
+  ASSERT_TRUE(outcome.ok());
+  const auto defaults = kernels::make_program(*problem.kernel, problem.shape,
+                                              *kernels::tiling_of(*problem.kernel, {}), {});
+  const auto timing = simulator::simulate(*defaults, problem.device);
+  EXPECT_LE(outcome->best.front().latency_ns, timing->summary.total_time * 1e9);
+}
+
+// The strip alone, [r, 128 rows] in fp32 and again in bf16, is larger than SBUF.
+TEST(Tuner, WhereNothingFitsTheBuffersAreNamed) {
+  const auto outcome = tune(problem_of("xuv", {128, 1024, 1 << 17, 512}));
+  ASSERT_FALSE(outcome.ok());
+  for (const char* part : {"no tiling fits", "strip", "MiB", "trn1", "131072"}) {
+    EXPECT_TRUE(contains(outcome.error().message, part)) << outcome.error().message;
+  }
+}
+
+TEST(Tuner, BadShapesAndOptionsAreRefused) {
+  EXPECT_TRUE(contains(tune(problem_of("xuv", {0, 1, 1, 1})).error().message, "expected M"));
+  const kernels::KernelOptions bad{.dtype = DType::kF32, .accumulate = DType::kBF16};
+  EXPECT_TRUE(contains(tune(problem_of("xuv", {1, 1, 1, 1}, bad)).error().message, "fp32"));
+}
+
+TEST(Tuner, AnInterruptKeepsWhatWasMeasured) {
+  const Problem problem = problem_of("xuv", {700, 512, 384, 1500});
+  const auto whole = tune(problem);
+  ASSERT_TRUE(whole.ok());
+  Cache cache;
+  set_interrupted(true);
+  const auto stopped = tune(problem, {.cache = &cache});
+  set_interrupted(false);
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
+  // What was measured is used again: a false measurement shows in the result.
+  Trials trials;
+  const std::string best = tiling_text(whole->best.front().tiling);
+  trials.emplace(best, Trial{1.0, false});
+  cache.keep(problem, trials);
+  const auto resumed = tune(problem, {.cache = &cache});
+  ASSERT_TRUE(resumed.ok());
+  EXPECT_EQ(resumed->best.front().latency_ns, 1.0);
+  EXPECT_EQ(tiling_text(resumed->best.front().tiling), best);
+}
+
+}  // namespace
+}  // namespace neuronmm::tuner
