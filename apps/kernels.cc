@@ -29,6 +29,7 @@ void print_kernel(const Kernel& kernel) {
   for (const kernels::OperandDescription& operand : kernel.operands) {
     fmt::print("{:<12}{:<9}{}\n", operand.name, role_text(operand.role), operand.layout);
   }
+  fmt::print("\nin Python, with tokens as rows: {}\n", kernel.reference);
   fmt::print("\n{:<12}{:<9}{}\n", "tiling", "default", "meaning");
   for (const kernels::TilingParameter& parameter : kernel.tiling) {
     fmt::print("{:<12}{:<9}{}\n", parameter.name, parameter.value, parameter.meaning);

@@ -42,15 +42,22 @@ int64_t moving_tile(int64_t tiles) {
   return 128;
 }
 
-Context::Context(tile::Builder& builder, const KernelOptions& options, int64_t banks)
-    : b(builder),
-      dtype(options.dtype),
-      accumulate(options.accumulate),
-      psum(builder.declare_psum("psum", {kPartitions, kMovingFree}, banks)) {}
+Context::Context(tile::Builder& builder, const KernelOptions& options, bool transposes)
+    : b(builder), dtype(options.dtype), accumulate(options.accumulate) {
+  const int64_t banks_to_transpose = transposes ? 2 : 0;
+  psum = b.declare_psum("psum", {kPartitions, kMovingFree}, kPsumBanks - banks_to_transpose);
+  if (!transposes) return;
+  transposed =
+      b.declare_psum("transposed", {kPartitions, kPartitions}, banks_to_transpose, options.dtype);
+}
 
 Access Context::new_psum(const Slice& partitions, const Slice& columns) const {
   b.allocate(psum);
   return at(psum, {partitions, columns});
+}
+
+bool transposes_on_tensor_engine(Layout layout, TransposeBy by, DType dtype) {
+  return layout == Layout::kNatural && (by == TransposeBy::kTensorEngine || dtype == DType::kF32);
 }
 
 BufferId load_block(const Context& c, std::string_view name, BufferId w, const Tile& k,
@@ -71,7 +78,8 @@ void transpose_on_tensor_engine(const Context& c, BufferId block, BufferId x, co
     const BufferId rows = c.b.sbuf("x_rows", c.dtype, {kPartitions, k.size.max}, 2);
     c.b.load(at(rows, {upto(mt), upto(k)}), at(x, {mt, k}));
     c.b.loop("kt", k, kPartitions, [&](const Tile& kt) {
-      const Access transposed = c.new_psum(upto(kt), upto(mt));
+      c.b.allocate(c.transposed);
+      const Access transposed = at(c.transposed, {upto(kt), upto(mt)});
       c.b.transpose(transposed, at(rows, {upto(mt), kt.in(k)}));
       c.b.copy(at(block, {upto(kt), one(kt.index()), mt.in(m)}), transposed);
     });
@@ -85,8 +93,7 @@ BufferId load_left(const Context& c, std::string_view name, const LeftOperand& x
   if (x.layout == Layout::kTransposed) return load_block(c, name, x.buffer, k, m, copies);
   const BufferId block =
       c.b.sbuf(name, c.dtype, {kPartitions, ceil_div(k.size.max, kPartitions), m.size.max}, copies);
-  // The DMA transposes 2-byte elements only (nki.isa.dma_transpose).
-  if (x.by == TransposeBy::kTensorEngine || c.dtype == DType::kF32) {
+  if (transposes_on_tensor_engine(x.layout, x.by, c.dtype)) {
     transpose_on_tensor_engine(c, block, x.buffer, k, m);
     return block;
   }

@@ -27,9 +27,11 @@ struct Context {
   tile::Builder& b;
   DType dtype;
   DType accumulate;
-  tile::BufferId psum;  // [128, 512] fp32, a bank each; they rotate through the whole kernel
+  // Banks that rotate through the whole kernel: sums [128, 512] fp32, and, if the kernel transposes
+  // on the Tensor engine, results [128, 128] of that in `dtype`.
+  tile::BufferId psum, transposed = -1;
 
-  Context(tile::Builder& builder, const KernelOptions& options, int64_t banks = kPsumBanks);
+  Context(tile::Builder& builder, const KernelOptions& options, bool transposes = false);
   tile::Access new_psum(const tile::Slice& partitions, const tile::Slice& columns) const;
 };
 
@@ -45,6 +47,9 @@ struct LeftOperand {
   Layout layout;
   TransposeBy by = TransposeBy::kTensorEngine;
 };
+// Needs a Context that `transposes`. The DMA transposes 2-byte elements only
+// (nki.isa.dma_transpose).
+bool transposes_on_tensor_engine(Layout layout, TransposeBy by, DType dtype);
 tile::BufferId load_left(const Context& c, std::string_view name, const LeftOperand& x,
                          const tile::Tile& k, const tile::Tile& m, int64_t copies);
 

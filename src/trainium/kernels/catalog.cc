@@ -24,6 +24,7 @@ std::vector<OperandDescription> low_rank_operands(std::string_view x, std::strin
           {"y", y, HbmRole::kOutput}};
 }
 
+constexpr std::string_view kMatmulReference = "x @ w", kLowRankReference = "x @ u @ v";
 constexpr std::string_view kMatmulFlops = "2·M·K·N";
 constexpr std::string_view kMatmulCount = "⌈M/128⌉·⌈K/128⌉·⌈N/512⌉";
 constexpr std::string_view kFusedBytes = "s·(M·K + ⌈M/BM⌉·r·(K + N) + M·N)";
@@ -76,7 +77,8 @@ std::vector<Kernel> matmul_kernels() {
        false,
        true,
        matmul_tiled,
-       matmul_tiled_cost},
+       matmul_tiled_cost,
+       kMatmulReference},
       {"matmul_hoisted",
        "Y = X·W, strips of X and W loaded ahead of the contraction",
        matmul_operands(),
@@ -87,7 +89,8 @@ std::vector<Kernel> matmul_kernels() {
        false,
        true,
        matmul_hoisted,
-       matmul_hoisted_cost},
+       matmul_hoisted_cost,
+       kMatmulReference},
       {"matmul_blocked",
        "Y = X·W, strips for blocks of BM x BN output tiles",
        matmul_operands(),
@@ -99,13 +102,14 @@ std::vector<Kernel> matmul_kernels() {
        false,
        true,
        matmul_blocked,
-       matmul_blocked_cost},
+       matmul_blocked_cost,
+       kMatmulReference},
       {"matmul_optimized", "Y = X·W, blocked in all dimensions; sums of all rows stay in SBUF",
        matmul_operands(), matmul_tiling(), "s·(M·K·⌈N/BN⌉ + K·N + M·N)", kMatmulFlops, kMatmulCount,
-       false, true, matmul_optimized, matmul_optimized_cost},
+       false, true, matmul_optimized, matmul_optimized_cost, kMatmulReference},
       {"matmul_fixed_order", "Y = X·W, blocked in all dimensions; sums of one output block in SBUF",
        matmul_operands(), matmul_tiling(), "s·(M·K·⌈N/BN⌉ + K·N·⌈M/BM⌉ + M·N)", kMatmulFlops,
-       kMatmulCount, false, true, matmul_fixed_order, matmul_fixed_order_cost},
+       kMatmulCount, false, true, matmul_fixed_order, matmul_fixed_order_cost, kMatmulReference},
   };
 }
 
@@ -113,25 +117,26 @@ std::vector<Kernel> low_rank_kernels() {
   return {
       {"xuv", "Y = X·U·V fused; the loading DMA transposes X",
        low_rank_operands("[M, K]", "[M, N]"), xuv_tiling(), kFusedBytes, kFusedFlops, kFusedCount,
-       true, false, xuv, xuv_cost},
+       true, false, xuv, xuv_cost, kLowRankReference},
       {"xtuv", "Y = X·U·V fused, from X^T", low_rank_operands("[K, M]", "[M, N]"), xuv_tiling(),
-       kFusedBytes, kFusedFlops, kFusedCount, true, false, xtuv, xuv_cost},
+       kFusedBytes, kFusedFlops, kFusedCount, true, false, xtuv, xuv_cost, kLowRankReference},
       {"xuv_transposed", "Y^T = (X·U·V)^T fused; the loading DMA transposes X",
        low_rank_operands("[M, K]", "[N, M]"), transposed_tiling(), kFusedBytes, kFusedFlops,
-       kTransposedCount, true, false, xuv_transposed, xuv_transposed_cost},
+       kTransposedCount, true, false, xuv_transposed, xuv_transposed_cost, kLowRankReference},
       {"xtuv_transposed", "Y^T = (X·U·V)^T fused, from X^T", low_rank_operands("[K, M]", "[N, M]"),
        transposed_tiling(), kFusedBytes, kFusedFlops, kTransposedCount, true, false,
-       xtuv_transposed, xuv_transposed_cost},
-      {"xuv_sequential", "Y = X·U·V as two calls of matmul_optimized, X·U transposed between them through HBM",
+       xtuv_transposed, xuv_transposed_cost, kLowRankReference},
+      {"xuv_sequential",
+       "Y = X·U·V as two calls of matmul_optimized, X·U transposed between them through HBM",
        low_rank_operands("[K, M]", "[M, N]"), matmul_tiling(),
        "s·(M·K·⌈r/BN⌉ + K·r + M·r·(3 + ⌈N/BN⌉) + r·N + M·N)", kFusedFlops,
        "⌈M/128⌉·(⌈K/128⌉·⌈r/512⌉ + ⌈r/128⌉·⌈N/512⌉)", true, false, xuv_sequential,
-       xuv_sequential_cost},
+       xuv_sequential_cost, kLowRankReference},
       {"xuv_naive", "Y = X·U·V fused, X·U computed again for every block of BN columns",
        low_rank_operands("[K, M]", "[M, N]"), xuv_tiling(),
        "s·(M·K·⌈N/BN⌉·⌈r/Br⌉ + ⌈M/BM⌉·r·(K·⌈N/BN⌉ + N) + M·N)", "2·M·r·(K·⌈N/BN⌉ + N)",
        "⌈r/128⌉·(⌈N/BN⌉·⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈N/512⌉)", true, false, xuv_naive,
-       xuv_naive_cost},
+       xuv_naive_cost, kLowRankReference},
   };
 }
 
@@ -152,7 +157,8 @@ std::vector<Kernel> mlp_kernels() {
        true,
        false,
        mlp_up,
-       mlp_up_cost},
+       mlp_up_cost,
+       "silu(x @ u_gate @ v_gate) * (x @ u_up @ v_up)"},
       {"mlp",
        "Y = H·Ud·Vd with H of mlp_up: the whole SwiGLU layer, K = hidden, N = intermediate",
        {{"x", "[M, K]", HbmRole::kInput},
@@ -171,7 +177,8 @@ std::vector<Kernel> mlp_kernels() {
        true,
        false,
        mlp,
-       mlp_cost},
+       mlp_cost,
+       "(silu(x @ u_gate @ v_gate) * (x @ u_up @ v_up)) @ u_down @ v_down"},
   };
 }
 

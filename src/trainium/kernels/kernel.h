@@ -31,6 +31,11 @@ class Tiling {
   std::vector<std::pair<std::string, int64_t>> values_;
 };
 
+// The step of a loop over blocks: `tile` elements times the tiling parameter, under its name.
+inline tile::Step block_step(const Tiling& tiling, std::string_view name, int64_t tile) {
+  return {tiling[name] * tile, name};
+}
+
 enum class Layout { kNatural, kTransposed };
 
 struct KernelOptions {

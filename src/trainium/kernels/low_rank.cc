@@ -15,14 +15,15 @@ using Iterations = tile::Builder::Iterations;
 
 LowRankTiles low_rank_tiles(const Tiling& tiling, int64_t rows, int64_t columns,
                             std::string_view prefix) {
-  const auto get = [&](std::string_view name) { return tiling[fmt::format("{}{}", prefix, name)]; };
-  LowRankTiles tiles{.BM = get("BM") * rows,
-                     .BK = get("BK") * kPartitions,
-                     .Br = get("Br") * kPartitions,
-                     .BN = get("BN") * columns,
-                     .row_tile = 0};
-  tiles.row_tile = moving_tile(tiles.BM / 128);
-  return tiles;
+  const auto step = [&](std::string_view name, int64_t tile) {
+    return block_step(tiling, fmt::format("{}{}", prefix, name), tile);
+  };
+  const tile::Step BM = step("BM", rows);
+  return {.BM = BM,
+          .BK = step("BK", kPartitions),
+          .Br = step("Br", kPartitions),
+          .BN = step("BN", columns),
+          .row_tile = {moving_tile(BM / 128), fmt::format("{}TM", prefix)}};
 }
 
 LeftBlock load_left_blocks(const Context& c, std::string name, const LeftOperand& x,
@@ -38,8 +39,8 @@ LeftBlock load_left_blocks(const Context& c, std::string name, const LeftOperand
 namespace {
 
 // Adds the contraction over the block `k` to the rank tiles of the block `q`.
-void project_block(const Context& c, int64_t row_tile, const Tile& m, const Tile& k, const Tile& q,
-                   const Tile& ranks, const LeftTile& x, const Factors& factors,
+void project_block(const Context& c, const tile::Step& row_tile, const Tile& m, const Tile& k,
+                   const Tile& q, const Tile& ranks, const LeftTile& x, const Factors& factors,
                    const BlockSum& sums) {
   const BufferId u_block = load_block(c, factors.prefix + "u_block", factors.u, k, q, 2);
   c.b.loop("mt", m, row_tile, [&](const Tile& mt) {
@@ -111,7 +112,7 @@ void expand_block(const Context& c, const LowRankTiles& tiles, const OutputBlock
                   const BlockSum& sums) {
   const Tile &m = block.m, &n = block.n;
   const BufferId v_block = load_block(c, factors.prefix + "v_block", factors.v, q, n, 2);
-  const int64_t rows = block.transposed ? tiles.row_tile : kStationaryFree;
+  const tile::Step rows = block.transposed ? tiles.row_tile : tile::Step(kStationaryFree);
   const int64_t columns = block.transposed ? kStationaryFree : kMovingFree;
   c.b.loop("mt", m, rows, [&](const Tile& mt) {
     c.b.loop("nt", n, columns, [&](const Tile& nt) {

@@ -24,8 +24,8 @@ namespace neuronmm::kernels {
 
 // Block sizes in elements.
 struct LowRankTiles {
-  int64_t BM, BK, Br, BN;
-  int64_t row_tile;  // rows of X that one stage-one matmul streams
+  tile::Step BM, BK, Br, BN;
+  tile::Step row_tile;  // rows of X that one stage-one matmul streams
 };
 // From tiles: BM x `rows` elements, BN x `columns`; BK and Br in tiles of 128.
 LowRankTiles low_rank_tiles(const Tiling& tiling, int64_t rows, int64_t columns,

@@ -9,6 +9,7 @@ using tile::Builder;
 using tile::ceil_div;
 using tile::one;
 using tile::Program;
+using tile::Step;
 using tile::Tile;
 using tile::upto;
 
@@ -21,6 +22,10 @@ MatmulOperands declare_operands(Builder& b, const KernelShape& shape,
   return {.x = {b.input("x", options.dtype, x), options.left},
           .w = b.input("w", options.dtype, {shape.K, shape.N}),
           .y = b.output("y", options.dtype, {shape.M, shape.N})};
+}
+
+bool transposes(const KernelOptions& options) {
+  return transposes_on_tensor_engine(options.left, TransposeBy::kTensorEngine, options.dtype);
 }
 
 // psum [mt, nt] = the contraction over the k tiles of two blocks in SBUF.
@@ -47,11 +52,11 @@ void store_block(const Context& c, BufferId y, BufferId x_strip, BufferId w_stri
   });
 }
 
-Program blocked(std::string_view name, const KernelShape& shape, int64_t rows, int64_t columns,
-                const KernelOptions& options) {
+Program blocked(std::string_view name, const KernelShape& shape, const Step& rows,
+                const Step& columns, const KernelOptions& options) {
   Builder b(name);
   const MatmulOperands operands = declare_operands(b, shape, options);
-  const Context c(b, options);
+  const Context c(b, options, transposes(options));
   const Tile k = whole(shape.K);
   b.loop("m", shape.M, rows, [&](const Tile& m) {
     const BufferId x_strip = load_left(c, "x_strip", operands.x, k, m, 1);
@@ -68,7 +73,7 @@ Program blocked(std::string_view name, const KernelShape& shape, int64_t rows, i
 Program matmul_tiled(const KernelShape& shape, const Tiling&, const KernelOptions& options) {
   Builder b("matmul_tiled");
   const MatmulOperands operands = declare_operands(b, shape, options);
-  const Context c(b, options, 4);  // for transposes; `sums` must outlive them
+  const Context c(b, options, transposes(options));
   b.loop("m", shape.M, kStationaryFree, [&](const Tile& m) {
     b.loop("n", shape.N, kMovingFree, [&](const Tile& n) {
       const Access sums = at(b.psum("sums", {kStationaryFree, kMovingFree}, 2), {upto(m), upto(n)});
@@ -92,14 +97,15 @@ Program matmul_hoisted(const KernelShape& shape, const Tiling&, const KernelOpti
 
 Program matmul_blocked(const KernelShape& shape, const Tiling& tiling,
                        const KernelOptions& options) {
-  return blocked("matmul_blocked", shape, tiling["BM"] * kStationaryFree,
-                 tiling["BN"] * kMovingFree, options);
+  return blocked("matmul_blocked", shape, block_step(tiling, "BM", kStationaryFree),
+                 block_step(tiling, "BN", kMovingFree), options);
 }
 
 void optimized_matmul(const Context& c, const KernelShape& shape, const Tiling& tiling,
                       const MatmulOperands& operands) {
   const int64_t M = shape.M, K = shape.K, N = shape.N;
-  const int64_t BM = tiling["BM"] * 128, BK = tiling["BK"] * 128, BN = tiling["BN"] * 512;
+  const Step BM = block_step(tiling, "BM", 128), BK = block_step(tiling, "BK", 128),
+             BN = block_step(tiling, "BN", 512);
   Builder& b = c.b;
   const int64_t blocks = ceil_div(K, BK);
   const Tile rows = whole(M);
@@ -131,17 +137,18 @@ Program matmul_optimized(const KernelShape& shape, const Tiling& tiling,
                          const KernelOptions& options) {
   Builder b("matmul_optimized");
   const MatmulOperands operands = declare_operands(b, shape, options);
-  optimized_matmul(Context(b, options), shape, tiling, operands);
+  optimized_matmul(Context(b, options, transposes(options)), shape, tiling, operands);
   return b.finish();
 }
 
 Program matmul_fixed_order(const KernelShape& shape, const Tiling& tiling,
                            const KernelOptions& options) {
   const int64_t M = shape.M, K = shape.K, N = shape.N;
-  const int64_t BM = tiling["BM"] * 128, BK = tiling["BK"] * 128, BN = tiling["BN"] * 512;
+  const Step BM = block_step(tiling, "BM", 128), BK = block_step(tiling, "BK", 128),
+             BN = block_step(tiling, "BN", 512);
   Builder b("matmul_fixed_order");
   const MatmulOperands operands = declare_operands(b, shape, options);
-  const Context c(b, options);
+  const Context c(b, options, transposes(options));
   const int64_t blocks = ceil_div(K, BK);
   b.loop("n", N, BN, [&](const Tile& n) {
     b.loop("m", M, BM, [&](const Tile& m) {

@@ -40,6 +40,10 @@ struct HiddenSink {
   std::function<void(const Tile& nt)> finish;
 };
 
+bool transposes(const KernelOptions& options) {
+  return transposes_on_tensor_engine(Layout::kNatural, TransposeBy::kDma, options.dtype);
+}
+
 // H^T for the rows m.
 void up_rows(const Context& c, const KernelShape& shape, const LowRankTiles& tiles, const Up& up,
              const Tile& m, const HiddenSink& sink) {
@@ -96,7 +100,7 @@ Program mlp_up(const KernelShape& shape, const Tiling& tiling, const KernelOptio
   Builder b("mlp_up");
   const Up up = declare_up(b, shape, options.dtype);
   const BufferId h = b.output("h", options.dtype, {shape.N, shape.M});
-  const Context c(b, options);
+  const Context c(b, options, transposes(options));
   up_through_hbm(c, shape, low_rank_tiles(tiling, kMovingFree, kStationaryFree), up, h);
   return b.finish();
 }
@@ -144,7 +148,7 @@ Program mlp(const KernelShape& shape, const Tiling& tiling, const KernelOptions&
   const Up up = declare_up(b, shape, options.dtype);
   const Factors down = declare_factors(b, options.dtype, "down", shape.N, shape.r, shape.K);
   const BufferId y = b.output("y", options.dtype, {shape.M, shape.K});
-  const Context c(b, options);
+  const Context c(b, options, transposes(options));
   const LowRankTiles up_tiles = low_rank_tiles(tiling, kMovingFree, kStationaryFree, "up.");
   const LowRankTiles down_tiles = low_rank_tiles(tiling, kStationaryFree, kMovingFree, "down.");
   if (tiling["h_on_chip"] == 0) {

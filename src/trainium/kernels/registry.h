@@ -44,6 +44,8 @@ struct Kernel {
   bool left_layout;                               // KernelOptions::left applies
   tile::Program (*make)(const KernelShape&, const Tiling&, const KernelOptions&);
   Cost (*cost)(const KernelShape&, const Tiling&, const KernelOptions&);
+  // The output in Python (NumPy, torch), with tokens as the rows of x and of the result.
+  std::string_view reference;
 };
 
 int64_t dimension_of(const KernelShape& shape, char letter);  // 'M', 'K', 'r' or 'N'

@@ -35,7 +35,8 @@ Program fused(std::string_view name, Layout x_layout, Layout y_layout, const Ker
   const Operands in = declare_inputs(b, shape, options.dtype, x_layout);
   const BufferId y =
       b.output("y", options.dtype, transposed ? Shape{shape.N, shape.M} : Shape{shape.M, shape.N});
-  const Context c(b, options);
+  const Context c(b, options,
+                  transposes_on_tensor_engine(x_layout, TransposeBy::kDma, options.dtype));
   const LowRankTiles tiles = transposed ? low_rank_tiles(tiling, kMovingFree, kStationaryFree)
                                         : low_rank_tiles(tiling, kStationaryFree, kMovingFree);
   const DType sums_dtype = BlockSum::dtype_for(c, tile::ceil_div(shape.r, tiles.Br));
@@ -92,7 +93,7 @@ Program xuv_sequential(const KernelShape& shape, const Tiling& tiling,
   const BufferId y = b.output("y", options.dtype, {shape.M, shape.N});
   const BufferId xu = b.scratch("xu", options.dtype, {shape.M, shape.r});
   const BufferId xu_t = b.scratch("xu_t", options.dtype, {shape.r, shape.M});
-  const Context c(b, options);
+  const Context c(b, options, true);
   optimized_matmul(c, {.M = shape.M, .K = shape.K, .r = 0, .N = shape.r}, tiling,
                    {.x = {in.x.buffer, Layout::kTransposed}, .w = in.factors.u, .y = xu});
   transpose(c, shape, xu, xu_t);

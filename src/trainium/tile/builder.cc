@@ -70,22 +70,25 @@ BufferId Builder::psum(std::string_view name, const Shape& shape, int64_t copies
   allocate(id);
   return id;
 }
-BufferId Builder::declare_psum(std::string_view name, const Shape& shape, int64_t copies) {
-  return declare({std::string(name), Memory::kPsum, DType::kF32, shape, HbmRole::kNone, copies});
+BufferId Builder::declare_psum(std::string_view name, const Shape& shape, int64_t copies,
+                               DType dtype) {
+  return declare({std::string(name), Memory::kPsum, dtype, shape, HbmRole::kNone, copies});
 }
 void Builder::allocate(BufferId buffer) {
   body_->emplace_back(std::in_place_type<Allocate>, Allocate{buffer});
 }
 
-std::pair<Loop, Tile> Builder::open(std::string_view name, const Tile& dimension, int64_t step,
-                                    Iterations iterations) {
+std::pair<Loop, Tile> Builder::open(std::string_view name, const Tile& dimension,
+                                    const Step& named_step, Iterations iterations) {
   const Size& whole = dimension.size;
+  const int64_t step = named_step.size;
   NMM_CHECK(step > 0 && whole.max > 0);
   Loop loop;
   loop.id = program_.num_loops++;
   loop.name = name;
   loop.max = ceil_div(whole.max, step);
   loop.step = step;
+  loop.step_name = named_step.name;
   loop.carried = iterations == Iterations::kCarried;
 
   const Affine offset = variable(loop.id) * step;

@@ -31,6 +31,16 @@ namespace neuronmm::tile {
 // How many steps of b cover a.
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// How far a loop advances in one iteration, and what printed source calls it. A number is a step.
+struct Step {
+  int64_t size;
+  std::string name;
+
+  Step(int64_t elements, std::string_view called = "")  // NOLINT: see above
+      : size(elements), name(called) {}
+  operator int64_t() const { return size; }  // NOLINT
+};
+
 // What one iteration of a loop covers of its dimension: [start, start + size).
 struct Tile {
   Affine start;
@@ -62,12 +72,13 @@ class Builder {
   BufferId sbuf(std::string_view name, DType dtype, const Shape& shape, int64_t copies = 1);
   BufferId psum(std::string_view name, const Shape& shape, int64_t copies);
   // The same in two steps, for memory that several parts of a kernel share.
-  BufferId declare_psum(std::string_view name, const Shape& shape, int64_t copies);
+  BufferId declare_psum(std::string_view name, const Shape& shape, int64_t copies,
+                        DType dtype = DType::kF32);
   void allocate(BufferId buffer);
 
   enum class Iterations { kIndependent, kCarried };
   template <typename Body>
-  void loop(std::string_view name, const Tile& dimension, int64_t step, const Body& body,
+  void loop(std::string_view name, const Tile& dimension, const Step& step, const Body& body,
             Iterations iterations = Iterations::kIndependent) {
     std::vector<Node>* const outer = body_;
     auto [loop, tile] = open(name, dimension, step, iterations);
@@ -77,7 +88,7 @@ class Builder {
     body_->emplace_back(std::in_place_type<Loop>, std::move(loop));
   }
   template <typename Body>
-  void loop(std::string_view name, int64_t dimension, int64_t step, const Body& body,
+  void loop(std::string_view name, int64_t dimension, const Step& step, const Body& body,
             Iterations iterations = Iterations::kIndependent) {
     loop(name, Tile{.start = 0, .size = {.max = dimension}}, step, body, iterations);
   }
@@ -100,7 +111,7 @@ class Builder {
 
  private:
   BufferId declare(Buffer buffer);
-  std::pair<Loop, Tile> open(std::string_view name, const Tile& dimension, int64_t step,
+  std::pair<Loop, Tile> open(std::string_view name, const Tile& dimension, const Step& step,
                              Iterations iterations);
   void emit(Operation operation, std::string label);
   const std::string& name(const Access& access) const {

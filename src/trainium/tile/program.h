@@ -137,7 +137,8 @@ struct Loop {
   LoopId id = -1;
   std::string name;  // "m", "k_tile"
   int64_t max = 1;
-  int64_t step = 1;  // elements that one iteration advances
+  int64_t step = 1;       // elements that one iteration advances
+  std::string step_name;  // what the kernel calls its step, for printed source: "BM"; may be empty
   std::optional<int64_t> limit;
   Affine origin;
   bool carried =

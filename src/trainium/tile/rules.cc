@@ -39,7 +39,10 @@ class OperandRules {
   }
   void operator()(const NcTranspose& op) const {
     expect(op.src, Memory::kSbuf, "the Tensor engine reads SBUF only");
-    tensor_result(op.dst);
+    expect(op.dst, Memory::kPsum, "the Tensor engine writes PSUM only");
+    if (dtype(op.dst) != dtype(op.src)) {
+      report_(op.dst.buffer, "a transpose keeps the dtype of what it transposes");
+    }
   }
   void operator()(const TensorCopy& op) const {
     on_chip(op.dst);
@@ -72,7 +75,7 @@ class OperandRules {
   }
   void tensor_result(const Access& dst) const {
     expect(dst, Memory::kPsum, "the Tensor engine writes PSUM only");
-    if (dtype(dst) != DType::kF32) report_(dst.buffer, "the Tensor engine writes fp32");
+    if (dtype(dst) != DType::kF32) report_(dst.buffer, "the Tensor engine sums in fp32");
   }
   void on_chip(const Access& access) const {
     if (memory(access) == Memory::kHbm) {

@@ -18,7 +18,7 @@ TEST(Registry, NamesAreUniqueAndDescribed) {
   for (const Kernel& k : kernels()) {
     EXPECT_TRUE(names.insert(k.name).second) << k.name;
     EXPECT_FALSE(k.description.empty() || k.hbm_bytes.empty() || k.flops.empty() ||
-                 k.nc_matmuls.empty() || k.operands.empty())
+                 k.nc_matmuls.empty() || k.operands.empty() || k.reference.empty())
         << k.name;
   }
   EXPECT_EQ(names.size(), 13u);

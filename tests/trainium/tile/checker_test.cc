@@ -168,9 +168,15 @@ TEST_F(Rule, GpSimdDoesNotReachPsum) {
 }
 
 TEST_F(Rule, TransposeShapes) {
-  const BufferId x = filled("x", kBF16, {128, 64});
+  const BufferId x = filled("x", kF32, {128, 64});
   b.transpose(block(b.psum("psum", {128, 128}, 1), 128, 64), block(x, 128, 64));
   expect_violation(b.finish(), "transpose x", "psum", "expected the transpose of 128 x 64");
+}
+
+TEST_F(Rule, TransposeKeepsTheDtype) {
+  const BufferId x = filled("x", kBF16, {64, 128});
+  b.transpose(block(b.psum("psum", {128, 128}, 1), 128, 64), block(x, 64, 128));
+  expect_violation(b.finish(), "transpose x", "psum", "keeps the dtype");
 }
 
 TEST_F(Rule, ElementwiseShapes) {
