@@ -154,13 +154,19 @@ Result<KernelSettings> read_settings(const KernelFlags& flags) {
   return s;
 }
 
-Shape operand_shape(const KernelSettings& s, const kernels::OperandDescription& operand) {
+std::array<char, 2> operand_dimensions(const KernelSettings& s,
+                                       const kernels::OperandDescription& operand) {
   const std::string_view layout = layout_of(s, operand);
-  return {kernels::dimension_of(s.shape, layout[1]), kernels::dimension_of(s.shape, layout[4])};
+  return {layout[1], layout[4]};
+}
+
+Shape operand_shape(const KernelSettings& s, const kernels::OperandDescription& operand) {
+  const auto [rows, columns] = operand_dimensions(s, operand);
+  return {kernels::dimension_of(s.shape, rows), kernels::dimension_of(s.shape, columns)};
 }
 
 bool is_transposed(const KernelSettings& s, const kernels::OperandDescription& operand) {
-  return layout_of(s, operand)[4] == 'M';
+  return operand_dimensions(s, operand)[1] == 'M';
 }
 
 double problem_flops(const KernelSettings& s) {

@@ -1,6 +1,7 @@
 #pragma once
 // What the user asks of a kernel (shape, dtype, tiling, device), read from flags and checked.
 
+#include <array>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -34,6 +35,9 @@ struct KernelSettings {
 };
 Result<KernelSettings> read_settings(const KernelFlags& flags);
 
+// The letters of an operand's rows and columns in HBM: 'M', 'K'.
+std::array<char, 2> operand_dimensions(const KernelSettings& settings,
+                                       const kernels::OperandDescription& operand);
 // [rows, columns] of an operand in HBM.
 Shape operand_shape(const KernelSettings& settings, const kernels::OperandDescription& operand);
 // X, Y or H with the tokens M as its columns.

@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   neuronmm::apps::add_kernels(program);
   neuronmm::apps::add_simulate(program);
   neuronmm::apps::add_tune(program);
+  neuronmm::apps::add_emit(program);
   neuronmm::apps::add_paper(program);
   return program.run(argc, argv);
 }

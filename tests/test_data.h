@@ -1,6 +1,7 @@
 #pragma once
-// Where the optional real test data lies: $NEURONMM_TEST_DATA, or the folder data/ of a `shared`
-// checkout beside this one.
+// Where the optional things outside the repository lie. Real test data: $NEURONMM_TEST_DATA, or the
+// folder data/ of a `shared` checkout beside this one. The independent NKI interpreter:
+// $NEURONMM_NKI_CHECK, or tools/nki_check beside the data.
 
 #include <cstdlib>
 #include <filesystem>
@@ -11,14 +12,25 @@
 
 namespace neuronmm {
 
-inline std::optional<std::filesystem::path> test_data_path(const std::string& relative) {
-  const char* given = std::getenv("NEURONMM_TEST_DATA");
-  const std::filesystem::path root =
-      given != nullptr ? given : std::filesystem::path(NEURONMM_SOURCE_DIR) / "../shared/data";
+inline std::optional<std::filesystem::path> existing(const std::filesystem::path& path) {
   std::error_code ignored;
-  const std::filesystem::path path = root / relative;
   if (!std::filesystem::exists(path, ignored)) return std::nullopt;
   return path;
+}
+
+inline std::filesystem::path test_data_root() {
+  const char* given = std::getenv("NEURONMM_TEST_DATA");
+  if (given != nullptr) return given;
+  return std::filesystem::path(NEURONMM_SOURCE_DIR) / "../shared/data";
+}
+
+inline std::optional<std::filesystem::path> test_data_path(const std::string& relative) {
+  return existing(test_data_root() / relative);
+}
+
+inline std::optional<std::filesystem::path> nki_check_path() {
+  const char* given = std::getenv("NEURONMM_NKI_CHECK");
+  return existing(given != nullptr ? given : test_data_root() / "../tools/nki_check");
 }
 
 }  // namespace neuronmm

@@ -13,6 +13,7 @@ build_packages=(
 test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   clang clang-format libclang-rt-14-dev libomp-14-dev
+  python3-numpy                                    # emitted kernels run in an independent interpreter
 )
 
 packages=("${build_packages[@]}")

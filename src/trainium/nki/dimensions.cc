@@ -1,0 +1,99 @@
+#include "trainium/nki/dimensions.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "trainium/tile/accesses.h"
+
+namespace neuronmm::nki {
+
+using tile::Access;
+using tile::BufferId;
+using tile::Memory;
+
+Dimensions::Dimensions(const tile::Program& program, const Description& description)
+    : program_(program) {
+  auto nodes = static_cast<size_t>(program.num_loops);
+  for (const tile::Buffer& buffer : program.buffers) {
+    first_node_.push_back(nodes);
+    nodes += buffer.shape.size();
+  }
+  parents_.resize(nodes);
+  std::iota(parents_.begin(), parents_.end(), size_t{0});
+  follow(program.body);
+
+  labels_.resize(nodes);
+  for (size_t b = 0; b < program.buffers.size(); ++b) {
+    const tile::Buffer& buffer = program.buffers[b];
+    const auto operand = std::find_if(description.operands.begin(), description.operands.end(),
+                                      [&](const Operand& o) { return o.name == buffer.name; });
+    if (buffer.memory != Memory::kHbm || operand == description.operands.end()) continue;
+    for (size_t d = 0; d < operand->dimensions.size(); ++d) {
+      const auto named = std::find_if(
+          description.dimensions.begin(), description.dimensions.end(),
+          [&](const Dimension& known) { return known.name == operand->dimensions[d]; });
+      const auto index = static_cast<size_t>(named - description.dimensions.begin());
+      std::optional<Label>& label = labels_[root(node(static_cast<BufferId>(b), d))];
+      label = Label{index, label && (label->contradicted || label->dimension != index)};
+    }
+  }
+}
+
+std::optional<size_t> Dimensions::at(size_t node) const {
+  const std::optional<Label>& label = labels_[root(node)];
+  if (!label || label->contradicted) return std::nullopt;
+  return label->dimension;
+}
+
+size_t Dimensions::root(size_t node) const {
+  while (parents_[node] != node) node = parents_[node];
+  return node;
+}
+
+void Dimensions::follow(const std::vector<tile::Node>& body) {
+  for (const tile::Node& node : body) {
+    if (const auto* loop = std::get_if<tile::Loop>(&node)) {
+      follow(loop->body);
+      continue;
+    }
+    const auto* instruction = std::get_if<tile::Instruction>(&node);
+    if (!instruction) continue;
+    const std::vector<tile::Operand> operands = tile::operands_of(instruction->operation);
+    for (const tile::Operand& operand : operands) follow_slices(*operand.access);
+    const tile::Operation& operation = instruction->operation;
+    if (std::holds_alternative<tile::NcMatmul>(operation)) continue;
+    const auto* dma = std::get_if<tile::DmaCopy>(&operation);
+    const bool transpose =
+        std::holds_alternative<tile::NcTranspose>(operation) || (dma && dma->transpose);
+    for (size_t i = 1; i < operands.size(); ++i) {
+      follow_move(*operands[0].access, *operands[i].access, transpose);
+    }
+  }
+}
+
+void Dimensions::follow_slices(const Access& access) {
+  if (program_.buffer(access.buffer).memory == Memory::kPsum) return;
+  for (size_t d = 0; d < access.slices.size(); ++d) {
+    for (const auto& [loop, coefficient] : access.slices[d].start.terms) {
+      join(static_cast<size_t>(loop), node(access.buffer, d));
+    }
+  }
+}
+
+void Dimensions::follow_move(const Access& dst, const Access& src, bool transpose) {
+  const auto kept = [this](const Access& access) {
+    std::vector<size_t> nodes;
+    if (program_.buffer(access.buffer).memory == Memory::kPsum) return nodes;
+    for (size_t d = 0; d < access.slices.size(); ++d) {
+      if (!access.slices[d].index) nodes.push_back(node(access.buffer, d));
+    }
+    return nodes;
+  };
+  const std::vector<size_t> to = kept(dst);
+  std::vector<size_t> from = kept(src);
+  if (transpose) std::reverse(from.begin(), from.end());
+  if (to.size() != from.size()) return;
+  for (size_t d = 0; d < to.size(); ++d) join(to[d], from[d]);
+}
+
+}  // namespace neuronmm::nki

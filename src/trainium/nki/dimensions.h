@@ -1,0 +1,46 @@
+#pragma once
+// Which dimension of the problem (M, K, ...) each loop and each dimension of a buffer runs along.
+// Known for the operands in HBM; followed from there through every slice that a loop variable
+// indexes and every instruction that moves elements one to one. PSUM buffers serve many loops and
+// have none.
+
+#include <optional>
+#include <vector>
+
+#include "trainium/nki/emitter.h"
+#include "trainium/tile/program.h"
+
+namespace neuronmm::nki {
+
+class Dimensions {
+ public:
+  Dimensions(const tile::Program& program, const Description& description);
+
+  // An index into Description::dimensions; nothing where it is not known or not one.
+  std::optional<size_t> of(tile::LoopId loop) const { return at(static_cast<size_t>(loop)); }
+  std::optional<size_t> of(tile::BufferId buffer, size_t dimension) const {
+    return at(node(buffer, dimension));
+  }
+
+ private:
+  size_t node(tile::BufferId buffer, size_t dimension) const {
+    return first_node_[static_cast<size_t>(buffer)] + dimension;
+  }
+  std::optional<size_t> at(size_t node) const;
+  size_t root(size_t node) const;
+  void join(size_t a, size_t b) { parents_[root(a)] = root(b); }
+  void follow(const std::vector<tile::Node>& body);
+  void follow_slices(const tile::Access& access);
+  void follow_move(const tile::Access& dst, const tile::Access& src, bool transpose);
+
+  const tile::Program& program_;
+  std::vector<size_t> first_node_;  // by buffer; loops come before
+  std::vector<size_t> parents_;     // a forest: the nodes of one tree run along one dimension
+  struct Label {
+    size_t dimension = 0;
+    bool contradicted = false;
+  };
+  std::vector<std::optional<Label>> labels_;  // of the roots
+};
+
+}  // namespace neuronmm::nki

@@ -1,0 +1,48 @@
+#pragma once
+// A tile program as NKI source: one Python module with one kernel, in the dialect of NKI 0.6
+// (Neuron SDK 2.32: `import nki`, destination first, no masks). Loops stay loops, so that the
+// length of the source does not depend on the shape; sizes and steps go by their names; the last
+// tile of a ragged dimension is `min(...)` elements.
+//
+// Buffers are declared where the program allocates them, so that one declared in a loop is new in
+// every iteration. How many copies rotate is the compiler's decision: NKI has no notion of it, only
+// fixed addresses, which turn the compiler's own rotation off. The number that the program says
+// stands as a comment.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "trainium/tile/program.h"
+
+namespace neuronmm::nki {
+
+struct Dimension {  // "M", 4096
+  std::string name;
+  int64_t size = 0;
+};
+struct Operand {  // "x", {"M", "K"}: a buffer in HBM and the dimensions that it lies along
+  std::string name;
+  std::vector<std::string> dimensions;
+};
+struct BlockSize {  // a loop's step_name: "BM", 8, "row tiles of 128 in a block of X"
+  std::string name;
+  int64_t tiles = 1;
+  std::string meaning;
+};
+
+// What the program itself does not say.
+struct Description {
+  std::string summary;     // "Y = X·U·V": the first line of the docstrings
+  std::string provenance;  // the command that made it
+  std::string reference;   // the same in Python, over the operands: "x @ u @ v"
+  std::vector<Dimension> dimensions;
+  std::vector<Operand> operands;
+  std::vector<BlockSize> blocks;
+};
+
+// Fails where the program is not well formed or a name is not to be had.
+Result<std::string> emit(const tile::Program& program, const Description& description);
+
+}  // namespace neuronmm::nki

@@ -1,0 +1,296 @@
+#include "trainium/nki/expressions.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "trainium/tile/accesses.h"
+#include "trainium/tile/builder.h"
+
+namespace neuronmm::nki {
+
+using tile::Access;
+using tile::Affine;
+using tile::Loop;
+using tile::LoopId;
+using tile::Node;
+using tile::Size;
+
+namespace {
+
+void collect_loops(const std::vector<Node>& body, std::vector<const Loop*>& loops) {
+  for (const Node& node : body) {
+    const auto* loop = std::get_if<Loop>(&node);
+    if (!loop) continue;
+    loops[static_cast<size_t>(loop->id)] = loop;
+    collect_loops(loop->body, loops);
+  }
+}
+
+// Calls on_access for every access under `body`, on_loop for every loop.
+template <typename OnAccess, typename OnLoop>
+void visit(const std::vector<Node>& body, const OnAccess& on_access, const OnLoop& on_loop) {
+  for (const Node& node : body) {
+    if (const auto* loop = std::get_if<Loop>(&node)) {
+      on_loop(*loop);
+      visit(loop->body, on_access, on_loop);
+    } else if (const auto* instruction = std::get_if<tile::Instruction>(&node)) {
+      for (const tile::Operand& operand : tile::operands_of(instruction->operation)) {
+        on_access(*operand.access);
+      }
+    }
+  }
+}
+
+bool same(const Size& a, const Size& b) {
+  return a.max == b.max && a.limit == b.limit && a.origin == b.origin;
+}
+
+bool is_zero(const Affine& affine) { return affine.constant == 0 && affine.terms.empty(); }
+
+// What `loop` covers of its dimension in all.
+Size covered(const Loop& loop) {
+  return {.max = loop.max * loop.step, .limit = loop.limit, .origin = loop.origin};
+}
+
+std::string tile_text(int64_t value) {
+  return value == kP ? "P" : value == kF ? "F" : std::to_string(value);
+}
+
+std::string step_text(const Loop& loop) {
+  return loop.step_name.empty() ? tile_text(loop.step) : constant_name(loop.step_name);
+}
+
+std::set<std::string> reserved(const tile::Program& program, const Description& description) {
+  std::set<std::string> names = {
+      "nki", "nl", "nisa", "min", "ceil_div", "P", "F", "main", identifier(program.name)};
+  for (const Dimension& dimension : description.dimensions) names.insert(dimension.name);
+  for (const BlockSize& block : description.blocks) names.insert(constant_name(block.name));
+  return names;
+}
+
+}  // namespace
+
+Expressions::Expressions(const tile::Program& program, const Description& description)
+    : program_(program),
+      description_(description),
+      dimensions_(program, description),
+      names_(choose_names(program, reserved(program, description))),
+      loops_(static_cast<size_t>(program.num_loops)) {
+  collect_loops(program.body, loops_);
+  for (const tile::Buffer& buffer : program.buffers) tiles_.emplace_back(buffer.shape.size());
+  const auto note_tiles = [this](const Access& access) {
+    for (size_t d = 0; d < access.slices.size(); ++d) {
+      if (!access.slices[d].index) continue;
+      for (const auto& [id, coefficient] : access.slices[d].start.terms) {
+        if (coefficient == 1) tiles_[static_cast<size_t>(access.buffer)][d] = loop(id).step;
+      }
+    }
+  };
+  visit(program.body, note_tiles, [](const Loop&) {});
+}
+
+std::string Expressions::use(std::string_view name) {
+  used_.emplace(name);
+  return std::string(name);
+}
+
+// --- sizes and counts ---
+
+std::string Expressions::tile_constant(int64_t value) { return use(tile_text(value)); }
+
+std::string Expressions::step(const Loop& loop) { return use(step_text(loop)); }
+
+// `value` elements of a dimension: the step of a loop around, the whole of it, or a number. Where
+// the dimension is not known, a name must be the only one of that value.
+std::string Expressions::extent(int64_t value, Label label) {
+  std::set<std::string> candidates;
+  for (size_t i = around_.size(); i-- > 0;) {
+    const Loop& loop = *around_[i];
+    if (loop.step != value || (label && dimensions_.of(loop.id) != label)) continue;
+    candidates.insert(step_text(loop));
+    if (label) break;
+  }
+  for (size_t d = 0; candidates.empty() && d < description_.dimensions.size(); ++d) {
+    const Dimension& dimension = description_.dimensions[d];
+    if (dimension.size == value && (!label || *label == d)) candidates.insert(dimension.name);
+  }
+  return candidates.size() == 1 ? use(*candidates.begin()) : tile_constant(value);
+}
+
+std::string Expressions::quotient(int64_t a, const std::string& a_text, int64_t b,
+                                  const std::string& b_text) {
+  if (a % b == 0) return fmt::format("{} // {}", a_text, b_text);
+  return fmt::format("{}({}, {})", use("ceil_div"), a_text, b_text);
+}
+
+// How many tiles of `tile` elements cover a block or a whole dimension: `count`, in names.
+std::string Expressions::tile_count(int64_t count, Label label, int64_t tile,
+                                    const std::string& tile_text) {
+  if (count == 1 || tile == 0 || !label) return std::to_string(count);
+  for (size_t i = around_.size(); i-- > 0;) {
+    const Loop& loop = *around_[i];
+    if (dimensions_.of(loop.id) != label || tile::ceil_div(loop.step, tile) != count) continue;
+    return quotient(loop.step, step(loop), tile, tile_text);
+  }
+  const Dimension& whole = description_.dimensions[*label];
+  if (tile::ceil_div(whole.size, tile) != count) return std::to_string(count);
+  return quotient(whole.size, use(whole.name), tile, tile_text);
+}
+
+std::string Expressions::trips(const Loop& loop) {
+  const Label label = dimensions_.of(loop.id);
+  if (!loop.limit) return tile_count(loop.max, label, loop.step, step(loop));
+  return fmt::format("{}({}, {})", use("ceil_div"), size(covered(loop), label), step(loop));
+}
+
+std::string Expressions::size(const Size& size, Label label) {
+  if (!size.limit) return extent(size.max, label);
+  for (size_t i = sizes_.size(); i-- > 0;) {
+    if (same(sizes_[i].size, size)) return sizes_[i].name;
+  }
+  return fmt::format("min({}, {})", extent(size.max, label), left_of(size));
+}
+
+// limit - origin, from the size of the tile that this one lies in where there is one.
+std::string Expressions::left_of(const Size& size) {
+  for (size_t i = sizes_.size(); i-- > 0;) {
+    const Size& outer = sizes_[i].size;
+    if (outer.limit != size.limit) continue;
+    const Affine inside = size.origin - outer.origin;
+    int64_t reach = inside.constant + size.max;  // of the last tile: it must not leave the outer
+    bool forward = inside.constant >= 0;
+    for (const auto& [id, coefficient] : inside.terms) {
+      reach += coefficient * (loop(id).max - 1);
+      forward = forward && coefficient > 0;
+    }
+    if (forward && reach <= outer.max) return sizes_[i].name + terms(inside, " - ");
+  }
+  const Label label = dimensions_.of(size.origin.terms.back().first);
+  return extent(*size.limit, label) + terms(size.origin, " - ");
+}
+
+// --- positions ---
+
+// " + m * BM + kt * P": every term after a sign.
+std::string Expressions::terms(const Affine& affine, std::string_view sign) {
+  std::string text;
+  int64_t tile = kP;  // of the term that counts tiles
+  for (const auto& [id, coefficient] : affine.terms) {
+    if (coefficient == 1) tile = loop(id).step;
+  }
+  for (const auto& [id, coefficient] : affine.terms) {
+    const Loop& of = loop(id);
+    text += fmt::format("{}{}", sign, name(id));
+    if (coefficient == 1) continue;
+    if (coefficient == of.step) {
+      text += fmt::format(" * {}", step(of));
+    } else if (coefficient * tile == of.step) {
+      text += fmt::format(" * ({} // {})", step(of), tile_constant(tile));
+    } else {
+      text += fmt::format(" * {}", coefficient);
+    }
+  }
+  if (affine.constant != 0) text += fmt::format("{}{}", sign, affine.constant);
+  return text;
+}
+
+std::string Expressions::affine(const Affine& affine) {
+  const std::string text = terms(affine, " + ");
+  return text.empty() ? "0" : text.substr(3);
+}
+
+std::string Expressions::slice(const Access& access, size_t dimension) {
+  const tile::Slice& slice = access.slices[dimension];
+  if (slice.index) return affine(slice.start);
+  const bool from_start = is_zero(slice.start);
+  const int64_t whole = program_.buffer(access.buffer).shape[dimension];
+  if (from_start && !slice.size.limit && slice.size.max == whole) return ":";
+  const std::string elements = size(slice.size, dimensions_.of(access.buffer, dimension));
+  if (from_start) return "0:" + elements;
+  return fmt::format("nl.ds({}, {})", affine(slice.start), elements);
+}
+
+std::string Expressions::access(const Access& access) {
+  std::string slices;
+  bool whole = true;
+  for (size_t d = 0; d < access.slices.size(); ++d) {
+    const std::string text = slice(access, d);
+    whole = whole && text == ":";
+    slices += (d == 0 ? "" : ", ") + text;
+  }
+  const std::string& buffer = names_.buffers[static_cast<size_t>(access.buffer)];
+  return whole ? buffer : fmt::format("{}[{}]", buffer, slices);
+}
+
+std::string Expressions::shape(tile::BufferId id) {
+  const tile::Buffer& buffer = program_.buffer(id);
+  const bool on_chip = buffer.memory != tile::Memory::kHbm;
+  std::string text;
+  for (size_t d = 0; d < buffer.shape.size(); ++d) {
+    const Label label = dimensions_.of(id, d);
+    const int64_t tile = tiles_[static_cast<size_t>(id)][d];
+    const bool constant = buffer.memory == tile::Memory::kPsum || (on_chip && d == 0);
+    const std::string size = constant ? tile_constant(buffer.shape[d])
+                             : tile > 0
+                                 ? tile_count(buffer.shape[d], label, tile, tile_constant(tile))
+                                 : extent(buffer.shape[d], label);
+    text += (d == 0 ? "" : ", ") + size;
+  }
+  return fmt::format("({}{})", text, buffer.shape.size() == 1 ? "," : "");
+}
+
+std::string Expressions::not_first(const std::vector<LoopId>& loops) {
+  if (loops.empty()) return "False";
+  std::string text;
+  for (const LoopId id : loops) {
+    text += fmt::format("{}{} > 0", text.empty() ? "" : " or ", name(id));
+  }
+  return fmt::format("({})", text);
+}
+
+// --- scopes ---
+
+std::string Expressions::declare(const Size& size, const Loop& innermost) {
+  const std::string wanted = name(innermost.id) + "_size";
+  const auto taken = [this](const std::string& name) {
+    return names_.taken.contains(name) ||
+           std::any_of(sizes_.begin(), sizes_.end(),
+                       [&name](const SizeVariable& variable) { return variable.name == name; });
+  };
+  std::string name = wanted;
+  for (int number = 2; taken(name); ++number) name = wanted + std::to_string(number);
+  std::string assignment =
+      fmt::format("{} = {}", name, this->size(size, dimensions_.of(innermost.id)));
+  sizes_.push_back({size, std::move(name)});
+  return assignment;
+}
+
+std::vector<std::string> Expressions::enter(const Loop& loop) {
+  around_.push_back(&loop);
+  sizes_before_.push_back(sizes_.size());
+  std::vector<std::string> assignments;
+  const auto declare_if_new = [&](const Size& size) {
+    if (!size.limit || size.origin.terms.empty() || size.origin.terms.back().first != loop.id)
+      return;
+    for (size_t i = sizes_before_.back(); i < sizes_.size(); ++i) {
+      if (same(sizes_[i].size, size)) return;
+    }
+    assignments.push_back(declare(size, loop));
+  };
+  visit(
+      loop.body,
+      [&](const Access& access) {
+        for (const tile::Slice& slice : access.slices) declare_if_new(slice.size);
+      },
+      [&](const Loop& inner) { declare_if_new(covered(inner)); });
+  return assignments;
+}
+
+void Expressions::leave() {
+  sizes_.resize(sizes_before_.back());
+  sizes_before_.pop_back();
+  around_.pop_back();
+}
+
+}  // namespace neuronmm::nki

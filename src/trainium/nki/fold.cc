@@ -1,0 +1,82 @@
+#include "trainium/nki/fold.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace neuronmm::nki {
+
+using tile::Affine;
+using tile::Loop;
+using tile::LoopId;
+using tile::Node;
+using tile::Size;
+
+namespace {
+
+bool runs_once(const Loop& loop) { return loop.max == 1 && !loop.limit; }
+
+class Fold {
+ public:
+  std::vector<Node> body(std::vector<Node> nodes) {
+    std::vector<Node> folded;
+    for (Node& node : nodes) {
+      if (auto* instruction = std::get_if<tile::Instruction>(&node)) {
+        std::visit([this](auto& op) { operands(op); }, instruction->operation);
+      } else if (auto* loop = std::get_if<Loop>(&node)) {
+        drop(loop->origin);
+        if (loop->limit && loop->origin.terms.empty()) {
+          loop->max = loop->trip_count({});
+          loop->limit.reset();
+        }
+        if (runs_once(*loop)) gone_.push_back(loop->id);
+        loop->body = body(std::move(loop->body));
+        if (runs_once(*loop)) {
+          std::move(loop->body.begin(), loop->body.end(), std::back_inserter(folded));
+          continue;
+        }
+      }
+      folded.push_back(std::move(node));
+    }
+    return folded;
+  }
+
+ private:
+  bool gone(LoopId id) const { return std::find(gone_.begin(), gone_.end(), id) != gone_.end(); }
+
+  void drop(Affine& affine) const {
+    std::erase_if(affine.terms, [this](const auto& term) { return gone(term.first); });
+  }
+
+  void drop(tile::Access& access) const {
+    for (tile::Slice& slice : access.slices) {
+      drop(slice.start);
+      drop(slice.size.origin);
+      if (slice.size.limit && slice.size.origin.terms.empty()) {
+        slice.size = {.max = slice.size.eval({})};
+      }
+    }
+  }
+
+  template <typename Op>
+  void operands(Op& op) const {
+    drop(op.dst);
+    if constexpr (requires { op.src; }) drop(op.src);
+    if constexpr (requires { op.a; }) drop(op.a), drop(op.b);
+    if constexpr (requires { op.stationary; }) {
+      drop(op.stationary);
+      drop(op.moving);
+      std::erase_if(op.first, [this](LoopId id) { return gone(id); });
+    }
+  }
+
+  std::vector<LoopId> gone_;
+};
+
+}  // namespace
+
+tile::Program fold_single_trips(tile::Program program) {
+  program.body = Fold().body(std::move(program.body));
+  return program;
+}
+
+}  // namespace neuronmm::nki

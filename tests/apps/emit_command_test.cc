@@ -1,0 +1,119 @@
+// emit as a user meets it: the file that it writes, and every kind of bad input.
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "run_program.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using neuronmm::apps::expect;
+using neuronmm::apps::neuronmm;
+using neuronmm::apps::read;
+
+class EmitCommand : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        fs::temp_directory_path() / ("neuronmm-emit-" + std::to_string(getpid()) + "-" +
+                                     testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string emit(const std::string& rest, const std::string& file = "kernel.py") const {
+    return "emit " + rest + " -o " + path(file);
+  }
+  bool empty() const { return fs::is_empty(folder_); }
+  static bool contains(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  }
+  void expect_parses(const std::string& file) const {
+    if (std::system("python3 -c '' 2>/dev/null") != 0) return;
+    const std::string parse = "python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' ";
+    EXPECT_EQ(std::system((parse + path(file)).c_str()), 0);
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(EmitCommand, WritesTheKernelWithItsNamesAndItsCommand) {
+  expect(neuronmm(emit("xuv --shape 1024,2048,512,4096 --tiling BM=2,BK=2,Br=2,BN=2")), 0,
+         {"kernel.py", "BM=2,BK=2,Br=2,BN=2"});
+  const std::string text = read(path("kernel.py"));
+  for (const char* part :
+       {"emit xuv --shape 1024,2048,512,4096", "M, K, r, N = 1024, 2048, 512, 4096\n",
+        "BN = 2 * F  # column tiles of 512 in a block of V\n", "def xuv(x, u, v):\n",
+        "        y = x @ u @ v\n", "for m in nl.affine_range(M // BM):\n",
+        "for k in nl.sequential_range(K // BK):\n",
+        "strip = nl.ndarray((P, r // P, BM), dtype=nl.bfloat16, buffer=nl.sbuf)\n"}) {
+    EXPECT_TRUE(contains(text, part)) << part;
+  }
+  EXPECT_FALSE(contains(text, "__main__"));
+  expect_parses("kernel.py");
+}
+
+TEST_F(EmitCommand, EveryKernelAndLayoutIsPython) {
+  for (const std::string kernel : {"matmul_tiled", "matmul_hoisted", "matmul_blocked",
+                                   "matmul_optimized", "matmul_fixed_order"}) {
+    expect(neuronmm(emit(kernel + " --shape 300,200,600 --left natural --driver", kernel)), 0, {});
+    EXPECT_TRUE(contains(read(path(kernel)), "    return x @ w\n"));
+    expect_parses(kernel);
+  }
+  for (const std::string kernel : {"xuv", "xtuv", "xuv_transposed", "xtuv_transposed",
+                                   "xuv_sequential", "xuv_naive", "mlp_up", "mlp"}) {
+    expect(neuronmm(emit(kernel + " --shape 300,200,100,600 --dtype fp32 --driver", kernel)), 0,
+           {});
+    expect_parses(kernel);
+  }
+  EXPECT_TRUE(contains(read(path("xtuv_transposed")), "    return (x.T @ u @ v).T\n"));
+  EXPECT_TRUE(contains(read(path("mlp_up")), "import silu\n"));
+}
+
+TEST_F(EmitCommand, TheDriverHasInputsReferenceAndTolerance) {
+  expect(neuronmm(emit("xtuv --shape 64,96,32,80 --driver")), 0, {});
+  const std::string text = read(path("kernel.py"));
+  for (const char* part :
+       {"    x = torch.randn(K, M).to(torch.bfloat16)\n",
+        "    v = (torch.randn(r, N) / r**0.5).to(torch.bfloat16)\n", "    return x.T @ u @ v\n",
+        "    tolerance = 0.016\n", "xm.xla_device()", "if __name__ == \"__main__\":\n"}) {
+    EXPECT_TRUE(contains(text, part)) << part;
+  }
+}
+
+TEST_F(EmitCommand, ExistingFilesStay) {
+  std::ofstream(path("kernel.py")) << "mine";
+  expect(neuronmm(emit("xuv --shape 64,96,32,80")), 1, {"kernel.py exists", "--force"});
+  EXPECT_EQ(read(path("kernel.py")), "mine");
+  expect(neuronmm(emit("xuv --shape 64,96,32,80 --force")), 0, {});
+  EXPECT_TRUE(contains(read(path("kernel.py")), "def xuv"));
+}
+
+TEST_F(EmitCommand, WhatDoesNotFitIsNotWritten) {
+  expect(neuronmm(emit("xuv --shape 4096,8192,4096,16384 --tiling BM=8")), 1,
+         {"does not fit trn1", "strip_sums", "BM=4", "--accumulate bf16"});
+  expect(neuronmm(emit("xuv --shape 4096,8192,4096,16384 --tiling BM=8 --force")), 1, {});
+  EXPECT_TRUE(empty());
+}
+
+TEST_F(EmitCommand, BadInput) {
+  expect(neuronmm("emit xuv --shape 64,96,32,80"), 2, {"--output"});
+  expect(neuronmm(emit("xvu --shape 64,96,32,80")), 1, {"xvu", "xuv_naive"});
+  expect(neuronmm(emit("xuv --shape 64,96,32")), 1, {"--shape", "M,K,r,N"});
+  expect(neuronmm(emit("xuv --shape 64,96,32,80 --tiling BX=1")), 1, {"BX", "BM, BK, Br, BN"});
+  expect(neuronmm(emit("xuv --shape 64,96,32,80 --left natural")), 1, {"left operand"});
+  expect(neuronmm(emit("xuv --shape 64,96,32,80 --dtype fp8")), 2, {"--dtype"});
+  expect(neuronmm("emit xuv --shape 64,96,32,80 -o /proc/nowhere/kernel.py"), 1,
+         {"/proc/nowhere/kernel.py"});
+  expect(neuronmm("emit xuv --shape 64,96,32,80 -o " + folder_.string()), 1, {folder_.c_str()});
+  EXPECT_TRUE(empty());
+}
+
+}  // namespace

@@ -1,0 +1,280 @@
+// Every kernel, emitted by the program, runs unchanged in the independent interpreter nki_check,
+// warnings being errors, and its counters agree with ours: nc_matmul instructions and HBM bytes
+// with a walk of the program and with the closed formulas; values bit by bit where sums are exact.
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <random>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "apps/run_program.h"
+#include "test_data.h"
+#include "trainium/kernels/registry.h"
+#include "trainium/simulator/interpreter.h"
+#include "trainium/tile/counts.h"
+
+namespace neuronmm {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using kernels::Kernel;
+using kernels::KernelOptions;
+using kernels::KernelShape;
+using kernels::Layout;
+
+constexpr uint32_t kSeed = 20251;
+constexpr int kShapes = 20;  // of every kernel and layout; each has one of the numerics in turn
+
+// A Python that has NumPy.
+std::optional<std::string> python() {
+  for (const char* candidate : {"/usr/bin/python3", "python3"}) {
+    const std::string probe = fmt::format("{} -c 'import numpy' >/dev/null 2>&1", candidate);
+    if (std::system(probe.c_str()) == 0) return candidate;
+  }
+  return std::nullopt;
+}
+
+struct Case {
+  const Kernel* kernel;
+  KernelShape shape;
+  kernels::Tiling tiling;
+  KernelOptions options;
+  std::string device, source;
+
+  std::string text() const {
+    std::string tiles;
+    for (const auto& [name, value] : tiling.values()) {
+      tiles += fmt::format("{}{}={}", tiles.empty() ? " --tiling " : ",", name, value);
+    }
+    return fmt::format("{} --shape {},{},{}{}{} --dtype {} --accumulate {}{} --device {}",
+                       kernel->name, shape.M, shape.K,
+                       kernel->has_rank ? fmt::format("{},", shape.r) : "", shape.N, tiles,
+                       dtype(options.dtype), dtype(options.accumulate),
+                       options.left == Layout::kNatural ? " --left natural" : "", device);
+  }
+  static std::string_view dtype(DType dtype) { return dtype == DType::kF32 ? "fp32" : "bf16"; }
+
+  // 'M', 'K' of "[M, K]"; the natural left operand's layout is the second one.
+  std::pair<char, char> layout(const kernels::OperandDescription& operand) const {
+    const bool natural = operand.name == "x" && options.left == Layout::kNatural;
+    const std::string_view text = operand.layout.substr(natural ? operand.layout.rfind('[') : 0);
+    return {text[1], text[4]};
+  }
+  int64_t size(char letter) const {
+    const std::map<char, int64_t> sizes = {
+        {'M', shape.M}, {'K', shape.K}, {'r', shape.r}, {'N', shape.N}};
+    return sizes.at(letter);
+  }
+  // The reference for the operands as they lie in HBM.
+  std::string reference() const {
+    std::string text = fmt::format("({})", kernel->reference);
+    if (layout(kernel->operands.front()).second == 'M') {
+      for (size_t at = 0; (at = text.find("x @", at)) != text.npos; at += 3) {
+        text.replace(at, 1, "x.T");
+      }
+    }
+    return layout(kernel->operands.back()).second == 'M' ? text + ".T" : text;
+  }
+  Json check_arguments() const {
+    Json arguments = {fmt::format("{}:{}", source, kernel->name),
+                      "--werror",
+                      "--target",
+                      device,
+                      "--ref",
+                      reference()};
+    for (const kernels::OperandDescription& operand : kernel->operands) {
+      if (operand.role != tile::HbmRole::kInput) continue;
+      const auto [rows, columns] = layout(operand);
+      arguments.push_back("--arg");
+      arguments.push_back(fmt::format("{}={}[{},{}]", operand.name, dtype(options.dtype),
+                                      size(rows), size(columns)));
+    }
+    return {{"argv", arguments}};
+  }
+};
+
+class NkiAgreement : public testing::TestWithParam<std::string_view> {
+ protected:
+  void SetUp() override {
+    checker_ = nki_check_path();
+    if (!checker_) GTEST_SKIP() << "no nki_check; set NEURONMM_NKI_CHECK to its folder";
+    python_ = python();
+    if (!python_) GTEST_SKIP() << "no python3 with NumPy: tools/install_dependencies.sh test";
+    folder_ = fs::temp_directory_path() / fmt::format("neuronmm-nki-{}", getpid());
+    fs::create_directories(folder_);
+  }
+  void TearDown() override {
+    if (!folder_.empty()) fs::remove_all(folder_);
+  }
+
+  // Mostly small and ragged; every fourth a multiple of the tiles.
+  int64_t random_size(int64_t most) {
+    if (uniform(0, 3) == 0) return 128 * uniform(1, std::max<int64_t>(1, most / 128));
+    return uniform(1, most);
+  }
+  int64_t uniform(int64_t least, int64_t most) {
+    return std::uniform_int_distribution<int64_t>(least, most)(random_);
+  }
+  Case random_case(const Kernel& kernel, const KernelOptions& options) {
+    Case made{.kernel = &kernel,
+              .shape = {random_size(400), random_size(300), random_size(300), random_size(900)},
+              .tiling = kernels::tiling_of(kernel, {}).value(),
+              .options = options,
+              .device = fmt::format("trn{}", uniform(1, 3)),
+              .source = (folder_ / fmt::format("kernel{}.py", sources_++)).string()};
+    if (!kernel.has_rank) made.shape.r = 0;
+    for (const kernels::TilingParameter& parameter : kernel.tiling) {
+      made.tiling.set(parameter.name,
+                      uniform(parameter.least, std::min<int64_t>(parameter.most, 3)));
+    }
+    const apps::Outcome outcome =
+        apps::neuronmm(fmt::format("emit {} -o {}", made.text(), made.source));
+    EXPECT_EQ(outcome.exit_code, 0) << made.text() << "\n" << outcome.output;
+    return made;
+  }
+
+  std::vector<Json> run(const std::vector<Json>& requests) {
+    const std::string in = (folder_ / "cases").string(), out = (folder_ / "results").string();
+    {
+      std::ofstream file(in);
+      for (const Json& request : requests) file << request.dump() << "\n";
+    }
+    const std::string command =
+        fmt::format("{} {}/tests/trainium/nki/run_kernels.py {} < {} > {}", *python_,
+                    NEURONMM_SOURCE_DIR, checker_->string(), in, out);
+    EXPECT_EQ(std::system(command.c_str()), 0);
+    std::vector<Json> results;
+    std::ifstream file(out);
+    for (std::string line; std::getline(file, line);) results.push_back(Json::parse(line));
+    EXPECT_EQ(results.size(), requests.size());
+    results.resize(requests.size());
+    return results;
+  }
+
+  // The layouts of the left operand with `count` numerics each.
+  template <typename Function>
+  void for_each_variant(const Kernel& kernel, int count, const Function& function) {
+    constexpr std::pair<DType, DType> kNumerics[] = {
+        {DType::kBF16, DType::kF32}, {DType::kBF16, DType::kBF16}, {DType::kF32, DType::kF32}};
+    for (const Layout left : {Layout::kTransposed, Layout::kNatural}) {
+      if (left == Layout::kNatural && !kernel.left_layout) continue;
+      for (int i = 0; i < count; ++i) {
+        const auto& [dtype, accumulate] = kNumerics[i % 3];
+        function(KernelOptions{dtype, accumulate, left});
+      }
+    }
+  }
+
+  std::mt19937 random_{kSeed};
+  int sources_ = 0;
+  std::optional<fs::path> checker_;
+  std::optional<std::string> python_;
+  fs::path folder_;
+};
+
+void expect_agreement(const Case& made, const Json& report) {
+  SCOPED_TRACE(fmt::format("seed {}: neuronmm emit {}", kSeed, made.text()));
+  EXPECT_EQ(report.value("status", -2), 0) << report.dump(2);
+  if (!report.contains("counters") || !report["counters"].is_object()) return;
+  const Json& counters = report["counters"];
+  const tile::Counts counts = tile::count(
+      kernels::make_program(*made.kernel, made.shape, made.tiling, made.options).value());
+  const kernels::Cost cost = made.kernel->cost(made.shape, made.tiling, made.options);
+  EXPECT_EQ(counters["hbm_read_bytes"], counts.hbm_read_bytes);
+  EXPECT_EQ(counters["hbm_write_bytes"], counts.hbm_write_bytes);
+  EXPECT_EQ(counters["hbm_read_bytes"], cost.hbm_read_bytes);
+  EXPECT_EQ(counters["hbm_write_bytes"], cost.hbm_write_bytes);
+  EXPECT_EQ(2 * counters["pe_macs"].get<int64_t>(), counts.matmul_flops);
+  const Json& instructions = counters["instructions"];
+  EXPECT_EQ(instructions["nc_matmul"], counts.nc_matmuls);
+  EXPECT_EQ(instructions["nc_matmul"], cost.nc_matmuls);
+  EXPECT_EQ(instructions.value("nc_transpose", 0), counts.nc_transposes);
+  EXPECT_EQ(instructions.value("dma_copy", 0) + instructions.value("dma_transpose", 0),
+            counts.dma_copies);
+  int64_t all = 0;
+  for (const auto& [name, count] : instructions.items()) all += count.get<int64_t>();
+  EXPECT_EQ(all, counts.instructions);
+}
+
+TEST_P(NkiAgreement, RandomShapes) {
+  const Kernel& kernel = *kernels::find_kernel(GetParam()).value();
+  std::vector<Case> cases;
+  for_each_variant(kernel, kShapes, [&](const KernelOptions& options) {
+    cases.push_back(random_case(kernel, options));
+  });
+  std::vector<Json> requests;
+  for (const Case& made : cases) requests.push_back(made.check_arguments());
+  const std::vector<Json> reports = run(requests);
+  for (size_t i = 0; i < cases.size(); ++i) expect_agreement(cases[i], reports[i]);
+}
+
+// Small whole numbers: every sum is exact in fp32, so that only the roundings to bf16 are left,
+// and those are the same everywhere.
+TEST_P(NkiAgreement, ValuesBitByBit) {
+  const Kernel& kernel = *kernels::find_kernel(GetParam()).value();
+  if (kernel.reference.find("silu") != kernel.reference.npos) return;  // is not exact
+  std::vector<Case> cases;
+  std::vector<std::map<std::string, Matrix>> operands;
+  std::vector<Json> requests;
+  for_each_variant(kernel, 3, [&](const KernelOptions& options) {
+    const Case made = random_case(kernel, options);
+    std::map<std::string, Matrix> values;
+    Json inputs;
+    for (const kernels::OperandDescription& operand : kernel.operands) {
+      if (operand.role != tile::HbmRole::kInput) continue;
+      const auto [rows, columns] = made.layout(operand);
+      Matrix matrix(made.size(rows), made.size(columns));
+      const int64_t elements = matrix.rows() * matrix.columns();
+      for (int64_t i = 0; i < elements; ++i) {
+        matrix.data()[i] = static_cast<float>(uniform(-4, 4));
+      }
+      const std::string file = fmt::format("{}.{}", made.source, operand.name);
+      std::ofstream(file, std::ios::binary)
+          .write(reinterpret_cast<const char*>(matrix.data()), 4 * elements);
+      const char* dtype = options.dtype == DType::kF32 ? "float32" : "bfloat16";
+      inputs[std::string(operand.name)] = {matrix.rows(), matrix.columns(), dtype, file};
+      values.emplace(operand.name, std::move(matrix));
+    }
+    requests.push_back({{"source", made.source},
+                        {"function", kernel.name},
+                        {"target", made.device},
+                        {"inputs", inputs},
+                        {"output", made.source + ".out"}});
+    cases.push_back(made);
+    operands.push_back(std::move(values));
+  });
+  const std::vector<Json> results = run(requests);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(fmt::format("seed {}: neuronmm emit {}", kSeed, cases[i].text()));
+    ASSERT_EQ(results[i].value("status", -2), 0) << results[i].dump(2);
+    simulator::Inputs inputs;
+    for (const auto& [name, matrix] : operands[i]) inputs.emplace(name, matrix.view());
+    const tile::Program program =
+        kernels::make_program(kernel, cases[i].shape, cases[i].tiling, cases[i].options).value();
+    const simulator::Interpretation ours = simulator::interpret(program, inputs).value();
+    const Matrix& expected = ours.outputs.begin()->second;
+    const std::string theirs = apps::read(cases[i].source + ".out");
+    const auto bytes = static_cast<size_t>(expected.rows() * expected.columns()) * sizeof(float);
+    ASSERT_EQ(theirs.size(), bytes);
+    EXPECT_EQ(std::memcmp(theirs.data(), expected.data(), bytes), 0);
+  }
+}
+
+std::vector<std::string_view> kernel_names() {
+  std::vector<std::string_view> names;
+  for (const Kernel& kernel : kernels::kernels()) names.push_back(kernel.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, NkiAgreement, testing::ValuesIn(kernel_names()),
+                         [](const auto& name) { return std::string(name.param); });
+
+}  // namespace
+}  // namespace neuronmm

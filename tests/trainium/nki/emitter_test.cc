@@ -1,0 +1,234 @@
+// What the source looks like: names, loops, ragged edges, buffers; and what is refused.
+
+#include "trainium/nki/emitter.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "trainium/kernels/registry.h"
+#include "trainium/nki/driver.h"
+#include "trainium/nki/fold.h"
+#include "trainium/tile/builder.h"
+#include "trainium/tile/counts.h"
+
+namespace neuronmm::nki {
+namespace {
+
+using tile::all;
+using tile::at;
+using tile::BufferId;
+using tile::Builder;
+using tile::one;
+using tile::Program;
+using tile::Step;
+using tile::Tile;
+using tile::upto;
+
+constexpr DType kBF16 = DType::kBF16;
+
+// y [M, N] = x [M, N], by blocks of BM rows and tiles of 128.
+Program copy_program(int64_t M, int64_t N, int64_t BM) {
+  Builder b("copy");
+  const BufferId x = b.input("x", kBF16, {M, N}), y = b.output("y", kBF16, {M, N});
+  b.loop("m", M, Step(BM, "BM"), [&](const Tile& m) {
+    const BufferId block = b.sbuf("block", kBF16, {128, tile::ceil_div(m.size.max, 128), N}, 2);
+    b.loop("mt", m, 128, [&](const Tile& mt) {
+      b.load(at(block, {upto(mt), one(mt.index()), all(N)}), at(x, {mt, all(N)}));
+      b.store(at(y, {mt, all(N)}), at(block, {upto(mt), one(mt.index()), all(N)}));
+    });
+  });
+  return b.finish();
+}
+
+Description describe(int64_t M, int64_t N) {
+  return {.summary = "Y = X",
+          .provenance = "By a test",
+          .reference = "x",
+          .dimensions = {{"M", M}, {"N", N}},
+          .operands = {{"x", {"M", "N"}}, {"y", {"M", "N"}}},
+          .blocks = {{"BM", 2, "row tiles in a block"}}};
+}
+
+std::string source(const Program& program, const Description& description) {
+  const Result<std::string> text = emit(program, description);
+  EXPECT_TRUE(text.ok()) << (text.ok() ? "" : text.error().message);
+  return text.ok() ? *text : "";
+}
+
+void expect_lines(const std::string& text, std::initializer_list<std::string_view> lines) {
+  for (const std::string_view line : lines) {
+    EXPECT_NE(text.find(fmt::format("{}\n", line)), text.npos) << line << "\nis not in\n" << text;
+  }
+}
+
+void expect_without(const std::string& text, std::string_view part) {
+  EXPECT_EQ(text.find(part), text.npos) << part << "\nis in\n" << text;
+}
+
+TEST(Emitter, NamesSizesStepsAndLayouts) {
+  const std::string text = source(copy_program(512, 640, 256), describe(512, 640));
+  EXPECT_TRUE(text.starts_with("\"\"\"Y = X.\n"));
+  expect_lines(
+      text, {"import nki", "import nki.isa as nisa", "import nki.language as nl", "M, N = 512, 640",
+             "BM = 2 * P  # row tiles in a block", "@nki.jit", "def copy(x):", "        y = x",
+             "        x: (M, N) bf16", "    assert x.shape == (M, N) and x.dtype == nl.bfloat16",
+             "    y = nl.ndarray((M, N), dtype=nl.bfloat16, buffer=nl.shared_hbm)",
+             "    for m in nl.affine_range(M // BM):",
+             "        block = nl.ndarray((P, BM // P, N), dtype=nl.bfloat16, "
+             "buffer=nl.sbuf)  # rotates: 2",
+             "        for mt in nl.affine_range(BM // P):",
+             "            nisa.dma_copy(dst=block[:, mt, :], src=x[nl.ds(m * BM + mt * P, "
+             "P), :])",
+             "    return y"});
+  expect_without(text, "min(");
+  expect_without(text, "ceil_div");
+  expect_without(text, "F = 512");
+}
+
+TEST(Emitter, RaggedEdgesAreTheSmallerOfTileAndRest) {
+  const std::string text = source(copy_program(500, 640, 256), describe(500, 640));
+  expect_lines(text, {"def ceil_div(a, b):", "    for m in nl.affine_range(ceil_div(M, BM)):",
+                      "        m_size = min(BM, M - m * BM)",
+                      "        for mt in nl.affine_range(ceil_div(m_size, P)):",
+                      "            mt_size = min(P, m_size - mt * P)",
+                      "            nisa.dma_copy(dst=block[0:mt_size, mt, :], "
+                      "src=x[nl.ds(m * BM + mt * P, mt_size), :])"});
+}
+
+// One trip is no loop, one tile no min; M and N are told apart although they are equal.
+TEST(Emitter, WhatRunsOnceIsNoLoop) {
+  const std::string text = source(copy_program(100, 100, 256), describe(100, 100));
+  expect_lines(text, {"    block = nl.ndarray((P, 1, N), dtype=nl.bfloat16, buffer=nl.sbuf)  # "
+                      "rotates: 2",
+                      "    nisa.dma_copy(dst=block[0:M, 0, :], src=x)"});
+  expect_without(text, "    for ");
+  expect_without(text, "BM =");
+}
+
+TEST(Emitter, FoldingChangesNothingThatRuns) {
+  for (const kernels::Kernel& kernel : kernels::kernels()) {
+    const Program program = kernels::make_program(kernel, {130, 200, 100, 600},
+                                                  kernels::tiling_of(kernel, {}).value(), {})
+                                .value();
+    EXPECT_EQ(tile::count(program), tile::count(fold_single_trips(program))) << kernel.name;
+  }
+}
+
+TEST(Emitter, SourceLengthDoesNotDependOnTheShape) {
+  const auto lines = [](int64_t M) {
+    const std::string text = source(copy_program(M, 640, 256), describe(M, 640));
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  EXPECT_EQ(lines(512), lines(int64_t{1} << 20));
+  EXPECT_EQ(lines(500), lines((int64_t{1} << 20) - 1));
+}
+
+TEST(Emitter, CarriedLoopsAccumulationAndMemories) {
+  Builder b("sum");
+  const BufferId x = b.input("x", DType::kF32, {512, 128}),
+                 w = b.input("w", DType::kF32, {512, 512});
+  const BufferId y = b.output("y", DType::kF32, {128, 512});
+  const BufferId copy = b.scratch("copy", DType::kF32, {128, 512});
+  const BufferId psum = b.psum("psum", {128, 512}, 1);
+  b.loop(
+      "k", 512, 128,
+      [&](const Tile& k) {
+        const BufferId xs = b.sbuf("xs", DType::kF32, {128, 128}, 2);
+        const BufferId ws = b.sbuf("ws", DType::kF32, {128, 512}, 1);
+        b.load(at(xs, {upto(k), all(128)}), at(x, {k, all(128)}));
+        b.load(at(ws, {upto(k), all(512)}), at(w, {k, all(512)}));
+        b.matmul(at(psum, {all(128), all(512)}), at(xs, {all(128), all(128)}),
+                 at(ws, {all(128), all(512)}), {k});
+      },
+      Builder::Iterations::kCarried);
+  const BufferId tile = b.sbuf("tile", DType::kF32, {128, 512}, 1);
+  b.zero(at(tile, {all(128), all(512)}));
+  b.add(at(tile, {all(128), all(512)}), at(tile, {all(128), all(512)}),
+        at(psum, {all(128), all(512)}));
+  b.store(at(copy, {all(128), all(512)}), at(tile, {all(128), all(512)}));
+  b.load(at(tile, {all(128), all(512)}), at(copy, {all(128), all(512)}));
+  b.store(at(y, {all(128), all(512)}), at(tile, {all(128), all(512)}));
+  const std::string text = source(b.finish(), {});
+  expect_lines(text, {"    for k in nl.sequential_range(4):", "def sum(x, w):",
+                      "    copy = nl.ndarray((P, F), dtype=nl.float32, buffer=nl.private_hbm)",
+                      "    psum = nl.ndarray((P, F), dtype=nl.float32, buffer=nl.psum)",
+                      "        nisa.nc_matmul(dst=psum, stationary=xs, moving=ws, "
+                      "accumulate=(k > 0))",
+                      "    nisa.memset(dst=tile, value=0.0)",
+                      "    nisa.tensor_tensor(dst=tile, data1=tile, data2=psum, op=nl.add)",
+                      "    nisa.dma_copy(dst=copy, src=tile)"});
+}
+
+// A name is given twice only where its first holder is done: Python has one scope per function.
+TEST(Emitter, NamesDoNotHideOneAnother) {
+  Builder b("lambda");
+  const BufferId x = b.input("x", kBF16, {512, 128}), y = b.output("y", kBF16, {512, 128});
+  const auto move = [&](BufferId from, BufferId to, const Tile& m) {
+    const BufferId inner = b.sbuf("tile", kBF16, {128, 128});
+    b.load(at(inner, {upto(m), all(128)}), at(from, {m, all(128)}));
+    b.store(at(to, {m, all(128)}), at(inner, {upto(m), all(128)}));
+  };
+  const BufferId outer = b.sbuf("tile", kBF16, {128, 128});
+  b.load(at(outer, {all(128), all(128)}), at(x, {all(128), all(128)}));
+  b.loop("P", 512, 256, [&](const Tile& m) {
+    b.loop("P", m, 128, [&](const Tile& mt) {
+      move(x, y, mt);
+      // Read again in the next iteration, so that `inner` must not take its name.
+      b.store(at(y, {mt, all(128)}), at(outer, {all(128), all(128)}));
+    });
+  });
+  b.loop("P", 512, 128, [&](const Tile& m) { move(x, y, m); });
+  const std::string text = source(b.finish(), {});
+  expect_lines(text, {"def lambda_(x):", "    for P2 in nl.affine_range(2):",
+                      "        for P3 in nl.affine_range(2):",
+                      "            tile2 = nl.ndarray((P, P), dtype=nl.bfloat16, buffer=nl.sbuf)",
+                      "    for P2 in nl.affine_range(4):",
+                      "        tile = nl.ndarray((P, P), dtype=nl.bfloat16, buffer=nl.sbuf)"});
+}
+
+TEST(Emitter, RefusesWhatItCannotName) {
+  const Program program = copy_program(512, 640, 256);
+  Description description = describe(512, 640);
+  description.operands.push_back({"z", {"M"}});
+  ASSERT_FALSE(emit(program, description).ok());
+  EXPECT_NE(emit(program, description).error().message.find("no buffer z"), std::string::npos);
+  description.operands.back() = {"x", {"M"}};
+  EXPECT_FALSE(emit(program, description).ok());
+  Program broken = program;
+  broken.num_loops = 0;
+  EXPECT_FALSE(emit(broken, describe(512, 640)).ok());
+}
+
+// Python reads what is written, the driver included.
+TEST(Emitter, IsPython) {
+  if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "no python3";
+  const auto file =
+      std::filesystem::temp_directory_path() / fmt::format("neuronmm-emitter-{}.py", getpid());
+  for (const int64_t M : {100, 500, 512}) {
+    const Program program = copy_program(M, 640, 256);
+    std::ofstream(file) << source(program, describe(M, 640))
+                        << emit_driver(program, describe(M, 640), 0.01);
+    const std::string parse = fmt::format(
+        "python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' {}", file.string());
+    EXPECT_EQ(std::system(parse.c_str()), 0);
+  }
+  std::filesystem::remove(file);
+}
+
+TEST(Driver, RandomInputsReferenceAndTolerance) {
+  const Program program = copy_program(512, 640, 256);
+  const std::string text = emit_driver(program, describe(512, 640), 0.0125);
+  expect_lines(text,
+               {"def reference(x):", "    return x", "    x = torch.randn(M, N).to(torch.bfloat16)",
+                "    inputs = [x]", "    tolerance = 0.0125", "    found = copy(*on_device)",
+                "if __name__ == \"__main__\":"});
+}
+
+}  // namespace
+}  // namespace neuronmm::nki

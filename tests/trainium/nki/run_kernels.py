@@ -1,0 +1,49 @@
+"""Runs emitted kernels in the independent interpreter nki_check, all in one process.
+
+    python3 run_kernels.py NKI_CHECK_FOLDER < cases > results
+
+One JSON object a line, in and out. {"argv": [...]}: the arguments of nki_check's command line; the
+result is its report. {"source", "function", "target", "inputs": {name: [rows, columns, dtype,
+file]}, "output"}: runs it on the fp32 values in the files and writes the output as fp32.
+"""
+
+import contextlib
+import io
+import json
+import sys
+import tempfile
+
+sys.path.insert(0, sys.argv[1])
+import nki_check  # noqa: E402
+import numpy as np  # noqa: E402
+from nki_check import nki  # noqa: E402
+
+
+def check(argv):
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+            status = nki_check.main([*argv, "--json", report.name])
+        text = report.read()
+    result = json.loads(text) if text else {"error": output.getvalue()}
+    return {**result, "status": status}
+
+
+def execute(case):
+    inputs = {
+        name: nki.Input(np.fromfile(file, np.float32).reshape(rows, columns), dtype)
+        for name, (rows, columns, dtype, file) in case["inputs"].items()
+    }
+    kernel = nki_check.load_kernel(f"{case['source']}:{case['function']}")
+    tensor, _ = nki.execute(kernel, kwargs=inputs, target=case["target"])
+    tensor.array().astype(np.float32).tofile(case["output"])
+    return {"status": 0}
+
+
+for line in sys.stdin:
+    case = json.loads(line)
+    try:
+        result = check(case["argv"]) if "argv" in case else execute(case)
+    except Exception as error:  # the test shows it
+        result = {"status": -1, "error": f"{type(error).__name__}: {error}"}
+    print(json.dumps(result), flush=True)
