@@ -139,4 +139,8 @@ int64_t Checkpoint::size_bytes() const {
   return total;
 }
 
+void Checkpoint::release_pages() const {
+  for (const auto& [name, file] : files_) file.release_pages();
+}
+
 }  // namespace neuronmm::io

@@ -25,6 +25,8 @@ class Checkpoint {
   Result<TensorView> require(const std::string& name, const Shape& shape) const;
   int64_t parameters() const;
   int64_t size_bytes() const;
+  // Gives back the memory of all tensors that were read; reading one again loads it again.
+  void release_pages() const;
 
  private:
   Status add_file(const std::string& name);

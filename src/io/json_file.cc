@@ -1,6 +1,5 @@
 #include "io/json_file.h"
 
-#include <set>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -13,35 +12,8 @@ namespace {
 using nlohmann::json;
 
 // Real files nest less than 10 deep; serializing a value recurses once per level.
-constexpr int kMaxDepth = 100;
+constexpr size_t kMaxDepth = 100;
 constexpr size_t kMaxDescription = 60;  // bytes of a string that a message quotes
-
-// What our own checks throw through nlohmann's parser; never leaves this file.
-struct Refused {
-  std::string reason;
-};
-
-// Follows the parser's events to find duplicate keys and deep nesting, which it does not refuse.
-class Watcher {
- public:
-  bool operator()(int depth, json::parse_event_t event, json& parsed) {
-    using Event = json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      if (depth >= kMaxDepth) throw Refused{fmt::format("nested deeper than {}", kMaxDepth)};
-    }
-    if (event == Event::object_start) keys_.emplace_back();
-    if (event == Event::object_end) keys_.pop_back();
-    if (event == Event::key) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      if (!keys_.back().insert(key).second)
-        throw Refused{fmt::format("the key {} occurs twice", describe_json(key))};
-    }
-    return true;
-  }
-
- private:
-  std::vector<std::set<std::string>> keys_;  // of every object that is open
-};
 
 // nlohmann's messages begin with "[json.exception.parse_error.101] ".
 std::string_view without_tag(std::string_view message) {
@@ -49,19 +21,72 @@ std::string_view without_tag(std::string_view message) {
   return end == std::string_view::npos ? message : message.substr(end + 2);
 }
 
+// Builds the value from the parser's events. Unlike nlohmann's own builder it refuses duplicate
+// keys and deep nesting.
+class Builder : public nlohmann::json_sax<json> {
+ public:
+  json& value() { return root_; }
+  const std::string& error() const { return error_; }
+
+  bool null() override { return add(nullptr) != nullptr; }
+  bool boolean(bool value) override { return add(value) != nullptr; }
+  bool number_integer(int64_t value) override { return add(value) != nullptr; }
+  bool number_unsigned(uint64_t value) override { return add(value) != nullptr; }
+  bool number_float(double value, const std::string&) override { return add(value) != nullptr; }
+  bool string(std::string& value) override { return add(std::move(value)) != nullptr; }
+  bool binary(json::binary_t&) override { return refuse("binary data"); }
+
+  bool start_object(size_t) override { return open(json::object()); }
+  bool end_object() override { return close(); }
+  bool start_array(size_t) override { return open(json::array()); }
+  bool end_array() override { return close(); }
+  bool key(std::string& key) override {
+    auto& object = open_.back()->get_ref<json::object_t&>();
+    const auto [entry, is_new] = object.try_emplace(std::move(key));
+    if (!is_new) return refuse(fmt::format("the key {} occurs twice", describe_json(entry->first)));
+    member_ = &entry->second;
+    return true;
+  }
+
+  bool parse_error(size_t, const std::string&, const json::exception& error) override {
+    return refuse(std::string(without_tag(error.what())));
+  }
+
+ private:
+  // Puts the value where the parser is: at the top, behind the last key, or at the end of an array.
+  json* add(json value) {
+    if (open_.empty()) return &(root_ = std::move(value));
+    if (open_.back()->is_object()) return &(*member_ = std::move(value));
+    return &open_.back()->get_ref<json::array_t&>().emplace_back(std::move(value));
+  }
+  bool open(json container) {
+    if (open_.size() >= kMaxDepth) return refuse(fmt::format("nested deeper than {}", kMaxDepth));
+    open_.push_back(add(std::move(container)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+  bool refuse(std::string reason) {
+    error_ = std::move(reason);
+    return false;
+  }
+
+  json root_;
+  std::vector<json*> open_;  // the objects and arrays around the parser's place, outermost first
+  json* member_ = nullptr;   // of the innermost object: what its last key names
+  std::string error_;
+};
+
 }  // namespace
 
 Result<json> parse_json(std::string_view text, const std::string& source) {
-  Watcher watcher;
-  try {
-    return json::parse(text, [&watcher](int depth, json::parse_event_t event, json& parsed) {
-      return watcher(depth, event, parsed);
-    });
-  } catch (const json::exception& error) {
-    return fail("{}: malformed JSON: {}", source, without_tag(error.what()));
-  } catch (const Refused& refused) {
-    return fail("{}: malformed JSON: {}", source, refused.reason);
+  Builder builder;
+  if (!json::sax_parse(text, &builder)) {
+    return fail("{}: malformed JSON: {}", source, builder.error());
   }
+  return std::move(builder.value());
 }
 
 Result<json> parse_json_object(std::string_view text, const std::string& source) {

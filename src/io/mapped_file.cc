@@ -39,6 +39,12 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem
   return std::shared_ptr<const MappedFile>(new MappedFile(*bytes));
 }
 
+void MappedFile::release_pages() const {
+  if (!bytes_.empty()) {
+    madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_DONTNEED);
+  }
+}
+
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }

@@ -163,6 +163,10 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path)
   return file;
 }
 
+void SafetensorsFile::release_pages() const {
+  if (file_ != nullptr) file_->release_pages();
+}
+
 Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes,
                                                const std::string& source) {
   NMM_ASSIGN(const std::string_view text, header_text(bytes, source));

@@ -28,6 +28,7 @@ class SafetensorsFile {
 
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  void release_pages() const;  // see MappedFile; nothing for bytes in memory
 
  private:
   std::shared_ptr<const MappedFile> file_;

@@ -16,6 +16,18 @@ TEST(Json, RefusesWhatTheParserWouldLetPass) {
                          {"x:", "nested deeper"}));
 }
 
+// The same value as nlohmann's own parser makes.
+TEST(Json, BuildsEveryKindOfValue) {
+  for (const std::string text :
+       {"null", "true", "-12", "18446744073709551615", "1.5e3", R"("a\u00e9\n")", "[]", "{}",
+        R"([1,[2,{"a":[]}],{"b":{"c":null,"d":[false,""]},"a":0},3])"}) {
+    const auto parsed = parse_json(text, "x");
+    ASSERT_TRUE(parsed.ok()) << text;
+    EXPECT_EQ(*parsed, nlohmann::json::parse(text));
+    EXPECT_EQ(parsed->dump(), nlohmann::json::parse(text).dump());
+  }
+}
+
 TEST(Json, MalformedTextSaysWhere) {
   EXPECT_TRUE(fails_with(parse_json("{\n\"a\":}", "x.json"), {"x.json: malformed", "line 2"}));
   EXPECT_TRUE(fails_with(parse_json("1e999", "x"), {"x: malformed"}));
