@@ -32,6 +32,11 @@ void add_flags(CLI::App* command, BenchFlags& flags) {
   command->add_option("--new-tokens", flags.settings.new_tokens, "tokens to make, 2 or more")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 30))
       ->capture_default_str();
+  command
+      ->add_option("--batch", flags.settings.batch,
+                   "sequences decoded together; latencies are the batch's, throughputs its sum")
+      ->check(count)
+      ->capture_default_str();
   command->add_option("--runs", flags.settings.runs, "timed runs of each model, after one warm-up")
       ->check(count)
       ->capture_default_str();
@@ -95,9 +100,9 @@ void print_report(const BenchFlags& flags, const std::string& device,
     fmt::print("against  {}\nspeed-up = latency of model / latency of against\n",
                flags.against_dir);
   }
-  fmt::print("{} prompt + {} new tokens, {} of {} runs after 1 warm-up, {}\n",
-             flags.settings.prompt_tokens, flags.settings.new_tokens, reports[0].runs,
-             flags.settings.runs, device);
+  fmt::print("{} prompt + {} new tokens x {}, {} of {} runs after 1 warm-up, {}\n",
+             flags.settings.prompt_tokens, flags.settings.new_tokens, flags.settings.batch,
+             reports[0].runs, flags.settings.runs, device);
   print_table(reports);
 }
 
@@ -115,7 +120,7 @@ Result<int> run_bench(const BenchFlags& flags) {
   NMM_ASSIGN(const auto measurement, eval::measure_latency(models, flags.settings, progress));
   std::vector<eval::LatencyReport> reports;
   for (const auto& runs : measurement.models) {
-    reports.push_back(eval::latency_report(runs, flags.settings.prompt_tokens));
+    reports.push_back(eval::latency_report(runs, flags.settings));
   }
   print_report(flags, backend->name(), reports);
   if (!flags.json.empty()) {

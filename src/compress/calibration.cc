@@ -150,7 +150,9 @@ class Calibration {
     GramObserver observer(state);
     while (state.sequence < sequences()) {
       if (interrupted()) return stop();
-      layer.forward(rows_of(state.sequence), inverse_frequencies_, *cache_, &observer);
+      const ops::SequenceRows sequence = {cache_.get(), text_.length()};
+      layer.forward(rows_of(state.sequence), inverse_frequencies_, std::span(&sequence, 1),
+                    &observer);
       ++state.sequence;
       progress_.update(state.layer * sequences() + state.sequence,
                        fmt::format("layer {}", state.layer));

@@ -1,7 +1,7 @@
 // Attention with online softmax for one instruction set (see kernels.h). Highway includes this file
 // once per target.
 //
-// Keys of 32 positions and values of 32 features are fp32 panels like those of a weight, so both
+// Keys of 32 positions and values of 32 features are panels like those of a weight, so both
 // products, scores = q · K^T and scores · V, are the register tiles of matmul-inl.h.
 
 #if defined(NEURONMM_CPU_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -13,6 +13,7 @@
 
 #include <limits>
 
+#include "cpu/kv_cache.h"
 #include "cpu/matmul-inl.h"
 #include "cpu/vector_math-inl.h"
 
@@ -20,9 +21,6 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
-// Positions between two corrections of the running maximum. 12 rows of scores are 6 KiB; 128 keys
-// and values of 64 features are 64 KiB, which stay in the second-level cache for all tiles of rows.
-inline constexpr int64_t kKeyBlock = 4 * kPanel;
 using Scores = RowMajor<kKeyBlock>;
 
 // One row of scores: the first visible position, and the one after the last, relative to the block.
@@ -77,36 +75,49 @@ inline void softmax_row(float* scores, int64_t count, VisibleRange visible, floa
   sum += hn::GetLane(hn::SumOfLanes(d, total));
 }
 
-// Positions [begin, begin + count) for the rows of one register tile.
-inline void attend_tile(const AttentionBlock& b, int64_t t, int64_t begin, int64_t count) {
+// Positions [begin, begin + count), which are in one block, for the rows of one register tile.
+template <class Weights>
+void attend_tile(const AttentionBlock& b, int64_t t, int64_t begin, int64_t count) {
+  using Word = typename Weights::Word;
+  const uint32_t* const block = b.blocks[begin / kKeyBlock];
   const int64_t padded = (count + kPanel - 1) / kPanel * kPanel;
   const int64_t features = (b.q.k + kPanel - 1) / kPanel * kPanel;
   const int64_t rows = b.q.tile_rows(t), first = b.q.first_row(t);
   HWY_ALIGN float scores[kTileRows * kKeyBlock];
-  multiply_tile<Fp32Weights, Interleaved>(rows, {.a = b.q.data + b.q.offset(t, 0, b.q.k),
-                                                 .panels = b.keys + begin * b.q.k,
-                                                 .panel_words = kPanel * b.q.k,
-                                                 .columns = padded,
-                                                 .k = b.q.k,
-                                                 .init = nullptr,
-                                                 .init_stride = 0,
-                                                 .y = scores,
-                                                 .y_stride = kKeyBlock});
+  multiply_tile<Weights, Interleaved>(
+      rows, {.a = b.q.data + b.q.offset(t, 0, b.q.k),
+             .panels = reinterpret_cast<const Word*>(block + b.keys_offset),
+             .panel_words = b.q.k * Weights::kRow,
+             .columns = padded,
+             .k = b.q.k,
+             .init = nullptr,
+             .init_stride = 0,
+             .y = scores,
+             .y_stride = kKeyBlock});
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t row = first + r;
     softmax_row(scores + r * kKeyBlock, padded, visible_range(b, row, begin, count), b.max[row],
                 b.sum[row], b.weighted + row * features, features);
   }
   float* const weighted = b.weighted + first * features;
-  multiply_tile<Fp32Weights, Scores>(rows, {.a = scores,
-                                            .panels = b.values + begin * kPanel,
-                                            .panel_words = b.capacity * kPanel,
-                                            .columns = features,
-                                            .k = count,
-                                            .init = weighted,
-                                            .init_stride = features,
-                                            .y = weighted,
-                                            .y_stride = features});
+  multiply_tile<Weights, Scores>(rows,
+                                 {.a = scores,
+                                  .panels = reinterpret_cast<const Word*>(block + b.values_offset),
+                                  .panel_words = kKeyBlock * Weights::kRow,
+                                  .columns = features,
+                                  .k = count,
+                                  .init = weighted,
+                                  .init_stride = features,
+                                  .y = weighted,
+                                  .y_stride = features});
+}
+
+template <class Weights>
+void attend_blocks(const AttentionBlock& b) {
+  for (int64_t begin = b.begin; begin < b.end; begin += kKeyBlock) {
+    const int64_t count = std::min(kKeyBlock, b.end - begin);
+    for (int64_t t = 0; t < b.q.tiles; ++t) attend_tile<Weights>(b, t, begin, count);
+  }
 }
 
 inline void attend(const AttentionBlock& b) {
@@ -114,9 +125,10 @@ inline void attend(const AttentionBlock& b) {
   std::fill_n(b.max, b.q.rows, -std::numeric_limits<float>::infinity());
   std::fill_n(b.sum, b.q.rows, 0.0f);
   std::fill_n(b.weighted, b.q.rows * features, 0.0f);
-  for (int64_t begin = b.begin; begin < b.end; begin += kKeyBlock) {
-    const int64_t count = std::min(kKeyBlock, b.end - begin);
-    for (int64_t t = 0; t < b.q.tiles; ++t) attend_tile(b, t, begin, count);
+  if (b.is_bf16) {
+    attend_blocks<Bf16Weights>(b);
+  } else {
+    attend_blocks<Fp32Weights>(b);
   }
 }
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
+#include "cpu/kv_cache.h"
 #include "cpu/tasks.h"
 
 namespace neuronmm::cpu {
@@ -13,51 +15,102 @@ namespace {
 // from afar once for 48 rows; their sums (48 x 128 x 4 bytes) stay in cache.
 constexpr int64_t kQueryRows = 48;
 // Positions of one task when decoding, where there are few rows to share out.
-constexpr int64_t kSplitPositions = 1024;
+constexpr int64_t kSplitPositions = 8 * kKeyBlock;
 
-// The rows of a kv head are its queries, token by token: row t is head t % group of token t /
-// group. A unit is a block of these rows over one range of positions; it leaves, per row, the
-// largest score and two sums relative to it. Units of the same rows are added up by `finish`. How
-// the work is cut depends on shapes only, so results do not depend on the number of threads.
+// The new tokens of one sequence, which are rows first_token ... of the batch. The rows of a kv
+// head are its queries, token by token: row t is head t % group of token t / group.
+struct Sequence {
+  const CpuKvCache* cache;
+  int64_t first_token, tokens;
+};
+
+// A block of rows of one kv head, and the ranges of positions that it is cut into. Each range is a
+// task that leaves, per row, the largest score and two sums relative to it: a slot. `finish` adds
+// them up. How the work is cut depends on the sequence's own shape only, so results depend neither
+// on the number of threads nor on the rest of the batch.
+struct RowBlock {
+  Sequence sequence;
+  int64_t head, first_row, rows;
+  int64_t begin, end;  // positions that some row sees; begin down to a block of the cache
+  int64_t splits;
+  int64_t first_slot;  // of `splits` slots; none of its own when it is not split
+};
+
 class Attention {
  public:
   Attention(const Kernels& kernels, const ops::AttentionShape& shape, int64_t layer,
-            ConstMatrixView q, const CpuKvCache& cache, MutableMatrixView y)
-      : kernels_(kernels), shape_(shape), layer_(layer), q_(q), cache_(cache), y_(y) {
-    row_blocks_ = (rows() + kQueryRows - 1) / kQueryRows;
-    const int64_t positions = end(rows() - 1) - begin(0);
-    if (row_blocks_ == 1) splits_ = (positions + kSplitPositions - 1) / kSplitPositions;
+            ConstMatrixView q, MutableMatrixView y)
+      : kernels_(kernels), shape_(shape), layer_(layer), q_(q), y_(y) {}
+
+  void add(const Sequence& sequence) {
+    const int64_t rows = sequence.tokens * group();
+    const int64_t blocks = (rows + kQueryRows - 1) / kQueryRows;
+    for (int64_t b = blocks - 1; b >= 0; --b) {  // the last see most positions: long tasks first
+      RowBlock block = {.sequence = sequence,
+                        .head = 0,
+                        .first_row = b * kQueryRows,
+                        .rows = std::min(kQueryRows, rows - b * kQueryRows),
+                        .begin = begin(sequence, b * kQueryRows),
+                        .end = 0,
+                        .splits = 1,
+                        .first_slot = 0};
+      block.end = position(sequence, block.first_row + block.rows - 1) + 1;
+      const int64_t positions = block.end - block.begin;
+      if (blocks == 1) block.splits = (positions + kSplitPositions - 1) / kSplitPositions;
+      work_ += 2 * block.rows * positions * shape_.head_dim * shape_.num_key_value_heads;
+      for (; block.head < shape_.num_key_value_heads; ++block.head) add_tasks(block);
+    }
   }
 
-  void run(Buffer<float>& scratch) {
-    const int64_t blocks = shape_.num_key_value_heads * row_blocks_;
-    const int64_t work =
-        2 * q_.rows * q_.columns * std::min(kSplitPositions, cache_.length() + q_.rows);
-    const bool split = splits_ > 1;
-    float* const slots =
-        scratch.reserve(slot_floats() * (split ? blocks * splits_ : num_threads()));
-    for_each_task(blocks * splits_, work, [&](int64_t unit, int thread) {
-      float* const slot = slots + slot_floats() * (split ? unit : thread);
-      compute(unit / splits_, unit % splits_, slot);
-      if (!split) finish(unit, slot);
+  void run(Buffer<float>& scratch) const {
+    float* const slots = scratch.reserve((own_slots_ + num_threads()) * slot_floats());
+    float* const of_threads = slots + own_slots_ * slot_floats();
+    for_each_task(std::ssize(tasks_), work_, [&](int64_t i, int thread) {
+      const auto& [block_index, split] = tasks_[static_cast<size_t>(i)];
+      const RowBlock& block = blocks_[static_cast<size_t>(block_index)];
+      const bool own = block.splits > 1;
+      float* const slot = own ? slots + (block.first_slot + split) * slot_floats()
+                              : of_threads + thread * slot_floats();
+      compute(block, split, slot);
+      if (!own) finish(block, slot);
     });
-    if (!split) return;
-    for (int64_t i = 0; i < blocks; ++i) finish(i, slots + i * splits_ * slot_floats());
+    for (const RowBlock& block : blocks_) {
+      if (block.splits > 1) finish(block, slots + block.first_slot * slot_floats());
+    }
   }
 
  private:
-  int64_t group() const { return shape_.num_attention_heads / shape_.num_key_value_heads; }
-  int64_t rows() const { return q_.rows * group(); }
-  int64_t features() const { return (shape_.head_dim + kPanel - 1) / kPanel * kPanel; }
-  int64_t position(int64_t row) const { return cache_.length() + row / group(); }
-  int64_t end(int64_t row) const { return position(row) + 1; }
-  int64_t begin(int64_t row) const {  // the first position that the row sees, down to a panel
-    const int64_t window = shape_.sliding_window;
-    const int64_t first = window > 0 ? std::max<int64_t>(0, position(row) - window + 1) : 0;
-    return first / kPanel * kPanel;
+  struct Task {
+    int64_t block, split;
+  };
+
+  void add_tasks(RowBlock block) {
+    if (block.splits > 1) {
+      block.first_slot = own_slots_;
+      own_slots_ += block.splits;
+    }
+    for (int64_t split = 0; split < block.splits; ++split) {
+      tasks_.push_back({std::ssize(blocks_), split});
+    }
+    blocks_.push_back(block);
   }
-  int64_t head_column(int64_t head, int64_t row) const {
-    return (head * group() + row % group()) * shape_.head_dim;
+
+  int64_t group() const { return shape_.num_attention_heads / shape_.num_key_value_heads; }
+  int64_t features() const { return (shape_.head_dim + kPanel - 1) / kPanel * kPanel; }
+  int64_t position(const Sequence& sequence, int64_t row) const {
+    return sequence.cache->length() + row / group();
+  }
+  int64_t begin(const Sequence& sequence, int64_t row) const {
+    const int64_t window = shape_.sliding_window;
+    const int64_t first =
+        window > 0 ? std::max<int64_t>(0, position(sequence, row) - window + 1) : 0;
+    return first / kKeyBlock * kKeyBlock;
+  }
+  int64_t token(const RowBlock& block, int64_t row) const {
+    return block.sequence.first_token + (block.first_row + row) / group();
+  }
+  int64_t column(const RowBlock& block, int64_t row) const {
+    return (block.head * group() + (block.first_row + row) % group()) * shape_.head_dim;
   }
 
   // A slot: max, sum and weighted values of kQueryRows rows, then their packed queries. In whole
@@ -66,58 +119,50 @@ class Attention {
   int64_t query_offset() const { return kWeighted + kQueryRows * features(); }
   int64_t slot_floats() const { return query_offset() + kQueryRows * features(); }
 
-  PackedRows pack_queries(int64_t head, int64_t first, int64_t count, float* packed) const {
+  PackedRows pack_queries(const RowBlock& block, float* packed) const {
     const PackedRows a = {.data = packed,
-                          .rows = count,
+                          .rows = block.rows,
                           .k = shape_.head_dim,
                           .k_block = shape_.head_dim,
-                          .tiles = (count + kernels_.tile_rows - 1) / kernels_.tile_rows};
+                          .tiles = (block.rows + kernels_.tile_rows - 1) / kernels_.tile_rows};
     const float scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
-    const auto row = [&](int64_t i) {
-      return q_.row((first + i) / group()) + head_column(head, first + i);
-    };
+    const auto row = [&](int64_t i) { return q_.row(token(block, i)) + column(block, i); };
     for (int64_t tile = 0; tile < a.tiles; ++tile) pack_tile(a, tile, scale, row, packed);
     return a;
   }
 
-  void compute(int64_t block, int64_t split, float* slot) const {
-    const int64_t head = block / row_blocks_, first = block % row_blocks_ * kQueryRows;
-    const int64_t count = std::min(kQueryRows, rows() - first);
-    const int64_t first_position = begin(first) + split * kSplitPositions;
-    const int64_t last = end(first + count - 1);
-    kernels_.attend({.q = pack_queries(head, first, count, slot + query_offset()),
-                     .keys = cache_.keys(layer_, head),
-                     .values = cache_.values(layer_, head),
-                     .capacity = cache_.padded_capacity(),
-                     .first_row = first,
-                     .group = group(),
-                     .first_position = cache_.length(),
-                     .window = shape_.sliding_window,
-                     .begin = first_position,
-                     .end = splits_ > 1 ? std::min(last, first_position + kSplitPositions) : last,
-                     .max = slot + kMax,
-                     .sum = slot + kSum,
-                     .weighted = slot + kWeighted});
+  void compute(const RowBlock& block, int64_t split, float* slot) const {
+    const CpuKvCache& cache = *block.sequence.cache;
+    const int64_t first = block.begin + split * kSplitPositions;
+    kernels_.attend(
+        {.q = pack_queries(block, slot + query_offset()),
+         .blocks = cache.blocks(),
+         .is_bf16 = cache.is_bf16(),
+         .keys_offset = cache.keys_offset(layer_, block.head),
+         .values_offset = cache.values_offset(layer_, block.head),
+         .first_row = block.first_row,
+         .group = group(),
+         .first_position = cache.length(),
+         .window = shape_.sliding_window,
+         .begin = first,
+         .end = block.splits > 1 ? std::min(block.end, first + kSplitPositions) : block.end,
+         .max = slot + kMax,
+         .sum = slot + kSum,
+         .weighted = slot + kWeighted});
   }
 
-  // y of a block of rows from its splits_ slots.
-  void finish(int64_t block, const float* slots) const {
-    const int64_t head = block / row_blocks_, first = block % row_blocks_ * kQueryRows;
-    const int64_t count = std::min(kQueryRows, rows() - first);
-    for (int64_t r = 0; r < count; ++r) {
-      float* const out = y_.row((first + r) / group()) + head_column(head, first + r);
-      finish_row(slots, r, out);
+  void finish(const RowBlock& block, const float* slots) const {
+    for (int64_t r = 0; r < block.rows; ++r) {
+      finish_row(slots, block.splits, r, y_.row(token(block, r)) + column(block, r));
     }
   }
 
-  void finish_row(const float* slots, int64_t r, float* out) const {
+  void finish_row(const float* slots, int64_t splits, int64_t r, float* out) const {
     float max = -std::numeric_limits<float>::infinity();
-    for (int64_t s = 0; s < splits_; ++s) {
-      max = std::max(max, slots[s * slot_floats() + kMax + r]);
-    }
+    for (int64_t s = 0; s < splits; ++s) max = std::max(max, slots[s * slot_floats() + kMax + r]);
     float sum = 0.0f;
     std::fill_n(out, shape_.head_dim, 0.0f);
-    for (int64_t s = 0; s < splits_; ++s) {
+    for (int64_t s = 0; s < splits; ++s) {
       const float* const slot = slots + s * slot_floats();
       const float factor = std::exp(slot[kMax + r] - max);
       const float* const weighted = slot + kWeighted + r * features();
@@ -131,20 +176,44 @@ class Attention {
   const ops::AttentionShape& shape_;
   const int64_t layer_;
   const ConstMatrixView q_;
-  const CpuKvCache& cache_;
   const MutableMatrixView y_;
-  int64_t row_blocks_ = 1, splits_ = 1;
+  std::vector<RowBlock> blocks_;
+  std::vector<Task> tasks_;
+  int64_t own_slots_ = 0;
+  int64_t work_ = 0;  // multiply-adds
 };
+
+CpuKvCache& cpu_cache(const ops::SequenceRows& sequence) {
+  auto* const cache = dynamic_cast<CpuKvCache*>(sequence.cache);
+  NMM_CHECK(cache != nullptr);
+  NMM_CHECK(cache->length() + sequence.rows <= cache->shape().capacity_tokens);
+  return *cache;
+}
 
 }  // namespace
 
 void attention(const Kernels& kernels, const ops::AttentionShape& shape, int64_t layer,
-               ConstMatrixView q, ConstMatrixView k, ConstMatrixView v, CpuKvCache& cache,
+               ConstMatrixView q, ConstMatrixView k, ConstMatrixView v, ops::Batch batch,
                Buffer<float>& scratch, MutableMatrixView y) {
-  if (q.rows == 0) return;
-  for_each_task(shape.num_key_value_heads, k.rows * k.columns,
-                [&](int64_t head) { cache.store(layer, head, k, v); });
-  Attention(kernels, shape, layer, q, cache, y).run(scratch);
+  NMM_CHECK(shape.num_attention_heads % shape.num_key_value_heads == 0);
+  Attention attention(kernels, shape, layer, q, y);
+  std::vector<int64_t> first_rows;
+  int64_t first_row = 0;
+  for (const ops::SequenceRows& sequence : batch) {
+    CpuKvCache& cache = cpu_cache(sequence);
+    cache.grow(cache.length() + sequence.rows);
+    attention.add(Sequence{&cache, first_row, sequence.rows});
+    first_rows.push_back(first_row);
+    first_row += sequence.rows;
+  }
+  NMM_CHECK(first_row == q.rows);
+  const int64_t heads = shape.num_key_value_heads;
+  for_each_task(std::ssize(batch) * heads, k.rows * k.columns, [&](int64_t task) {
+    const auto i = static_cast<size_t>(task / heads);
+    cpu_cache(batch[i]).store(layer, task % heads, k.row_range(first_rows[i], batch[i].rows),
+                              v.row_range(first_rows[i], batch[i].rows));
+  });
+  attention.run(scratch);
 }
 
 }  // namespace neuronmm::cpu

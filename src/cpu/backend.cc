@@ -1,6 +1,5 @@
 #include "cpu/backend.h"
 
-#include <cmath>
 #include <string>
 
 #include <fmt/format.h>
@@ -9,15 +8,14 @@
 #include "cpu/kv_cache.h"
 #include "cpu/linear.h"
 #include "cpu/mlp.h"
+#include "cpu/rotary_angles.h"
 #include "cpu/tasks.h"
 
 namespace neuronmm::cpu {
 namespace {
 
-// In multiply-adds of data in cache (see for_each_task): one element that may come from memory, and
-// one sine and cosine in fp64.
+// One element that may come from memory, in multiply-adds of data in cache (see for_each_task).
 constexpr int64_t kElementWork = 4;
-constexpr int64_t kSinCosWork = 2000;
 
 class CpuBackend : public ops::Backend {
  public:
@@ -44,36 +42,23 @@ class CpuBackend : public ops::Backend {
     });
   }
 
-  void rope(MutableMatrixView x, int64_t head_dim, int64_t first_position,
+  void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
             std::span<const float> inverse_frequencies) const override {
     const int64_t half = head_dim / 2;
-    NMM_CHECK(std::ssize(inverse_frequencies) == half && x.columns % head_dim == 0);
-    Buffer<float>& angles = rope_scratch_;
-    angles.reserve(x.rows * 2 * half);
-    for_each_task(x.rows, x.rows * (x.columns * kElementWork + half * kSinCosWork), [&](int64_t i) {
-      float* const cos = angles.data() + i * 2 * half;
-      float* const sin = cos + half;
-      for (int64_t j = 0; j < half;
-           ++j) {  // fp64: at position 100,000 an fp32 angle is off by 0.004
-        const double angle = static_cast<double>(first_position + i) *
-                             static_cast<double>(inverse_frequencies[static_cast<size_t>(j)]);
-        cos[j] = static_cast<float>(std::cos(angle));
-        sin[j] = static_cast<float>(std::sin(angle));
-      }
+    NMM_CHECK(std::ssize(inverse_frequencies) == half && std::ssize(positions) == x.rows &&
+              x.columns % head_dim == 0);
+    angles_.update(positions, inverse_frequencies);
+    for_each_row(x, [&](int64_t i) {
       for (float* head = x.row(i); head < x.row(i) + x.columns; head += head_dim) {
-        kernels_.rotate(cos, sin, head, head + half, half);
+        kernels_.rotate(angles_.cos(i), angles_.sin(i), head, head + half, half);
       }
     });
   }
 
   void attention(const ops::AttentionShape& shape, int64_t layer, ConstMatrixView q,
-                 ConstMatrixView k, ConstMatrixView v, ops::KvCache& cache,
+                 ConstMatrixView k, ConstMatrixView v, ops::Batch batch,
                  MutableMatrixView y) const override {
-    auto* const own = dynamic_cast<CpuKvCache*>(&cache);
-    NMM_CHECK(own != nullptr);
-    NMM_CHECK(cache.length() + q.rows <= cache.shape().capacity_tokens);
-    NMM_CHECK(shape.num_attention_heads % shape.num_key_value_heads == 0);
-    cpu::attention(kernels_, shape, layer, q, k, v, *own, attention_scratch_, y);
+    cpu::attention(kernels_, shape, layer, q, k, v, batch, attention_scratch_, y);
   }
 
   void add(ConstMatrixView x, MutableMatrixView y) const override {
@@ -89,7 +74,8 @@ class CpuBackend : public ops::Backend {
 
   const Kernels& kernels_ = best_kernels();
   std::shared_ptr<LayerScratch> layer_scratch_ = std::make_shared<LayerScratch>();
-  mutable Buffer<float> attention_scratch_, rope_scratch_;
+  mutable Buffer<float> attention_scratch_;
+  mutable RotaryAngles angles_;
 };
 
 }  // namespace

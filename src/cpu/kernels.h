@@ -15,13 +15,14 @@ namespace neuronmm::cpu {
 // query first_row + t; it belongs to the token at position first_position + (first_row + t) /
 // group, since the `group` query heads of one token that share a key/value head are neighbours.
 struct AttentionBlock {
-  PackedRows q;         // already divided by sqrt(head_dim); k = k_block = head_dim
-  const float* keys;    // panels of 32 positions: [capacity / 32][head_dim][32]
-  const float* values;  // panels of 32 features: [head_dim padded to 32, / 32][capacity][32]
-  int64_t capacity;
+  PackedRows q;  // already divided by sqrt(head_dim); k = k_block = head_dim
+  // Keys and values of one layer and head (see kv_cache.h).
+  const uint32_t* const* blocks;
+  bool is_bf16;
+  int64_t keys_offset, values_offset;  // in a block, in words
   int64_t first_row, group, first_position;
   int64_t window;      // 0: none
-  int64_t begin, end;  // positions to visit; begin is a multiple of kPanel
+  int64_t begin, end;  // positions to visit; begin is a multiple of kKeyBlock
   // Results: the largest score of each row, and relative to it the sum of exp(score - max) and the
   // sum of exp(score - max) · value, rows of head_dim padded to a multiple of kPanel.
   float* max;

@@ -24,6 +24,7 @@ Status check_settings(std::span<const Transformer* const> models, const LatencyS
         "found {}",
         settings.new_tokens);
   }
+  if (settings.batch < 1) return fail("--batch: expected at least 1, found {}", settings.batch);
   if (settings.runs < 1) return fail("--runs: expected at least 1, found {}", settings.runs);
   for (const Transformer* transformer : models) {
     const int64_t limit = transformer->config().max_position_embeddings;
@@ -37,41 +38,51 @@ Status check_settings(std::span<const Transformer* const> models, const LatencyS
   return {};
 }
 
+using Prompts = std::vector<std::vector<TokenId>>;
+
 // Modulo instead of std::uniform_int_distribution, whose draws differ between standard libraries.
-std::vector<TokenId> random_prompt(std::span<const Transformer* const> models,
-                                   const LatencySettings& settings) {
+Prompts random_prompts(std::span<const Transformer* const> models,
+                       const LatencySettings& settings) {
   int64_t vocab_size = std::numeric_limits<TokenId>::max();
   for (const Transformer* transformer : models) {
     vocab_size = std::min(vocab_size, transformer->config().vocab_size);
   }
   std::mt19937_64 random(settings.seed);
-  std::vector<TokenId> prompt(settings.prompt_tokens);
-  for (TokenId& id : prompt) {
-    id = static_cast<TokenId>(random() % static_cast<uint64_t>(vocab_size));
+  Prompts prompts(static_cast<size_t>(settings.batch));
+  for (std::vector<TokenId>& prompt : prompts) {
+    prompt.resize(static_cast<size_t>(settings.prompt_tokens));
+    for (TokenId& id : prompt) {
+      id = static_cast<TokenId>(random() % static_cast<uint64_t>(vocab_size));
+    }
   }
-  return prompt;
+  return prompts;
 }
 
-Result<RunLatency> time_run(const Transformer& transformer, std::span<const TokenId> prompt,
+Result<RunLatency> time_run(const Transformer& transformer, const Prompts& prompts,
                             int64_t new_tokens) {
   model::GenerateOptions options;
   options.max_new_tokens = new_tokens;
   const auto start = std::chrono::steady_clock::now();
-  NMM_ASSIGN(model::Generation generation, model::generate(transformer, prompt, options));
+  NMM_ASSIGN(auto generations, model::generate_batch(transformer, prompts, options));
   const auto end = std::chrono::steady_clock::now();
-  if (generation.stop == model::Generation::Stop::kInterrupted) {
-    return interrupted_error("no run was finished");
+  RunLatency run = {std::chrono::duration<double>(end - start).count(), 0.0, {}};
+  for (model::Generation& generation : generations) {
+    if (generation.stop == model::Generation::Stop::kInterrupted) {
+      return interrupted_error("no run was finished");
+    }
+    run.context_encoding = std::max(run.context_encoding, generation.time_to_first_token_s);
+    // Of a decode call, the last sequence has waited for all others' tokens.
+    run.token_generation = std::move(generation.decode_latencies_s);
   }
-  return RunLatency{std::chrono::duration<double>(end - start).count(),
-                    generation.time_to_first_token_s, std::move(generation.decode_latencies_s)};
+  return run;
 }
 
 // One run of every model, in order.
 Result<std::vector<RunLatency>> time_round(std::span<const Transformer* const> models,
-                                           std::span<const TokenId> prompt, int64_t new_tokens) {
+                                           const Prompts& prompts, int64_t new_tokens) {
   std::vector<RunLatency> round;
   for (const Transformer* transformer : models) {
-    NMM_ASSIGN(RunLatency run, time_run(*transformer, prompt, new_tokens));
+    NMM_ASSIGN(RunLatency run, time_run(*transformer, prompts, new_tokens));
     round.push_back(std::move(run));
   }
   return round;
@@ -82,12 +93,12 @@ Result<std::vector<RunLatency>> time_round(std::span<const Transformer* const> m
 Result<LatencyMeasurement> measure_latency(std::span<const Transformer* const> models,
                                            const LatencySettings& settings, Progress& progress) {
   NMM_TRY(check_settings(models, settings));
-  const std::vector<TokenId> prompt = random_prompt(models, settings);
+  const Prompts prompts = random_prompts(models, settings);
   LatencyMeasurement measurement;
   measurement.models.resize(models.size());
   progress.start("runs", settings.runs + 1);
   for (int64_t run = 0; run <= settings.runs; ++run) {
-    Result<std::vector<RunLatency>> round = time_round(models, prompt, settings.new_tokens);
+    Result<std::vector<RunLatency>> round = time_round(models, prompts, settings.new_tokens);
     if (!round) {
       measurement.interrupted = round.error().kind == Error::Kind::kInterrupted && run > 1;
       if (!measurement.interrupted) return round.error();

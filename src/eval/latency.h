@@ -15,14 +15,15 @@ namespace neuronmm::eval {
 struct LatencySettings {
   int64_t prompt_tokens = 128;  // random ids, the same in every run and for every model
   int64_t new_tokens = 64;      // >= 2: the first one comes out of the prompt's prefill
+  int64_t batch = 1;            // sequences that are generated together, each of its own prompt
   int64_t runs = 11;
   uint64_t seed = 0;
 };
 
-// One generation of greedy tokens, in seconds.
+// One generation of greedy tokens for the whole batch, in seconds.
 struct RunLatency {
   double end_to_end = 0.0;
-  double context_encoding = 0.0;         // prefill and the first token
+  double context_encoding = 0.0;         // prefills, until every sequence has its first token
   std::vector<double> token_generation;  // the decode call of each later token: new_tokens - 1
 };
 

@@ -49,6 +49,7 @@ Json settings_keys(const LatencyContext& context, int64_t runs) {
   json.update({{"device", context.device},
                {"prompt_tokens", context.settings.prompt_tokens},
                {"new_tokens", context.settings.new_tokens},
+               {"batch", context.settings.batch},
                {"runs", runs},
                {"warm_up_runs", 1},
                {"seed", context.settings.seed}});
@@ -78,7 +79,7 @@ LatencyStatistics latency_statistics(std::span<const double> seconds, double tok
   return {ms(50), ms(90), ms(95), ms(99), ms(100), kMsPerSecond * mean, tokens_per_sample / mean};
 }
 
-LatencyReport latency_report(const std::vector<RunLatency>& runs, int64_t prompt_tokens) {
+LatencyReport latency_report(const std::vector<RunLatency>& runs, const LatencySettings& settings) {
   NMM_CHECK(!runs.empty() && !runs[0].token_generation.empty());
   std::vector<double> end_to_end, context_encoding, token_generation, time_per_output_token;
   for (const RunLatency& run : runs) {
@@ -89,14 +90,15 @@ LatencyReport latency_report(const std::vector<RunLatency>& runs, int64_t prompt
     time_per_output_token.push_back(std::accumulate(calls.begin(), calls.end(), 0.0) /
                                     static_cast<double>(calls.size()));
   }
-  const auto prompt = static_cast<double>(prompt_tokens);
-  const auto generated = static_cast<double>(runs[0].token_generation.size() + 1);
+  const auto batch = static_cast<double>(settings.batch);
+  const auto prompt = batch * static_cast<double>(settings.prompt_tokens);
+  const auto generated = batch * static_cast<double>(runs[0].token_generation.size() + 1);
   LatencyReport report;
   report.runs = std::ssize(runs);
   report.end_to_end = latency_statistics(end_to_end, prompt + generated);
   report.context_encoding = latency_statistics(context_encoding, prompt);
-  report.token_generation = latency_statistics(token_generation, 1.0);
-  report.time_per_output_token = latency_statistics(time_per_output_token, 1.0);
+  report.token_generation = latency_statistics(token_generation, batch);
+  report.time_per_output_token = latency_statistics(time_per_output_token, batch);
   report.generated_tokens_per_s = latency_statistics(end_to_end, generated).throughput;
   return report;
 }

@@ -35,7 +35,8 @@ struct LatencyReport {
   LatencyStatistics time_per_output_token;  // TPOT: a run's mean decode call; over runs
   double generated_tokens_per_s = 0.0;
 };
-LatencyReport latency_report(const std::vector<RunLatency>& runs, int64_t prompt_tokens);
+// Latencies are those of the whole batch; throughputs count the tokens of all its sequences.
+LatencyReport latency_report(const std::vector<RunLatency>& runs, const LatencySettings& settings);
 
 // How many times as fast `b` is as `a`: a's latencies over b's, b's throughputs over a's.
 LatencyReport speedup(const LatencyReport& a, const LatencyReport& b);

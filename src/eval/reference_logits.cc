@@ -103,8 +103,8 @@ Status check_finite(const ReferenceSequence& sequence) {
 Matrix position_logits(const model::Transformer& transformer, std::span<const TokenId> tokens,
                        int64_t first_position) {
   using Logits = model::Transformer::Logits;
-  const auto cache = transformer.make_cache(std::ssize(tokens));
-  if (first_position > 0) transformer.forward(tokens.first(first_position), *cache, Logits::kLast);
+  const auto cache = transformer.make_cache(std::ssize(tokens), DType::kF32);
+  if (first_position > 0) transformer.forward(tokens.first(first_position), *cache, Logits::kNone);
   return transformer.forward(tokens.subspan(first_position), *cache, Logits::kAll);
 }
 

@@ -14,8 +14,9 @@
 namespace neuronmm::model {
 namespace {
 
-// Long prompts run in pieces, which bounds the memory of activations and lets Ctrl-C act between
-// them; 512 rows are enough for a matrix product to run at its full speed.
+// Prompts run in pieces of at most so many tokens, several short ones in one piece: this bounds the
+// memory of activations and lets Ctrl-C act between pieces; 512 rows are enough for a matrix
+// product to run at its full speed.
 constexpr int64_t kPrefillTokens = 512;
 
 using Clock = std::chrono::steady_clock;
@@ -34,44 +35,143 @@ Status check_prompt(std::span<const TokenId> prompt, const io::ModelConfig& conf
   return check_token_ids(prompt, config);
 }
 
-// The sequence so far, with what is needed to extend it by one token.
+// A sequence so far, with what is needed to extend it by one token.
 class Sequence {
  public:
-  Sequence(const Transformer& transformer, std::span<const TokenId> prompt, int64_t capacity,
-           const SamplingOptions& sampling)
-      : transformer_(transformer),
+  // `limit` new tokens fit the model's context.
+  Sequence(const Transformer& transformer, std::span<const TokenId> prompt,
+           const GenerateOptions& options, int64_t limit, uint64_t seed)
+      : options_(options),
+        limit_(limit),
         tokens_(prompt.begin(), prompt.end()),
-        cache_(transformer.make_cache(capacity)),
-        sampler_(sampling) {}
+        cache_(transformer.make_cache(std::ssize(prompt) + limit)),
+        sampler_(seeded(options.sampling, seed)) {}
 
-  // The next token after all tokens so far; nothing when interrupted before it was known.
-  Result<std::optional<TokenId>> next() {
-    Matrix logits;
-    while (cache_->length() < static_cast<int64_t>(tokens_.size())) {
-      if (interrupted()) return std::optional<TokenId>();
-      const std::span<const TokenId> pending =
-          std::span(tokens_).subspan(static_cast<size_t>(cache_->length()));
-      const size_t count = std::min(pending.size(), static_cast<size_t>(kPrefillTokens));
-      logits = transformer_.forward(pending.first(count), *cache_, Transformer::Logits::kLast);
-    }
-    const std::span<const float> last(logits.row(0), static_cast<size_t>(logits.columns()));
-    for (size_t id = 0; id < last.size(); ++id) {
-      if (std::isfinite(last[id])) continue;
+  bool done() const { return done_; }
+  std::span<const TokenId> pending() const {  // tokens that the cache lacks
+    return std::span(tokens_).subspan(static_cast<size_t>(cache_->length()));
+  }
+  bool prefilling() const { return pending().size() > 1 || generation_.tokens.empty(); }
+  ops::KvCache& cache() { return *cache_; }
+
+  // Takes the token that follows all tokens so far; nothing if that is a stop token.
+  Result<std::optional<TokenId>> extend(std::span<const float> logits) {
+    for (size_t id = 0; id < logits.size(); ++id) {
+      if (std::isfinite(logits[id])) continue;
       return fail(
           "expected finite logits, found {} for token {} at position {}: the weights or "
           "their dtype are broken",
-          last[id], id, tokens_.size());
+          logits[id], id, tokens_.size());
     }
-    return std::optional(sampler_.sample(last, tokens_));
+    const TokenId token = sampler_.sample(logits, tokens_);
+    if (std::ranges::count(options_.stop_tokens, token) > 0) {
+      finish(Generation::Stop::kStopToken);
+      return std::optional<TokenId>();
+    }
+    tokens_.push_back(token);
+    generation_.tokens.push_back(token);
+    if (std::ssize(generation_.tokens) == limit_) {
+      finish(limit_ < options_.max_new_tokens ? Generation::Stop::kContextFull
+                                              : Generation::Stop::kLimit);
+    }
+    return std::optional(token);
   }
 
-  void append(TokenId token) { tokens_.push_back(token); }
+  void finish(Generation::Stop stop) {
+    generation_.stop = stop;
+    done_ = true;
+  }
+  Generation& generation() { return generation_; }
 
  private:
-  const Transformer& transformer_;
+  static SamplingOptions seeded(SamplingOptions sampling, uint64_t seed) {
+    sampling.seed = seed;
+    return sampling;
+  }
+
+  const GenerateOptions& options_;
+  const int64_t limit_;
   std::vector<TokenId> tokens_;
   std::unique_ptr<ops::KvCache> cache_;
   Sampler sampler_;
+  Generation generation_;
+  bool done_ = false;
+};
+
+// Runs a piece of the prompts as long as there are any, then one decode step after the other, until
+// all sequences are done.
+class Run {
+ public:
+  Run(const Transformer& transformer, const std::function<void(int64_t, TokenId)>& on_token)
+      : transformer_(transformer), on_token_(on_token) {}
+
+  void add(std::span<const TokenId> prompt, const GenerateOptions& options, int64_t limit,
+           uint64_t seed) {
+    sequences_.emplace_back(transformer_, prompt, options, limit, seed);
+    if (limit <= 0) sequences_.back().finish(Generation::Stop::kLimit);
+  }
+
+  Result<std::vector<Generation>> all() {
+    while (std::ranges::any_of(sequences_, [](const Sequence& s) { return !s.done(); })) {
+      if (interrupted()) {
+        for (Sequence& s : sequences_) {
+          if (!s.done()) s.finish(Generation::Stop::kInterrupted);
+        }
+      } else {
+        NMM_TRY(step());
+      }
+    }
+    std::vector<Generation> generations;
+    for (Sequence& s : sequences_) generations.push_back(std::move(s.generation()));
+    return generations;
+  }
+
+ private:
+  Status step() {
+    const Clock::time_point start = Clock::now();
+    const bool prefilling = std::ranges::any_of(
+        sequences_, [](const Sequence& s) { return !s.done() && s.prefilling(); });
+    std::vector<SequenceTokens> batch;
+    std::vector<size_t> members;
+    int64_t room = prefilling ? kPrefillTokens : std::ssize(sequences_);
+    for (size_t i = 0; i < sequences_.size() && room > 0; ++i) {
+      Sequence& s = sequences_[i];
+      if (s.done() || s.prefilling() != prefilling) continue;
+      const int64_t count = std::min(std::ssize(s.pending()), room);
+      batch.push_back({s.pending().first(static_cast<size_t>(count)), &s.cache()});
+      members.push_back(i);
+      room -= count;
+    }
+    // Only the last sequence of the batch can have more prompt to come.
+    const bool any_complete =
+        members.size() > 1 || batch[0].tokens.size() == sequences_[members[0]].pending().size();
+    const Matrix logits = transformer_.forward(
+        batch, any_complete ? Transformer::Logits::kLast : Transformer::Logits::kNone);
+    for (size_t row = 0; row < members.size(); ++row) {
+      if (!sequences_[members[row]].pending().empty()) break;
+      NMM_TRY(extend(members[row], logits.view().row_range(static_cast<int64_t>(row), 1), start));
+    }
+    return {};
+  }
+
+  Status extend(size_t i, ConstMatrixView logits, Clock::time_point step_start) {
+    Sequence& s = sequences_[i];
+    const bool first = s.generation().tokens.empty();
+    NMM_ASSIGN(const std::optional<TokenId> token,
+               s.extend({logits.data, static_cast<size_t>(logits.columns)}));
+    if (first) {
+      s.generation().time_to_first_token_s = seconds_since(start_);
+    } else {
+      s.generation().decode_latencies_s.push_back(seconds_since(step_start));
+    }
+    if (token && on_token_) on_token_(static_cast<int64_t>(i), *token);
+    return {};
+  }
+
+  const Transformer& transformer_;
+  const std::function<void(int64_t, TokenId)>& on_token_;
+  const Clock::time_point start_ = Clock::now();
+  std::vector<Sequence> sequences_;
 };
 
 Result<std::vector<TokenId>> token_ids(const nlohmann::json& eos, const io::JsonFields& fields) {
@@ -89,40 +189,25 @@ Result<std::vector<TokenId>> token_ids(const nlohmann::json& eos, const io::Json
 Result<Generation> generate(const Transformer& transformer, std::span<const TokenId> prompt,
                             const GenerateOptions& options,
                             const std::function<void(TokenId)>& on_token) {
-  const io::ModelConfig& config = transformer.config();
-  NMM_TRY(check_prompt(prompt, config));
-  const auto prompt_tokens = static_cast<int64_t>(prompt.size());
-  const int64_t room = config.max_position_embeddings - prompt_tokens;
-  const int64_t limit = std::min(options.max_new_tokens, room);
+  const std::vector<TokenId> prompts[] = {{prompt.begin(), prompt.end()}};
+  NMM_ASSIGN(auto generations,
+             generate_batch(transformer, prompts, options, [&](int64_t, TokenId token) {
+               if (on_token) on_token(token);
+             }));
+  return std::move(generations[0]);
+}
 
-  Generation generation;
-  if (limit <= 0) return generation;
-  Sequence sequence(transformer, prompt, prompt_tokens + limit, options.sampling);
-  while (true) {
-    const Clock::time_point start = Clock::now();
-    NMM_ASSIGN(const std::optional<TokenId> token, sequence.next());
-    if (!token) {
-      generation.stop = Generation::Stop::kInterrupted;
-      return generation;
-    }
-    if (generation.tokens.empty()) {
-      generation.time_to_first_token_s = seconds_since(start);
-    } else {
-      generation.decode_latencies_s.push_back(seconds_since(start));
-    }
-    if (std::ranges::count(options.stop_tokens, *token) > 0) {
-      generation.stop = Generation::Stop::kStopToken;
-      return generation;
-    }
-    sequence.append(*token);
-    generation.tokens.push_back(*token);
-    if (on_token) on_token(*token);
-    if (static_cast<int64_t>(generation.tokens.size()) == limit) {
-      generation.stop = limit < options.max_new_tokens ? Generation::Stop::kContextFull
-                                                       : Generation::Stop::kLimit;
-      return generation;
-    }
+Result<std::vector<Generation>> generate_batch(
+    const Transformer& transformer, std::span<const std::vector<TokenId>> prompts,
+    const GenerateOptions& options, const std::function<void(int64_t, TokenId)>& on_token) {
+  const io::ModelConfig& config = transformer.config();
+  Run run(transformer, on_token);
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    NMM_TRY(check_prompt(prompts[i], config));
+    const int64_t room = config.max_position_embeddings - std::ssize(prompts[i]);
+    run.add(prompts[i], options, std::min(options.max_new_tokens, room), options.sampling.seed + i);
   }
+  return run.all();
 }
 
 Result<std::vector<TokenId>> stop_tokens_of(const std::filesystem::path& folder,

@@ -30,6 +30,14 @@ Result<ops::LinearWeight> lm_head_weight(const io::Checkpoint& checkpoint,
   return weight;
 }
 
+std::vector<int64_t> positions_of(ops::Batch batch) {
+  std::vector<int64_t> positions;
+  for (const auto& [cache, rows] : batch) {
+    for (int64_t i = 0; i < rows; ++i) positions.push_back(cache->length() + i);
+  }
+  return positions;
+}
+
 }  // namespace
 
 DecoderLayer::DecoderLayer(const io::ModelConfig& config, int64_t index,
@@ -48,12 +56,12 @@ DecoderLayer::DecoderLayer(const io::ModelConfig& config, int64_t index,
       mlp_(backend.make_mlp(weights.mlp)) {}
 
 void DecoderLayer::forward(MutableMatrixView hidden, std::span<const float> inverse_frequencies,
-                           ops::KvCache& cache, MlpObserver* observer) const {
+                           ops::Batch batch, MlpObserver* observer) const {
   const auto eps = static_cast<float>(config_.rms_norm_eps);
   Matrix normed(hidden.rows, hidden.columns), output(hidden.rows, hidden.columns);
 
   backend_.rms_norm(hidden, input_norm_, eps, normed.view());
-  attend(normed.view(), inverse_frequencies, cache, output.view());
+  attend(normed.view(), inverse_frequencies, batch, output.view());
   backend_.add(output.view(), hidden);
 
   backend_.rms_norm(hidden, post_attention_norm_, eps, normed.view());
@@ -63,7 +71,7 @@ void DecoderLayer::forward(MutableMatrixView hidden, std::span<const float> inve
 }
 
 void DecoderLayer::attend(ConstMatrixView x, std::span<const float> inverse_frequencies,
-                          ops::KvCache& cache, MutableMatrixView y) const {
+                          ops::Batch batch, MutableMatrixView y) const {
   const int64_t head_dim = config_.head_dim;
   const int64_t heads = config_.num_attention_heads, kv_heads = config_.num_key_value_heads;
   Matrix q(x.rows, heads * head_dim), k(x.rows, kv_heads * head_dim), v(x.rows, k.columns());
@@ -77,11 +85,12 @@ void DecoderLayer::attend(ConstMatrixView x, std::span<const float> inverse_freq
     backend_.rms_norm(q_heads, q_norm_, eps, q_heads);
     backend_.rms_norm(k_heads, k_norm_, eps, k_heads);
   }
-  backend_.rope(q.view(), head_dim, cache.length(), inverse_frequencies);
-  backend_.rope(k.view(), head_dim, cache.length(), inverse_frequencies);
+  const std::vector<int64_t> positions = positions_of(batch);
+  backend_.rope(q.view(), head_dim, positions, inverse_frequencies);
+  backend_.rope(k.view(), head_dim, positions, inverse_frequencies);
   Matrix mixed(x.rows, q.columns());
   backend_.attention({heads, kv_heads, head_dim, config_.sliding_window}, index_, q.view(),
-                     k.view(), v.view(), cache, mixed.view());
+                     k.view(), v.view(), batch, mixed.view());
   o_->apply(mixed.view(), y);
 }
 
@@ -119,31 +128,63 @@ Status Transformer::pack() {
   inverse_frequencies_ = rope_inverse_frequencies(config);
   final_norm_ = to_vector(norm);
   lm_head_ = backend_->make_linear(head);
-  for (size_t layer = 0; layer < layers.size(); ++layer)
+  checkpoint_->release_pages();  // else what is packed would be in memory twice
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
     layers_.emplace_back(config, static_cast<int64_t>(layer), layers[layer], *backend_);
+    checkpoint_->release_pages();
+  }
   return {};
 }
 
 std::unique_ptr<ops::KvCache> Transformer::make_cache(int64_t capacity_tokens) const {
+  return make_cache(capacity_tokens, embedding_.dtype == DType::kBF16 ? DType::kBF16 : DType::kF32);
+}
+
+std::unique_ptr<ops::KvCache> Transformer::make_cache(int64_t capacity_tokens, DType dtype) const {
   return backend_->make_kv_cache({config_->num_hidden_layers, config_->num_key_value_heads,
-                                  config_->head_dim, capacity_tokens});
+                                  config_->head_dim, capacity_tokens, dtype});
+}
+
+Matrix Transformer::forward(std::span<const SequenceTokens> batch, Logits which,
+                            MlpObserver* observer) const {
+  int64_t total = 0;
+  std::vector<ops::SequenceRows> rows;
+  for (const auto& [tokens, cache] : batch) {
+    const int64_t count = std::ssize(tokens);
+    NMM_CHECK(count > 0 && cache->length() + count <= cache->shape().capacity_tokens);
+    rows.push_back({cache, count});
+    total += count;
+  }
+  Matrix hidden(total, config_->hidden_size);
+  int64_t first = 0;
+  for (const auto& [tokens, cache] : batch) {
+    embed(embedding_, tokens, hidden.view().row_range(first, std::ssize(tokens)));
+    first += std::ssize(tokens);
+  }
+  for (const DecoderLayer& layer : layers_)
+    layer.forward(hidden.view(), inverse_frequencies_, rows, observer);
+  for (const auto& [cache, count] : rows) cache->set_length(cache->length() + count);
+  if (which == Logits::kNone) return {};
+  if (which == Logits::kAll) return logits(hidden.view());
+
+  int64_t last = -1;
+  for (size_t i = 0; i < rows.size(); ++i) {  // the last rows move to the front
+    last += rows[i].rows;
+    std::copy_n(hidden.row(last), hidden.columns(), hidden.row(static_cast<int64_t>(i)));
+  }
+  return logits(hidden.view().row_range(0, std::ssize(rows)));
 }
 
 Matrix Transformer::forward(std::span<const TokenId> tokens, ops::KvCache& cache, Logits which,
                             MlpObserver* observer) const {
-  const auto count = static_cast<int64_t>(tokens.size());
-  NMM_CHECK(count > 0 && cache.length() + count <= cache.shape().capacity_tokens);
-  Matrix hidden(count, config_->hidden_size);
-  embed(embedding_, tokens, hidden.view());
-  for (const DecoderLayer& layer : layers_)
-    layer.forward(hidden.view(), inverse_frequencies_, cache, observer);
-  cache.set_length(cache.length() + count);
+  const SequenceTokens sequence = {tokens, &cache};
+  return forward(std::span(&sequence, 1), which, observer);
+}
 
-  const int64_t wanted = which == Logits::kLast ? 1 : count;
-  const MutableMatrixView last = hidden.view().row_range(count - wanted, wanted);
-  backend_->rms_norm(last, final_norm_, static_cast<float>(config_->rms_norm_eps), last);
-  Matrix logits(wanted, config_->vocab_size);
-  lm_head_->apply(last, logits.view());
+Matrix Transformer::logits(MutableMatrixView hidden) const {
+  backend_->rms_norm(hidden, final_norm_, static_cast<float>(config_->rms_norm_eps), hidden);
+  Matrix logits(hidden.rows, config_->vocab_size);
+  lm_head_->apply(hidden, logits.view());
   return logits;
 }
 

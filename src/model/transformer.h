@@ -53,12 +53,12 @@ class DecoderLayer {
  public:
   DecoderLayer(const io::ModelConfig& config, int64_t index, const LayerWeights& weights,
                const ops::Backend& backend);
-  // hidden[M,H] of the positions cache.length() ... becomes this layer's output, in place.
+  // hidden[M,H] of the batch's new tokens becomes this layer's output, in place.
   void forward(MutableMatrixView hidden, std::span<const float> inverse_frequencies,
-               ops::KvCache& cache, MlpObserver* observer = nullptr) const;
+               ops::Batch batch, MlpObserver* observer = nullptr) const;
 
  private:
-  void attend(ConstMatrixView x, std::span<const float> inverse_frequencies, ops::KvCache& cache,
+  void attend(ConstMatrixView x, std::span<const float> inverse_frequencies, ops::Batch batch,
               MutableMatrixView y) const;
 
   const io::ModelConfig& config_;
@@ -67,6 +67,13 @@ class DecoderLayer {
   std::vector<float> input_norm_, post_attention_norm_, q_norm_, k_norm_;
   std::unique_ptr<ops::Linear> q_, k_, v_, o_;
   std::unique_ptr<ops::Mlp> mlp_;
+};
+
+// The next tokens of one sequence (ids < vocab_size, at least one), and the cache that holds the
+// tokens before them.
+struct SequenceTokens {
+  std::span<const TokenId> tokens;
+  ops::KvCache* cache = nullptr;
 };
 
 class Transformer {
@@ -79,17 +86,25 @@ class Transformer {
   const io::ModelConfig& config() const { return *config_; }
   const io::Checkpoint& checkpoint() const { return *checkpoint_; }
   const ops::Backend& backend() const { return *backend_; }
+  // A cache whose keys and values may be rounded to `dtype` (kBF16 or kF32); in the first form to
+  // bf16 for a bf16 model, as other frameworks do.
   std::unique_ptr<ops::KvCache> make_cache(int64_t capacity_tokens) const;
+  std::unique_ptr<ops::KvCache> make_cache(int64_t capacity_tokens, DType dtype) const;
 
-  enum class Logits { kLast, kAll };
-  // Appends `tokens` (ids < vocab_size) to the sequence in `cache` and returns logits [1 or M,
-  // vocab_size].
+  enum class Logits { kNone, kLast, kAll };
+  // Appends tokens to every sequence of the batch, in one pass over the weights. Returns the logits
+  // after no, the last, or every token of each sequence, sequence by sequence: [rows, vocab_size].
+  // What a sequence gets does not depend on the others.
+  Matrix forward(std::span<const SequenceTokens> batch, Logits which,
+                 MlpObserver* observer = nullptr) const;
+  // The same for one sequence.
   Matrix forward(std::span<const TokenId> tokens, ops::KvCache& cache, Logits which,
                  MlpObserver* observer = nullptr) const;
 
  private:
   Transformer() = default;
   Status pack();
+  Matrix logits(MutableMatrixView hidden) const;
 
   std::unique_ptr<io::ModelConfig> config_;  // layers point at it
   std::unique_ptr<io::Checkpoint> checkpoint_;

@@ -34,7 +34,9 @@ struct KvCacheShape {
   int64_t num_layers = 0;
   int64_t num_key_value_heads = 0;
   int64_t head_dim = 0;
-  int64_t capacity_tokens = 0;
+  int64_t capacity_tokens = 0;  // a limit: memory is taken as the sequence grows
+  // What keys and values may be rounded to: kBF16, or kF32 for not at all. The model's own dtype.
+  DType dtype = DType::kF32;
 };
 
 // Keys (after RoPE) and values of the tokens seen so far, in whatever layout and dtype its backend
@@ -53,6 +55,16 @@ class KvCache {
   KvCacheShape shape_;
   int64_t length_ = 0;
 };
+
+// The next tokens of one sequence: `rows` of them, at positions cache->length() ...
+struct SequenceRows {
+  KvCache* cache = nullptr;
+  int64_t rows = 0;
+};
+// Several sequences that are computed together, so that weights are read once for all of them. The
+// rows of a matrix are the tokens of the first sequence, then those of the second, and so on. No
+// cache occurs twice.
+using Batch = std::span<const SequenceRows>;
 
 struct AttentionShape {
   int64_t num_attention_heads = 0;
@@ -75,22 +87,22 @@ class Backend {
   virtual void rms_norm(ConstMatrixView x, std::span<const float> weight, float eps,
                         MutableMatrixView y) const = 0;
 
-  // Rotary embedding in place, Hugging Face's half-split pairing. x[M, heads*head_dim]; row i is
-  // position first_position + i; inverse_frequencies has head_dim / 2 entries f; for j < head_dim/2
-  // and angle a = position * f[j]:
+  // Rotary embedding in place, Hugging Face's half-split pairing. x[M, heads*head_dim]; row i is at
+  // positions[i]; inverse_frequencies has head_dim / 2 entries f; for j < head_dim/2 and angle a =
+  // position * f[j]:
   //   (x[j], x[j + head_dim/2]) <- (x[j] cos a - x[j + head_dim/2] sin a, x[j + head_dim/2] cos a +
   //   x[j] sin a)
-  virtual void rope(MutableMatrixView x, int64_t head_dim, int64_t first_position,
+  virtual void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
                     std::span<const float> inverse_frequencies) const = 0;
 
-  // Causal attention of M new tokens at positions first = cache.length() ... first + M - 1 of
-  // `layer`. Stores k, v [M, kv_heads*head_dim] at those positions (without changing
-  // cache.length()), then for every new position i and head:
+  // Causal attention of the new tokens of every sequence in `layer`. Stores k, v [M,
+  // kv_heads*head_dim] at their positions (without changing the caches' lengths), then for every
+  // new position i and head, over the positions j of the same sequence:
   //   y = softmax(q · K[j]^T / sqrt(head_dim), j <= i and inside the window) · V[j].   q, y: [M,
   //   heads*head_dim]
-  // first + M must not exceed the cache's capacity.
+  // length + rows must not exceed a cache's capacity.
   virtual void attention(const AttentionShape& shape, int64_t layer, ConstMatrixView q,
-                         ConstMatrixView k, ConstMatrixView v, KvCache& cache,
+                         ConstMatrixView k, ConstMatrixView v, Batch batch,
                          MutableMatrixView y) const = 0;
 
   // y += x.

@@ -177,14 +177,14 @@ class ReferenceBackend final : public Backend {
     }
   }
 
-  void rope(MutableMatrixView x, int64_t head_dim, int64_t first_position,
+  void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
             std::span<const float> inverse_frequencies) const override {
     const int64_t half = head_dim / 2;
-    NMM_CHECK(static_cast<int64_t>(inverse_frequencies.size()) == half &&
+    NMM_CHECK(std::ssize(inverse_frequencies) == half && std::ssize(positions) == x.rows &&
               x.columns % head_dim == 0);
     for (int64_t i = 0; i < x.rows; ++i) {
       for (int64_t j = 0; j < half; ++j) {
-        const double angle = static_cast<double>(first_position + i) *
+        const double angle = static_cast<double>(positions[static_cast<size_t>(i)]) *
                              static_cast<double>(inverse_frequencies[static_cast<size_t>(j)]);
         const double cosine = std::cos(angle), sine = std::sin(angle);
         for (float* head = x.row(i); head < x.row(i) + x.columns; head += head_dim) {
@@ -197,7 +197,26 @@ class ReferenceBackend final : public Backend {
   }
 
   void attention(const AttentionShape& shape, int64_t layer, ConstMatrixView q, ConstMatrixView k,
-                 ConstMatrixView v, KvCache& cache, MutableMatrixView y) const override {
+                 ConstMatrixView v, Batch batch, MutableMatrixView y) const override {
+    int64_t first = 0;
+    for (const auto& [cache, rows] : batch) {
+      attend_sequence(shape, layer, q.row_range(first, rows), k.row_range(first, rows),
+                      v.row_range(first, rows), *cache, y.row_range(first, rows));
+      first += rows;
+    }
+    NMM_CHECK(first == q.rows);
+  }
+
+  void add(ConstMatrixView x, MutableMatrixView y) const override {
+    for (int64_t i = 0; i < x.rows; ++i) {
+      for (int64_t j = 0; j < x.columns; ++j) y.row(i)[j] += x.row(i)[j];
+    }
+  }
+
+ private:
+  static void attend_sequence(const AttentionShape& shape, int64_t layer, ConstMatrixView q,
+                              ConstMatrixView k, ConstMatrixView v, KvCache& cache,
+                              MutableMatrixView y) {
     auto& store = static_cast<ReferenceKvCache&>(cache);
     const int64_t first_position = cache.length();
     NMM_CHECK(first_position + q.rows <= cache.shape().capacity_tokens);
@@ -219,12 +238,6 @@ class ReferenceBackend final : public Backend {
                keys.columns(), shape.head_dim, first, last, y.row(i) + head * shape.head_dim);
       }
     });
-  }
-
-  void add(ConstMatrixView x, MutableMatrixView y) const override {
-    for (int64_t i = 0; i < x.rows; ++i) {
-      for (int64_t j = 0; j < x.columns; ++j) y.row(i)[j] += x.row(i)[j];
-    }
   }
 };
 

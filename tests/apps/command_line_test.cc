@@ -60,9 +60,10 @@ TEST_F(CommandLine, CompressThenRunEveryCommandOnTheResult) {
   expect(neuronmm("inspect " + out), 0, {"whitened", "192", "0.6875"});
   expect(neuronmm("perplexity " + out + " " + kEvaluation), 0, {"perplexity"});
   expect(neuronmm("generate " + out + " --prompt 'Once upon a time' --max-new-tokens 8"), 0, {});
-  expect(neuronmm("bench " + kModel + " --against " + out +
-                  " --prompt-tokens 8 --new-tokens 4 --runs 2 --json " + path("bench.json")),
-         0, {});
+  expect(
+      neuronmm("bench " + kModel + " --against " + out +
+               " --prompt-tokens 8 --new-tokens 4 --runs 2 --batch 2 --json " + path("bench.json")),
+      0, {});
   EXPECT_NE(read(path("bench.json")).find("token_generation_model"), std::string::npos);
   expect(neuronmm("check " + out + " --reference " + out), 0, {});
   expect(neuronmm("check " + out + " --reference " + kModel), 1, {});

@@ -5,7 +5,9 @@
 #include <limits>
 #include <random>
 
+#include "base/float16.h"
 #include "cpu/error_bounds.h"
+#include "cpu/kv_cache.h"
 #include "cpu/on_every_target.h"
 #include "ops/owned_tensor.h"
 #include "ops/reference.h"
@@ -37,13 +39,28 @@ double largest_value(ConstMatrixView x) {
   return largest;
 }
 
+// Values that bf16 can hold, so that a bf16 cache changes nothing and fp32's tolerance holds for
+// it.
+void round_to_bf16(Matrix& x) {
+  for (int64_t i = 0; i < x.rows() * x.columns(); ++i) {
+    x.data()[i] = bf16::from_float(x.data()[i]).to_float();
+  }
+}
+
 // A sequence of tokens for one attention layer.
 struct Tokens {
-  Tokens(const ops::AttentionShape& s, int64_t count, std::mt19937_64& random)
+  Tokens(const ops::AttentionShape& s, int64_t count, std::mt19937_64& random,
+         DType dtype_of_cache = DType::kF32)
       : shape(s),
+        dtype(dtype_of_cache),
         q(random_matrix(count, s.num_attention_heads * s.head_dim, random)),
         k(random_matrix(count, s.num_key_value_heads * s.head_dim, random)),
-        v(random_matrix(count, s.num_key_value_heads * s.head_dim, random)) {}
+        v(random_matrix(count, s.num_key_value_heads * s.head_dim, random)) {
+    if (dtype == DType::kBF16) {
+      round_to_bf16(k);
+      round_to_bf16(v);
+    }
+  }
 
   // An error of a score by e changes a probability by a factor of exp(+-2e); scores are sums of
   // head_dim products and have their maximum subtracted; exp is right to 1 ulp.
@@ -58,14 +75,15 @@ struct Tokens {
   // Runs tokens [first, first + count), which must be the cache's next.
   void run(const ops::Backend& backend, int64_t layer, int64_t first, int64_t count,
            ops::KvCache& cache, Matrix& y) const {
+    const ops::SequenceRows batch[] = {{&cache, count}};
     backend.attention(shape, layer, q.view().row_range(first, count),
-                      k.view().row_range(first, count), v.view().row_range(first, count), cache,
+                      k.view().row_range(first, count), v.view().row_range(first, count), batch,
                       y.view().row_range(first, count));
   }
   // All of them, `pieces` tokens at a time.
   Matrix run_all(const ops::Backend& backend, int64_t piece) const {
     const auto cache = backend.make_kv_cache(
-        {1, shape.num_key_value_heads, shape.head_dim, std::max<int64_t>(q.rows(), 1)});
+        {1, shape.num_key_value_heads, shape.head_dim, std::max<int64_t>(q.rows(), 1), dtype});
     Matrix y(q.rows(), q.columns());
     for (int64_t first = 0; first < q.rows(); first += piece) {
       const int64_t count = std::min(piece, q.rows() - first);
@@ -76,6 +94,7 @@ struct Tokens {
   }
 
   ops::AttentionShape shape;
+  DType dtype;
   Matrix q, k, v;
 };
 
@@ -95,11 +114,13 @@ class Attention : public OnEveryTarget {
                  << "seed " << kSeed << ", heads " << shape.num_attention_heads << "/"
                  << shape.num_key_value_heads << " x " << shape.head_dim << ", window "
                  << shape.sliding_window << ", tokens " << tokens);
-    const Tokens t(shape, tokens, random_);
-    const Matrix expected = t.run_all(*reference_, tokens);
-    for (const int64_t piece : pieces) {
-      SCOPED_TRACE(testing::Message() << "in pieces of " << piece);
-      expect_near(expected, t.run_all(*backend_, piece), t.tolerance());
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      const Tokens t(shape, tokens, random_, dtype);
+      const Matrix expected = t.run_all(*reference_, tokens);
+      for (const int64_t piece : pieces) {
+        SCOPED_TRACE(testing::Message() << dtype_name(dtype) << ", in pieces of " << piece);
+        expect_near(expected, t.run_all(*backend_, piece), t.tolerance());
+      }
     }
   }
 
@@ -129,10 +150,10 @@ TEST_P(Attention, EveryLength) {
 
 // Decoding at a long context splits the positions over tasks and adds the parts up.
 TEST_P(Attention, LongContextIsSplit) {
-  for (const int64_t window : {0, 1500}) {
+  for (const auto& [window, dtype] : {std::pair{0, DType::kF32}, {1500, DType::kBF16}}) {
     const ops::AttentionShape shape = {4, 2, 16, window};
-    const Tokens t(shape, 2100, random_);
-    const auto cache = backend_->make_kv_cache({1, 2, 16, 2100});
+    const Tokens t(shape, 2100, random_, dtype);
+    const auto cache = backend_->make_kv_cache({1, 2, 16, 2100, dtype});
     const auto exact = reference_->make_kv_cache({1, 2, 16, 2100});
     Matrix y(2100, 64), expected(2100, 64);
     t.run(*backend_, 0, 0, 2097, *cache, y);
@@ -144,6 +165,65 @@ TEST_P(Attention, LongContextIsSplit) {
     SCOPED_TRACE(testing::Message() << "seed " << kSeed << ", window " << window);
     expect_near(expected, y, t.tolerance());
   }
+}
+
+TEST_P(Attention, ABf16CacheRoundsToNearestEven) {
+  Tokens t({4, 2, 40, 0}, 150, random_);
+  t.dtype = DType::kBF16;
+  const Matrix y = t.run_all(*backend_, 150);
+  round_to_bf16(t.k);
+  round_to_bf16(t.v);
+  const Matrix rounded = t.run_all(*backend_, 150);
+  EXPECT_EQ(std::memcmp(y.data(), rounded.data(), sizeof(float) * 150 * 160), 0);
+}
+
+// Sequences of different lengths, some new, some with a past, one long enough to be split: together
+// they give the bits that each gives alone.
+TEST_P(Attention, ABatchIsItsSequences) {
+  const ops::AttentionShape shape = {4, 2, 16, 0};
+  const std::vector<std::pair<int64_t, int64_t>> past_and_new = {
+      {0, 5}, {70, 1}, {1200, 1}, {3, 90}};
+  std::vector<Tokens> sequences;
+  std::vector<std::unique_ptr<ops::KvCache>> caches;
+  std::vector<ops::SequenceRows> batch;
+  int64_t rows = 0;
+  for (const auto& [past, fresh] : past_and_new) {
+    sequences.emplace_back(shape, past + fresh, random_, DType::kBF16);
+    caches.push_back(backend_->make_kv_cache({1, 2, 16, past + fresh, DType::kBF16}));
+    Matrix ignored(past + fresh, 64);
+    sequences.back().run(*backend_, 0, 0, past, *caches.back(), ignored);
+    caches.back()->set_length(past);
+    batch.push_back({caches.back().get(), fresh});
+    rows += fresh;
+  }
+  Matrix q(rows, 64), k(rows, 32), v(rows, 32), expected(rows, 64), y(rows, 64);
+  int64_t first = 0;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const auto& [past, fresh] = past_and_new[i];
+    Matrix all(past + fresh, 64);
+    sequences[i].run(*backend_, 0, past, fresh, *caches[i], all);
+    std::copy_n(all.row(past), fresh * 64, expected.row(first));
+    std::copy_n(sequences[i].q.row(past), fresh * 64, q.row(first));
+    std::copy_n(sequences[i].k.row(past), fresh * 32, k.row(first));
+    std::copy_n(sequences[i].v.row(past), fresh * 32, v.row(first));
+    first += fresh;
+  }
+  backend_->attention(shape, 0, q.view(), k.view(), v.view(), batch, y.view());
+  EXPECT_EQ(std::memcmp(y.data(), expected.data(), sizeof(float) * static_cast<size_t>(rows) * 64),
+            0)
+      << "seed " << kSeed;
+}
+
+TEST(CpuKvCache, GrowsWithTheSequence) {
+  CpuKvCache cache({2, 3, 20, 100'000, DType::kBF16});
+  EXPECT_EQ(cache.size_bytes(), 0);
+  cache.grow(1);
+  // 20 features of keys and, padded, 32 of values.
+  EXPECT_EQ(cache.size_bytes(), 2 * 3 * kKeyBlock * (20 + 32) * 2);
+  cache.grow(kKeyBlock);
+  EXPECT_EQ(cache.size_bytes(), 2 * 3 * kKeyBlock * (20 + 32) * 2);
+  cache.grow(kKeyBlock + 1);
+  EXPECT_EQ(cache.size_bytes(), 2 * 2 * 3 * kKeyBlock * (20 + 32) * 2);
 }
 
 TEST_P(Attention, NoTokensAreNothing) {

@@ -51,21 +51,24 @@ TEST_P(Elementwise, RopeAtNearAndFarPositions) {
           std::pow(500000.0f, -2.0f * static_cast<float>(j) / static_cast<float>(head_dim)));
     }
     for (const int64_t first : {0, 131000}) {
+      const std::vector<int64_t> positions = {first, first + 1, first + 9, first, first + 3};
       const Matrix before = random_matrix(5, 3 * head_dim, random_);
       Matrix x = before;
-      backend_->rope(x.view(), head_dim, first, frequencies);
+      backend_->rope(x.view(), head_dim, positions, frequencies);
       for (int64_t i = 0; i < 5; ++i) {
         for (int64_t column = 0; column < 3 * head_dim; ++column) {
           const int64_t j = column % head_dim % (head_dim / 2);
           const bool is_low = column % head_dim < head_dim / 2;
-          const double angle = static_cast<double>(first + i) * frequencies[static_cast<size_t>(j)];
+          const double angle = static_cast<double>(positions[static_cast<size_t>(i)]) *
+                               frequencies[static_cast<size_t>(j)];
           const double own = before.row(i)[column];
           const double other =
               before.row(i)[is_low ? column + head_dim / 2 : column - head_dim / 2];
           const double expected =
               own * std::cos(angle) + (is_low ? -1 : 1) * other * std::sin(angle);
           ASSERT_NEAR(x.row(i)[column], expected, 4 * kUnit * (std::abs(own) + std::abs(other)))
-              << "seed " << kSeed << ", head_dim " << head_dim << ", position " << first + i;
+              << "seed " << kSeed << ", head_dim " << head_dim << ", row " << i << " from position "
+              << first;
         }
       }
     }
@@ -89,7 +92,7 @@ TEST_P(Elementwise, AddTouchesOnlyItsColumns) {
 TEST_P(Elementwise, NoRowsAreNothing) {
   Matrix x(0, 8);
   backend_->rms_norm(x.view(), std::vector<float>(8), 1e-5f, x.view());
-  backend_->rope(x.view(), 4, 0, std::vector<float>(2));
+  backend_->rope(x.view(), 4, {}, std::vector<float>(2));
   backend_->add(x.view(), x.view());
 }
 

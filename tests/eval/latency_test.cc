@@ -26,7 +26,7 @@ TEST(Percentile, IsNumpys) {
 // The sample run of the reference system's README: 32 + 32 tokens, dense Llama-3.2-1B.
 TEST(LatencyReport, ReproducesThePublishedThroughputs) {
   const std::vector<RunLatency> runs(11, {1.300056, 0.070273, std::vector<double>(31, 0.039088)});
-  const LatencyReport report = latency_report(runs, 32);
+  const LatencyReport report = latency_report(runs, {.prompt_tokens = 32});
   EXPECT_NEAR(report.end_to_end.throughput, 49.23, 0.005);
   EXPECT_NEAR(report.context_encoding.throughput, 455.36, 0.05);
   // Published: 26.408 = 32 / (31 * 39.088 ms), one token more than was timed.
@@ -38,7 +38,7 @@ TEST(LatencyReport, ReproducesThePublishedThroughputs) {
 
 TEST(LatencyReport, StatisticsAreOverRunsOrOverCalls) {
   const std::vector<RunLatency> runs = {{1.0, 0.25, {0.1, 0.2, 0.3}}, {3.0, 0.75, {0.3, 0.4, 0.5}}};
-  const LatencyReport report = latency_report(runs, 6);
+  const LatencyReport report = latency_report(runs, {.prompt_tokens = 6});
   EXPECT_EQ(report.runs, 2);
   EXPECT_NEAR(report.end_to_end.average, 2000.0, 1e-9);
   EXPECT_NEAR(report.end_to_end.throughput, 2 * 10 / 4.0, 1e-12);  // runs * tokens / total seconds
@@ -52,9 +52,22 @@ TEST(LatencyReport, StatisticsAreOverRunsOrOverCalls) {
   EXPECT_NEAR(report.generated_tokens_per_s, 2 * 4 / 4.0, 1e-12);
 }
 
+TEST(LatencyReport, ABatchMultipliesTokensNotLatencies) {
+  const std::vector<RunLatency> runs = {{2.0, 0.5, {0.2, 0.4}}};
+  const LatencyReport one = latency_report(runs, {.prompt_tokens = 6});
+  const LatencyReport four = latency_report(runs, {.prompt_tokens = 6, .batch = 4});
+  EXPECT_EQ(four.end_to_end.p50, one.end_to_end.p50);
+  EXPECT_EQ(four.token_generation.p99, one.token_generation.p99);
+  EXPECT_NEAR(four.end_to_end.throughput, 4 * (6 + 3) / 2.0, 1e-12);
+  EXPECT_NEAR(four.context_encoding.throughput, 4 * 6 / 0.5, 1e-12);
+  EXPECT_NEAR(four.token_generation.throughput, 4 * 2 / 0.6, 1e-12);
+  EXPECT_NEAR(four.generated_tokens_per_s, 4 * 3 / 2.0, 1e-12);
+}
+
 TEST(LatencyReport, SpeedupIsTheFirstOverTheSecond) {
   const std::vector<RunLatency> slow = {{3.0, 1.0, {0.5, 0.5}}}, fast = {{1.5, 0.8, {0.1, 0.1}}};
-  const LatencyReport ratio = speedup(latency_report(slow, 4), latency_report(fast, 4));
+  const LatencyReport ratio = speedup(latency_report(slow, {.prompt_tokens = 4}),
+                                      latency_report(fast, {.prompt_tokens = 4}));
   EXPECT_NEAR(ratio.end_to_end.p50, 2.0, 1e-12);
   EXPECT_NEAR(ratio.end_to_end.throughput, 2.0, 1e-12);
   EXPECT_NEAR(ratio.context_encoding.average, 1.25, 1e-12);
@@ -78,8 +91,8 @@ void expect_reference_keys(const ordered_json& json) {
 }
 
 TEST(LatencyReport, JsonHasTheReferenceShape) {
-  const LatencyReport a = latency_report({{3.0, 1.0, {0.5, 0.5}}}, 4);
-  const LatencyReport b = latency_report({{1.5, 0.8, {0.1, 0.1}}}, 4);
+  const LatencyReport a = latency_report({{3.0, 1.0, {0.5, 0.5}}}, {.prompt_tokens = 4});
+  const LatencyReport b = latency_report({{1.5, 0.8, {0.1, 0.1}}}, {.prompt_tokens = 4});
   const LatencyContext one = {{4, 3, 1, 0}, "cpu", "dense", ""},
                        two = {{4, 3, 1, 0}, "cpu", "dense", "svd"};
   const auto single = ordered_json::parse(to_json(a, one));
@@ -129,6 +142,18 @@ TEST_F(MeasureLatency, TakesTurnsAndTimesEveryCall) {
   }
 }
 
+TEST_F(MeasureLatency, ABatchDecodesTogether) {
+  WatchedBackend watched;
+  int calls = 0;
+  watched.on_attention = [&] { ++calls; };
+  const model::Transformer transformer = load_on(watched);
+  const model::Transformer* const models[] = {&transformer};
+  const LatencySettings settings = {.prompt_tokens = 5, .new_tokens = 4, .batch = 3, .runs = 1};
+  const auto measurement = value_of(measure_latency(models, settings, silent_));
+  EXPECT_EQ(calls, 2 * 4);  // warm-up and run: one prefill of all prompts, three decode calls
+  EXPECT_EQ(measurement.models[0][0].token_generation.size(), 3u);
+}
+
 TEST_F(MeasureLatency, AnInterruptKeepsTheFinishedRounds) {
   WatchedBackend first, second;
   const model::Transformer a = load_on(first), b = load_on(second);
@@ -155,7 +180,7 @@ TEST_F(MeasureLatency, SettingsThatDoNotFit) {
   const model::Transformer transformer = load_on(backend_);
   const model::Transformer* const models[] = {&transformer};
   const auto message = [&](int64_t prompt_tokens, int64_t new_tokens, int64_t runs) {
-    return message_of(measure_latency(models, {prompt_tokens, new_tokens, runs}, silent_));
+    return message_of(measure_latency(models, {prompt_tokens, new_tokens, 1, runs}, silent_));
   };
   EXPECT_EQ(message(60, 4, 1), "no error");
   EXPECT_TRUE(has(message(60, 5, 1),
@@ -170,7 +195,7 @@ TEST_F(MeasureLatency, AModelThatGivesNoLogitsIsAnError) {
   tensors_["model.norm.weight"].values[0] = std::numeric_limits<float>::quiet_NaN();
   const model::Transformer transformer = load_on(backend_);
   const model::Transformer* const models[] = {&transformer};
-  EXPECT_TRUE(has(message_of(measure_latency(models, {4, 2, 1}, silent_)), "finite"));
+  EXPECT_TRUE(has(message_of(measure_latency(models, {4, 2, 1, 1}, silent_)), "finite"));
 }
 
 }  // namespace

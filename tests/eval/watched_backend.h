@@ -27,15 +27,15 @@ class WatchedBackend : public ops::Backend {
                 MutableMatrixView y) const override {
     inner_->rms_norm(x, weight, eps, y);
   }
-  void rope(MutableMatrixView x, int64_t head_dim, int64_t first_position,
+  void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
             std::span<const float> frequencies) const override {
-    inner_->rope(x, head_dim, first_position, frequencies);
+    inner_->rope(x, head_dim, positions, frequencies);
   }
   void attention(const ops::AttentionShape& shape, int64_t layer, ConstMatrixView q,
-                 ConstMatrixView k, ConstMatrixView v, ops::KvCache& cache,
+                 ConstMatrixView k, ConstMatrixView v, ops::Batch batch,
                  MutableMatrixView y) const override {
     on_attention();
-    inner_->attention(shape, layer, q, k, v, cache, y);
+    inner_->attention(shape, layer, q, k, v, batch, y);
   }
   void add(ConstMatrixView x, MutableMatrixView y) const override { inner_->add(x, y); }
 

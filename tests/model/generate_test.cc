@@ -137,6 +137,54 @@ TEST_P(GenerateTest, AnInterruptKeepsWhatWasMade) {
   EXPECT_TRUE(nothing->tokens.empty());
 }
 
+// Prompts shorter and longer than a piece, sequences that end early, one that fills its context.
+TEST_P(GenerateTest, ABatchIsItsPrompts) {
+  config.max_position_embeddings = 706;
+  const Transformer model = make_tiny(config, *backend);
+  std::vector<std::vector<TokenId>> prompts;
+  for (const int64_t length : {5, 700, 1, 300, 20}) {
+    prompts.push_back(random_tokens(length, config.vocab_size, 40 + prompts.size()));
+  }
+  GenerateOptions options = {.max_new_tokens = 9};
+  const auto first = generate(model, prompts[0], options);
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  options.stop_tokens = {first->tokens[2]};
+
+  std::vector<std::vector<TokenId>> streamed(prompts.size());
+  const auto together = generate_batch(model, prompts, options, [&](int64_t i, TokenId token) {
+    streamed[static_cast<size_t>(i)].push_back(token);
+  });
+  ASSERT_TRUE(together.ok()) << together.error().message;
+  ASSERT_EQ(together->size(), prompts.size());
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    SCOPED_TRACE(i);
+    const auto alone = generate(model, prompts[i], options);
+    ASSERT_TRUE(alone.ok()) << alone.error().message;
+    const Generation& one = (*together)[i];
+    EXPECT_EQ(one.tokens, alone->tokens);
+    EXPECT_EQ(one.stop, alone->stop);
+    EXPECT_EQ(one.decode_latencies_s.size(), alone->decode_latencies_s.size());
+    EXPECT_EQ(streamed[i], one.tokens);
+    EXPECT_GT(one.time_to_first_token_s, 0.0);
+  }
+}
+
+TEST_P(GenerateTest, SequencesOfABatchSampleDifferently) {
+  const GenerateOptions options = {.max_new_tokens = 15,
+                                   .sampling = {.temperature = 2.0, .seed = 3}};
+  const auto together =
+      generate_batch(transformer, std::vector<std::vector<TokenId>>(2, prompt), options);
+  ASSERT_TRUE(together.ok()) << together.error().message;
+  EXPECT_NE((*together)[0].tokens, (*together)[1].tokens);
+  EXPECT_EQ((*together)[0].tokens, generate(transformer, prompt, options)->tokens);
+}
+
+TEST_P(GenerateTest, ABatchRefusesABadPromptAndMayBeEmpty) {
+  EXPECT_TRUE(generate_batch(transformer, {}, {})->empty());
+  const std::vector<std::vector<TokenId>> prompts = {prompt, {}};
+  EXPECT_FALSE(generate_batch(transformer, prompts, {}).ok());
+}
+
 TEST_P(GenerateTest, NothingIsMadeWhenNothingIsAsked) {
   const auto generation = generate(transformer, prompt, {.max_new_tokens = 0});
   ASSERT_TRUE(generation.ok());

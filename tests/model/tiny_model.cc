@@ -141,7 +141,7 @@ Result<Transformer> load_tiny(const io::ModelConfig& config, const TestTensors& 
 }
 
 Matrix all_logits(const Transformer& transformer, const std::vector<TokenId>& tokens) {
-  const auto cache = transformer.make_cache(static_cast<int64_t>(tokens.size()));
+  const auto cache = transformer.make_cache(static_cast<int64_t>(tokens.size()), DType::kF32);
   return transformer.forward(tokens, *cache, Transformer::Logits::kAll);
 }
 

@@ -101,6 +101,51 @@ TEST_P(TransformerTest, LastLogitsAreTheLastRowOfAll) {
     EXPECT_NEAR(last.row(0)[j], all.row(5)[j], kFp32Tolerance);
 }
 
+// Sequences with and without a past, prefilling and decoding, in one forward.
+TEST_P(TransformerTest, ABatchGivesEachSequenceWhatItGetsAlone) {
+  const io::ModelConfig config = tiny_config(io::Architecture::kMistral);
+  const auto transformer = load_tiny(config, random_tensors(config, 21), *backend);
+  ASSERT_TRUE(transformer.ok()) << transformer.error().message;
+  struct Case {
+    size_t past, fresh;
+  };
+  const std::vector<Case> cases = {{3, 1}, {0, 6}, {8, 1}, {2, 4}};
+  std::vector<std::vector<TokenId>> tokens;
+  std::vector<std::unique_ptr<ops::KvCache>> caches;
+  std::vector<SequenceTokens> batch;
+  for (const auto& [past, fresh] : cases) {
+    const auto count = static_cast<int64_t>(past + fresh);
+    tokens.push_back(random_tokens(count, config.vocab_size, 30 + tokens.size()));
+    caches.push_back(transformer->make_cache(count));
+    if (past > 0) {
+      const Matrix none = transformer->forward(std::span(tokens.back()).first(past), *caches.back(),
+                                               Transformer::Logits::kNone);
+      EXPECT_EQ(none.rows(), 0);
+    }
+  }
+  for (size_t i = 0; i < cases.size(); ++i)
+    batch.push_back({std::span(tokens[i]).subspan(cases[i].past), caches[i].get()});
+
+  const Matrix all = transformer->forward(batch, Transformer::Logits::kAll);
+  for (size_t i = 0; i < cases.size(); ++i)
+    caches[i]->set_length(static_cast<int64_t>(cases[i].past));
+  const Matrix last = transformer->forward(batch, Transformer::Logits::kLast);
+  ASSERT_EQ(all.rows(), 12);
+  ASSERT_EQ(last.rows(), 4);
+  int64_t row = 0;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(i);
+    const Matrix alone = all_logits(*transformer, tokens[i]);
+    EXPECT_EQ(caches[i]->length(), alone.rows());
+    for (auto j = static_cast<int64_t>(cases[i].past); j < alone.rows(); ++j, ++row) {
+      for (int64_t id = 0; id < config.vocab_size; ++id)
+        ASSERT_NEAR(all.row(row)[id], alone.row(j)[id], kFp32Tolerance);
+    }
+    for (int64_t id = 0; id < config.vocab_size; ++id)
+      ASSERT_NEAR(last.row(static_cast<int64_t>(i))[id], all.row(row - 1)[id], kFp32Tolerance);
+  }
+}
+
 // Replaces `mlp.X_proj.weight` by factors whose product it is exactly: small multiples of 1/8, so
 // that sums of `rank` products are exact in fp32.
 void factorize(TestTensors& dense, TestTensors& low_rank, const std::string& matrix, int64_t rank,

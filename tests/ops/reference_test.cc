@@ -88,7 +88,7 @@ TEST_F(Reference, RopeRotatesHalfSplitPairsByPosition) {
   Matrix x(1, 8);
   std::iota(x.data(), x.data() + 8, 1.0f);
   const std::vector<float> frequencies = {0.5f, 0.25f};
-  backend->rope(x.view(), 4, 3, frequencies);
+  backend->rope(x.view(), 4, std::vector<int64_t>{3}, frequencies);
   for (int head = 0; head < 2; ++head) {
     for (int j = 0; j < 2; ++j) {
       const long double a = 4 * head + j + 1, b = a + 2;
@@ -102,9 +102,10 @@ TEST_F(Reference, RopeRotatesHalfSplitPairsByPosition) {
 TEST_F(Reference, RopeDependsOnTheAbsolutePositionOfEachRow) {
   const std::vector<float> frequencies = {1.0f, 0.1f, 0.01f};
   Matrix whole = random_matrix(5, 6, random), parts = whole;
-  backend->rope(whole.view(), 6, 7, frequencies);
-  backend->rope(parts.view().row_range(0, 2), 6, 7, frequencies);
-  backend->rope(parts.view().row_range(2, 3), 6, 9, frequencies);
+  const std::vector<int64_t> positions = {7, 8, 0, 500, 7};
+  backend->rope(whole.view(), 6, positions, frequencies);
+  backend->rope(parts.view().row_range(0, 2), 6, std::span(positions).first(2), frequencies);
+  backend->rope(parts.view().row_range(2, 3), 6, std::span(positions).subspan(2), frequencies);
   for (int64_t i = 0; i < 30; ++i) EXPECT_EQ(whole.data()[i], parts.data()[i]);
 }
 
@@ -150,9 +151,10 @@ TEST_F(Reference, AttentionMatchesTheWholeMatrixFormulaHoweverTheTokensArrive) {
       Matrix y(c.tokens, q.columns());
       const auto run = [&](int64_t first, int64_t count) {
         cache->set_length(first);
+        const SequenceRows batch[] = {{cache.get(), count}};
         backend->attention(shape, 1, q.view().row_range(first, count),
                            k.view().row_range(first, count), v.view().row_range(first, count),
-                           *cache, y.view().row_range(first, count));
+                           batch, y.view().row_range(first, count));
         EXPECT_EQ(cache->length(), first) << "attention must not move the cache";
       };
       if (split > 0) run(0, split);
@@ -179,9 +181,36 @@ TEST_F(Reference, AttentionSurvivesScoresBeyondTheRangeOfExp) {
   k.row(1)[0] = 1e4f;  // score 7e7: token 1 sees only itself
   v.row(0)[0] = 3.0f;
   v.row(1)[0] = 5.0f;
-  backend->attention(shape, 0, q.view(), k.view(), v.view(), *cache, y.view());
+  const SequenceRows batch[] = {{cache.get(), 2}};
+  backend->attention(shape, 0, q.view(), k.view(), v.view(), batch, y.view());
   EXPECT_EQ(y.row(0)[0], 3.0f);
   EXPECT_EQ(y.row(1)[0], 5.0f);
+}
+
+TEST_F(Reference, SequencesOfABatchDoNotSeeEachOther) {
+  const AttentionShape shape = {2, 1, 4, 0};
+  const Matrix q = random_matrix(7, 8, random), k = random_matrix(7, 4, random),
+               v = random_matrix(7, 4, random);
+  const auto caches = [&] {
+    std::vector<std::unique_ptr<KvCache>> made;
+    for (int i = 0; i < 3; ++i) made.push_back(backend->make_kv_cache({1, 1, 4, 4}));
+    return made;
+  };
+  const auto together = caches(), alone = caches();
+  const SequenceRows batch[] = {
+      {together[0].get(), 2}, {together[1].get(), 1}, {together[2].get(), 4}};
+  Matrix y(7, 8), expected(7, 8);
+  backend->attention(shape, 0, q.view(), k.view(), v.view(), batch, y.view());
+  int64_t first = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    const int64_t rows = batch[i].rows;
+    const SequenceRows one[] = {{alone[i].get(), rows}};
+    backend->attention(shape, 0, q.view().row_range(first, rows), k.view().row_range(first, rows),
+                       v.view().row_range(first, rows), one,
+                       expected.view().row_range(first, rows));
+    first += rows;
+  }
+  for (int64_t i = 0; i < 56; ++i) EXPECT_EQ(y.data()[i], expected.data()[i]);
 }
 
 TEST_F(Reference, AddAccumulatesIntoItsSecondArgument) {
