@@ -78,11 +78,11 @@ nki::Description describe(const KernelSettings& s) {
         {std::string(operand.name), {std::string(1, rows), std::string(1, columns)}});
   }
   for (const kernels::TilingParameter& parameter : s.kernel->tiling) {
-    description.blocks.push_back(
-        {std::string(parameter.name), s.tiling[parameter.name], std::string(parameter.meaning)});
+    description.blocks.push_back({parameter.name, s.tiling[parameter.name], parameter.meaning});
   }
   for (const char* prefix : {"", "up.", "down."}) {
     description.blocks.push_back({fmt::format("{}TM", prefix), 0, "rows that one matmul streams"});
+    description.blocks.push_back({fmt::format("{}RP", prefix), 0, "ranks of one pass over X"});
   }
   return description;
 }

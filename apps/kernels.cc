@@ -39,7 +39,8 @@ void print_kernel(const Kernel& kernel) {
              kernel.flops, "nc_matmul", kernel.nc_matmuls);
   fmt::print(
       "  s: bytes per element. BM, BK, Br, BN: here in elements, tiles times tile size. A row\n"
-      "  tile: the largest of 512, 384, 256, 128 rows that divides BM. Spills come on top.\n");
+      "  tile: the largest of 512, 384, 256, 128 rows that divides BM. P: passes over X, as many\n"
+      "  as equal shares of the ranks, in whole blocks of U, need. Spills come on top.\n");
 }
 
 Result<int> run_kernels(const std::string& name) {

@@ -6,9 +6,8 @@
 
 #include "base/parallel.h"
 #include "commands.h"
-#include "io/atomic_file.h"
-#include "io/folder_writer.h"
 #include "kernel_settings.h"
+#include "output_file.h"
 #include "trainium/tuner/cache.h"
 #include "tuned.h"
 
@@ -45,7 +44,11 @@ std::string to_text(const tuner::Problem& problem, const Outcome& outcome) {
                         100 * tensor_share(m), static_cast<double>(m.hbm_bytes) / kMiB,
                         traffic_ratio(outcome, m), tuner::tiling_text(m.tiling));
   }
-  text += "\nwhy the others lost:\n";
+  text += fmt::format(
+      "\nThe best moves the fewest bytes of those that take at most {:.1f} % longer than the "
+      "fastest,\n"
+      "{:.4f} ms, and no longer than the kernel's default tiling.\n\nwhy the others lost:\n",
+      100 * tuner::kSlack, outcome.fastest_ns * 1e-6);
   for (size_t i = 0; i < outcome.losers.size(); ++i) {
     const tuner::Losers& losers = outcome.losers[i];
     if (losers.count == 0) continue;
@@ -86,6 +89,7 @@ std::string to_json(const tuner::Problem& problem, const Outcome& outcome) {
                      {"fitting", outcome.fitting},
                      {"simulated", outcome.simulated},
                      {"compulsory_bytes", outcome.compulsory_bytes},
+                     {"fastest_ms", outcome.fastest_ns * 1e-6},
                      {"best", best},
                      {"losers", losers}};
   return json.dump(2) + "\n";
@@ -94,9 +98,9 @@ std::string to_json(const tuner::Problem& problem, const Outcome& outcome) {
 Result<int> run_tune(const TuneFlags& flags) {
   NMM_ASSIGN(const tuner::Problem problem, read_problem(flags.kernel));
   if (flags.threads > 0) set_num_threads(flags.threads);
-  if (!flags.json.empty()) NMM_TRY(io::AtomicFile::create(flags.json));  // can it be written?
+  NMM_ASSIGN(OutputFile json, OutputFile::open(flags.json));
   NMM_ASSIGN(const Outcome outcome, tune_with_cache(problem, flags.top, flags.kernel.cache));
-  if (!flags.json.empty()) NMM_TRY(io::write_text_file(flags.json, to_json(problem, outcome)));
+  NMM_TRY(json.write(to_json(problem, outcome)));
   fmt::print("{}", to_text(problem, outcome));
   return 0;
 }

@@ -45,8 +45,8 @@ class EmitCommand : public testing::Test {
 };
 
 TEST_F(EmitCommand, WritesTheKernelWithItsNamesAndItsCommand) {
-  expect(neuronmm(emit("xuv --shape 1024,2048,512,4096 --tiling BM=2,BK=2,Br=2,BN=2")), 0,
-         {"kernel.py", "BM=2,BK=2,Br=2,BN=2"});
+  expect(neuronmm(emit("xuv --shape 1024,2048,512,4096 --tiling BM=2,BK=2,Bu=2,Br=2,BN=2")), 0,
+         {"kernel.py", "BM=2,BK=2,Bu=2,Br=2,BN=2"});
   const std::string text = read(path("kernel.py"));
   for (const char* part :
        {"emit xuv --shape 1024,2048,512,4096", "M, K, r, N = 1024, 2048, 512, 4096\n",
@@ -107,7 +107,7 @@ TEST_F(EmitCommand, BadInput) {
   expect(neuronmm("emit xuv --shape 64,96,32,80"), 2, {"--output"});
   expect(neuronmm(emit("xvu --shape 64,96,32,80")), 1, {"xvu", "xuv_naive"});
   expect(neuronmm(emit("xuv --shape 64,96,32")), 1, {"--shape", "M,K,r,N"});
-  expect(neuronmm(emit("xuv --shape 64,96,32,80 --tiling BX=1")), 1, {"BX", "BM, BK, Br, BN"});
+  expect(neuronmm(emit("xuv --shape 64,96,32,80 --tiling BX=1")), 1, {"BX", "BM, BK, Bu, Br, BN"});
   expect(neuronmm(emit("xuv --shape 64,96,32,80 --left natural")), 1, {"left operand"});
   expect(neuronmm(emit("xuv --shape 64,96,32,80 --dtype fp8")), 2, {"--dtype"});
   expect(neuronmm("emit xuv --shape 64,96,32,80 -o /proc/nowhere/kernel.py"), 1,

@@ -41,7 +41,7 @@ std::string small(const std::string& rest) { return "simulate xuv --shape 64,96,
 TEST_F(TrainiumCommand, KernelsAreListedAndExplained) {
   expect(neuronmm("kernels"), 0, {"matmul_tiled", "matmul_fixed_order", "xtuv_transposed", "mlp"});
   expect(neuronmm("kernels xuv"), 0,
-         {"[M, K]", "BM", "row tiles of 128", "s·(M·K + ⌈M/BM⌉·r·(K + N) + M·N)", "2·M·r·(K + N)",
+         {"[M, K]", "BM", "row tiles of 128", "s·(P·M·K + ⌈M/BM⌉·r·(K + N) + M·N)", "2·M·r·(K + N)",
           "nc_matmul"});
   expect(neuronmm("kernels xvu"), 1, {"xvu", "xuv_transposed"});
 }
@@ -51,7 +51,7 @@ TEST_F(TrainiumCommand, SimulateReportsTheFormulasBytes) {
   const std::string out = path("out.json");
   expect(neuronmm(simulate("xuv --shape 300,200,128,700 --json " + out)), 0,
          {"simulated (no Trainium was used)", "latency", "Tensor bound", "DMA bound", "MFU",
-          "closed formula", "770400", "BM=8,BK=4,Br=8,BN=2", "SBUF", "PSUM"});
+          "closed formula", "770400", "BM=8,BK=4,Bu=8,Br=8,BN=2", "SBUF", "PSUM"});
   const Json report = json("out.json");
   EXPECT_EQ(report["settings"]["kernel"], "xuv");
   EXPECT_EQ(report["settings"]["tiling"]["BM"], 8);
@@ -105,7 +105,7 @@ TEST_F(TrainiumCommand, WhatDoesNotFitSaysByHowMuchAndWhatWould) {
   const std::string headline = "xuv --shape 4096,8192,4096,16384 ";
   expect(neuronmm(simulate(headline + "--tiling BM=8")), 0,
          {"SBUF is short of 2.22 MiB", "strip_sums", "spilled", "BM=4", "--accumulate bf16"});
-  expect(neuronmm(simulate(headline)), 0, {"BM=4,BK=4,Br=8,BN=2", "fitted"});
+  expect(neuronmm(simulate(headline)), 0, {"BM=4,BK=4,Bu=8,Br=8,BN=2", "fitted"});
 }
 
 TEST_F(TrainiumCommand, ShapesThatCannotBe) {
@@ -131,7 +131,7 @@ TEST_F(TrainiumCommand, ShapesThatCannotBe) {
 
 TEST_F(TrainiumCommand, SettingsThatCannotBe) {
   expect(neuronmm(simulate("xvu --shape 1,2,3,4")), 1, {"xvu", "xuv_naive"});
-  expect(neuronmm(small("--tiling BX=3")), 1, {"BX", "BM, BK, Br, BN"});
+  expect(neuronmm(small("--tiling BX=3")), 1, {"BX", "BM, BK, Bu, Br, BN"});
   expect(neuronmm(small("--tiling BM=0")), 1, {"BM", "found 0"});
   expect(neuronmm(small("--tiling BM=-2")), 1, {"BM", "found -2"});
   expect(neuronmm(small("--tiling BM=9999999")), 1, {"BM", "9999999"});

@@ -16,12 +16,17 @@ using tile::Tile;
 using tile::upto;
 
 int64_t Tiling::operator[](std::string_view name) const {
+  constexpr int64_t kAbsent = -1;
+  const int64_t value = value_or(name, kAbsent);
+  NMM_CHECK(value != kAbsent);
+  return value;
+}
+
+int64_t Tiling::value_or(std::string_view name, int64_t otherwise) const {
   for (const auto& [key, value] : values_) {
     if (key == name) return value;
   }
-  constexpr bool kDeclared = false;
-  NMM_CHECK(kDeclared);
-  return 0;
+  return otherwise;
 }
 
 bool Tiling::set(std::string_view name, int64_t value) {

@@ -1,5 +1,8 @@
 // kernels(): the list of all kernels. Formulas: s = bytes per element, ⌈⌉ rounds up; a row tile is
-// the largest of 512, 384, 256, 128 rows that divides BM.
+// the largest of 512, 384, 256, 128 rows that divides BM; P is the passes over X that equal
+// shares of the ranks need, in whole blocks of U.
+
+#include <fmt/format.h>
 
 #include "trainium/kernels/matmul.h"
 #include "trainium/kernels/mlp.h"
@@ -27,7 +30,7 @@ std::vector<OperandDescription> low_rank_operands(std::string_view x, std::strin
 constexpr std::string_view kMatmulReference = "x @ w", kLowRankReference = "x @ u @ v";
 constexpr std::string_view kMatmulFlops = "2·M·K·N";
 constexpr std::string_view kMatmulCount = "⌈M/128⌉·⌈K/128⌉·⌈N/512⌉";
-constexpr std::string_view kFusedBytes = "s·(M·K + ⌈M/BM⌉·r·(K + N) + M·N)";
+constexpr std::string_view kFusedBytes = "s·(P·M·K + ⌈M/BM⌉·r·(K + N) + M·N)";
 constexpr std::string_view kFusedFlops = "2·M·r·(K + N)";
 constexpr std::string_view kFusedCount = "⌈r/128⌉·(⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈N/512⌉)";
 constexpr std::string_view kTransposedCount = "⌈r/128⌉·⌈M/row tile⌉·(⌈K/128⌉ + ⌈N/128⌉)";
@@ -39,30 +42,59 @@ std::vector<TilingParameter> matmul_tiling() {
           {"BN", 2, "column tiles of 512 in a block of W", 'N', 512}};
 }
 
-// The block sizes of the paper's released kernels.
-std::vector<TilingParameter> xuv_tiling() {
+// The blocks of the paper's released kernels.
+std::vector<TilingParameter> naive_tiling() {
   return {{"BM", 8, "row tiles of 128 in a block of X", 'M', 128},
           {"BK", 4, "contraction tiles of 128 in a block of X and U", 'K', 128},
           {"Br", 8, "rank tiles of 128 in a block of U and V", 'r', 128},
           {"BN", 2, "column tiles of 512 in a block of V", 'N', 512}};
 }
-std::vector<TilingParameter> transposed_tiling() {
-  return {{"BM", 2, "row tiles of 512 in a block of X", 'M', 512},
+
+// A low-rank chain with Y or Y^T: the same blocks, and what the paper's kernels leave fixed.
+std::vector<TilingParameter> chain_tiling(Layout y) {
+  const bool natural = y == Layout::kNatural;
+  const int64_t rows = natural ? 128 : 512, columns = natural ? 512 : 128;
+  return {{"BM", 1024 / rows, fmt::format("row tiles of {} in a block of X", rows), 'M', rows},
           {"BK", 4, "contraction tiles of 128 in a block of X and U", 'K', 128},
-          {"Br", 8, "rank tiles of 128 in a block of U and V", 'r', 128},
-          {"BN", 4, "column tiles of 128 in a block of V", 'N', 128}};
+          {"Bu", 8, "rank tiles of 128 in a block of U", 'r', 128},
+          {"Br", 8, "rank tiles of 128 in a block of V", 'r', 128},
+          {"BN", natural ? 2 : 4, fmt::format("column tiles of {} in a block of V", columns), 'N',
+           columns},
+          {"passes",
+           1,
+           "over X, each for a share of the ranks, so that fewer sums are kept",
+           0,
+           1,
+           1,
+           8,
+           {1, 2, 4},
+           true},
+          {"copies", 2, "of the blocks of X, U and V, which rotate", 0, 1, 1, 4, {2, 3}}};
 }
+
+// X -> H^T -> Y: the down half contracts over N, and its columns are K.
 std::vector<TilingParameter> mlp_tiling() {
-  return {
-      {"up.BM", 2, "gate and up: row tiles of 512 in a block of X", 'M', 512},
-      {"up.BK", 4, "gate and up: contraction tiles of 128 in a block of X and U", 'K', 128},
-      {"up.Br", 8, "gate and up: rank tiles of 128 in a block of U and V", 'r', 128},
-      {"up.BN", 4, "gate and up: column tiles of 128 in a block of V", 'N', 128},
-      {"down.BM", 8, "down: row tiles of 128 in a block of H (unused with h_on_chip)", 'M', 128},
-      {"down.BK", 4, "down: contraction tiles of 128 in a block of H and U", 'N', 128},
-      {"down.Br", 8, "down: rank tiles of 128 in a block of U and V", 'r', 128},
-      {"down.BN", 2, "down: column tiles of 512 in a block of V", 'K', 512},
-      {"h_on_chip", 0, "1: H^T of a row block stays in SBUF, 0: it goes through HBM", 0, 1, 0, 1}};
+  std::vector<TilingParameter> all;
+  for (TilingParameter p : chain_tiling(Layout::kTransposed)) {
+    p.name = "up." + p.name;
+    p.meaning = "gate and up: " + p.meaning;
+    all.push_back(p);
+  }
+  for (TilingParameter p : chain_tiling(Layout::kNatural)) {
+    if (p.dimension == 'K' || p.dimension == 'N') p.dimension = p.dimension == 'K' ? 'N' : 'K';
+    p.meaning = "down, X is H: " + p.meaning + (p.name == "BM" ? " (h_on_chip: up.BM)" : "");
+    p.name = "down." + p.name;
+    all.push_back(p);
+  }
+  all.push_back({"h_on_chip",
+                 0,
+                 "1: H^T of a row block stays in SBUF, 0: it goes through HBM",
+                 0,
+                 1,
+                 0,
+                 1,
+                 {0, 1}});
+  return all;
 }
 
 std::vector<Kernel> matmul_kernels() {
@@ -116,15 +148,17 @@ std::vector<Kernel> matmul_kernels() {
 std::vector<Kernel> low_rank_kernels() {
   return {
       {"xuv", "Y = X·U·V fused; the loading DMA transposes X",
-       low_rank_operands("[M, K]", "[M, N]"), xuv_tiling(), kFusedBytes, kFusedFlops, kFusedCount,
-       true, false, xuv, xuv_cost, kLowRankReference},
-      {"xtuv", "Y = X·U·V fused, from X^T", low_rank_operands("[K, M]", "[M, N]"), xuv_tiling(),
-       kFusedBytes, kFusedFlops, kFusedCount, true, false, xtuv, xuv_cost, kLowRankReference},
+       low_rank_operands("[M, K]", "[M, N]"), chain_tiling(Layout::kNatural), kFusedBytes,
+       kFusedFlops, kFusedCount, true, false, xuv, xuv_cost, kLowRankReference},
+      {"xtuv", "Y = X·U·V fused, from X^T", low_rank_operands("[K, M]", "[M, N]"),
+       chain_tiling(Layout::kNatural), kFusedBytes, kFusedFlops, kFusedCount, true, false, xtuv,
+       xuv_cost, kLowRankReference},
       {"xuv_transposed", "Y^T = (X·U·V)^T fused; the loading DMA transposes X",
-       low_rank_operands("[M, K]", "[N, M]"), transposed_tiling(), kFusedBytes, kFusedFlops,
-       kTransposedCount, true, false, xuv_transposed, xuv_transposed_cost, kLowRankReference},
+       low_rank_operands("[M, K]", "[N, M]"), chain_tiling(Layout::kTransposed), kFusedBytes,
+       kFusedFlops, kTransposedCount, true, false, xuv_transposed, xuv_transposed_cost,
+       kLowRankReference},
       {"xtuv_transposed", "Y^T = (X·U·V)^T fused, from X^T", low_rank_operands("[K, M]", "[N, M]"),
-       transposed_tiling(), kFusedBytes, kFusedFlops, kTransposedCount, true, false,
+       chain_tiling(Layout::kTransposed), kFusedBytes, kFusedFlops, kTransposedCount, true, false,
        xtuv_transposed, xuv_transposed_cost, kLowRankReference},
       {"xuv_sequential",
        "Y = X·U·V as two calls of matmul_optimized, X·U transposed between them through HBM",
@@ -133,7 +167,7 @@ std::vector<Kernel> low_rank_kernels() {
        "⌈M/128⌉·(⌈K/128⌉·⌈r/512⌉ + ⌈r/128⌉·⌈N/512⌉)", true, false, xuv_sequential,
        xuv_sequential_cost, kLowRankReference},
       {"xuv_naive", "Y = X·U·V fused, X·U computed again for every block of BN columns",
-       low_rank_operands("[K, M]", "[M, N]"), xuv_tiling(),
+       low_rank_operands("[K, M]", "[M, N]"), naive_tiling(),
        "s·(M·K·⌈N/BN⌉·⌈r/Br⌉ + ⌈M/BM⌉·r·(K·⌈N/BN⌉ + N) + M·N)", "2·M·r·(K·⌈N/BN⌉ + N)",
        "⌈r/128⌉·(⌈N/BN⌉·⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈N/512⌉)", true, false, xuv_naive,
        xuv_naive_cost, kLowRankReference},
@@ -150,8 +184,8 @@ std::vector<Kernel> mlp_kernels() {
         {"u_up", "[K, r]", HbmRole::kInput},
         {"v_up", "[r, N]", HbmRole::kInput},
         {"h", "[N, M]", HbmRole::kOutput}},
-       transposed_tiling(),
-       "s·(M·K + 2·⌈M/BM⌉·r·(K + N) + M·N)",
+       chain_tiling(Layout::kTransposed),
+       "s·(P·M·K + 2·⌈M/BM⌉·r·(K + N) + M·N)",
        "4·M·r·(K + N)",
        "2·⌈r/128⌉·⌈M/512⌉·(⌈K/128⌉ + ⌈N/128⌉)",
        true,
@@ -170,8 +204,8 @@ std::vector<Kernel> mlp_kernels() {
         {"v_down", "[r, K]", HbmRole::kInput},
         {"y", "[M, K]", HbmRole::kOutput}},
        mlp_tiling(),
-       "s·(2·M·K + 2·M·N + (2·⌈M/up.BM⌉ + ⌈M/down.BM⌉)·r·(K + N)); h_on_chip: "
-       "s·(2·M·K + 3·⌈M/up.BM⌉·r·(K + N))",
+       "s·((P + 1)·M·K + (1 + P)·M·N + (2·⌈M/up.BM⌉ + ⌈M/down.BM⌉)·r·(K + N)); h_on_chip: "
+       "s·((P + 1)·M·K + 3·⌈M/up.BM⌉·r·(K + N))",
        "6·M·r·(K + N)",
        "⌈r/128⌉·(2·⌈M/512⌉·(⌈K/128⌉ + ⌈N/128⌉) + ⌈M/row tile⌉·⌈N/128⌉ + ⌈M/128⌉·⌈K/512⌉)",
        true,

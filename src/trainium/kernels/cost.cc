@@ -22,14 +22,14 @@ Cost matmul_cost(const KernelShape& p, const KernelOptions& options, int64_t x_l
           .nc_matmuls = ceil_div(p.M, 128) * ceil_div(p.K, 128) * ceil_div(p.N, 512)};
 }
 
-// One fused chain: X [M, K] and its strip once, U and V once per row block.
+// One fused chain: X [M, K] once per pass, U and V once per row block.
 struct Chain {
   int64_t s, M, K, r, N;
   LowRankTiles tiles;
   bool transposed;
 
   int64_t row_blocks() const { return ceil_div(M, tiles.BM); }
-  int64_t x_bytes() const { return s * M * K; }
+  int64_t x_bytes() const { return s * M * K * ceil_div(r, tiles.pass_ranks(r)); }
   int64_t weight_bytes() const { return s * row_blocks() * r * (K + N); }
   int64_t y_bytes() const { return s * M * N; }
   int64_t flops() const { return 2 * M * r * (K + N); }

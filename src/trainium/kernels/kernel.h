@@ -24,7 +24,8 @@ class Tiling {
   Tiling(std::vector<std::pair<std::string, int64_t>> values) : values_(std::move(values)) {}
 
   int64_t operator[](std::string_view name) const;  // the parameter must be there
-  bool set(std::string_view name, int64_t value);   // false: no such parameter
+  int64_t value_or(std::string_view name, int64_t otherwise) const;
+  bool set(std::string_view name, int64_t value);  // false: no such parameter
   const std::vector<std::pair<std::string, int64_t>>& values() const { return values_; }
 
  private:

@@ -15,21 +15,33 @@ using Iterations = tile::Builder::Iterations;
 
 LowRankTiles low_rank_tiles(const Tiling& tiling, int64_t rows, int64_t columns,
                             std::string_view prefix) {
+  const auto named = [&](std::string_view name) { return fmt::format("{}{}", prefix, name); };
   const auto step = [&](std::string_view name, int64_t tile) {
-    return block_step(tiling, fmt::format("{}{}", prefix, name), tile);
+    return block_step(tiling, named(name), tile);
   };
+  constexpr int64_t kAbsent = 0;
+  const bool has_u = tiling.value_or(named("Bu"), kAbsent) != kAbsent;
   const tile::Step BM = step("BM", rows);
   return {.BM = BM,
           .BK = step("BK", kPartitions),
+          .Bu = step(has_u ? "Bu" : "Br", kPartitions),
           .Br = step("Br", kPartitions),
           .BN = step("BN", columns),
-          .row_tile = {moving_tile(BM / 128), fmt::format("{}TM", prefix)}};
+          .row_tile = {moving_tile(BM / 128), named("TM")},
+          .passes = tiling.value_or(named("passes"), 1),
+          .copies = tiling.value_or(named("copies"), 2),
+          .prefix = std::string(prefix)};
 }
 
-LeftBlock load_left_blocks(const Context& c, std::string name, const LeftOperand& x,
-                           const Tile& m) {
-  return [&c, name = std::move(name), x, m](const Tile& k) -> LeftTile {
-    const BufferId block = load_left(c, name, x, k, m, 2);
+tile::Step LowRankTiles::pass_ranks(int64_t r) const {
+  const int64_t share = ceil_div(ceil_div(r, kPartitions), passes) * kPartitions;
+  return {share <= Bu ? share : ceil_div(share, Bu) * Bu, prefix + "RP"};
+}
+
+LeftBlock load_left_blocks(const Context& c, std::string name, const LeftOperand& x, const Tile& m,
+                           int64_t copies) {
+  return [&c, name = std::move(name), x, m, copies](const Tile& k) -> LeftTile {
+    const BufferId block = load_left(c, name, x, k, m, copies);
     return [block, m](const Tile& kt, const Tile& mt) {
       return at(block, {upto(kt), one(kt.index()), mt.in(m)});
     };
@@ -38,33 +50,65 @@ LeftBlock load_left_blocks(const Context& c, std::string name, const LeftOperand
 
 namespace {
 
+// What the sums of stage one cover.
+struct Pass {
+  const Tile& m;
+  const Tile& ranks;
+};
+
 // Adds the contraction over the block `k` to the rank tiles of the block `q`.
-void project_block(const Context& c, const tile::Step& row_tile, const Tile& m, const Tile& k,
-                   const Tile& q, const Tile& ranks, const LeftTile& x, const Factors& factors,
-                   const BlockSum& sums) {
-  const BufferId u_block = load_block(c, factors.prefix + "u_block", factors.u, k, q, 2);
-  c.b.loop("mt", m, row_tile, [&](const Tile& mt) {
+void project_block(const Context& c, const LowRankTiles& tiles, const Pass& pass, const Tile& k,
+                   const Tile& q, const LeftTile& x, const Factors& factors, const BlockSum& sums) {
+  const Tile& m = pass.m;
+  const BufferId u_block = load_block(c, factors.prefix + "u_block", factors.u, k, q, tiles.copies);
+  c.b.loop("mt", m, tiles.row_tile, [&](const Tile& mt) {
     c.b.loop("rt", q, kStationaryFree, [&](const Tile& rt) {
       const Access psum = c.new_psum(upto(rt), upto(mt));
       c.b.loop("kt", k, kPartitions, [&](const Tile& kt) {
         c.b.matmul(psum, at(u_block, {upto(kt), one(kt.index()), rt.in(q)}), x(kt, mt), {kt});
       });
-      sums.add({upto(rt), one(rt.index_in(ranks)), mt.in(m)}, psum);
+      sums.add({upto(rt), one(rt.index_in(pass.ranks)), mt.in(m)}, psum);
     });
   });
 }
 
-// The sums, rounded to what stage two multiplies.
-BufferId round_strip(const Context& c, const Tile& m, const Tile& ranks, const Factors& factors,
-                     const BlockSum& sums) {
-  if (c.b.dtype(sums.buffer()) == c.dtype) return sums.buffer();
-  const BufferId strip = c.b.sbuf(factors.prefix + "strip", c.dtype,
-                                  {kPartitions, ceil_div(ranks.size.max, kPartitions), m.size.max});
-  c.b.loop("rt", ranks, kPartitions, [&](const Tile& rt) {
-    c.b.copy(at(strip, {upto(rt), one(rt.index()), upto(m)}),
-             sums({upto(rt), one(rt.index()), upto(m)}));
+// (X·U)^T for the ranks of one pass, of all factor pairs.
+std::vector<BlockSum> project_pass(const Context& c, int64_t K, const LowRankTiles& tiles,
+                                   const Pass& pass, const LeftBlock& x,
+                                   const std::vector<Factors>& factors) {
+  const int64_t blocks = ceil_div(K, tiles.BK);
+  const DType dtype = BlockSum::dtype_for(c, blocks);
+  const Shape shape = {kPartitions, ceil_div(pass.ranks.size.max, kPartitions), pass.m.size.max};
+  const std::string_view name = dtype == c.dtype ? "strip" : "strip_sums";
+  std::vector<BlockSum> sums;
+  for (const Factors& pair : factors) {
+    sums.emplace_back(c, fmt::format("{}{}", pair.prefix, name), dtype, shape, 1, blocks);
+    sums.back().start("rt", pass.ranks, pass.m);
+  }
+  const auto k_block = [&](const Tile& k) {
+    const LeftTile x_tile = x(k);
+    for (size_t i = 0; i < factors.size(); ++i) {
+      c.b.loop("q", pass.ranks, tiles.Bu, [&](const Tile& q) {
+        project_block(c, tiles, pass, k, q, x_tile, factors[i], sums[i]);
+      });
+    }
+  };
+  c.b.loop("k", K, tiles.BK, k_block, Iterations::kCarried);
+  return sums;
+}
+
+BufferId new_strip(const Context& c, const Tile& m, const Tile& ranks, const Factors& factors) {
+  return c.b.sbuf(factors.prefix + "strip", c.dtype,
+                  {kPartitions, ceil_div(ranks.size.max, kPartitions), m.size.max});
+}
+
+// The sums of one pass, rounded to what stage two multiplies, in their place of the strip.
+void round_strip(const Context& c, const Pass& pass, const Tile& ranks, const BlockSum& sums,
+                 BufferId strip) {
+  c.b.loop("rt", pass.ranks, kPartitions, [&](const Tile& rt) {
+    c.b.copy(at(strip, {upto(rt), one(rt.index_in(ranks)), upto(pass.m)}),
+             sums({upto(rt), one(rt.index_in(pass.ranks)), upto(pass.m)}));
   });
-  return strip;
 }
 
 }  // namespace
@@ -72,28 +116,22 @@ BufferId round_strip(const Context& c, const Tile& m, const Tile& ranks, const F
 std::vector<BufferId> project(const Context& c, int64_t K, const LowRankTiles& tiles, const Tile& m,
                               const Tile& ranks, const LeftBlock& x,
                               const std::vector<Factors>& factors) {
-  const int64_t blocks = ceil_div(K, tiles.BK);
-  const DType dtype = BlockSum::dtype_for(c, blocks);
-  const Shape shape = {kPartitions, ceil_div(ranks.size.max, kPartitions), m.size.max};
-  const std::string_view name = dtype == c.dtype ? "strip" : "strip_sums";
-  std::vector<BlockSum> sums;
-  for (const Factors& pair : factors) {
-    sums.emplace_back(c, fmt::format("{}{}", pair.prefix, name), dtype, shape, 1, blocks);
-    sums.back().start("rt", ranks, m);
-  }
-  const auto k_block = [&](const Tile& k) {
-    const LeftTile x_tile = x(k);
-    for (size_t i = 0; i < factors.size(); ++i) {
-      c.b.loop("q", ranks, tiles.Br, [&](const Tile& q) {
-        project_block(c, tiles.row_tile, m, k, q, ranks, x_tile, factors[i], sums[i]);
-      });
-    }
-  };
-  c.b.loop("k", K, tiles.BK, k_block, Iterations::kCarried);
   std::vector<BufferId> strips;
-  for (size_t i = 0; i < factors.size(); ++i) {
-    strips.push_back(round_strip(c, m, ranks, factors[i], sums[i]));
+  if (tiles.pass_ranks(ranks.size.max) >= ranks.size.max) {
+    const Pass all{m, ranks};
+    for (const BlockSum& sums : project_pass(c, K, tiles, all, x, factors)) {
+      const bool rounded = c.b.dtype(sums.buffer()) == c.dtype;
+      strips.push_back(rounded ? sums.buffer() : new_strip(c, m, ranks, factors[strips.size()]));
+      if (!rounded) round_strip(c, all, ranks, sums, strips.back());
+    }
+    return strips;
   }
+  for (const Factors& pair : factors) strips.push_back(new_strip(c, m, ranks, pair));
+  c.b.loop("p", ranks, tiles.pass_ranks(ranks.size.max), [&](const Tile& p) {
+    const Pass pass{m, p};
+    const std::vector<BlockSum> sums = project_pass(c, K, tiles, pass, x, factors);
+    for (size_t i = 0; i < factors.size(); ++i) round_strip(c, pass, ranks, sums[i], strips[i]);
+  });
   return strips;
 }
 
@@ -111,7 +149,7 @@ void expand_block(const Context& c, const LowRankTiles& tiles, const OutputBlock
                   const Tile& q, const Tile& ranks, const Factors& factors, BufferId strip,
                   const BlockSum& sums) {
   const Tile &m = block.m, &n = block.n;
-  const BufferId v_block = load_block(c, factors.prefix + "v_block", factors.v, q, n, 2);
+  const BufferId v_block = load_block(c, factors.prefix + "v_block", factors.v, q, n, tiles.copies);
   const tile::Step rows = block.transposed ? tiles.row_tile : tile::Step(kStationaryFree);
   const int64_t columns = block.transposed ? kStationaryFree : kMovingFree;
   c.b.loop("mt", m, rows, [&](const Tile& mt) {

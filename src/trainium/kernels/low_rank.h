@@ -7,10 +7,11 @@
 //   expand    Y [rows, N] = strip^T·V (strip tiles stationary), or
 //             Y^T [N, rows] = V^T·strip (V tiles stationary).
 //
-// K and r are walked in blocks of BK and Br. What is summed over the blocks stays in SBUF in the
-// `accumulate` dtype; the strip that stage two reads is in the operands' dtype. With fp32 sums of
-// bf16 operands the strip takes 6 bytes per element during stage one, in place of 2, unless BK
-// covers K: then PSUM holds the whole sum.
+// K and r are walked in blocks. What is summed over the blocks stays in SBUF in the `accumulate`
+// dtype; the strip that stage two reads is in the operands' dtype. With fp32 sums of bf16 operands
+// the strip takes 6 bytes per element during stage one, in place of 2. Two ways out: BK covers K,
+// so that PSUM holds the whole sum; or stage one makes several passes over X, each for a share of
+// the ranks, with the sums of that share alone in fp32: 2 + 4 / passes bytes per element.
 
 #include <functional>
 #include <string>
@@ -24,10 +25,17 @@ namespace neuronmm::kernels {
 
 // Block sizes in elements.
 struct LowRankTiles {
-  tile::Step BM, BK, Br, BN;
-  tile::Step row_tile;  // rows of X that one stage-one matmul streams
+  tile::Step BM, BK, Bu, Br, BN;  // blocks of X: BM x BK, of U: BK x Bu, of V: Br x BN
+  tile::Step row_tile;            // rows of X that one stage-one matmul streams
+  int64_t passes;                 // over X, at most
+  int64_t copies;                 // of the blocks of X, U and V, which rotate
+  std::string prefix;             // of the parameters' names
+
+  // What one pass covers of r: equal shares in tiles of 128, rounded up to whole blocks of U.
+  tile::Step pass_ranks(int64_t r) const;
 };
-// From tiles: BM x `rows` elements, BN x `columns`; BK and Br in tiles of 128.
+// From tiles: BM x `rows` elements, BN x `columns`; BK, Bu and Br in tiles of 128. Without them, Bu
+// is Br, passes 1, copies 2, as in the paper's kernels.
 LowRankTiles low_rank_tiles(const Tiling& tiling, int64_t rows, int64_t columns,
                             std::string_view prefix = "");
 
@@ -35,7 +43,7 @@ LowRankTiles low_rank_tiles(const Tiling& tiling, int64_t rows, int64_t columns,
 using LeftTile = std::function<tile::Access(const tile::Tile& kt, const tile::Tile& mt)>;
 using LeftBlock = std::function<LeftTile(const tile::Tile& k)>;
 LeftBlock load_left_blocks(const Context& c, std::string name, const LeftOperand& x,
-                           const tile::Tile& m);
+                           const tile::Tile& m, int64_t copies);
 
 // One factor pair; `prefix` tells the buffers of several apart: "gate_".
 struct Factors {

@@ -49,7 +49,7 @@ void up_rows(const Context& c, const KernelShape& shape, const LowRankTiles& til
              const Tile& m, const HiddenSink& sink) {
   const Tile ranks = whole(shape.r);
   const LeftBlock x =
-      load_left_blocks(c, "x_block", {up.x, Layout::kNatural, TransposeBy::kDma}, m);
+      load_left_blocks(c, "x_block", {up.x, Layout::kNatural, TransposeBy::kDma}, m, tiles.copies);
   const std::vector<BufferId> strips = project(c, shape.K, tiles, m, ranks, x, up.factors);
   c.b.loop("n", shape.N, tiles.BN, [&](const Tile& n) {
     const OutputBlock block{m, n, true};
@@ -113,7 +113,8 @@ void mlp_through_hbm(const Context& c, const KernelShape& shape, const LowRankTi
   const BufferId h = c.b.scratch("h", c.dtype, {shape.N, shape.M});
   up_through_hbm(c, shape, up_tiles, up, h);
   c.b.loop("m", shape.M, down_tiles.BM, [&](const Tile& m) {
-    const LeftBlock blocks = load_left_blocks(c, "h_block", {h, Layout::kTransposed}, m);
+    const LeftBlock blocks =
+        load_left_blocks(c, "h_block", {h, Layout::kTransposed}, m, down_tiles.copies);
     down_rows(c, shape, down_tiles, down, m, blocks, y);
   });
 }

@@ -25,14 +25,16 @@ struct OperandDescription {
 inline constexpr int64_t kLargestDimension = int64_t{1} << 20;
 
 struct TilingParameter {
-  std::string_view name;
+  std::string name;
   int64_t value;  // the default
-  std::string_view meaning;
+  std::string meaning;
   // A block of tiles, of `tile` elements each, along a dimension of the shape ('M', 'K', 'r', 'N');
-  // 0: a number between `least` and `most`.
+  // 0: a number, of which a search tries these.
   char dimension = 0;
   int64_t tile = 1;
   int64_t least = 1, most = kLargestDimension / 128;
+  std::vector<int64_t> tried = {};
+  bool for_wide_sums = false;  // of no use where sums take no more bytes than operands
 };
 
 struct Kernel {

@@ -42,7 +42,7 @@ Program fused(std::string_view name, Layout x_layout, Layout y_layout, const Ker
   const DType sums_dtype = BlockSum::dtype_for(c, tile::ceil_div(shape.r, tiles.Br));
   const Tile ranks = whole(shape.r);
   b.loop("m", shape.M, tiles.BM, [&](const Tile& m) {
-    const LeftBlock x = load_left_blocks(c, "x_block", in.x, m);
+    const LeftBlock x = load_left_blocks(c, "x_block", in.x, m, tiles.copies);
     const BufferId strip = project(c, shape.K, tiles, m, ranks, x, {in.factors}).front();
     b.loop("n", shape.N, tiles.BN, [&](const Tile& n) {
       const OutputBlock block{m, n, transposed};
@@ -114,7 +114,7 @@ Program xuv_naive(const KernelShape& shape, const Tiling& tiling, const KernelOp
       const OutputBlock block{m, n, false};
       const BlockSum sums = output_sums(c, block, "", BlockSum::dtype_for(c, blocks), blocks);
       const auto r_block = [&](const Tile& q) {
-        const LeftBlock x = load_left_blocks(c, "x_block", in.x, m);
+        const LeftBlock x = load_left_blocks(c, "x_block", in.x, m, tiles.copies);
         const BufferId strip = project(c, shape.K, tiles, m, q, x, {in.factors}).front();
         expand_block(c, tiles, block, q, q, in.factors, strip, sums);
       };

@@ -44,6 +44,7 @@ Json outcome_json(const Outcome& outcome) {
           {"fitting", outcome.fitting},
           {"simulated", outcome.simulated},
           {"compulsory_bytes", outcome.compulsory_bytes},
+          {"fastest_ns", outcome.fastest_ns},
           {"best", best},
           {"losers", losers}};
 }
@@ -118,6 +119,7 @@ Result<Outcome> read_outcome(const JsonFields& fields) {
   NMM_ASSIGN(outcome.fitting, integer(fields, "fitting"));
   NMM_ASSIGN(outcome.simulated, integer(fields, "simulated"));
   NMM_ASSIGN(outcome.compulsory_bytes, integer(fields, "compulsory_bytes"));
+  NMM_ASSIGN(outcome.fastest_ns, number(fields, "fastest_ns"));
   NMM_ASSIGN(const Json* best, array(fields, "best"));
   for (const Json& json : *best) {
     NMM_ASSIGN(Measurement m, read_measurement({json, fields.source() + ": \"best\""}));

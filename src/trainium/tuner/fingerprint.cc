@@ -59,7 +59,7 @@ std::string fingerprint(const Problem& p) {
   }
   for (const kernels::TilingParameter& parameter : p.kernel->tiling) {
     hash.add(fmt::format("{} {} {}:", parameter.name, parameter.dimension, parameter.tile));
-    for (const int64_t value : values_to_try(parameter, p.shape)) {
+    for (const int64_t value : values_to_try(parameter, p.shape, p.options)) {
       hash.add(fmt::format("{},", value));
     }
   }

@@ -23,12 +23,12 @@ bool is_chosen(const kernels::TilingValues& chosen, std::string_view name) {
 }  // namespace
 
 std::vector<int64_t> values_to_try(const TilingParameter& parameter,
-                                   const kernels::KernelShape& shape) {
+                                   const kernels::KernelShape& shape,
+                                   const kernels::KernelOptions& options) {
+  const bool wide_sums = dtype_size_bytes(options.accumulate) > dtype_size_bytes(options.dtype);
+  if (parameter.for_wide_sums && !wide_sums) return {parameter.value};
+  if (parameter.dimension == 0) return parameter.tried;
   std::vector<int64_t> values;
-  if (parameter.dimension == 0) {
-    for (int64_t value = parameter.least; value <= parameter.most; ++value) values.push_back(value);
-    return values;
-  }
   const int64_t whole = ceil_div(kernels::dimension_of(shape, parameter.dimension), parameter.tile);
   for (int64_t octave = 1; octave < 2 * whole; octave *= 2) {
     for (const int64_t quarters : {4, 5, 6}) {
@@ -55,15 +55,14 @@ std::vector<std::string_view> parts(const kernels::Kernel& kernel) {
   return all;
 }
 
-std::vector<Tiling> combinations(const kernels::Kernel& kernel, const kernels::KernelShape& shape,
-                                 const Tiling& base, std::string_view part,
-                                 const kernels::TilingValues& chosen) {
+std::vector<Tiling> combinations(const Problem& problem, const Tiling& base,
+                                 std::string_view part) {
   std::vector<Tiling> all = {base};
-  for (const TilingParameter& parameter : kernel.tiling) {
-    if (part_of(parameter.name) != part || is_chosen(chosen, parameter.name)) continue;
+  for (const TilingParameter& parameter : problem.kernel->tiling) {
+    if (part_of(parameter.name) != part || is_chosen(problem.chosen, parameter.name)) continue;
     std::vector<Tiling> more;
     for (const Tiling& tiling : all) {
-      for (const int64_t value : values_to_try(parameter, shape)) {
+      for (const int64_t value : values_to_try(parameter, problem.shape, problem.options)) {
         more.push_back(tiling);
         more.back().set(parameter.name, value);
       }

@@ -1,8 +1,7 @@
 #pragma once
 // Which tilings of a kernel are tried. A block of a dimension takes 1, 2, 4, 8, ... tiles and the
 // whole dimension, blocks of rows also sizes between (they decide the traffic and the SBUF use),
-// and all are balanced: 11 + 11 + 10 tiles, not 12 + 12 + 8. A parameter that is a number takes all
-// its values.
+// and all are balanced: 11 + 11 + 10 tiles, not 12 + 12 + 8.
 //
 // A kernel of several parts names their parameters PART.NAME. Its parts are searched one after the
 // other, each with the others at the best found so far, for every setting of the parameters that
@@ -12,11 +11,13 @@
 #include <vector>
 
 #include "trainium/kernels/registry.h"
+#include "trainium/tuner/tuner.h"
 
 namespace neuronmm::tuner {
 
 std::vector<int64_t> values_to_try(const kernels::TilingParameter& parameter,
-                                   const kernels::KernelShape& shape);
+                                   const kernels::KernelShape& shape,
+                                   const kernels::KernelOptions& options);
 
 // "up." of "up.BM"; "" of "BM".
 std::string_view part_of(std::string_view parameter);
@@ -24,10 +25,8 @@ std::string_view part_of(std::string_view parameter);
 std::vector<std::string_view> parts(const kernels::Kernel& kernel);
 
 // `base` with every combination of the values of the parameters of one part, the last parameter
-// varying fastest. `chosen` ones stay.
-std::vector<kernels::Tiling> combinations(const kernels::Kernel& kernel,
-                                          const kernels::KernelShape& shape,
-                                          const kernels::Tiling& base, std::string_view part,
-                                          const kernels::TilingValues& chosen);
+// varying fastest. Those that the problem has chosen stay.
+std::vector<kernels::Tiling> combinations(const Problem& problem, const kernels::Tiling& base,
+                                          std::string_view part);
 
 }  // namespace neuronmm::tuner

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
@@ -32,8 +33,14 @@ struct Candidate {
   double latency_ns = kNever;  // once simulated to its end
 };
 
-bool is_better(const Candidate& a, const Candidate& b) {
-  return std::tuple(a.latency_ns, a.hbm_bytes) < std::tuple(b.latency_ns, b.hbm_bytes);
+// Whether `a` is better than `b`, where all that take no longer than `limit_ns` are as fast.
+bool is_better(const Candidate& a, const Candidate& b, double limit_ns) {
+  const auto rank = [limit_ns](const Candidate& c) {
+    const bool fast = c.latency_ns <= limit_ns;
+    return std::tuple(!fast, fast ? static_cast<double>(c.hbm_bytes) : c.latency_ns, c.latency_ns,
+                      c.hbm_bytes);
+  };
+  return rank(a) < rank(b);
 }
 
 class Search {
@@ -42,6 +49,9 @@ class Search {
       : p_(problem), options_(options), trials_(std::move(trials)) {}
 
   Status run() {
+    NMM_ASSIGN(const Tiling defaults, kernels::tiling_of(*p_.kernel, p_.chosen));
+    default_ = tiling_text(defaults);
+    NMM_TRY(search({defaults}));
     NMM_ASSIGN(Tiling start, kernels::fitting_tiling(*p_.kernel, p_.shape, p_.options, p_.chosen,
                                                      simulator::limits_of(p_.device)));
     const std::vector<std::string_view> all_parts = parts(*p_.kernel);
@@ -64,7 +74,7 @@ class Search {
     return simulator::limits_of(p_.device).sbuf_bytes_per_partition_usable;
   }
   std::vector<Tiling> combine(const Tiling& base, std::string_view part) const {
-    return combinations(*p_.kernel, p_.shape, base, part, p_.chosen);
+    return combinations(p_, base, part);
   }
   Program program(const Tiling& tiling) const {
     return *kernels::make_program(*p_.kernel, p_.shape, tiling, p_.options);
@@ -74,15 +84,17 @@ class Search {
   void examine(Candidate& candidate) const;
   void simulate(Candidate& candidate, Trial& trial) const;
   Status measure(std::vector<size_t> order);
-  double nth_best() const;
+  double longest_of_use() const;
+  double limit_ns() const;
   const Candidate* best_like(const Tiling& setting, bool any) const;
-  Loss loss(const Candidate& candidate, double best_ns) const;
+  Loss loss(const Candidate& candidate, double limit) const;
   std::string why(const Candidate& candidate, Loss loss) const;
   Error nothing_fits() const;
 
   const Problem& p_;
   const TuneOptions& options_;
   Trials trials_;
+  std::string default_;  // the kernel's own tiling
   std::vector<Candidate> all_;
 };
 
@@ -111,8 +123,18 @@ Status Search::search(const std::vector<Tiling>& tilings) {
   return measure(std::move(order));
 }
 
-// The latency that a tiling must beat to be among the best.
-double Search::nth_best() const {
+// What is as fast as the fastest.
+double Search::limit_ns() const {
+  double fastest = kNever, standard = kNever;
+  for (const Candidate& c : all_) {
+    fastest = std::min(fastest, c.latency_ns);
+    if (c.name == default_) standard = c.latency_ns;
+  }
+  return std::max(fastest, std::min(fastest * (1 + kSlack), standard));
+}
+
+// What takes longer is neither as fast as the fastest nor one of the `top` fastest.
+double Search::longest_of_use() const {
   std::vector<double> latencies;
   for (const Candidate& c : all_) {
     if (c.latency_ns < kNever) latencies.push_back(c.latency_ns);
@@ -121,7 +143,7 @@ double Search::nth_best() const {
   if (latencies.size() < n) return kNever;
   std::nth_element(latencies.begin(), latencies.begin() + static_cast<std::ptrdiff_t>(n - 1),
                    latencies.end());
-  return latencies[n - 1];
+  return std::max(latencies[n - 1], limit_ns());
 }
 
 void Search::simulate(Candidate& candidate, Trial& trial) const {
@@ -140,9 +162,11 @@ Status Search::measure(std::vector<size_t> order) {
            std::tuple(all_[b].bound.ns(), all_[b].hbm_bytes, b);
   });
   Progress silent, &progress = options_.progress ? *options_.progress : silent;
-  progress.start(fmt::format("tune {}", p_.kernel->name), static_cast<int64_t>(order.size()));
+  if (order.size() > 1) {
+    progress.start(fmt::format("tune {}", p_.kernel->name), static_cast<int64_t>(order.size()));
+  }
   for (size_t begin = 0; begin < order.size(); begin += kBatch) {
-    const double longest = nth_best();
+    const double longest = longest_of_use();
     if (all_[order[begin]].bound.ns() > longest) break;
     const size_t count = std::min(kBatch, order.size() - begin);
     std::vector<Trial> batch(count, Trial{.ns = longest});
@@ -184,18 +208,20 @@ const Candidate* Search::best_like(const Tiling& setting, bool any) const {
              return !part_of(value.first).empty() || candidate.tiling[value.first] == value.second;
            });
   };
+  const double limit = limit_ns();
   const Candidate* best = nullptr;
   for (const Candidate& candidate : all_) {
     if (candidate.latency_ns == kNever || !alike(candidate)) continue;
-    if (!best || is_better(candidate, *best)) best = &candidate;
+    if (!best || is_better(candidate, *best, limit)) best = &candidate;
   }
   return best;
 }
 
-Loss Search::loss(const Candidate& candidate, double best_ns) const {
+Loss Search::loss(const Candidate& candidate, double limit) const {
   if (!candidate.fits) return Loss::kCapacity;
+  if (candidate.latency_ns <= limit) return Loss::kTraffic;
   const simulator::Bound& bound = candidate.bound;
-  if (bound.ns() <= best_ns) return Loss::kWaiting;
+  if (bound.ns() <= limit) return Loss::kWaiting;
   if (bound.tensor_ns >= std::max(bound.dma_ns, bound.eviction_ns)) return Loss::kTensor;
   return bound.dma_ns >= bound.eviction_ns ? Loss::kDma : Loss::kEviction;
 }
@@ -212,6 +238,9 @@ std::string Search::why(const Candidate& candidate, Loss loss) const {
     case Loss::kEviction:
       return fmt::format("Vector, Scalar and GpSimd alone take {}",
                          ms(candidate.bound.eviction_ns));
+    case Loss::kTraffic:
+      return fmt::format("takes {} and moves {:.2f} MiB", ms(candidate.latency_ns),
+                         static_cast<double>(candidate.hbm_bytes) / (1 << 20));
     case Loss::kWaiting:
       break;
   }
@@ -239,9 +268,13 @@ Result<Outcome> Search::outcome() const {
     (candidate.latency_ns < kNever ? ranked : lost).push_back(&candidate);
   }
   if (ranked.empty()) return nothing_fits();
+  const double limit = limit_ns();
   std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const auto* a, const auto* b) { return is_better(*a, *b); });
+                   [limit](const auto* a, const auto* b) { return is_better(*a, *b, limit); });
   Outcome outcome;
+  outcome.fastest_ns = kNever;
+  for (const Candidate* c : ranked)
+    outcome.fastest_ns = std::min(outcome.fastest_ns, c->latency_ns);
   outcome.tilings = static_cast<int64_t>(distinct.size());
   outcome.simulated = static_cast<int64_t>(trials_.size());
   for (const Candidate* c : ranked) {
@@ -251,11 +284,12 @@ Result<Outcome> Search::outcome() const {
   lost.insert(lost.begin(), ranked.begin() + 1, ranked.end());
   const auto distance = [](const Candidate& c, Loss reason) {
     if (reason == Loss::kCapacity) return static_cast<double>(c.sbuf.peak);
+    if (reason == Loss::kTraffic) return static_cast<double>(c.hbm_bytes);
     return reason == Loss::kWaiting ? c.latency_ns : c.bound.ns();
   };
   std::array<const Candidate*, kNumLosses> closest{};
   for (const Candidate* c : lost) {
-    const Loss reason = loss(*c, ranked.front()->latency_ns);
+    const Loss reason = loss(*c, limit);
     ++outcome.losers[static_cast<size_t>(reason)].count;
     const Candidate*& best = closest[static_cast<size_t>(reason)];
     if (!best || distance(*c, reason) < distance(*best, reason)) best = c;
@@ -279,7 +313,7 @@ Result<Outcome> Search::outcome() const {
 }  // namespace
 
 std::string_view loss_name(Loss loss) {
-  constexpr std::string_view kNames[] = {"capacity", "PE", "DMA", "eviction", "waiting"};
+  constexpr std::string_view kNames[] = {"capacity", "PE", "DMA", "eviction", "waiting", "traffic"};
   return kNames[static_cast<size_t>(loss)];
 }
 

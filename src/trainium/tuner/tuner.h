@@ -2,8 +2,11 @@
 // The search for the tiling of a kernel that is fastest on a device, by the timing model. Every
 // tiling of the search space is built and checked for capacity; those that fit are ordered by a
 // lower bound of their time (simulator/bound.h) and simulated until no bound is below what was
-// found. The result does not depend on the number of threads: the same tilings are simulated, and
-// ties go to fewer bytes over HBM, then to the earlier tiling of the space.
+// found. The result does not depend on the number of threads: the same tilings are simulated.
+//
+// Half a percent is less than the timing model can tell, while bytes are certain, cost energy and
+// slow the neighbour on the same HBM: of the tilings within kSlack of the fastest, and no slower
+// than the kernel's default, the best is the one that moves the fewest bytes.
 
 #include <array>
 #include <cstdint>
@@ -20,6 +23,8 @@ namespace neuronmm::tuner {
 
 class Cache;  // trainium/tuner/cache.h
 
+inline constexpr double kSlack = 0.005;
+
 struct Problem {
   const kernels::Kernel* kernel = nullptr;
   kernels::KernelShape shape;
@@ -35,10 +40,11 @@ struct Measurement {
   simulator::Bound bound;
 };
 
-// Why a tiling is not the best one: it does not fit; one resource alone takes longer than the best
-// tiling does in all; or, with none of these, its instructions wait for one another.
-enum class Loss { kCapacity, kTensor, kDma, kEviction, kWaiting };
-inline constexpr int kNumLosses = 5;
+// Why a tiling is not the best one: it does not fit; one resource alone takes longer than the
+// fastest tilings do in all; none does, but its instructions wait for one another; or it is as fast
+// and moves more bytes.
+enum class Loss { kCapacity, kTensor, kDma, kEviction, kWaiting, kTraffic };
+inline constexpr int kNumLosses = 6;
 std::string_view loss_name(Loss loss);
 
 struct Losers {
@@ -48,7 +54,8 @@ struct Losers {
 };
 
 struct Outcome {
-  std::vector<Measurement> best;  // fastest first, at most `top`
+  std::vector<Measurement> best;  // best first, at most `top`
+  double fastest_ns = 0;          // of all
   std::array<Losers, kNumLosses> losers;
   int64_t tilings = 0, fitting = 0, simulated = 0;  // of the search space
   int64_t compulsory_bytes = 0;                     // every operand over HBM once

@@ -49,7 +49,7 @@ TEST(Registry, BadTilingIsNamed) {
   const auto unknown = tiling_of(kernel("xuv"), {{"BX", 2}});
   ASSERT_FALSE(unknown.ok());
   EXPECT_TRUE(contains(unknown.error().message, "BX"));
-  EXPECT_TRUE(contains(unknown.error().message, "BM, BK, Br, BN"));
+  EXPECT_TRUE(contains(unknown.error().message, "BM, BK, Bu, Br, BN"));
   for (const int64_t value : {int64_t{0}, int64_t{-1}, int64_t{1} << 40}) {
     const auto bad = tiling_of(kernel("xuv"), {{"BK", value}});
     ASSERT_FALSE(bad.ok());

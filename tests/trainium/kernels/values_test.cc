@@ -169,7 +169,8 @@ Case random_case(const Kernel& kernel, int64_t index, std::mt19937& random) {
   if (index == 0) c.shape.M = 1;
   std::vector<std::pair<std::string, int64_t>> chosen;
   for (const TilingParameter& parameter : kernel.tiling) {
-    chosen.emplace_back(parameter.name, parameter.least == 0 ? pick(0, 1) : pick(1, 5));
+    const int64_t most = parameter.dimension == 0 ? parameter.most : 5;
+    chosen.emplace_back(parameter.name, pick(parameter.least, most));
   }
   c.tiling = tiling_of(kernel, chosen).value();
   if (index % 3 == 1) c.options.accumulate = DType::kBF16;

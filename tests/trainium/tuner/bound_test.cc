@@ -36,7 +36,7 @@ void for_random_tilings(int shapes, int tilings, const Visit& visit) {
       for (int t = 0; t < tilings; ++t) {
         kernels::Tiling tiling = *kernels::tiling_of(kernel, {});
         for (const kernels::TilingParameter& parameter : kernel.tiling) {
-          const auto values = values_to_try(parameter, problem.shape);
+          const auto values = values_to_try(parameter, problem.shape, problem.options);
           tiling.set(parameter.name, values[random() % values.size()]);
         }
         SCOPED_TRACE(fmt::format("seed {}: {} {}", seed, key_of(problem), tiling_text(tiling)));
