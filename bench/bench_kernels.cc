@@ -1,20 +1,20 @@
-// The CPU kernels against the machine: for Y = X·W and Y = X·U·V, GFLOP/s and GB/s beside the
-// measured multiply-add peak and streaming-read bandwidth, and beside OpenBLAS (fp32 weights).
+// Our CPU kernels for MLP weights against the machine and against the libraries that one would use
+// instead, in one process and in turns: every contender finds its weights in memory, not in a
+// cache, as a layer of a large model does.
 //
-//   dense        bf16 W                     low-rank fused   (X·U)·V, the strip stays in cache
-//   sequential   X·U for all rows, then ·V  OpenBLAS         sgemm: X·W, and X·U then ·V
+//   dense  Y = X·W, the up projection        xuv  Y = X·U·V, the same at --ratio
+//   mlp    down(silu(gate X) * up X), all three low-rank
 //
-// Of --repeats runs it prints the fastest, the median and the quartiles; rates and shares are of
-// the fastest, since other processes can only make a run slower. FLOPs are those of the method
-// itself; bytes are its weights, which decoding must read once.
+// Of --repeats turns it prints the median and the quartiles; rates are of the median. FLOPs are
+// those of the method itself, bytes those of its weights. "limit" is the share of what the machine
+// measured at start allows: the larger of the time to compute and the time to read the weights,
+// over the time taken. "x best" is the best peer's time over ours; our bf16 is compared with
+// peers of 16 and 32 bits, our int8 with all.
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <random>
-#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <cblas.h>
@@ -24,181 +24,312 @@
 #include "base/float16.h"
 #include "base/parallel.h"
 #include "cpu/backend.h"
+#include "cpu/kernels.h"
+#include "machine_limits.h"
+#include "peers.h"
+#include "timing.h"
 
-// clang-format off
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "bench_kernels.cc"
-#include "hwy/foreach_target.h"
-#include "hwy/highway.h"
-// clang-format on
-
-HWY_BEFORE_NAMESPACE();
-namespace neuronmm::bench {
-namespace HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-// `rounds` rounds of 12 independent multiply-adds: enough to hide a latency of 4 at two per cycle.
-// Returns the floating-point operations done; *result keeps the compiler from dropping them.
-double multiply_adds(int64_t rounds, float* result) {
-  const hn::ScalableTag<float> d;
-  const auto factor = hn::Set(d, 0.999f), term = hn::Set(d, 1e-3f);
-  const auto first = hn::Iota(d, 1.0f);
-  auto s0 = first, s1 = hn::Add(s0, first), s2 = hn::Add(s1, first), s3 = hn::Add(s2, first);
-  auto s4 = hn::Add(s3, first), s5 = hn::Add(s4, first), s6 = hn::Add(s5, first);
-  auto s7 = hn::Add(s6, first), s8 = hn::Add(s7, first), s9 = hn::Add(s8, first);
-  auto s10 = hn::Add(s9, first), s11 = hn::Add(s10, first);
-  for (int64_t i = 0; i < rounds; ++i) {
-    s0 = hn::MulAdd(s0, factor, term), s1 = hn::MulAdd(s1, factor, term);
-    s2 = hn::MulAdd(s2, factor, term), s3 = hn::MulAdd(s3, factor, term);
-    s4 = hn::MulAdd(s4, factor, term), s5 = hn::MulAdd(s5, factor, term);
-    s6 = hn::MulAdd(s6, factor, term), s7 = hn::MulAdd(s7, factor, term);
-    s8 = hn::MulAdd(s8, factor, term), s9 = hn::MulAdd(s9, factor, term);
-    s10 = hn::MulAdd(s10, factor, term), s11 = hn::MulAdd(s11, factor, term);
-  }
-  for (const auto& s : {s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11}) s0 = hn::Add(s0, s);
-  *result = hn::GetLane(hn::SumOfLanes(d, s0));
-  return static_cast<double>(rounds * 12 * 2) * static_cast<double>(hn::Lanes(d));
-}
-
-// Reads `words` (a multiple of 4 vectors) once, from start to end.
-uint32_t read_words(const uint32_t* from, int64_t words) {
-  const hn::ScalableTag<uint32_t> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto a = hn::Zero(d), b = a, c = a, e = a;
-  for (int64_t i = 0; i < words; i += 4 * lanes) {
-    a = hn::Add(a, hn::LoadU(d, from + i)), b = hn::Add(b, hn::LoadU(d, from + i + lanes));
-    c = hn::Add(c, hn::LoadU(d, from + i + 2 * lanes));
-    e = hn::Add(e, hn::LoadU(d, from + i + 3 * lanes));
-  }
-  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace neuronmm::bench
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace neuronmm::bench {
 namespace {
 
-HWY_EXPORT(multiply_adds);
-HWY_EXPORT(read_words);
-
-struct Seconds {
-  double minimum, lower_quartile, median, upper_quartile;
+struct MlpShape {
+  int64_t hidden, intermediate;
 };
 
-// One run to warm up, then `repeats` timed ones.
-template <typename Run>
-Seconds measure(int repeats, const Run& run) {
-  using Clock = std::chrono::steady_clock;
-  std::vector<double> times;
-  for (int i = 0; i <= repeats; ++i) {
-    const Clock::time_point start = Clock::now();
-    run();
-    if (i > 0) times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-  }
-  std::sort(times.begin(), times.end());
-  const size_t n = times.size();
-  return {times[0], times[n / 4], times[n / 2], times[n * 3 / 4]};
-}
-
-struct Peaks {
-  double gflops = 0, gigabytes = 0;
-};
-
-Peaks measure_peaks(int repeats) {
-  constexpr int64_t kRounds = 20'000;            // 0.1 ms, so that some run is not interrupted
-  constexpr int64_t kWords = int64_t{32} << 20;  // 128 MiB: more than caches hold
-  const int64_t threads = num_threads();
-  const std::vector<uint32_t> words(static_cast<size_t>(kWords), 1);
-  std::vector<float> results(static_cast<size_t>(threads) * 16);
-  double flops = 0;
-  const Seconds compute = measure(20 * repeats, [&] {
-    parallel_ranges(threads, [&](int64_t first, int64_t) {
-      const double done =
-          HWY_DYNAMIC_DISPATCH(multiply_adds)(kRounds, &results[static_cast<size_t>(first) * 16]);
-      if (first == 0) flops = done * static_cast<double>(threads);
-    });
-  });
-  std::atomic<uint32_t> total = 0;  // used, so the compiler must read
-  const Seconds read = measure(4 * repeats, [&] {
-    parallel_for(kWords >> 18, [&](int64_t i) {
-      total += HWY_DYNAMIC_DISPATCH(read_words)(words.data() + (i << 18), int64_t{1} << 18);
-    });
-  });
-  return {flops / compute.minimum / 1e9, static_cast<double>(kWords) * 4 / read.minimum / 1e9};
-}
-
-// A random bf16 weight [rows, columns] with its fp32 copy for OpenBLAS.
-struct Weight {
-  Weight(int64_t rows, int64_t columns, std::mt19937& random) : floats(rows, columns) {
-    std::uniform_real_distribution<float> uniform(-0.05f, 0.05f);
-    for (int64_t i = 0; i < rows * columns; ++i) {
-      const bf16 value = bf16::from_float(uniform(random));
-      bits.push_back(value.bits);
-      floats.data()[i] = value.to_float();
-    }
-  }
-  TensorView view() const {
-    return {DType::kBF16,
-            {floats.rows(), floats.columns()},
-            reinterpret_cast<const std::byte*>(bits.data())};
-  }
-  std::vector<uint16_t> bits;
-  Matrix floats;
-};
-
-// y = x · w_t^T by OpenBLAS.
-void blas_multiply(const Matrix& x, const Matrix& w_t, Matrix& y) {
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(x.rows()),
-              static_cast<int>(w_t.rows()), static_cast<int>(x.columns()), 1.0f, x.data(),
-              static_cast<int>(x.columns()), w_t.data(), static_cast<int>(w_t.columns()), 0.0f,
-              y.data(), static_cast<int>(y.columns()));
-}
+// Published configurations (config.json of each model).
+const std::map<std::string, MlpShape> kModels = {
+    {"llama-3.2-1b", {2048, 8192}}, {"llama-3.2-3b", {3072, 8192}}, {"llama-3.1-8b", {4096, 14336}},
+    {"qwen3-1.7b", {2048, 6144}},   {"qwen3-4b", {2560, 9728}},     {"qwen3-8b", {4096, 12288}}};
 
 struct Options {
-  int64_t k = 2048, n = 8192, rank = 1280;  // gate and up projection of Llama-3.2-1B, ratio 0.2
-  std::vector<int64_t> rows = {1, 4, 16, 128, 512};
-  int repeats = 15, threads = 0;
+  std::vector<std::string> models = {"llama-3.2-1b"};
+  std::vector<int64_t> rows = {1, 2, 4, 8, 16, 64, 128, 512, 1024};
+  std::vector<std::string> operations = {"dense", "xuv", "mlp"};
+  double ratio = 0.2;
+  int repeats = 7, threads = 0;
+  bool peers = true;
   std::string json;
 };
 
+// Removing `ratio` of the weights leaves this rank, a multiple of 128 (compress's rule).
+int64_t rank_of(const MlpShape& shape, double ratio) {
+  const auto h = static_cast<double>(shape.hidden), i = static_cast<double>(shape.intermediate);
+  return std::max<int64_t>(1, std::lround((1 - ratio) * h * i / ((h + i) * 128))) * 128;
+}
+
+// A random weight [rows, columns] in bf16, and the same values in fp32 for the peers.
+class Weight {
+ public:
+  Weight(int64_t rows, int64_t columns, std::mt19937& random) : floats_(rows, columns) {
+    const auto limit = 1.7f / std::sqrt(static_cast<float>(columns));  // Y is about as large as X
+    std::uniform_real_distribution<float> uniform(-limit, limit);
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      const bf16 value = bf16::from_float(uniform(random));
+      bits_.push_back(value.bits);
+      floats_.data()[i] = value.to_float();
+    }
+  }
+  TensorView bf16_view() const {
+    return {DType::kBF16,
+            {floats_.rows(), floats_.columns()},
+            reinterpret_cast<const std::byte*>(bits_.data())};
+  }
+  const Matrix& floats() const { return floats_; }
+
+ private:
+  std::vector<uint16_t> bits_;
+  Matrix floats_;
+};
+
+struct LowRank {
+  LowRank(int64_t k, int64_t rank, int64_t n, std::mt19937& random)
+      : u(rank, k, random), v(n, rank, random) {}
+  ops::LinearWeight weight() const { return {.u_t = u.bf16_view(), .v_t = v.bf16_view()}; }
+  Weight u, v;
+};
+
+struct Weights {
+  Weights(const MlpShape& shape, int64_t rank, std::mt19937& random)
+      : dense(shape.intermediate, shape.hidden, random),
+        gate(shape.hidden, rank, shape.intermediate, random),
+        up(shape.hidden, rank, shape.intermediate, random),
+        down(shape.intermediate, rank, shape.hidden, random) {}
+  Weight dense;
+  LowRank gate, up, down;
+};
+
+// One way to do one operation.
+struct Contender {
+  std::string name;
+  bool ours;
+  int bits;           // of a weight
+  double size_bytes;  // of all weights
+  std::function<void()> run;
+  // Result [i, j], to see that all compute the same; empty where only times mean something.
+  std::function<float(int64_t, int64_t)> result;
+};
+
+// A peer's chain of products with the activations between them.
+class PeerLinear {
+ public:
+  PeerLinear(const Peer& peer, const std::vector<const Matrix*>& weights, int64_t rows) {
+    for (const Matrix* w_t : weights) {
+      products_.push_back(peer.product(*w_t, rows, w_t == weights.back()));
+      outputs_.emplace_back(static_cast<size_t>(rows * w_t->rows()));
+    }
+  }
+  void run(const void* x) {
+    for (size_t i = 0; i < products_.size(); ++i) {
+      products_[i]->apply(x, outputs_[i].data());
+      x = outputs_[i].data();
+    }
+  }
+  std::vector<float>& output() { return outputs_.back(); }
+
+ private:
+  std::vector<std::unique_ptr<PeerProduct>> products_;
+  std::vector<std::vector<float>> outputs_;
+};
+
+void silu_multiply(const std::vector<float>& gate, std::vector<float>& up) {
+  static const cpu::Kernels& kernels = cpu::best_kernels();
+  parallel_ranges(std::ssize(up), [&](int64_t first, int64_t last) {
+    kernels.silu_multiply(gate.data() + first, up.data() + first, last - first);
+  });
+}
+
+// All contenders of one operation on one x.
+class Contest {
+ public:
+  Contest(const ops::Backend& backend, const std::vector<std::unique_ptr<Peer>>& peers,
+          const Weights& weights, const Matrix& x)
+      : backend_(backend), peers_(peers), weights_(weights), x_(x) {}
+
+  std::vector<Contender> contenders(const std::string& operation) const {
+    std::vector<Contender> all;
+    if (operation == "mlp") {
+      add_our_mlp(all);
+    } else if (operation == "xuv") {
+      add_ours(all, "neuronmm bf16 fused", 16, weights_.up.weight());
+      add_sequential(all);
+    } else {
+      add_ours(all, "neuronmm bf16", 16, {.w_t = weights_.dense.bf16_view()});
+    }
+    for (const std::unique_ptr<Peer>& peer : peers_) add_peer(all, *peer, operation);
+    return all;
+  }
+
+ private:
+  static double bytes(const ops::LinearWeight& weight) {
+    return static_cast<double>(weight.low_rank() ? weight.u_t.size_bytes() + weight.v_t.size_bytes()
+                                                 : weight.w_t.size_bytes());
+  }
+
+  void add(std::vector<Contender>& all, std::string name, int bits, double size_bytes, int64_t n,
+           const std::function<void(MutableMatrixView)>& apply) const {
+    const auto y = std::make_shared<Matrix>(x_.rows(), n);
+    all.push_back({std::move(name), true, bits, size_bytes, [=] { apply(y->view()); },
+                   [=](int64_t i, int64_t j) { return y->row(i)[j]; }});
+  }
+
+  void add_ours(std::vector<Contender>& all, std::string name, int bits,
+                const ops::LinearWeight& weight) const {
+    const std::shared_ptr<ops::Linear> linear = backend_.make_linear(weight);
+    add(all, std::move(name), bits, bytes(weight), weight.out_features(),
+        [=, this](MutableMatrixView y) { linear->apply(x_.view(), y); });
+  }
+
+  void add_sequential(std::vector<Contender>& all) const {
+    const ops::LinearWeight weight = weights_.up.weight();
+    const std::shared_ptr<ops::Linear> u = backend_.make_linear({.w_t = weight.u_t});
+    const std::shared_ptr<ops::Linear> v = backend_.make_linear({.w_t = weight.v_t});
+    const auto strip = std::make_shared<Matrix>(x_.rows(), weight.rank());
+    add(all, "neuronmm bf16 sequential", 16, bytes(weight), weight.out_features(),
+        [=, this](MutableMatrixView y) {
+          u->apply(x_.view(), strip->view());
+          v->apply(strip->view(), y);
+        });
+  }
+
+  void add_our_mlp(std::vector<Contender>& all) const {
+    const ops::MlpWeight weight = {weights_.gate.weight(), weights_.up.weight(),
+                                   weights_.down.weight()};
+    const std::shared_ptr<ops::Mlp> mlp = backend_.make_mlp(weight);
+    add(all, "neuronmm bf16 fused", 16, bytes(weight.gate) + bytes(weight.up) + bytes(weight.down),
+        weight.down.out_features(), [=, this](MutableMatrixView y) { mlp->apply(x_.view(), y); });
+  }
+
+  static std::vector<const Matrix*> chain(const LowRank& weight) {
+    return {&weight.u.floats(), &weight.v.floats()};
+  }
+  bool can(const Peer& peer, const std::vector<const Matrix*>& weights) const {
+    return std::all_of(weights.begin(), weights.end(), [&](const Matrix* w_t) {
+      return peer.can(x_.rows(), w_t->columns(), w_t->rows());
+    });
+  }
+
+  // x in the peer's layout; values do not matter where they are not fp32.
+  std::shared_ptr<std::vector<float>> place_x(const Peer& peer) const {
+    const auto placed =
+        std::make_shared<std::vector<float>>(static_cast<size_t>(x_.rows() * x_.columns()));
+    if (peer.type() != PeerType::kFp32) return placed;
+    for (int64_t i = 0; i < x_.rows(); ++i) {
+      for (int64_t j = 0; j < x_.columns(); ++j) {
+        (*placed)[static_cast<size_t>(peer.index(i, j, x_.rows(), x_.columns()))] = x_.row(i)[j];
+      }
+    }
+    return placed;
+  }
+
+  void add_peer(std::vector<Contender>& all, const Peer& peer, const std::string& operation) const {
+    constexpr int64_t kSlowRows = 16;  // without bf16 instructions it is many times slower
+    if (peer.type() == PeerType::kBf16 && x_.rows() > kSlowRows) return;
+    if (operation == "mlp") {
+      if (peer.type() == PeerType::kFp32) add_peer_mlp(all, peer);
+      return;
+    }
+    const std::vector<const Matrix*> weights =
+        operation == "xuv" ? chain(weights_.up) : std::vector{&weights_.dense.floats()};
+    if (!can(peer, weights)) return;
+    const auto linear = std::make_shared<PeerLinear>(peer, weights, x_.rows());
+    const auto x = place_x(peer);
+    add_peer(all, peer, weights, weights.back()->rows(), linear, [=] { linear->run(x->data()); });
+  }
+
+  void add_peer_mlp(std::vector<Contender>& all, const Peer& peer) const {
+    const auto chain_of = [&](const LowRank& weight) {
+      return std::make_shared<PeerLinear>(peer, chain(weight), x_.rows());
+    };
+    std::vector<const Matrix*> weights;
+    for (const LowRank* weight : {&weights_.gate, &weights_.up, &weights_.down}) {
+      for (const Matrix* w_t : chain(*weight)) weights.push_back(w_t);
+    }
+    if (!can(peer, weights)) return;
+    const auto gate = chain_of(weights_.gate), up = chain_of(weights_.up);
+    const auto down = chain_of(weights_.down);
+    const auto x = place_x(peer);
+    add_peer(all, peer, weights, weights_.down.v.floats().rows(), down, [=] {
+      gate->run(x->data());
+      up->run(x->data());
+      silu_multiply(gate->output(), up->output());
+      down->run(up->output().data());
+    });
+  }
+
+  void add_peer(std::vector<Contender>& all, const Peer& peer,
+                const std::vector<const Matrix*>& weights, int64_t n,
+                const std::shared_ptr<PeerLinear>& last, std::function<void()> run) const {
+    const int bits = peer.type() == PeerType::kFp32 ? 32 : peer.type() == PeerType::kBf16 ? 16 : 8;
+    double size_bytes = 0;
+    for (const Matrix* w_t : weights) {
+      size_bytes += static_cast<double>(w_t->rows() * w_t->columns()) * bits / 8;
+    }
+    Contender contender = {peer.name(), false, bits, size_bytes, std::move(run), {}};
+    if (peer.type() == PeerType::kFp32) {
+      contender.result = [=, &peer, rows = x_.rows()](int64_t i, int64_t j) {
+        return last->output()[static_cast<size_t>(peer.index(i, j, rows, n))];
+      };
+    }
+    all.push_back(std::move(contender));
+  }
+
+  const ops::Backend& backend_;
+  const std::vector<std::unique_ptr<Peer>>& peers_;
+  const Weights& weights_;
+  const Matrix& x_;
+};
+
+// A benchmark of wrong results is worthless: all must agree, to their precision, on a sample.
+bool agree(const std::vector<Contender>& all, int64_t rows, int64_t columns) {
+  for (const Contender& contender : all) {
+    if (!contender.result) continue;
+    double error = 0, norm = 0;
+    for (int64_t i = 0; i < rows; i += std::max<int64_t>(1, rows / 5)) {
+      for (int64_t j = 0; j < columns; j += 37) {
+        const double expected = static_cast<double>(all[0].result(i, j));
+        error += std::pow(static_cast<double>(contender.result(i, j)) - expected, 2);
+        norm += expected * expected;
+      }
+    }
+    const double tolerance = contender.bits == 8 ? 0.05 : 1e-4;
+    if (!(std::sqrt(error) <= tolerance * std::sqrt(norm))) {
+      fmt::print(stderr, "{} is off by {:.1e} of the result\n", contender.name,
+                 std::sqrt(error / norm));
+      return false;
+    }
+  }
+  return true;
+}
+
 class Report {
  public:
-  Report(std::string device, const Peaks& peaks, const Options& options) : peaks_(peaks) {
-    fmt::print("{}: peak {:.0f} GFLOP/s, streaming read {:.1f} GB/s\nK {}, r {}, N {}\n", device,
-               peaks.gflops, peaks.gigabytes, options.k, options.rank, options.n);
-    fmt::print("{:>5} {:<21} {:>9} {:>9} {:>19} {:>8} {:>6} {:>7} {:>6}\n", "M", "method", "min ms",
-               "median", "quartiles ms", "GFLOP/s", "%peak", "GB/s", "%read");
+  Report(const std::string& device, const MachineLimits& limits, const Options& options)
+      : limits_(limits) {
+    fmt::print(
+        "{}: {:.0f} GFLOP/s of FMA, {:.0f} GOP/s of 8-bit products, streaming read {:.1f} "
+        "GB/s\n",
+        device, limits.fma_gflops, limits.int8_gops, limits.read_gb_s);
     json_ = {{"device", device},
-             {"peak_gflops", peaks.gflops},
-             {"read_gb_s", peaks.gigabytes},
-             {"k", options.k},
-             {"rank", options.rank},
-             {"n", options.n},
+             {"fma_gflops", limits.fma_gflops},
+             {"int8_gops", limits.int8_gops},
+             {"read_gb_s", limits.read_gb_s},
+             {"ratio", options.ratio},
              {"repeats", options.repeats},
              {"results", nlohmann::json::array()}};
   }
-  // `weights` elements of `bytes_each` are used for `rows` rows. Rates are of the fastest run.
-  void add(int64_t rows, const char* method, int64_t weights, int bytes_each, const Seconds& s) {
-    const double count = static_cast<double>(weights);
-    const double gflops = 2 * static_cast<double>(rows) * count / s.minimum / 1e9;
-    const double gigabytes = count * bytes_each / s.minimum / 1e9;
-    fmt::print(
-        "{:>5} {:<21} {:>9.3f} {:>9.3f} {:>9.3f}-{:<9.3f} {:>8.1f} {:>5.0f}% {:>7.2f} {:>5.0f}%\n",
-        rows, method, s.minimum * 1e3, s.median * 1e3, s.lower_quartile * 1e3,
-        s.upper_quartile * 1e3, gflops, 100 * gflops / peaks_.gflops, gigabytes,
-        100 * gigabytes / peaks_.gigabytes);
-    json_["results"].push_back({{"m", rows},
-                                {"method", method},
-                                {"seconds_min", s.minimum},
-                                {"seconds_lower_quartile", s.lower_quartile},
-                                {"seconds_median", s.median},
-                                {"seconds_upper_quartile", s.upper_quartile},
-                                {"gflops", gflops},
-                                {"gb_s", gigabytes}});
+
+  void begin(const std::string& model, const MlpShape& shape, int64_t rank) {
+    model_ = model;
+    fmt::print("\n{}: K {}, r {}, N {}\n{:>5} {:<6}{:<25} {:>9} {:>19} {:>8} {:>7} {:>6} {:>7}\n",
+               model, shape.hidden, rank, shape.intermediate, "M", "what", "who", "median ms",
+               "quartiles ms", "GFLOP/s", "GB/s", "limit", "x best");
   }
+
+  void add(const std::string& operation, int64_t m, const std::vector<Contender>& all,
+           const std::vector<Seconds>& times) {
+    for (size_t i = 0; i < all.size(); ++i) add(operation, m, all, times, i);
+  }
+
   bool write(const std::string& path) const {
     std::ofstream file(path);
     file << json_.dump(2) << '\n';
@@ -206,37 +337,74 @@ class Report {
   }
 
  private:
-  Peaks peaks_;
+  // The fastest peer's median; only peers whose weights are not smaller than ours when ours are
+  // larger than a byte.
+  static double best_peer(const std::vector<Contender>& all, const std::vector<Seconds>& times,
+                          int bits) {
+    double best = std::numeric_limits<double>::infinity();
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!all[i].ours && all[i].bits >= bits) best = std::min(best, times[i].median);
+    }
+    return best;
+  }
+
+  void add(const std::string& operation, int64_t m, const std::vector<Contender>& all,
+           const std::vector<Seconds>& times, size_t i) {
+    const Contender& contender = all[i];
+    const Seconds& s = times[i];
+    const double elements = contender.size_bytes * 8 / contender.bits;
+    const double gflops = 2 * static_cast<double>(m) * elements / s.median / 1e9;
+    const double gigabytes = contender.size_bytes / s.median / 1e9;
+    const double peak = contender.bits == 8 ? limits_.int8_gops : limits_.fma_gflops;
+    const double limit = std::max(gflops / peak, gigabytes / limits_.read_gb_s);
+    const double ratio = best_peer(all, times, contender.bits) / s.median;
+    fmt::print("{:>5} {:<6}{:<25} {:>9.3f} {:>9.3f}-{:<9.3f} {:>8.1f} {:>7.2f} {:>5.0f}% {:>7}\n",
+               m, operation, contender.name, s.median * 1e3, s.lower_quartile * 1e3,
+               s.upper_quartile * 1e3, gflops, gigabytes, 100 * limit,
+               contender.ours && std::isfinite(ratio) ? fmt::format("{:.2f}", ratio) : "");
+    json_["results"].push_back({{"model", model_},
+                                {"operation", operation},
+                                {"m", m},
+                                {"who", contender.name},
+                                {"seconds_min", s.minimum},
+                                {"seconds_lower_quartile", s.lower_quartile},
+                                {"seconds_median", s.median},
+                                {"seconds_upper_quartile", s.upper_quartile},
+                                {"gflops", gflops},
+                                {"gb_s", gigabytes},
+                                {"limit_share", limit}});
+  }
+
+  MachineLimits limits_;
+  std::string model_;
   nlohmann::json json_;
 };
 
-void run(const Options& o, const ops::Backend& backend, Report& report) {
-  std::mt19937 random(1);
-  const Weight w(o.n, o.k, random), u(o.rank, o.k, random), v(o.n, o.rank, random);
-  const auto dense = backend.make_linear({.w_t = w.view()});
-  const auto fused = backend.make_linear({.u_t = u.view(), .v_t = v.view()});
-  const auto first = backend.make_linear({.w_t = u.view()});
-  const auto second = backend.make_linear({.w_t = v.view()});
-  const int64_t dense_size = o.n * o.k, low_rank_size = o.rank * (o.k + o.n);
-  for (const int64_t m : o.rows) {
-    Matrix x(m, o.k), strip(m, o.rank), y(m, o.n);
-    std::normal_distribution<float> normal;
-    for (int64_t i = 0; i < m * o.k; ++i) x.data()[i] = normal(random);
-    report.add(m, "dense bf16", dense_size, 2,
-               measure(o.repeats, [&] { dense->apply(x.view(), y.view()); }));
-    report.add(m, "low-rank fused bf16", low_rank_size, 2,
-               measure(o.repeats, [&] { fused->apply(x.view(), y.view()); }));
-    report.add(m, "low-rank sequential", low_rank_size, 2, measure(o.repeats, [&] {
-                 first->apply(x.view(), strip.view());
-                 second->apply(strip.view(), y.view());
-               }));
-    report.add(m, "OpenBLAS dense fp32", dense_size, 4,
-               measure(o.repeats, [&] { blas_multiply(x, w.floats, y); }));
-    report.add(m, "OpenBLAS low-rank", low_rank_size, 4, measure(o.repeats, [&] {
-                 blas_multiply(x, u.floats, strip);
-                 blas_multiply(strip, v.floats, y);
-               }));
+bool run(const Options& options, const ops::Backend& backend,
+         const std::vector<std::unique_ptr<Peer>>& peers, Report& report) {
+  const CacheFlusher flush;
+  for (const std::string& model : options.models) {
+    const MlpShape shape = kModels.at(model);
+    const int64_t rank = rank_of(shape, options.ratio);
+    std::mt19937 random(1);
+    const Weights weights(shape, rank, random);
+    report.begin(model, shape, rank);
+    for (const int64_t m : options.rows) {
+      Matrix x(m, shape.hidden);
+      std::normal_distribution<float> normal;
+      for (int64_t i = 0; i < m * shape.hidden; ++i) x.data()[i] = normal(random);
+      for (const std::string& operation : options.operations) {
+        const std::vector<Contender> all =
+            Contest(backend, peers, weights, x).contenders(operation);
+        std::vector<std::function<void()>> runs;
+        for (const Contender& contender : all) runs.push_back(contender.run);
+        report.add(operation, m, all, take_turns(runs, options.repeats, flush));
+        const int64_t n = operation == "mlp" ? shape.hidden : shape.intermediate;
+        if (!agree(all, m, n)) return false;
+      }
+    }
   }
+  return true;
 }
 
 }  // namespace
@@ -245,26 +413,40 @@ void run(const Options& o, const ops::Backend& backend, Report& report) {
 int main(int argc, char** argv) {
   using namespace neuronmm;
   bench::Options options;
-  CLI::App app("Speed of the CPU matmul kernels beside the machine's limits and OpenBLAS");
-  app.add_option("--k", options.k, "in-features")->check(CLI::PositiveNumber);
-  app.add_option("--n", options.n, "out-features")->check(CLI::PositiveNumber);
-  app.add_option("--rank", options.rank)->check(CLI::PositiveNumber);
-  app.add_option("--rows", options.rows, "numbers of tokens M")->check(CLI::PositiveNumber);
-  app.add_option("--repeats", options.repeats)->check(CLI::PositiveNumber);
+  CLI::App app("Speed of the CPU matmul kernels beside the machine's limits and other libraries");
+  std::vector<std::string> models;
+  for (const auto& [name, shape] : bench::kModels) models.push_back(name);
+  app.add_option("--models", options.models, "whose MLP shapes")
+      ->check(CLI::IsMember(models))
+      ->capture_default_str();
+  app.add_option("--rows", options.rows, "numbers of tokens M")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--operations", options.operations)
+      ->check(CLI::IsMember({"dense", "xuv", "mlp"}))
+      ->capture_default_str();
+  app.add_option("--ratio", options.ratio, "share of weights removed by the low-rank factors")
+      ->check(CLI::Range(0.0, 0.95))
+      ->capture_default_str();
+  app.add_option("--repeats", options.repeats)->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--threads", options.threads, "0: all")->check(CLI::NonNegativeNumber);
+  app.add_flag("!--no-peers", options.peers, "only our own kernels");
   app.add_option("--json", options.json, "also write the results to this file");
   CLI11_PARSE(app, argc, argv);
   if (options.threads > 0) {
     set_num_threads(options.threads);
     openblas_set_num_threads(options.threads);
   }
+  std::vector<std::string> missing;
+  std::vector<std::unique_ptr<bench::Peer>> peers;
+  if (options.peers) peers = bench::make_peers(missing);
+  for (const std::string& name : missing) fmt::print("not built in: {}\n", name);
   const auto backend = cpu::make_backend();
-  bench::Report report(backend->name(), bench::measure_peaks(options.repeats), options);
-  bench::run(options, *backend, report);
+  bench::Report report(backend->name(), bench::measure_machine_limits(), options);
+  if (!bench::run(options, *backend, peers, report)) return 1;
   if (!options.json.empty() && !report.write(options.json)) {
     fmt::print(stderr, "{}: cannot be written\n", options.json);
     return 1;
   }
   return 0;
 }
-#endif  // HWY_ONCE

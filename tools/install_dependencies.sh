@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that neuronmm needs and that are missing: with `build`, what the program needs;
-# with `test` (the default), also what its tests, sanitizers, fuzzers and format check need.
+# with `test` (the default), also what its tests, sanitizers, fuzzers and format check need; with `bench`, what the
+# program needs and the libraries that bench_kernels compares it with.
 set -euo pipefail
 
 build_packages=(
@@ -15,12 +16,14 @@ test_packages=(
   clang clang-format libclang-rt-14-dev libomp-14-dev
   python3-numpy                                    # emitted kernels run in an independent interpreter
 )
+bench_packages=(libdnnl-dev libxsmm-dev)           # oneDNN, libxsmm: peers; without them bench_kernels says so
 
 packages=("${build_packages[@]}")
 case "${1:-test}" in
   build) ;;
   test) packages+=("${test_packages[@]}") ;;
-  *) echo "usage: $0 [build|test]" >&2; exit 2 ;;
+  bench) packages+=("${bench_packages[@]}") ;;
+  *) echo "usage: $0 [build|test|bench]" >&2; exit 2 ;;
 esac
 
 missing=()

@@ -1,0 +1,131 @@
+#include "machine_limits.h"
+
+#include <atomic>
+#include <vector>
+
+#include <unistd.h>
+
+#include "base/parallel.h"
+#include "timing.h"
+
+// The order matters: foreach_target.h compiles this file once per instruction set.
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "machine_limits.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace neuronmm::bench {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr int kSums = 12;  // independent: hides a latency of 4 at two per cycle, and more
+
+// `rounds` rounds of kSums multiply-adds. Returns the floating-point operations done; *result keeps
+// the compiler from dropping them.
+double multiply_adds(int64_t rounds, float* result) {
+  const hn::ScalableTag<float> d;
+  const auto factor = hn::Set(d, 0.999f), term = hn::Set(d, 1e-3f);
+  hn::Vec<decltype(d)> s[kSums];
+  for (int i = 0; i < kSums; ++i) s[i] = hn::Iota(d, static_cast<float>(i));
+  for (int64_t i = 0; i < rounds; ++i) {
+    for (int j = 0; j < kSums; ++j) s[j] = hn::MulAdd(s[j], factor, term);
+  }
+  for (int j = 1; j < kSums; ++j) s[0] = hn::Add(s[0], s[j]);
+  *result = hn::GetLane(hn::SumOfLanes(d, s[0]));
+  return static_cast<double>(rounds * kSums * 2) * static_cast<double>(hn::Lanes(d));
+}
+
+// The same with AVX-512 VNNI's sum of four products of bytes; 0 on other instruction sets.
+// Assembly, since Highway's AVX-512 does not ask the compiler for VNNI.
+double byte_multiply_adds([[maybe_unused]] int64_t rounds, [[maybe_unused]] float* result) {
+#if HWY_TARGET == HWY_AVX3
+  __m512i s[kSums];
+  for (int i = 0; i < kSums; ++i) s[i] = _mm512_set1_epi32(i);
+  const __m512i bytes = _mm512_set1_epi8(1);
+  for (int64_t i = 0; i < rounds; ++i) {
+    for (int j = 0; j < kSums; ++j) asm("vpdpbusd %1, %1, %0" : "+v"(s[j]) : "v"(bytes));
+  }
+  for (int j = 1; j < kSums; ++j) s[0] = _mm512_add_epi32(s[0], s[j]);
+  *result = static_cast<float>(_mm512_cvtsi512_si32(s[0]));
+  return static_cast<double>(rounds * kSums * 2 * 64);
+#else
+  return 0.0;
+#endif
+}
+
+// Reads `words` (a multiple of 4 vectors) once, from start to end.
+uint32_t read_words(const uint32_t* from, int64_t words) {
+  const hn::ScalableTag<uint32_t> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto a = hn::Zero(d), b = a, c = a, e = a;
+  for (int64_t i = 0; i < words; i += 4 * lanes) {
+    a = hn::Add(a, hn::LoadU(d, from + i)), b = hn::Add(b, hn::LoadU(d, from + i + lanes));
+    c = hn::Add(c, hn::LoadU(d, from + i + 2 * lanes));
+    e = hn::Add(e, hn::LoadU(d, from + i + 3 * lanes));
+  }
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace neuronmm::bench
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace neuronmm::bench {
+namespace {
+
+HWY_EXPORT(multiply_adds);
+HWY_EXPORT(byte_multiply_adds);
+HWY_EXPORT(read_words);
+
+// 1e9 operations per second of `work(rounds, &result)` on every thread at once.
+template <typename Work>
+double giga_operations(const Work& work) {
+  constexpr int64_t kRounds = 40'000;  // some 0.15 ms
+  const int64_t threads = num_threads();
+  std::vector<float> results(static_cast<size_t>(threads) * 16);  // a cache line each
+  double operations = 0;
+  const auto run = [&] {
+    parallel_ranges(threads, [&](int64_t first, int64_t) {
+      const double done = work(kRounds, &results[static_cast<size_t>(first) * 16]);
+      if (first == 0) operations = done * static_cast<double>(threads);
+    });
+  };
+  const double seconds = take_turns({run}, 300, [] {})[0].median;
+  return operations / seconds / 1e9;
+}
+
+}  // namespace
+
+MachineLimits measure_machine_limits() {
+  const CacheFlusher memory;
+  const Seconds read = take_turns({[&] { memory(); }}, 9, [] {})[0];
+  return {.fma_gflops = giga_operations(HWY_DYNAMIC_DISPATCH(multiply_adds)),
+          .int8_gops = __builtin_cpu_supports("avx512vnni")
+                           ? giga_operations(HWY_DYNAMIC_DISPATCH(byte_multiply_adds))
+                           : 0.0,
+          .read_gb_s = memory.gigabytes() / read.median};
+}
+
+CacheFlusher::CacheFlusher() {
+  constexpr int64_t kLeast = int64_t{128} << 20;
+  const int64_t bytes = std::max<int64_t>(kLeast, 4 * sysconf(_SC_LEVEL3_CACHE_SIZE));
+  count_ = bytes / 4;
+  words_ = cpu::Buffer<uint32_t>(count_, cpu::Pages::kHuge);
+  std::fill_n(words_.data(), count_, 1u);
+}
+
+void CacheFlusher::operator()() const {
+  std::atomic<uint32_t> total = 0;  // used, so that the compiler must read
+  parallel_ranges(count_ >> 12, [&](int64_t first, int64_t last) {
+    total += HWY_DYNAMIC_DISPATCH(read_words)(words_.data() + (first << 12), (last - first) << 12);
+  });
+}
+
+double CacheFlusher::gigabytes() const { return static_cast<double>(count_) * 4 / 1e9; }
+
+}  // namespace neuronmm::bench
+#endif  // HWY_ONCE

@@ -1,0 +1,30 @@
+#pragma once
+// What this machine can do at most, measured when a benchmark starts, with all threads.
+
+#include "cpu/buffer.h"
+
+namespace neuronmm::bench {
+
+struct MachineLimits {
+  double fma_gflops = 0;  // fp32 fused multiply-adds on registers
+  double int8_gops = 0;   // 8-bit multiply-adds on registers (VNNI; 0 where there is none)
+  double read_gb_s = 0;   // reading memory that no cache holds
+};
+
+// Medians of some 50 ms each.
+MachineLimits measure_machine_limits();
+
+// Memory larger than the caches, in huge pages as packed weights are; reading it leaves nothing
+// else in the caches.
+class CacheFlusher {
+ public:
+  CacheFlusher();
+  void operator()() const;
+  double gigabytes() const;
+
+ private:
+  int64_t count_;
+  cpu::Buffer<uint32_t> words_;
+};
+
+}  // namespace neuronmm::bench

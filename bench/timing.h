@@ -1,0 +1,45 @@
+#pragma once
+// Times of several ways to do the same thing, taken in turns: what slows the machine for a while
+// slows all of them, and what one leaves in the caches the next has pushed out.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace neuronmm::bench {
+
+struct Seconds {
+  double minimum = 0, lower_quartile = 0, median = 0, upper_quartile = 0;
+};
+
+inline Seconds spread(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  const size_t n = times.size();
+  return {times[0], times[n / 4], times[n / 2], times[n * 3 / 4]};
+}
+
+inline double seconds_of(const std::function<void()>& run) {
+  const auto start = std::chrono::steady_clock::now();
+  run();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// One turn each to warm up, then `repeats` timed turns; `between` runs before every one.
+inline std::vector<Seconds> take_turns(const std::vector<std::function<void()>>& runs, int repeats,
+                                       const std::function<void()>& between) {
+  std::vector<std::vector<double>> times(runs.size());
+  for (int turn = 0; turn <= repeats; ++turn) {
+    for (size_t i = 0; i < runs.size(); ++i) {
+      between();
+      const double seconds = seconds_of(runs[i]);
+      if (turn > 0) times[i].push_back(seconds);
+    }
+  }
+  std::vector<Seconds> spreads;
+  for (std::vector<double>& of_one : times) spreads.push_back(spread(std::move(of_one)));
+  return spreads;
+}
+
+}  // namespace neuronmm::bench
