@@ -17,7 +17,6 @@
 #include <random>
 
 #include <CLI/CLI.hpp>
-#include <cblas.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -398,7 +397,12 @@ bool run(const Options& options, const ops::Backend& backend,
             Contest(backend, peers, weights, x).contenders(operation);
         std::vector<std::function<void()>> runs;
         for (const Contender& contender : all) runs.push_back(contender.run);
-        report.add(operation, m, all, take_turns(runs, options.repeats, flush));
+        const auto before = [&](size_t i) {
+          let_peers_sleep();
+          flush();
+          if (!all[i].ours) wake_peers();
+        };
+        report.add(operation, m, all, take_turns(runs, options.repeats, before));
         const int64_t n = operation == "mlp" ? shape.hidden : shape.intermediate;
         if (!agree(all, m, n)) return false;
       }
@@ -433,10 +437,8 @@ int main(int argc, char** argv) {
   app.add_flag("!--no-peers", options.peers, "only our own kernels");
   app.add_option("--json", options.json, "also write the results to this file");
   CLI11_PARSE(app, argc, argv);
-  if (options.threads > 0) {
-    set_num_threads(options.threads);
-    openblas_set_num_threads(options.threads);
-  }
+  if (options.threads > 0) set_num_threads(options.threads);
+  bench::set_peer_threads(num_threads());
   std::vector<std::string> missing;
   std::vector<std::unique_ptr<bench::Peer>> peers;
   if (options.peers) peers = bench::make_peers(missing);

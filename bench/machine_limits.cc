@@ -94,7 +94,7 @@ double giga_operations(const Work& work) {
       if (first == 0) operations = done * static_cast<double>(threads);
     });
   };
-  const double seconds = take_turns({run}, 300, [] {})[0].median;
+  const double seconds = take_turns({run}, 300, [](size_t) {})[0].median;
   return operations / seconds / 1e9;
 }
 
@@ -102,7 +102,7 @@ double giga_operations(const Work& work) {
 
 MachineLimits measure_machine_limits() {
   const CacheFlusher memory;
-  const Seconds read = take_turns({[&] { memory(); }}, 9, [] {})[0];
+  const Seconds read = take_turns({[&] { memory(); }}, 9, [](size_t) {})[0];
   return {.fma_gflops = giga_operations(HWY_DYNAMIC_DISPATCH(multiply_adds)),
           .int8_gops = __builtin_cpu_supports("avx512vnni")
                            ? giga_operations(HWY_DYNAMIC_DISPATCH(byte_multiply_adds))

@@ -1,6 +1,6 @@
 #include <libxsmm.h>
+#include <omp.h>
 
-#include "base/parallel.h"
 #include "peers.h"
 
 namespace neuronmm::bench {
@@ -33,7 +33,7 @@ class LibxsmmProduct final : public PeerProduct {
     description.K = static_cast<int>(n);
     description.bn = row_block(rows);
     description.bk = description.bc = kBlock;
-    description.threads = num_threads();
+    description.threads = omp_get_max_threads();
     description.datatype_in = description.datatype_out = LIBXSMM_DNN_DATATYPE_F32;
     description.buffer_format = LIBXSMM_DNN_TENSOR_FORMAT_NCPACKED;
     description.filter_format = LIBXSMM_DNN_TENSOR_FORMAT_CKPACKED;

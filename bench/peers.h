@@ -39,7 +39,14 @@ class Peer {
 // Those that were found when the build was configured; what is missing is added to `missing`.
 std::vector<std::unique_ptr<Peer>> make_peers(std::vector<std::string>& missing);
 
-// One of each family; nullptr-free, empty when it was not compiled in.
+// The peers run on OpenMP's threads: sets how many, and wakes them, as they would be awake in a
+// program that does one product after the other.
+void set_peer_threads(int threads);
+void wake_peers();
+// They spin for some milliseconds after a product; until then they are in the way of others.
+void let_peers_sleep();
+
+// One of each family; defined only where the library was found.
 std::vector<std::unique_ptr<Peer>> openblas_peers();
 std::vector<std::unique_ptr<Peer>> onednn_peers();
 std::vector<std::unique_ptr<Peer>> libxsmm_peers();

@@ -26,13 +26,14 @@ inline double seconds_of(const std::function<void()>& run) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// One turn each to warm up, then `repeats` timed turns; `between` runs before every one.
+// One turn each to warm up, then `repeats` timed turns; before(i) runs before every turn of
+// runs[i].
 inline std::vector<Seconds> take_turns(const std::vector<std::function<void()>>& runs, int repeats,
-                                       const std::function<void()>& between) {
+                                       const std::function<void(size_t)>& before) {
   std::vector<std::vector<double>> times(runs.size());
   for (int turn = 0; turn <= repeats; ++turn) {
     for (size_t i = 0; i < runs.size(); ++i) {
-      between();
+      before(i);
       const double seconds = seconds_of(runs[i]);
       if (turn > 0) times[i].push_back(seconds);
     }

@@ -126,8 +126,14 @@ class Attention {
                           .k_block = shape_.head_dim,
                           .tiles = (block.rows + kernels_.tile_rows - 1) / kernels_.tile_rows};
     const float scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
-    const auto row = [&](int64_t i) { return q_.row(token(block, i)) + column(block, i); };
-    for (int64_t tile = 0; tile < a.tiles; ++tile) pack_tile(a, tile, scale, row, packed);
+    for (int64_t tile = 0; tile < a.tiles; ++tile) {
+      const float* rows[kMaxTileRows];
+      for (int64_t r = 0; r < a.tile_rows(tile); ++r) {
+        const int64_t row = a.first_row(tile) + r;
+        rows[r] = q_.row(token(block, row)) + column(block, row);
+      }
+      kernels_.pack_tile(a, tile, scale, rows, packed);
+    }
     return a;
   }
 

@@ -30,13 +30,26 @@ struct AttentionBlock {
   float* weighted;
 };
 
+// No instruction set has registers for a higher tile.
+inline constexpr int64_t kMaxTileRows = 12;
+
 struct Kernels {
-  const char* target;  // Highway's name of the instruction set: "AVX3" is AVX-512
-  int64_t tile_rows;   // the most rows of a register tile
+  // Highway's name of the instruction set, "AVX3" is AVX-512; "+dot" where the sum of four products
+  // of bytes is one instruction (VNNI).
+  const char* target;
+  int64_t tile_rows;  // the most rows of a register tile
+
+  // One tile of rows, scaled, to where `layout` wants it in `packed`: fp32, or as int8. Of int8
+  // rows the largest |x| of a group becomes 127; a group that holds NaN or infinity becomes NaN.
+  void (*pack_tile)(const PackedRows& layout, int64_t tile, float scale, const float* const* rows,
+                    float* packed);
+  void (*quantize_tile)(const PackedRows& layout, int64_t tile, const float* const* rows,
+                        int32_t* packed);
 
   // Y[:, panels] = A · W[:, panels] (+ bias): `panels` panels from first_panel on; y has all N
-  // columns. Every element of Y is one chain of multiply-adds in the order k = 0, 1, ..., whatever
-  // the tile, so results do not depend on M, on blocking or on threads.
+  // columns; A is int8 if W is. Every element of Y is one chain of multiply-adds in the order k =
+  // 0, 1, ..., whatever the tile, so results do not depend on M, on blocking or on threads. bias is
+  // padded to whole panels.
   void (*multiply)(const PackedRows& a, const PackedMatrix& w, int64_t first_panel, int64_t panels,
                    const float* bias, MutableMatrixView y);
   void (*attend)(const AttentionBlock& block);
@@ -50,5 +63,7 @@ struct Kernels {
 
 // The table of the best instruction set among those that hwy::SupportedTargets() reports now.
 const Kernels& best_kernels();
+// For tests: whether best_kernels() may choose a "+dot" table. Returns what was allowed before.
+bool allow_byte_dot(bool allowed);
 
 }  // namespace neuronmm::cpu

@@ -13,7 +13,8 @@ class CpuLinear : public ops::Linear {
     NMM_CHECK(x.rows == y.rows && x.columns == linear_.in_features() &&
               y.columns == linear_.out_features());
     for_each_row_block(x.rows, [&](int64_t first, int64_t rows) {
-      const PackedRows a = pack_rows(kernels_, x.row_range(first, rows), scratch_->rows);
+      const PackedRows a =
+          pack_rows(kernels_, x.row_range(first, rows), linear_.first_type(), scratch_->rows);
       apply_linear(kernels_, linear_, a, *scratch_, y.row_range(first, rows));
     });
   }
@@ -34,7 +35,7 @@ PackedLinear::PackedLinear(const ops::LinearWeight& weight)
   }
   if (!weight.bias.empty()) {
     NMM_CHECK(weight.bias.size() == w_.n());
-    bias_.resize(static_cast<size_t>(w_.n()));
+    bias_.resize(static_cast<size_t>(w_.panels() * kPanel));
     to_floats(weight.bias, 0, w_.n(), bias_.data());
   }
 }
@@ -47,7 +48,7 @@ void apply_linear(const Kernels& kernels, const PackedLinear& linear, const Pack
     const MutableMatrixView strip(scratch.strip.reserve(x.rows * rank), x.rows, rank);
     const Product first[] = {linear.strip(x, strip)};
     multiply(kernels, first);
-    a = pack_rows(kernels, strip, scratch.strip_rows);
+    a = pack_rows(kernels, strip, linear.last_type(), scratch.strip_rows);
   }
   const Product second[] = {linear.output(a, y)};
   multiply(kernels, second);

@@ -19,6 +19,8 @@ class PackedLinear {
   int64_t in_features() const { return low_rank() ? u_.k() : w_.k(); }
   int64_t out_features() const { return w_.n(); }
   int64_t rank() const { return u_.n(); }  // 0: dense
+  WeightType first_type() const { return low_rank() ? u_.type() : w_.type(); }
+  WeightType last_type() const { return w_.type(); }
 
   // The strip X·U; only when low-rank.
   Product strip(const PackedRows& x, MutableMatrixView y) const { return {x, &u_, nullptr, y}; }
@@ -28,16 +30,16 @@ class PackedLinear {
   }
 
  private:
-  PackedMatrix u_;  // empty when dense
-  PackedMatrix w_;  // V when low-rank
-  std::vector<float> bias_;
+  PackedMatrix u_;           // empty when dense
+  PackedMatrix w_;           // V when low-rank
+  std::vector<float> bias_;  // empty, or padded to whole panels
 };
 
 // What the layers of one backend share: memory that grows to the largest layer's need and is then
 // used again, so that decoding allocates nothing. One forward at a time may use it.
 struct LayerScratch {
-  Buffer<float> rows, hidden_rows;  // packed activations
-  Buffer<float> strip, strip_rows;  // X·U, and packed
+  Buffer<float> rows, second_rows, hidden_rows;  // packed activations
+  Buffer<float> strip, strip_rows;               // X·U, and packed
   Buffer<float> second_strip, second_strip_rows;
   Buffer<float> gate, hidden;  // of an MLP
 };

@@ -67,17 +67,18 @@ struct Fp32Weights {
   }
 };
 
-// Where A[row, k] of a tile of R rows lies.
+// Where A[row, k] of a tile of R rows and `count` columns lies.
 struct Interleaved {
   template <int R>
-  static constexpr int64_t offset(int row, int64_t k) {
-    return k * R + row;
+  static constexpr int64_t offset(int row, int64_t k, int64_t count) {
+    const int64_t first = row / kQuad * kQuad;
+    return first * count + k * std::min<int64_t>(kQuad, R - first) + row % kQuad;
   }
 };
 template <int64_t kStride>
 struct RowMajor {
   template <int R>
-  static constexpr int64_t offset(int row, int64_t k) {
+  static constexpr int64_t offset(int row, int64_t k, int64_t /*count*/) {
     return row * kStride + k;
   }
 };
@@ -87,7 +88,7 @@ struct Tile {
   const float* a;
   const Word* panels;
   int64_t panel_words;  // from one panel to the next
-  int64_t columns;      // of y; panels beyond them are padding
+  int64_t columns;      // whole panels
   int64_t k;
   const float* init;  // what the sums start from; nullptr: 0
   int64_t init_stride;
@@ -116,23 +117,46 @@ constexpr int64_t first_column(int64_t pair) {
   return pair / kPairs * kPanel + pair % kPairs * kLanes;
 }
 
+// sums <- `init`, or 0, for the columns of Q pairs.
+template <int R, int Q>
+HWY_INLINE void load_sums(const float* init, int64_t stride, int64_t first_pair,
+                          Vector (&sums)[R][Q][2]) {
+  const Floats d;
+  for (int r = 0; r < R; ++r) {
+    for (int q = 0; q < Q; ++q) {
+      const int64_t column = first_column(first_pair + q);
+      if (init == nullptr) {
+        sums[r][q][0] = sums[r][q][1] = hn::Zero(d);
+      } else {
+        sums[r][q][0] = hn::LoadU(d, init + r * stride + column);
+        sums[r][q][1] = hn::LoadU(d, init + r * stride + column + kHalfPanel);
+      }
+    }
+  }
+}
+
+template <int R, int Q>
+HWY_INLINE void store_sums(const Vector (&sums)[R][Q][2], int64_t first_pair, float* y,
+                           int64_t stride) {
+  const Floats d;
+  for (int r = 0; r < R; ++r) {
+    for (int q = 0; q < Q; ++q) {
+      const int64_t column = first_column(first_pair + q);
+      hn::StoreU(sums[r][q][0], d, y + r * stride + column);
+      hn::StoreU(sums[r][q][1], d, y + r * stride + column + kHalfPanel);
+    }
+  }
+}
+
 template <int R, int Q, class Weights, class Rows>
 HWY_INLINE void multiply_pairs(const Tile<typename Weights::Word>& tile, int64_t first_pair) {
   const Floats d;
   Vector sums[R][Q][2];
+  load_sums(tile.init, tile.init_stride, first_pair, sums);
   const typename Weights::Word* HWY_RESTRICT w[Q];
   for (int q = 0; q < Q; ++q) {
     const int64_t pair = first_pair + q;
     w[q] = tile.panels + pair / kPairs * tile.panel_words + pair % kPairs * kLanes;
-    for (int r = 0; r < R; ++r) {
-      for (int half = 0; half < 2; ++half) {
-        const int64_t column = first_column(pair) + half * kHalfPanel;
-        sums[r][q][half] =
-            tile.init == nullptr
-                ? hn::Zero(d)
-                : load_columns(tile.init + r * tile.init_stride + column, tile.columns - column);
-      }
-    }
   }
   const float* HWY_RESTRICT a = tile.a;
   for (int64_t k = 0; k < tile.k; ++k) {
@@ -142,27 +166,20 @@ HWY_INLINE void multiply_pairs(const Tile<typename Weights::Word>& tile, int64_t
       Weights::load(w[q] + k * Weights::kRow, weights[q][0], weights[q][1]);
     }
     for (int r = 0; r < R; ++r) {
-      const Vector x = hn::Set(d, a[Rows::template offset<R>(r, k)]);
+      const Vector x = hn::Set(d, a[Rows::template offset<R>(r, k, tile.k)]);
       for (int q = 0; q < Q; ++q) {
         sums[r][q][0] = hn::MulAdd(x, weights[q][0], sums[r][q][0]);
         sums[r][q][1] = hn::MulAdd(x, weights[q][1], sums[r][q][1]);
       }
     }
   }
-  for (int r = 0; r < R; ++r) {
-    for (int q = 0; q < Q; ++q) {
-      for (int half = 0; half < 2; ++half) {
-        const int64_t column = first_column(first_pair + q) + half * kHalfPanel;
-        store_columns(sums[r][q][half], tile.y + r * tile.y_stride + column, tile.columns - column);
-      }
-    }
-  }
+  store_sums(sums, first_pair, tile.y, tile.y_stride);
 }
 
 template <int R, class Weights, class Rows>
 void multiply_rows(const Tile<typename Weights::Word>& tile) {
   constexpr int kAtOnce = pairs_at_once(R);
-  const int64_t pairs = (tile.columns + kPanel - 1) / kPanel * kPairs;
+  const int64_t pairs = tile.columns / kPanel * kPairs;
   int64_t pair = 0;
   for (; pair + kAtOnce <= pairs; pair += kAtOnce) {
     multiply_pairs<R, kAtOnce, Weights, Rows>(tile, pair);
@@ -181,38 +198,83 @@ void multiply_tile(int64_t rows, const Tile<typename Weights::Word>& tile) {
   kByRows[static_cast<size_t>(rows - 1)](tile);
 }
 
+// What one tile of rows times some panels adds to: init (nullptr: 0), and where it goes.
+struct Sums {
+  const float* init;
+  int64_t init_stride;
+  float* y;
+  int64_t y_stride;
+};
+
+// Weights as floats: fp32 and bf16.
 template <class Weights>
-void multiply_panels(const PackedRows& a, const typename Weights::Word* panels, int64_t columns,
-                     const float* bias, MutableMatrixView y) {
-  for (int64_t first_k = 0; first_k < a.k; first_k += a.k_block) {
-    const int64_t count = std::min(a.k_block, a.k - first_k);
-    for (int64_t t = 0; t < a.tiles; ++t) {
-      float* const y_tile = y.row(a.first_row(t));
-      const bool first = first_k == 0;
-      multiply_tile<Weights, Interleaved>(a.tile_rows(t),
-                                          {.a = a.data + a.offset(t, first_k, count),
-                                           .panels = panels + first_k * Weights::kRow,
-                                           .panel_words = a.k * Weights::kRow,
-                                           .columns = columns,
-                                           .k = count,
-                                           .init = first ? bias : y_tile,
-                                           .init_stride = first ? 0 : y.stride,
-                                           .y = y_tile,
-                                           .y_stride = y.stride});
+struct FloatProduct {
+  static const float* panel(const PackedMatrix& w, int64_t i, const float*) {
+    return w.fp32_panel(i);
+  }
+  static const uint32_t* panel(const PackedMatrix& w, int64_t i, const uint32_t*) {
+    return w.word_panel(i);
+  }
+  // Tile t of A times `panels` panels, for k in [first_k, first_k + count), one block of A.
+  static void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count,
+                       const PackedMatrix& w, int64_t first_panel, int64_t panels,
+                       const Sums& sums) {
+    using Word = typename Weights::Word;
+    const Word* const from = panel(w, first_panel, static_cast<const Word*>(nullptr));
+    multiply_tile<Weights, Interleaved>(a.tile_rows(t), {.a = a.data + a.offset(t, first_k, count),
+                                                         .panels = from + first_k * Weights::kRow,
+                                                         .panel_words = w.panel_words(),
+                                                         .columns = panels * kPanel,
+                                                         .k = count,
+                                                         .init = sums.init,
+                                                         .init_stride = sums.init_stride,
+                                                         .y = sums.y,
+                                                         .y_stride = sums.y_stride});
+  }
+};
+
+// Product::multiply of a panel of which y has only the first `columns` columns.
+template <class Product>
+void multiply_ragged(const PackedRows& a, int64_t t, int64_t first_k, int64_t count,
+                     const PackedMatrix& w, int64_t panel, int64_t columns, const Sums& sums) {
+  HWY_ALIGN float y[kTileRows * kPanel] = {};
+  const int64_t rows = a.tile_rows(t);
+  Sums padded = {sums.init, sums.init_stride, y, kPanel};
+  if (sums.init == sums.y) {
+    for (int64_t r = 0; r < rows; ++r) {
+      std::copy_n(sums.y + r * sums.y_stride, columns, y + r * kPanel);
     }
+    padded.init = y;
+    padded.init_stride = kPanel;
+  }
+  Product::multiply(a, t, first_k, count, w, panel, 1, padded);
+  for (int64_t r = 0; r < rows; ++r) {
+    std::copy_n(y + r * kPanel, columns, sums.y + r * sums.y_stride);
   }
 }
 
-inline void multiply(const PackedRows& a, const PackedMatrix& w, int64_t first_panel,
+template <class Product>
+void multiply_panels(const PackedRows& a, const PackedMatrix& w, int64_t first_panel,
                      int64_t panels, const float* bias, MutableMatrixView y) {
-  const int64_t column = first_panel * kPanel;
-  const int64_t columns = std::min(panels * kPanel, w.n() - column);
-  const float* const panel_bias = bias == nullptr ? nullptr : bias + column;
-  y.data += column;
-  if (w.is_bf16()) {
-    multiply_panels<Bf16Weights>(a, w.bf16_panel(first_panel), columns, panel_bias, y);
-  } else {
-    multiply_panels<Fp32Weights>(a, w.fp32_panel(first_panel), columns, panel_bias, y);
+  const int64_t whole = std::min(panels, w.n() / kPanel - first_panel);
+  const int64_t column = first_panel * kPanel, ragged_column = column + whole * kPanel;
+  for (int64_t first_k = 0; first_k < a.k; first_k += a.k_block) {
+    const int64_t count = std::min(a.k_block, a.k - first_k);
+    for (int64_t t = 0; t < a.tiles; ++t) {
+      float* const row = y.row(a.first_row(t));
+      const auto sums_at = [&](int64_t at) {
+        const Sums start = {bias == nullptr ? nullptr : bias + at, 0, row + at, y.stride};
+        const Sums next = {row + at, y.stride, row + at, y.stride};
+        return first_k == 0 ? start : next;
+      };
+      if (whole > 0) {
+        Product::multiply(a, t, first_k, count, w, first_panel, whole, sums_at(column));
+      }
+      if (whole < panels) {
+        multiply_ragged<Product>(a, t, first_k, count, w, first_panel + whole,
+                                 w.n() - ragged_column, sums_at(ragged_column));
+      }
+    }
   }
 }
 

@@ -7,9 +7,9 @@
 namespace neuronmm::cpu {
 namespace {
 
-// K is cut into blocks so that what a thread reads again stays near: a tile of 12 rows x 512 is
-// 24 KiB of first-level cache, 4 panels x 512 are 128 KiB (bf16) or 256 KiB of second-level cache.
-constexpr int64_t kKBlock = 512;
+// K is cut into blocks so that what a thread reads again stays near: of 4 panels, 1024 rows are
+// 132 KiB (int8), 256 KiB (bf16) or 512 KiB of second-level cache.
+constexpr int64_t kKBlock = 1024;
 constexpr int64_t kGroupPanels = 4;
 
 // Panels are handed out in groups, unless that would leave threads idle.
@@ -21,19 +21,31 @@ int64_t multiply_adds(const Product& p) { return p.a.rows * p.a.k * p.w->n(); }
 
 }  // namespace
 
-PackedRows pack_rows(const Kernels& kernels, ConstMatrixView x, Buffer<float>& storage) {
+PackedRows pack_rows(const Kernels& kernels, ConstMatrixView x, WeightType weights,
+                     Buffer<float>& storage) {
   PackedRows a = {.data = x.data,
                   .rows = x.rows,
                   .k = x.columns,
                   .k_block = kKBlock,
                   .tiles = (x.rows + kernels.tile_rows - 1) / kernels.tile_rows};
-  if (x.rows == 1) return a;
-  float* const packed = storage.reserve(a.rows * a.k);
+  const bool int8 = weights == WeightType::kInt8;
+  if (x.rows == 1 && !int8) return a;
+  float* const packed = storage.reserve(a.rows * (int8 ? a.quantized_row_words() : a.k));
+  auto* const quantized = reinterpret_cast<int32_t*>(packed);
   for_each_task(a.tiles, a.rows * a.k, [&](int64_t tile) {
-    pack_tile(
-        a, tile, 1.0f, [&](int64_t i) { return x.row(i); }, packed);
+    const float* rows[kMaxTileRows];
+    for (int64_t r = 0; r < a.tile_rows(tile); ++r) rows[r] = x.row(a.first_row(tile) + r);
+    if (int8) {
+      kernels.quantize_tile(a, tile, rows, quantized);
+    } else {
+      kernels.pack_tile(a, tile, 1.0f, rows, packed);
+    }
   });
-  a.data = packed;
+  if (int8) {
+    a.quantized = quantized;
+  } else {
+    a.data = packed;
+  }
   return a;
 }
 

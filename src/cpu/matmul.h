@@ -26,14 +26,16 @@ void for_each_row_block(int64_t rows, const Body& body) {
   }
 }
 
-// Packs x into `storage`; a single row is used where it lies.
-PackedRows pack_rows(const Kernels& kernels, ConstMatrixView x, Buffer<float>& storage);
+// Packs x into `storage` for products with weights of that type; a single row of fp32 is used where
+// it lies.
+PackedRows pack_rows(const Kernels& kernels, ConstMatrixView x, WeightType weights,
+                     Buffer<float>& storage);
 
 // Y = A · W (+ bias).
 struct Product {
   PackedRows a;
   const PackedMatrix* w = nullptr;
-  const float* bias = nullptr;  // [N], or nullptr
+  const float* bias = nullptr;  // [N padded to whole panels], or nullptr
   MutableMatrixView y;
 };
 

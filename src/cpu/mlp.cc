@@ -26,7 +26,7 @@ class CpuMlp : public ops::Mlp {
               y.columns == down_.out_features());
     for_each_row_block(x.rows, [&](int64_t first, int64_t rows) {
       const MutableMatrixView hidden = apply_gate_up(x.row_range(first, rows));
-      const PackedRows a = pack_rows(kernels_, hidden, scratch_->hidden_rows);
+      const PackedRows a = pack_rows(kernels_, hidden, down_.first_type(), scratch_->hidden_rows);
       apply_linear(kernels_, down_, a, *scratch_, y.row_range(first, rows));
     });
   }
@@ -34,7 +34,10 @@ class CpuMlp : public ops::Mlp {
  private:
   MutableMatrixView apply_gate_up(ConstMatrixView x) const {
     LayerScratch& s = *scratch_;
-    const PackedRows rows = pack_rows(kernels_, x, s.rows);
+    const PackedRows rows = pack_rows(kernels_, x, gate_.first_type(), s.rows);
+    const PackedRows rows_of_up = up_.first_type() == gate_.first_type()
+                                      ? rows
+                                      : pack_rows(kernels_, x, up_.first_type(), s.second_rows);
     const MutableMatrixView gate_strip(s.strip.reserve(x.rows * gate_.rank()), x.rows,
                                        gate_.rank());
     const MutableMatrixView up_strip(s.second_strip.reserve(x.rows * up_.rank()), x.rows,
@@ -42,12 +45,13 @@ class CpuMlp : public ops::Mlp {
     Product strips[2];
     size_t count = 0;
     if (gate_.low_rank()) strips[count++] = gate_.strip(rows, gate_strip);
-    if (up_.low_rank()) strips[count++] = up_.strip(rows, up_strip);
+    if (up_.low_rank()) strips[count++] = up_.strip(rows_of_up, up_strip);
     multiply(kernels_, std::span(strips, count));
     const PackedRows gate_rows =
-        gate_.low_rank() ? pack_rows(kernels_, gate_strip, s.strip_rows) : rows;
+        gate_.low_rank() ? pack_rows(kernels_, gate_strip, gate_.last_type(), s.strip_rows) : rows;
     const PackedRows up_rows =
-        up_.low_rank() ? pack_rows(kernels_, up_strip, s.second_strip_rows) : rows;
+        up_.low_rank() ? pack_rows(kernels_, up_strip, up_.last_type(), s.second_strip_rows)
+                       : rows_of_up;
 
     const int64_t features = up_.out_features();
     const MutableMatrixView gate(s.gate.reserve(x.rows * features), x.rows, features);

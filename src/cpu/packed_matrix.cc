@@ -4,7 +4,9 @@
 #include <array>
 #include <cstring>
 
+#include "base/float16.h"
 #include "base/parallel.h"
+#include "cpu/packed_rows.h"
 
 namespace neuronmm::cpu {
 namespace {
@@ -28,22 +30,45 @@ void for_each_chunk(int64_t k, int64_t n, const Visit& visit) {
 
 }  // namespace
 
-PackedMatrix::PackedMatrix(const TensorView& w_t)
-    : k_(w_t.columns()), n_(w_t.rows()), is_bf16_(w_t.dtype == DType::kBF16) {
-  if (is_bf16_) {
-    pack_bf16(w_t);
-  } else {
-    pack_fp32(w_t);
+PackedMatrix::PackedMatrix(const ops::WeightView& w_t)
+    : k_(w_t.columns()),
+      n_(w_t.rows()),
+      type_(w_t.quantized()             ? WeightType::kInt8
+            : w_t.dtype == DType::kBF16 ? WeightType::kBf16
+                                        : WeightType::kFp32) {
+  switch (type_) {
+    case WeightType::kFp32:
+      pack_fp32(w_t);
+      break;
+    case WeightType::kBf16:
+      pack_bf16(w_t);
+      break;
+    case WeightType::kInt8:
+      pack_int8(w_t);
+      break;
   }
 }
 
+int64_t PackedMatrix::panel_words() const {
+  switch (type_) {
+    case WeightType::kFp32:
+      return k_ * kPanel;
+    case WeightType::kBf16:
+      return k_ * kHalfPanel;
+    case WeightType::kInt8:
+      break;
+  }
+  return (k_ + kQuantGroup - 1) / kQuantGroup * kHalfPanel +
+         (k_ + kWordBytes - 1) / kWordBytes * kPanel;
+}
+
 void PackedMatrix::pack_bf16(const TensorView& w_t) {
-  bf16_ = Buffer<uint32_t>(panels() * panel_words(), Pages::kHuge);
+  words_ = Buffer<uint32_t>(panels() * panel_words(), Pages::kHuge);
   if (n_ % kPanel != 0) {
-    std::fill_n(bf16_.data() + (panels() - 1) * panel_words(), panel_words(), 0u);
+    std::fill_n(words_.data() + (panels() - 1) * panel_words(), panel_words(), 0u);
   }
   const auto* source = reinterpret_cast<const unsigned char*>(w_t.data);
-  auto* packed = reinterpret_cast<unsigned char*>(bf16_.data());
+  auto* packed = reinterpret_cast<unsigned char*>(words_.data());
   for_each_chunk(k_, n_, [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
     const int64_t slot = column < kHalfPanel ? 2 * column : 2 * (column - kHalfPanel) + 1;
     const unsigned char* from = source + ((panel * kPanel + column) * k_ + first) * 2;
@@ -62,6 +87,34 @@ void PackedMatrix::pack_fp32(const TensorView& w_t) {
     to_floats(w_t, (panel * kPanel + column) * k_ + first, count, values.data());
     float* to = fp32_.data() + (panel * k_ + first) * kPanel + column;
     for (int64_t i = 0; i < count; ++i) to[i * kPanel] = values[static_cast<size_t>(i)];
+  });
+}
+
+void PackedMatrix::pack_int8(const ops::WeightView& w_t) {
+  constexpr int64_t kGroupWords = kHalfPanel + kQuantGroup / kWordBytes * kPanel;
+  constexpr unsigned char kOffset = 128;
+  NMM_CHECK(w_t.dtype == DType::kI8 && w_t.scales.rows() == n_ &&
+            w_t.scales.columns() == (k_ + kQuantGroup - 1) / kQuantGroup);
+  words_ = Buffer<uint32_t>(panels() * panel_words(), Pages::kHuge);
+  parallel_for(panels(), [&](int64_t panel) {
+    uint32_t* const to = words_.data() + panel * panel_words();
+    std::fill_n(to, panel_words(), 0u);
+    for (int64_t column = 0; column < std::min(kPanel, n_ - panel * kPanel); ++column) {
+      const int64_t row = panel * kPanel + column;
+      const auto* const from = reinterpret_cast<const unsigned char*>(w_t.data) + row * k_;
+      for (int64_t first = 0; first < k_; first += kQuantGroup) {
+        uint32_t* const group = to + first / kQuantGroup * kGroupWords;
+        float scale = 0;
+        to_floats(w_t.scales, row * w_t.scales.columns() + first / kQuantGroup, 1, &scale);
+        const uint32_t bits = bf16::from_float(scale).bits;
+        group[column % kHalfPanel] |= column < kHalfPanel ? bits : bits << 16;
+        auto* const bytes = reinterpret_cast<unsigned char*>(group + kHalfPanel + column);
+        for (int64_t k = 0; k < std::min(kQuantGroup, k_ - first); ++k) {
+          bytes[k / kWordBytes * kPanel * kWordBytes + k % kWordBytes] =
+              static_cast<unsigned char>(from[first + k] ^ kOffset);
+        }
+      }
+    }
   });
 }
 

@@ -6,43 +6,52 @@
 //   fp32: row k of a panel holds its columns 0 ... 31.
 //   bf16: row k holds 16 words of 32 bits; word j has column j in its low half and column j + 16 in
 //         its high half, so that one load, one shift and one mask give two vectors of fp32.
+//   int8: for each group of kQuantGroup rows, the 32 columns' scales as 16 words like those of
+//   bf16,
+//         then for every 4 rows k 32 words; word j holds the bytes (k, j) ... (k + 3, j), each +
+//         128. Products of unsigned weights and signed activations are what x86 has; the sum is
+//         corrected by -128 times that of the activations.
 //
-// BF16 checkpoints stay bf16; every other dtype becomes fp32.
+// BF16 checkpoints stay bf16, quantized ones int8 (scales are rounded to bf16, which is what
+// `quantize` writes); every other dtype becomes fp32.
 
 #include <cstdint>
 
-#include "base/tensor.h"
 #include "cpu/buffer.h"
+#include "ops/weights.h"
 
 namespace neuronmm::cpu {
 
 inline constexpr int64_t kPanel = 32;              // columns of a panel
 inline constexpr int64_t kHalfPanel = kPanel / 2;  // columns of a vector of 512 bits
 
+enum class WeightType { kFp32, kBf16, kInt8 };
+
 class PackedMatrix {
  public:
   PackedMatrix() = default;
-  explicit PackedMatrix(const TensorView& w_t);  // [N, K], as checkpoints hold it
+  explicit PackedMatrix(const ops::WeightView& w_t);  // [N, K], as checkpoints hold it
 
   int64_t k() const { return k_; }
   int64_t n() const { return n_; }
   int64_t panels() const { return (n_ + kPanel - 1) / kPanel; }
   bool empty() const { return n_ == 0; }
-  bool is_bf16() const { return is_bf16_; }
+  WeightType type() const { return type_; }
   int64_t size_bytes() const { return panels() * panel_words() * 4; }
-  // K rows of kPanel floats, or of kHalfPanel words (see above).
+  int64_t panel_words() const;
   const float* fp32_panel(int64_t i) const { return fp32_.data() + i * panel_words(); }
-  const uint32_t* bf16_panel(int64_t i) const { return bf16_.data() + i * panel_words(); }
+  // Of bf16 and int8.
+  const uint32_t* word_panel(int64_t i) const { return words_.data() + i * panel_words(); }
 
  private:
-  int64_t panel_words() const { return k_ * (is_bf16_ ? kHalfPanel : kPanel); }
   void pack_bf16(const TensorView& w_t);
   void pack_fp32(const TensorView& w_t);
+  void pack_int8(const ops::WeightView& w_t);
 
   int64_t k_ = 0, n_ = 0;
-  bool is_bf16_ = false;
+  WeightType type_ = WeightType::kFp32;
   Buffer<float> fp32_;
-  Buffer<uint32_t> bf16_;
+  Buffer<uint32_t> words_;
 };
 
 }  // namespace neuronmm::cpu

@@ -1,15 +1,30 @@
 #pragma once
 // Activations in the order in which the matmul kernels read them. The rows are cut into tiles of at
-// most `Kernels::tile_rows` (what fits in registers); within a block of K, each tile lies as
-// [k][rows of the tile], so that a kernel reads it from start to end. One row is its own packing.
+// most `Kernels::tile_rows` (what fits in registers), the tiles into quads of 4 rows, the last of
+// which may be smaller.
+//
+//   fp32, for fp32 and bf16 weights: within a block of k_block columns, each quad lies as [k][rows
+//         of the quad]. One row is its own packing.
+//   int8, for int8 weights: tile after tile, and in a tile for each group of kQuantGroup columns a
+//         scale (fp32) per row, a correction (int32) per row, then quads of words [k / 4][rows of
+//         the quad], a word holding the bytes of 4 neighbouring columns, zeros beyond the last. x =
+//         scale · byte; correction = -128 · (sum of the row's bytes in the group), see
+//         packed_matrix.h.
 
 #include <algorithm>
 #include <cstdint>
 
+#include "ops/weights.h"
+
 namespace neuronmm::cpu {
 
+inline constexpr int64_t kQuad = 4;
+inline constexpr int64_t kQuantGroup = ops::kQuantGroup;
+inline constexpr int64_t kWordBytes = 4;
+
 struct PackedRows {
-  const float* data = nullptr;
+  const float* data = nullptr;         // fp32, or
+  const int32_t* quantized = nullptr;  // int8
   int64_t rows = 0;
   int64_t k = 0;
   int64_t k_block = 0;  // blocks of K lie one after the other; the last may be shorter
@@ -18,24 +33,20 @@ struct PackedRows {
   // Tiles of nearly equal height: 13 rows are 6 + 7, not 12 + 1.
   int64_t first_row(int64_t tile) const { return rows * tile / tiles; }
   int64_t tile_rows(int64_t tile) const { return first_row(tile + 1) - first_row(tile); }
+
   // Where the tile's rows for k in [first_k, first_k + count), one block of K, start in data.
   int64_t offset(int64_t tile, int64_t first_k, int64_t count) const {
     return first_k * rows + first_row(tile) * count;
   }
-};
-
-// Writes scale · row(i)[k], for the rows of one tile, to where `layout` wants it in `packed`.
-template <typename Row>
-void pack_tile(const PackedRows& layout, int64_t tile, float scale, const Row& row, float* packed) {
-  const int64_t first = layout.first_row(tile), rows = layout.tile_rows(tile);
-  for (int64_t first_k = 0; first_k < layout.k; first_k += layout.k_block) {
-    const int64_t count = std::min(layout.k_block, layout.k - first_k);
-    float* const block = packed + layout.offset(tile, first_k, count);
-    for (int64_t r = 0; r < rows; ++r) {
-      const float* const from = row(first + r) + first_k;
-      for (int64_t k = 0; k < count; ++k) block[k * rows + r] = scale * from[k];
-    }
+  // Where the tile's rows for the group that starts at first_k start in quantized.
+  int64_t quantized_offset(int64_t tile, int64_t first_k) const {
+    constexpr int64_t kGroupWords = kQuantGroup / kWordBytes + 2;
+    return first_row(tile) * quantized_row_words() +
+           first_k / kQuantGroup * kGroupWords * tile_rows(tile);
   }
-}
+  int64_t quantized_row_words() const {
+    return (k + kWordBytes - 1) / kWordBytes + 2 * ((k + kQuantGroup - 1) / kQuantGroup);
+  }
+};
 
 }  // namespace neuronmm::cpu

@@ -54,7 +54,7 @@ void for_ranges(int64_t count, int64_t work, const Body& body) {
 }
 
 // x[M,K] · w_t[N,K]^T.
-DoubleMatrix multiply(const DoubleMatrix& x, const TensorView& w_t) {
+DoubleMatrix multiply(const DoubleMatrix& x, const WeightView& w_t) {
   NMM_CHECK(x.columns == w_t.columns());
   DoubleMatrix y(x.rows, w_t.rows());
   for_ranges(w_t.rows(), x.rows * w_t.size(), [&](int64_t first, int64_t last) {

@@ -6,15 +6,37 @@
 // ~ U[K,r] · V[r,N]. Checkpoints hold every matrix transposed ("out x in"), so the fields end in
 // _t.
 
+#include <utility>
+
 #include "base/tensor.h"
 
 namespace neuronmm::ops {
 
+// Columns of a row of an int8 weight that share one scale. A multiple of all vectors' lengths and a
+// divisor of all block-aligned ranks; at 128, scales of 2 bytes are 1.6 % of the weight.
+inline constexpr int64_t kQuantGroup = 128;
+
+// A weight [rows, columns] as a checkpoint stores it: of a float dtype, or quantized to I8 with
+// scales [rows, ceil(columns / kQuantGroup)] of a float dtype: W[i, j] = scales[i, j / kQuantGroup]
+// · value[i, j].
+struct WeightView : TensorView {
+  WeightView() = default;
+  WeightView(TensorView values, TensorView group_scales = {})
+      : TensorView(std::move(values)), scales(std::move(group_scales)) {}
+
+  bool quantized() const { return !scales.empty(); }
+  TensorView scales;
+};
+
+// TensorView's function of this name for weights, quantized or not; [first, first + count) lies in
+// one row.
+void to_doubles(const WeightView& weight, int64_t first, int64_t count, double* out);
+
 struct LinearWeight {
-  TensorView w_t = {};  // [N, K]; empty when low-rank
-  TensorView u_t = {};  // [r, K]; empty when dense. Applied first (`v_proj.weight` in the reference
+  WeightView w_t = {};  // [N, K]; empty when low-rank
+  WeightView u_t = {};  // [r, K]; empty when dense. Applied first (`v_proj.weight` in the reference
                         // checkpoints)
-  TensorView v_t = {};  // [N, r]; empty when dense. Applied second (`u_proj.weight` there)
+  WeightView v_t = {};  // [N, r]; empty when dense. Applied second (`u_proj.weight` there)
   TensorView bias = {};  // [N]; may be empty
 
   bool low_rank() const { return !u_t.empty(); }

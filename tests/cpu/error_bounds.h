@@ -62,6 +62,41 @@ inline Bounded multiply(const Bounded& x, const TensorView& w_t) {
   return y;
 }
 
+// With an int8 weight, x is rounded too: in each group to multiples of max |x| / 127 of the group,
+// so by up to half of that (and the rounding of the scale and of its inverse, 127 · 4 of them at
+// most). The sums over groups are of (groups + 3) roundings.
+inline Bounded multiply_int8(const Bounded& x, const ops::WeightView& w_t) {
+  const int64_t k = x.columns, n = w_t.rows(), group = ops::kQuantGroup;
+  Bounded y(x.rows, n);
+  std::vector<double> w(static_cast<size_t>(k));
+  for (int64_t j = 0; j < n; ++j) {
+    to_doubles(w_t, j * k, k, w.data());
+    for (int64_t i = 0; i < x.rows; ++i) {
+      double sum = 0, error = 0, absolute = 0;
+      for (int64_t first = 0; first < k; first += group) {
+        double largest = 0, weights = 0;
+        for (int64_t l = first; l < std::min(k, first + group); ++l) {
+          const double xl = x.at(x.value, i, l), wl = w[static_cast<size_t>(l)];
+          largest = std::max(largest, std::abs(xl) + x.at(x.error, i, l));
+          weights += std::abs(wl);
+          sum += xl * wl;
+          error += x.at(x.error, i, l) * std::abs(wl);
+        }
+        error += largest * weights / 254 * (1 + 127 * 8 * kUnit);
+        absolute += largest * weights;
+      }
+      const auto roundings = static_cast<double>((k + group - 1) / group + 3);
+      y.at(y.value, i, j) = sum;
+      y.at(y.error, i, j) = error + roundings * kUnit * absolute;
+    }
+  }
+  return y;
+}
+
+inline Bounded multiply(const Bounded& x, const ops::WeightView& w_t) {
+  return w_t.quantized() ? multiply_int8(x, w_t) : multiply(x, static_cast<const TensorView&>(w_t));
+}
+
 inline Bounded multiply(const Bounded& x, const ops::LinearWeight& weight) {
   Bounded y =
       weight.low_rank() ? multiply(multiply(x, weight.u_t), weight.v_t) : multiply(x, weight.w_t);

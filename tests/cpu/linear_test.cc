@@ -6,6 +6,7 @@
 #include "cpu/error_bounds.h"
 #include "cpu/on_every_target.h"
 #include "ops/owned_tensor.h"
+#include "ops/quantize.h"
 
 namespace neuronmm::cpu {
 namespace {
@@ -34,6 +35,9 @@ class Linear : public OnEveryTarget {
   OwnedTensor tensor(DType dtype, int64_t rows, int64_t columns) {
     return {dtype, {rows, columns}, random_values(rows * columns, random_)};
   }
+  ops::QuantizedWeight quantized(int64_t rows, int64_t columns) {
+    return ops::quantize(tensor(DType::kF32, rows, columns).view());
+  }
   Strided strided(int64_t rows, int64_t columns) {
     Strided x(rows, columns, columns + 3);
     for (int64_t i = 0; i < rows; ++i) {
@@ -46,7 +50,7 @@ class Linear : public OnEveryTarget {
     SCOPED_TRACE(testing::Message()
                  << "seed " << kSeed << ", M " << m << ", K " << weight.in_features() << ", r "
                  << weight.rank() << ", N " << weight.out_features() << ", "
-                 << dtype_name(weight.low_rank() ? weight.u_t.dtype : weight.w_t.dtype));
+                 << dtype_name((weight.low_rank() ? weight.u_t : weight.w_t).dtype));
     const Strided x = strided(m, weight.in_features());
     const Strided y(m, weight.out_features(), weight.out_features() + 5);
     backend_->make_linear(weight)->apply(x.view, y.view);
@@ -159,10 +163,13 @@ TEST_P(Linear, BitsDependNeitherOnThreadsNorOnTheOtherRows) {
   const int64_t m = 61, k = 530, r = 70, n = 1100;
   const OwnedTensor w_t = tensor(DType::kBF16, n, k);
   const OwnedTensor u_t = tensor(DType::kBF16, r, k), v_t = tensor(DType::kF32, n, r);
+  const ops::QuantizedWeight w_int8 = quantized(n, k), u_int8 = quantized(r, k);
   const Matrix x = random_matrix(m, k, random_);
   for (const ops::LinearWeight& weight :
        {ops::LinearWeight{.w_t = w_t.view()},
-        ops::LinearWeight{.u_t = u_t.view(), .v_t = v_t.view()}}) {
+        ops::LinearWeight{.u_t = u_t.view(), .v_t = v_t.view()},
+        ops::LinearWeight{.w_t = w_int8.view()},
+        ops::LinearWeight{.u_t = u_int8.view(), .v_t = v_t.view()}}) {
     const auto linear = backend_->make_linear(weight);
     Matrix expected(m, n), y(m, n);
     set_num_threads(1);
@@ -186,7 +193,82 @@ TEST_P(Linear, WeightMayBeUnaligned) {
   for (const DType dtype : {DType::kBF16, DType::kF32}) {
     std::vector<std::byte> bytes(1);
     append_rounded(dtype, values.data(), 6 * 11, bytes);
-    expect_right({.w_t = {dtype, {6, 11}, bytes.data() + 1}}, 2);
+    expect_right({.w_t = TensorView{dtype, {6, 11}, bytes.data() + 1}}, 2);
+  }
+}
+
+TEST_P(Linear, Int8OfEveryShape) {
+  std::vector<int64_t> lengths = {127, 128, 129, 131, 255, 256, 300, 1023, 1024, 1030, 1153};
+  for (int64_t k = 1; k <= 20; ++k) lengths.push_back(k);
+  for (const int64_t k : lengths) {
+    for (const int64_t n : {1, 31, 32, 35, 70, 160}) {
+      const ops::QuantizedWeight w = quantized(n, k);
+      for (const int64_t m : {1, 2, 3, 4, 5, 7, 12, 13}) expect_right({.w_t = w.view()}, m);
+    }
+  }
+}
+
+TEST_P(Linear, Int8OfEveryNumberOfRowsAndColumns) {
+  for (int64_t n = 1; n <= 66; ++n) {
+    const ops::QuantizedWeight w = quantized(n, 133);
+    for (const int64_t m : {1, 6}) expect_right({.w_t = w.view()}, m);
+  }
+  const ops::QuantizedWeight w = quantized(70, 140);
+  for (int64_t m = 0; m <= 27; ++m) expect_right({.w_t = w.view()}, m);
+  for (const int64_t m : {240, 241, 500}) expect_right({.w_t = w.view()}, m);
+}
+
+TEST_P(Linear, Int8Factors) {
+  const OwnedTensor bias(DType::kF32, {50}, random_values(50, random_, 10.0f));
+  for (const int64_t rank : {1, 64, 128, 200}) {
+    const ops::QuantizedWeight u = quantized(rank, 300), v = quantized(50, rank);
+    const OwnedTensor float_v = tensor(DType::kBF16, 50, rank);
+    for (const int64_t m : {1, 4, 13, 250}) {
+      expect_right({.u_t = u.view(), .v_t = v.view()}, m);
+      expect_right({.u_t = u.view(), .v_t = v.view(), .bias = bias.view()}, m);
+      expect_right({.u_t = u.view(), .v_t = float_v.view()}, m);
+    }
+  }
+}
+
+// Rows of integers with a largest one of 127 are their own quantization, so with a scale of 1 the
+// result is exact: the largest bytes, and sums that would overflow 16 bits.
+TEST_P(Linear, Int8OfExtremeBytesIsExact) {
+  const int64_t m = 5, k = 261, n = 40;
+  ops::QuantizedWeight w = {n, k, {}, {}};
+  std::uniform_int_distribution<int> side(0, 1);
+  for (int64_t i = 0; i < n * k; ++i) {
+    w.values.push_back(static_cast<int8_t>(side(random_) != 0 || i < k ? 127 : -127));
+  }
+  w.scales.assign(static_cast<size_t>(n * w.groups()), bf16::from_float(1.0f));
+  Matrix x(m, k), y(m, n);
+  for (int64_t i = 0; i < m * k; ++i) {
+    x.data()[i] = side(random_) != 0 || i < k ? 127.0f : -127.0f;
+  }
+  backend_->make_linear({.w_t = w.view()})->apply(x.view(), y.view());
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int64_t l = 0; l < k; ++l) {
+        sum += static_cast<double>(x.row(i)[l]) * w.values[static_cast<size_t>(j * k + l)];
+      }
+      ASSERT_EQ(y.row(i)[j], sum) << "seed " << kSeed << " at " << i << ", " << j;
+    }
+  }
+}
+
+// A row of zeros gives zeros; NaN and infinity are not rounded away.
+TEST_P(Linear, Int8OfZerosAndBrokenRows) {
+  const ops::QuantizedWeight w = quantized(33, 150);
+  const auto linear = backend_->make_linear({.w_t = w.view()});
+  Matrix x(3, 150), y(3, 33);
+  x.row(1)[140] = std::numeric_limits<float>::quiet_NaN();
+  x.row(2)[3] = std::numeric_limits<float>::infinity();
+  linear->apply(x.view(), y.view());
+  for (int64_t j = 0; j < 33; ++j) {
+    EXPECT_EQ(y.row(0)[j], 0.0f);
+    EXPECT_TRUE(std::isnan(y.row(1)[j])) << j;
+    EXPECT_FALSE(std::isfinite(y.row(2)[j])) << j;
   }
 }
 

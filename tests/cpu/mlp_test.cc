@@ -6,6 +6,7 @@
 #include "cpu/error_bounds.h"
 #include "cpu/on_every_target.h"
 #include "ops/owned_tensor.h"
+#include "ops/quantize.h"
 
 namespace neuronmm::cpu {
 namespace {
@@ -104,6 +105,34 @@ TEST_P(Mlp, PanelsInGroups) {
       Matrix y(m, 30);
       fused->apply(x.view(), y.view());
       expect_within(mlp(Bounded(x.view()), layer.weight()), y.view());
+    }
+  }
+}
+
+// gate int8, up and down half: every pair of packings of X occurs.
+TEST_P(Mlp, Int8AndMixtures) {
+  const int64_t h = 150, i = 270, r = 64;
+  const Layer layer(h, i, {r, r, r}, DType::kBF16, true, random_);
+  std::vector<ops::QuantizedWeight> kept;
+  const auto int8 = [&](const ops::LinearWeight& weight, bool first, bool second) {
+    ops::LinearWeight mixed = weight;
+    if (first) mixed.u_t = kept.emplace_back(ops::quantize(weight.u_t)).view();
+    if (second) mixed.v_t = kept.emplace_back(ops::quantize(weight.v_t)).view();
+    return mixed;
+  };
+  kept.reserve(12);
+  const ops::MlpWeight weight = layer.weight();
+  for (const ops::MlpWeight& mixed :
+       {ops::MlpWeight{int8(weight.gate, true, true), int8(weight.up, true, true),
+                       int8(weight.down, true, true)},
+        ops::MlpWeight{int8(weight.gate, true, false), int8(weight.up, false, true),
+                       int8(weight.down, false, true)}}) {
+    const auto fused = backend_->make_mlp(mixed);
+    for (const int64_t m : {1, 4, 13, 250}) {
+      const Matrix x = random_matrix(m, h, random_);
+      Matrix y(m, h);
+      fused->apply(x.view(), y.view());
+      expect_within(mlp(Bounded(x.view()), mixed), y.view());
     }
   }
 }

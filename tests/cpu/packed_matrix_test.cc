@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/owned_tensor.h"
+#include "ops/quantize.h"
 
 namespace neuronmm::cpu {
 namespace {
@@ -21,7 +22,7 @@ TEST(PackedMatrix, Fp32PanelsHoldColumnsInOrderAndZeros) {
   for (const DType dtype : {DType::kF32, DType::kF64}) {
     const OwnedTensor w_t(dtype, {kN, kK}, values);
     const PackedMatrix packed(w_t.view());
-    EXPECT_FALSE(packed.is_bf16());
+    EXPECT_EQ(packed.type(), WeightType::kFp32);
     EXPECT_EQ(packed.panels(), 3);
     EXPECT_EQ(packed.size_bytes(), 3 * 32 * kK * 4);
     for (int64_t n = 0; n < 96; ++n) {
@@ -40,13 +41,35 @@ TEST(PackedMatrix, Bf16WordsHoldColumnsSixteenApart) {
   }
   const TensorView w_t = {DType::kBF16, {kN, kK}, reinterpret_cast<const std::byte*>(bits.data())};
   const PackedMatrix packed(w_t);
-  EXPECT_TRUE(packed.is_bf16());
+  EXPECT_EQ(packed.type(), WeightType::kBf16);
   EXPECT_EQ(packed.size_bytes(), 3 * 32 * kK * 2);
   for (int64_t n = 0; n < 96; ++n) {
     for (int64_t k = 0; k < kK; ++k) {
-      const uint32_t word = packed.bf16_panel(n / 32)[k * 16 + n % 16];
+      const uint32_t word = packed.word_panel(n / 32)[k * 16 + n % 16];
       const uint32_t found = n % 32 < 16 ? word & 0xFFFF : word >> 16;
       ASSERT_EQ(found, n < kN ? 1 + n * 100 + k : 0) << n << ", " << k;
+    }
+  }
+}
+
+TEST(PackedMatrix, Int8GroupsHoldScalesThenWordsOfFourRows) {
+  constexpr int64_t kLong = 131;  // a group of 128 and one of 3
+  ops::QuantizedWeight w = {kN, kLong, {}, {}};
+  for (int64_t i = 0; i < kN * kLong; ++i) w.values.push_back(static_cast<int8_t>(i % 255 - 127));
+  for (int64_t i = 0; i < kN * 2; ++i) w.scales.push_back({static_cast<uint16_t>(i + 1)});
+  const PackedMatrix packed(w.view());
+  EXPECT_EQ(packed.type(), WeightType::kInt8);
+  EXPECT_EQ(packed.panel_words(), (16 + 32 * 32) + (16 + 1 * 32));
+  EXPECT_EQ(packed.size_bytes(), 3 * packed.panel_words() * 4);
+  for (int64_t n = 0; n < kN; ++n) {
+    for (int64_t k = 0; k < kLong; ++k) {
+      const uint32_t* const group = packed.word_panel(n / 32) + k / 128 * (16 + 32 * 32);
+      const uint32_t scales = group[n % 16];
+      ASSERT_EQ(n % 32 < 16 ? scales & 0xFFFF : scales >> 16, n * 2 + k / 128 + 1)
+          << n << ", " << k;
+      const uint32_t word = group[16 + k % 128 / 4 * 32 + n % 32];
+      const auto byte = static_cast<int64_t>(word >> (k % 4 * 8) & 0xFF);
+      ASSERT_EQ(byte - 128, w.values[static_cast<size_t>(n * kLong + k)]) << n << ", " << k;
     }
   }
 }
