@@ -25,6 +25,7 @@
 #include "cpu/backend.h"
 #include "cpu/kernels.h"
 #include "machine_limits.h"
+#include "ops/quantize.h"
 #include "peers.h"
 #include "timing.h"
 
@@ -56,7 +57,7 @@ int64_t rank_of(const MlpShape& shape, double ratio) {
   return std::max<int64_t>(1, std::lround((1 - ratio) * h * i / ((h + i) * 128))) * 128;
 }
 
-// A random weight [rows, columns] in bf16, and the same values in fp32 for the peers.
+// A random weight [rows, columns] in bf16 and int8, and the bf16 values in fp32 for the peers.
 class Weight {
  public:
   Weight(int64_t rows, int64_t columns, std::mt19937& random) : floats_(rows, columns) {
@@ -67,23 +68,26 @@ class Weight {
       bits_.push_back(value.bits);
       floats_.data()[i] = value.to_float();
     }
+    int8_ = ops::quantize(view(16));
   }
-  TensorView bf16_view() const {
-    return {DType::kBF16,
-            {floats_.rows(), floats_.columns()},
-            reinterpret_cast<const std::byte*>(bits_.data())};
+  ops::WeightView view(int bits) const {
+    if (bits == 8) return int8_.view();
+    return TensorView{DType::kBF16,
+                      {floats_.rows(), floats_.columns()},
+                      reinterpret_cast<const std::byte*>(bits_.data())};
   }
   const Matrix& floats() const { return floats_; }
 
  private:
   std::vector<uint16_t> bits_;
   Matrix floats_;
+  ops::QuantizedWeight int8_;
 };
 
 struct LowRank {
   LowRank(int64_t k, int64_t rank, int64_t n, std::mt19937& random)
       : u(rank, k, random), v(n, rank, random) {}
-  ops::LinearWeight weight() const { return {.u_t = u.bf16_view(), .v_t = v.bf16_view()}; }
+  ops::LinearWeight weight(int bits) const { return {.u_t = u.view(bits), .v_t = v.view(bits)}; }
   Weight u, v;
 };
 
@@ -146,13 +150,15 @@ class Contest {
 
   std::vector<Contender> contenders(const std::string& operation) const {
     std::vector<Contender> all;
-    if (operation == "mlp") {
-      add_our_mlp(all);
-    } else if (operation == "xuv") {
-      add_ours(all, "neuronmm bf16 fused", 16, weights_.up.weight());
-      add_sequential(all);
-    } else {
-      add_ours(all, "neuronmm bf16", 16, {.w_t = weights_.dense.bf16_view()});
+    for (const int bits : {16, 8}) {
+      if (operation == "mlp") {
+        add_our_mlp(all, bits);
+      } else if (operation == "xuv") {
+        add_ours(all, " fused", bits, weights_.up.weight(bits));
+        add_sequential(all, bits);
+      } else {
+        add_ours(all, "", bits, {.w_t = weights_.dense.view(bits)});
+      }
     }
     for (const std::unique_ptr<Peer>& peer : peers_) add_peer(all, *peer, operation);
     return all;
@@ -160,8 +166,15 @@ class Contest {
 
  private:
   static double bytes(const ops::LinearWeight& weight) {
-    return static_cast<double>(weight.low_rank() ? weight.u_t.size_bytes() + weight.v_t.size_bytes()
-                                                 : weight.w_t.size_bytes());
+    double sum = 0;
+    for (const ops::WeightView* view : {&weight.w_t, &weight.u_t, &weight.v_t}) {
+      if (!view->empty()) sum += static_cast<double>(view->size_bytes());
+      if (view->quantized()) sum += static_cast<double>(view->scales.size_bytes());
+    }
+    return sum;
+  }
+  static std::string our_name(int bits, const char* method) {
+    return fmt::format("neuronmm {}{}", bits == 8 ? "int8" : "bf16", method);
   }
 
   void add(std::vector<Contender>& all, std::string name, int bits, double size_bytes, int64_t n,
@@ -171,31 +184,32 @@ class Contest {
                    [=](int64_t i, int64_t j) { return y->row(i)[j]; }});
   }
 
-  void add_ours(std::vector<Contender>& all, std::string name, int bits,
+  void add_ours(std::vector<Contender>& all, const char* method, int bits,
                 const ops::LinearWeight& weight) const {
     const std::shared_ptr<ops::Linear> linear = backend_.make_linear(weight);
-    add(all, std::move(name), bits, bytes(weight), weight.out_features(),
+    add(all, our_name(bits, method), bits, bytes(weight), weight.out_features(),
         [=, this](MutableMatrixView y) { linear->apply(x_.view(), y); });
   }
 
-  void add_sequential(std::vector<Contender>& all) const {
-    const ops::LinearWeight weight = weights_.up.weight();
+  void add_sequential(std::vector<Contender>& all, int bits) const {
+    const ops::LinearWeight weight = weights_.up.weight(bits);
     const std::shared_ptr<ops::Linear> u = backend_.make_linear({.w_t = weight.u_t});
     const std::shared_ptr<ops::Linear> v = backend_.make_linear({.w_t = weight.v_t});
     const auto strip = std::make_shared<Matrix>(x_.rows(), weight.rank());
-    add(all, "neuronmm bf16 sequential", 16, bytes(weight), weight.out_features(),
+    add(all, our_name(bits, " sequential"), bits, bytes(weight), weight.out_features(),
         [=, this](MutableMatrixView y) {
           u->apply(x_.view(), strip->view());
           v->apply(strip->view(), y);
         });
   }
 
-  void add_our_mlp(std::vector<Contender>& all) const {
-    const ops::MlpWeight weight = {weights_.gate.weight(), weights_.up.weight(),
-                                   weights_.down.weight()};
+  void add_our_mlp(std::vector<Contender>& all, int bits) const {
+    const ops::MlpWeight weight = {weights_.gate.weight(bits), weights_.up.weight(bits),
+                                   weights_.down.weight(bits)};
     const std::shared_ptr<ops::Mlp> mlp = backend_.make_mlp(weight);
-    add(all, "neuronmm bf16 fused", 16, bytes(weight.gate) + bytes(weight.up) + bytes(weight.down),
-        weight.down.out_features(), [=, this](MutableMatrixView y) { mlp->apply(x_.view(), y); });
+    add(all, our_name(bits, " fused"), bits,
+        bytes(weight.gate) + bytes(weight.up) + bytes(weight.down), weight.down.out_features(),
+        [=, this](MutableMatrixView y) { mlp->apply(x_.view(), y); });
   }
 
   static std::vector<const Matrix*> chain(const LowRank& weight) {
@@ -324,9 +338,9 @@ class Report {
                "quartiles ms", "GFLOP/s", "GB/s", "limit", "x best");
   }
 
-  void add(const std::string& operation, int64_t m, const std::vector<Contender>& all,
-           const std::vector<Seconds>& times) {
-    for (size_t i = 0; i < all.size(); ++i) add(operation, m, all, times, i);
+  void add(const std::string& operation, int64_t m, int64_t parameters,
+           const std::vector<Contender>& all, const std::vector<Seconds>& times) {
+    for (size_t i = 0; i < all.size(); ++i) add(operation, m, parameters, all, times, i);
   }
 
   bool write(const std::string& path) const {
@@ -347,12 +361,11 @@ class Report {
     return best;
   }
 
-  void add(const std::string& operation, int64_t m, const std::vector<Contender>& all,
-           const std::vector<Seconds>& times, size_t i) {
+  void add(const std::string& operation, int64_t m, int64_t parameters,
+           const std::vector<Contender>& all, const std::vector<Seconds>& times, size_t i) {
     const Contender& contender = all[i];
     const Seconds& s = times[i];
-    const double elements = contender.size_bytes * 8 / contender.bits;
-    const double gflops = 2 * static_cast<double>(m) * elements / s.median / 1e9;
+    const double gflops = 2 * static_cast<double>(m * parameters) / s.median / 1e9;
     const double gigabytes = contender.size_bytes / s.median / 1e9;
     const double peak = contender.bits == 8 ? limits_.int8_gops : limits_.fma_gflops;
     const double limit = std::max(gflops / peak, gigabytes / limits_.read_gb_s);
@@ -402,7 +415,11 @@ bool run(const Options& options, const ops::Backend& backend,
           flush();
           if (!all[i].ours) wake_peers();
         };
-        report.add(operation, m, all, take_turns(runs, options.repeats, before));
+        const int64_t low_rank = rank * (shape.hidden + shape.intermediate);
+        const int64_t parameters = operation == "dense" ? shape.hidden * shape.intermediate
+                                   : operation == "xuv" ? low_rank
+                                                        : 3 * low_rank;
+        report.add(operation, m, parameters, all, take_turns(runs, options.repeats, before));
         const int64_t n = operation == "mlp" ? shape.hidden : shape.intermediate;
         if (!agree(all, m, n)) return false;
       }

@@ -38,6 +38,14 @@ double multiply_adds(int64_t rounds, float* result) {
   return static_cast<double>(rounds * kSums * 2) * static_cast<double>(hn::Lanes(d));
 }
 
+#if HWY_TARGET == HWY_AVX3
+// By value: an array element as operand would go through memory.
+HWY_INLINE __m512i byte_dot(__m512i sum, __m512i bytes) {
+  asm("vpdpbusd %1, %1, %0" : "+v"(sum) : "v"(bytes));
+  return sum;
+}
+#endif
+
 // The same with AVX-512 VNNI's sum of four products of bytes; 0 on other instruction sets.
 // Assembly, since Highway's AVX-512 does not ask the compiler for VNNI.
 double byte_multiply_adds([[maybe_unused]] int64_t rounds, [[maybe_unused]] float* result) {
@@ -46,7 +54,7 @@ double byte_multiply_adds([[maybe_unused]] int64_t rounds, [[maybe_unused]] floa
   for (int i = 0; i < kSums; ++i) s[i] = _mm512_set1_epi32(i);
   const __m512i bytes = _mm512_set1_epi8(1);
   for (int64_t i = 0; i < rounds; ++i) {
-    for (int j = 0; j < kSums; ++j) asm("vpdpbusd %1, %1, %0" : "+v"(s[j]) : "v"(bytes));
+    for (int j = 0; j < kSums; ++j) s[j] = byte_dot(s[j], bytes);
   }
   for (int j = 1; j < kSums; ++j) s[0] = _mm512_add_epi32(s[0], s[j]);
   *result = static_cast<float>(_mm512_cvtsi512_si32(s[0]));

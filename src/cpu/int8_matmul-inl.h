@@ -89,25 +89,43 @@ struct Int8Tile {
 
 inline constexpr int64_t kScaleWords = kHalfPanel;
 
-// The sums of byte products over one group of `words` words per row.
+// sums += one group of A, `words` words per row, times Q pairs of columns; w is at their scales.
 template <int R, int Q, class Dot>
 HWY_INLINE void add_group(const int32_t* HWY_RESTRICT a, const uint32_t* HWY_RESTRICT const (&w)[Q],
-                          int64_t words, WordVector (&sums)[R][Q][2]) {
-  const Words d;
+                          int64_t words, Vector (&sums)[R][Q][2]) {
+  const Floats d;
+  const Words words_d;
+  WordVector products[R][Q][2];
+  for (int r = 0; r < R; ++r) {
+    const WordVector correction = hn::Set(words_d, a[R + r]);
+    for (int q = 0; q < Q; ++q) products[r][q][0] = products[r][q][1] = correction;
+  }
+  const int32_t* HWY_RESTRICT x_words = a + 2 * R;
   for (int64_t k = 0; k < words; ++k) {
     WordVector weights[Q][2];
     for (int q = 0; q < Q; ++q) {
-      const auto* const from = reinterpret_cast<const int32_t*>(w[q] + k * kPanel);
+      const auto* const from = reinterpret_cast<const int32_t*>(w[q] + kScaleWords + k * kPanel);
       if constexpr (R >= kPrefetchRows) hwy::Prefetch(from + kPrefetchWords);
       if constexpr (R >= kPrefetchRows) hwy::Prefetch(from + kPrefetchWords + kHalfPanel);
-      weights[q][0] = hn::LoadU(d, from);
-      weights[q][1] = hn::LoadU(d, from + kHalfPanel);
+      weights[q][0] = hn::LoadU(words_d, from);
+      weights[q][1] = hn::LoadU(words_d, from + kHalfPanel);
     }
     for (int r = 0; r < R; ++r) {
-      const WordVector x = hn::Set(d, a[Interleaved::offset<R>(r, k, words)]);
+      const WordVector x = hn::Set(words_d, x_words[Interleaved::offset<R>(r, k, words)]);
       for (int q = 0; q < Q; ++q) {
-        sums[r][q][0] = Dot::add(sums[r][q][0], weights[q][0], x);
-        sums[r][q][1] = Dot::add(sums[r][q][1], weights[q][1], x);
+        products[r][q][0] = Dot::add(products[r][q][0], weights[q][0], x);
+        products[r][q][1] = Dot::add(products[r][q][1], weights[q][1], x);
+      }
+    }
+  }
+  Vector scales[Q][2];
+  for (int q = 0; q < Q; ++q) Bf16Weights::load(w[q], scales[q][0], scales[q][1]);
+  for (int r = 0; r < R; ++r) {
+    const Vector row_scale = hn::BitCast(d, hn::Set(words_d, a[r]));
+    for (int q = 0; q < Q; ++q) {
+      for (int half = 0; half < 2; ++half) {
+        sums[r][q][half] = hn::MulAdd(hn::ConvertTo(d, products[r][q][half]),
+                                      hn::Mul(row_scale, scales[q][half]), sums[r][q][half]);
       }
     }
   }
@@ -115,8 +133,7 @@ HWY_INLINE void add_group(const int32_t* HWY_RESTRICT a, const uint32_t* HWY_RES
 
 template <int R, int Q, class Dot>
 HWY_INLINE void multiply_int8_pairs(const Int8Tile& tile, int64_t first_pair) {
-  const Floats d;
-  const Words words_d;
+  constexpr int64_t kGroupWords = kQuantGroup / kWordBytes;
   Vector sums[R][Q][2];
   load_sums(tile.sums.init, tile.sums.init_stride, first_pair, sums);
   const int32_t* HWY_RESTRICT a = tile.a;
@@ -125,31 +142,15 @@ HWY_INLINE void multiply_int8_pairs(const Int8Tile& tile, int64_t first_pair) {
     const int64_t pair = first_pair + q;
     w[q] = tile.panels + pair / kPairs * tile.panel_words + pair % kPairs * kLanes;
   }
-  for (int64_t k = 0; k < tile.k; k += kQuantGroup) {
-    const int64_t words = (std::min(kQuantGroup, tile.k - k) + kWordBytes - 1) / kWordBytes;
-    WordVector products[R][Q][2];
-    for (int r = 0; r < R; ++r) {
-      for (int q = 0; q < Q; ++q)
-        products[r][q][0] = products[r][q][1] = hn::Set(words_d, a[R + r]);
-    }
-    Vector scales[Q][2];
-    for (int q = 0; q < Q; ++q) {
-      Bf16Weights::load(w[q], scales[q][0], scales[q][1]);
-      w[q] += kScaleWords;
-    }
-    const uint32_t* HWY_RESTRICT const(&weights)[Q] = w;
-    add_group<R, Q, Dot>(a + 2 * R, weights, words, products);
-    for (int r = 0; r < R; ++r) {
-      const Vector row_scale = hn::BitCast(d, hn::Set(words_d, a[r]));
-      for (int q = 0; q < Q; ++q) {
-        for (int half = 0; half < 2; ++half) {
-          sums[r][q][half] = hn::MulAdd(hn::ConvertTo(d, products[r][q][half]),
-                                        hn::Mul(row_scale, scales[q][half]), sums[r][q][half]);
-        }
-      }
-    }
-    a += R * (2 + words);
-    for (int q = 0; q < Q; ++q) w[q] += words * kPanel;
+  const uint32_t* HWY_RESTRICT const(&weights)[Q] = w;
+  int64_t k = 0;
+  for (; k + kQuantGroup <= tile.k; k += kQuantGroup) {  // a constant number of words
+    add_group<R, Q, Dot>(a, weights, kGroupWords, sums);
+    a += R * (2 + kGroupWords);
+    for (int q = 0; q < Q; ++q) w[q] += kScaleWords + kGroupWords * kPanel;
+  }
+  if (k < tile.k) {
+    add_group<R, Q, Dot>(a, weights, (tile.k - k + kWordBytes - 1) / kWordBytes, sums);
   }
   store_sums(sums, first_pair, tile.sums.y, tile.sums.y_stride);
 }

@@ -9,7 +9,7 @@ namespace {
 
 // K is cut into blocks so that what a thread reads again stays near: of 4 panels, 1024 rows are
 // 132 KiB (int8), 256 KiB (bf16) or 512 KiB of second-level cache.
-constexpr int64_t kKBlock = 1024;
+constexpr int64_t kKBlock = 2048;
 constexpr int64_t kGroupPanels = 4;
 
 // Panels are handed out in groups, unless that would leave threads idle.

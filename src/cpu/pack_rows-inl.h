@@ -60,40 +60,65 @@ inline void pack_tile(const PackedRows& layout, int64_t tile, float scale, const
   }
 }
 
-struct QuantizedGroup {
-  float scale;
-  int32_t correction;
-};
+// The vectors of x[0, count), count <= kQuantGroup, zeros beyond. kWhole: count = kQuantGroup.
+template <bool kWhole>
+HWY_INLINE Vector group_vector(const float* x, int64_t i, int64_t count) {
+  const int64_t first = i * kLanes;
+  if constexpr (kWhole) return hn::LoadU(Floats(), x + first);
+  return first < count ? load_columns(x + first, count - first) : hn::Zero(Floats());
+}
 
-// bytes[0, kQuantGroup) <- x[0, count) / scale rounded to nearest, then zeros.
-inline QuantizedGroup quantize_group(const float* HWY_RESTRICT x, int64_t count,
-                                     int8_t* HWY_RESTRICT bytes) {
-  constexpr float kLargest = 127.0f;
+inline constexpr int64_t kGroupVectors = kQuantGroup / kLanes;
+inline constexpr float kLargestByte = 127.0f;
+
+// max |x|, which NaN and infinity turn into NaN.
+template <bool kWhole>
+HWY_INLINE float largest_of_group(const float* x, int64_t count) {
   const Floats d;
-  const Words words;
-  const hn::Rebind<int8_t, Floats> bytes_d;
   Vector largest = hn::Zero(d), not_finite = hn::Zero(d);
-  for (int64_t i = 0; i < count; i += kLanes) {
-    const Vector v = load_columns(x + i, count - i);
+  for (int64_t i = 0; i < kGroupVectors; ++i) {
+    const Vector v = group_vector<kWhole>(x, i, count);
     largest = hn::Max(largest, hn::Abs(v));
     not_finite = hn::MulAdd(v, hn::Zero(d), not_finite);  // 0, or NaN
   }
-  const float max = hn::GetLane(hn::MaxOfLanes(d, largest));
-  const float poison = hn::GetLane(hn::SumOfLanes(d, not_finite));
-  const Vector inverse = hn::Set(d, max > 0 ? kLargest / max : 0.0f);
+  return hn::GetLane(hn::Add(hn::MaxOfLanes(d, largest), hn::SumOfLanes(d, not_finite)));
+}
+
+// bytes[0, kQuantGroup) <- x / max · kLargestByte rounded to nearest. Returns their sum.
+template <bool kWhole>
+HWY_INLINE int32_t quantize_group(const float* x, int64_t count, float max, int8_t* bytes) {
+  const Floats d;
+  const Words words;
+  const hn::Rebind<int8_t, Floats> bytes_d;
+  const Vector inverse = hn::Set(d, max > 0 ? kLargestByte / max : 0.0f);
+  const Vector limit = hn::Set(d, kLargestByte);
   WordVector sum = hn::Zero(words);
-  for (int64_t i = 0; i < count; i += kLanes) {
+  for (int64_t i = 0; i < kGroupVectors; ++i) {
     // A denormal maximum has an infinite inverse; clamping keeps its bytes in range.
-    const Vector scaled = hn::Mul(load_columns(x + i, count - i), inverse);
-    const Vector clamped = hn::Clamp(scaled, hn::Set(d, -kLargest), hn::Set(d, kLargest));
-    const WordVector nearest = hn::NearestInt(clamped);
+    const Vector scaled = hn::Mul(group_vector<kWhole>(x, i, count), inverse);
+    const WordVector nearest = hn::NearestInt(hn::Clamp(scaled, hn::Neg(limit), limit));
     sum = hn::Add(sum, nearest);
-    hn::StoreU(hn::DemoteTo(bytes_d, nearest), bytes_d, bytes + i);
+    hn::StoreU(hn::DemoteTo(bytes_d, nearest), bytes_d, bytes + i * kLanes);
   }
-  for (int64_t i = (count + kLanes - 1) / kLanes * kLanes; i < kQuantGroup; i += kLanes) {
-    hn::StoreU(hn::Zero(bytes_d), bytes_d, bytes + i);
+  return hn::GetLane(hn::SumOfLanes(words, sum));
+}
+
+// Scales, corrections and bytes of one group of a tile. All maxima first: each is a long chain of
+// dependent instructions, and chains of several rows overlap.
+template <bool kWhole>
+void quantize_rows(const float* const* rows, int64_t height, int64_t first_k, int64_t count,
+                   int32_t* group, int8_t* bytes) {
+  float largest[kTileRows];
+  for (int64_t r = 0; r < height; ++r) {
+    largest[r] = largest_of_group<kWhole>(rows[r] + first_k, count);
   }
-  return {max / kLargest + poison, -128 * hn::GetLane(hn::SumOfLanes(words, sum))};
+  for (int64_t r = 0; r < height; ++r) {
+    const int32_t sum =
+        quantize_group<kWhole>(rows[r] + first_k, count, largest[r], bytes + r * kQuantGroup);
+    const float scale = largest[r] / kLargestByte;
+    hwy::CopyBytes<sizeof(float)>(&scale, group + r);
+    group[height + r] = -128 * sum;
+  }
 }
 
 // The words of one group and one quad, from rows of kQuantGroup bytes: to[k * n + r].
@@ -119,11 +144,11 @@ inline void quantize_tile(const PackedRows& layout, int64_t tile, const float* c
     const int64_t count = std::min(kQuantGroup, layout.k - first_k);
     const int64_t words = (count + kWordBytes - 1) / kWordBytes;
     int32_t* const group = packed + layout.quantized_offset(tile, first_k);
-    for (int64_t r = 0; r < height; ++r) {
-      const QuantizedGroup row = quantize_group(rows[r] + first_k, count,
-                                                reinterpret_cast<int8_t*>(bytes + r * kRowWords));
-      hwy::CopyBytes<sizeof(float)>(&row.scale, group + r);
-      group[height + r] = row.correction;
+    auto* const to = reinterpret_cast<int8_t*>(bytes);
+    if (count == kQuantGroup) {
+      quantize_rows<true>(rows, height, first_k, count, group, to);
+    } else {
+      quantize_rows<false>(rows, height, first_k, count, group, to);
     }
     for (int64_t r = 0; r < height; r += kQuad) {
       interleave_words(bytes + r * kRowWords, std::min(kQuad, height - r), words,
