@@ -7,9 +7,9 @@
 namespace neuronmm::cpu {
 namespace {
 
-// K is cut into blocks so that what a thread reads again stays near: of 4 panels, 1024 rows are
-// 132 KiB (int8), 256 KiB (bf16) or 512 KiB of second-level cache.
-constexpr int64_t kKBlock = 2048;
+// K is cut into blocks so that what a thread reads again stays in its second-level cache: of 4
+// panels, 260 KiB (int8) or 512 KiB (bf16, fp32). Longer blocks pass over Y less often.
+int64_t k_block(WeightType weights) { return weights == WeightType::kFp32 ? 1024 : 2048; }
 constexpr int64_t kGroupPanels = 4;
 
 // Panels are handed out in groups, unless that would leave threads idle.
@@ -26,7 +26,7 @@ PackedRows pack_rows(const Kernels& kernels, ConstMatrixView x, WeightType weigh
   PackedRows a = {.data = x.data,
                   .rows = x.rows,
                   .k = x.columns,
-                  .k_block = kKBlock,
+                  .k_block = k_block(weights),
                   .tiles = (x.rows + kernels.tile_rows - 1) / kernels.tile_rows};
   const bool int8 = weights == WeightType::kInt8;
   if (x.rows == 1 && !int8) return a;

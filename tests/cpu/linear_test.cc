@@ -83,7 +83,7 @@ TEST_P(Linear, EveryNumberOfColumns) {
 
 TEST_P(Linear, EveryInnerLengthAndMoreThanOneBlockOfK) {
   for (const DType dtype : {DType::kBF16, DType::kF32}) {
-    std::vector<int64_t> lengths = {511, 512, 513, 1100};
+    std::vector<int64_t> lengths = {511, 512, 513, 1023, 1025, 2047, 2049};
     for (int64_t k = 1; k <= 20; ++k) lengths.push_back(k);
     for (const int64_t k : lengths) {
       const OwnedTensor w_t = tensor(dtype, 35, k);
@@ -198,7 +198,7 @@ TEST_P(Linear, WeightMayBeUnaligned) {
 }
 
 TEST_P(Linear, Int8OfEveryShape) {
-  std::vector<int64_t> lengths = {127, 128, 129, 131, 255, 256, 300, 1023, 1024, 1030, 1153};
+  std::vector<int64_t> lengths = {127, 128, 129, 131, 255, 256, 300, 1023, 1153, 2049};
   for (int64_t k = 1; k <= 20; ++k) lengths.push_back(k);
   for (const int64_t k : lengths) {
     for (const int64_t n : {1, 31, 32, 35, 70, 160}) {
