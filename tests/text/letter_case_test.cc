@@ -1,0 +1,34 @@
+#include "text/letter_case.h"
+
+#include <gtest/gtest.h>
+
+namespace neuronmm::text {
+namespace {
+
+// Expected values: Python's str.capitalize() and len().
+TEST(LetterCase, Capitalize) {
+  EXPECT_EQ(capitalize(""), "");
+  EXPECT_EQ(capitalize("he"), "He");
+  EXPECT_EQ(capitalize("the man says I AM here"), "The man says i am here");
+  EXPECT_EQ(capitalize(" he"), " he");
+  EXPECT_EQ(capitalize("[step] Go"), "[step] go");
+  EXPECT_EQ(capitalize("éCOLE À PARIS"), "École à paris");
+  EXPECT_EQ(capitalize("ΑΒΓ"), "Αβγ");
+  EXPECT_EQ(capitalize("ǆ"), "ǅ");  // title case, not upper case
+  EXPECT_EQ(capitalize("½ CUP"), "½ cup");
+  EXPECT_EQ(capitalize("a\xff"
+                       "B"),
+            "A\xff"
+            "b");
+}
+
+TEST(LetterCase, CountCodePoints) {
+  EXPECT_EQ(count_code_points(""), 0);
+  EXPECT_EQ(count_code_points("abc"), 3);
+  EXPECT_EQ(count_code_points("½ cup"), 5);
+  EXPECT_EQ(count_code_points("90°C"), 4);
+  EXPECT_EQ(count_code_points("\U0001F600x"), 2);
+}
+
+}  // namespace
+}  // namespace neuronmm::text
