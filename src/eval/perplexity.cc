@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
+#include "eval/log_probability.h"
 
 namespace neuronmm::eval {
 namespace {
@@ -36,15 +36,6 @@ Status check_input(const io::ModelConfig& config, std::span<const TokenId> token
   return model::check_token_ids(tokens, config);
 }
 
-// -log softmax(logits)[target] in fp64. NaN where any logit is NaN.
-double loss(std::span<const float> logits, TokenId target) {
-  double largest = -std::numeric_limits<double>::infinity();
-  for (const float logit : logits) largest = std::max(largest, static_cast<double>(logit));
-  double sum = 0.0;
-  for (const float logit : logits) sum += std::exp(logit - largest);
-  return largest + std::log(sum) - logits[target];
-}
-
 // The sum of one chunk's losses. Its errors are completed by the caller, who knows the chunk.
 Result<double> chunk_loss(const model::Transformer& transformer, std::span<const TokenId> chunk,
                           ops::KvCache& cache) {
@@ -58,8 +49,8 @@ Result<double> chunk_loss(const model::Transformer& transformer, std::span<const
         transformer.forward(chunk.subspan(first, count), cache, model::Transformer::Logits::kAll);
     std::vector<double> losses(count);
     parallel_for(count, [&](int64_t i) {
-      losses[i] =
-          loss({logits.row(i), static_cast<size_t>(logits.columns())}, chunk[first + i + 1]);
+      losses[i] = -log_probability({logits.row(i), static_cast<size_t>(logits.columns())},
+                                   chunk[first + i + 1]);
     });
     for (int64_t i = 0; i < count; ++i) {
       if (!std::isfinite(losses[i])) return fail("position {}: {}", first + i + 1, losses[i]);

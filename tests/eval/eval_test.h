@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/interrupt.h"
+#include "base/progress.h"
 #include "eval/watched_backend.h"
 #include "model/tiny_model.h"
 #include "test_data.h"

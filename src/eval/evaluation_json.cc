@@ -1,0 +1,69 @@
+#include "eval/evaluation_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace neuronmm::eval {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void add_accuracy(Json& json, const std::string& name, const Accuracy& accuracy) {
+  json[name] = accuracy.value;
+  json[name + "_stderr"] = accuracy.standard_error;  // NaN becomes null
+}
+
+Json samples(const TaskResult& result) {
+  Json all = Json::array();
+  for (size_t i = 0; i < result.items.size(); ++i) {
+    all.push_back({{"line", result.items[i].line},
+                   {"gold", result.items[i].gold},
+                   {"log_likelihoods", result.likelihoods.items[i]}});
+  }
+  return all;
+}
+
+Json task_json(const TaskResult& result) {
+  Json json = {{"file", result.file.string()}};
+  if (result.perplexity) {
+    const PerplexityReport& report = *result.perplexity;
+    json.update({{"perplexity", report.perplexity},
+                 {"context", report.context},
+                 {"chunks", report.chunks},
+                 {"scored_tokens", report.scored_tokens},
+                 {"seconds", report.seconds}});
+    return json;
+  }
+  add_accuracy(json, "acc", result.score->acc);
+  if (result.score->acc_norm) add_accuracy(json, "acc_norm", *result.score->acc_norm);
+  json.update({{"items", result.items.size()},
+               {"published_items", result.task->published_items},
+               {"truncated", result.truncated},
+               {"tokens", result.likelihoods.tokens},
+               {"computed_tokens", result.likelihoods.computed_tokens},
+               {"seconds", result.likelihoods.seconds},
+               {"samples", samples(result)}});
+  return json;
+}
+
+}  // namespace
+
+std::string to_json(const Evaluation& evaluation, const EvaluationSettings& settings,
+                    const std::string& model) {
+  Json results = Json::object();
+  for (const TaskResult& result : evaluation.results) {
+    results[std::string(result.task->name)] = task_json(result);
+  }
+  Json json = {{"model", model},
+               {"data", settings.data.string()},
+               {"limit", settings.limit},
+               {"add_bos", settings.add_bos},
+               {"complete", evaluation.stopped.empty()},
+               {"results", std::move(results)}};
+  if (const auto mean = mean_accuracy(evaluation.results)) {
+    json["mean_acc"] = mean->value;
+    json["mean_acc_tasks"] = mean->tasks;
+  }
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace neuronmm::eval

@@ -1,0 +1,44 @@
+#include "eval/multiple_choice.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace neuronmm::eval {
+namespace {
+
+int64_t first_largest(const std::vector<double>& values) {
+  return std::ranges::max_element(values) - values.begin();
+}
+
+std::vector<double> per_code_point(std::vector<double> values,
+                                   const std::vector<int64_t>& lengths) {
+  for (size_t i = 0; i < values.size(); ++i) values[i] /= static_cast<double>(lengths[i]);
+  return values;
+}
+
+}  // namespace
+
+Accuracy accuracy(const std::vector<bool>& correct) {
+  const auto n = static_cast<double>(correct.size());
+  const double mean = static_cast<double>(std::ranges::count(correct, true)) / n;
+  // Of values 0 and 1 the sample variance is n/(n-1) mean (1 - mean).
+  return {mean, std::sqrt(mean * (1.0 - mean) / (n - 1.0))};
+}
+
+MultipleChoiceScore score_choices(const std::vector<TaskItem>& items,
+                                  const std::vector<std::vector<double>>& log_likelihoods) {
+  NMM_CHECK(!items.empty() && items.size() == log_likelihoods.size());
+  std::vector<bool> correct, correct_norm;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const TaskItem& item = items[i];
+    correct.push_back(first_largest(log_likelihoods[i]) == item.gold);
+    if (item.choice_lengths.empty()) continue;
+    const auto normalised = per_code_point(log_likelihoods[i], item.choice_lengths);
+    correct_norm.push_back(first_largest(normalised) == item.gold);
+  }
+  MultipleChoiceScore score = {accuracy(correct), {}};
+  if (!correct_norm.empty()) score.acc_norm = accuracy(correct_norm);
+  return score;
+}
+
+}  // namespace neuronmm::eval

@@ -1,0 +1,53 @@
+#include "eval/perplexity_text.h"
+
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "eval/python_text.h"
+#include "io/folder_writer.h"
+#include "io/json_file.h"
+
+namespace neuronmm::eval {
+namespace {
+
+constexpr int64_t kC4Documents = 2000;
+
+Result<std::string> wikitext_row(std::string_view line, const std::string&) {
+  return strip(line).empty() ? std::string() : std::string(line) + "\n";
+}
+
+Result<std::string> sentence_row(std::string_view line, const std::string&) {
+  return std::string(strip(line));
+}
+
+Result<std::string> document_row(std::string_view line, const std::string& source) {
+  NMM_ASSIGN(const nlohmann::json object, io::parse_json_object(line, source));
+  const io::JsonFields fields(object, source);
+  NMM_ASSIGN(auto text, fields.string("text"));
+  if (!text) return fields.missing("text");
+  return *std::move(text);
+}
+
+}  // namespace
+
+Result<std::string> read_perplexity_text(const Task& task, const TaskFiles& files) {
+  NMM_ASSIGN(const std::string content, io::read_text_file(files.items));
+  const bool is_c4 = task.format == TaskFormat::kC4;
+  const auto row_of = is_c4                                  ? document_row
+                      : task.format == TaskFormat::kWikiText ? wikitext_row
+                                                             : sentence_row;
+  std::string text;
+  std::string_view rest = content;
+  for (int64_t row = 0; !rest.empty() && !(is_c4 && row == kC4Documents); ++row) {
+    const size_t end = rest.find('\n');
+    const std::string source = fmt::format("{}:{}", files.items.string(), row + 1);
+    NMM_ASSIGN(const std::string joined, row_of(rest.substr(0, end), source));
+    if (row > 0) text += "\n\n";
+    text += joined;
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+  }
+  return text;
+}
+
+}  // namespace neuronmm::eval

@@ -1,0 +1,244 @@
+#include "eval/task_item.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "eval/hellaswag.h"
+#include "eval/python_text.h"
+#include "io/folder_writer.h"
+#include "io/json_file.h"
+#include "text/letter_case.h"
+
+namespace neuronmm::eval {
+namespace {
+
+using io::JsonFields;
+using nlohmann::json;
+using Strings = std::vector<std::string>;
+
+// A question with its answers, before the harness's format.
+struct Question {
+  std::string text;
+  Strings choices;
+  int64_t gold = 0;
+};
+
+Result<std::string> required_string(const JsonFields& fields, const std::string& key) {
+  NMM_ASSIGN(auto value, fields.string(key));
+  if (!value) return fields.missing(key);
+  return *std::move(value);
+}
+
+Result<Strings> string_array(const JsonFields& fields, const std::string& key) {
+  const json* value = fields.find(key);
+  if (value == nullptr) return fields.missing(key);
+  const auto is_string = [](const json& element) { return element.is_string(); };
+  if (!value->is_array() || !std::ranges::all_of(*value, is_string)) {
+    return fields.wrong(key, "an array of strings");
+  }
+  return value->get<Strings>();
+}
+
+std::optional<int64_t> parse_integer(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return value;
+}
+
+// A number or its digits in quotes, first ... first + count - 1; returned as an index from 0.
+Result<int64_t> index_field(const JsonFields& fields, const std::string& key, int64_t first,
+                            int64_t count) {
+  const json* value = fields.find(key);
+  if (value == nullptr) return fields.missing(key);
+  const std::string digits = value->is_string() ? value->get<std::string>() : value->dump();
+  const auto number = parse_integer(digits);
+  if (!number || *number < first || *number >= first + count) {
+    return fields.wrong(key, fmt::format("{} ... {}", first, first + count - 1));
+  }
+  return *number - first;
+}
+
+// [{"text", "label"}, ...] as published, or {"text": [...], "label": [...]} as Hugging Face
+// exports.
+Result<std::pair<Strings, Strings>> labelled_choices(const JsonFields& fields) {
+  const json* value = fields.find("choices");
+  if (value == nullptr) return fields.missing("choices");
+  const std::string source = fields.source() + ": \"choices\"";
+  Strings texts, labels;
+  if (value->is_object()) {
+    const JsonFields columns(*value, source);
+    NMM_ASSIGN(texts, string_array(columns, "text"));
+    NMM_ASSIGN(labels, string_array(columns, "label"));
+    if (texts.size() != labels.size()) return columns.wrong("label", "as many as texts");
+    return std::pair(texts, labels);
+  }
+  if (!value->is_array()) return fields.wrong("choices", "an array or an object");
+  for (const json& choice : *value) {
+    if (!choice.is_object()) return fields.wrong("choices", "an array of objects");
+    const JsonFields row(choice, source);
+    NMM_ASSIGN(texts.emplace_back(), required_string(row, "text"));
+    NMM_ASSIGN(labels.emplace_back(), required_string(row, "label"));
+  }
+  return std::pair(texts, labels);
+}
+
+// {"query", "choices", "gold"}: formatted by another harness, with these words around the question.
+Result<Question> preformatted(const JsonFields& fields, std::string_view prefix,
+                              std::string_view suffix) {
+  Question question;
+  NMM_ASSIGN(question.text, required_string(fields, "query"));
+  NMM_ASSIGN(question.choices, string_array(fields, "choices"));
+  NMM_ASSIGN(question.gold, index_field(fields, "gold", 0, std::ssize(question.choices)));
+  std::string_view text = question.text;
+  if (text.size() < prefix.size() + suffix.size() || !text.starts_with(prefix) ||
+      !text.ends_with(suffix)) {
+    return fields.wrong("query", fmt::format("{:?} before and {:?} after it", prefix, suffix));
+  }
+  text.remove_prefix(prefix.size());
+  text.remove_suffix(suffix.size());
+  question.text = std::string(text);
+  return question;
+}
+
+// {"question": {"stem", "choices"}, "answerKey"} as published; on Hugging Face the question is a
+// string, "question" (ARC) or "question_stem" (OpenBookQA), beside "choices".
+Result<Question> labelled_question(const json& object, const JsonFields& fields) {
+  Question question;
+  const json* nested = fields.find("question");
+  const bool published = nested != nullptr && nested->is_object();
+  const JsonFields inner(published ? *nested : object,
+                         published ? fields.source() + ": \"question\"" : fields.source());
+  const char* key = published ? "stem" : nested != nullptr ? "question" : "question_stem";
+  NMM_ASSIGN(question.text, required_string(inner, key));
+  NMM_ASSIGN(auto choices, labelled_choices(inner));
+  NMM_ASSIGN(const std::string answer, required_string(fields, "answerKey"));
+  const auto& labels = choices.second;
+  const auto found = std::ranges::find(labels, lstrip(answer));
+  if (found == labels.end()) {
+    return fields.wrong("answerKey", fmt::format("one of {}", fmt::join(labels, ", ")));
+  }
+  question.gold = found - labels.begin();
+  question.choices = std::move(choices.first);
+  return question;
+}
+
+// The label is the item's own field, or a line of the labels file.
+Result<Question> goal(const JsonFields& fields, std::optional<std::string_view> label) {
+  Question question;
+  NMM_ASSIGN(question.text, required_string(fields, "goal"));
+  for (const char* solution : {"sol1", "sol2"}) {
+    NMM_ASSIGN(question.choices.emplace_back(), required_string(fields, solution));
+  }
+  if (!label) {
+    NMM_ASSIGN(question.gold, index_field(fields, "label", 0, 2));
+  } else if (*label == "0" || *label == "1") {
+    question.gold = *label == "1" ? 1 : 0;
+  } else {
+    return fail("{}: its line in the labels file: expected 0 or 1, found \"{}\"", fields.source(),
+                *label);
+  }
+  return question;
+}
+
+Result<Question> endings(const JsonFields& fields) {
+  if (fields.find("query") != nullptr) return preformatted(fields, "", "");
+  Question question;
+  NMM_ASSIGN(const std::string activity, required_string(fields, "activity_label"));
+  NMM_ASSIGN(const std::string ctx_a, required_string(fields, "ctx_a"));
+  NMM_ASSIGN(const std::string ctx_b, required_string(fields, "ctx_b"));
+  question.text = hellaswag_context(activity, ctx_a, ctx_b);
+  NMM_ASSIGN(question.choices, string_array(fields, "endings"));
+  NMM_ASSIGN(question.gold, index_field(fields, "label", 0, std::ssize(question.choices)));
+  for (std::string& ending : question.choices) ending = clean_hellaswag(ending);
+  return question;
+}
+
+Result<Question> read_question(const Task& task, const json& object, const JsonFields& fields,
+                               std::optional<std::string_view> label) {
+  if (task.format == TaskFormat::kGoal) return goal(fields, label);
+  if (task.format == TaskFormat::kEndings) return endings(fields);
+  NMM_CHECK(task.format == TaskFormat::kQuestion);
+  if (fields.find("query") != nullptr) return preformatted(fields, "Question: ", "\nAnswer:");
+  return labelled_question(object, fields);
+}
+
+// Partial scoring: the two contexts end in the options, and the rest of the sentence, which is the
+// same, is what gets a likelihood.
+Result<TaskItem> blank(const JsonFields& fields) {
+  TaskItem item;
+  NMM_ASSIGN(const std::string sentence, required_string(fields, "sentence"));
+  const size_t place = sentence.find('_');
+  if (place == std::string::npos) return fields.wrong("sentence", "a blank (\"_\")");
+  const std::string_view rest = strip(std::string_view(sentence).substr(place + 1));
+  for (const char* key : {"option1", "option2"}) {
+    NMM_ASSIGN(const std::string option, required_string(fields, key));
+    item.requests.push_back({sentence.substr(0, place) + option, fmt::format(" {}", rest)});
+  }
+  NMM_ASSIGN(item.gold, index_field(fields, "answer", 1, 2));
+  return item;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.push_back(line);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return lines;
+}
+
+}  // namespace
+
+Result<TaskItem> parse_item(const Task& task, std::string_view json,
+                            std::optional<std::string_view> label, const std::string& source) {
+  NMM_ASSIGN(const nlohmann::json object, io::parse_json_object(json, source));
+  const JsonFields fields(object, source);
+  if (task.format == TaskFormat::kBlank) return blank(fields);
+  NMM_ASSIGN(const Question question, read_question(task, object, fields, label));
+  if (question.choices.size() < 2) {
+    return fail("{}: expected at least 2 choices, found {}", source, question.choices.size());
+  }
+  TaskItem item;
+  item.gold = question.gold;
+  const std::string context =
+      fmt::format("{}{}{}", task.prompt_prefix, question.text, task.prompt_suffix);
+  for (const std::string& choice : question.choices) {
+    item.requests.push_back({context, fmt::format(" {}", choice)});
+    item.choice_lengths.push_back(text::count_code_points(choice));
+  }
+  return item;
+}
+
+Result<std::vector<TaskItem>> read_items(const Task& task, const TaskFiles& files, int64_t limit) {
+  NMM_ASSIGN(const std::string text, io::read_text_file(files.items));
+  const std::vector<std::string_view> lines = lines_of(text);
+  std::string labels_text;
+  std::vector<std::string_view> labels;
+  if (!files.labels.empty()) {
+    NMM_ASSIGN(labels_text, io::read_text_file(files.labels));
+    labels = lines_of(labels_text);
+    if (labels.size() != lines.size()) {
+      return fail("{}: expected {} labels, one for each line of {}, found {}",
+                  files.labels.string(), lines.size(), files.items.string(), labels.size());
+    }
+  }
+  std::vector<TaskItem> items;
+  for (size_t i = 0; i < lines.size() && (limit == 0 || std::ssize(items) < limit); ++i) {
+    if (strip(lines[i]).empty()) continue;
+    const std::string source = fmt::format("{}:{}", files.items.string(), i + 1);
+    const auto label = labels.empty() ? std::nullopt : std::optional(strip(labels[i]));
+    NMM_ASSIGN(items.emplace_back(), parse_item(task, lines[i], label, source));
+    items.back().line = static_cast<int64_t>(i + 1);
+  }
+  if (items.empty()) return fail("{}: expected items, found none", files.items.string());
+  return items;
+}
+
+}  // namespace neuronmm::eval

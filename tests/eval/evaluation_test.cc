@@ -1,0 +1,199 @@
+// The whole way from files to accuracies and perplexities.
+
+#include "eval/evaluation.h"
+
+#include <cmath>
+#include <random>
+
+#include "cpu/backend.h"
+#include "eval/eval_test.h"
+#include "eval/evaluation_json.h"
+#include "eval/trade_off.h"
+#include "model/naive_transformer.h"
+
+namespace neuronmm::eval {
+namespace {
+
+const std::filesystem::path kDemo = std::filesystem::path(NEURONMM_SOURCE_DIR) / "models/demo";
+
+// A random model with the demo's tokenizer (2048 tokens), and a data folder.
+class EvaluationTest : public EvalTest {
+ protected:
+  EvaluationTest() : tokenizer_(value_of(text::Tokenizer::load(kDemo))) {
+    config_.vocab_size = 2048;
+    settings_.data = folder_.path();
+  }
+
+  std::vector<TaskData> read(const std::string& tasks) const {
+    return value_of(read_tasks(value_of(parse_tasks(tasks)), settings_));
+  }
+  Result<Evaluation> run(const model::Transformer& transformer, const std::string& tasks) {
+    return evaluate(transformer, tokenizer_, read(tasks), settings_, silent_);
+  }
+  void write_piqa(int items) const {
+    std::string lines;
+    for (int i = 0; i < items; ++i) {
+      lines += R"({"goal": "Find a cat.", "sol1": "Look at home.", "sol2": "Go", "label": )";
+      lines += i % 2 == 0 ? "0}\n" : "1}\n";
+    }
+    folder_.write_text("piqa_val.jsonl", lines);
+  }
+
+  text::Tokenizer tokenizer_;
+  model::ModelFolder folder_;
+  EvaluationSettings settings_;
+};
+
+const char* const kSixTasks = "openbookqa,winogrande,piqa,hellaswag,arc_easy,arc_challenge";
+
+double chance(const std::vector<TaskItem>& items) {
+  double sum = 0.0;
+  for (const TaskItem& item : items) sum += 1.0 / static_cast<double>(item.requests.size());
+  return sum / static_cast<double>(items.size());
+}
+
+void expect_by_chance(const Accuracy& accuracy, const TaskData& data, uint64_t seed) {
+  EXPECT_NEAR(accuracy.value, chance(data.items), 3.0 * accuracy.standard_error)
+      << data.task->name << ", seed " << seed;
+}
+
+// All items of the six tasks score, and a model that knows nothing is right by chance. By acc_norm
+// where there is one: acc makes such a model choose the shortest answer, which in OpenBookQA is
+// right in 13 % of the items, by nature of the data.
+TEST_F(EvaluationTest, ARandomModelIsRightByChance) {
+  NMM_TEST_DATA_OR_SKIP(data, "tasks");
+  constexpr uint64_t kSeed = 1;
+  const auto backend = cpu::make_backend();
+  config_.max_position_embeddings = 2048;
+  const auto transformer =
+      value_of(model::load_tiny(config_, model::random_tensors(config_, kSeed), *backend));
+  settings_.data = data;
+  const auto evaluation = value_of(run(transformer, kSixTasks));
+  const auto read_data = read(kSixTasks);
+  ASSERT_EQ(std::ssize(evaluation.results), kAccuracyTasks);
+  for (size_t i = 0; i < read_data.size(); ++i) {
+    const TaskResult& result = evaluation.results[i];
+    EXPECT_EQ(result.likelihoods.items.size(), read_data[i].items.size());
+    EXPECT_EQ(result.truncated, 0);
+    expect_by_chance(result.score->acc_norm.value_or(result.score->acc), read_data[i], kSeed);
+  }
+}
+
+// The gold labels do not prefer a position.
+TEST_F(EvaluationTest, RandomLikelihoodsAreRightByChance) {
+  NMM_TEST_DATA_OR_SKIP(data, "tasks");
+  constexpr uint64_t kSeed = 2;
+  std::mt19937_64 random(kSeed);
+  settings_.data = data;
+  for (const TaskData& task : read(kSixTasks)) {
+    std::vector<std::vector<double>> likelihoods;
+    for (const TaskItem& item : task.items) {
+      for (double& value : likelihoods.emplace_back(item.requests.size())) {
+        value = -static_cast<double>(random() % 1'000'000);
+      }
+    }
+    expect_by_chance(score_choices(task.items, likelihoods).acc, task, kSeed);
+  }
+}
+
+// Independent of src/eval from the text on: prompts by hand, whole sequences, fp64.
+TEST_F(EvaluationTest, LikelihoodsOfAFileAgreeWithWholeSequencesInFp64) {
+  write_piqa(3);
+  const model::TestTensors tensors = model::random_tensors(config_, 3);
+  const auto evaluation = value_of(run(load(tensors), "piqa"));
+  const auto& items = evaluation.results[0].likelihoods.items;
+  ASSERT_EQ(items.size(), 3u);
+  const std::string context = "Question: Find a cat.\nAnswer:";
+  const auto start = std::ssize(tokenizer_.encode(context));
+  for (size_t choice = 0; choice < 2; ++choice) {
+    const auto tokens = tokenizer_.encode(context + (choice == 0 ? " Look at home." : " Go"));
+    const auto logits = model::naive_logits(config_, tensors, tokens);
+    double expected = 0.0;
+    for (int64_t i = start; i < std::ssize(tokens); ++i) {
+      double sum = 0.0;
+      for (const auto logit : logits[i - 1]) sum += std::exp(static_cast<double>(logit));
+      expected += static_cast<double>(logits[i - 1][tokens[i]]) - std::log(sum);
+    }
+    for (const auto& item : items) EXPECT_NEAR(item[choice], expected, 1e-4);
+  }
+}
+
+TEST_F(EvaluationTest, TextsAndTasksTogether) {
+  write_piqa(4);
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += " the cat sat on the mat \n";
+  folder_.write_text("ptb.test.txt", text);
+  const model::Transformer transformer = random_model(4);
+  const Evaluation all = value_of(run(transformer, "piqa,ptb"));
+  EXPECT_TRUE(all.stopped.empty());
+  ASSERT_EQ(all.results.size(), 2u);
+  EXPECT_EQ(all.results[0].score->acc.value, 0.5);  // the same choice each time, right twice
+  EXPECT_EQ(all.results[1].perplexity->context, 64);
+  EXPECT_GT(all.results[1].perplexity->chunks, 3);
+  EXPECT_EQ(mean_accuracy(all.results)->value, 0.5);
+  EXPECT_EQ(mean_accuracy(all.results)->tasks, 1);
+
+  settings_.limit = 2;
+  const Evaluation some = value_of(run(transformer, "piqa,ptb"));
+  EXPECT_EQ(some.results[0].items.size(), 2u);
+  EXPECT_EQ(some.results[1].perplexity->chunks, 2);
+}
+
+TEST_F(EvaluationTest, TooLongItemsAreCutAndCounted) {
+  write_piqa(2);
+  config_.max_position_embeddings = 12;
+  const Evaluation evaluation = value_of(run(random_model(5), "piqa"));
+  EXPECT_EQ(evaluation.results[0].truncated, 2);
+  config_.max_position_embeddings = 2;
+  EXPECT_TRUE(has(message_of(run(random_model(5), "piqa")), "piqa_val.jsonl:1: a choice has"));
+}
+
+TEST_F(EvaluationTest, InputIsRefusedBeforeTheModelRuns) {
+  write_piqa(2);
+  folder_.write_text("ptb.test.txt", "too short");
+  backend_.on_attention = [] { FAIL() << "the model ran"; };
+  EXPECT_TRUE(has(message_of(run(random_model(6), "piqa,ptb")), "ptb.test.txt: the text has "));
+}
+
+TEST_F(EvaluationTest, AnInterruptKeepsFinishedTasks) {
+  write_piqa(40);
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "the cat\n";
+  folder_.write_text("ptb.test.txt", text);
+  const model::Transformer transformer = random_model(7);
+  backend_.on_attention = [] { set_interrupted(true); };
+  EXPECT_EQ(message_of(run(transformer, "piqa,ptb")),
+            "piqa: interrupted: 16 of 40 items done; no task is finished");
+  set_interrupted(false);
+  write_piqa(10);
+  const Evaluation evaluation = value_of(run(transformer, "piqa,ptb"));
+  EXPECT_EQ(evaluation.results.size(), 1u);
+  EXPECT_TRUE(evaluation.stopped.starts_with("ptb: interrupted: 0 of ")) << evaluation.stopped;
+}
+
+TEST_F(EvaluationTest, Json) {
+  write_piqa(1);
+  const auto json = nlohmann::json::parse(
+      to_json(value_of(run(random_model(8), "piqa")), settings_, "a \"model\""));
+  EXPECT_EQ(json["model"], "a \"model\"");
+  EXPECT_EQ(json["complete"], true);
+  const auto& piqa = json["results"]["piqa"];
+  EXPECT_TRUE(piqa["acc_stderr"].is_null());  // of one item
+  EXPECT_EQ(piqa["items"], 1);
+  EXPECT_EQ(piqa["published_items"], 1838);
+  EXPECT_EQ(piqa["samples"][0]["line"], 1);
+  EXPECT_EQ(piqa["samples"][0]["log_likelihoods"].size(), 2u);
+  EXPECT_EQ(json["mean_acc"], piqa["acc"]);
+}
+
+// The published pairs of loss and speed-up at ratio 0.2 and the range of the published gammas.
+TEST(TradeOff, Gamma) {
+  EXPECT_NEAR(*gamma(0.57, 0.50, 1.63), 0.1111, 5e-5);
+  EXPECT_NEAR(*gamma(0.60, 0.57, 1.74), 0.0405, 5e-5);
+  EXPECT_LT(*gamma(0.50, 0.51, 1.1), 0.0);  // better and faster
+  EXPECT_FALSE(gamma(0.57, 0.50, 1.0).has_value());
+  EXPECT_FALSE(gamma(0.57, 0.50, 0.9).has_value());
+}
+
+}  // namespace
+}  // namespace neuronmm::eval
