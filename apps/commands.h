@@ -46,8 +46,10 @@ Result<std::string> read_text_argument(const std::string& path_or_dash);
 
 void add_bench(Program& program);
 void add_check(Program& program);
+void add_compare(Program& program);
 void add_compress(Program& program);
 void add_emit(Program& program);
+void add_eval(Program& program);
 void add_generate(Program& program);
 void add_inspect(Program& program);
 void add_kernels(Program& program);

@@ -9,6 +9,8 @@ int main(int argc, char** argv) {
   neuronmm::apps::add_compress(program);
   neuronmm::apps::add_generate(program);
   neuronmm::apps::add_perplexity(program);
+  neuronmm::apps::add_eval(program);
+  neuronmm::apps::add_compare(program);
   neuronmm::apps::add_bench(program);
   neuronmm::apps::add_check(program);
   neuronmm::apps::add_inspect(program);

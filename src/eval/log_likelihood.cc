@@ -43,7 +43,7 @@ class Scorer {
       }
     }
     for (size_t i = 0; i < std::min(kGroupItems, items.size()); ++i) {
-      caches_.push_back(transformer.make_cache(longest));
+      caches_.push_back(transformer.make_cache(longest, DType::kF32));
     }
   }
 
@@ -95,32 +95,20 @@ class Scorer {
   }
 
   void run(const std::vector<Piece>& pass, Transformer::Logits which) {
+    if (pass.empty()) return;
+    std::vector<model::SequenceTokens> batch;
     for (const Piece& piece : pass) {
       const std::span<const TokenId> inputs(items_[piece.item].requests[piece.first_choice].inputs);
-      const Matrix logits =
-          transformer_.forward(inputs.subspan(piece.first, piece.count), cache(piece.item), which);
+      batch.push_back({inputs.subspan(piece.first, piece.count), &cache(piece.item)});
       result_.computed_tokens += piece.count;
-      add_predictions(piece, logits);
     }
-  }
-
-  // `logits` follow the last tokens of the piece, as many as it has rows.
-  void add_predictions(const Piece& piece, const Matrix& logits) {
-    struct Prediction {
-      int64_t row;
-      TokenId target;
-      double* sum;
-      double value;
-    };
+    const Matrix logits = transformer_.forward(batch, which);
     std::vector<Prediction> predictions;
-    const int64_t first = piece.first + piece.count - logits.rows();
-    for (size_t choice = piece.first_choice; choice < piece.end_choice; ++choice) {
-      const EncodedRequest& request = items_[piece.item].requests[choice];
-      const int64_t unscored = std::max<int64_t>(0, request.first_prediction() - first);
-      for (int64_t row = unscored; row < logits.rows(); ++row) {
-        const TokenId target = request.targets[first + row - request.first_prediction()];
-        predictions.push_back({row, target, &result_.items[piece.item][choice], 0.0});
-      }
+    int64_t row = 0;
+    for (const Piece& piece : pass) {
+      const int64_t rows = which == Transformer::Logits::kAll ? piece.count : 1;
+      append_predictions(piece, row, rows, predictions);
+      row += rows;
     }
     parallel_for(std::ssize(predictions), [&](int64_t i) {
       Prediction& p = predictions[i];
@@ -128,6 +116,27 @@ class Scorer {
           log_probability({logits.row(p.row), static_cast<size_t>(logits.columns())}, p.target);
     });
     for (const Prediction& p : predictions) *p.sum += p.value;
+  }
+
+  struct Prediction {
+    int64_t row;  // of the logits
+    TokenId target;
+    double* sum;
+    double value;
+  };
+
+  // The rows first_row ... of the logits follow the last `rows` tokens of the piece.
+  void append_predictions(const Piece& piece, int64_t first_row, int64_t rows,
+                          std::vector<Prediction>& predictions) {
+    const int64_t first = piece.first + piece.count - rows;
+    for (size_t choice = piece.first_choice; choice < piece.end_choice; ++choice) {
+      const EncodedRequest& request = items_[piece.item].requests[choice];
+      const int64_t unscored = std::max<int64_t>(0, request.first_prediction() - first);
+      for (int64_t i = unscored; i < rows; ++i) {
+        const TokenId target = request.targets[first + i - request.first_prediction()];
+        predictions.push_back({first_row + i, target, &result_.items[piece.item][choice], 0.0});
+      }
+    }
   }
 
   const Transformer& transformer_;

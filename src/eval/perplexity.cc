@@ -77,7 +77,7 @@ Result<PerplexityReport> perplexity(const model::Transformer& transformer,
   report.scored_tokens = report.chunks * (context - 1);
 
   const auto start = std::chrono::steady_clock::now();
-  const auto cache = transformer.make_cache(context);
+  const auto cache = transformer.make_cache(context, DType::kF32);
   progress.start("perplexity", report.chunks);
   double sum = 0.0;
   const auto so_far = [&](int64_t chunks) {

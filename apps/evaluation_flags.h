@@ -1,0 +1,43 @@
+#pragma once
+// --tasks, --data, --limit and --no-bos, shared by eval and compare.
+
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "eval/evaluation.h"
+
+namespace neuronmm::apps {
+
+struct EvaluationFlags {
+  std::string tasks =
+      "wikitext2,ptb,c4,openbookqa,winogrande,piqa,hellaswag,arc_easy,arc_challenge";
+  std::string data;
+  int64_t limit = 0;
+  bool no_bos = false;
+
+  eval::EvaluationSettings settings() const { return {data, limit, !no_bos}; }
+};
+
+inline void add_evaluation_flags(CLI::App* command, EvaluationFlags& flags) {
+  command->add_option("--tasks", flags.tasks, "data sets, with commas between them")
+      ->check([](const std::string& names) {
+        const auto tasks = eval::parse_tasks(names);
+        return tasks.ok() ? std::string() : tasks.error().message;
+      })
+      ->capture_default_str();
+  command
+      ->add_option("--data", flags.data,
+                   "folder of the data sets' files; nothing is downloaded. docs/evaluation.md has "
+                   "the exact names and where each is published")
+      ->required();
+  command
+      ->add_option("--limit", flags.limit,
+                   "only the first N items of each task and chunks of each text")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  command->add_flag("--no-bos", flags.no_bos,
+                    "tasks without the special tokens that the tokenizer adds, as "
+                    "lm-evaluation-harness did by default up to 0.4.9.1");
+}
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,130 @@
+// `neuronmm eval` and `neuronmm compare` on the bundled model, with data sets of a few lines.
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "run_program.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using neuronmm::apps::expect;
+using neuronmm::apps::neuronmm;
+using neuronmm::apps::Outcome;
+using neuronmm::apps::read;
+
+const std::string kModel = std::string(NEURONMM_SOURCE_DIR) + "/models/demo";
+
+// A data folder with PIQA, WinoGrande and Penn Treebank.
+class EvaluationCommand : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        fs::temp_directory_path() / ("neuronmm-" + std::to_string(getpid()) + "-" +
+                                     testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(folder_ / "piqa");
+    std::string piqa, labels, winogrande;
+    for (int i = 0; i < 20; ++i) {
+      const std::string name = "the cat number " + std::to_string(i);
+      piqa += R"({"goal": "Find )" + name +
+              R"(.", "sol1": "Look at home.", "sol2": "Cry."})"
+              "\n";
+      labels += i % 3 == 0 ? "1\n" : "0\n";
+      winogrande += R"({"sentence": "Lily saw )" + name +
+                    R"( and _ ran home.", "option1": "Lily",)" +
+                    R"( "option2": "it", "answer": ")" + (i % 2 == 0 ? "1" : "2") + "\"}\n";
+    }
+    write("piqa/valid.jsonl", piqa);
+    write("piqa/valid-labels.lst", labels);
+    write("winogrande_xl_val.jsonl", winogrande);
+    write("ptb.test.txt", read(kModel + "/evaluation.txt"));
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+  }
+  std::string eval(const std::string& tasks, const std::string& more = "") const {
+    return "eval " + kModel + " --data " + folder_.string() + " --tasks " + tasks + " " + more;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(EvaluationCommand, EvalPrintsAndWritesEveryTask) {
+  const Outcome outcome = neuronmm(eval("ptb,piqa,winogrande", "--json " + path("eval.json")));
+  expect(outcome, 0, {"ptb", "piqa", "20 of 1838", "winogrande", "mAcc", "2 tasks", "tokens/s"});
+  const auto json = nlohmann::json::parse(read(path("eval.json")));
+  EXPECT_EQ(json["complete"], true);
+  EXPECT_EQ(json["results"]["piqa"]["samples"].size(), 20u);
+  EXPECT_FALSE(json["results"]["winogrande"].contains("acc_norm"));
+  EXPECT_GT(json["results"]["ptb"]["perplexity"], 1.0);
+}
+
+TEST_F(EvaluationCommand, TwoDevicesAgree) {
+  const auto likelihoods = [&](const std::string& device) {
+    const std::string file = path(device + ".json");
+    expect(neuronmm(eval("piqa", "--limit 3 --device " + device + " --json " + file)), 0, {});
+    return nlohmann::json::parse(read(file))["results"]["piqa"]["samples"];
+  };
+  const auto cpu = likelihoods("cpu"), reference = likelihoods("reference");
+  ASSERT_EQ(cpu.size(), 3u);
+  for (size_t item = 0; item < 3; ++item) {
+    for (size_t choice = 0; choice < 2; ++choice) {
+      EXPECT_NEAR(cpu[item]["log_likelihoods"][choice].get<double>(),
+                  reference[item]["log_likelihoods"][choice].get<double>(), 1e-2);
+    }
+  }
+}
+
+TEST_F(EvaluationCommand, EvalRefusesBadInputBeforeItWorks) {
+  expect(neuronmm(eval("piqa,boolq")), 2, {"--tasks", "boolq", "arc_challenge"});
+  expect(neuronmm(eval("piqa,hellaswag")), 1, {"hellaswag_val.jsonl", folder_.c_str()});
+  expect(neuronmm("eval " + kModel), 2, {"--data"});
+  expect(neuronmm("eval " + kModel + " --data " + path("none") + " --tasks piqa"), 1, {"none"});
+  expect(neuronmm(eval("piqa", "--limit 0")), 2, {"--limit"});
+  expect(neuronmm(eval("piqa", "--json /proc/none/x.json")), 1, {"/proc/none"});
+  write("winogrande_xl_val.jsonl", "{\"sentence\": \"a _\"}\n");
+  expect(neuronmm(eval("piqa,winogrande", "--json " + path("eval.json"))), 1,
+         {"winogrande_xl_val.jsonl:1", "option1"});
+  EXPECT_FALSE(fs::exists(path("eval.json")));
+  EXPECT_FALSE(fs::exists(path("eval.json.tmp")));
+}
+
+TEST_F(EvaluationCommand, CompareShowsQualityAndSpeedSideBySide) {
+  const std::string small = path("small");
+  expect(neuronmm("compress " + kModel + " -o " + small + " --ratio 0.5 --block 64 --method svd"),
+         0, {});
+  const std::string flags = " --data " + folder_.string() + " --tasks ptb,piqa,winogrande";
+  const std::string latency = " --prompt-tokens 16 --new-tokens 4 --runs 2";
+  expect(neuronmm("compare " + kModel + " " + small + " " + kModel + flags + latency + " --json " +
+                  path("compare.json")),
+         0,
+         {"demo", "small", "size, MB", "ptb perplexity", "piqa acc", "mAcc, 2 tasks", "speed-up",
+          "gamma"});
+  const auto models = nlohmann::json::parse(read(path("compare.json")))["models"];
+  ASSERT_EQ(models.size(), 3u);
+  EXPECT_LT(models[1]["size_bytes"], models[0]["size_bytes"]);
+  EXPECT_GT(models[1]["ptb"], models[0]["ptb"]);
+  EXPECT_EQ(models[2]["piqa"], models[0]["piqa"]);
+  EXPECT_EQ(models[0]["speedup"], 1.0);
+  EXPECT_TRUE(models[0]["gamma"].is_null());
+  EXPECT_GT(models[1]["speedup"], 0.0);
+}
+
+TEST_F(EvaluationCommand, CompareChecksAllModelsFirst) {
+  const std::string flags = " --data " + folder_.string() + " --tasks piqa";
+  expect(neuronmm("compare " + kModel + " " + path("none") + flags), 1, {"none"});
+  expect(neuronmm("compare " + kModel + flags), 2, {"COMPRESSED_DIR"});
+  expect(neuronmm("compare " + kModel + " " + kModel + flags + " --prompt-tokens 500"), 1,
+         {"max_position_embeddings 512"});
+  expect(neuronmm("compare --help"), 0, {"gamma", "speed-up - 1", "2406.15786"});
+}
+
+}  // namespace
