@@ -45,10 +45,10 @@ std::string reference_of(const KernelSettings& s) {
   return transposed ? fmt::format("({}).T", expression) : expression;
 }
 
-// Five times the relative rms error that independent roundings would add up to: one to the
-// operands' dtype per product, two for a gate, one per 128 rows of a sum that is kept in bf16 (two
-// tiles rounded together would be fewer); fp32 sums over K add sqrt(K) of theirs. A rounding's
-// relative error has an rms of 0.41 units.
+// Five times the relative rms error that independent roundings, of 0.41 units rms each, would add
+// up to: one to the operands' dtype per product and two for a gate; for a sum that is kept in bf16
+// up to one per 128 rows of the contraction, of partial sums that have half the final variance on
+// average; and the fp32 sums themselves.
 double tolerance_of(const KernelSettings& s) {
   double roundings = 2, sums = 0;
   for (const kernels::OperandDescription& operand : s.kernel->operands) {
@@ -62,12 +62,14 @@ double tolerance_of(const KernelSettings& s) {
 }
 
 nki::Description describe(const KernelSettings& s) {
-  nki::Description description{.summary = std::string(s.kernel->description),
-                               .provenance = "Emitted by: " + command_of(s),
-                               .reference = reference_of(s),
-                               .dimensions = {},
-                               .operands = {},
-                               .blocks = {}};
+  nki::Description description{
+      .summary = std::string(s.kernel->description),
+      .provenance = "Emitted by: " + command_of(s),
+      .reference = reference_of(s),
+      .dimensions = {},
+      .operands = {},
+      .blocks = {},
+      .sbuf_bytes_per_partition = s.limits.sbuf_bytes_per_partition_usable};
   for (const char letter : std::string_view(s.kernel->has_rank ? "MKrN" : "MKN")) {
     description.dimensions.push_back(
         {std::string(1, letter), kernels::dimension_of(s.shape, letter)});

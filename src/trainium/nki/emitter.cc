@@ -7,6 +7,7 @@
 
 #include "trainium/nki/expressions.h"
 #include "trainium/nki/fold.h"
+#include "trainium/nki/held_memory.h"
 #include "trainium/nki/python_text.h"
 #include "trainium/tile/accesses.h"
 #include "trainium/tile/checker.h"
@@ -91,7 +92,10 @@ class Emitter {
       : program_(program),
         description_(description),
         counts_(tile::count(program)),
-        e_(program, description) {}
+        e_(program, description),
+        releases_(description.sbuf_bytes_per_partition > 0 &&
+                  held_sbuf_bytes(program, e_.names().buffers) >
+                      description.sbuf_bytes_per_partition) {}
 
   std::string module() {
     kernel();  // first: it decides which constants the header needs
@@ -128,6 +132,12 @@ class Emitter {
         "first dimension of a buffer is the partition. A buffer declared in a loop is new in every "
         "iteration; how many copies rotate is up to the compiler (`rotates: n`: what neuronmm "
         "assumes). NKI 0.6, Neuron SDK 2.32.");
+    if (releases_) {
+      out.line();
+      out.paragraph(
+          "SBUF is nearly full: a name that becomes None lets its buffer go, which a compiler sees "
+          "for itself and a simulator that runs the source as Python does not.");
+    }
     out.line("\"\"\"");
     out.line();
     out.line("import nki");
@@ -247,17 +257,28 @@ class Emitter {
   }
 
   void body(const std::vector<tile::Node>& nodes) {
-    for (const tile::Node& node : nodes) {
+    const auto done = last_uses(program_, nodes);
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const tile::Node& node = nodes[i];
+      const bool after_loop = i == 0 || std::holds_alternative<Loop>(nodes[i - 1]);
+      if (&nodes == &program_.body && after_loop) kernel_.line();
       if (const auto* inner = std::get_if<Loop>(&node)) {
-        if (&nodes == &program_.body) kernel_.line();
         loop(*inner);
       } else if (const auto* allocation = std::get_if<tile::Allocate>(&node)) {
         allocate(allocation->buffer);
       } else {
         instruction(std::get<tile::Instruction>(node).operation);
       }
+      if (releases_) release(done[i]);
     }
     if (nodes.empty()) kernel_.line("pass");
+  }
+
+  void release(const std::vector<BufferId>& buffers) {
+    if (buffers.empty()) return;
+    std::string names;
+    for (const BufferId id : buffers) names += fmt::format("{} = ", name(id));
+    kernel_.line(names + "None");
   }
 
   void loop(const Loop& loop) {
@@ -280,6 +301,7 @@ class Emitter {
   const Description& description_;
   tile::Counts counts_;
   Expressions e_;
+  bool releases_;  // names let go of buffers after their last use
   PythonText kernel_;
 };
 

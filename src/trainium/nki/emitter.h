@@ -40,6 +40,9 @@ struct Description {
   std::vector<Dimension> dimensions;
   std::vector<Operand> operands;
   std::vector<BlockSize> blocks;
+  // What the device has for a program. The source lets go of buffers by name where it would
+  // otherwise hold on to more; 0: it never does.
+  int64_t sbuf_bytes_per_partition = 0;
 };
 
 // Fails where the program is not well formed or a name is not to be had.

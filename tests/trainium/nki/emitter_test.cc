@@ -52,7 +52,8 @@ Description describe(int64_t M, int64_t N) {
           .reference = "x",
           .dimensions = {{"M", M}, {"N", N}},
           .operands = {{"x", {"M", "N"}}, {"y", {"M", "N"}}},
-          .blocks = {{"BM", 2, "row tiles in a block"}}};
+          .blocks = {{"BM", 2, "row tiles in a block"}},
+          .sbuf_bytes_per_partition = 176 * 1024};
 }
 
 std::string source(const Program& program, const Description& description) {
@@ -190,6 +191,18 @@ TEST(Emitter, NamesDoNotHideOneAnother) {
                       "            tile2 = nl.ndarray((P, P), dtype=nl.bfloat16, buffer=nl.sbuf)",
                       "    for P2 in nl.affine_range(4):",
                       "        tile = nl.ndarray((P, P), dtype=nl.bfloat16, buffer=nl.sbuf)"});
+}
+
+// Where names would hold on to more SBUF than there is, they let go after the last use.
+TEST(Emitter, FullMemoryIsLetGoOf) {
+  Description description = describe(512, 640);
+  const Program program = copy_program(512, 640, 256);  // 2 instances of 2 x 640 elements
+  description.sbuf_bytes_per_partition = 2 * 2 * 640 * 2;
+  expect_without(source(program, description), "None");
+  description.sbuf_bytes_per_partition -= 1;
+  const std::string text = source(program, description);
+  expect_lines(text, {"            nisa.dma_copy(dst=y[nl.ds(m * BM + mt * P, P), :], "
+                      "src=block[:, mt, :])\n        block = None"});
 }
 
 TEST(Emitter, RefusesWhatItCannotName) {
