@@ -8,7 +8,6 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "run_program.h"
 
@@ -24,21 +23,8 @@ const std::string kModel = std::string(NEURONMM_SOURCE_DIR) + "/models/demo";
 const std::string kEvaluation = kModel + "/evaluation.txt";
 const std::string kCalibration = kModel + "/calibration.txt";
 
-class CommandLine : public testing::Test {
+class CommandLine : public neuronmm::apps::ProgramTest {
  protected:
-  void SetUp() override {
-    folder_ =
-        fs::temp_directory_path() / ("neuronmm-" + std::to_string(getpid()) + "-" +
-                                     testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ / name, std::ios::binary) << text;
-    return path(name);
-  }
   // A copy of the bundled model that a test may damage.
   std::string copy_of_model() const {
     fs::copy(kModel, folder_ / "model", fs::copy_options::recursive);
@@ -48,8 +34,6 @@ class CommandLine : public testing::Test {
     return "compress " + kModel + " -o " + path("out") + " --block 64 --calibration " +
            kCalibration + " " + more;
   }
-
-  fs::path folder_;
 };
 
 TEST_F(CommandLine, CompressThenRunEveryCommandOnTheResult) {

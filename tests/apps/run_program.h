@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 namespace neuronmm::apps {
 
@@ -49,5 +50,25 @@ inline void expect(const Outcome& outcome, int exit_code,
                                                             << outcome.output;
   }
 }
+
+// Gives each test a folder of its own, which is gone after it.
+class ProgramTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() /
+              ("neuronmm-" + std::to_string(getpid()) + "-" +
+               testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return path(name);
+  }
+
+  std::filesystem::path folder_;
+};
 
 }  // namespace neuronmm::apps

@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "run_program.h"
 
@@ -20,19 +19,9 @@ using neuronmm::apps::neuronmm;
 using neuronmm::apps::Outcome;
 using neuronmm::apps::read;
 
-class TrainiumCommand : public testing::Test {
+class TrainiumCommand : public neuronmm::apps::ProgramTest {
  protected:
-  void SetUp() override {
-    folder_ =
-        fs::temp_directory_path() / ("neuronmm-" + std::to_string(getpid()) + "-" +
-                                     testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
   Json json(const std::string& name) const { return Json::parse(read(path(name)), nullptr, false); }
-
-  fs::path folder_;
 };
 
 std::string simulate(const std::string& rest) { return "simulate " + rest; }
