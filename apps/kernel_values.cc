@@ -43,6 +43,7 @@ class Exact {
       : s_(settings), operands_(operands) {}
 
   BoundedRow row(BoundedRow x) const {
+    if (operands_.contains("w_gate")) return dense_mlp(x);
     if (!s_.kernel->has_rank) return multiply(x, "w", "BK", s_.options.dtype);
     if (!operands_.contains("u_gate")) return chain(x, "u", "v", "", s_.options.dtype);
     const bool whole = operands_.contains("u_down");
@@ -56,6 +57,12 @@ class Exact {
   BoundedRow chain(const BoundedRow& x, std::string_view u, std::string_view v,
                    const std::string& prefix, DType result) const {
     return multiply(multiply(x, u, prefix + "BK", s_.options.dtype), v, prefix + "Br", result);
+  }
+
+  BoundedRow dense_mlp(const BoundedRow& x) const {
+    const BoundedRow h = gated(multiply(x, "w_gate", "up.BK", s_.options.accumulate),
+                               multiply(x, "w_up", "up.BK", s_.options.accumulate));
+    return multiply(h, "w_down", "down.BK", s_.options.dtype);
   }
 
   // Blocks of a contraction over K; kernels without Br use BK for both, others keep it in PSUM.

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "trainium/kernels/dense_mlp.h"
 #include "trainium/kernels/matmul.h"
 #include "trainium/kernels/mlp.h"
 #include "trainium/kernels/registry.h"
@@ -95,6 +96,14 @@ std::vector<TilingParameter> mlp_tiling() {
                  1,
                  {0, 1}});
   return all;
+}
+
+std::vector<TilingParameter> dense_mlp_tiling() {
+  return {{"BM", 4, "row tiles of 128 in a block of X, H and Y"},
+          {"up.BK", 8, "gate and up: contraction tiles of 128 in a block of W"},
+          {"up.BN", 4, "gate and up: column tiles of 128 in a block of W"},
+          {"down.BK", 8, "down: contraction tiles of 128 in a block of W"},
+          {"down.BN", 2, "down: column tiles of 512 in a block of W"}};
 }
 
 std::vector<Kernel> matmul_kernels() {
@@ -213,6 +222,22 @@ std::vector<Kernel> mlp_kernels() {
        mlp,
        mlp_cost,
        "(silu(x @ u_gate @ v_gate) * (x @ u_up @ v_up)) @ u_down @ v_down"},
+      {"dense_mlp",
+       "Y = (silu(X·Wg) * (X·Wu))·Wd fused: the dense SwiGLU layer, K = hidden, N = intermediate",
+       {{"x", "[M, K]", HbmRole::kInput},
+        {"w_gate", "[K, N]", HbmRole::kInput},
+        {"w_up", "[K, N]", HbmRole::kInput},
+        {"w_down", "[N, K]", HbmRole::kInput},
+        {"y", "[M, K]", HbmRole::kOutput}},
+       dense_mlp_tiling(),
+       "s·(2·M·K + 3·⌈M/BM⌉·K·N)",
+       "6·M·K·N",
+       "⌈N/128⌉·(2·⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈K/512⌉)",
+       false,
+       false,
+       dense_mlp,
+       dense_mlp_cost,
+       "(silu(x @ w_gate) * (x @ w_up)) @ w_down"},
   };
 }
 

@@ -1,5 +1,6 @@
 #include "trainium/kernels/cost.h"
 
+#include "trainium/kernels/dense_mlp.h"
 #include "trainium/kernels/low_rank.h"
 
 namespace neuronmm::kernels {
@@ -120,6 +121,17 @@ Cost xuv_naive_cost(const KernelShape& p, const Tiling& tiling, const KernelOpti
 
 Cost mlp_up_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   return up_cost(chain(p, tiling, options, true));
+}
+
+Cost dense_mlp_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
+  const int64_t s = dtype_size_bytes(options.dtype);
+  const LowRankTiles tiles = dense_mlp_tiles(tiling).up;
+  const int64_t hidden_tiles = ceil_div(p.N, 128);
+  return {.hbm_read_bytes = s * (p.M * p.K + 3 * ceil_div(p.M, tiles.BM) * p.K * p.N),
+          .hbm_write_bytes = s * p.M * p.K,
+          .flops = 6 * p.M * p.K * p.N,
+          .nc_matmuls = hidden_tiles * (2 * ceil_div(p.M, tiles.row_tile) * ceil_div(p.K, 128) +
+                                        ceil_div(p.M, 128) * ceil_div(p.K, 512))};
 }
 
 Cost mlp_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {

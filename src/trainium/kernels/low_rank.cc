@@ -72,31 +72,6 @@ void project_block(const Context& c, const LowRankTiles& tiles, const Pass& pass
   });
 }
 
-// (X·U)^T for the ranks of one pass, of all factor pairs.
-std::vector<BlockSum> project_pass(const Context& c, int64_t K, const LowRankTiles& tiles,
-                                   const Pass& pass, const LeftBlock& x,
-                                   const std::vector<Factors>& factors) {
-  const int64_t blocks = ceil_div(K, tiles.BK);
-  const DType dtype = BlockSum::dtype_for(c, blocks);
-  const Shape shape = {kPartitions, ceil_div(pass.ranks.size.max, kPartitions), pass.m.size.max};
-  const std::string_view name = dtype == c.dtype ? "strip" : "strip_sums";
-  std::vector<BlockSum> sums;
-  for (const Factors& pair : factors) {
-    sums.emplace_back(c, fmt::format("{}{}", pair.prefix, name), dtype, shape, 1, blocks);
-    sums.back().start("rt", pass.ranks, pass.m);
-  }
-  const auto k_block = [&](const Tile& k) {
-    const LeftTile x_tile = x(k);
-    for (size_t i = 0; i < factors.size(); ++i) {
-      c.b.loop("q", pass.ranks, tiles.Bu, [&](const Tile& q) {
-        project_block(c, tiles, pass, k, q, x_tile, factors[i], sums[i]);
-      });
-    }
-  };
-  c.b.loop("k", K, tiles.BK, k_block, Iterations::kCarried);
-  return sums;
-}
-
 BufferId new_strip(const Context& c, const Tile& m, const Tile& ranks, const Factors& factors) {
   return c.b.sbuf(factors.prefix + "strip", c.dtype,
                   {kPartitions, ceil_div(ranks.size.max, kPartitions), m.size.max});
@@ -113,13 +88,38 @@ void round_strip(const Context& c, const Pass& pass, const Tile& ranks, const Bl
 
 }  // namespace
 
+std::vector<BlockSum> project_sums(const Context& c, int64_t K, const LowRankTiles& tiles,
+                                   const Tile& m, const Tile& ranks, const LeftBlock& x,
+                                   const std::vector<Factors>& factors, DType dtype) {
+  const int64_t blocks = ceil_div(K, tiles.BK);
+  const Shape shape = {kPartitions, ceil_div(ranks.size.max, kPartitions), m.size.max};
+  const std::string_view name = dtype == c.dtype ? "strip" : "strip_sums";
+  std::vector<BlockSum> sums;
+  for (const Factors& pair : factors) {
+    sums.emplace_back(c, fmt::format("{}{}", pair.prefix, name), dtype, shape, 1, blocks);
+    sums.back().start("rt", ranks, m);
+  }
+  const Pass pass{m, ranks};
+  const auto k_block = [&](const Tile& k) {
+    const LeftTile x_tile = x(k);
+    for (size_t i = 0; i < factors.size(); ++i) {
+      c.b.loop("q", ranks, tiles.Bu, [&](const Tile& q) {
+        project_block(c, tiles, pass, k, q, x_tile, factors[i], sums[i]);
+      });
+    }
+  };
+  c.b.loop("k", K, tiles.BK, k_block, Iterations::kCarried);
+  return sums;
+}
+
 std::vector<BufferId> project(const Context& c, int64_t K, const LowRankTiles& tiles, const Tile& m,
                               const Tile& ranks, const LeftBlock& x,
                               const std::vector<Factors>& factors) {
+  const DType dtype = BlockSum::dtype_for(c, ceil_div(K, tiles.BK));
   std::vector<BufferId> strips;
   if (tiles.pass_ranks(ranks.size.max) >= ranks.size.max) {
     const Pass all{m, ranks};
-    for (const BlockSum& sums : project_pass(c, K, tiles, all, x, factors)) {
+    for (const BlockSum& sums : project_sums(c, K, tiles, m, ranks, x, factors, dtype)) {
       const bool rounded = c.b.dtype(sums.buffer()) == c.dtype;
       strips.push_back(rounded ? sums.buffer() : new_strip(c, m, ranks, factors[strips.size()]));
       if (!rounded) round_strip(c, all, ranks, sums, strips.back());
@@ -129,7 +129,7 @@ std::vector<BufferId> project(const Context& c, int64_t K, const LowRankTiles& t
   for (const Factors& pair : factors) strips.push_back(new_strip(c, m, ranks, pair));
   c.b.loop("p", ranks, tiles.pass_ranks(ranks.size.max), [&](const Tile& p) {
     const Pass pass{m, p};
-    const std::vector<BlockSum> sums = project_pass(c, K, tiles, pass, x, factors);
+    const std::vector<BlockSum> sums = project_sums(c, K, tiles, m, p, x, factors, dtype);
     for (size_t i = 0; i < factors.size(); ++i) round_strip(c, pass, ranks, sums[i], strips[i]);
   });
   return strips;

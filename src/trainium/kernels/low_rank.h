@@ -52,7 +52,10 @@ struct Factors {
 };
 
 // The strips [rank tiles of 128, rows] of each factor pair, in the same order, for the ranks
-// `ranks`; all share the blocks of X.
+// `ranks`; all share the blocks of X. As the sums, kept in `dtype`, or rounded for stage two.
+std::vector<BlockSum> project_sums(const Context& c, int64_t K, const LowRankTiles& tiles,
+                                   const tile::Tile& m, const tile::Tile& ranks, const LeftBlock& x,
+                                   const std::vector<Factors>& factors, DType dtype);
 std::vector<tile::BufferId> project(const Context& c, int64_t K, const LowRankTiles& tiles,
                                     const tile::Tile& m, const tile::Tile& ranks,
                                     const LeftBlock& x, const std::vector<Factors>& factors);

@@ -21,7 +21,7 @@ TEST(Registry, NamesAreUniqueAndDescribed) {
                  k.nc_matmuls.empty() || k.operands.empty() || k.reference.empty())
         << k.name;
   }
-  EXPECT_EQ(names.size(), 13u);
+  EXPECT_EQ(names.size(), 14u);
 }
 
 TEST(Registry, UnknownKernelListsTheNames) {

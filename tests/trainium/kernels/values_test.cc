@@ -91,6 +91,15 @@ Bounded expected_hidden(const Case& c, const Bounded& x, const Operands& in,
   return gated(gate, up, sums, c.options.dtype);
 }
 
+Bounded expected_dense_mlp(const Case& c, const Bounded& x, const Operands& in) {
+  Rounding rounding_up = rounding(c, c.shape.K, c.tiling["up.BK"]);
+  rounding_up.result = c.options.accumulate;
+  const Bounded gate = multiply(x, in.at("w_gate"), rounding_up);
+  const Bounded up = multiply(x, in.at("w_up"), rounding_up);
+  const Bounded h = gated(gate, up, c.options.accumulate, c.options.dtype);
+  return multiply(h, in.at("w_down"), rounding(c, c.shape.N, c.tiling["down.BK"]));
+}
+
 Bounded expected(const Case& c, const Operands& in) {
   const Bounded x(is_transposed(c, "x") ? transpose(in.at("x")) : in.at("x"));
   if (c.kernel->name == "mlp_up") return expected_hidden(c, x, in, "");
@@ -98,6 +107,7 @@ Bounded expected(const Case& c, const Operands& in) {
     const Bounded h = expected_hidden(c, x, in, "up.");
     return chain(c, h, in.at("u_down"), in.at("v_down"), "down.", c.options.dtype);
   }
+  if (c.kernel->name == "dense_mlp") return expected_dense_mlp(c, x, in);
   if (!c.kernel->has_rank) return expected_matmul(c, x, in);
   return chain(c, x, in.at("u"), in.at("v"), "", c.options.dtype);
 }

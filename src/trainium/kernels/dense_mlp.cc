@@ -1,0 +1,100 @@
+// The stages of low_rank.h do the work: a column block of Wg or Wu is the U of a projection whose
+// ranks are those columns, and H^T is the strip that Wd, as a V, expands.
+
+#include "trainium/kernels/dense_mlp.h"
+
+namespace neuronmm::kernels {
+
+using tile::at;
+using tile::BufferId;
+using tile::Builder;
+using tile::ceil_div;
+using tile::one;
+using tile::Tile;
+using tile::upto;
+
+namespace {
+
+struct Operands {
+  BufferId x, w_gate, w_up, w_down, y;
+};
+
+// H^T of the rows m and the columns n, from X^T in SBUF.
+void hidden_block(const Context& c, int64_t K, const LowRankTiles& tiles, const Operands& in,
+                  const Tile& m, const Tile& n, const LeftBlock& x, BufferId h) {
+  const std::vector<Factors> weights = {{.u = in.w_gate, .v = -1, .prefix = "gate_"},
+                                        {.u = in.w_up, .v = -1, .prefix = "up_"}};
+  const std::vector<BlockSum> sums = project_sums(c, K, tiles, m, n, x, weights, c.accumulate);
+  c.b.loop("nt", n, kPartitions, [&](const Tile& nt) {
+    const auto sum = [&](size_t i) { return sums[i]({upto(nt), one(nt.index()), upto(m)}); };
+    const BufferId activated = c.b.sbuf("activated", c.accumulate, {kPartitions, m.size.max}, 2);
+    c.b.silu(at(activated, {upto(nt), upto(m)}), sum(0));
+    c.b.multiply(at(h, {upto(nt), one(nt.index_in(whole(0))), upto(m)}),
+                 at(activated, {upto(nt), upto(m)}), sum(1));
+  });
+}
+
+}  // namespace
+
+DenseMlpTiles dense_mlp_tiles(const Tiling& tiling) {
+  constexpr int64_t kUnused = 1;
+  const tile::Step BM = block_step(tiling, "BM", 128), row_tile{moving_tile(tiling["BM"]), "TM"};
+  const tile::Step columns = block_step(tiling, "up.BN", kStationaryFree);
+  return {.up = {.BM = BM,
+                 .BK = block_step(tiling, "up.BK", kPartitions),
+                 .Bu = columns,
+                 .Br = columns,
+                 .BN = kUnused,
+                 .row_tile = row_tile,
+                 .passes = 1,
+                 .copies = 2,
+                 .prefix = "up."},
+          .down = {.BM = BM,
+                   .BK = kUnused,
+                   .Bu = kUnused,
+                   .Br = block_step(tiling, "down.BK", kPartitions),
+                   .BN = block_step(tiling, "down.BN", kMovingFree),
+                   .row_tile = row_tile,
+                   .passes = 1,
+                   .copies = 2,
+                   .prefix = "down."}};
+}
+
+tile::Program dense_mlp(const KernelShape& shape, const Tiling& tiling,
+                        const KernelOptions& options) {
+  Builder b("dense_mlp");
+  const auto input = [&](std::string_view name, const Shape& size) {
+    return b.input(name, options.dtype, size);
+  };
+  const Operands in{.x = input("x", {shape.M, shape.K}),
+                    .w_gate = input("w_gate", {shape.K, shape.N}),
+                    .w_up = input("w_up", {shape.K, shape.N}),
+                    .w_down = input("w_down", {shape.N, shape.K}),
+                    .y = b.output("y", options.dtype, {shape.M, shape.K})};
+  const Context c(b, options,
+                  transposes_on_tensor_engine(Layout::kNatural, TransposeBy::kDma, options.dtype));
+  const DenseMlpTiles tiles = dense_mlp_tiles(tiling);
+  const Tile contraction = whole(shape.K), columns = whole(shape.N);
+  b.loop("m", shape.M, tiles.up.BM, [&](const Tile& m) {
+    const BufferId x_strip =
+        load_left(c, "x_strip", {in.x, Layout::kNatural, TransposeBy::kDma}, contraction, m, 1);
+    const LeftBlock x = [&](const Tile&) -> LeftTile {
+      return [&](const Tile& kt, const Tile& mt) {
+        return at(x_strip, {upto(kt), one(kt.index_in(contraction)), mt.in(m)});
+      };
+    };
+    const BufferId h =
+        b.sbuf("h", c.dtype, {kPartitions, ceil_div(shape.N, kPartitions), m.size.max});
+    b.loop("n", columns, tiles.up.Br,
+           [&](const Tile& n) { hidden_block(c, shape.K, tiles.up, in, m, n, x, h); });
+    const DType sums_dtype = BlockSum::dtype_for(c, ceil_div(shape.N, tiles.down.Br));
+    const Factors down{.u = -1, .v = in.w_down, .prefix = "down_"};
+    b.loop("k", contraction, tiles.down.BN, [&](const Tile& k) {
+      const OutputBlock block{m, k, false};
+      store_output(c, block, expand(c, tiles.down, block, columns, down, h, sums_dtype), in.y);
+    });
+  });
+  return b.finish();
+}
+
+}  // namespace neuronmm::kernels
