@@ -40,7 +40,10 @@ float silu(float value) { return value / (1.0f + std::exp(-value)); }
 class Interpreter {
  public:
   Interpreter(const Program& program, Fault& fault)
-      : program_(program), fault_(fault), memory_(program.buffers.size()) {}
+      : program_(program),
+        fault_(fault),
+        memory_(program.buffers.size()),
+        in_place_(memory_.size()) {}
 
   Result<Interpretation> run(const Inputs& inputs) {
     NMM_TRY(fill_hbm(inputs));
@@ -63,6 +66,10 @@ class Interpreter {
  private:
   const Buffer& buffer(const Access& access) const { return program_.buffer(access.buffer); }
   Values& values(BufferId id) { return memory_[static_cast<size_t>(id)]; }
+  float* data(BufferId id) {
+    const float* const in_place = in_place_[static_cast<size_t>(id)];
+    return in_place ? const_cast<float*>(in_place) : values(id).data();  // write() protects it
+  }
 
   void allocate(BufferId id) {
     int64_t elements = 1;
@@ -74,25 +81,36 @@ class Interpreter {
     for (size_t i = 0; i < program_.buffers.size(); ++i) {
       const Buffer& buffer = program_.buffers[i];
       if (buffer.memory != Memory::kHbm) continue;
-      allocate(static_cast<BufferId>(i));
-      if (buffer.role == tile::HbmRole::kInput) NMM_TRY(fill_input(buffer, memory_[i], inputs));
+      if (buffer.role == tile::HbmRole::kInput) {
+        NMM_TRY(take_input(static_cast<BufferId>(i), inputs));
+      } else {
+        allocate(static_cast<BufferId>(i));
+      }
     }
     return {};
   }
 
-  static Status fill_input(const Buffer& buffer, Values& to, const Inputs& inputs) {
+  Status take_input(BufferId id, const Inputs& inputs) {
+    const Buffer& buffer = program_.buffer(id);
     const auto input = inputs.find(buffer.name);
     if (input == inputs.end()) return fail("input {}: not given", buffer.name);
-    const ConstMatrixView& view = input->second;
-    const int64_t columns = static_cast<int64_t>(to.size()) / buffer.shape[0];
+    const auto& [view, in_place] = input->second;
+    int64_t columns = 1;
+    for (size_t d = 1; d < buffer.shape.size(); ++d) columns *= buffer.shape[d];
     if (view.rows != buffer.shape[0] || view.columns != columns) {
       return fail("input {}: expected {} x {}, found {} x {}", buffer.name, buffer.shape[0],
                   columns, view.rows, view.columns);
     }
+    if (in_place) {
+      NMM_CHECK(view.stride == view.columns);
+      in_place_[static_cast<size_t>(id)] = view.data;
+      return {};
+    }
+    allocate(id);
     for (int64_t i = 0; i < view.rows; ++i) {
       for (int64_t j = 0; j < columns; ++j) {
         const float value = round_to(buffer.dtype, view.row(i)[j]);
-        to[static_cast<size_t>(i * columns + j)] =
+        values(id)[static_cast<size_t>(i * columns + j)] =
             std::isnan(value) ? std::numeric_limits<float>::quiet_NaN() : value;
       }
     }
@@ -142,8 +160,17 @@ class Interpreter {
         return at_fault(Fault::Kind::kOutOfBounds, access, "is accessed outside its bounds");
       }
     }
-    view = strided(access, region, b, values(access.buffer).data());
+    view = strided(access, region, b, data(access.buffer));
     return {};
+  }
+
+  // The view of what an instruction writes.
+  Status write(const Access& access, Strided& view) {
+    if (in_place_[static_cast<size_t>(access.buffer)] != nullptr) {
+      return at_fault(Fault::Kind::kMalformed, access,
+                      "is written, an input that is read in place");
+    }
+    return view_of(access, view);
   }
 
   static bool has_unwritten(const float* run, int64_t count, int64_t step) {
@@ -173,7 +200,7 @@ class Interpreter {
   Status map(const Access& dst, const std::array<const Access*, kSources>& sources,
              const Function& function) {
     std::array<Strided, kSources + 1> views;
-    NMM_TRY(view_of(dst, views[0]));
+    NMM_TRY(write(dst, views[0]));
     std::array<const Strided*, kSources + 1> pointers{&views[0]};
     for (size_t i = 0; i < kSources; ++i) {
       NMM_TRY(read(*sources[i], views[i + 1]));
@@ -218,7 +245,7 @@ class Interpreter {
 
   Status copy_transposed(const Access& dst, const Access& src) {
     Strided to, from;
-    NMM_TRY(view_of(dst, to));
+    NMM_TRY(write(dst, to));
     NMM_TRY(read(src, from));
     if (from.dimensions != 2 || !from.transposed().same_shape(to)) {
       return at_fault(Fault::Kind::kShapes, src, "is not the transpose of dst in shape");
@@ -257,7 +284,8 @@ class Interpreter {
     Strided stationary, moving, dst;
     NMM_TRY(read(op.stationary, stationary));
     NMM_TRY(read(op.moving, moving));
-    NMM_TRY(overwrites ? view_of(op.dst, dst) : read(op.dst, dst));
+    NMM_TRY(write(op.dst, dst));
+    if (!overwrites) NMM_TRY(read(op.dst, dst));
     const int64_t K = stationary.rows(), M = stationary.elements() / K;
     const int64_t N = moving.elements() / moving.rows();
     if (moving.rows() != K || dst.rows() != M || dst.elements() != M * N) {
@@ -301,7 +329,8 @@ class Interpreter {
 
   const Program& program_;
   Fault& fault_;
-  std::vector<Values> memory_;  // by BufferId: the newest instance
+  std::vector<Values> memory_;          // by BufferId: the newest instance
+  std::vector<const float*> in_place_;  // by BufferId: an input that is not in memory_
   std::span<const int64_t> loop_values_;
   const Instruction* instruction_ = nullptr;
   Values stationary_, moving_, product_;

@@ -29,10 +29,20 @@ struct Interpretation {
   tile::Counts counts;
 };
 
-// Inputs by buffer name; [rows, columns] with the first dimension of the buffer as rows. Their
-// values are rounded to the buffer's dtype. When the program is at fault, `fault` (if given) says
-// how, and the error's message says it in words.
-using Inputs = std::map<std::string, ConstMatrixView>;
+// [rows, columns] with the first dimension of the buffer as rows. The values are copied and rounded
+// to the buffer's dtype; `in_place`: they are rounded and dense already, and are read where they
+// lie, which saves large weights a copy per run. Such an input cannot be written.
+struct Input {
+  ConstMatrixView values;
+  bool in_place = false;
+
+  Input(ConstMatrixView view) : values(view) {}  // NOLINT: a view is an input
+  Input(ConstMatrixView view, bool read_in_place) : values(view), in_place(read_in_place) {}
+};
+using Inputs = std::map<std::string, Input>;  // by buffer name
+
+// When the program is at fault, `fault` (if given) says how, and the error's message says it in
+// words.
 Result<Interpretation> interpret(const tile::Program& program, const Inputs& inputs,
                                  Fault* fault = nullptr);
 

@@ -230,5 +230,24 @@ TEST(Inputs, MissingOrMisshapenAreNamed) {
   EXPECT_TRUE(contains(misshapen.error().message, "expected 4 x 8, found 4 x 7"));
 }
 
+TEST(Inputs, InPlaceIsReadNotWritten) {
+  Builder b("in");
+  const BufferId x = b.input("x", DType::kF32, {4, 8}), y = b.output("y", DType::kF32, {4, 8});
+  b.store(at(y, {all(4), all(8)}), at(x, {all(4), all(8)}));
+  Matrix input(4, 8);
+  for (int64_t i = 0; i < 32; ++i) input.data()[i] = static_cast<float>(i);
+  const Inputs inputs = {{"x", Input(view(input), true)}};
+  const auto result = interpret(b.finish(), inputs);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_TRUE(std::equal(input.data(), input.data() + 32, result->outputs.at("y").data()));
+
+  Builder writer("writer");
+  const BufferId to = writer.input("x", DType::kF32, {4, 8});
+  writer.zero(at(to, {all(4), all(8)}));
+  std::string message;
+  EXPECT_EQ(fault_of(writer.finish(), inputs, message).kind, Fault::Kind::kMalformed);
+  EXPECT_EQ(input.data()[31], 31);
+}
+
 }  // namespace
 }  // namespace neuronmm::simulator
