@@ -92,6 +92,22 @@ Result<Checkpoint> Checkpoint::open(const fs::path& folder) {
   return checkpoint;
 }
 
+Result<Checkpoint> Checkpoint::zeros(const fs::path& folder, const std::vector<TensorSpec>& specs) {
+  Checkpoint checkpoint;
+  checkpoint.folder_ = folder;
+  int64_t largest = 1;
+  for (const TensorSpec& spec : specs) {
+    const TensorView view{.dtype = spec.dtype, .shape = spec.shape};
+    largest = std::max(largest, view.size_bytes());
+  }
+  NMM_ASSIGN(checkpoint.zeros_, MappedFile::zeros(largest));
+  for (const TensorSpec& spec : specs) {
+    checkpoint.tensors_.emplace(
+        spec.name, TensorView{spec.dtype, spec.shape, checkpoint.zeros_->bytes().data()});
+  }
+  return checkpoint;
+}
+
 Status Checkpoint::add_file(const std::string& name) {
   NMM_ASSIGN(SafetensorsFile file, SafetensorsFile::open(folder_ / name));
   for (const auto& [tensor, view] : file.tensors()) {

@@ -4,9 +4,12 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
+#include "io/mapped_file.h"
 #include "io/safetensors.h"
 
 namespace neuronmm::io {
@@ -16,6 +19,11 @@ class Checkpoint {
   // Errors: no folder, no weights in it, a shard in the index that is absent, a tensor that its
   // shard lacks, a tensor twice.
   static Result<Checkpoint> open(const std::filesystem::path& folder);
+
+  // Tensors of zeros that share memory which nobody pays for: for backends that look at shapes
+  // only. `folder` is what messages call it.
+  static Result<Checkpoint> zeros(const std::filesystem::path& folder,
+                                  const std::vector<TensorSpec>& specs);
 
   const std::filesystem::path& folder() const { return folder_; }
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
@@ -34,6 +42,7 @@ class Checkpoint {
 
   std::filesystem::path folder_;
   std::map<std::string, SafetensorsFile> files_;
+  std::shared_ptr<const MappedFile> zeros_;
   std::map<std::string, TensorView> tensors_;
 };
 

@@ -39,6 +39,16 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem
   return std::shared_ptr<const MappedFile>(new MappedFile(*bytes));
 }
 
+Result<std::shared_ptr<const MappedFile>> MappedFile::zeros(int64_t size) {
+  const auto length = static_cast<size_t>(size);
+  void* const address = mmap(nullptr, length, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (address == MAP_FAILED) {
+    return fail("cannot map {} bytes of zeros: {}", size, std::generic_category().message(errno));
+  }
+  return std::shared_ptr<const MappedFile>(
+      new MappedFile(std::span(static_cast<const std::byte*>(address), length)));
+}
+
 void MappedFile::release_pages() const {
   if (!bytes_.empty()) {
     madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_DONTNEED);

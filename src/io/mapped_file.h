@@ -14,6 +14,8 @@ class MappedFile {
  public:
   // Errors: absent, unreadable, not a regular file.
   static Result<std::shared_ptr<const MappedFile>> open(const std::filesystem::path& path);
+  // As if of a file of zeros. Its pages take no memory, however many are read.
+  static Result<std::shared_ptr<const MappedFile>> zeros(int64_t size);
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
   ~MappedFile();

@@ -37,6 +37,18 @@ class ShardedFolder : public testing::Test {
   TemporaryFolder folder_;
 };
 
+TEST(Zeros, HaveTheirShapesAndValues) {
+  const auto checkpoint = Checkpoint::zeros(
+      "shapes", {{"large", DType::kBF16, {1 << 17, 1 << 16}}, {"small", DType::kF32, {3}}});
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;  // 16 GiB, none of it in memory
+  const TensorView large = checkpoint->require("large", {1 << 17, 1 << 16}).value();
+  float last = 1;
+  to_floats(large, large.size() - 1, 1, &last);
+  EXPECT_EQ(last, 0);
+  EXPECT_EQ(checkpoint->require("small", {3})->dtype, DType::kF32);
+  EXPECT_TRUE(fails_with(checkpoint->require("small", {4}), {"shapes", "small", "[4]", "[3]"}));
+}
+
 TEST_F(ShardedFolder, Opens) {
   const auto checkpoint = open();
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
