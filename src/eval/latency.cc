@@ -1,7 +1,6 @@
 #include "eval/latency.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <random>
 
@@ -62,10 +61,9 @@ Result<RunLatency> time_run(const Transformer& transformer, const Prompts& promp
                             int64_t new_tokens) {
   model::GenerateOptions options;
   options.max_new_tokens = new_tokens;
-  const auto start = std::chrono::steady_clock::now();
+  const double start = transformer.backend().clock_seconds();
   NMM_ASSIGN(auto generations, model::generate_batch(transformer, prompts, options));
-  const auto end = std::chrono::steady_clock::now();
-  RunLatency run = {std::chrono::duration<double>(end - start).count(), 0.0, {}};
+  RunLatency run = {transformer.backend().clock_seconds() - start, 0.0, {}};
   for (model::Generation& generation : generations) {
     if (generation.stop == model::Generation::Stop::kInterrupted) {
       return interrupted_error("no run was finished");

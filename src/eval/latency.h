@@ -1,6 +1,7 @@
 #pragma once
 // How long a model takes to answer: whole generations, timed. Several models are measured in turns
-// (A B A B ...), so that the noise of a shared machine hits all of them.
+// (A B A B ...), so that the noise of a shared machine hits all of them. The clock is the
+// backend's.
 
 #include <span>
 #include <vector>

@@ -1,7 +1,6 @@
 #include "eval/perplexity.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <vector>
 
@@ -34,6 +33,13 @@ Status check_input(const io::ModelConfig& config, std::span<const TokenId> token
         tokens.size(), context);
   }
   return model::check_token_ids(tokens, config);
+}
+
+// For the pieces that every chunk of `context` tokens is cut into.
+Status prepare_pieces(const model::Transformer& transformer, int64_t context) {
+  const int64_t inputs = context - 1, last = inputs % kPieceTokens;
+  if (inputs >= kPieceTokens) NMM_TRY(transformer.backend().prepare(kPieceTokens));
+  return last > 0 ? transformer.backend().prepare(last) : Status();
 }
 
 // The sum of one chunk's losses. Its errors are completed by the caller, who knows the chunk.
@@ -70,13 +76,15 @@ Result<PerplexityReport> perplexity(const model::Transformer& transformer,
                                     std::span<const TokenId> tokens, int64_t context,
                                     Progress& progress) {
   NMM_TRY(check_input(transformer.config(), tokens, context));
+  NMM_TRY(prepare_pieces(transformer, context));
   PerplexityReport report;
+  report.device = transformer.backend().name();
   report.context = context;
   report.tokens = std::ssize(tokens);
   report.chunks = report.tokens / context;
   report.scored_tokens = report.chunks * (context - 1);
 
-  const auto start = std::chrono::steady_clock::now();
+  const double start = transformer.backend().clock_seconds();
   const auto cache = transformer.make_cache(context, DType::kF32);
   progress.start("perplexity", report.chunks);
   double sum = 0.0;
@@ -100,7 +108,7 @@ Result<PerplexityReport> perplexity(const model::Transformer& transformer,
   }
   progress.finish();
   report.perplexity = so_far(report.chunks);
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.seconds = transformer.backend().clock_seconds() - start;
   return report;
 }
 
@@ -108,6 +116,7 @@ std::string to_json(const PerplexityReport& report, const std::string& model,
                     const std::string& text) {
   const nlohmann::ordered_json json = {{"model", model},
                                        {"text", text},
+                                       {"device", report.device},
                                        {"perplexity", report.perplexity},
                                        {"context", report.context},
                                        {"tokens", report.tokens},

@@ -17,12 +17,13 @@
 namespace neuronmm::eval {
 
 struct PerplexityReport {
+  std::string device;  // the backend's name
   double perplexity = 0.0;
   int64_t context = 0;
   int64_t tokens = 0;  // of the whole text, the dropped tail included
   int64_t chunks = 0;
   int64_t scored_tokens = 0;  // chunks * (context - 1)
-  double seconds = 0.0;       // model and losses, without loading and encoding
+  double seconds = 0.0;  // model and losses on the backend's clock, without loading and encoding
 };
 
 // The published 2048, or max_position_embeddings where that is less.

@@ -1,7 +1,6 @@
 #include "model/generate.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -18,11 +17,6 @@ namespace {
 // memory of activations and lets Ctrl-C act between pieces; 512 rows are enough for a matrix
 // product to run at its full speed.
 constexpr int64_t kPrefillTokens = 512;
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 Status check_prompt(std::span<const TokenId> prompt, const io::ModelConfig& config) {
   if (prompt.empty()) return fail("the prompt is empty: expected at least one token");
@@ -128,7 +122,7 @@ class Run {
 
  private:
   Status step() {
-    const Clock::time_point start = Clock::now();
+    const double start = now();
     const bool prefilling = std::ranges::any_of(
         sequences_, [](const Sequence& s) { return !s.done() && s.prefilling(); });
     std::vector<SequenceTokens> batch;
@@ -145,6 +139,9 @@ class Run {
     // Only the last sequence of the batch can have more prompt to come.
     const bool any_complete =
         members.size() > 1 || batch[0].tokens.size() == sequences_[members[0]].pending().size();
+    int64_t rows = 0;
+    for (const SequenceTokens& sequence : batch) rows += std::ssize(sequence.tokens);
+    NMM_TRY(transformer_.backend().prepare(rows));
     const Matrix logits = transformer_.forward(
         batch, any_complete ? Transformer::Logits::kLast : Transformer::Logits::kNone);
     for (size_t row = 0; row < members.size(); ++row) {
@@ -154,23 +151,25 @@ class Run {
     return {};
   }
 
-  Status extend(size_t i, ConstMatrixView logits, Clock::time_point step_start) {
+  Status extend(size_t i, ConstMatrixView logits, double step_start) {
     Sequence& s = sequences_[i];
     const bool first = s.generation().tokens.empty();
     NMM_ASSIGN(const std::optional<TokenId> token,
                s.extend({logits.data, static_cast<size_t>(logits.columns)}));
     if (first) {
-      s.generation().time_to_first_token_s = seconds_since(start_);
+      s.generation().time_to_first_token_s = now() - start_;
     } else {
-      s.generation().decode_latencies_s.push_back(seconds_since(step_start));
+      s.generation().decode_latencies_s.push_back(now() - step_start);
     }
     if (token && on_token_) on_token_(static_cast<int64_t>(i), *token);
     return {};
   }
 
+  double now() const { return transformer_.backend().clock_seconds(); }
+
   const Transformer& transformer_;
   const std::function<void(int64_t, TokenId)>& on_token_;
-  const Clock::time_point start_ = Clock::now();
+  const double start_ = now();
   std::vector<Sequence> sequences_;
 };
 

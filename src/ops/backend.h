@@ -4,11 +4,13 @@
 // checkpoint's dtype until a backend packs them. The contract of each operation is the formula
 // beside it; ops/reference.h computes exactly that, slowly.
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 
+#include "base/result.h"
 #include "base/tensor.h"
 #include "ops/weights.h"
 
@@ -78,6 +80,15 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string name() const = 0;  // "reference", "cpu (AVX3_ZEN4, 2 threads)"
+
+  // The clock that latencies are taken from, in seconds since whenever: the wall's, or the time
+  // that a simulated device would have worked so far.
+  virtual double clock_seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+  // Whether the layers made so far can take `tokens` rows at once. To be asked before they do.
+  virtual Status prepare(int64_t /*tokens*/) const { return {}; }
 
   virtual std::unique_ptr<Linear> make_linear(const LinearWeight& weight) const = 0;
   virtual std::unique_ptr<Mlp> make_mlp(const MlpWeight& weight) const = 0;

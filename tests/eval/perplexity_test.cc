@@ -184,7 +184,7 @@ TEST(PerplexityReport, DefaultContextIsThePublishedOneWhereItFits) {
 }
 
 TEST(PerplexityReport, Json) {
-  const PerplexityReport report = {7.5, 16, 100, 6, 90, 0.25};
+  const PerplexityReport report = {"cpu", 7.5, 16, 100, 6, 90, 0.25};
   const auto json = nlohmann::json::parse(to_json(report, "a \"model\"", "not UTF-8: \xff"));
   EXPECT_EQ(json["model"], "a \"model\"");
   EXPECT_EQ(json["perplexity"], 7.5);
@@ -193,6 +193,7 @@ TEST(PerplexityReport, Json) {
   EXPECT_EQ(json["chunks"], 6);
   EXPECT_EQ(json["scored_tokens"], 90);
   EXPECT_EQ(json["seconds"], 0.25);
+  EXPECT_EQ(json["device"], "cpu");
 }
 
 }  // namespace
