@@ -41,7 +41,7 @@ void add_flags(CLI::App* command, BenchFlags& flags) {
       ->check(count)
       ->capture_default_str();
   command->add_option("--json", flags.json, "also write the report to this file");
-  add_device_options(command, flags.device);
+  add_device_options(command, flags.device, Devices::kHostAndSimulated);
 }
 
 struct Row {
@@ -107,7 +107,7 @@ void print_report(const BenchFlags& flags, const std::string& device,
 }
 
 Result<int> run_bench(const BenchFlags& flags) {
-  NMM_ASSIGN(const auto backend, make_backend(flags.device));
+  NMM_ASSIGN(const auto backend, make_latency_backend(flags.device));
   NMM_ASSIGN(const auto transformer, model::Transformer::load(flags.model_dir, *backend));
   std::vector<const model::Transformer*> models = {&transformer};
   std::optional<model::Transformer> against;

@@ -33,13 +33,19 @@ class Program {
   std::vector<std::pair<CLI::App*, Run>> runs_;
 };
 
-// --device and --threads, shared by every command that runs a model.
+// --device and --threads, shared by every command that runs a model. Some run it on simulated
+// NeuronCores, too.
 struct DeviceOptions {
   std::string device = "cpu";
   int threads = 0;  // 0: all cores
+  bool simulated() const { return device.starts_with("trn"); }
 };
-void add_device_options(CLI::App* command, DeviceOptions& options);
+enum class Devices { kHost, kHostAndSimulated };
+void add_device_options(CLI::App* command, DeviceOptions& options,
+                        Devices devices = Devices::kHost);
 Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options);
+// For latencies alone: a simulated device computes no values.
+Result<std::unique_ptr<ops::Backend>> make_latency_backend(const DeviceOptions& options);
 
 // A whole text: a file's content, or standard input for "-".
 Result<std::string> read_text_argument(const std::string& path_or_dash);

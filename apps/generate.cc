@@ -62,7 +62,7 @@ void add_flags(CLI::App* command, GenerateFlags& flags) {
   auto* chat = command->add_flag("--chat", flags.chat, "the prompt is a user's message");
   command->add_option("--system", flags.system, "system message of the chat")->needs(chat);
   command->add_flag("--ignore-eos", flags.ignore_eos, "do not stop at an end-of-text token");
-  add_device_options(command, flags.device);
+  add_device_options(command, flags.device, Devices::kHostAndSimulated);
 }
 
 Result<std::string> prompt_text(const GenerateFlags& flags) {
@@ -91,11 +91,12 @@ void write_now(const std::string& text) {
   std::fflush(stdout);
 }
 
-void print_timings(size_t prompt_tokens, const model::Generation& generation) {
+void print_timings(size_t prompt_tokens, const model::Generation& generation,
+                   const std::string& note) {
   const auto& latencies = generation.decode_latencies_s;
   const double decode_s = std::accumulate(latencies.begin(), latencies.end(), 0.0);
-  fmt::print(stderr, "prompt tokens {}, new tokens {}, time to first token {:.1f} ms",
-             prompt_tokens, generation.tokens.size(), generation.time_to_first_token_s * 1e3);
+  fmt::print(stderr, "prompt tokens {}, new tokens {}, {}time to first token {:.1f} ms",
+             prompt_tokens, generation.tokens.size(), note, generation.time_to_first_token_s * 1e3);
   if (!latencies.empty())
     fmt::print(stderr, ", decode {:.2f} tokens/s",
                static_cast<double>(latencies.size()) / decode_s);
@@ -121,7 +122,10 @@ Result<int> run_generate(GenerateFlags& flags) {
              model::generate(transformer, prompt, flags.options,
                              [&](text::TokenId token) { write_now(decoder.push(token)); }));
   write_now(decoder.finish() + "\n");
-  print_timings(prompt.size(), generation);
+  print_timings(prompt.size(), generation,
+                flags.device.simulated()
+                    ? fmt::format("predicted for {} (simulated): ", flags.device.device)
+                    : "");
   if (generation.stop == model::Generation::Stop::kInterrupted)
     return interrupted_error("the text so far is complete");
   return 0;

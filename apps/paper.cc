@@ -17,6 +17,7 @@ struct PaperFlags {
 };
 
 const std::map<std::string, Result<Figure> (*)()> kFigures = {{"blocks", blocks_figure},
+                                                              {"end-to-end", end_to_end_figure},
                                                               {"kernels", kernels_figure},
                                                               {"traffic", traffic_figure},
                                                               {"validation", validation_figure}};
@@ -39,9 +40,10 @@ void add_paper(Program& program) {
       program.add("paper", "The paper's Trainium figures: published beside simulated");
   command
       ->add_option("figure", flags->figure,
-                   "kernels (latency), traffic (HBM), blocks (the BM sweep), validation (all)")
+                   "kernels (latency), traffic (HBM), blocks (the BM sweep), validation (all), "
+                   "end-to-end (whole models)")
       ->required()
-      ->check(CLI::IsMember({"kernels", "traffic", "blocks", "validation"}));
+      ->check(CLI::IsMember({"kernels", "traffic", "blocks", "validation", "end-to-end"}));
   command->add_option("--svg", flags->svg, "also draw it to this file");
   command->add_option("--json", flags->json, "also write the numbers to this file");
   program.set_run(command, [flags] { return run_paper(*flags); });

@@ -18,5 +18,6 @@ Result<Figure> kernels_figure();  // latency of NKI XW, NKI XUV and NeuronMM at 
 Result<Figure> traffic_figure();  // their bytes over HBM
 Result<Figure> blocks_figure();   // the sweep of the row block
 Result<Figure> validation_figure();
+Result<Figure> end_to_end_figure();  // speed-ups of four whole models (paper_end_to_end.cc)
 
 }  // namespace neuronmm::apps

@@ -24,16 +24,18 @@ void add_flags(CLI::App* command, PerplexityFlags& flags) {
                    "tokens per chunk; default: 2048, or the model's maximum if less")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 30));
   command->add_option("--json", flags.json, "also write the report to this file");
-  add_device_options(command, flags.device);
+  add_device_options(command, flags.device, Devices::kHostAndSimulated);
 }
 
-void print_report(const eval::PerplexityReport& report, const char* context_note) {
+void print_report(const eval::PerplexityReport& report, const char* context_note,
+                  const char* speed_note) {
   fmt::print("perplexity     {:.4f}\n", report.perplexity);
   fmt::print("context        {} tokens{}\n", report.context, context_note);
   fmt::print("chunks         {}\n", report.chunks);
   fmt::print("scored tokens  {} of {}; {} after the last whole chunk were dropped\n",
              report.scored_tokens, report.tokens, report.tokens - report.chunks * report.context);
-  fmt::print("tokens/s       {:.1f}\n", static_cast<double>(report.scored_tokens) / report.seconds);
+  fmt::print("tokens/s       {:.1f}{}\n",
+             static_cast<double>(report.scored_tokens) / report.seconds, speed_note);
 }
 
 Result<int> run_perplexity(const PerplexityFlags& flags) {
@@ -49,9 +51,11 @@ Result<int> run_perplexity(const PerplexityFlags& flags) {
   NMM_ASSIGN(const auto report,
              eval::perplexity(transformer, tokenizer.encode(text), context, progress));
   const bool models_limit = default_context == transformer.config().max_position_embeddings;
-  print_report(report, flags.context > 0 ? ""
-                       : models_limit    ? " (default: the model's max_position_embeddings)"
-                                         : " (default)");
+  print_report(report,
+               flags.context > 0 ? ""
+               : models_limit    ? " (default: the model's max_position_embeddings)"
+                                 : " (default)",
+               flags.device.simulated() ? " (predicted for a simulated device)" : "");
   if (json.wanted()) NMM_TRY(json.write(eval::to_json(report, flags.model_dir, flags.text)));
   return 0;
 }

@@ -9,6 +9,7 @@
 #include "cpu/backend.h"
 #include "io/folder_writer.h"
 #include "ops/reference.h"
+#include "trainium/device/backend.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -57,11 +58,15 @@ int Program::run(int argc, char** argv) {
   return kUsageError;
 }
 
-void add_device_options(CLI::App* command, DeviceOptions& options) {
-  command
-      ->add_option("--device", options.device,
-                   "what computes: cpu (SIMD), reference (slow, the oracle)")
-      ->check(CLI::IsMember({"cpu", "reference"}))
+void add_device_options(CLI::App* command, DeviceOptions& options, Devices devices) {
+  std::vector<std::string> names = {"cpu", "reference"};
+  std::string help = "what computes: cpu (SIMD), reference (slow, the oracle)";
+  if (devices == Devices::kHostAndSimulated) {
+    for (const auto& device : simulator::devices()) names.emplace_back(device.name);
+    help += ", trn1, trn2, trn3 (a simulated NeuronCore: its values in the MLPs, predicted times)";
+  }
+  command->add_option("--device", options.device, help)
+      ->check(CLI::IsMember(names))
       ->capture_default_str();
   command->add_option("--threads", options.threads, "threads; 0 = all cores")
       ->check(CLI::Range(0, 1024))
@@ -71,7 +76,15 @@ void add_device_options(CLI::App* command, DeviceOptions& options) {
 Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options) {
   if (options.threads > 0) set_num_threads(options.threads);
   if (options.device == "reference") return ops::make_reference_backend();
-  return cpu::make_backend();
+  if (!options.simulated()) return cpu::make_backend();
+  NMM_ASSIGN(const auto device, simulator::find_device(options.device));
+  return device::make_backend(device, cpu::make_backend());
+}
+
+Result<std::unique_ptr<ops::Backend>> make_latency_backend(const DeviceOptions& options) {
+  if (!options.simulated()) return make_backend(options);
+  NMM_ASSIGN(const auto device, simulator::find_device(options.device));
+  return device::make_timing_backend(device);
 }
 
 Result<std::string> read_text_argument(const std::string& path_or_dash) {

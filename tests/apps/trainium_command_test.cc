@@ -169,4 +169,59 @@ TEST_F(TrainiumCommand, PaperFigures) {
   }
 }
 
+const std::string kDemo = std::string(NEURONMM_SOURCE_DIR) + "/models/demo";
+
+// The text that a greedy generation prints, without the line of timings.
+std::string greedy_text(const std::string& device) {
+  return neuronmm("generate " + kDemo + " --prompt 'Once upon a time' --max-new-tokens 64 " +
+                      "--ignore-eos --device " + device,
+                  "", "/dev/null")
+      .output;
+}
+
+TEST_F(TrainiumCommand, GenerateOnADeviceSaysWhatTheCpuSays) {
+  const std::string text = greedy_text("trn1");
+  EXPECT_GT(text.size(), 100u);
+  EXPECT_EQ(text, greedy_text("cpu"));  // if not: backend_test.cc says by how much they may differ
+  expect(neuronmm("generate " + kDemo + " --prompt Hello --max-new-tokens 2 --device trn2"), 0,
+         {"predicted for trn2 (simulated)", "decode"});
+}
+
+TEST_F(TrainiumCommand, PerplexityOnADevice) {
+  const std::string text = write("text", read(kDemo + "/evaluation.txt").substr(0, 4000));
+  const std::string flags = kDemo + " " + text + " --context 128 --json ";
+  expect(neuronmm("perplexity " + flags + path("trn1.json") + " --device trn1"), 0, {"simulated"});
+  expect(neuronmm("perplexity " + flags + path("cpu.json")), 0, {});
+  const double found = json("trn1.json")["perplexity"], wanted = json("cpu.json")["perplexity"];
+  EXPECT_NEAR(found / wanted, 1, 0x1p-8);  // one bf16 rounding, of errors that average out
+  EXPECT_NE(json("trn1.json")["device"].dump().find("simulated"), std::string::npos);
+}
+
+// A report of shapes alone: a model of a gigabyte takes no time.
+TEST_F(TrainiumCommand, BenchOnADevice) {
+  const std::string flags = " --prompt-tokens 16 --new-tokens 8 --runs 2 --device trn1 --json ";
+  expect(neuronmm("bench " + kDemo + flags + path("bench.json")), 0,
+         {"simulated", "e2e_model", "token_generation_model", "TPOT"});
+  const Json report = json("bench.json");
+  EXPECT_NE(report["settings"]["device"].dump().find("simulated"), std::string::npos);
+  const Json decode = report["token_generation_model"];
+  EXPECT_GT(decode["latency_ms_p50"], 0.0);
+  EXPECT_LT(decode["latency_ms_p99"], 1.0);
+  expect(neuronmm("bench " + kDemo + " --device trn9"), 2, {"trn9", "trn1"});
+  expect(neuronmm("compress " + kDemo + " --ratio 0.2 -o " + path("x") + " --device trn1"), 2,
+         {"--device", "cpu"});
+}
+
+TEST_F(TrainiumCommand, PaperEndToEnd) {
+  const std::string files = " --svg " + path("f.svg") + " --json " + path("f.json");
+  expect(neuronmm("paper end-to-end" + files), 0,
+         {"simulated (no Trainium was used)", "Qwen3-4B", "2.49x", "Not modelled", "1299.9"});
+  const Json rows = json("f.json");
+  ASSERT_EQ(rows.size(), 8u);
+  for (const Json& row : rows) {  // no more than the bytes that compression saves
+    EXPECT_GT(row["simulated"]["speedup"], 1.0) << row;
+    EXPECT_LT(row["simulated"]["speedup"], row["weight_bytes_ratio"]) << row;
+  }
+}
+
 }  // namespace

@@ -30,6 +30,7 @@ const std::map<std::string, Folders> kArrows = {
     {"trainium/nki", {"trainium/tile", "base"}},
     {"trainium/simulator", {"trainium/tile", "base"}},
     {"trainium/tuner", {"trainium/simulator", "trainium/kernels", "trainium/tile", "io", "base"}},
+    {"trainium/device", {"trainium/simulator", "trainium/kernels", "trainium/tile", "ops", "base"}},
     {"trainium/validation", {"trainium/simulator", "trainium/kernels", "trainium/tile", "base"}},
 };
 

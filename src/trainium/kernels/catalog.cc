@@ -99,11 +99,11 @@ std::vector<TilingParameter> mlp_tiling() {
 }
 
 std::vector<TilingParameter> dense_mlp_tiling() {
-  return {{"BM", 4, "row tiles of 128 in a block of X, H and Y"},
-          {"up.BK", 8, "gate and up: contraction tiles of 128 in a block of W"},
-          {"up.BN", 4, "gate and up: column tiles of 128 in a block of W"},
-          {"down.BK", 8, "down: contraction tiles of 128 in a block of W"},
-          {"down.BN", 2, "down: column tiles of 512 in a block of W"}};
+  return {{"BM", 4, "row tiles of 128 in a block of X, H and Y", 'M', 128},
+          {"up.BK", 8, "gate and up: contraction tiles of 128 in a block of W", 'K', 128},
+          {"up.BN", 4, "gate and up: column tiles of 128 in a block of W", 'N', 128},
+          {"down.BK", 8, "down: contraction tiles of 128 in a block of W", 'N', 128},
+          {"down.BN", 2, "down: column tiles of 512 in a block of W", 'K', 512}};
 }
 
 std::vector<Kernel> matmul_kernels() {

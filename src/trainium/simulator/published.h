@@ -46,6 +46,28 @@ struct PublishedRowBlock {
 inline constexpr PublishedRowBlock kPublishedRowBlocks[] = {
     {128, 124, 0, 0},   {256, 239, 0, 0},     {512, 455, 0, 0},
     {1024, 819, 90, 0}, {2048, 1280, 96, 29}, {4096, 2048, 99, 931}};
+
+// Whole requests, dense over compressed: batch 1 on one core of trn1, bf16 (README of the paper's
+// repository, Jerry2423/neuron-mm; their mean and range are those of the abstract of arXiv
+// 2510.25977, version 1). The lengths are those of the README's sample run: 32 tokens in, 64 in
+// all.
+struct PublishedRequest {
+  std::string_view model;
+  double ratio;  // share of each MLP weight that is removed
+  double speedup;
+};
+inline constexpr PublishedRequest kPublishedRequests[] = {
+    {"Llama-3.2-1B", 0.1, 1.21}, {"Llama-3.2-1B", 0.2, 1.63}, {"Llama-3.2-3B", 0.1, 1.88},
+    {"Llama-3.2-3B", 0.2, 2.49}, {"Qwen3-1.7B", 0.1, 1.41},   {"Qwen3-1.7B", 0.2, 1.74},
+    {"Qwen3-4B", 0.1, 1.28},     {"Qwen3-4B", 0.2, 1.67}};
+
+// The README's sample run in milliseconds, medians: Llama-3.2-1B, ratio 0.2.
+struct PublishedSample {
+  double request, prefill, decode;
+};
+inline constexpr PublishedSample kPublishedDense = {1299.87, 70.280, 39.082};
+inline constexpr PublishedSample kPublishedLowRank = {893.82, 66.628, 26.092};
+
 std::string_view set_name(Set set);
 std::string_view quantity_name(Quantity quantity);
 

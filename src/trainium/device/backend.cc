@@ -1,0 +1,149 @@
+#include "trainium/device/backend.h"
+
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "trainium/device/mlp_program.h"
+#include "trainium/device/mlp_weights.h"
+#include "trainium/device/roofline.h"
+
+namespace neuronmm::device {
+namespace {
+
+// The NeuronCore that the layers share: its clock and its MLP programs.
+struct Core {
+  explicit Core(const simulator::DeviceSpec& spec) : device(spec), programs(spec) {}
+
+  void run(const Work& work) { seconds += roofline_seconds(device, work); }
+
+  simulator::DeviceSpec device;
+  MlpPrograms programs;
+  std::vector<Result<MlpShape>> mlps;  // of every MLP that was made
+  double seconds = 0;
+};
+
+class DeviceLinear : public ops::Linear {
+ public:
+  DeviceLinear(std::shared_ptr<Core> core, const ops::LinearWeight& weight,
+               std::unique_ptr<ops::Linear> values)
+      : core_(std::move(core)),
+        in_(weight.in_features()),
+        rank_(weight.rank()),
+        out_(weight.out_features()),
+        bias_(!weight.bias.empty()),
+        values_(std::move(values)) {}
+
+  void apply(ConstMatrixView x, MutableMatrixView y) const override {
+    if (x.rows == 0) return;
+    if (rank_ > 0) core_->run(linear_work(x.rows, in_, rank_, false));
+    core_->run(linear_work(x.rows, rank_ > 0 ? rank_ : in_, out_, bias_));
+    if (values_) values_->apply(x, y);
+  }
+
+ private:
+  std::shared_ptr<Core> core_;
+  int64_t in_, rank_, out_;
+  bool bias_;
+  std::unique_ptr<ops::Linear> values_;  // of the host; may be none
+};
+
+class DeviceMlp : public ops::Mlp {
+ public:
+  DeviceMlp(std::shared_ptr<Core> core, const MlpShape& shape, std::unique_ptr<MlpWeights> weights)
+      : core_(std::move(core)), shape_(shape), weights_(std::move(weights)) {}
+
+  void apply(ConstMatrixView x, MutableMatrixView y) const override {
+    if (x.rows == 0) return;
+    const Result<const MlpProgram*> program = core_->programs.find(shape_, x.rows);
+    NMM_CHECK(program.ok());  // prepare() finds out before
+    core_->seconds += (*program)->seconds;
+    if (weights_) weights_->apply(**program, x, y);
+  }
+
+ private:
+  std::shared_ptr<Core> core_;
+  MlpShape shape_;
+  std::unique_ptr<MlpWeights> weights_;  // none: time alone
+};
+
+class DeviceBackend : public ops::Backend {
+ public:
+  DeviceBackend(const simulator::DeviceSpec& device, std::unique_ptr<ops::Backend> host)
+      : core_(std::make_shared<Core>(device)), host_(std::move(host)) {}
+
+  std::string name() const override {
+    const simulator::DeviceSpec& device = core_->device;
+    return fmt::format("{} ({}), simulated{}", device.name, device.core,
+                       host_ ? "; values outside of the MLPs: " + host_->name() : "");
+  }
+  double clock_seconds() const override { return core_->seconds; }
+
+  Status prepare(int64_t tokens) const override {
+    for (const Result<MlpShape>& shape : core_->mlps) {
+      if (!shape) return shape.error();
+      NMM_TRY(core_->programs.find(*shape, tokens));
+    }
+    return {};
+  }
+
+  std::unique_ptr<ops::Linear> make_linear(const ops::LinearWeight& weight) const override {
+    return std::make_unique<DeviceLinear>(core_, weight,
+                                          host_ ? host_->make_linear(weight) : nullptr);
+  }
+
+  std::unique_ptr<ops::Mlp> make_mlp(const ops::MlpWeight& weight) const override {
+    core_->mlps.push_back(mlp_shape(weight));
+    const Result<MlpShape>& shape = core_->mlps.back();
+    const bool values = host_ && shape.ok();
+    return std::make_unique<DeviceMlp>(
+        core_, shape ? *shape : MlpShape{},
+        values ? std::make_unique<MlpWeights>(weight, *shape) : nullptr);
+  }
+
+  std::unique_ptr<ops::KvCache> make_kv_cache(const ops::KvCacheShape& shape) const override {
+    return host_ ? host_->make_kv_cache(shape) : std::make_unique<ops::KvCache>(shape);
+  }
+
+  void rms_norm(ConstMatrixView x, std::span<const float> weight, float eps,
+                MutableMatrixView y) const override {
+    core_->run(rms_norm_work(x.rows, x.columns));
+    if (host_) host_->rms_norm(x, weight, eps, y);
+  }
+
+  void rope(MutableMatrixView x, int64_t head_dim, int64_t first_position,
+            std::span<const float> inverse_frequencies) const override {
+    core_->run(rope_work(x.rows, x.columns, head_dim));
+    if (host_) host_->rope(x, head_dim, first_position, inverse_frequencies);
+  }
+
+  void attention(const ops::AttentionShape& shape, int64_t layer, ConstMatrixView q,
+                 ConstMatrixView k, ConstMatrixView v, ops::KvCache& cache,
+                 MutableMatrixView y) const override {
+    core_->run(attention_work(shape, q.rows, cache.length()));
+    if (host_) host_->attention(shape, layer, q, k, v, cache, y);
+  }
+
+  void add(ConstMatrixView x, MutableMatrixView y) const override {
+    core_->run(add_work(x.rows, x.columns));
+    if (host_) host_->add(x, y);
+  }
+
+ private:
+  std::shared_ptr<Core> core_;
+  std::unique_ptr<ops::Backend> host_;  // none: time alone
+};
+
+}  // namespace
+
+std::unique_ptr<ops::Backend> make_backend(const simulator::DeviceSpec& device,
+                                           std::unique_ptr<ops::Backend> host) {
+  return std::make_unique<DeviceBackend>(device, std::move(host));
+}
+
+std::unique_ptr<ops::Backend> make_timing_backend(const simulator::DeviceSpec& device) {
+  return std::make_unique<DeviceBackend>(device, nullptr);
+}
+
+}  // namespace neuronmm::device

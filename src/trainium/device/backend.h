@@ -1,0 +1,27 @@
+#pragma once
+// A model on a simulated NeuronCore: an ops::Backend whose MLPs run as tile programs.
+//
+// Values. MLPs are computed by the interpreter, as the hardware would: bf16 operands, fp32 sums in
+// PSUM, a rounding at every write to SBUF. All other operations are computed in fp32 by another
+// backend, the host.
+//
+// Time. clock_seconds() advances with every operation: an MLP by what the timing model predicts for
+// its program, the others by the roofline of roofline.h. One NeuronCore, batch 1, each operation
+// after the other. Not modelled: the embedding's lookup, sampling, and everything outside of the
+// device (kernel launch, copies to and from the host, the framework).
+
+#include <memory>
+
+#include "ops/backend.h"
+#include "trainium/simulator/device_spec.h"
+
+namespace neuronmm::device {
+
+// Values and time.
+std::unique_ptr<ops::Backend> make_backend(const simulator::DeviceSpec& device,
+                                           std::unique_ptr<ops::Backend> host);
+
+// Time alone, from shapes alone: no weight is read and no result written.
+std::unique_ptr<ops::Backend> make_timing_backend(const simulator::DeviceSpec& device);
+
+}  // namespace neuronmm::device

@@ -1,0 +1,40 @@
+#include "trainium/device/mlp_program.h"
+
+#include <fmt/format.h>
+
+#include "trainium/simulator/timing.h"
+
+namespace neuronmm::device {
+
+Result<tile::Program> MlpProgram::for_rows(int64_t tokens) const {
+  kernels::KernelShape rows = shape;
+  rows.M = tokens;
+  return kernels::make_program(*kernel, rows, tiling, {});
+}
+
+Result<const MlpProgram*> MlpPrograms::find(const MlpShape& shape, int64_t tokens) {
+  const auto key = std::make_pair(shape, tokens);
+  if (const auto found = programs_.find(key); found != programs_.end()) return &found->second;
+  Result<MlpProgram> chosen = choose(shape, tokens);
+  if (!chosen) {
+    return fail("{}: an MLP of {} tokens, hidden size {}, intermediate size {}, rank {}: {}",
+                device_.name, tokens, shape.hidden_size, shape.intermediate_size, shape.rank,
+                chosen.error().message);
+  }
+  return &programs_.emplace(key, std::move(*chosen)).first->second;
+}
+
+Result<MlpProgram> MlpPrograms::choose(const MlpShape& shape, int64_t tokens) const {
+  MlpProgram program;
+  NMM_ASSIGN(program.kernel, kernels::find_kernel(shape.rank > 0 ? "mlp" : "dense_mlp"));
+  program.shape = {
+      .M = tokens, .K = shape.hidden_size, .r = shape.rank, .N = shape.intermediate_size};
+  NMM_ASSIGN(program.tiling, kernels::fitting_tiling(*program.kernel, program.shape, {}, {},
+                                                     simulator::limits_of(device_)));
+  NMM_ASSIGN(const tile::Program tiles, program.for_rows(tokens));
+  NMM_ASSIGN(const simulator::Timing timing, simulator::simulate(tiles, device_));
+  program.seconds = timing.summary.total_time;
+  return program;
+}
+
+}  // namespace neuronmm::device

@@ -1,0 +1,47 @@
+#pragma once
+// Which tile program runs an MLP on so many tokens, and how long it takes.
+
+#include <compare>
+#include <map>
+#include <utility>
+
+#include "base/result.h"
+#include "trainium/kernels/registry.h"
+#include "trainium/simulator/device_spec.h"
+
+namespace neuronmm::device {
+
+struct MlpShape {
+  int64_t hidden_size = 0, intermediate_size = 0;
+  int64_t rank = 0;  // of gate, up and down; 0: dense
+
+  auto operator<=>(const MlpShape&) const = default;
+};
+
+struct MlpProgram {
+  const kernels::Kernel* kernel = nullptr;  // "mlp" or "dense_mlp", bf16 with fp32 sums
+  kernels::KernelShape shape;
+  kernels::Tiling tiling;
+  double seconds = 0;  // by the timing model
+
+  // The same kernel and tiling for `tokens` rows of X. A row's values do not depend on how many
+  // there are: the tiling's contraction blocks alone decide how they are summed.
+  Result<tile::Program> for_rows(int64_t tokens) const;
+};
+
+class MlpPrograms {
+ public:
+  explicit MlpPrograms(simulator::DeviceSpec device) : device_(std::move(device)) {}
+
+  // Chosen and timed the first time that a shape meets a number of tokens, then remembered. Errors:
+  // sizes that no kernel takes, and programs that SBUF cannot hold.
+  Result<const MlpProgram*> find(const MlpShape& shape, int64_t tokens);
+
+ private:
+  Result<MlpProgram> choose(const MlpShape& shape, int64_t tokens) const;
+
+  simulator::DeviceSpec device_;
+  std::map<std::pair<MlpShape, int64_t>, MlpProgram> programs_;
+};
+
+}  // namespace neuronmm::device

@@ -1,0 +1,283 @@
+// The bundled model, dense and compressed, on a simulated NeuronCore beside the CPU; and what the
+// clock says.
+
+#include "trainium/device/backend.h"
+
+#include <filesystem>
+#include <numeric>
+#include <random>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "compress/compress.h"
+#include "cpu/backend.h"
+#include "model/generate.h"
+#include "model/tensor_specs.h"
+#include "trainium/device/mlp_program.h"
+
+namespace neuronmm::device {
+namespace {
+
+namespace fs = std::filesystem;
+using model::TokenId;
+using model::Transformer;
+
+const fs::path kDemo = fs::path(NEURONMM_SOURCE_DIR) / "models/demo";
+constexpr int64_t kNewTokens = 24;
+
+simulator::DeviceSpec spec(std::string_view name = "trn1") {
+  return simulator::find_device(name).value();
+}
+
+model::GenerateOptions new_tokens(int64_t count) {
+  model::GenerateOptions options;
+  options.max_new_tokens = count;
+  return options;
+}
+
+// The demo model, and the demo model at ratio 0.2.
+class Models : public testing::TestWithParam<bool> {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = fs::temp_directory_path() / ("neuronmm-device-" + std::to_string(getpid()));
+    compress::CompressRequest request;
+    request.model = kDemo;
+    request.out = folder_;
+    request.rule = {.ratio = 0.2, .block = 64};
+    request.method = compress::Method::kSvd;
+    Progress silent;
+    ASSERT_TRUE(compress::compress(request, *cpu::make_backend(), silent).ok());
+  }
+  static void TearDownTestSuite() { fs::remove_all(folder_); }
+
+  static fs::path folder() { return GetParam() ? folder_ : kDemo; }
+  static Transformer load(const ops::Backend& backend) {
+    return Transformer::load(folder(), backend).value();
+  }
+  static std::vector<TokenId> prompt() {
+    const auto tokenizer = text::Tokenizer::load(kDemo).value();
+    return tokenizer.encode("The little dog");
+  }
+
+ private:
+  static inline fs::path folder_;
+};
+
+// The CPU, with the values that go into and come out of every MLP moved at random by what bf16
+// roundings may move them: an estimate of how far bf16 kernels may be from fp32, from other code.
+class PerturbedBackend : public ops::Backend {
+ public:
+  // Five roundings between the input and the output of a low-rank MLP, three of a dense one.
+  static constexpr double kInput = 0x1p-8 * 2, kOutput = 0x1p-8;
+
+  explicit PerturbedBackend(unsigned seed) : random_(seed) {}
+
+  std::string name() const override { return "perturbed"; }
+  std::unique_ptr<ops::Linear> make_linear(const ops::LinearWeight& weight) const override {
+    return cpu_->make_linear(weight);
+  }
+  std::unique_ptr<ops::Mlp> make_mlp(const ops::MlpWeight& weight) const override {
+    return std::make_unique<PerturbedMlp>(*this, cpu_->make_mlp(weight));
+  }
+  std::unique_ptr<ops::KvCache> make_kv_cache(const ops::KvCacheShape& shape) const override {
+    return cpu_->make_kv_cache(shape);
+  }
+  void rms_norm(ConstMatrixView x, std::span<const float> weight, float eps,
+                MutableMatrixView y) const override {
+    cpu_->rms_norm(x, weight, eps, y);
+  }
+  void rope(MutableMatrixView x, int64_t head_dim, int64_t first,
+            std::span<const float> frequencies) const override {
+    cpu_->rope(x, head_dim, first, frequencies);
+  }
+  void attention(const ops::AttentionShape& shape, int64_t layer, ConstMatrixView q,
+                 ConstMatrixView k, ConstMatrixView v, ops::KvCache& cache,
+                 MutableMatrixView y) const override {
+    cpu_->attention(shape, layer, q, k, v, cache, y);
+  }
+  void add(ConstMatrixView x, MutableMatrixView y) const override { cpu_->add(x, y); }
+
+ private:
+  class PerturbedMlp : public ops::Mlp {
+   public:
+    PerturbedMlp(const PerturbedBackend& backend, std::unique_ptr<ops::Mlp> inner)
+        : backend_(backend), inner_(std::move(inner)) {}
+    void apply(ConstMatrixView x, MutableMatrixView y) const override {
+      Matrix moved(x.rows, x.columns);
+      for (int64_t i = 0; i < x.rows; ++i) std::copy_n(x.row(i), x.columns, moved.row(i));
+      backend_.perturb(moved.view(), kInput);
+      inner_->apply(moved.view(), y);
+      backend_.perturb(y, kOutput);
+    }
+
+   private:
+    const PerturbedBackend& backend_;
+    std::unique_ptr<ops::Mlp> inner_;
+  };
+
+  void perturb(MutableMatrixView x, double unit) const {
+    std::uniform_real_distribution<double> relative(-unit, unit);
+    for (int64_t i = 0; i < x.rows; ++i) {
+      for (int64_t j = 0; j < x.columns; ++j) {
+        x.row(i)[j] *= static_cast<float>(1 + relative(random_));
+      }
+    }
+  }
+
+  std::unique_ptr<ops::Backend> cpu_ = cpu::make_backend();
+  mutable std::mt19937 random_;
+};
+
+Matrix logits_of(const Transformer& transformer, std::span<const TokenId> tokens) {
+  const auto cache = transformer.make_cache(std::ssize(tokens));
+  return transformer.forward(tokens, *cache, Transformer::Logits::kAll);
+}
+
+double largest_difference(const Matrix& a, const Matrix& b, int64_t row) {
+  double largest = 0;
+  for (int64_t j = 0; j < a.columns(); ++j) {
+    largest = std::max(largest, static_cast<double>(std::fabs(a.row(row)[j] - b.row(row)[j])));
+  }
+  return largest;
+}
+
+// How far bf16 moves the logits of each position, by eight perturbed runs.
+std::vector<double> logit_errors(const fs::path& folder, std::span<const TokenId> tokens,
+                                 const Matrix& exact) {
+  std::vector<double> errors(tokens.size());
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    const PerturbedBackend backend(seed);
+    const auto transformer = Transformer::load(folder, backend).value();
+    const Matrix moved = logits_of(transformer, tokens);
+    for (size_t i = 0; i < errors.size(); ++i) {
+      const auto row = static_cast<int64_t>(i);
+      errors[i] = std::max(errors[i], largest_difference(moved, exact, row));
+    }
+  }
+  return errors;
+}
+
+// Two errors: what eight runs show, doubled for what they may have missed.
+constexpr double kSafety = 2;
+
+TEST_P(Models, LogitsAreTheCpusWithinBf16Error) {
+  const auto cpu = cpu::make_backend();
+  const auto core = make_backend(spec(), cpu::make_backend());
+  const auto on_cpu = load(*cpu), on_core = load(*core);
+  auto tokens = prompt();
+  const auto more = model::generate(on_cpu, tokens, new_tokens(40)).value().tokens;
+  tokens.insert(tokens.end(), more.begin(), more.end());
+
+  const Matrix exact = logits_of(on_cpu, tokens), found = logits_of(on_core, tokens);
+  const std::vector<double> errors = logit_errors(folder(), tokens, exact);
+  double largest = 0;
+  for (int64_t i = 0; i < exact.rows(); ++i) {
+    const double difference = largest_difference(found, exact, i);
+    EXPECT_LE(difference, kSafety * errors[static_cast<size_t>(i)]) << "position " << i;
+    largest = std::max(largest, difference);
+  }
+  EXPECT_GT(largest, 1e-4);  // the device rounds
+}
+
+TEST_P(Models, GreedyTextIsTheCpusOrDivergesWithinBf16Error) {
+  const auto cpu = cpu::make_backend();
+  const auto core = make_backend(spec(), cpu::make_backend());
+  const auto on_cpu = load(*cpu);
+  auto tokens = prompt();
+  const model::GenerateOptions options = new_tokens(kNewTokens);
+  const auto wanted = model::generate(on_cpu, tokens, options).value().tokens;
+  const auto found = model::generate(load(*core), tokens, options).value().tokens;
+  ASSERT_EQ(wanted.size(), found.size());
+  const auto [w, f] = std::mismatch(wanted.begin(), wanted.end(), found.begin());
+  if (w == wanted.end()) return;
+
+  tokens.insert(tokens.end(), wanted.begin(), w);
+  const Matrix exact = logits_of(on_cpu, tokens);
+  const int64_t last = exact.rows() - 1;
+  const double gap = exact.row(last)[*w] - exact.row(last)[*f];
+  EXPECT_LE(gap, 2 * kSafety * logit_errors(folder(), tokens, exact).back())
+      << "token " << w - wanted.begin();
+}
+
+// Time needs no values: the timing backend says the same, run after run.
+TEST_P(Models, TheClockNeedsNoValues) {
+  const auto timed = [&](const ops::Backend& backend) {
+    return model::generate(load(backend), prompt(), new_tokens(5)).value();
+  };
+  const auto core = make_backend(spec(), cpu::make_backend());
+  const auto clock = make_timing_backend(spec());
+  const model::Generation a = timed(*core), b = timed(*clock);
+  EXPECT_GT(a.time_to_first_token_s, 0);
+  EXPECT_EQ(a.time_to_first_token_s, b.time_to_first_token_s);
+  EXPECT_EQ(a.decode_latencies_s.size(), 4u);
+  for (size_t i = 0; i < a.decode_latencies_s.size(); ++i) {
+    EXPECT_NEAR(a.decode_latencies_s[i], b.decode_latencies_s[i], 1e-12);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Demo, Models, testing::Bool(), [](const auto& instance) {
+  return std::string(instance.param ? "Compressed" : "Dense");
+});
+
+// Llama-3.2-1B from its config: no weight exists.
+io::ModelConfig llama_1b() {
+  io::ModelConfig config;
+  config.hidden_size = 2048;
+  config.intermediate_size = 8192;
+  config.num_hidden_layers = 16;
+  config.num_attention_heads = 32;
+  config.num_key_value_heads = 8;
+  config.head_dim = 64;
+  config.vocab_size = 128256;
+  config.max_position_embeddings = 131072;
+  config.tie_word_embeddings = true;
+  return config;
+}
+
+std::vector<double> decode_seconds(const io::ModelConfig& config, std::string_view device) {
+  const auto backend = make_timing_backend(spec(device));
+  auto checkpoint = io::Checkpoint::zeros("shapes", model::tensor_specs(config)).value();
+  const auto transformer = Transformer::load(config, std::move(checkpoint), *backend).value();
+  const std::vector<TokenId> tokens(40, 7);
+  return model::generate(transformer, tokens, new_tokens(30)).value().decode_latencies_s;
+}
+
+// One token reads every weight once: 2.47 GB at 272, 368 or 528 GB/s, and somewhat more for what
+// the operations wait.
+TEST(Latency, DecodeIsBoundByTheWeights) {
+  const double bytes = 2 * 1235814400.0;  // the model's parameters, the tied embedding once
+  for (const auto& [device, rate] : {std::pair("trn1", 272e9), {"trn2", 368e9}, {"trn3", 528e9}}) {
+    const std::vector<double> seconds = decode_seconds(llama_1b(), device);
+    for (const double s : seconds) {
+      EXPECT_GT(s, bytes / rate) << device;
+      EXPECT_LT(s, 1.5 * bytes / rate) << device;
+    }
+    EXPECT_GT(seconds.back(), seconds.front());  // a longer context
+  }
+}
+
+TEST(Latency, CompressionShortensIt) {
+  io::ModelConfig config = llama_1b();
+  const double dense = decode_seconds(config, "trn1").front();
+  config.compression.emplace().ranks.assign(16, {1280, 1280, 1280});
+  const double low_rank = decode_seconds(config, "trn1").front();
+  // The MLPs are 0.805 of 1.236 billion parameters and keep 0.781 of theirs.
+  EXPECT_LT(low_rank, dense);
+  EXPECT_GT(low_rank, 0.8 * dense);
+}
+
+// What no kernel takes is an error before anything is generated.
+TEST(Latency, AnMlpThatIsPartlyLowRankIsRefused) {
+  io::ModelConfig config = llama_1b();
+  config.num_hidden_layers = 2;
+  config.compression.emplace().ranks.assign(2, {1280, 1280, 0});
+  const auto backend = make_timing_backend(spec());
+  auto checkpoint = io::Checkpoint::zeros("shapes", model::tensor_specs(config)).value();
+  const auto transformer = Transformer::load(config, std::move(checkpoint), *backend).value();
+  const auto result = model::generate(transformer, std::vector<TokenId>{1}, {});
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(result.error().message.find("ranks 1280, 1280 and 0"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace neuronmm::device
