@@ -13,6 +13,7 @@
 #include "paper_models.h"
 #include "trainium/device/backend.h"
 #include "trainium/simulator/published.h"
+#include "tuned.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -45,7 +46,7 @@ struct Request {
 
 Result<Request> simulate_request(const io::ModelConfig& config, std::string_view name) {
   NMM_ASSIGN(const auto device, simulator::find_device("trn1"));
-  const auto backend = device::make_timing_backend(device);
+  const auto backend = device::make_timing_backend(device, tuned_tilings(device));
   NMM_ASSIGN(auto checkpoint, io::Checkpoint::zeros(name, model::tensor_specs(config)));
   NMM_ASSIGN(const auto transformer,
              model::Transformer::load(config, std::move(checkpoint), *backend));

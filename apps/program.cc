@@ -10,6 +10,7 @@
 #include "io/folder_writer.h"
 #include "ops/reference.h"
 #include "trainium/device/backend.h"
+#include "tuned.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -78,13 +79,13 @@ Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options)
   if (options.device == "reference") return ops::make_reference_backend();
   if (!options.simulated()) return cpu::make_backend();
   NMM_ASSIGN(const auto device, simulator::find_device(options.device));
-  return device::make_backend(device, cpu::make_backend());
+  return device::make_backend(device, tuned_tilings(device), cpu::make_backend());
 }
 
 Result<std::unique_ptr<ops::Backend>> make_latency_backend(const DeviceOptions& options) {
   if (!options.simulated()) return make_backend(options);
   NMM_ASSIGN(const auto device, simulator::find_device(options.device));
-  return device::make_timing_backend(device);
+  return device::make_timing_backend(device, tuned_tilings(device));
 }
 
 Result<std::string> read_text_argument(const std::string& path_or_dash) {

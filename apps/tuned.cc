@@ -27,4 +27,14 @@ Result<tuner::Outcome> tune_with_cache(const tuner::Problem& problem, int64_t to
   return outcome;
 }
 
+device::ChooseTiling tuned_tilings(const simulator::DeviceSpec& device) {
+  return [device](const kernels::Kernel& kernel,
+                  const kernels::KernelShape& shape) -> Result<kernels::Tiling> {
+    const tuner::Problem problem{
+        .kernel = &kernel, .shape = shape, .options = {}, .device = device, .chosen = {}};
+    NMM_ASSIGN(const tuner::Outcome outcome, tune_with_cache(problem, 1, ""));
+    return outcome.best.front().tiling;
+  };
+}
+
 }  // namespace neuronmm::apps

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "trainium/device/mlp_program.h"
 #include "trainium/tuner/tuner.h"
 
 namespace neuronmm::apps {
@@ -13,5 +14,8 @@ namespace neuronmm::apps {
 // stderr, and kept in it, also when interrupted. An empty path is the user's own cache file.
 Result<tuner::Outcome> tune_with_cache(const tuner::Problem& problem, int64_t top,
                                        const std::string& cache_path);
+
+// The best tiling for a model's MLPs on `device`, by the user's own cache file.
+device::ChooseTiling tuned_tilings(const simulator::DeviceSpec& device);
 
 }  // namespace neuronmm::apps

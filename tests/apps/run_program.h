@@ -51,7 +51,7 @@ inline void expect(const Outcome& outcome, int exit_code,
   }
 }
 
-// Gives each test a folder of its own, which is gone after it.
+// Gives each test a folder of its own, which is gone after it, also for the program's cache.
 class ProgramTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -59,6 +59,7 @@ class ProgramTest : public testing::Test {
               ("neuronmm-" + std::to_string(getpid()) + "-" +
                testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::create_directories(folder_);
+    setenv("XDG_CACHE_HOME", folder_.c_str(), 1);  // not the user's tunings
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 

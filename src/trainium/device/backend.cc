@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "trainium/device/mlp_program.h"
 #include "trainium/device/mlp_weights.h"
 #include "trainium/device/roofline.h"
 
@@ -14,7 +13,8 @@ namespace {
 
 // The NeuronCore that the layers share: its clock and its MLP programs.
 struct Core {
-  explicit Core(const simulator::DeviceSpec& spec) : device(spec), programs(spec) {}
+  Core(const simulator::DeviceSpec& spec, ChooseTiling choose_tiling)
+      : device(spec), programs(spec, std::move(choose_tiling)) {}
 
   void run(const Work& work) { seconds += roofline_seconds(device, work); }
 
@@ -70,8 +70,9 @@ class DeviceMlp : public ops::Mlp {
 
 class DeviceBackend : public ops::Backend {
  public:
-  DeviceBackend(const simulator::DeviceSpec& device, std::unique_ptr<ops::Backend> host)
-      : core_(std::make_shared<Core>(device)), host_(std::move(host)) {}
+  DeviceBackend(const simulator::DeviceSpec& device, ChooseTiling choose_tiling,
+                std::unique_ptr<ops::Backend> host)
+      : core_(std::make_shared<Core>(device, std::move(choose_tiling))), host_(std::move(host)) {}
 
   std::string name() const override {
     const simulator::DeviceSpec& device = core_->device;
@@ -138,12 +139,14 @@ class DeviceBackend : public ops::Backend {
 }  // namespace
 
 std::unique_ptr<ops::Backend> make_backend(const simulator::DeviceSpec& device,
+                                           ChooseTiling choose_tiling,
                                            std::unique_ptr<ops::Backend> host) {
-  return std::make_unique<DeviceBackend>(device, std::move(host));
+  return std::make_unique<DeviceBackend>(device, std::move(choose_tiling), std::move(host));
 }
 
-std::unique_ptr<ops::Backend> make_timing_backend(const simulator::DeviceSpec& device) {
-  return std::make_unique<DeviceBackend>(device, nullptr);
+std::unique_ptr<ops::Backend> make_timing_backend(const simulator::DeviceSpec& device,
+                                                  ChooseTiling choose_tiling) {
+  return std::make_unique<DeviceBackend>(device, std::move(choose_tiling), nullptr);
 }
 
 }  // namespace neuronmm::device

@@ -13,15 +13,18 @@
 #include <memory>
 
 #include "ops/backend.h"
+#include "trainium/device/mlp_program.h"
 #include "trainium/simulator/device_spec.h"
 
 namespace neuronmm::device {
 
 // Values and time.
 std::unique_ptr<ops::Backend> make_backend(const simulator::DeviceSpec& device,
+                                           ChooseTiling choose_tiling,
                                            std::unique_ptr<ops::Backend> host);
 
 // Time alone, from shapes alone: no weight is read and no result written.
-std::unique_ptr<ops::Backend> make_timing_backend(const simulator::DeviceSpec& device);
+std::unique_ptr<ops::Backend> make_timing_backend(const simulator::DeviceSpec& device,
+                                                  ChooseTiling choose_tiling);
 
 }  // namespace neuronmm::device

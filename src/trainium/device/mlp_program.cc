@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "trainium/simulator/residency.h"
 #include "trainium/simulator/timing.h"
 
 namespace neuronmm::device {
@@ -12,11 +13,19 @@ Result<tile::Program> MlpProgram::for_rows(int64_t tokens) const {
   return kernels::make_program(*kernel, rows, tiling, {});
 }
 
+ChooseTiling default_tilings(const simulator::DeviceSpec& device) {
+  return [limits = simulator::limits_of(device)](const kernels::Kernel& kernel,
+                                                 const kernels::KernelShape& shape) {
+    return kernels::fitting_tiling(kernel, shape, {}, {}, limits);
+  };
+}
+
 Result<const MlpProgram*> MlpPrograms::find(const MlpShape& shape, int64_t tokens) {
   const auto key = std::make_pair(shape, tokens);
   if (const auto found = programs_.find(key); found != programs_.end()) return &found->second;
   Result<MlpProgram> chosen = choose(shape, tokens);
   if (!chosen) {
+    if (chosen.error().kind == Error::Kind::kInterrupted) return chosen.error();
     return fail("{}: an MLP of {} tokens, hidden size {}, intermediate size {}, rank {}: {}",
                 device_.name, tokens, shape.hidden_size, shape.intermediate_size, shape.rank,
                 chosen.error().message);
@@ -29,8 +38,9 @@ Result<MlpProgram> MlpPrograms::choose(const MlpShape& shape, int64_t tokens) co
   NMM_ASSIGN(program.kernel, kernels::find_kernel(shape.rank > 0 ? "mlp" : "dense_mlp"));
   program.shape = {
       .M = tokens, .K = shape.hidden_size, .r = shape.rank, .N = shape.intermediate_size};
-  NMM_ASSIGN(program.tiling, kernels::fitting_tiling(*program.kernel, program.shape, {}, {},
-                                                     simulator::limits_of(device_)));
+  kernels::KernelShape whole_tiles = program.shape;
+  whole_tiles.M = tile::ceil_div(tokens, kernels::kPartitions) * kernels::kPartitions;
+  NMM_ASSIGN(program.tiling, choose_tiling_(*program.kernel, whole_tiles));
   NMM_ASSIGN(const tile::Program tiles, program.for_rows(tokens));
   NMM_ASSIGN(const simulator::Timing timing, simulator::simulate(tiles, device_));
   program.seconds = timing.summary.total_time;

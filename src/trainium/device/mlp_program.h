@@ -2,6 +2,7 @@
 // Which tile program runs an MLP on so many tokens, and how long it takes.
 
 #include <compare>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -29,18 +30,27 @@ struct MlpProgram {
   Result<tile::Program> for_rows(int64_t tokens) const;
 };
 
+// The tiling to run a kernel with: the tuner's best, say, or that of default_tilings().
+using ChooseTiling =
+    std::function<Result<kernels::Tiling>(const kernels::Kernel&, const kernels::KernelShape&)>;
+// The kernels' default tilings, with row blocks that SBUF holds.
+ChooseTiling default_tilings(const simulator::DeviceSpec& device);
+
 class MlpPrograms {
  public:
-  explicit MlpPrograms(simulator::DeviceSpec device) : device_(std::move(device)) {}
+  MlpPrograms(simulator::DeviceSpec device, ChooseTiling choose_tiling)
+      : device_(std::move(device)), choose_tiling_(std::move(choose_tiling)) {}
 
-  // Chosen and timed the first time that a shape meets a number of tokens, then remembered. Errors:
-  // sizes that no kernel takes, and programs that SBUF cannot hold.
+  // Chosen and timed the first time that a shape meets a number of tokens, then remembered. The
+  // tiling is chosen for whole row tiles of 128 tokens, so that prompts of similar lengths and
+  // decoding share one. Errors: sizes that no kernel takes, and programs that SBUF cannot hold.
   Result<const MlpProgram*> find(const MlpShape& shape, int64_t tokens);
 
  private:
   Result<MlpProgram> choose(const MlpShape& shape, int64_t tokens) const;
 
   simulator::DeviceSpec device_;
+  ChooseTiling choose_tiling_;
   std::map<std::pair<MlpShape, int64_t>, MlpProgram> programs_;
 };
 

@@ -163,7 +163,7 @@ constexpr double kSafety = 2;
 
 TEST_P(Models, LogitsAreTheCpusWithinBf16Error) {
   const auto cpu = cpu::make_backend();
-  const auto core = make_backend(spec(), cpu::make_backend());
+  const auto core = make_backend(spec(), default_tilings(spec()), cpu::make_backend());
   const auto on_cpu = load(*cpu), on_core = load(*core);
   auto tokens = prompt();
   const auto more = model::generate(on_cpu, tokens, new_tokens(40)).value().tokens;
@@ -182,7 +182,7 @@ TEST_P(Models, LogitsAreTheCpusWithinBf16Error) {
 
 TEST_P(Models, GreedyTextIsTheCpusOrDivergesWithinBf16Error) {
   const auto cpu = cpu::make_backend();
-  const auto core = make_backend(spec(), cpu::make_backend());
+  const auto core = make_backend(spec(), default_tilings(spec()), cpu::make_backend());
   const auto on_cpu = load(*cpu);
   auto tokens = prompt();
   const model::GenerateOptions options = new_tokens(kNewTokens);
@@ -205,8 +205,8 @@ TEST_P(Models, TheClockNeedsNoValues) {
   const auto timed = [&](const ops::Backend& backend) {
     return model::generate(load(backend), prompt(), new_tokens(5)).value();
   };
-  const auto core = make_backend(spec(), cpu::make_backend());
-  const auto clock = make_timing_backend(spec());
+  const auto core = make_backend(spec(), default_tilings(spec()), cpu::make_backend());
+  const auto clock = make_timing_backend(spec(), default_tilings(spec()));
   const model::Generation a = timed(*core), b = timed(*clock);
   EXPECT_GT(a.time_to_first_token_s, 0);
   EXPECT_EQ(a.time_to_first_token_s, b.time_to_first_token_s);
@@ -235,7 +235,7 @@ io::ModelConfig llama_1b() {
 }
 
 std::vector<double> decode_seconds(const io::ModelConfig& config, std::string_view device) {
-  const auto backend = make_timing_backend(spec(device));
+  const auto backend = make_timing_backend(spec(device), default_tilings(spec(device)));
   auto checkpoint = io::Checkpoint::zeros("shapes", model::tensor_specs(config)).value();
   const auto transformer = Transformer::load(config, std::move(checkpoint), *backend).value();
   const std::vector<TokenId> tokens(40, 7);
@@ -271,7 +271,7 @@ TEST(Latency, AnMlpThatIsPartlyLowRankIsRefused) {
   io::ModelConfig config = llama_1b();
   config.num_hidden_layers = 2;
   config.compression.emplace().ranks.assign(2, {1280, 1280, 0});
-  const auto backend = make_timing_backend(spec());
+  const auto backend = make_timing_backend(spec(), default_tilings(spec()));
   auto checkpoint = io::Checkpoint::zeros("shapes", model::tensor_specs(config)).value();
   const auto transformer = Transformer::load(config, std::move(checkpoint), *backend).value();
   const auto result = model::generate(transformer, std::vector<TokenId>{1}, {});

@@ -108,7 +108,7 @@ TEST(DeviceMlp, ValuesAreWithinTheirBound) {
                              c.hidden, c.inner, c.ranks[0], c.ranks[1], c.ranks[2]));
     const RandomMlp mlp(c.hidden, c.inner, c.ranks, random);
     const MlpShape shape = mlp_shape(mlp.weight).value();
-    MlpPrograms programs(trn1());
+    MlpPrograms programs(trn1(), default_tilings(trn1()));
     const MlpProgram& program = **programs.find(shape, c.tokens);
     EXPECT_EQ(program.kernel->name, c.ranks[0] > 0 ? "mlp" : "dense_mlp");
     const Matrix x = kernels::random_matrix(c.tokens, c.hidden, 1.0, DType::kF32, random);
@@ -133,7 +133,7 @@ TEST(DeviceMlp, RowsDoNotDependOnOneAnother) {
   for (const int64_t rank : {0, 70}) {
     const RandomMlp mlp(140, 260, {rank, rank, rank}, random);
     const MlpShape shape = mlp_shape(mlp.weight).value();
-    MlpPrograms programs(trn1());
+    MlpPrograms programs(trn1(), default_tilings(trn1()));
     const MlpProgram& program = **programs.find(shape, 150);
     const MlpWeights weights(mlp.weight, shape);
     const Matrix x = kernels::random_matrix(150, 140, 1.0, DType::kF32, random);
@@ -152,7 +152,7 @@ TEST(DeviceMlp, RowsDoNotDependOnOneAnother) {
 }
 
 TEST(DeviceMlp, TimeIsTheTimingModels) {
-  MlpPrograms programs(trn1());
+  MlpPrograms programs(trn1(), default_tilings(trn1()));
   for (const MlpShape& shape : {MlpShape{384, 1024, 0}, MlpShape{384, 1024, 128}}) {
     const MlpProgram* const program = programs.find(shape, 33).value();
     const auto tiles = program->for_rows(33).value();
@@ -175,7 +175,7 @@ TEST(DeviceMlp, WhatNoKernelTakesIsRefused) {
   biased.weight.up.bias = biased.weight.up.w_t;
   EXPECT_NE(mlp_shape(biased.weight).error().message.find("up has one"), std::string::npos);
 
-  MlpPrograms programs(trn1());
+  MlpPrograms programs(trn1(), default_tilings(trn1()));
   const auto too_large = programs.find({64, int64_t{1} << 21, 0}, 1);
   ASSERT_FALSE(too_large.ok());
   EXPECT_NE(too_large.error().message.find("intermediate size 2097152"), std::string::npos);
