@@ -6,7 +6,6 @@
 #include <string>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "run_program.h"
 
@@ -17,17 +16,8 @@ using neuronmm::apps::expect;
 using neuronmm::apps::neuronmm;
 using neuronmm::apps::read;
 
-class EmitCommand : public testing::Test {
+class EmitCommand : public neuronmm::apps::ProgramTest {
  protected:
-  void SetUp() override {
-    folder_ =
-        fs::temp_directory_path() / ("neuronmm-emit-" + std::to_string(getpid()) + "-" +
-                                     testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::string emit(const std::string& rest, const std::string& file = "kernel.py") const {
     return "emit " + rest + " -o " + path(file);
   }
@@ -40,8 +30,6 @@ class EmitCommand : public testing::Test {
     const std::string parse = "python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' ";
     EXPECT_EQ(std::system((parse + path(file)).c_str()), 0);
   }
-
-  fs::path folder_;
 };
 
 TEST_F(EmitCommand, WritesTheKernelWithItsNamesAndItsCommand) {

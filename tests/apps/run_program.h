@@ -59,9 +59,13 @@ class ProgramTest : public testing::Test {
               ("neuronmm-" + std::to_string(getpid()) + "-" +
                testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::create_directories(folder_);
-    setenv("XDG_CACHE_HOME", folder_.c_str(), 1);  // not the user's tunings
+    setenv("XDG_CACHE_HOME", cache().c_str(), 1);  // not the user's tilings
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void TearDown() override {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::remove_all(cache());
+  }
+  std::filesystem::path cache() const { return folder_.string() + "-cache"; }
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::string write(const std::string& name, const std::string& text) const {

@@ -212,14 +212,7 @@ TEST_F(TrainiumCommand, BenchOnADevice) {
          {"--device", "cpu"});
 }
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
 TEST_F(TrainiumCommand, PaperEndToEnd) {
-  if (kSanitized) GTEST_SKIP() << "a dozen tilings are searched for: minutes with a sanitizer";
   const std::string files = " --svg " + path("f.svg") + " --json " + path("f.json");
   expect(neuronmm("paper end-to-end" + files), 0,
          {"simulated (no Trainium was used)", "Qwen3-4B", "2.49x", "Not modelled", "1299.9"});
