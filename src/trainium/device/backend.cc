@@ -113,17 +113,19 @@ class DeviceBackend : public ops::Backend {
     if (host_) host_->rms_norm(x, weight, eps, y);
   }
 
-  void rope(MutableMatrixView x, int64_t head_dim, int64_t first_position,
+  void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
             std::span<const float> inverse_frequencies) const override {
     core_->run(rope_work(x.rows, x.columns, head_dim));
-    if (host_) host_->rope(x, head_dim, first_position, inverse_frequencies);
+    if (host_) host_->rope(x, head_dim, positions, inverse_frequencies);
   }
 
   void attention(const ops::AttentionShape& shape, int64_t layer, ConstMatrixView q,
-                 ConstMatrixView k, ConstMatrixView v, ops::KvCache& cache,
+                 ConstMatrixView k, ConstMatrixView v, ops::Batch batch,
                  MutableMatrixView y) const override {
-    core_->run(attention_work(shape, q.rows, cache.length()));
-    if (host_) host_->attention(shape, layer, q, k, v, cache, y);
+    Work work;
+    for (const auto& [cache, rows] : batch) work += attention_work(shape, rows, cache->length());
+    core_->run(work);
+    if (host_) host_->attention(shape, layer, q, k, v, batch, y);
   }
 
   void add(ConstMatrixView x, MutableMatrixView y) const override {

@@ -6,8 +6,8 @@
 // backend, the host.
 //
 // Time. clock_seconds() advances with every operation: an MLP by what the timing model predicts for
-// its program, the others by the roofline of roofline.h. One NeuronCore, batch 1, each operation
-// after the other. Not modelled: the embedding's lookup, sampling, and everything outside of the
+// its program, the others by the roofline of roofline.h. One NeuronCore, each operation after the
+// other. Not modelled: the embedding's lookup, sampling, and everything outside of the
 // device (kernel launch, copies to and from the host, the framework).
 
 #include <memory>

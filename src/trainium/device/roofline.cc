@@ -22,6 +22,14 @@ double visible_positions(int64_t M, int64_t first, int64_t window) {
 
 }  // namespace
 
+Work& Work::operator+=(const Work& other) {
+  flops += other.flops;
+  hbm_bytes += other.hbm_bytes;
+  vector_elements += other.vector_elements;
+  scalar_elements += other.scalar_elements;
+  return *this;
+}
+
 double roofline_seconds(const simulator::DeviceSpec& device, const Work& work) {
   const double hbm =
       std::min<double>(device.hbm_bandwidth, device.dma_engines * device.dma_bandwidth);

@@ -29,6 +29,8 @@ struct Work {
   double hbm_bytes = 0;        // operands read, results written, each once
   double vector_elements = 0;  // elements that pass through the Vector engine, times passes
   double scalar_elements = 0;  // exponentials
+
+  Work& operator+=(const Work& other);
 };
 double roofline_seconds(const simulator::DeviceSpec& device, const Work& work);
 
@@ -42,9 +44,9 @@ Work rms_norm_work(int64_t M, int64_t columns);
 // Two products and a sum for every element; the angles' sines and cosines come from a table in HBM.
 Work rope_work(int64_t M, int64_t columns, int64_t head_dim);
 
-// M new tokens after `first` others. Scores and their products with V on the Tensor engine, the
-// maximum, the sum and the scaling of the softmax on Vector, its exponentials on Scalar. K and V of
-// every position in sight are read once, those of the new tokens written.
+// M new tokens of one sequence after `first` others. Scores and their products with V on the Tensor
+// engine, the maximum, the sum and the scaling of the softmax on Vector, its exponentials on
+// Scalar. K and V of every position in sight are read once, those of the new tokens written.
 Work attention_work(const ops::AttentionShape& shape, int64_t M, int64_t first);
 
 // y += x.

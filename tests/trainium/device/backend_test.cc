@@ -87,14 +87,14 @@ class PerturbedBackend : public ops::Backend {
                 MutableMatrixView y) const override {
     cpu_->rms_norm(x, weight, eps, y);
   }
-  void rope(MutableMatrixView x, int64_t head_dim, int64_t first,
+  void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
             std::span<const float> frequencies) const override {
-    cpu_->rope(x, head_dim, first, frequencies);
+    cpu_->rope(x, head_dim, positions, frequencies);
   }
   void attention(const ops::AttentionShape& shape, int64_t layer, ConstMatrixView q,
-                 ConstMatrixView k, ConstMatrixView v, ops::KvCache& cache,
+                 ConstMatrixView k, ConstMatrixView v, ops::Batch batch,
                  MutableMatrixView y) const override {
-    cpu_->attention(shape, layer, q, k, v, cache, y);
+    cpu_->attention(shape, layer, q, k, v, batch, y);
   }
   void add(ConstMatrixView x, MutableMatrixView y) const override { cpu_->add(x, y); }
 
