@@ -102,7 +102,7 @@ Result<double> measure_speedup(const model::Transformer& dense, const model::Tra
   NMM_ASSIGN(const auto measured, eval::measure_latency({{&dense, &other}}, settings, progress));
   if (measured.interrupted) return interrupted_error("its latency");
   const auto average = [&](size_t i) {
-    return eval::latency_report(measured.models[i], settings.prompt_tokens).end_to_end.average;
+    return eval::latency_report(measured.models[i], settings).end_to_end.average;
   };
   return average(0) / average(1);
 }
