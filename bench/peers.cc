@@ -10,7 +10,7 @@ namespace neuronmm::bench {
 
 std::vector<std::unique_ptr<Peer>> make_peers([[maybe_unused]] std::vector<std::string>& missing) {
   std::vector<std::unique_ptr<Peer>> all = openblas_peers();
-  const auto add = [&](std::vector<std::unique_ptr<Peer>> peers) {
+  [[maybe_unused]] const auto add = [&](std::vector<std::unique_ptr<Peer>> peers) {
     for (std::unique_ptr<Peer>& peer : peers) all.push_back(std::move(peer));
   };
 #ifdef NEURONMM_ONEDNN
