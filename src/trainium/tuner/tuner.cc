@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
+#include <span>
 #include <tuple>
 
 #include "base/interrupt.h"
@@ -30,6 +32,7 @@ struct Candidate {
   tile::MemoryUse sbuf;
   simulator::Bound bound;
   int64_t hbm_bytes = 0;
+  bool simulated = false;
   double latency_ns = kNever;  // once simulated to its end
 };
 
@@ -84,8 +87,11 @@ class Search {
   void examine(Candidate& candidate) const;
   void simulate(Candidate& candidate, Trial& trial) const;
   Status measure(std::vector<size_t> order);
+  Status measure_within(double most_ns, std::vector<size_t> order, Progress& progress);
+  void measure_batch(std::span<const size_t> batch, double longest);
   double longest_of_use() const;
-  double limit_ns() const;
+  int64_t most_bytes_of_use(double least_ns) const;
+  double limit_ns(double least_ns = kNever) const;
   const Candidate* best_like(const Tiling& setting, bool any) const;
   Loss loss(const Candidate& candidate, double limit) const;
   std::string why(const Candidate& candidate, Loss loss) const;
@@ -96,11 +102,11 @@ class Search {
   Trials trials_;
   std::string default_;  // the kernel's own tiling
   std::vector<Candidate> all_;
+  std::set<std::string> names_;  // of all; parts are searched in turn, and meet a tiling again
 };
 
 // What the program of one tiling needs at least, without simulating it.
 void Search::examine(Candidate& candidate) const {
-  candidate.name = tiling_text(candidate.tiling);
   const Program made = program(candidate.tiling);
   candidate.sbuf = tile::sbuf_use(made);
   candidate.fits = candidate.sbuf.peak <= capacity();
@@ -110,9 +116,13 @@ void Search::examine(Candidate& candidate) const {
 
 Status Search::search(const std::vector<Tiling>& tilings) {
   const size_t first = all_.size();
-  all_.resize(first + tilings.size());
-  for (size_t i = 0; i < tilings.size(); ++i) all_[first + i].tiling = tilings[i];
-  parallel_for(static_cast<int64_t>(tilings.size()), [&](int64_t i) {
+  for (const Tiling& tiling : tilings) {
+    std::string name = tiling_text(tiling);
+    if (!names_.insert(name).second) continue;
+    all_.emplace_back().tiling = tiling;
+    all_.back().name = std::move(name);
+  }
+  parallel_for(static_cast<int64_t>(all_.size() - first), [&](int64_t i) {
     if (!interrupted()) examine(all_[first + static_cast<size_t>(i)]);
   });
   if (interrupted()) return interrupted_error("nothing was measured");
@@ -123,9 +133,9 @@ Status Search::search(const std::vector<Tiling>& tilings) {
   return measure(std::move(order));
 }
 
-// What is as fast as the fastest.
-double Search::limit_ns() const {
-  double fastest = kNever, standard = kNever;
+// What is as fast as the fastest, also when one is found that takes `least_ns`.
+double Search::limit_ns(double least_ns) const {
+  double fastest = least_ns, standard = kNever;
   for (const Candidate& c : all_) {
     fastest = std::min(fastest, c.latency_ns);
     if (c.name == default_) standard = c.latency_ns;
@@ -146,6 +156,20 @@ double Search::longest_of_use() const {
   return std::max(latencies[n - 1], limit_ns());
 }
 
+// What moves more is none of the `top` best: those are as fast as the fastest already, and stay so
+// when one of those that are left takes no more than its bound, `least_ns` or more.
+int64_t Search::most_bytes_of_use(double least_ns) const {
+  const double limit = limit_ns(least_ns);
+  std::vector<int64_t> bytes;
+  for (const Candidate& c : all_) {
+    if (c.latency_ns <= limit) bytes.push_back(c.hbm_bytes);
+  }
+  const auto n = static_cast<size_t>(options_.top);
+  if (bytes.size() < n) return std::numeric_limits<int64_t>::max();
+  std::nth_element(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n - 1), bytes.end());
+  return bytes[n - 1];
+}
+
 void Search::simulate(Candidate& candidate, Trial& trial) const {
   simulator::TimingOptions timing_options;
   if (trial.ns < kNever) timing_options.longest_ns = trial.ns;
@@ -155,49 +179,71 @@ void Search::simulate(Candidate& candidate, Trial& trial) const {
   if (!trial.gave_up) trial.ns = timing->summary.total_time * 1e9;
 }
 
-// The promising first: the lowest bound, then the fewest bytes.
+// The promising first: the lowest bound, then the fewest bytes. A simulation that is sure to take
+// longer than is of use is given up early on; so that this is known before something fast is found,
+// only what is little slower than the lowest bound is looked for at first, then more.
 Status Search::measure(std::vector<size_t> order) {
+  if (order.empty()) return {};
   std::sort(order.begin(), order.end(), [this](size_t a, size_t b) {
     return std::tuple(all_[a].bound.ns(), all_[a].hbm_bytes, a) <
            std::tuple(all_[b].bound.ns(), all_[b].hbm_bytes, b);
   });
-  Progress silent, &progress = options_.progress ? *options_.progress : silent;
-  if (order.size() > 1) {
-    progress.start(fmt::format("tune {}", p_.kernel->name), static_cast<int64_t>(order.size()));
-  }
-  for (size_t begin = 0; begin < order.size(); begin += kBatch) {
-    const double longest = longest_of_use();
-    if (all_[order[begin]].bound.ns() > longest) break;
-    const size_t count = std::min(kBatch, order.size() - begin);
-    std::vector<Trial> batch(count, Trial{.ns = longest});
-    std::vector<char> done(count);
-    parallel_for(static_cast<int64_t>(count), [&](int64_t at) {
-      const auto i = static_cast<size_t>(at);
-      Candidate& candidate = all_[order[begin + i]];
-      const auto known = trials_.find(candidate.name);
-      if (known != trials_.end() && !(known->second.gave_up && known->second.ns < longest)) {
-        batch[i] = known->second;
-      } else if (!interrupted()) {
-        simulate(candidate, batch[i]);
-      } else {
-        return;
-      }
-      done[i] = 1;
-    });
-    for (size_t i = 0; i < count; ++i) {
-      Candidate& candidate = all_[order[begin + i]];
-      if (!done[i]) continue;
-      trials_.insert_or_assign(candidate.name, batch[i]);
-      if (!batch[i].gave_up) candidate.latency_ns = batch[i].ns;
-    }
-    if (interrupted()) {
-      return interrupted_error(fmt::format("{} measurements are kept", trials_.size()));
-    }
-    progress.update(static_cast<int64_t>(begin + count),
-                    fmt::format("best {:.4f} ms", best_like({}, true)->latency_ns * 1e-6));
+  Progress silent;
+  Progress& progress = options_.progress && order.size() > 1 ? *options_.progress : silent;
+  const double least = all_[order.front()].bound.ns();
+  for (const double stretch : {1 + kSlack, 1.02, 1.1, 1.5, kNever}) {
+    NMM_TRY(measure_within(stretch * least, order, progress));
+    if (longest_of_use() <= stretch * least) break;
   }
   progress.finish();
   return {};
+}
+
+Status Search::measure_within(double most_ns, std::vector<size_t> order, Progress& progress) {
+  const auto whole = std::ssize(order);
+  progress.start(fmt::format("tune {}", p_.kernel->name), whole);
+  while (!order.empty()) {
+    const double longest = std::min(longest_of_use(), most_ns);
+    const double least = all_[order.front()].bound.ns();
+    const int64_t most_bytes = most_bytes_of_use(least);
+    std::erase_if(order, [&](size_t i) { return all_[i].hbm_bytes > most_bytes; });
+    if (order.empty() || all_[order.front()].bound.ns() > longest) break;
+    const size_t count = std::min(kBatch, order.size());
+    measure_batch(std::span(order).first(count), longest);
+    if (interrupted()) {
+      return interrupted_error(fmt::format("{} measurements are kept", trials_.size()));
+    }
+    order.erase(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count));
+    const Candidate* best = best_like({}, true);
+    progress.update(whole - std::ssize(order),
+                    best ? fmt::format("best {:.4f} ms", best->latency_ns * 1e-6) : "");
+  }
+  return {};
+}
+
+void Search::measure_batch(std::span<const size_t> batch, double longest) {
+  std::vector<Trial> trials(batch.size(), Trial{.ns = longest});
+  std::vector<char> done(batch.size());
+  parallel_for(std::ssize(batch), [&](int64_t at) {
+    const auto i = static_cast<size_t>(at);
+    Candidate& candidate = all_[batch[i]];
+    const auto known = trials_.find(candidate.name);
+    if (known != trials_.end() && !(known->second.gave_up && known->second.ns < longest)) {
+      trials[i] = known->second;
+    } else if (!interrupted()) {
+      simulate(candidate, trials[i]);
+    } else {
+      return;
+    }
+    done[i] = 1;
+  });
+  for (size_t i = 0; i < batch.size(); ++i) {
+    if (!done[i]) continue;
+    Candidate& candidate = all_[batch[i]];
+    trials_.insert_or_assign(candidate.name, trials[i]);
+    candidate.simulated = true;
+    if (!trials[i].gave_up) candidate.latency_ns = trials[i].ns;
+  }
 }
 
 // The best so far, of all or of those with the same setting of what belongs to no part.
@@ -221,7 +267,7 @@ Loss Search::loss(const Candidate& candidate, double limit) const {
   if (!candidate.fits) return Loss::kCapacity;
   if (candidate.latency_ns <= limit) return Loss::kTraffic;
   const simulator::Bound& bound = candidate.bound;
-  if (bound.ns() <= limit) return Loss::kWaiting;
+  if (bound.ns() <= limit) return candidate.simulated ? Loss::kWaiting : Loss::kTraffic;
   if (bound.tensor_ns >= std::max(bound.dma_ns, bound.eviction_ns)) return Loss::kTensor;
   return bound.dma_ns >= bound.eviction_ns ? Loss::kDma : Loss::kEviction;
 }
@@ -239,14 +285,17 @@ std::string Search::why(const Candidate& candidate, Loss loss) const {
       return fmt::format("Vector, Scalar and GpSimd alone take {}",
                          ms(candidate.bound.eviction_ns));
     case Loss::kTraffic:
-      return fmt::format("takes {} and moves {:.2f} MiB", ms(candidate.latency_ns),
+      return fmt::format("{} and moves {:.2f} MiB",
+                         candidate.simulated
+                             ? "takes " + ms(candidate.latency_ns)
+                             : fmt::format("takes {} or more", ms(candidate.bound.ns())),
                          static_cast<double>(candidate.hbm_bytes) / (1 << 20));
     case Loss::kWaiting:
       break;
   }
-  if (candidate.latency_ns == kNever) return "given up when it was sure to be slower";
-  return fmt::format("takes {}, of which no resource is busy for more than {}",
-                     ms(candidate.latency_ns), ms(candidate.bound.ns()));
+  const Trial& trial = trials_.at(candidate.name);
+  return fmt::format("takes {}{}, of which no resource is busy for more than {}",
+                     trial.gave_up ? "more than " : "", ms(trial.ns), ms(candidate.bound.ns()));
 }
 
 Error Search::nothing_fits() const {
@@ -259,12 +308,8 @@ Error Search::nothing_fits() const {
 }
 
 Result<Outcome> Search::outcome() const {
-  // Parts are searched in turn, so that a tiling can be met more than once.
-  std::map<std::string_view, const Candidate*> distinct;
-  for (const Candidate& candidate : all_) distinct.try_emplace(candidate.name, &candidate);
   std::vector<const Candidate*> ranked, lost;
   for (const Candidate& candidate : all_) {
-    if (distinct.at(candidate.name) != &candidate) continue;
     (candidate.latency_ns < kNever ? ranked : lost).push_back(&candidate);
   }
   if (ranked.empty()) return nothing_fits();
@@ -275,8 +320,9 @@ Result<Outcome> Search::outcome() const {
   outcome.fastest_ns = kNever;
   for (const Candidate* c : ranked)
     outcome.fastest_ns = std::min(outcome.fastest_ns, c->latency_ns);
-  outcome.tilings = static_cast<int64_t>(distinct.size());
-  outcome.simulated = static_cast<int64_t>(trials_.size());
+  outcome.tilings = std::ssize(all_);
+  outcome.simulated =
+      std::count_if(all_.begin(), all_.end(), [](const Candidate& c) { return c.simulated; });
   for (const Candidate* c : ranked) {
     if (static_cast<int64_t>(outcome.best.size()) == options_.top) break;
     outcome.best.push_back({c->tiling, c->latency_ns, c->hbm_bytes, c->bound});

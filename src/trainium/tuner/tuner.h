@@ -2,7 +2,8 @@
 // The search for the tiling of a kernel that is fastest on a device, by the timing model. Every
 // tiling of the search space is built and checked for capacity; those that fit are ordered by a
 // lower bound of their time (simulator/bound.h) and simulated until no bound is below what was
-// found. The result does not depend on the number of threads: the same tilings are simulated.
+// found; those that move more bytes than what is as fast as any bound are left out. The result does
+// not depend on the number of threads: the same tilings are simulated.
 //
 // Half a percent is less than the timing model can tell, while bytes are certain, cost energy and
 // slow the neighbour on the same HBM: of the tilings within kSlack of the fastest, and no slower
@@ -55,7 +56,7 @@ struct Losers {
 
 struct Outcome {
   std::vector<Measurement> best;  // best first, at most `top`
-  double fastest_ns = 0;          // of all
+  double fastest_ns = 0;          // of those simulated: at most kSlack above the fastest of all
   std::array<Losers, kNumLosses> losers;
   int64_t tilings = 0, fitting = 0, simulated = 0;  // of the search space
   int64_t compulsory_bytes = 0;                     // every operand over HBM once
