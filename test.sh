@@ -30,7 +30,7 @@ if [ "$quick" = false ]; then
   step "clang and fuzzers"
   cmake --preset fuzz >/dev/null
   cmake --build --preset fuzz
-  for target in safetensors config tokenizer task_item; do
+  for target in safetensors config tokenizer task_item tuner_cache; do
     corpus=build/fuzz/corpus/$target
     mkdir -p "$corpus"
     echo "fuzz_$target, $fuzz_seconds s"
