@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "trainium/simulator/residency.h"
+#include "trainium/tuner/cache.h"
 #include "tuned.h"
 
 namespace neuronmm::apps {
@@ -70,17 +71,32 @@ Result<kernels::TilingValues> parse_tiling(std::string_view text) {
   return values;
 }
 
+// The dimensions of [rows, columns], "[K, r]".
+std::array<char, 2> letters(std::string_view layout) { return {layout[1], layout[4]}; }
+
+double flops_of(const Kernel& kernel, const KernelShape& shape) {
+  const auto size = [&](char letter) {
+    return static_cast<double>(kernels::dimension_of(shape, letter));
+  };
+  double flops = 0;
+  for (const kernels::OperandDescription& operand : kernel.operands) {
+    if (operand.role != tile::HbmRole::kInput || operand.name == "x") continue;
+    const auto [rows, columns] = letters(operand.layout);
+    flops += 2.0 * size('M') * size(rows) * size(columns);
+  }
+  return flops;
+}
+
 // The closed formulas are in 64 bits: what is hopelessly large is refused before they are used.
-Status check_work(const KernelSettings& s) {
-  const auto size = [](int64_t value) { return static_cast<double>(value); };
+Status check_work(const tuner::Problem& p, const kernels::Tiling& tiling) {
   constexpr double kTile = 128.0 * 128 * 512;
-  double matmuls = problem_flops(s) / 2 / kTile;
+  double matmuls = flops_of(*p.kernel, p.shape) / 2 / kTile;
   if (matmuls <= kMostMatmuls) {
-    matmuls = size(s.kernel->cost(s.shape, s.tiling, s.options).nc_matmuls);
+    matmuls = static_cast<double>(p.kernel->cost(p.shape, tiling, p.options).nc_matmuls);
   }
   if (matmuls <= kMostMatmuls) return {};
   return fail("--shape: {} would take {:.3g} nc_matmul instructions; at most {:.0f} are simulated",
-              shape_text(s), matmuls, kMostMatmuls);
+              tuner::key_of(p), matmuls, kMostMatmuls);
 }
 
 // "[K, M], or [M, K] with a natural left operand": the layout is the first or the second one.
@@ -131,6 +147,9 @@ Result<tuner::Problem> read_problem(const KernelFlags& flags) {
   if (flags.tiling != kAuto) {
     NMM_ASSIGN(p.chosen, parse_tiling(flags.tiling));
   }
+  NMM_ASSIGN(const kernels::Tiling tiling, kernels::tiling_of(*p.kernel, p.chosen));
+  NMM_TRY(kernels::make_program(*p.kernel, p.shape, tiling, p.options));  // refuses bad shapes
+  NMM_TRY(check_work(p, tiling));
   return p;
 }
 
@@ -145,9 +164,9 @@ Result<KernelSettings> read_settings(const KernelFlags& flags) {
   s.tiling_given = !flags.tiling.empty();
   NMM_ASSIGN(s.tiling,
              kernels::fitting_tiling(*s.kernel, s.shape, s.options, problem.chosen, s.limits));
-  NMM_TRY(check_work(s));
   if (flags.tiling == kAuto) {
-    NMM_ASSIGN(const tuner::Outcome tuned, tune_with_cache(problem, 1, flags.cache));
+    Progress progress(stderr);
+    NMM_ASSIGN(const tuner::Outcome tuned, tune_with_cache(problem, 1, flags.cache, progress));
     s.tiling = tuned.best.front().tiling;
   }
   NMM_ASSIGN(s.program, kernels::make_program(*s.kernel, s.shape, s.tiling, s.options));
@@ -156,8 +175,7 @@ Result<KernelSettings> read_settings(const KernelFlags& flags) {
 
 std::array<char, 2> operand_dimensions(const KernelSettings& s,
                                        const kernels::OperandDescription& operand) {
-  const std::string_view layout = layout_of(s, operand);
-  return {layout[1], layout[4]};
+  return letters(layout_of(s, operand));
 }
 
 Shape operand_shape(const KernelSettings& s, const kernels::OperandDescription& operand) {
@@ -169,16 +187,7 @@ bool is_transposed(const KernelSettings& s, const kernels::OperandDescription& o
   return operand_dimensions(s, operand)[1] == 'M';
 }
 
-double problem_flops(const KernelSettings& s) {
-  double flops = 0;
-  for (const kernels::OperandDescription& operand : s.kernel->operands) {
-    if (operand.role != tile::HbmRole::kInput || operand.name == "x") continue;
-    const Shape shape = operand_shape(s, operand);
-    flops += 2.0 * static_cast<double>(s.shape.M) * static_cast<double>(shape[0]) *
-             static_cast<double>(shape[1]);
-  }
-  return flops;
-}
+double problem_flops(const KernelSettings& s) { return flops_of(*s.kernel, s.shape); }
 
 std::string shape_text(const KernelSettings& s) {
   const std::string rank = s.kernel->has_rank ? fmt::format(", r {}", s.shape.r) : "";

@@ -8,24 +8,36 @@
 #include "commands.h"
 #include "output_file.h"
 #include "paper_figures.h"
+#include "paper_models.h"
 
 namespace neuronmm::apps {
 namespace {
 
 struct PaperFlags {
   std::string figure, svg, json;
+  std::vector<std::string> models;
 };
 
-const std::map<std::string, Result<Figure> (*)()> kFigures = {{"blocks", blocks_figure},
-                                                              {"end-to-end", end_to_end_figure},
-                                                              {"kernels", kernels_figure},
-                                                              {"traffic", traffic_figure},
-                                                              {"validation", validation_figure}};
+const std::map<std::string, Result<Figure> (*)()> kKernelFigures = {
+    {"blocks", blocks_figure},
+    {"kernels", kernels_figure},
+    {"traffic", traffic_figure},
+    {"validation", validation_figure}};
+const std::map<std::string, Result<Figure> (*)(const Models&)> kModelFigures = {
+    {"end-to-end", end_to_end_figure}, {"fused-mlp", fused_mlp_figure}, {"tuning", tuning_figure}};
+
+Result<Figure> make_figure(const PaperFlags& flags) {
+  if (const auto found = kModelFigures.find(flags.figure); found != kModelFigures.end()) {
+    return found->second(flags.models);
+  }
+  if (flags.models.empty()) return kKernelFigures.at(flags.figure)();
+  return fail("--model: {} is of kernels, not of models", flags.figure);
+}
 
 Result<int> run_paper(const PaperFlags& flags) {
   NMM_ASSIGN(OutputFile svg, OutputFile::open(flags.svg));
   NMM_ASSIGN(OutputFile json, OutputFile::open(flags.json));
-  NMM_ASSIGN(const Figure figure, kFigures.at(flags.figure)());
+  NMM_ASSIGN(const Figure figure, make_figure(flags));
   if (svg.wanted()) NMM_TRY(svg.write(to_svg(figure.charts)));
   if (json.wanted()) NMM_TRY(json.write(figure.json));
   fmt::print("{}", figure.text);
@@ -39,11 +51,16 @@ void add_paper(Program& program) {
   CLI::App* command =
       program.add("paper", "The paper's Trainium figures: published beside simulated");
   command
-      ->add_option("figure", flags->figure,
-                   "kernels (latency), traffic (HBM), blocks (the BM sweep), validation (all), "
-                   "end-to-end (whole models)")
+      ->add_option(
+          "figure", flags->figure,
+          "kernels (latency), traffic (HBM), blocks (the BM sweep), validation (all), "
+          "tuning (tuned tilings beside the paper's), fused-mlp (beside its kernels one by "
+          "one), end-to-end (whole models)")
       ->required()
-      ->check(CLI::IsMember({"kernels", "traffic", "blocks", "validation", "end-to-end"}));
+      ->check(CLI::IsMember(
+          {"kernels", "traffic", "blocks", "validation", "tuning", "fused-mlp", "end-to-end"}));
+  command->add_option("--model", flags->models, "only this one; may be repeated")
+      ->check(CLI::IsMember(paper_model_names()));
   command->add_option("--svg", flags->svg, "also draw it to this file");
   command->add_option("--json", flags->json, "also write the numbers to this file");
   program.set_run(command, [flags] { return run_paper(*flags); });

@@ -1,6 +1,7 @@
 // paper end-to-end: whole requests of the paper's models on the simulated NeuronCore, dense and
 // compressed, beside the published speed-ups. No weights are needed: only shapes take time.
 
+#include <algorithm>
 #include <limits>
 
 #include <fmt/format.h>
@@ -113,8 +114,9 @@ std::string sample_line(const char* name, const PublishedSample& published,
 
 // The one run whose times are published, not just a ratio.
 std::string sample(const Row& row) {
-  return fmt::format("\nLlama-3.2-1B, ratio 0.2, ms:\n  {:9} {:^19} {:^19} {:^19}\n  {:9}", "",
-                     "prefill", "decode, one token", "request", "") +
+  return fmt::format("\n{}, ratio {}, ms:\n  {:9} {:^19} {:^19} {:^19}\n  {:9}",
+                     row.published.model, row.published.ratio, "", "prefill", "decode, one token",
+                     "request", "") +
          fmt::format(" {0:>9}{1:>10} {0:>9}{1:>10} {0:>9}{1:>10}\n", "published", "simulated") +
          sample_line("dense", simulator::kPublishedDense, row.dense) +
          sample_line("low-rank", simulator::kPublishedLowRank, row.low_rank);
@@ -141,14 +143,16 @@ Json row_json(const Row& row) {
 
 }  // namespace
 
-Result<Figure> end_to_end_figure() {
+Result<Figure> end_to_end_figure(const Models& models) {
   BarChart chart{.title = "Speed-up of whole requests: batch 1, 32 tokens in + 32 out, bf16, trn1",
                  .unit = "dense / low-rank latency",
                  .groups_name = "model, ratio"};
   chart.series = {{"published", "#4f9a4f", false, {}}, {"simulated", "#4f9a4f", true, {}}};
+  const std::vector<std::string> wanted = models_or_all(models);
   std::vector<Row> rows;
   Json json = Json::array();
   for (const PublishedRequest& published : simulator::kPublishedRequests) {
+    if (std::find(wanted.begin(), wanted.end(), published.model) == wanted.end()) continue;
     NMM_ASSIGN(Row row, simulate_row(published));
     chart.groups.push_back(fmt::format("{} {}", published.model, published.ratio));
     chart.series[0].values.push_back(published.speedup);
@@ -157,7 +161,17 @@ Result<Figure> end_to_end_figure() {
     rows.push_back(std::move(row));
   }
   Figure figure;
-  figure.text = kHeading + table(rows) + sample(rows[1]) + kWhatIsModelled;
+  if (rows.empty()) {
+    return fail("--model {}: no request of it is published", fmt::join(models, ", "));
+  }
+  figure.text = kHeading + table(rows);
+  for (const Row& row : rows) {
+    const PublishedRequest& published = row.published;
+    if (published.model == simulator::kSampleModel && published.ratio == simulator::kSampleRatio) {
+      figure.text += sample(row);
+    }
+  }
+  figure.text += kWhatIsModelled;
   figure.json = json.dump(2) + "\n";
   figure.charts = {std::move(chart)};
   return figure;

@@ -18,6 +18,12 @@ Result<Figure> kernels_figure();  // latency of NKI XW, NKI XUV and NeuronMM at 
 Result<Figure> traffic_figure();  // their bytes over HBM
 Result<Figure> blocks_figure();   // the sweep of the row block
 Result<Figure> validation_figure();
-Result<Figure> end_to_end_figure();  // speed-ups of four whole models (paper_end_to_end.cc)
+
+// Of these models, by name; empty: of all. Their tilings are searched for, or come from the user's
+// cache file.
+using Models = std::vector<std::string>;
+Result<Figure> tuning_figure(const Models& models);      // beside the paper's (paper_tuning.cc)
+Result<Figure> fused_mlp_figure(const Models& models);   // beside several kernels (paper_mlp.cc)
+Result<Figure> end_to_end_figure(const Models& models);  // speed-ups (paper_end_to_end.cc)
 
 }  // namespace neuronmm::apps

@@ -99,7 +99,9 @@ Result<int> run_tune(const TuneFlags& flags) {
   NMM_ASSIGN(const tuner::Problem problem, read_problem(flags.kernel));
   if (flags.threads > 0) set_num_threads(flags.threads);
   NMM_ASSIGN(OutputFile json, OutputFile::open(flags.json));
-  NMM_ASSIGN(const Outcome outcome, tune_with_cache(problem, flags.top, flags.kernel.cache));
+  Progress progress(stderr);
+  NMM_ASSIGN(const Outcome outcome,
+             tune_with_cache(problem, flags.top, flags.kernel.cache, progress));
   NMM_TRY(json.write(to_json(problem, outcome)));
   fmt::print("{}", to_text(problem, outcome));
   return 0;

@@ -7,7 +7,7 @@
 namespace neuronmm::apps {
 
 Result<tuner::Outcome> tune_with_cache(const tuner::Problem& problem, int64_t top,
-                                       const std::string& cache_path) {
+                                       const std::string& cache_path, Progress& progress) {
   NMM_ASSIGN(tuner::Cache cache,
              tuner::Cache::open(cache_path.empty() ? tuner::default_cache_path()
                                                    : std::filesystem::path(cache_path)));
@@ -20,7 +20,6 @@ Result<tuner::Outcome> tune_with_cache(const tuner::Problem& problem, int64_t to
                tuner::key_of(problem));
   }
   NMM_TRY(cache.save());  // before the work: can it be written?
-  Progress progress(stderr);
   auto outcome = tuner::tune(problem, {.top = top, .cache = &cache, .progress = &progress});
   progress.finish();
   NMM_TRY(cache.save());
@@ -32,7 +31,8 @@ device::ChooseTiling tuned_tilings(const simulator::DeviceSpec& device) {
                   const kernels::KernelShape& shape) -> Result<kernels::Tiling> {
     const tuner::Problem problem{
         .kernel = &kernel, .shape = shape, .options = {}, .device = device, .chosen = {}};
-    NMM_ASSIGN(const tuner::Outcome outcome, tune_with_cache(problem, 1, ""));
+    Progress progress(stderr);
+    NMM_ASSIGN(const tuner::Outcome outcome, tune_with_cache(problem, 1, "", progress));
     return outcome.best.front().tiling;
   };
 }

@@ -61,7 +61,9 @@ inline constexpr PublishedRequest kPublishedRequests[] = {
     {"Llama-3.2-3B", 0.2, 2.49}, {"Qwen3-1.7B", 0.1, 1.41},   {"Qwen3-1.7B", 0.2, 1.74},
     {"Qwen3-4B", 0.1, 1.28},     {"Qwen3-4B", 0.2, 1.67}};
 
-// The README's sample run in milliseconds, medians: Llama-3.2-1B, ratio 0.2.
+// The README's sample run in milliseconds, medians.
+inline constexpr const char* kSampleModel = "Llama-3.2-1B";
+inline constexpr double kSampleRatio = 0.2;
 struct PublishedSample {
   double request, prefill, decode;
 };
