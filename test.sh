@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, then: format check; every test under ASan and UBSan; a clang build and a short fuzz of each
-# parser; every test in the release build. Exits non-zero at the first failure.
+# Installs what is missing, then: format check; a clang build with ASan and UBSan, all tests in it and a short fuzz of
+# each parser; a g++ release build and all tests in it. Exits non-zero at the first failure.
 #   ./test.sh --quick     only the release build and its tests
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -22,21 +22,19 @@ if [ "$quick" = false ]; then
   step "format"
   git ls-files -z -- '*.cc' '*.h' | xargs -0 clang-format --dry-run -Werror
 
-  step "sanitizers: build and tests"
+  step "clang and sanitizers: build and tests"
   cmake --preset dev >/dev/null
   cmake --build --preset dev
   ctest --preset dev -j "$(nproc)"
 
-  step "clang and fuzzers"
-  cmake --preset fuzz >/dev/null
-  cmake --build --preset fuzz
+  step "fuzzers"
   for target in safetensors config tokenizer task_item tuner_cache; do
-    corpus=build/fuzz/corpus/$target
+    corpus=build/dev/corpus/$target
     mkdir -p "$corpus"
     echo "fuzz_$target, $fuzz_seconds s"
-    log=build/fuzz/fuzz_$target.log
-    build/fuzz/fuzz/fuzz_$target -max_total_time=$fuzz_seconds -timeout=10 -rss_limit_mb=2048 -verbosity=0 \
-      -print_final_stats=1 -artifact_prefix=build/fuzz/ "$corpus" "fuzz/corpus/$target" &>"$log" ||
+    log=build/dev/fuzz_$target.log
+    build/dev/fuzz/fuzz_$target -max_total_time=$fuzz_seconds -timeout=10 -rss_limit_mb=2048 -verbosity=0 \
+      -print_final_stats=1 -artifact_prefix=build/dev/ "$corpus" "fuzz/corpus/$target" &>"$log" ||
       { cat "$log" >&2; exit 1; }
     grep number_of_executed_units "$log"
   done

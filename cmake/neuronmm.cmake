@@ -4,14 +4,11 @@ add_library(neuronmm_flags INTERFACE)
 target_include_directories(neuronmm_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(neuronmm_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
-if(NEURONMM_SANITIZE OR NEURONMM_FUZZ)
+if(NEURONMM_SANITIZE)
   set(sanitizers address,undefined)
   target_compile_options(neuronmm_flags INTERFACE
     -fsanitize=${sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(neuronmm_flags INTERFACE -fsanitize=${sanitizers})
-endif()
-if(NEURONMM_FUZZ)
-  target_compile_options(neuronmm_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
 # neuronmm_library(NAME SOURCES file... LINKS folder-or-library...): the static library of one src/ folder.

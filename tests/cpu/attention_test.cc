@@ -131,9 +131,9 @@ class Attention : public OnEveryTarget {
 NMM_ON_EVERY_TARGET(Attention);
 
 TEST_P(Attention, HeadShapesWindowsAndPieces) {
-  for (const auto& [heads, kv_heads] : {std::pair{1, 1}, {4, 4}, {6, 2}, {14, 2}}) {
-    for (const int64_t head_dim : {2, 16, 40, 64}) {
-      for (const int64_t window : {0, 1, 5, 33}) {
+  for (const auto& [heads, kv_heads] : {std::pair{1, 1}, {6, 2}, {7, 1}}) {
+    for (const int64_t head_dim : {2, 40, 64}) {
+      for (const int64_t window : {0, 1, 33}) {
         expect_right({heads, kv_heads, head_dim, window}, 70, {1, 7, 70});
       }
     }
@@ -150,18 +150,18 @@ TEST_P(Attention, EveryLength) {
 
 // Decoding at a long context splits the positions over tasks and adds the parts up.
 TEST_P(Attention, LongContextIsSplit) {
-  for (const auto& [window, dtype] : {std::pair{0, DType::kF32}, {1500, DType::kBF16}}) {
+  for (const auto& [window, dtype] : {std::pair{0, DType::kF32}, {800, DType::kBF16}}) {
     const ops::AttentionShape shape = {4, 2, 16, window};
-    const Tokens t(shape, 2100, random_, dtype);
-    const auto cache = backend_->make_kv_cache({1, 2, 16, 2100, dtype});
-    const auto exact = reference_->make_kv_cache({1, 2, 16, 2100});
-    Matrix y(2100, 64), expected(2100, 64);
-    t.run(*backend_, 0, 0, 2097, *cache, y);
-    t.run(*reference_, 0, 0, 2097, *exact, expected);
-    cache->set_length(2097);
-    exact->set_length(2097);
-    t.run(*backend_, 0, 2097, 3, *cache, y);
-    t.run(*reference_, 0, 2097, 3, *exact, expected);
+    const Tokens t(shape, 1300, random_, dtype);
+    const auto cache = backend_->make_kv_cache({1, 2, 16, 1300, dtype});
+    const auto exact = reference_->make_kv_cache({1, 2, 16, 1300});
+    Matrix y(1300, 64), expected(1300, 64);
+    t.run(*backend_, 0, 0, 1297, *cache, y);
+    t.run(*reference_, 0, 0, 1297, *exact, expected);
+    cache->set_length(1297);
+    exact->set_length(1297);
+    t.run(*backend_, 0, 1297, 3, *cache, y);
+    t.run(*reference_, 0, 1297, 3, *exact, expected);
     SCOPED_TRACE(testing::Message() << "seed " << kSeed << ", window " << window);
     expect_near(expected, y, t.tolerance());
   }

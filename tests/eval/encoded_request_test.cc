@@ -13,8 +13,7 @@ namespace {
 
 using Tokens = std::vector<TokenId>;
 constexpr TokenId kBos = 300, kEos = 301;
-constexpr TokenId kSpaceA = 256;      // " a"
-constexpr TokenId kColonSpace = 257;  // ": "
+constexpr TokenId kSpaceA = 256;  // " a"
 
 enum class Specials { kNone, kEosOnly, kBosTemplate };
 
