@@ -56,6 +56,7 @@ void add_compare(Program& program);
 void add_compress(Program& program);
 void add_emit(Program& program);
 void add_eval(Program& program);
+void add_finetune(Program& program);
 void add_generate(Program& program);
 void add_inspect(Program& program);
 void add_kernels(Program& program);

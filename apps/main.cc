@@ -7,6 +7,7 @@ int main(int argc, char** argv) {
   neuronmm::install_interrupt_handler();
   neuronmm::apps::Program program;
   neuronmm::apps::add_compress(program);
+  neuronmm::apps::add_finetune(program);
   neuronmm::apps::add_generate(program);
   neuronmm::apps::add_perplexity(program);
   neuronmm::apps::add_eval(program);

@@ -4,13 +4,8 @@
 
 #include <fmt/core.h>
 
-#include "base/parallel.h"
 #include "commands.h"
-#include "cpu/backend.h"
 #include "io/folder_writer.h"
-#include "ops/reference.h"
-#include "trainium/device/backend.h"
-#include "tuned.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -57,35 +52,6 @@ int Program::run(int argc, char** argv) {
     return result.error().kind == Error::Kind::kInterrupted ? kInterruptedExit : 1;
   }
   return kUsageError;
-}
-
-void add_device_options(CLI::App* command, DeviceOptions& options, Devices devices) {
-  std::vector<std::string> names = {"cpu", "reference"};
-  std::string help = "what computes: cpu (SIMD), reference (slow, the oracle)";
-  if (devices == Devices::kHostAndSimulated) {
-    for (const auto& device : simulator::devices()) names.emplace_back(device.name);
-    help += ", trn1, trn2, trn3 (a simulated NeuronCore: its values in the MLPs, predicted times)";
-  }
-  command->add_option("--device", options.device, help)
-      ->check(CLI::IsMember(names))
-      ->capture_default_str();
-  command->add_option("--threads", options.threads, "threads; 0 = all cores")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-}
-
-Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options) {
-  if (options.threads > 0) set_num_threads(options.threads);
-  if (options.device == "reference") return ops::make_reference_backend();
-  if (!options.simulated()) return cpu::make_backend();
-  NMM_ASSIGN(const auto device, simulator::find_device(options.device));
-  return device::make_backend(device, tuned_tilings(device), cpu::make_backend());
-}
-
-Result<std::unique_ptr<ops::Backend>> make_latency_backend(const DeviceOptions& options) {
-  if (!options.simulated()) return make_backend(options);
-  NMM_ASSIGN(const auto device, simulator::find_device(options.device));
-  return device::make_timing_backend(device, tuned_tilings(device));
 }
 
 Result<std::string> read_text_argument(const std::string& path_or_dash) {

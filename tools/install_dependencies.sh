@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that neuronmm needs and that are missing: with `build`, what the program needs;
-# with `test` (the default), also what its tests, sanitizers, fuzzers and format check need; with `bench`, what the
-# program needs and the libraries that bench_kernels compares it with.
+# with `finetune`, also libtorch, which only `neuronmm finetune` needs; with `test` (the default), also what its tests,
+# sanitizers, fuzzers and format check need; with `bench`, what the program needs and the libraries that bench_kernels
+# compares it with.
 set -euo pipefail
 
 build_packages=(
@@ -11,19 +12,22 @@ build_packages=(
   libopenblas-openmp-dev liblapacke-dev            # factorizations
   libpcre2-dev libutf8proc-dev                     # tokenizer
 )
+finetune_packages=(libtorch-dev)
 test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   clang clang-format libclang-rt-14-dev libomp-14-dev
   python3-numpy                                    # emitted kernels run in an independent interpreter
+  python3-torch                                    # the oracle of fine-tuning
 )
 bench_packages=(libdnnl-dev libxsmm-dev)           # oneDNN, libxsmm: peers; without them bench_kernels says so
 
 packages=("${build_packages[@]}")
 case "${1:-test}" in
   build) ;;
-  test) packages+=("${test_packages[@]}") ;;
+  finetune) packages+=("${finetune_packages[@]}") ;;
+  test) packages+=("${finetune_packages[@]}" "${test_packages[@]}") ;;
   bench) packages+=("${bench_packages[@]}") ;;
-  *) echo "usage: $0 [build|test|bench]" >&2; exit 2 ;;
+  *) echo "usage: $0 [build|finetune|test|bench]" >&2; exit 2 ;;
 esac
 
 missing=()

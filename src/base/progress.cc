@@ -17,7 +17,10 @@ std::string time_left(std::chrono::duration<double> elapsed, int64_t done, int64
   if (done == 0 || done >= total) return {};
   const double seconds =
       elapsed.count() / static_cast<double>(done) * static_cast<double>(total - done);
-  return fmt::format(", {:%M:%S} left", std::chrono::seconds(static_cast<int64_t>(seconds)));
+  const std::chrono::seconds left(static_cast<int64_t>(seconds));
+  return left < std::chrono::hours(1)
+             ? fmt::format(", {:%M:%S} left", left)
+             : fmt::format(", {}:{:%M:%S} left", left.count() / 3600, left);
 }
 
 }  // namespace
@@ -25,11 +28,11 @@ std::string time_left(std::chrono::duration<double> elapsed, int64_t done, int64
 Progress::Progress(std::FILE* stream) : stream_(stream), terminal_(isatty(fileno(stream)) == 1) {}
 Progress::~Progress() { finish(); }
 
-void Progress::start(std::string label, int64_t total) {
+void Progress::start(std::string label, int64_t total, int64_t done_before) {
   finish();
   label_ = std::move(label);
   total_ = total;
-  done_ = 0;
+  done_ = done_before_ = done_before;
   started_ = last_drawn_ = Clock::now();
   if (terminal_) draw({});
 }
@@ -48,7 +51,8 @@ void Progress::update(int64_t done, std::string_view note) {
 void Progress::draw(std::string_view note) {
   if (stream_ == nullptr) return;
   const double share = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1.0;
-  const std::string left = time_left(Clock::now() - started_, done_, total_);
+  const std::string left =
+      time_left(Clock::now() - started_, done_ - done_before_, total_ - done_before_);
   if (terminal_) {
     const int filled = std::clamp(static_cast<int>(share * kBarWidth), 0, kBarWidth);
     fmt::print(stream_, "\r\033[K{} [{}{}] {}/{}{}  {}", label_, std::string(filled, '#'),

@@ -17,8 +17,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Starts a task of `total` steps; ends the one before.
-  void start(std::string label, int64_t total);
+  // Starts a task of `total` steps, of which an earlier run has done some; ends the one before.
+  void start(std::string label, int64_t total, int64_t done_before = 0);
   // `done` of total; `note` says what was just finished ("layer 3 gate: rank 256").
   void update(int64_t done, std::string_view note = {});
   // Ends the task and leaves its last line on the screen.
@@ -34,7 +34,7 @@ class Progress {
   bool terminal_ = false;
   bool drawn_ = false;
   std::string label_;
-  int64_t total_ = 0, done_ = 0;
+  int64_t total_ = 0, done_ = 0, done_before_ = 0;
   Clock::time_point started_, last_drawn_;
 };
 

@@ -8,6 +8,7 @@
 
 #include "compress/model_writer.h"
 #include "compress/staged_work.h"
+#include "io/file_identity.h"
 #include "io/folder_writer.h"
 #include "model/transformer.h"
 
@@ -77,27 +78,6 @@ Result<GramInput> gram_input(const CompressRequest& request, const io::ModelConf
   return input;
 }
 
-// Path, size and time of change: what tells one state of a file from another.
-ordered_json file_identity(const fs::path& path) {
-  std::error_code ignored;
-  return {{"path", fs::weakly_canonical(path, ignored).string()},
-          {"size", fs::file_size(path, ignored)},
-          {"modified", fs::last_write_time(path, ignored).time_since_epoch().count()}};
-}
-
-ordered_json model_identity(const fs::path& folder) {
-  std::vector<fs::path> files;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const std::string extension = entry.path().extension().string();
-    if (extension == ".safetensors" || extension == ".json") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  ordered_json identity = ordered_json::array();
-  for (const fs::path& file : files) identity.push_back(file_identity(file));
-  return identity;
-}
-
 std::string settings_of(const CompressRequest& request, const GramInput& grams) {
   ordered_json settings = {
       {"ratio", request.rule.ratio},
@@ -105,8 +85,8 @@ std::string settings_of(const CompressRequest& request, const GramInput& grams) 
       {"align", align_name(request.rule.align)},
       {"method", method_name(request.method)},
       {"only", {{"gate", request.only.gate}, {"up", request.only.up}, {"down", request.only.down}}},
-      {"model", model_identity(request.model)}};
-  if (grams.file) settings["gram"] = file_identity(request.gram);
+      {"model", io::folder_identity(request.model)}};
+  if (grams.file) settings["gram"] = io::file_identity(request.gram);
   if (grams.text) {
     settings["calibration"] = {{"text", grams.text->origin.text},
                                {"sequences", grams.text->sequences.size()},

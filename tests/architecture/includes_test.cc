@@ -24,6 +24,7 @@ const std::map<std::string, Folders> kArrows = {
     {"text", {"io", "base"}},
     {"model", {"ops", "io", "text", "base"}},
     {"compress", {"model", "ops", "io", "text", "base"}},
+    {"compress/finetune", {"compress", "model", "ops", "io", "text", "base"}},
     {"eval", {"model", "io", "text", "base"}},
     {"trainium/tile", {"base"}},
     {"trainium/kernels", {"trainium/tile", "base"}},

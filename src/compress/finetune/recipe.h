@@ -1,0 +1,39 @@
+#pragma once
+// How a fine-tuning goes: what each phase trains, for how long and how fast. The defaults are those
+// of SVD-LLM's published recipe (arXiv 2403.07378 and its repository's LoRA script), without its
+// dropout.
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace neuronmm::finetune {
+
+// What one phase trains. kU and kV: adapters on that factor of every compressed matrix (u is
+// applied first: X_v_proj in checkpoints; v second: X_u_proj). kBoth: adapters on both. kFactors:
+// the factors themselves.
+enum class Part { kU, kV, kBoth, kFactors };
+std::string_view part_name(Part part);  // "u", "v", "both", "factors"
+// A comma-separated list, in the order of training: "v,u".
+Result<std::vector<Part>> parse_parts(std::string_view names);
+
+struct Recipe {
+  std::vector<Part> phases = {Part::kV, Part::kU};
+  int64_t rank = 8;             // of the adapters
+  double alpha = 16;            // an adapter adds alpha / rank · B·A
+  double learning_rate = 1e-4;  // the largest
+  int64_t epochs = 2;           // of every phase
+  int64_t batch = 64;           // sequences of a step
+  int64_t micro_batch = 4;      // sequences computed together; changes memory and speed only
+  int64_t warmup = 100;         // steps; at most a tenth of a phase's steps
+  int64_t cutoff = 256;         // tokens of a sequence
+  uint64_t seed = 0;
+};
+
+// Rises linearly over the warm-up, then falls linearly to 0 after the last of total_steps steps.
+// 0 <= step < total_steps.
+double learning_rate_at(const Recipe& recipe, int64_t step, int64_t total_steps);
+
+}  // namespace neuronmm::finetune

@@ -1,0 +1,74 @@
+#pragma once
+// The model of model/transformer.h in torch operations, so that gradients can be taken. Internal to
+// this folder: only two files include torch.
+//
+// Letters: B sequences, T tokens of the longest, H hidden_size, V vocab_size.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "base/result.h"
+#include "io/checkpoint.h"
+#include "io/model_config.h"
+
+namespace neuronmm::finetune {
+
+// A matrix of a linear layer and, while it has one, its adapter: W + scale · B·A.
+struct TorchMatrix {
+  std::string name;   // of its tensor in the checkpoint
+  at::Tensor weight;  // [out, in]
+  at::Tensor a, b;    // [rank, in], [out, rank]; undefined: no adapter
+  double scale = 0.0;
+
+  at::Tensor apply(const at::Tensor& x) const;
+};
+
+// y = x · u · v, or x · w where u has no weight. Shapes as in ops::LinearWeight.
+struct TorchLinear {
+  TorchMatrix w, u, v;
+  at::Tensor bias;  // [out]; may be undefined
+
+  bool low_rank() const { return u.weight.defined(); }
+  at::Tensor apply(const at::Tensor& x) const;
+};
+
+struct TorchLayer {
+  at::Tensor input_norm, post_attention_norm, q_norm, k_norm;
+  TorchLinear q, k, v, o, gate, up, down;
+};
+
+class TorchTransformer {
+ public:
+  // Weights in `options`' dtype and device, none of which requires a gradient. Refuses checkpoints
+  // with weights that are no floats.
+  static Result<TorchTransformer> load(const std::filesystem::path& folder,
+                                       const at::TensorOptions& options);
+
+  const io::ModelConfig& config() const { return config_; }
+  const io::Checkpoint& checkpoint() const { return checkpoint_; }
+  std::vector<TorchLayer>& layers() { return layers_; }
+
+  at::Tensor embed(const at::Tensor& ids) const;  // [B, T] -> [B, T, H]
+  // Layers [first, last).
+  at::Tensor run_layers(at::Tensor hidden, int64_t first, int64_t last) const;
+  at::Tensor logits(const at::Tensor& rows) const;  // final norm and LM head: [N, H] -> [N, V]
+
+ private:
+  TorchTransformer() = default;
+  at::Tensor norm(const at::Tensor& x, const at::Tensor& gain) const;
+  at::Tensor rotate(const at::Tensor& x) const;
+  at::Tensor mask(int64_t length) const;
+  at::Tensor attend(const TorchLayer& layer, const at::Tensor& x) const;
+
+  io::ModelConfig config_;
+  io::Checkpoint checkpoint_;
+  at::TensorOptions options_;
+  at::Tensor embedding_, final_norm_, lm_head_;
+  at::Tensor inverse_frequencies_;  // [head_dim / 2] fp64
+  std::vector<TorchLayer> layers_;
+};
+
+}  // namespace neuronmm::finetune

@@ -1,0 +1,85 @@
+// `neuronmm finetune` as a user meets it, with and without the program that links libtorch.
+
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "run_program.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using neuronmm::apps::expect;
+using neuronmm::apps::neuronmm;
+using neuronmm::apps::Outcome;
+using neuronmm::apps::read;
+
+const std::string kDemo = std::string(NEURONMM_SOURCE_DIR) + "/models/demo";
+
+class FinetuneCommand : public neuronmm::apps::ProgramTest {};
+
+TEST_F(FinetuneCommand, SaysWhatIsMissing) {
+  // The program alone in a folder is what a build without libtorch gives.
+  const std::string alone =
+      "sh -c 'cp \"$0\" " + path("neuronmm") + " && exec " + path("neuronmm") + " \"$@\"'";
+  expect(neuronmm("finetune model --data text -o out", alone), 1,
+         {"neuronmm-finetune is missing", "libtorch", "install_dependencies.sh finetune"});
+}
+
+class FinetuneProgram : public FinetuneCommand {
+ protected:
+  void SetUp() override {
+    FinetuneCommand::SetUp();
+    const fs::path program = fs::path(NEURONMM_PROGRAM).parent_path() / "neuronmm-finetune";
+    if (!fs::exists(program)) GTEST_SKIP() << "built without libtorch";
+    write("stories.txt", read(kDemo + "/calibration.txt").substr(0, 4000));
+    expect(neuronmm("compress " + kDemo + " --ratio 0.5 --block 64 --method svd -o " + model()), 0,
+           {});
+  }
+  std::string model() const { return path("small"); }
+  std::string finetune(const std::string& out, const std::string& more) const {
+    return "finetune " + model() + " --data " + path("stories.txt") + " -o " + path(out) +
+           " --cutoff 32 --batch 8 --lr 1e-3 --threads 1 " + more;
+  }
+  double perplexity(const std::string& folder) const {
+    const Outcome outcome = neuronmm("perplexity " + folder + " " + path("stories.txt"));
+    const size_t at = outcome.output.find("\nperplexity");
+    return std::stod(outcome.output.substr(outcome.output.find_first_of("0123456789", at)));
+  }
+};
+
+TEST_F(FinetuneProgram, LowersThePerplexityAtTheSameSize) {
+  expect(neuronmm(finetune("out", "--which both --epochs 2")), 0,
+         {"trained", "both", "written to", path("out").c_str()});
+  EXPECT_EQ(fs::file_size(path("out") + "/model.safetensors"),
+            fs::file_size(model() + "/model.safetensors"));
+  EXPECT_LT(perplexity(path("out")), 0.9 * perplexity(model()));
+}
+
+TEST_F(FinetuneProgram, AnInterruptedRunResumesToTheSameBytes) {
+  const std::string recipe = "--which factors --teacher " + kDemo;
+  expect(neuronmm(finetune("whole", recipe)), 0, {});
+  const Outcome stopped = neuronmm(finetune("parts", recipe), "timeout -s INT 1.2");
+  if (stopped.exit_code == 0) GTEST_SKIP() << "done before the interrupt";
+  EXPECT_FALSE(fs::exists(path("parts")));
+  expect(neuronmm(finetune("parts", recipe + " --resume")), 0, {});
+  EXPECT_TRUE(read(path("whole") + "/model.safetensors") ==
+              read(path("parts") + "/model.safetensors"));
+}
+
+TEST_F(FinetuneProgram, RefusesBadInput) {
+  expect(neuronmm("finetune --help"), 0, {"--which", "--teacher", "--resume", "MODEL_DIR"});
+  expect(neuronmm("finetune"), 2, {"MODEL_DIR"});
+  expect(neuronmm(finetune("out", "--which w")), 2, {"--which", "u, v, both or factors"});
+  expect(neuronmm(finetune("out", "--lr nan")), 2, {"--lr", "positive"});
+  expect(neuronmm(finetune("out", "--rank 0")), 2, {"--rank"});
+  write("broken.json", "[\n{\"instruction\": \"Sing.\"}]");
+  expect(neuronmm("finetune " + model() + " -o " + path("out") + " --data " + path("broken.json")),
+         1, {"broken.json:2", "\"output\""});
+  expect(neuronmm("finetune " + kDemo + " -o " + path("out") + " --data " + path("stories.txt")), 1,
+         {"expected a compressed model"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+}  // namespace
