@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/parallel.h"
+#include "cpu/kernels.h"
 #include "timing.h"
 
 // The order matters: foreach_target.h compiles this file once per instruction set.
@@ -44,7 +45,28 @@ HWY_INLINE __m512i byte_dot(__m512i sum, __m512i bytes) {
   asm("vpdpbusd %1, %1, %0" : "+v"(sum) : "v"(bytes));
   return sum;
 }
+HWY_INLINE __m512 bf16_dot(__m512 sum, __m512i pairs) {
+  asm("vdpbf16ps %1, %1, %0" : "+v"(sum) : "v"(pairs));
+  return sum;
+}
 #endif
+
+// The same with AVX512-BF16's sum of two products of bf16.
+double bf16_multiply_adds([[maybe_unused]] int64_t rounds, [[maybe_unused]] float* result) {
+#if HWY_TARGET == HWY_AVX3
+  __m512 s[kSums];
+  for (int i = 0; i < kSums; ++i) s[i] = _mm512_set1_ps(static_cast<float>(i));
+  const __m512i pairs = _mm512_set1_epi16(0x3C00);  // 2^-7
+  for (int64_t i = 0; i < rounds; ++i) {
+    for (int j = 0; j < kSums; ++j) s[j] = bf16_dot(s[j], pairs);
+  }
+  for (int j = 1; j < kSums; ++j) s[0] = _mm512_add_ps(s[0], s[j]);
+  *result = _mm512_cvtss_f32(s[0]);
+  return static_cast<double>(rounds * kSums * 2 * 32);
+#else
+  return 0.0;
+#endif
+}
 
 // The same with AVX-512 VNNI's sum of four products of bytes; 0 on other instruction sets.
 // Assembly, since Highway's AVX-512 does not ask the compiler for VNNI.
@@ -86,6 +108,7 @@ namespace neuronmm::bench {
 namespace {
 
 HWY_EXPORT(multiply_adds);
+HWY_EXPORT(bf16_multiply_adds);
 HWY_EXPORT(byte_multiply_adds);
 HWY_EXPORT(read_words);
 
@@ -111,7 +134,11 @@ double giga_operations(const Work& work) {
 MachineLimits measure_machine_limits() {
   const CacheFlusher memory;
   const Seconds read = take_turns({[&] { memory(); }}, 9, [](size_t) {})[0];
-  return {.fma_gflops = giga_operations(HWY_DYNAMIC_DISPATCH(multiply_adds)),
+  const double fma = giga_operations(HWY_DYNAMIC_DISPATCH(multiply_adds));
+  return {.fma_gflops = fma,
+          .bf16_gflops = cpu::best_kernels().dot_products == cpu::DotProducts::kInt8AndBf16
+                             ? giga_operations(HWY_DYNAMIC_DISPATCH(bf16_multiply_adds))
+                             : fma,
           .int8_gops = __builtin_cpu_supports("avx512vnni")
                            ? giga_operations(HWY_DYNAMIC_DISPATCH(byte_multiply_adds))
                            : 0.0,

@@ -76,47 +76,41 @@ inline void softmax_row(float* scores, int64_t count, VisibleRange visible, floa
 }
 
 // Positions [begin, begin + count), which are in one block, for the rows of one register tile.
-template <class Weights>
+template <class Dot>
 void attend_tile(const AttentionBlock& b, int64_t t, int64_t begin, int64_t count) {
-  using Word = typename Weights::Word;
+  using Word = typename Dot::Word;
   const uint32_t* const block = b.blocks[begin / kKeyBlock];
   const int64_t padded = (count + kPanel - 1) / kPanel * kPanel;
   const int64_t features = (b.q.k + kPanel - 1) / kPanel * kPanel;
   const int64_t rows = b.q.tile_rows(t), first = b.q.first_row(t);
   HWY_ALIGN float scores[kTileRows * kKeyBlock];
-  multiply_tile<Weights, Interleaved>(
-      rows, {.a = b.q.data + b.q.offset(t, 0, b.q.k),
-             .panels = reinterpret_cast<const Word*>(block + b.keys_offset),
-             .panel_words = b.q.k * Weights::kRow,
-             .columns = padded,
-             .k = b.q.k,
-             .init = nullptr,
-             .init_stride = 0,
-             .y = scores,
-             .y_stride = kKeyBlock});
+  multiply_tile<Dot, Interleaved>(rows,
+                                  {.a = b.q.data + b.q.offset(t, 0, b.q.k),
+                                   .count = b.q.k,
+                                   .panels = reinterpret_cast<const Word*>(block + b.keys_offset),
+                                   .panel_words = (b.q.k + Dot::kDepth - 1) / Dot::kDepth * kPanel,
+                                   .columns = padded,
+                                   .sums = {nullptr, 0, scores, kKeyBlock}});
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t row = first + r;
     softmax_row(scores + r * kKeyBlock, padded, visible_range(b, row, begin, count), b.max[row],
                 b.sum[row], b.weighted + row * features, features);
   }
   float* const weighted = b.weighted + first * features;
-  multiply_tile<Weights, Scores>(rows,
-                                 {.a = scores,
-                                  .panels = reinterpret_cast<const Word*>(block + b.values_offset),
-                                  .panel_words = kKeyBlock * Weights::kRow,
-                                  .columns = features,
-                                  .k = count,
-                                  .init = weighted,
-                                  .init_stride = features,
-                                  .y = weighted,
-                                  .y_stride = features});
+  multiply_tile<Dot, Scores>(rows,
+                             {.a = scores,
+                              .count = count,
+                              .panels = reinterpret_cast<const Word*>(block + b.values_offset),
+                              .panel_words = kKeyBlock / Dot::kDepth * kPanel,
+                              .columns = features,
+                              .sums = {weighted, features, weighted, features}});
 }
 
-template <class Weights>
+template <class Dot>
 void attend_blocks(const AttentionBlock& b) {
   for (int64_t begin = b.begin; begin < b.end; begin += kKeyBlock) {
     const int64_t count = std::min(kKeyBlock, b.end - begin);
-    for (int64_t t = 0; t < b.q.tiles; ++t) attend_tile<Weights>(b, t, begin, count);
+    for (int64_t t = 0; t < b.q.tiles; ++t) attend_tile<Dot>(b, t, begin, count);
   }
 }
 
@@ -126,9 +120,9 @@ inline void attend(const AttentionBlock& b) {
   std::fill_n(b.sum, b.q.rows, 0.0f);
   std::fill_n(b.weighted, b.q.rows * features, 0.0f);
   if (b.is_bf16) {
-    attend_blocks<Bf16Weights>(b);
+    attend_blocks<WidenedBf16Dot>(b);
   } else {
-    attend_blocks<Fp32Weights>(b);
+    attend_blocks<Fp32Dot>(b);
   }
 }
 

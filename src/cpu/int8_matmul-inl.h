@@ -25,8 +25,7 @@ using WordVector = hn::Vec<Words>;
 // sum += w[0] · x[0] + ... + w[3] · x[3] in every lane; bytes of w are unsigned, those of x signed.
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSSE3
 // pmaddwd on the even bytes, widened to 16 bits, and on the odd ones.
-struct WidenedDot {
-  static constexpr const char* kSuffix = "";
+struct WidenedByteDot {
   static HWY_INLINE WordVector add(WordVector sum, WordVector w, WordVector x) {
     const Words d;
     const hn::Repartition<int16_t, Words> pairs;
@@ -41,8 +40,7 @@ struct WidenedDot {
   }
 };
 #else
-struct WidenedDot {
-  static constexpr const char* kSuffix = "";
+struct WidenedByteDot {
   template <int kByte>
   static HWY_INLINE WordVector product(WordVector w, WordVector x) {
     const WordVector w_byte =
@@ -59,132 +57,123 @@ struct WidenedDot {
 // The one instruction that does it, as assembly: Highway does not ask the compiler for VNNI in
 // these targets. Only called on CPUs that have it (see kernels.cc).
 #if HWY_TARGET == HWY_AVX3
-struct ByteDot {
-  static constexpr const char* kSuffix = "+dot";
+struct OneByteDot {
   static HWY_INLINE WordVector add(WordVector sum, WordVector w, WordVector x) {
     asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(w.raw), "v"(x.raw));
     return sum;
   }
 };
 #elif HWY_TARGET == HWY_AVX2
-struct ByteDot {
-  static constexpr const char* kSuffix = "+dot";
+struct OneByteDot {
   static HWY_INLINE WordVector add(WordVector sum, WordVector w, WordVector x) {
     asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.raw) : "x"(w.raw), "x"(x.raw));
     return sum;
   }
 };
 #else
-using ByteDot = WidenedDot;
+using OneByteDot = WidenedByteDot;
 #endif
 
-struct Int8Tile {
-  const int32_t* a;
-  const uint32_t* panels;
-  int64_t panel_words;
-  int64_t columns;  // whole panels
-  int64_t k;
-  Sums sums;
+// Int8 dot products as accumulate (see matmul-inl.h) wants them.
+template <class Instruction>
+struct Int8Dot {
+  using Word = int32_t;
+  using X = int32_t;
+  using Sum = WordVector;
+  static constexpr int kParts = 1, kDepth = 4;
+  template <int kPart>
+  static HWY_INLINE WordVector part(WordVector word) {
+    return word;
+  }
+  static HWY_INLINE WordVector add(WordVector sum, WordVector w, WordVector x) {
+    return Instruction::add(sum, w, x);
+  }
 };
 
 inline constexpr int64_t kScaleWords = kHalfPanel;
+inline constexpr int64_t kGroupWords = kQuantGroup / kWordBytes;  // per row or column
 
-// sums += one group of A, `words` words per row, times Q pairs of columns; w is at their scales.
-template <int R, int Q, class Dot>
-HWY_INLINE void add_group(const int32_t* HWY_RESTRICT a, const uint32_t* HWY_RESTRICT const (&w)[Q],
-                          int64_t words, Vector (&sums)[R][Q][2]) {
+// The scales of a group for the vector of columns that begins at `column` of the panel.
+HWY_INLINE Vector load_scales(const int32_t* group, int64_t column) {
+  const Words words;
+  const WordVector pairs = hn::LoadU(words, group + column % kHalfPanel);
+  return hn::BitCast(Floats(),
+                     column < kHalfPanel
+                         ? hn::ShiftLeft<16>(pairs)
+                         : hn::And(pairs, hn::Set(words, static_cast<int32_t>(0xFFFF0000))));
+}
+
+// sums += one group of A, `count` words per row, times V vectors of columns from `first` on.
+template <int R, int V, class Dot>
+HWY_INLINE void add_group(const int32_t* HWY_RESTRICT a, int64_t count,
+                          const int32_t* const (&group)[V], int64_t first, Vector (&sums)[R][V]) {
   const Floats d;
-  const Words words_d;
-  WordVector products[R][Q][2];
+  const Words words;
+  WordVector products[R][V];
   for (int r = 0; r < R; ++r) {
-    const WordVector correction = hn::Set(words_d, a[R + r]);
-    for (int q = 0; q < Q; ++q) products[r][q][0] = products[r][q][1] = correction;
+    for (int v = 0; v < V; ++v) products[r][v] = hn::Set(words, a[R + r]);
   }
-  const int32_t* HWY_RESTRICT x_words = a + 2 * R;
-  for (int64_t k = 0; k < words; ++k) {
-    WordVector weights[Q][2];
-    for (int q = 0; q < Q; ++q) {
-      const auto* const from = reinterpret_cast<const int32_t*>(w[q] + kScaleWords + k * kPanel);
-      if constexpr (R >= kPrefetchRows) hwy::Prefetch(from + kPrefetchWords);
-      if constexpr (R >= kPrefetchRows) hwy::Prefetch(from + kPrefetchWords + kHalfPanel);
-      weights[q][0] = hn::LoadU(words_d, from);
-      weights[q][1] = hn::LoadU(words_d, from + kHalfPanel);
-    }
-    for (int r = 0; r < R; ++r) {
-      const WordVector x = hn::Set(words_d, x_words[Interleaved::offset<R>(r, k, words)]);
-      for (int q = 0; q < Q; ++q) {
-        products[r][q][0] = Dot::add(products[r][q][0], weights[q][0], x);
-        products[r][q][1] = Dot::add(products[r][q][1], weights[q][1], x);
-      }
-    }
+  const int32_t* HWY_RESTRICT w[V];
+  Vector scales[V];
+  for (int v = 0; v < V; ++v) {
+    const int64_t column = (first + v) % kPanelVectors * kLanes;
+    w[v] = group[v] + kScaleWords + column;
+    scales[v] = load_scales(group[v], column);
   }
-  Vector scales[Q][2];
-  for (int q = 0; q < Q; ++q) Bf16Weights::load(w[q], scales[q][0], scales[q][1]);
+  accumulate<R, V, Dot, Interleaved>(a + 2 * R, count, w, products);
   for (int r = 0; r < R; ++r) {
-    const Vector row_scale = hn::BitCast(d, hn::Set(words_d, a[r]));
-    for (int q = 0; q < Q; ++q) {
-      for (int half = 0; half < 2; ++half) {
-        sums[r][q][half] = hn::MulAdd(hn::ConvertTo(d, products[r][q][half]),
-                                      hn::Mul(row_scale, scales[q][half]), sums[r][q][half]);
-      }
+    const Vector row_scale = hn::BitCast(d, hn::Set(words, a[r]));
+    for (int v = 0; v < V; ++v) {
+      sums[r][v] =
+          hn::MulAdd(hn::ConvertTo(d, products[r][v]), hn::Mul(row_scale, scales[v]), sums[r][v]);
     }
   }
 }
 
-template <int R, int Q, class Dot>
-HWY_INLINE void multiply_int8_pairs(const Int8Tile& tile, int64_t first_pair) {
-  constexpr int64_t kGroupWords = kQuantGroup / kWordBytes;
-  Vector sums[R][Q][2];
-  load_sums(tile.sums.init, tile.sums.init_stride, first_pair, sums);
-  const int32_t* HWY_RESTRICT a = tile.a;
-  const uint32_t* HWY_RESTRICT w[Q];
-  for (int q = 0; q < Q; ++q) {
-    const int64_t pair = first_pair + q;
-    w[q] = tile.panels + pair / kPairs * tile.panel_words + pair % kPairs * kLanes;
-  }
-  const uint32_t* HWY_RESTRICT const(&weights)[Q] = w;
-  int64_t k = 0;
-  for (; k + kQuantGroup <= tile.k; k += kQuantGroup) {  // a constant number of words
-    add_group<R, Q, Dot>(a, weights, kGroupWords, sums);
+template <int R, int V, class Dot>
+HWY_INLINE void multiply_int8_vectors(const Tile<Dot>& tile, int64_t k, int64_t first) {
+  Vector sums[R][V];
+  load_sums(tile.sums, first * kLanes, sums);
+  const int32_t* a = tile.a;
+  const int32_t* w[V];
+  for (int v = 0; v < V; ++v) w[v] = tile.panels + (first + v) / kPanelVectors * tile.panel_words;
+  for (; k >= kQuantGroup; k -= kQuantGroup) {  // a constant number of words
+    add_group<R, V, Dot>(a, kGroupWords, w, first, sums);
     a += R * (2 + kGroupWords);
-    for (int q = 0; q < Q; ++q) w[q] += kScaleWords + kGroupWords * kPanel;
+    for (int v = 0; v < V; ++v) w[v] += kScaleWords + kGroupWords * kPanel;
   }
-  if (k < tile.k) {
-    add_group<R, Q, Dot>(a, weights, (tile.k - k + kWordBytes - 1) / kWordBytes, sums);
-  }
-  store_sums(sums, first_pair, tile.sums.y, tile.sums.y_stride);
+  if (k > 0) add_group<R, V, Dot>(a, (k + kWordBytes - 1) / kWordBytes, w, first, sums);
+  store_sums(sums, first * kLanes, tile.sums);
 }
 
 template <int R, class Dot>
-void multiply_int8_rows(const Int8Tile& tile) {
-  constexpr int kAtOnce = pairs_at_once(R);
-  const int64_t pairs = tile.columns / kPanel * kPairs;
-  int64_t pair = 0;
-  for (; pair + kAtOnce <= pairs; pair += kAtOnce) {
-    multiply_int8_pairs<R, kAtOnce, Dot>(tile, pair);
-  }
-  for (; pair < pairs; ++pair) multiply_int8_pairs<R, 1, Dot>(tile, pair);
+void multiply_int8_rows(const Tile<Dot>& tile, int64_t k) {
+  for_each_vectors<R>(tile.columns, [&](auto at_once, int64_t first) HWY_ATTR {
+    multiply_int8_vectors<R, at_once()>(tile, k, first);
+  });
 }
 
 // The int8 counterpart of FloatProduct; blocks of K are whole groups, but for the last.
-template <class Dot>
+template <class Instruction>
 struct Int8Product {
+  using Dot = Int8Dot<Instruction>;
   static void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count,
                        const PackedMatrix& w, int64_t first_panel, int64_t panels,
                        const Sums& sums) {
-    using Function = void (*)(const Int8Tile&);
+    using Function = void (*)(const Tile<Dot>&, int64_t);
     static constexpr auto kByRows = []<size_t... I>(std::index_sequence<I...>) {
       return std::array<Function, kTileRows>{&multiply_int8_rows<int{I} + 1, Dot>...};
     }
     (std::make_index_sequence<kTileRows>());
-    constexpr int64_t kGroupWords = kScaleWords + kQuantGroup / kWordBytes * kPanel;
+    const auto* const from = static_cast<const int32_t*>(w.panel(first_panel));
     kByRows[static_cast<size_t>(a.tile_rows(t) - 1)](
-        {.a = a.quantized + a.quantized_offset(t, first_k),
-         .panels = w.word_panel(first_panel) + first_k / kQuantGroup * kGroupWords,
+        {.a = a.words + a.int8_offset(t, first_k),
+         .count = 0,  // of each group its own
+         .panels = from + first_k / kQuantGroup * (kScaleWords + kGroupWords * kPanel),
          .panel_words = w.panel_words(),
          .columns = panels * kPanel,
-         .k = count,
-         .sums = sums});
+         .sums = sums},
+        count);
   }
 };
 

@@ -21,27 +21,34 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
-template <class Dot>
+template <class Bf16Dot, class ByteDot>
 void multiply(const PackedRows& a, const PackedMatrix& w, int64_t first_panel, int64_t panels,
               const float* bias, MutableMatrixView y) {
   switch (w.type()) {
     case WeightType::kFp32:
-      return multiply_panels<FloatProduct<Fp32Weights>>(a, w, first_panel, panels, bias, y);
+      return multiply_panels<FloatProduct<Fp32Dot>>(a, w, first_panel, panels, bias, y);
     case WeightType::kBf16:
-      return multiply_panels<FloatProduct<Bf16Weights>>(a, w, first_panel, panels, bias, y);
+      return multiply_panels<FloatProduct<Bf16Dot>>(a, w, first_panel, panels, bias, y);
     case WeightType::kInt8:
-      return multiply_panels<Int8Product<Dot>>(a, w, first_panel, panels, bias, y);
+      return multiply_panels<Int8Product<ByteDot>>(a, w, first_panel, panels, bias, y);
   }
 }
 
-template <class Dot>
+template <class Bf16Dot, class ByteDot>
 const Kernels* kernels_with() {
-  static const std::string name = std::string(hwy::TargetName(HWY_TARGET)) + Dot::kSuffix;
+  constexpr bool kBf16 = !std::is_same_v<Bf16Dot, WidenedBf16Dot>;
+  constexpr bool kInt8 = !std::is_same_v<ByteDot, WidenedByteDot>;
+  static const std::string name =
+      std::string(hwy::TargetName(HWY_TARGET)) + (kInt8 ? "+int8" : "") + (kBf16 ? "+bf16" : "");
   static const Kernels table = {.target = name.c_str(),
+                                .dot_products = kBf16   ? DotProducts::kInt8AndBf16
+                                                : kInt8 ? DotProducts::kInt8
+                                                        : DotProducts::kNone,
                                 .tile_rows = kTileRows,
                                 .pack_tile = pack_tile,
+                                .pack_bf16_tile = pack_bf16_tile,
                                 .quantize_tile = quantize_tile,
-                                .multiply = multiply<Dot>,
+                                .multiply = multiply<Bf16Dot, ByteDot>,
                                 .attend = attend,
                                 .silu_multiply = silu_multiply,
                                 .add = add,
@@ -50,8 +57,16 @@ const Kernels* kernels_with() {
   return &table;
 }
 
-const Kernels* kernels(bool byte_dot) {
-  return byte_dot ? kernels_with<ByteDot>() : kernels_with<WidenedDot>();
+const Kernels* kernels(DotProducts dots) {
+  switch (dots) {
+    case DotProducts::kNone:
+      return kernels_with<WidenedBf16Dot, WidenedByteDot>();
+    case DotProducts::kInt8:
+      return kernels_with<WidenedBf16Dot, OneByteDot>();
+    case DotProducts::kInt8AndBf16:
+      break;
+  }
+  return kernels_with<PairBf16Dot, OneByteDot>();
 }
 
 int64_t target() { return HWY_TARGET; }
@@ -67,29 +82,35 @@ namespace {
 HWY_EXPORT(kernels);
 HWY_EXPORT(target);
 
-// Whether the CPU has the instruction that ByteDot uses in this target. Bits of CPUID leaf 7 as
-// documented by Intel (Software Developer's Manual, volume 2A, CPUID).
-bool has_byte_dot(int64_t target) {
+// The dot products that the CPU has in this target. Bits of CPUID leaf 7 as documented by Intel
+// (Software Developer's Manual, volume 2A, CPUID).
+DotProducts dot_products_of_cpu(int64_t target) {
 #if HWY_ARCH_X86
+  constexpr unsigned kAvx512Vnni = 1u << 11, kAvxVnni = 1u << 4, kAvx512Bf16 = 1u << 5;
   unsigned a = 0, b = 0, c = 0, d = 0;
-  if (target == HWY_AVX3) return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 11 & 1);
-  if (target == HWY_AVX2) return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+  const bool avx512_vnni =
+      target == HWY_AVX3 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & kAvx512Vnni) != 0;
+  const unsigned more = __get_cpuid_count(7, 1, &a, &b, &c, &d) ? a : 0;
+  if (avx512_vnni) {
+    return (more & kAvx512Bf16) != 0 ? DotProducts::kInt8AndBf16 : DotProducts::kInt8;
+  }
+  if (target == HWY_AVX2 && (more & kAvxVnni) != 0) return DotProducts::kInt8;
 #endif
   static_cast<void>(target);
-  return false;
+  return DotProducts::kNone;
 }
 
-bool byte_dot_allowed = true;
+DotProducts most_dot_products = DotProducts::kInt8AndBf16;
 
 }  // namespace
 
 const Kernels& best_kernels() {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());  // a test may have changed them
-  const bool byte_dot = byte_dot_allowed && has_byte_dot(HWY_DYNAMIC_DISPATCH(target)());
-  return *HWY_DYNAMIC_DISPATCH(kernels)(byte_dot);
+  const DotProducts dots = dot_products_of_cpu(HWY_DYNAMIC_DISPATCH(target)());
+  return *HWY_DYNAMIC_DISPATCH(kernels)(std::min(dots, most_dot_products));
 }
 
-bool allow_byte_dot(bool allowed) { return std::exchange(byte_dot_allowed, allowed); }
+DotProducts allow_dot_products(DotProducts most) { return std::exchange(most_dot_products, most); }
 
 }  // namespace neuronmm::cpu
 #endif  // HWY_ONCE

@@ -33,23 +33,31 @@ struct AttentionBlock {
 // No instruction set has registers for a higher tile.
 inline constexpr int64_t kMaxTileRows = 12;
 
+// Which dot products are one instruction: none, those of 4 bytes (VNNI), or those of 2 bf16 too
+// (AVX512-BF16).
+enum class DotProducts { kNone, kInt8, kInt8AndBf16 };
+
 struct Kernels {
-  // Highway's name of the instruction set, "AVX3" is AVX-512; "+dot" where the sum of four products
-  // of bytes is one instruction (VNNI).
+  // Highway's name of the instruction set, "AVX3" is AVX-512; with "+int8" or "+int8+bf16" for what
+  // dot_products says.
   const char* target;
+  DotProducts dot_products;
   int64_t tile_rows;  // the most rows of a register tile
 
-  // One tile of rows, scaled, to where `layout` wants it in `packed`: fp32, or as int8. Of int8
-  // rows the largest |x| of a group becomes 127; a group that holds NaN or infinity becomes NaN.
+  // One tile of rows to where `layout` wants it in `packed`: fp32 and scaled, bf16, or int8. Of
+  // int8 rows the largest |x| of a group becomes 127; a group that holds NaN or infinity becomes
+  // NaN.
   void (*pack_tile)(const PackedRows& layout, int64_t tile, float scale, const float* const* rows,
                     float* packed);
+  void (*pack_bf16_tile)(const PackedRows& layout, int64_t tile, const float* const* rows,
+                         int32_t* packed);
   void (*quantize_tile)(const PackedRows& layout, int64_t tile, const float* const* rows,
                         int32_t* packed);
 
   // Y[:, panels] = A · W[:, panels] (+ bias): `panels` panels from first_panel on; y has all N
-  // columns; A is int8 if W is. Every element of Y is one chain of multiply-adds in the order k =
-  // 0, 1, ..., whatever the tile, so results do not depend on M, on blocking or on threads. bias is
-  // padded to whole panels.
+  // columns; A is packed for W's type. Every element of Y is one chain of multiply-adds in the
+  // order k = 0, 1, ... (bf16 dot products: of pairs), whatever the tile, so results do not depend
+  // on M, on blocking or on threads. bias is padded to whole panels.
   void (*multiply)(const PackedRows& a, const PackedMatrix& w, int64_t first_panel, int64_t panels,
                    const float* bias, MutableMatrixView y);
   void (*attend)(const AttentionBlock& block);
@@ -63,7 +71,7 @@ struct Kernels {
 
 // The table of the best instruction set among those that hwy::SupportedTargets() reports now.
 const Kernels& best_kernels();
-// For tests: whether best_kernels() may choose a "+dot" table. Returns what was allowed before.
-bool allow_byte_dot(bool allowed);
+// For tests and benchmarks: the most that best_kernels() may use. Returns what it was before.
+DotProducts allow_dot_products(DotProducts most);
 
 }  // namespace neuronmm::cpu

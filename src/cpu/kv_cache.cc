@@ -9,16 +9,16 @@ namespace {
 
 int64_t pad_to_panel(int64_t count) { return (count + kPanel - 1) / kPanel * kPanel; }
 
-// How a panel's row of 32 elements lies in memory: its order and its dtype (see packed_matrix.h).
+// Where element (k, column) of a panel lies, and its dtype (see packed_matrix.h).
 struct Fp32Element {
   using Type = float;
-  static int64_t slot(int64_t column) { return column; }
+  static int64_t offset(int64_t k, int64_t column) { return k * kPanel + column; }
   static float from_float(float value) { return value; }
 };
 struct Bf16Element {
   using Type = uint16_t;
-  static int64_t slot(int64_t column) {
-    return column < kHalfPanel ? 2 * column : 2 * (column - kHalfPanel) + 1;
+  static int64_t offset(int64_t k, int64_t column) {
+    return k / 2 * 2 * kPanel + column * 2 + k % 2;
   }
   static uint16_t from_float(float value) { return bf16::from_float(value).bits; }
 };
@@ -28,9 +28,11 @@ struct Bf16Element {
 CpuKvCache::CpuKvCache(const ops::KvCacheShape& shape)
     : ops::KvCache(shape),
       is_bf16_(shape.dtype == DType::kBF16),
-      row_words_(is_bf16_ ? kHalfPanel : kPanel),
       padded_head_dim_(pad_to_panel(shape.head_dim)),
-      head_words_((shape.head_dim + padded_head_dim_) * kKeyBlock / kPanel * row_words_),
+      key_panel_words_(panel_words(shape.head_dim)),
+      value_panel_words_(panel_words(kKeyBlock)),
+      head_words_(kKeyBlock / kPanel * key_panel_words_ +
+                  padded_head_dim_ / kPanel * value_panel_words_),
       words_per_block_(shape.num_layers * shape.num_key_value_heads * head_words_) {}
 
 int64_t CpuKvCache::size_bytes() const { return std::ssize(blocks_) * words_per_block_ * 4; }
@@ -57,16 +59,17 @@ void CpuKvCache::store_as(int64_t layer, int64_t head, ConstMatrixView k, ConstM
   for (int64_t i = 0; i < k.rows; ++i) {
     const int64_t block = (length() + i) / kKeyBlock, position = (length() + i) % kKeyBlock;
     uint32_t* const words = blocks_[static_cast<size_t>(block)].data();
-    auto* const keys = reinterpret_cast<Type*>(words + keys_offset(layer, head)) +
-                       position / kPanel * head_dim * kPanel + Element::slot(position % kPanel);
+    auto* const keys = reinterpret_cast<Type*>(words + keys_offset(layer, head) +
+                                               position / kPanel * key_panel_words_);
     const float* const key = k.row(i) + head * head_dim;
-    for (int64_t d = 0; d < head_dim; ++d) keys[d * kPanel] = Element::from_float(key[d]);
-
-    auto* const values =
-        reinterpret_cast<Type*>(words + values_offset(layer, head)) + position * kPanel;
+    for (int64_t d = 0; d < head_dim; ++d) {
+      keys[Element::offset(d, position % kPanel)] = Element::from_float(key[d]);
+    }
+    uint32_t* const values = words + values_offset(layer, head);
     const float* const value = v.row(i) + head * head_dim;
     for (int64_t d = 0; d < padded_head_dim_; ++d) {
-      values[d / kPanel * kKeyBlock * kPanel + Element::slot(d % kPanel)] =
+      auto* const panel = reinterpret_cast<Type*>(values + d / kPanel * value_panel_words_);
+      panel[Element::offset(position, d % kPanel)] =
           Element::from_float(d < head_dim ? value[d] : 0.0f);
     }
   }

@@ -32,7 +32,7 @@ class CpuKvCache : public ops::KvCache {
     return (layer * shape().num_key_value_heads + head) * head_words_;
   }
   int64_t values_offset(int64_t layer, int64_t head) const {
-    return keys_offset(layer, head) + shape().head_dim * kKeyBlock / kPanel * row_words_;
+    return keys_offset(layer, head) + kKeyBlock / kPanel * key_panel_words_;
   }
   int64_t size_bytes() const;  // of the blocks
 
@@ -43,12 +43,15 @@ class CpuKvCache : public ops::KvCache {
   void store(int64_t layer, int64_t head, ConstMatrixView k, ConstMatrixView v);
 
  private:
+  int64_t panel_words(int64_t rows) const {  // of 32 elements
+    return (is_bf16_ ? (rows + 1) / 2 : rows) * kPanel;
+  }
   template <typename Element>
   void store_as(int64_t layer, int64_t head, ConstMatrixView k, ConstMatrixView v);
 
   const bool is_bf16_;
-  const int64_t row_words_;  // of a panel: 32 elements
-  const int64_t padded_head_dim_, head_words_, words_per_block_;
+  const int64_t padded_head_dim_, key_panel_words_, value_panel_words_, head_words_;
+  const int64_t words_per_block_;
   std::vector<Buffer<uint32_t>> blocks_;
   std::vector<const uint32_t*> block_words_;
 };

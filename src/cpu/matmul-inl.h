@@ -1,8 +1,9 @@
 // Register-tiled matrix multiplication for one instruction set (see kernels.h). No include guard of
 // the usual kind: Highway includes this file once per target.
 //
-// A tile is R rows x Q column pairs, a pair being two vectors kHalfPanel columns apart (the two
-// that one word vector of a bf16 panel holds). All R · 2Q sums stay in registers while k advances.
+// A tile is R rows x V vectors of neighbouring columns. All R · V sums stay in registers while k
+// advances, word of the weights by word: a word holds one fp32, two bf16 or four bytes, of as many
+// neighbouring k and one column.
 
 #if defined(NEURONMM_CPU_MATMUL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEURONMM_CPU_MATMUL_INL_H_
@@ -27,19 +28,19 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::CappedTag<float, kHalfPanel>;
 using Vector = hn::Vec<Floats>;
 inline constexpr int64_t kLanes = hn::MaxLanes(Floats());
-inline constexpr int64_t kPairs = kHalfPanel / kLanes;  // column pairs of a panel
+inline constexpr int64_t kPanelVectors = kPanel / kLanes;
 
-// 12 x 2 sums + 2 weights + 1 activation fill 27 of AVX-512's 32 registers; 6 x 2 + 2 + 1 fill 15
-// of the 16 that the older x86 sets have.
+// 12 x 2 sums + 2 words + 2 weights + 1 activation fill 29 of AVX-512's 32 registers; 6 x 2 + 2 + 1
+// fill 15 of the 16 that the older x86 sets have.
 #if HWY_TARGET <= HWY_AVX3
 inline constexpr int kTileRows = 12;
 #else
 inline constexpr int kTileRows = 6;
 #endif
 
-// Few rows need several pairs at once, or the latency of the multiply-add would be the limit: at
+// Few rows need many vectors at once, or the latency of the multiply-add would be the limit: at
 // least 8 independent sums (latency 4, two per cycle).
-constexpr int pairs_at_once(int rows) { return rows == 1 ? 4 : 2 * rows <= kTileRows ? 2 : 1; }
+constexpr int vectors_at_once(int rows) { return rows == 1 ? 8 : 2 * rows <= kTileRows ? 4 : 2; }
 
 // With few rows, memory is the limit and the out-of-order window already runs far ahead;
 // prefetching only costs. From 4 rows on, computing is, and asking for the weights 4 KiB ahead
@@ -47,53 +48,93 @@ constexpr int pairs_at_once(int rows) { return rows == 1 ? 4 : 2 * rows <= kTile
 inline constexpr int kPrefetchRows = 4;
 inline constexpr int64_t kPrefetchWords = 1024;
 
-struct Bf16Weights {
-  using Word = uint32_t;
-  static constexpr int64_t kRow = kHalfPanel;
-  static HWY_INLINE void load(const uint32_t* HWY_RESTRICT word, Vector& low, Vector& high) {
-    const hn::RebindToUnsigned<Floats> words;
-    const auto both = hn::LoadU(words, word);
-    low = hn::BitCast(Floats(), hn::ShiftLeft<16>(both));
-    high = hn::BitCast(Floats(), hn::And(both, hn::Set(words, 0xFFFF0000u)));
-  }
-};
-
-struct Fp32Weights {
+// How a vector of words is multiplied with rows of A: in kParts parts, each of which takes one word
+// X of A per row.
+struct Fp32Dot {
   using Word = float;
-  static constexpr int64_t kRow = kPanel;
-  static HWY_INLINE void load(const float* HWY_RESTRICT word, Vector& low, Vector& high) {
-    low = hn::LoadU(Floats(), word);
-    high = hn::LoadU(Floats(), word + kHalfPanel);
+  using X = float;
+  using Sum = Vector;
+  static constexpr int kParts = 1, kDepth = 1;
+  template <int kPart>
+  static HWY_INLINE Vector part(Vector word) {
+    return word;
   }
+  static HWY_INLINE Vector add(Vector sum, Vector w, Vector x) { return hn::MulAdd(x, w, sum); }
 };
 
-// Where A[row, k] of a tile of R rows and `count` columns lies.
+// bf16 weights widened to fp32: first those of even k, then those of odd k.
+struct WidenedBf16Dot {
+  using Word = uint32_t;
+  using X = float;
+  using Sum = Vector;
+  static constexpr int kParts = 2, kDepth = 2;
+  template <int kPart>
+  static HWY_INLINE Vector part(hn::Vec<hn::RebindToUnsigned<Floats>> word) {
+    const hn::RebindToUnsigned<Floats> words;
+    if constexpr (kPart == 0) {
+      return hn::BitCast(Floats(), hn::ShiftLeft<16>(word));
+    } else {
+      return hn::BitCast(Floats(), hn::And(word, hn::Set(words, 0xFFFF0000u)));
+    }
+  }
+  static HWY_INLINE Vector add(Vector sum, Vector w, Vector x) { return hn::MulAdd(x, w, sum); }
+};
+
+// The instruction for sum + w[0] · x[0] + w[1] · x[1] on pairs of bf16, as assembly: Highway does
+// not ask the compiler for AVX512-BF16. Only called on CPUs that have it (see kernels.cc).
+#if HWY_TARGET == HWY_AVX3
+struct PairBf16Dot {
+  using Word = int32_t;
+  using X = int32_t;
+  using Sum = Vector;
+  static constexpr int kParts = 1, kDepth = 2;
+  template <int kPart>
+  static HWY_INLINE hn::Vec<hn::RebindToSigned<Floats>> part(
+      hn::Vec<hn::RebindToSigned<Floats>> word) {
+    return word;
+  }
+  static HWY_INLINE Vector add(Vector sum, hn::Vec<hn::RebindToSigned<Floats>> w,
+                               hn::Vec<hn::RebindToSigned<Floats>> x) {
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(w.raw), "v"(x.raw));
+    return sum;
+  }
+};
+#else
+using PairBf16Dot = WidenedBf16Dot;
+#endif
+
+// Where word i of a row of a tile of R rows and `count` words per row lies.
 struct Interleaved {
   template <int R>
-  static constexpr int64_t offset(int row, int64_t k, int64_t count) {
+  static constexpr int64_t offset(int row, int64_t i, int64_t count) {
     const int64_t first = row / kQuad * kQuad;
-    return first * count + k * std::min<int64_t>(kQuad, R - first) + row % kQuad;
+    return first * count + i * std::min<int64_t>(kQuad, R - first) + row % kQuad;
   }
 };
 template <int64_t kStride>
 struct RowMajor {
   template <int R>
-  static constexpr int64_t offset(int row, int64_t k, int64_t /*count*/) {
-    return row * kStride + k;
+  static constexpr int64_t offset(int row, int64_t i, int64_t /*count*/) {
+    return row * kStride + i;
   }
 };
 
-template <class Word>
-struct Tile {
-  const float* a;
-  const Word* panels;
-  int64_t panel_words;  // from one panel to the next
-  int64_t columns;      // whole panels
-  int64_t k;
-  const float* init;  // what the sums start from; nullptr: 0
+// What one tile of rows times some panels adds to: init (nullptr: 0), and where it goes.
+struct Sums {
+  const float* init;
   int64_t init_stride;
   float* y;
   int64_t y_stride;
+};
+
+template <class Dot>
+struct Tile {
+  const typename Dot::X* a;
+  int64_t count;  // words per row of A
+  const typename Dot::Word* panels;
+  int64_t panel_words;  // from one panel to the next
+  int64_t columns;      // whole panels
+  Sums sums;
 };
 
 HWY_INLINE Vector load_columns(const float* from, int64_t count) {
@@ -113,123 +154,142 @@ HWY_INLINE void store_columns(Vector values, float* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = lanes[i];
 }
 
-constexpr int64_t first_column(int64_t pair) {
-  return pair / kPairs * kPanel + pair % kPairs * kLanes;
-}
-
-// sums <- `init`, or 0, for the columns of Q pairs.
-template <int R, int Q>
-HWY_INLINE void load_sums(const float* init, int64_t stride, int64_t first_pair,
-                          Vector (&sums)[R][Q][2]) {
-  const Floats d;
+// sums <- `from`, or 0, for V vectors of columns.
+template <int R, int V>
+HWY_INLINE void load_sums(const Sums& from, int64_t column, Vector (&sums)[R][V]) {
   for (int r = 0; r < R; ++r) {
-    for (int q = 0; q < Q; ++q) {
-      const int64_t column = first_column(first_pair + q);
-      if (init == nullptr) {
-        sums[r][q][0] = sums[r][q][1] = hn::Zero(d);
-      } else {
-        sums[r][q][0] = hn::LoadU(d, init + r * stride + column);
-        sums[r][q][1] = hn::LoadU(d, init + r * stride + column + kHalfPanel);
-      }
+    for (int v = 0; v < V; ++v) {
+      sums[r][v] =
+          from.init == nullptr
+              ? hn::Zero(Floats())
+              : hn::LoadU(Floats(), from.init + r * from.init_stride + column + v * kLanes);
     }
   }
 }
 
-template <int R, int Q>
-HWY_INLINE void store_sums(const Vector (&sums)[R][Q][2], int64_t first_pair, float* y,
-                           int64_t stride) {
-  const Floats d;
+template <int R, int V>
+HWY_INLINE void store_sums(const Vector (&sums)[R][V], int64_t column, const Sums& to) {
   for (int r = 0; r < R; ++r) {
-    for (int q = 0; q < Q; ++q) {
-      const int64_t column = first_column(first_pair + q);
-      hn::StoreU(sums[r][q][0], d, y + r * stride + column);
-      hn::StoreU(sums[r][q][1], d, y + r * stride + column + kHalfPanel);
+    for (int v = 0; v < V; ++v) {
+      hn::StoreU(sums[r][v], Floats(), to.y + r * to.y_stride + column + v * kLanes);
     }
   }
 }
 
-template <int R, int Q, class Weights, class Rows>
-HWY_INLINE void multiply_pairs(const Tile<typename Weights::Word>& tile, int64_t first_pair) {
-  const Floats d;
-  Vector sums[R][Q][2];
-  load_sums(tile.init, tile.init_stride, first_pair, sums);
-  const typename Weights::Word* HWY_RESTRICT w[Q];
-  for (int q = 0; q < Q; ++q) {
-    const int64_t pair = first_pair + q;
-    w[q] = tile.panels + pair / kPairs * tile.panel_words + pair % kPairs * kLanes;
+// w[v] <- the first word of V vectors of columns.
+template <int V, class Word>
+HWY_INLINE void find_vectors(const Word* panels, int64_t panel_words, int64_t first,
+                             const Word* HWY_RESTRICT (&w)[V]) {
+  for (int v = 0; v < V; ++v) {
+    w[v] =
+        panels + (first + v) / kPanelVectors * panel_words + (first + v) % kPanelVectors * kLanes;
   }
-  const float* HWY_RESTRICT a = tile.a;
-  for (int64_t k = 0; k < tile.k; ++k) {
-    Vector weights[Q][2];
-    for (int q = 0; q < Q; ++q) {
-      if constexpr (R >= kPrefetchRows) hwy::Prefetch(w[q] + k * Weights::kRow + kPrefetchWords);
-      Weights::load(w[q] + k * Weights::kRow, weights[q][0], weights[q][1]);
-    }
-    for (int r = 0; r < R; ++r) {
-      const Vector x = hn::Set(d, a[Rows::template offset<R>(r, k, tile.k)]);
-      for (int q = 0; q < Q; ++q) {
-        sums[r][q][0] = hn::MulAdd(x, weights[q][0], sums[r][q][0]);
-        sums[r][q][1] = hn::MulAdd(x, weights[q][1], sums[r][q][1]);
-      }
-    }
-  }
-  store_sums(sums, first_pair, tile.y, tile.y_stride);
 }
 
-template <int R, class Weights, class Rows>
-void multiply_rows(const Tile<typename Weights::Word>& tile) {
-  constexpr int kAtOnce = pairs_at_once(R);
-  const int64_t pairs = tile.columns / kPanel * kPairs;
-  int64_t pair = 0;
-  for (; pair + kAtOnce <= pairs; pair += kAtOnce) {
-    multiply_pairs<R, kAtOnce, Weights, Rows>(tile, pair);
+// One part of one step: sums += part of `words` times word i of each row of A.
+template <int kPart, int R, int V, class Dot, class Rows, class Words>
+HWY_INLINE void add_part(const typename Dot::X* HWY_RESTRICT a, int64_t i, int64_t count,
+                         const Words (&words)[V], typename Dot::Sum (&sums)[R][V]) {
+  const hn::Rebind<typename Dot::X, Floats> d;
+  decltype(Dot::template part<kPart>(words[0])) weights[V];
+  for (int v = 0; v < V; ++v) weights[v] = Dot::template part<kPart>(words[v]);
+  for (int r = 0; r < R; ++r) {
+    const auto x = hn::Set(d, a[Rows::template offset<R>(r, i, count)]);
+    for (int v = 0; v < V; ++v) sums[r][v] = Dot::add(sums[r][v], weights[v], x);
   }
-  for (; pair < pairs; ++pair) multiply_pairs<R, 1, Weights, Rows>(tile, pair);
+}
+
+// sums += the `count` words of each row of A times V vectors of columns.
+template <int R, int V, class Dot, class Rows>
+HWY_INLINE void accumulate(const typename Dot::X* HWY_RESTRICT a, int64_t count,
+                           const typename Dot::Word* HWY_RESTRICT const (&w)[V],
+                           typename Dot::Sum (&sums)[R][V]) {
+  const hn::Rebind<typename Dot::Word, Floats> d;
+  hn::Vec<decltype(d)> words[V];
+  const auto load = [&](int64_t step) HWY_ATTR {
+    for (int v = 0; v < V; ++v) {
+      const auto* const from = w[v] + step * kPanel;
+      if constexpr (R >= kPrefetchRows) hwy::Prefetch(from + kPrefetchWords);
+      words[v] = hn::LoadU(d, from);
+    }
+  };
+  const int64_t steps = count / Dot::kParts;
+  for (int64_t step = 0; step < steps; ++step) {
+    load(step);
+    add_part<0, R, V, Dot, Rows>(a, step * Dot::kParts, count, words, sums);
+    if constexpr (Dot::kParts == 2) {
+      add_part<1, R, V, Dot, Rows>(a, 2 * step + 1, count, words, sums);
+    }
+  }
+  if (Dot::kParts * steps < count) {
+    load(steps);
+    add_part<0, R, V, Dot, Rows>(a, count - 1, count, words, sums);
+  }
+}
+
+template <int R, int V, class Dot, class Rows>
+HWY_INLINE void multiply_vectors(const Tile<Dot>& tile, int64_t first) {
+  Vector sums[R][V];
+  const typename Dot::Word* HWY_RESTRICT w[V];
+  load_sums(tile.sums, first * kLanes, sums);
+  find_vectors(tile.panels, tile.panel_words, first, w);
+  accumulate<R, V, Dot, Rows>(tile.a, tile.count, w, sums);
+  store_sums(sums, first * kLanes, tile.sums);
+}
+
+// Calls multiply(vectors at once as a constant, first vector) for all vectors of columns.
+template <int R, class Multiply>
+HWY_INLINE void for_each_vectors(int64_t columns, const Multiply& multiply) {
+  constexpr int kAtOnce = vectors_at_once(R), kRest = std::min<int>(kAtOnce, kPanelVectors);
+  const int64_t vectors = columns / kLanes;
+  int64_t first = 0;
+  for (; first + kAtOnce <= vectors; first += kAtOnce) {
+    multiply(std::integral_constant<int, kAtOnce>(), first);
+  }
+  for (; first < vectors; first += kRest) multiply(std::integral_constant<int, kRest>(), first);
+}
+
+template <int R, class Dot, class Rows>
+void multiply_rows(const Tile<Dot>& tile) {
+  for_each_vectors<R>(tile.columns, [&](auto at_once, int64_t first) HWY_ATTR {
+    multiply_vectors<R, at_once(), Dot, Rows>(tile, first);
+  });
 }
 
 // multiply_rows for a height known at run time, 1 ... kTileRows.
-template <class Weights, class Rows>
-void multiply_tile(int64_t rows, const Tile<typename Weights::Word>& tile) {
-  using Function = void (*)(const Tile<typename Weights::Word>&);
+template <class Dot, class Rows>
+void multiply_tile(int64_t rows, const Tile<Dot>& tile) {
+  using Function = void (*)(const Tile<Dot>&);
   static constexpr auto kByRows = []<size_t... I>(std::index_sequence<I...>) {
-    return std::array<Function, kTileRows>{&multiply_rows<int{I} + 1, Weights, Rows>...};
+    return std::array<Function, kTileRows>{&multiply_rows<int{I} + 1, Dot, Rows>...};
   }
   (std::make_index_sequence<kTileRows>());
   kByRows[static_cast<size_t>(rows - 1)](tile);
 }
 
-// What one tile of rows times some panels adds to: init (nullptr: 0), and where it goes.
-struct Sums {
-  const float* init;
-  int64_t init_stride;
-  float* y;
-  int64_t y_stride;
-};
-
-// Weights as floats: fp32 and bf16.
-template <class Weights>
+// Weights of fp32 and bf16.
+template <class Dot>
 struct FloatProduct {
-  static const float* panel(const PackedMatrix& w, int64_t i, const float*) {
-    return w.fp32_panel(i);
-  }
-  static const uint32_t* panel(const PackedMatrix& w, int64_t i, const uint32_t*) {
-    return w.word_panel(i);
-  }
+  using Word = typename Dot::Word;
   // Tile t of A times `panels` panels, for k in [first_k, first_k + count), one block of A.
   static void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count,
                        const PackedMatrix& w, int64_t first_panel, int64_t panels,
                        const Sums& sums) {
-    using Word = typename Weights::Word;
-    const Word* const from = panel(w, first_panel, static_cast<const Word*>(nullptr));
-    multiply_tile<Weights, Interleaved>(a.tile_rows(t), {.a = a.data + a.offset(t, first_k, count),
-                                                         .panels = from + first_k * Weights::kRow,
-                                                         .panel_words = w.panel_words(),
-                                                         .columns = panels * kPanel,
-                                                         .k = count,
-                                                         .init = sums.init,
-                                                         .init_stride = sums.init_stride,
-                                                         .y = sums.y,
-                                                         .y_stride = sums.y_stride});
+    const auto* const from = static_cast<const Word*>(w.panel(first_panel));
+    Tile<Dot> tile = {.a = nullptr,
+                      .count = 0,
+                      .panels = from + first_k / Dot::kDepth * kPanel,
+                      .panel_words = w.panel_words(),
+                      .columns = panels * kPanel,
+                      .sums = sums};
+    if constexpr (std::is_same_v<typename Dot::X, float>) {
+      tile.a = a.data + a.offset(t, first_k, count);
+      tile.count = count;
+    } else {
+      tile.a = a.words + a.bf16_offset(t, first_k, count);
+      tile.count = (count + 1) / 2;
+    }
+    multiply_tile<Dot, Interleaved>(a.tile_rows(t), tile);
   }
 };
 

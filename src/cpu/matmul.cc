@@ -29,23 +29,25 @@ PackedRows pack_rows(const Kernels& kernels, ConstMatrixView x, WeightType weigh
                   .k_block = k_block(weights),
                   .tiles = (x.rows + kernels.tile_rows - 1) / kernels.tile_rows};
   const bool int8 = weights == WeightType::kInt8;
-  if (x.rows == 1 && !int8) return a;
-  float* const packed = storage.reserve(a.rows * (int8 ? a.quantized_row_words() : a.k));
-  auto* const quantized = reinterpret_cast<int32_t*>(packed);
+  const bool bf16 =
+      weights == WeightType::kBf16 && kernels.dot_products == DotProducts::kInt8AndBf16;
+  if (x.rows == 1 && !int8 && !bf16) return a;
+  const int64_t row_words = int8 ? a.int8_row_words() : bf16 ? a.bf16_row_words() : a.k;
+  float* const packed = storage.reserve(a.rows * row_words);
+  auto* const words = reinterpret_cast<int32_t*>(packed);
   for_each_task(a.tiles, a.rows * a.k, [&](int64_t tile) {
     const float* rows[kMaxTileRows];
     for (int64_t r = 0; r < a.tile_rows(tile); ++r) rows[r] = x.row(a.first_row(tile) + r);
     if (int8) {
-      kernels.quantize_tile(a, tile, rows, quantized);
+      kernels.quantize_tile(a, tile, rows, words);
+    } else if (bf16) {
+      kernels.pack_bf16_tile(a, tile, rows, words);
     } else {
       kernels.pack_tile(a, tile, 1.0f, rows, packed);
     }
   });
-  if (int8) {
-    a.quantized = quantized;
-  } else {
-    a.data = packed;
-  }
+  a.data = packed;
+  a.words = words;
   return a;
 }
 

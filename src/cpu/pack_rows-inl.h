@@ -10,6 +10,7 @@
 
 #include <cmath>
 
+#include "cpu/int8_matmul-inl.h"
 #include "cpu/matmul-inl.h"
 #include "hwy/highway.h"
 
@@ -56,6 +57,58 @@ inline void pack_tile(const PackedRows& layout, int64_t tile, float scale, const
     float* const block = packed + layout.offset(tile, first_k, count);
     for (int64_t r = 0; r < height; r += kQuad) {
       pack_quad(rows + r, std::min(kQuad, height - r), first_k, count, scale, block + r * count);
+    }
+  }
+}
+
+// bf16 bits, rounded to nearest even, in the high halves; NaN stays NaN.
+HWY_INLINE hn::Vec<hn::RebindToUnsigned<Floats>> round_to_bf16(Vector x) {
+  const hn::RebindToUnsigned<Floats> words;
+  const auto bits = hn::BitCast(words, x);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1u));
+  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(words, 0x7FFFu)));
+  const auto is_nan = hn::RebindMask(words, hn::IsNaN(x));
+  return hn::IfThenElse(is_nan, hn::Set(words, 0x7FC00000u), rounded);
+}
+
+// kLanes words from 2 · kLanes floats.
+HWY_INLINE WordVector bf16_words(const float* x) {
+  const Floats d;
+  const hn::RebindToUnsigned<Floats> words;
+  Vector even, odd;
+  hn::LoadInterleaved2(d, x, even, odd);
+  const auto high = hn::And(round_to_bf16(odd), hn::Set(words, 0xFFFF0000u));
+  return hn::BitCast(Words(), hn::Or(hn::ShiftRight<16>(round_to_bf16(even)), high));
+}
+
+// One block of `count` columns of one quad: to[i * n + r] = rows[r][first_k + {2 i, 2 i + 1}].
+inline void pack_bf16_quad(const float* const* rows, int64_t n, int64_t first_k, int64_t count,
+                           int32_t* to) {
+  const Words d;
+  int64_t k = 0;
+  for (; k + 2 * kLanes <= count; k += 2 * kLanes) {
+    interleave(
+        d, n, [&](int r) { return bf16_words(rows[r] + first_k + k); }, to + k / 2 * n);
+  }
+  if (k == count) return;
+  HWY_ALIGN float rest[2 * kLanes] = {};
+  HWY_ALIGN int32_t words[kLanes];
+  for (int64_t r = 0; r < n; ++r) {
+    std::copy_n(rows[r] + first_k + k, count - k, rest);
+    hn::Store(bf16_words(rest), d, words);
+    for (int64_t i = 0; i < (count - k + 1) / 2; ++i) to[(k / 2 + i) * n + r] = words[i];
+  }
+}
+
+inline void pack_bf16_tile(const PackedRows& layout, int64_t tile, const float* const* rows,
+                           int32_t* packed) {
+  const int64_t height = layout.tile_rows(tile);
+  for (int64_t first_k = 0; first_k < layout.k; first_k += layout.k_block) {
+    const int64_t count = std::min(layout.k_block, layout.k - first_k);
+    int32_t* const block = packed + layout.bf16_offset(tile, first_k, count);
+    for (int64_t r = 0; r < height; r += kQuad) {
+      pack_bf16_quad(rows + r, std::min(kQuad, height - r), first_k, count,
+                     block + r * ((count + 1) / 2));
     }
   }
 }
@@ -143,7 +196,7 @@ inline void quantize_tile(const PackedRows& layout, int64_t tile, const float* c
   for (int64_t first_k = 0; first_k < layout.k; first_k += kQuantGroup) {
     const int64_t count = std::min(kQuantGroup, layout.k - first_k);
     const int64_t words = (count + kWordBytes - 1) / kWordBytes;
-    int32_t* const group = packed + layout.quantized_offset(tile, first_k);
+    int32_t* const group = packed + layout.int8_offset(tile, first_k);
     auto* const to = reinterpret_cast<int8_t*>(bytes);
     if (count == kQuantGroup) {
       quantize_rows<true>(rows, height, first_k, count, group, to);

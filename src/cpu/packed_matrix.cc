@@ -49,12 +49,23 @@ PackedMatrix::PackedMatrix(const ops::WeightView& w_t)
   }
 }
 
+// Zeros only where the last panel's missing columns are, or, with `ragged_rows`, the last rows of
+// every panel.
+void PackedMatrix::allocate(bool ragged_rows) {
+  words_ = Buffer<uint32_t>(panels() * panel_words(), Pages::kHuge);
+  const auto clear = [&](int64_t panel, int64_t words) {
+    std::fill_n(words_.data() + (panel + 1) * panel_words() - words, words, 0u);
+  };
+  for (int64_t i = 0; ragged_rows && i < panels(); ++i) clear(i, kPanel);
+  if (n_ % kPanel != 0) clear(panels() - 1, panel_words());
+}
+
 int64_t PackedMatrix::panel_words() const {
   switch (type_) {
     case WeightType::kFp32:
       return k_ * kPanel;
     case WeightType::kBf16:
-      return k_ * kHalfPanel;
+      return (k_ + 1) / 2 * kPanel;
     case WeightType::kInt8:
       break;
   }
@@ -63,29 +74,25 @@ int64_t PackedMatrix::panel_words() const {
 }
 
 void PackedMatrix::pack_bf16(const TensorView& w_t) {
-  words_ = Buffer<uint32_t>(panels() * panel_words(), Pages::kHuge);
-  if (n_ % kPanel != 0) {
-    std::fill_n(words_.data() + (panels() - 1) * panel_words(), panel_words(), 0u);
-  }
+  allocate(k_ % 2 != 0);
   const auto* source = reinterpret_cast<const unsigned char*>(w_t.data);
   auto* packed = reinterpret_cast<unsigned char*>(words_.data());
   for_each_chunk(k_, n_, [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
-    const int64_t slot = column < kHalfPanel ? 2 * column : 2 * (column - kHalfPanel) + 1;
     const unsigned char* from = source + ((panel * kPanel + column) * k_ + first) * 2;
-    unsigned char* to = packed + ((panel * k_ + first) * kPanel + slot) * 2;
-    for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * kPanel * 2, from + i * 2, 2);
+    unsigned char* to = packed + (panel * panel_words() + first / 2 * kPanel + column) * 4;
+    int64_t i = 0;
+    for (; i + 2 <= count; i += 2) std::memcpy(to + i * kPanel * 2, from + i * 2, 4);
+    if (i < count) std::memcpy(to + i * kPanel * 2, from + i * 2, 2);
   });
 }
 
 void PackedMatrix::pack_fp32(const TensorView& w_t) {
-  fp32_ = Buffer<float>(panels() * panel_words(), Pages::kHuge);
-  if (n_ % kPanel != 0) {
-    std::fill_n(fp32_.data() + (panels() - 1) * panel_words(), panel_words(), 0.0f);
-  }
+  allocate(false);
+  auto* const packed = reinterpret_cast<float*>(words_.data());
   for_each_chunk(k_, n_, [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
     std::array<float, kChunk> values;
     to_floats(w_t, (panel * kPanel + column) * k_ + first, count, values.data());
-    float* to = fp32_.data() + (panel * k_ + first) * kPanel + column;
+    float* to = packed + (panel * k_ + first) * kPanel + column;
     for (int64_t i = 0; i < count; ++i) to[i * kPanel] = values[static_cast<size_t>(i)];
   });
 }

@@ -3,8 +3,12 @@
 // most `Kernels::tile_rows` (what fits in registers), the tiles into quads of 4 rows, the last of
 // which may be smaller.
 //
-//   fp32, for fp32 and bf16 weights: within a block of k_block columns, each quad lies as [k][rows
-//         of the quad]. One row is its own packing.
+//   fp32, for fp32 weights, and for bf16 ones where the CPU has no dot products of bf16: within a
+//         block of k_block columns, each quad lies as [k][rows of the quad]. One row is its own
+//         packing.
+//   bf16 (rounded to nearest even), for bf16 weights where it has: the same with words [k / 2][rows
+//         of the quad], a word holding 2 neighbouring columns, the lower in its low half; zero
+//         beyond the last.
 //   int8, for int8 weights: tile after tile, and in a tile for each group of kQuantGroup columns a
 //         scale (fp32) per row, a correction (int32) per row, then quads of words [k / 4][rows of
 //         the quad], a word holding the bytes of 4 neighbouring columns, zeros beyond the last. x =
@@ -23,8 +27,8 @@ inline constexpr int64_t kQuantGroup = ops::kQuantGroup;
 inline constexpr int64_t kWordBytes = 4;
 
 struct PackedRows {
-  const float* data = nullptr;         // fp32, or
-  const int32_t* quantized = nullptr;  // int8
+  const float* data = nullptr;     // fp32, or
+  const int32_t* words = nullptr;  // bf16 or int8
   int64_t rows = 0;
   int64_t k = 0;
   int64_t k_block = 0;  // blocks of K lie one after the other; the last may be shorter
@@ -38,13 +42,18 @@ struct PackedRows {
   int64_t offset(int64_t tile, int64_t first_k, int64_t count) const {
     return first_k * rows + first_row(tile) * count;
   }
-  // Where the tile's rows for the group that starts at first_k start in quantized.
-  int64_t quantized_offset(int64_t tile, int64_t first_k) const {
+  // The same in words of bf16. k_block is even.
+  int64_t bf16_offset(int64_t tile, int64_t first_k, int64_t count) const {
+    return first_k / 2 * rows + first_row(tile) * ((count + 1) / 2);
+  }
+  // Where the tile's rows for the group that starts at first_k start in words of int8.
+  int64_t int8_offset(int64_t tile, int64_t first_k) const {
     constexpr int64_t kGroupWords = kQuantGroup / kWordBytes + 2;
-    return first_row(tile) * quantized_row_words() +
+    return first_row(tile) * int8_row_words() +
            first_k / kQuantGroup * kGroupWords * tile_rows(tile);
   }
-  int64_t quantized_row_words() const {
+  int64_t bf16_row_words() const { return (k + 1) / 2; }
+  int64_t int8_row_words() const {
     return (k + kWordBytes - 1) / kWordBytes + 2 * ((k + kQuantGroup - 1) / kQuantGroup);
   }
 };

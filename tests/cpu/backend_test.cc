@@ -31,11 +31,11 @@ TEST(Kernels, AreSeparateFunctionsForEachInstructionSet) {
   std::vector<const void*> multiply;
   for (const InstructionSet& set : instruction_sets()) {
     hwy::SetSupportedTargetsForTest(set.target);
-    allow_byte_dot(set.byte_dot);
+    allow_dot_products(set.dots);
     multiply.push_back(reinterpret_cast<const void*>(best_kernels().multiply));
   }
   hwy::SetSupportedTargetsForTest(0);
-  allow_byte_dot(true);
+  allow_dot_products(DotProducts::kInt8AndBf16);
   std::sort(multiply.begin(), multiply.end());
   EXPECT_EQ(std::adjacent_find(multiply.begin(), multiply.end()), multiply.end());
 }

@@ -11,7 +11,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/float16.h"
 #include "base/tensor.h"
+#include "cpu/kernels.h"
 #include "ops/weights.h"
 
 namespace neuronmm::cpu {
@@ -40,7 +42,23 @@ struct Bounded {
   std::vector<double> value, error;
 };
 
-inline Bounded multiply(const Bounded& x, const TensorView& w_t) {
+// With bf16 weights and an instruction for dot products of bf16, x is rounded too, by up to 2^-8 of
+// it. Where x is known exactly, so is what it is rounded to.
+inline Bounded rounded_to_bf16(Bounded x) {
+  for (size_t i = 0; i < x.value.size(); ++i) {
+    if (x.error[i] == 0) {
+      x.value[i] = bf16::from_float(static_cast<float>(x.value[i])).to_float();
+    } else {
+      x.error[i] += 0x1p-8 * (std::abs(x.value[i]) + x.error[i]);
+    }
+  }
+  return x;
+}
+
+inline Bounded multiply(const Bounded& activations, const TensorView& w_t) {
+  const bool rounded =
+      w_t.dtype == DType::kBF16 && best_kernels().dot_products == DotProducts::kInt8AndBf16;
+  const Bounded x = rounded ? rounded_to_bf16(activations) : activations;
   const int64_t k = x.columns, n = w_t.rows();
   Bounded y(x.rows, n);
   std::vector<double> w(static_cast<size_t>(k));

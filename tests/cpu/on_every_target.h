@@ -2,7 +2,10 @@
 // A test fixture that runs once per instruction set that this machine has and the library was
 // compiled for.
 
+#include <algorithm>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -14,11 +17,12 @@
 namespace neuronmm::cpu {
 
 struct InstructionSet {
-  int64_t target;  // of Highway
-  bool byte_dot;   // with the instruction for dot products of bytes, if the CPU has it
+  int64_t target;    // of Highway
+  DotProducts dots;  // which the CPU has there
 
   std::string name() const {  // as in Kernels::target
-    return std::string(hwy::TargetName(target)) + (byte_dot ? "+dot" : "");
+    return std::string(hwy::TargetName(target)) + (dots == DotProducts::kNone ? "" : "+int8") +
+           (dots == DotProducts::kInt8AndBf16 ? "+bf16" : "");
   }
 };
 inline void PrintTo(const InstructionSet& set, std::ostream* out) { *out << set.name(); }
@@ -27,11 +31,11 @@ class OnEveryTarget : public testing::TestWithParam<InstructionSet> {
  protected:
   OnEveryTarget() {
     hwy::SetSupportedTargetsForTest(GetParam().target);
-    allow_byte_dot(GetParam().byte_dot);
+    allow_dot_products(GetParam().dots);
   }
   ~OnEveryTarget() override {
     hwy::SetSupportedTargetsForTest(0);
-    allow_byte_dot(true);
+    allow_dot_products(DotProducts::kInt8AndBf16);
     set_num_threads(threads_before_);
   }
 
@@ -39,24 +43,25 @@ class OnEveryTarget : public testing::TestWithParam<InstructionSet> {
   const int threads_before_ = num_threads();
 };
 
-// Each target once, and once more with byte_dot where that makes a difference.
+// Each target once, and once more with each of the dot products that it has there.
 inline std::vector<InstructionSet> instruction_sets() {
   std::vector<InstructionSet> sets;
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
-    allow_byte_dot(false);
-    const Kernels& without = best_kernels();
-    allow_byte_dot(true);
-    const Kernels& with = best_kernels();
-    sets.push_back({target, false});
-    if (&with != &without) sets.push_back({target, true});
+    for (const DotProducts dots :
+         {DotProducts::kNone, DotProducts::kInt8, DotProducts::kInt8AndBf16}) {
+      allow_dot_products(dots);
+      if (best_kernels().dot_products == dots) sets.push_back({target, dots});
+    }
     hwy::SetSupportedTargetsForTest(0);
   }
   return sets;
 }
 
 inline std::string instruction_set_name(const testing::TestParamInfo<InstructionSet>& info) {
-  return std::string(hwy::TargetName(info.param.target)) + (info.param.byte_dot ? "_dot" : "");
+  std::string name = info.param.name();
+  std::replace(name.begin(), name.end(), '+', '_');
+  return name;
 }
 
 }  // namespace neuronmm::cpu

@@ -14,6 +14,10 @@ namespace {
 // are set directly.
 constexpr int64_t kN = 70, kK = 67;
 
+const uint32_t* word_panel(const PackedMatrix& packed, int64_t i) {
+  return static_cast<const uint32_t*>(packed.panel(i));
+}
+
 TEST(PackedMatrix, Fp32PanelsHoldColumnsInOrderAndZeros) {
   std::vector<float> values;
   for (int64_t n = 0; n < kN; ++n) {
@@ -28,13 +32,14 @@ TEST(PackedMatrix, Fp32PanelsHoldColumnsInOrderAndZeros) {
     for (int64_t n = 0; n < 96; ++n) {
       for (int64_t k = 0; k < kK; ++k) {
         const float expected = n < kN ? static_cast<float>(1 + n * 100 + k) : 0.0f;
-        ASSERT_EQ(packed.fp32_panel(n / 32)[k * 32 + n % 32], expected) << n << ", " << k;
+        ASSERT_EQ(static_cast<const float*>(packed.panel(n / 32))[k * 32 + n % 32], expected)
+            << n << ", " << k;
       }
     }
   }
 }
 
-TEST(PackedMatrix, Bf16WordsHoldColumnsSixteenApart) {
+TEST(PackedMatrix, Bf16WordsHoldTwoRowsAndZeros) {
   std::vector<uint16_t> bits;
   for (int64_t n = 0; n < kN; ++n) {
     for (int64_t k = 0; k < kK; ++k) bits.push_back(static_cast<uint16_t>(1 + n * 100 + k));
@@ -42,12 +47,12 @@ TEST(PackedMatrix, Bf16WordsHoldColumnsSixteenApart) {
   const TensorView w_t = {DType::kBF16, {kN, kK}, reinterpret_cast<const std::byte*>(bits.data())};
   const PackedMatrix packed(w_t);
   EXPECT_EQ(packed.type(), WeightType::kBf16);
-  EXPECT_EQ(packed.size_bytes(), 3 * 32 * kK * 2);
+  EXPECT_EQ(packed.size_bytes(), 3 * 32 * (kK + 1) * 2);
   for (int64_t n = 0; n < 96; ++n) {
-    for (int64_t k = 0; k < kK; ++k) {
-      const uint32_t word = packed.word_panel(n / 32)[k * 16 + n % 16];
-      const uint32_t found = n % 32 < 16 ? word & 0xFFFF : word >> 16;
-      ASSERT_EQ(found, n < kN ? 1 + n * 100 + k : 0) << n << ", " << k;
+    for (int64_t k = 0; k < kK + 1; ++k) {  // kK is odd
+      const uint32_t word = word_panel(packed, n / 32)[k / 2 * 32 + n % 32];
+      const uint32_t found = k % 2 == 0 ? word & 0xFFFF : word >> 16;
+      ASSERT_EQ(found, n < kN && k < kK ? 1 + n * 100 + k : 0) << n << ", " << k;
     }
   }
 }
@@ -63,7 +68,7 @@ TEST(PackedMatrix, Int8GroupsHoldScalesThenWordsOfFourRows) {
   EXPECT_EQ(packed.size_bytes(), 3 * packed.panel_words() * 4);
   for (int64_t n = 0; n < kN; ++n) {
     for (int64_t k = 0; k < kLong; ++k) {
-      const uint32_t* const group = packed.word_panel(n / 32) + k / 128 * (16 + 32 * 32);
+      const uint32_t* const group = word_panel(packed, n / 32) + k / 128 * (16 + 32 * 32);
       const uint32_t scales = group[n % 16];
       ASSERT_EQ(n % 32 < 16 ? scales & 0xFFFF : scales >> 16, n * 2 + k / 128 + 1)
           << n << ", " << k;
