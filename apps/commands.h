@@ -33,11 +33,12 @@ class Program {
   std::vector<std::pair<CLI::App*, Run>> runs_;
 };
 
-// --device and --threads, shared by every command that runs a model. Some run it on simulated
-// NeuronCores, too.
+// --device, --threads and --activations, shared by every command that runs a model. Some run it on
+// simulated NeuronCores, too.
 struct DeviceOptions {
   std::string device = "cpu";
   int threads = 0;  // 0: all cores
+  std::string activations = "fp32";
   bool simulated() const { return device.starts_with("trn"); }
 };
 enum class Devices { kHost, kHostAndSimulated };

@@ -3,6 +3,7 @@
 #include "base/parallel.h"
 #include "commands.h"
 #include "cpu/backend.h"
+#include "cpu/kernels.h"
 #include "ops/reference.h"
 #include "trainium/device/backend.h"
 #include "tuned.h"
@@ -22,10 +23,18 @@ void add_device_options(CLI::App* command, DeviceOptions& options, Devices devic
   command->add_option("--threads", options.threads, "threads; 0 = all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  command
+      ->add_option(
+          "--activations", options.activations,
+          "fp32, or bf16: rounded where they meet bf16 weights and the CPU multiplies bf16 "
+          "(AVX512-BF16), for up to twice the speed of prefill")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
 }
 
 Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options) {
   if (options.threads > 0) set_num_threads(options.threads);
+  if (options.activations == "bf16") cpu::allow_dot_products(cpu::DotProducts::kInt8AndBf16);
   if (options.device == "reference") return ops::make_reference_backend();
   if (!options.simulated()) return cpu::make_backend();
   NMM_ASSIGN(const auto device, simulator::find_device(options.device));

@@ -52,7 +52,7 @@ struct Options {
   std::vector<std::string> operations = {"dense", "xuv", "mlp"};
   double ratio = 0.2;
   int repeats = 7, threads = 0;
-  cpu::DotProducts dots = cpu::DotProducts::kInt8AndBf16;
+  cpu::DotProducts dots = cpu::DotProducts::kInt8;
   bool peers = true;
   std::string json;
 };
@@ -242,7 +242,7 @@ class Contest {
 
   void add_peer(std::vector<Contender>& all, const Peer& peer, const std::string& operation) const {
     constexpr int64_t kSlowRows = 16;  // without bf16 instructions it is many times slower
-    const bool slow = cpu::best_kernels().dot_products != cpu::DotProducts::kInt8AndBf16;
+    const bool slow = !__builtin_cpu_supports("avx512bf16");
     if (slow && peer.type() == PeerType::kBf16 && x_.rows() > kSlowRows) return;
     if (operation == "mlp") {
       if (peer.type() == PeerType::kFp32) add_peer_mlp(all, peer);
@@ -359,6 +359,11 @@ class Report {
   }
 
  private:
+  static bool rounds_to_bf16(const Contender& contender) {
+    return contender.bits == 16 &&
+           (!contender.ours || cpu::best_kernels().dot_products == cpu::DotProducts::kInt8AndBf16);
+  }
+
   // The fastest peer's median; only peers whose weights are not smaller than ours when ours are
   // larger than a byte.
   static double best_peer(const std::vector<Contender>& all, const std::vector<Seconds>& times,
@@ -376,9 +381,9 @@ class Report {
     const Seconds& s = times[i];
     const double gflops = 2 * static_cast<double>(m * parameters) / s.median / 1e9;
     const double gigabytes = contender.size_bytes / s.median / 1e9;
-    const double peak = contender.bits == 8    ? limits_.int8_gops
-                        : contender.bits == 16 ? limits_.bf16_gflops
-                                               : limits_.fma_gflops;
+    const double peak = contender.bits == 8         ? limits_.int8_gops
+                        : rounds_to_bf16(contender) ? limits_.bf16_gflops
+                                                    : limits_.fma_gflops;
     const double limit = std::max(gflops / peak, gigabytes / limits_.read_gb_s);
     const double ratio = best_peer(all, times, contender.bits) / s.median;
     fmt::print("{:>5} {:<6}{:<25} {:>9.3f} {:>9.3f}-{:<9.3f} {:>8.1f} {:>7.2f} {:>5.0f}% {:>7}\n",

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/parallel.h"
-#include "cpu/kernels.h"
 #include "timing.h"
 
 // The order matters: foreach_target.h compiles this file once per instruction set.
@@ -136,7 +135,7 @@ MachineLimits measure_machine_limits() {
   const Seconds read = take_turns({[&] { memory(); }}, 9, [](size_t) {})[0];
   const double fma = giga_operations(HWY_DYNAMIC_DISPATCH(multiply_adds));
   return {.fma_gflops = fma,
-          .bf16_gflops = cpu::best_kernels().dot_products == cpu::DotProducts::kInt8AndBf16
+          .bf16_gflops = __builtin_cpu_supports("avx512bf16")
                              ? giga_operations(HWY_DYNAMIC_DISPATCH(bf16_multiply_adds))
                              : fma,
           .int8_gops = __builtin_cpu_supports("avx512vnni")

@@ -1,10 +1,12 @@
 #pragma once
 // The CPU backend: SIMD kernels (Highway, run-time dispatch over the instruction sets that the CPU
-// has) on OpenMP threads.
+// has) on the thread team.
 //
-// BF16 weights are packed as bf16, all others as fp32; activations and sums are fp32. Results do
-// not depend on the number of threads. A backend and all that it made share scratch memory, so they
-// serve one forward at a time: use one backend per concurrent forward.
+// BF16 weights are packed as bf16, int8 ones as int8, all others as fp32; activations and sums are
+// fp32, but for activations that meet int8 weights, and those that meet bf16 ones if
+// allow_dot_products (kernels.h) says so. Results do not depend on the number of threads. A backend
+// and all that it made share scratch memory, so they serve one forward at a time: use one backend
+// per concurrent forward.
 
 #include <memory>
 

@@ -100,7 +100,7 @@ DotProducts dot_products_of_cpu(int64_t target) {
   return DotProducts::kNone;
 }
 
-DotProducts most_dot_products = DotProducts::kInt8AndBf16;
+DotProducts most_dot_products = DotProducts::kInt8;
 
 }  // namespace
 

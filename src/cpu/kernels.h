@@ -71,7 +71,8 @@ struct Kernels {
 
 // The table of the best instruction set among those that hwy::SupportedTargets() reports now.
 const Kernels& best_kernels();
-// For tests and benchmarks: the most that best_kernels() may use. Returns what it was before.
+// The most that best_kernels() may use, from now on; at first kInt8, since products of bf16 round
+// the activations that meet bf16 weights. Returns what it was before.
 DotProducts allow_dot_products(DotProducts most);
 
 }  // namespace neuronmm::cpu

@@ -12,9 +12,13 @@ namespace {
 int64_t k_block(WeightType weights) { return weights == WeightType::kFp32 ? 1024 : 2048; }
 constexpr int64_t kGroupPanels = 4;
 
-// Panels are handed out in groups, unless that would leave threads idle.
+// Panels are handed out in groups, smaller ones where few groups would leave a thread waiting for
+// another that has just begun one.
 int64_t group_panels(int64_t panels) {
-  return panels >= 2 * kGroupPanels * num_threads() ? kGroupPanels : 1;
+  constexpr int64_t kGroupsPerThread = 8;
+  int64_t group = kGroupPanels;
+  while (group > 1 && panels < kGroupsPerThread * group * num_threads()) group /= 2;
+  return group;
 }
 
 int64_t multiply_adds(const Product& p) { return p.a.rows * p.a.k * p.w->n(); }

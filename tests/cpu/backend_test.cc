@@ -35,9 +35,13 @@ TEST(Kernels, AreSeparateFunctionsForEachInstructionSet) {
     multiply.push_back(reinterpret_cast<const void*>(best_kernels().multiply));
   }
   hwy::SetSupportedTargetsForTest(0);
-  allow_dot_products(DotProducts::kInt8AndBf16);
+  allow_dot_products(DotProducts::kInt8);
   std::sort(multiply.begin(), multiply.end());
   EXPECT_EQ(std::adjacent_find(multiply.begin(), multiply.end()), multiply.end());
+}
+
+TEST(Kernels, RoundNoActivationsUnlessTold) {
+  EXPECT_NE(best_kernels().dot_products, DotProducts::kInt8AndBf16);
 }
 
 TEST(Kernels, BestIsTheFirstSupported) {

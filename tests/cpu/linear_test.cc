@@ -1,5 +1,6 @@
 // Linear layers against naive fp64 products, for all small shapes and every way to store a weight.
 
+#include <bit>
 #include <cstring>
 #include <random>
 
@@ -269,6 +270,22 @@ TEST_P(Linear, Int8OfZerosAndBrokenRows) {
     EXPECT_EQ(y.row(0)[j], 0.0f);
     EXPECT_TRUE(std::isnan(y.row(1)[j])) << j;
     EXPECT_FALSE(std::isfinite(y.row(2)[j])) << j;
+  }
+}
+
+TEST_P(Linear, Bf16OfBrokenRows) {
+  const OwnedTensor w_t = tensor(DType::kBF16, 33, 151);
+  const auto linear = backend_->make_linear({.w_t = w_t.view()});
+  Matrix x(4, 151), y(4, 33);
+  x.row(1)[140] = std::numeric_limits<float>::quiet_NaN();
+  x.row(2)[3] = std::numeric_limits<float>::infinity();
+  x.row(3)[150] = std::bit_cast<float>(0xFFFFFFFFu);  // a NaN that rounding up would make a zero
+  linear->apply(x.view(), y.view());
+  for (int64_t j = 0; j < 33; ++j) {
+    EXPECT_EQ(y.row(0)[j], 0.0f);
+    EXPECT_TRUE(std::isnan(y.row(1)[j])) << j;
+    EXPECT_FALSE(std::isfinite(y.row(2)[j])) << j;
+    EXPECT_TRUE(std::isnan(y.row(3)[j])) << j;
   }
 }
 

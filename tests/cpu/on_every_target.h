@@ -35,7 +35,7 @@ class OnEveryTarget : public testing::TestWithParam<InstructionSet> {
   }
   ~OnEveryTarget() override {
     hwy::SetSupportedTargetsForTest(0);
-    allow_dot_products(DotProducts::kInt8AndBf16);
+    allow_dot_products(DotProducts::kInt8);
     set_num_threads(threads_before_);
   }
 
@@ -55,6 +55,7 @@ inline std::vector<InstructionSet> instruction_sets() {
     }
     hwy::SetSupportedTargetsForTest(0);
   }
+  allow_dot_products(DotProducts::kInt8);
   return sets;
 }
 
