@@ -63,6 +63,7 @@ void add_inspect(Program& program);
 void add_kernels(Program& program);
 void add_paper(Program& program);
 void add_perplexity(Program& program);
+void add_quantize(Program& program);
 void add_simulate(Program& program);
 void add_synthesize(Program& program);
 void add_tokenize(Program& program);

@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 struct Flags {
   compress::CompressRequest request;
   std::string align = "nearest", method = "whitened", only = "gate,up,down", calibration;
+  std::string weights = "original";
   int64_t calibration_tokens = compress::kDefaultCalibrationTokens;
   bool dry_run = false;
   DeviceOptions device;
@@ -83,8 +84,8 @@ Result<int> dry_run(const compress::CompressRequest& request) {
   const fs::path config_json =
       fs::is_directory(request.model, ignored) ? request.model / "config.json" : request.model;
   NMM_ASSIGN(const auto config, io::ModelConfig::load(config_json));
-  NMM_ASSIGN(const auto plan,
-             compress::make_plan(config, request.rule, request.only, request.model.string()));
+  NMM_ASSIGN(const auto plan, compress::make_plan(config, request.rule, request.only,
+                                                  request.weights, request.model.string()));
   print_plan(plan);
   return 0;
 }
@@ -94,6 +95,9 @@ Result<int> run(Flags& flags) {
   NMM_ASSIGN(request.rule.align, compress::parse_align(flags.align));
   NMM_ASSIGN(request.method, compress::parse_method(flags.method));
   NMM_ASSIGN(request.only, compress::parse_matrix_set(flags.only));
+  if (flags.weights == compress::weights_name(compress::WeightFormat::kInt8)) {
+    request.weights = compress::WeightFormat::kInt8;
+  }
   if (flags.dry_run) return dry_run(request);
   if (request.out.empty()) return fail("-o OUT_DIR is missing (only --dry-run needs none)");
   if (!flags.calibration.empty()) {
@@ -154,6 +158,11 @@ void add_compress(Program& program) {
       ->add_option("--method", flags->method,
                    "whitened: least output error; svd: least weight error (no text needed)")
       ->check(CLI::IsMember({"whitened", "svd"}))
+      ->capture_default_str();
+  command
+      ->add_option("--weights", flags->weights,
+                   "of all linear layers, compressed or not: original (their dtype) or int8")
+      ->check(CLI::IsMember({"original", "int8"}))
       ->capture_default_str();
   add_rank_flags(command, *flags);
   add_calibration_flags(command, *flags);

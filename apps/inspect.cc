@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "io/checkpoint.h"
 #include "io/model_config.h"
+#include "io/quantization.h"
 #include "model/transformer.h"
 
 namespace neuronmm::apps {
@@ -32,8 +33,8 @@ using LayerRows = std::array<MatrixRow, 3>;  // gate, up, down
 constexpr std::array kMatrixNames = {"gate", "up", "down"};
 
 MatrixRow matrix_row(const LinearWeight& weight) {
-  const int64_t bytes = weight.low_rank() ? weight.u_t.size_bytes() + weight.v_t.size_bytes()
-                                          : weight.w_t.size_bytes();
+  const int64_t bytes = weight.low_rank() ? weight.u_t.stored_bytes() + weight.v_t.stored_bytes()
+                                          : weight.w_t.stored_bytes();
   return {weight.in_features(), weight.rank(), weight.out_features(), weight.parameters(), bytes};
 }
 
@@ -96,6 +97,10 @@ void print_totals(const io::Checkpoint& checkpoint, const std::vector<LayerRows>
 }
 
 void print_compression(const io::ModelConfig& config) {
+  if (config.int8_weights) {
+    fmt::print("  {:<24}int8, a bf16 scale per row and {} columns\n", "weights",
+               io::kInt8GroupSize);
+  }
   if (!config.compression) return;
   const io::CompressionRecord& record = *config.compression;
   fmt::print("  {:<24}method {}, ratio {} (removed), block {}, align {}\n", "compression",

@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
   neuronmm::apps::Program program;
   neuronmm::apps::add_compress(program);
   neuronmm::apps::add_finetune(program);
+  neuronmm::apps::add_quantize(program);
   neuronmm::apps::add_generate(program);
   neuronmm::apps::add_perplexity(program);
   neuronmm::apps::add_eval(program);

@@ -78,7 +78,8 @@ Result<Row> simulate_row(const PublishedRequest& published) {
   NMM_ASSIGN(row.dense, simulate_request(config, published.model));
   const compress::RankRule rule{.ratio = published.ratio};
   NMM_ASSIGN(const compress::Plan plan,
-             compress::make_plan(config, rule, {}, std::string(published.model)));
+             compress::make_plan(config, rule, {}, compress::WeightFormat::kAsIs,
+                                 std::string(published.model)));
   config.compression.emplace().ranks = plan.ranks();
   NMM_ASSIGN(row.low_rank, simulate_request(config, published.model));
   row.rank = plan.ranks().front().gate;

@@ -1,11 +1,12 @@
 // Any text as config.json: an error that names the source, or a config whose sizes fit each other
-// and that survives being written with a compression record.
+// and that survives being written with a compression record and as that of an int8 model.
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "io/model_config.h"
+#include "io/quantization.h"
 
 namespace {
 
@@ -33,6 +34,10 @@ void check_record(std::string_view text, const ModelConfig& config) {
   const auto again = ModelConfig::parse(*written, "input");
   NMM_CHECK(again.ok() && again->compression.has_value());
   NMM_CHECK(again->hidden_size == config.hidden_size && again->rope_theta == config.rope_theta);
+  const auto int8 = neuronmm::io::with_quantization(text, "input");
+  NMM_CHECK(int8.ok());
+  const auto int8_config = ModelConfig::parse(*int8, "input");
+  NMM_CHECK(int8_config.ok() && int8_config->int8_weights);
 }
 
 }  // namespace

@@ -1,15 +1,12 @@
 #include "compress/compress.h"
 
-#include <algorithm>
-#include <chrono>
-#include <system_error>
-
 #include <nlohmann/json.hpp>
 
 #include "compress/model_writer.h"
 #include "compress/staged_work.h"
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
+#include "io/quantization.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
@@ -43,6 +40,10 @@ Status check_method(const CompressRequest& request) {
 }
 
 Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
+  if (config.int8_weights) {
+    return fail("{}: its weights are int8; compress the original model, with --weights int8",
+                checkpoint.folder().string());
+  }
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint, config, layer));
     const ops::MlpWeight& mlp = weights.mlp;
@@ -84,6 +85,7 @@ std::string settings_of(const CompressRequest& request, const GramInput& grams) 
       {"block", request.rule.block},
       {"align", align_name(request.rule.align)},
       {"method", method_name(request.method)},
+      {"weights", weights_name(request.weights)},
       {"only", {{"gate", request.only.gate}, {"up", request.only.up}, {"down", request.only.down}}},
       {"model", io::folder_identity(request.model)}};
   if (grams.file) settings["gram"] = io::file_identity(request.gram);
@@ -120,15 +122,15 @@ class Compression {
     NMM_ASSIGN(const auto work, StagedWork::open(output.staging(), settings_of(request_, grams_)));
     NMM_ASSIGN(const GramSource source, gram_source(work.path()));
     CompressSummary summary;
-    NMM_ASSIGN(summary.matrices,
-               factorize_model(checkpoint_, config_, plan_, source, work, progress_, on_matrix));
+    NMM_ASSIGN(summary.matrices, factorize_model(checkpoint_, config_, plan_, source, work,
+                                                 request_.weights, progress_, on_matrix));
     NMM_TRY(write_folder(output, work));
     {
       NMM_ASSIGN(const auto written, io::Checkpoint::open(output.staging()));
       summary.parameters_after = written.parameters();
       summary.bytes_after = written.size_bytes();
     }
-    NMM_TRY(commit(output));
+    NMM_TRY(work.commit(output));
     summary.parameters_before = checkpoint_.parameters();
     summary.bytes_before = checkpoint_.size_bytes();
     summary.calibration_tokens = grams_.tokens();
@@ -155,22 +157,16 @@ class Compression {
 
   Status write_folder(io::FolderWriter& output, const StagedWork& work) {
     const fs::path original = request_.model / "config.json";
-    NMM_TRY(write_model(checkpoint_, plan_, work, output.staging(), progress_));
-    NMM_ASSIGN(const std::string config, io::read_text_file(original));
-    NMM_ASSIGN(const std::string recorded,
+    NMM_TRY(write_model({checkpoint_, config_, plan_.matrices, work}, request_.weights,
+                        output.staging(), progress_));
+    NMM_ASSIGN(std::string config, io::read_text_file(original));
+    NMM_ASSIGN(config,
                io::with_compression_record(config, record_of(request_, plan_), original.string()));
-    NMM_TRY(io::write_text_file(output.staging() / "config.json", recorded));
+    if (request_.weights == WeightFormat::kInt8) {
+      NMM_ASSIGN(config, io::with_quantization(config, original.string()));
+    }
+    NMM_TRY(io::write_text_file(output.staging() / "config.json", config));
     return output.copy_other_files(request_.model);
-  }
-
-  // The work folder goes last: until the output stands, a failure must not cost its hours.
-  Status commit(io::FolderWriter& output) {
-    NMM_TRY(output.commit());
-    std::error_code error;
-    const fs::path work = request_.out / StagedWork::kName;
-    fs::remove_all(work, error);
-    if (error) return fail("{}: cannot be deleted: {}", work.string(), error.message());
-    return {};
   }
 
   const CompressRequest& request_;
@@ -199,7 +195,8 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
                                  Progress& progress, const OnMatrix& on_matrix) {
   NMM_TRY(check_method(request));
   NMM_ASSIGN(auto config, io::ModelConfig::load(request.model / "config.json"));
-  NMM_ASSIGN(auto plan, make_plan(config, request.rule, request.only, request.model.string()));
+  NMM_ASSIGN(auto plan, make_plan(config, request.rule, request.only, request.weights,
+                                  request.model.string()));
   NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(request.model));
   NMM_TRY(check_dense(checkpoint, config));
   NMM_ASSIGN(auto grams, gram_input(request, config, progress));

@@ -32,6 +32,7 @@ struct CompressRequest {
   RankRule rule;
   Method method = Method::kWhitened;
   MatrixSet only;
+  WeightFormat weights = WeightFormat::kAsIs;
   std::optional<CalibrationText> calibration;  // whitened: this or `gram`
   std::filesystem::path gram;                  // saved Gram matrices; empty: none
   std::filesystem::path save_gram;             // where to save those of `calibration`; empty: not

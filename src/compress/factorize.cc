@@ -51,6 +51,9 @@ double energy_lost(const std::vector<double>& singular_values, int64_t rank) {
 
 Result<Factors> factorize_plain(const DoubleMatrix& w_t, int64_t rank, DType stored) {
   NMM_ASSIGN(Svd decomposed, truncated_svd(w_t, rank));
+  if (stored == DType::kI8) {
+    return project(w_t, std::move(decomposed.left), std::move(decomposed.values), stored);
+  }
   for (int64_t i = 0; i < rank; ++i) {
     const double root = std::sqrt(decomposed.values[static_cast<size_t>(i)]);
     decomposed.left.scale_column(i, root);
@@ -93,6 +96,23 @@ Result<Factors> factorize_by_output(const DoubleMatrix& w_t, DoubleMatrix gram_o
   NMM_ASSIGN(SymmetricEigen eigen, symmetric_eigen(std::move(gram_out)));
   for (double& value : eigen.values) value = std::sqrt(std::max(value, 0.0));
   return project(w_t, eigen.vectors.first_columns(rank), std::move(eigen.values), stored);
+}
+
+Factors round_factors(DoubleMatrix v_t, DoubleMatrix u_t) {
+  for (int64_t i = 0; i < v_t.columns(); ++i) {
+    double squares = 0;
+    for (int64_t j = 0; j < v_t.rows(); ++j) squares += v_t(j, i) * v_t(j, i);
+    if (squares == 0) continue;
+    v_t.scale_column(i, 1 / std::sqrt(squares));
+    u_t.scale_row(i, std::sqrt(squares));
+  }
+  DoubleMatrix rounded = v_t;
+  round_to(DType::kI8, rounded);
+  // v_t·u_t ~ rounded · (rounded⁺·v_t) · u_t, without the [N, K] product.
+  const Result<DoubleMatrix> change = least_squares(rounded, v_t);
+  if (change.ok()) u_t = multiply(*change, Transpose::kNo, u_t, Transpose::kNo);
+  round_to(DType::kI8, u_t);
+  return Factors{std::move(rounded), std::move(u_t), {}};
 }
 
 }  // namespace neuronmm::compress

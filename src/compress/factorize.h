@@ -19,6 +19,8 @@
 
 namespace neuronmm::compress {
 
+// `stored` is the dtype that the factors will have in the checkpoint; kI8 stands for int8 with the
+// scales of ops::quantize.
 struct Factors {
   DoubleMatrix v_t;                     // [N, r]; applied second
   DoubleMatrix u_t;                     // [r, K]; applied first
@@ -29,7 +31,8 @@ struct Factors {
 double energy_lost(const std::vector<double>& singular_values, int64_t rank);
 
 // The reference code's factorization: the truncated SVD of w_t, √σ on either side, both factors
-// rounded to `stored`.
+// rounded to `stored`. For kI8, where a group of columns of v_t shares a scale, v_t is orthonormal
+// instead and u_t fitted to it, as below.
 Result<Factors> factorize_plain(const DoubleMatrix& w_t, int64_t rank, DType stored);
 
 // S [K, K] with S·Sᵀ = G: eigenvectors times √eigenvalue, negative eigenvalues taken as 0.
@@ -45,5 +48,10 @@ Result<Factors> factorize_whitened(const DoubleMatrix& w_t, const DoubleMatrix& 
 // P = the top eigenvectors of C, σ_i = √eigenvalue.
 Result<Factors> factorize_by_output(const DoubleMatrix& w_t, DoubleMatrix gram_out, int64_t rank,
                                     DType stored);
+
+// Existing factors as int8 ones: v_t's columns brought to length 1, since a group of them shares a
+// scale, and rounded; u_t fitted to what that made of v_t (unless it lost its full column rank),
+// then rounded.
+Factors round_factors(DoubleMatrix v_t, DoubleMatrix u_t);
 
 }  // namespace neuronmm::compress

@@ -16,28 +16,17 @@ namespace {
 // Llama-3.1-8B): machines with more than eight cores have that, but not necessarily 64 times that.
 constexpr int64_t kMaxLayersAtOnce = 8;
 
-const ops::LinearWeight& weight_of(const ops::MlpWeight& mlp, MlpMatrix matrix) {
-  switch (matrix) {
-    case MlpMatrix::kGate:
-      return mlp.gate;
-    case MlpMatrix::kUp:
-      return mlp.up;
-    case MlpMatrix::kDown:
-      break;
-  }
-  return mlp.down;
-}
-
 class ModelFactorization {
  public:
   ModelFactorization(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
                      const Plan& plan, const GramSource& grams, const StagedWork& work,
-                     Progress& progress, const OnMatrix& on_matrix)
+                     WeightFormat format, Progress& progress, const OnMatrix& on_matrix)
       : checkpoint_(checkpoint),
         config_(config),
         plan_(plan),
         grams_(grams),
         work_(work),
+        format_(format),
         progress_(progress),
         on_matrix_(on_matrix) {}
 
@@ -76,7 +65,7 @@ class ModelFactorization {
     for (const MlpMatrix matrix : kMlpMatrices) {
       const MatrixPlan& plan = plan_.of(layer, matrix);
       if (plan.rank == 0) continue;
-      const DType dtype = weight_of(weights.mlp, matrix).w_t.dtype;
+      const DType dtype = staged_dtype(weight_of(weights.mlp, matrix).w_t.dtype);
       if (const auto finished = work_.finished(plan, dtype)) {
         report(*finished);
       } else {
@@ -84,6 +73,11 @@ class ModelFactorization {
       }
     }
     return grams_ ? factorize_by_gram(weights.mlp, to_do) : factorize_plainly(weights.mlp, to_do);
+  }
+
+  // fp32 holds what int8 factors stand for exactly.
+  DType staged_dtype(DType weight) const {
+    return format_ == WeightFormat::kInt8 ? DType::kF32 : weight;
   }
 
   Status factorize_plainly(const ops::MlpWeight& mlp, const std::vector<MatrixPlan>& to_do) {
@@ -123,9 +117,10 @@ class ModelFactorization {
                          matrix_name(plan.matrix));
     };
     if (!w_t.all_finite()) return fail("{}: the weight holds NaN or infinity", where());
-    const Result<Factors> factors = method(w_t, tensor.dtype);
+    const Result<Factors> factors =
+        method(w_t, format_ == WeightFormat::kInt8 ? DType::kI8 : tensor.dtype);
     if (!factors.ok()) return fail("{}: {}", where(), factors.error().message);
-    NMM_TRY(work_.save(plan, tensor.dtype, *factors));
+    NMM_TRY(work_.save(plan, staged_dtype(tensor.dtype), *factors));
     report({plan.layer, plan.matrix, plan.rank, plan.kept_share,
             energy_lost(factors->singular_values, plan.rank)});
     return {};
@@ -155,6 +150,7 @@ class ModelFactorization {
   const Plan& plan_;
   const GramSource& grams_;
   const StagedWork& work_;
+  WeightFormat format_;
   Progress& progress_;
   const OnMatrix& on_matrix_;
   int64_t total_ = 0;
@@ -170,8 +166,10 @@ class ModelFactorization {
 Result<std::vector<MatrixReport>> factorize_model(const io::Checkpoint& checkpoint,
                                                   const io::ModelConfig& config, const Plan& plan,
                                                   const GramSource& grams, const StagedWork& work,
-                                                  Progress& progress, const OnMatrix& on_matrix) {
-  return ModelFactorization(checkpoint, config, plan, grams, work, progress, on_matrix).run();
+                                                  WeightFormat format, Progress& progress,
+                                                  const OnMatrix& on_matrix) {
+  return ModelFactorization(checkpoint, config, plan, grams, work, format, progress, on_matrix)
+      .run();
 }
 
 }  // namespace neuronmm::compress

@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "compress/gram.h"
+#include "compress/model_writer.h"
 #include "compress/plan.h"
 #include "compress/staged_work.h"
 #include "io/checkpoint.h"
@@ -20,12 +21,14 @@ namespace neuronmm::compress {
 
 using OnMatrix = std::function<void(const MatrixReport&)>;
 
-// Leaves the factors in `work` and skips those that are there. Without `grams` (null): plain SVD.
-// on_matrix is called for every matrix as it is finished, from one thread at a time. Asks
-// interrupted() between matrices. The reports are in the plan's order.
+// Leaves the factors in `work`, rounded to the dtype of their matrix or to int8, and skips those
+// that are there. Without `grams` (null): plain SVD. on_matrix is called for every matrix as it is
+// finished, from one thread at a time. Asks interrupted() between matrices. The reports are in the
+// plan's order.
 Result<std::vector<MatrixReport>> factorize_model(const io::Checkpoint& checkpoint,
                                                   const io::ModelConfig& config, const Plan& plan,
                                                   const GramSource& grams, const StagedWork& work,
-                                                  Progress& progress, const OnMatrix& on_matrix);
+                                                  WeightFormat format, Progress& progress,
+                                                  const OnMatrix& on_matrix);
 
 }  // namespace neuronmm::compress

@@ -6,6 +6,8 @@
 #include <cblas.h>
 #include <lapacke.h>
 
+#include "ops/quantize.h"
+
 namespace neuronmm::compress {
 namespace {
 
@@ -37,6 +39,18 @@ void transpose(const double* in, int64_t rows, int64_t columns, double* out) {
       }
     }
   }
+}
+
+// Scales belong to parts of rows, which are not contiguous here.
+void round_to_int8(DoubleMatrix& matrix) {
+  const int64_t rows = matrix.rows(), columns = matrix.columns();
+  std::vector<double> row_major(static_cast<size_t>(matrix.size()));
+  transpose(matrix.data(), rows, columns, row_major.data());
+  const ops::QuantizedWeight rounded = ops::quantize(row_major.data(), rows, columns);
+  for (int64_t i = 0; i < rows; ++i) {
+    ops::to_doubles(rounded.view(), i * columns, columns, row_major.data() + i * columns);
+  }
+  transpose(row_major.data(), columns, rows, matrix.data());
 }
 
 CBLAS_TRANSPOSE blas_transpose(Transpose op) {
@@ -95,6 +109,7 @@ std::vector<std::byte> to_checkpoint(const DoubleMatrix& matrix, DType dtype) {
 }
 
 void round_to(DType dtype, DoubleMatrix& matrix) {
+  if (dtype == DType::kI8) return round_to_int8(matrix);
   std::vector<std::byte> bytes;
   for (int64_t j = 0; j < matrix.columns(); ++j) {
     bytes.clear();

@@ -41,7 +41,7 @@ class DoubleMatrix {
 // A checkpoint's matrix and back. Checkpoints are row-major.
 DoubleMatrix to_double_matrix(const TensorView& tensor);
 std::vector<std::byte> to_checkpoint(const DoubleMatrix& matrix, DType dtype);
-// The values that `dtype` would store.
+// The values that `dtype` would store; kI8: int8 with the scales of ops::quantize.
 void round_to(DType dtype, DoubleMatrix& matrix);
 
 enum class Transpose { kNo, kYes };

@@ -1,7 +1,7 @@
 #pragma once
-// The compressed model's weight files: every tensor of the original byte for byte, except that each
-// compressed MLP matrix is replaced by its two factors under the reference system's names.
-// Those are crossed: X_v_proj.weight [r, K] is applied first (our u_t), X_u_proj.weight [N, r]
+// The weight files of a model whose MLP matrices have new factors: every other tensor byte for byte
+// or, when all linear weights become int8, rounded. Factors have the reference system's names,
+// which are crossed: X_v_proj.weight [r, K] is applied first (our u_t), X_u_proj.weight [N, r]
 // second (our v_t).
 
 #include <filesystem>
@@ -11,12 +11,22 @@
 #include "compress/plan.h"
 #include "compress/staged_work.h"
 #include "io/checkpoint.h"
+#include "io/model_config.h"
 #include "io/shards.h"
 
 namespace neuronmm::compress {
 
+// Matrices with a rank have their factors in `work`; in the checkpoint they are dense, or factors
+// of the same rank.
+struct ModelSource {
+  const io::Checkpoint& checkpoint;
+  const io::ModelConfig& config;
+  const std::vector<MatrixPlan>& matrices;
+  const StagedWork& work;
+};
+
 // model.safetensors in `folder`, or shards of at most max_shard_bytes with an index.
-Status write_model(const io::Checkpoint& checkpoint, const Plan& plan, const StagedWork& work,
+Status write_model(const ModelSource& source, WeightFormat format,
                    const std::filesystem::path& folder, Progress& progress,
                    int64_t max_shard_bytes = io::kMaxShardBytes);
 

@@ -2,20 +2,38 @@
 
 #include <algorithm>
 
+#include "compress/tensor_writer.h"
 #include "model/tensor_specs.h"
 
 namespace neuronmm::compress {
 namespace {
 
-int64_t dense_parameters(const io::ModelConfig& config) {
-  int64_t parameters = 0;
-  for (const io::TensorSpec& spec : model::tensor_specs(config)) {
-    parameters += TensorView{spec.dtype, spec.shape}.size();
-  }
-  return parameters;
+int64_t stored_bytes(const io::TensorSpec& spec, bool int8) {
+  int64_t bytes = 0;
+  for (const io::TensorSpec& stored : stored_specs(spec, int8)) bytes += io::size_bytes(stored);
+  return bytes;
 }
 
-MatrixPlan dense_matrix(const io::ModelConfig& config, int64_t layer, MlpMatrix matrix) {
+// Sizes of the dense model, as it is and in `format`.
+Plan dense_plan(const io::ModelConfig& config, WeightFormat format) {
+  Plan plan;
+  for (const io::TensorSpec& spec : model::tensor_specs(config)) {
+    plan.parameters_before += TensorView{spec.dtype, spec.shape}.size();
+    plan.bytes_before += io::size_bytes(spec);
+    plan.bytes_after +=
+        stored_bytes(spec, format == WeightFormat::kInt8 && model::is_linear(spec.name, config));
+  }
+  plan.parameters_after = plan.parameters_before;
+  return plan;
+}
+
+// Bytes of a weight [out, in] in `format`.
+int64_t matrix_bytes(const io::ModelConfig& config, int64_t out, int64_t in, WeightFormat format) {
+  return stored_bytes({"", config.dtype, {out, in}}, format == WeightFormat::kInt8);
+}
+
+MatrixPlan dense_matrix(const io::ModelConfig& config, int64_t layer, MlpMatrix matrix,
+                        WeightFormat format) {
   MatrixPlan plan;
   plan.layer = layer;
   plan.matrix = matrix;
@@ -23,7 +41,7 @@ MatrixPlan dense_matrix(const io::ModelConfig& config, int64_t layer, MlpMatrix 
   plan.in_features = down ? config.intermediate_size : config.hidden_size;
   plan.out_features = down ? config.hidden_size : config.intermediate_size;
   plan.bytes_before = plan.in_features * plan.out_features * dtype_size_bytes(config.dtype);
-  plan.bytes_after = plan.bytes_before;
+  plan.bytes_after = matrix_bytes(config, plan.out_features, plan.in_features, format);
   return plan;
 }
 
@@ -61,6 +79,22 @@ std::string_view matrix_name(MlpMatrix matrix) {
       break;
   }
   return "down";
+}
+
+const ops::LinearWeight& weight_of(const ops::MlpWeight& mlp, MlpMatrix matrix) {
+  switch (matrix) {
+    case MlpMatrix::kGate:
+      return mlp.gate;
+    case MlpMatrix::kUp:
+      return mlp.up;
+    case MlpMatrix::kDown:
+      break;
+  }
+  return mlp.down;
+}
+
+std::string_view weights_name(WeightFormat format) {
+  return format == WeightFormat::kInt8 ? "int8" : "original";
 }
 
 bool MatrixSet::has(MlpMatrix matrix) const {
@@ -107,29 +141,29 @@ std::vector<io::MlpRanks> Plan::ranks() const {
 }
 
 Result<Plan> make_plan(const io::ModelConfig& config, const RankRule& rule, MatrixSet only,
-                       const std::string& source) {
+                       WeightFormat format, const std::string& source) {
   if (config.compression) {
     return fail("{}: this model is compressed already (method {}, ratio {}); compress the original",
                 source, config.compression->method, config.compression->ratio);
   }
-  Plan plan;
-  plan.parameters_before = plan.parameters_after = dense_parameters(config);
+  Plan plan = dense_plan(config, format);
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     for (const MlpMatrix which : kMlpMatrices) {
-      MatrixPlan matrix = dense_matrix(config, layer, which);
+      MatrixPlan matrix = dense_matrix(config, layer, which, format);
       if (only.has(which)) {
         const int64_t k = matrix.in_features, n = matrix.out_features;
         matrix.rank = aligned_rank(k, n, rule);
         NMM_TRY(check_rank(matrix, rule, source));
         matrix.kept_share = kept_share(k, n, matrix.rank);
-        matrix.bytes_after = matrix.rank * (k + n) * dtype_size_bytes(config.dtype);
+        plan.bytes_after -= matrix.bytes_after;
+        matrix.bytes_after = matrix_bytes(config, matrix.rank, k, format) +
+                             matrix_bytes(config, n, matrix.rank, format);
+        plan.bytes_after += matrix.bytes_after;
         plan.parameters_after += matrix.rank * (k + n) - k * n;
       }
       plan.matrices.push_back(matrix);
     }
   }
-  plan.bytes_before = plan.parameters_before * dtype_size_bytes(config.dtype);
-  plan.bytes_after = plan.parameters_after * dtype_size_bytes(config.dtype);
   return plan;
 }
 

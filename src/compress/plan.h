@@ -11,12 +11,14 @@
 #include "base/result.h"
 #include "compress/rank.h"
 #include "io/model_config.h"
+#include "ops/weights.h"
 
 namespace neuronmm::compress {
 
 enum class MlpMatrix { kGate, kUp, kDown };
 inline constexpr std::array kMlpMatrices = {MlpMatrix::kGate, MlpMatrix::kUp, MlpMatrix::kDown};
 std::string_view matrix_name(MlpMatrix matrix);  // "gate", "up", "down"
+const ops::LinearWeight& weight_of(const ops::MlpWeight& mlp, MlpMatrix matrix);
 
 // Which matrices of every layer are to be compressed.
 struct MatrixSet {
@@ -25,6 +27,10 @@ struct MatrixSet {
 };
 // A comma-separated list: "gate,up,down".
 Result<MatrixSet> parse_matrix_set(std::string_view names);
+
+// What becomes of all linear weights, compressed or not (model::is_linear names them).
+enum class WeightFormat { kAsIs, kInt8 };
+std::string_view weights_name(WeightFormat format);  // "original", "int8"
 
 struct MatrixPlan {
   int64_t layer = 0;
@@ -47,6 +53,6 @@ struct Plan {
 // Refused: a rank of 0, a rank at or above break-even, and a model that is compressed already.
 // `source` is what messages call the model.
 Result<Plan> make_plan(const io::ModelConfig& config, const RankRule& rule, MatrixSet only,
-                       const std::string& source);
+                       WeightFormat format, const std::string& source);
 
 }  // namespace neuronmm::compress

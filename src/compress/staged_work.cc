@@ -2,8 +2,6 @@
 
 #include <system_error>
 
-#include "io/folder_writer.h"
-
 namespace neuronmm::compress {
 namespace {
 
@@ -87,6 +85,14 @@ Status StagedWork::save(const MatrixPlan& plan, DType dtype, const Factors& fact
 
 Result<io::SafetensorsFile> StagedWork::open_factors(int64_t layer, MlpMatrix matrix) const {
   return io::SafetensorsFile::open(factor_path(layer, matrix));
+}
+
+Status StagedWork::commit(io::FolderWriter& output) const {
+  NMM_TRY(output.commit());
+  std::error_code error;
+  const fs::path work = output.out() / kName;
+  fs::remove_all(work, error);
+  return error ? Status(cannot("deleted", work, error)) : Status();
 }
 
 fs::path StagedWork::factor_path(int64_t layer, MlpMatrix matrix) const {

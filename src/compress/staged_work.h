@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "compress/factorize.h"
 #include "compress/plan.h"
+#include "io/folder_writer.h"
 #include "io/safetensors.h"
 
 namespace neuronmm::compress {
@@ -36,6 +37,9 @@ class StagedWork {
   Status save(const MatrixPlan& plan, DType dtype, const Factors& factors) const;
   // Tensors "u_t" [r, K] and "v_t" [N, r].
   Result<io::SafetensorsFile> open_factors(int64_t layer, MlpMatrix matrix) const;
+  // The staging folder becomes the output. The work goes last: until the output stands, a failure
+  // must not cost its hours.
+  Status commit(io::FolderWriter& output) const;
 
  private:
   explicit StagedWork(std::filesystem::path path) : path_(std::move(path)) {}

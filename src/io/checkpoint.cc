@@ -7,6 +7,7 @@
 
 #include "io/folder_writer.h"
 #include "io/json_file.h"
+#include "io/quantization.h"
 #include "io/shards.h"
 
 namespace neuronmm::io {
@@ -60,6 +61,13 @@ Result<WeightMap> read_index(const fs::path& path) {
   }
   if (weight_map.empty()) return fail("{}: weight_map names no tensors", path.string());
   return weight_map;
+}
+
+bool is_scale(const std::map<std::string, TensorView>& tensors, std::string_view name) {
+  if (!name.ends_with(kScaleEnding)) return false;
+  name.remove_suffix(std::string_view(kScaleEnding).size());
+  const auto weight = tensors.find(std::string(name));
+  return weight != tensors.end() && weight->second.dtype == DType::kI8;
 }
 
 // A link to nowhere is present: opening it says what is wrong.
@@ -145,7 +153,9 @@ Result<TensorView> Checkpoint::require(const std::string& name, const Shape& sha
 
 int64_t Checkpoint::parameters() const {
   int64_t total = 0;
-  for (const auto& [name, tensor] : tensors_) total += tensor.size();
+  for (const auto& [name, tensor] : tensors_) {
+    if (!is_scale(tensors_, name)) total += tensor.size();
+  }
   return total;
 }
 

@@ -26,6 +26,7 @@ class FolderWriter {
   static Result<FolderWriter> create(const std::filesystem::path& out, IfExists if_exists,
                                      const std::filesystem::path& input = {});
 
+  const std::filesystem::path& out() const { return out_; }
   const std::filesystem::path& staging() const { return staging_; }
   // Copies every file of `from` that is not weights (*.safetensors, *.bin, their *.index.json,
   // *.pt, *.pth, *.gguf, *.h5, *.msgpack, *.onnx) and that the staging folder does not already

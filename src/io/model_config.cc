@@ -9,6 +9,7 @@
 #include "io/compression_record.h"
 #include "io/folder_writer.h"
 #include "io/json_file.h"
+#include "io/quantization.h"
 
 namespace neuronmm::io {
 namespace {
@@ -131,8 +132,6 @@ Status refuse_unsupported(const JsonFields& fields) {
     return fail("{}: \"mlp_bias\": biases in the MLP are not supported", fields.source());
   NMM_ASSIGN(const auto rotary_factor, fields.number("partial_rotary_factor"));
   if (rotary_factor.value_or(1.0) != 1.0) return fields.wrong("partial_rotary_factor", "1");
-  if (fields.find("quantization_config") != nullptr)
-    return fail("{}: \"quantization_config\": quantized models are not supported", fields.source());
   return {};
 }
 
@@ -286,6 +285,7 @@ Result<ModelConfig> ModelConfig::parse(std::string_view json_text, const std::st
   NMM_TRY(read_special_tokens(fields, config));
   NMM_TRY(read_dtype(fields, config));
   NMM_ASSIGN(config.compression, read_compression_record(fields, config));
+  NMM_ASSIGN(config.int8_weights, read_quantization(fields));
   return config;
 }
 

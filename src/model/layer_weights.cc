@@ -4,8 +4,10 @@
 // `X_v_proj.weight` [r, in] is applied FIRST and is our U^T, `X_u_proj.weight` [out, r] is applied
 // second and is our V^T.
 
+#include <cmath>
 #include <set>
 
+#include "io/quantization.h"
 #include "model/transformer.h"
 
 namespace neuronmm::model {
@@ -58,7 +60,7 @@ class LayerReader {
                                        bool bias) {
     const std::string name = fmt::format("self_attn.{}_proj.", letter);
     ops::LinearWeight weight;
-    NMM_ASSIGN(weight.w_t, require(name + "weight", {out, in}));
+    NMM_ASSIGN(weight.w_t, require_matrix(name + "weight", {out, in}));
     if (bias) {
       NMM_ASSIGN(weight.bias, require(name + "bias", {out}));
     }
@@ -75,7 +77,7 @@ class LayerReader {
     }
     if (has(dense)) {
       ops::LinearWeight weight;
-      NMM_ASSIGN(weight.w_t, require(dense, {out, in}));
+      NMM_ASSIGN(weight.w_t, require_matrix(dense, {out, in}));
       return weight;
     }
     if (!has(first) && !has(second)) {
@@ -99,8 +101,8 @@ class LayerReader {
                   shape_string(v_shape));
     }
     ops::LinearWeight weight;
-    NMM_ASSIGN(weight.u_t, require(first, {u_shape[0], in}));
-    NMM_ASSIGN(weight.v_t, require(second, {out, u_shape[0]}));
+    NMM_ASSIGN(weight.u_t, require_matrix(first, {u_shape[0], in}));
+    NMM_ASSIGN(weight.v_t, require_matrix(second, {out, u_shape[0]}));
     return weight;
   }
 
@@ -145,6 +147,12 @@ class LayerReader {
     read_.insert(prefix_ + name);
     return checkpoint_.require(prefix_ + name, shape);
   }
+  Result<ops::WeightView> require_matrix(const std::string& name, const Shape& shape) {
+    NMM_ASSIGN(auto weight, require_weight(checkpoint_, config_, prefix_ + name, shape));
+    read_.insert(prefix_ + name);
+    if (weight.quantized()) read_.insert(prefix_ + name + io::kScaleEnding);
+    return weight;
+  }
   std::string folder() const { return checkpoint_.folder().string(); }
 
   const io::Checkpoint& checkpoint_;
@@ -154,7 +162,56 @@ class LayerReader {
   std::set<std::string> read_;
 };
 
+static_assert(io::kInt8GroupSize == ops::kQuantGroup, "what is stored is what backends compute");
+
+// The scales of the int8 weight `name`: [rows, groups].
+Result<TensorView> require_scales(const io::Checkpoint& checkpoint, const std::string& name,
+                                  int64_t rows, int64_t groups) {
+  NMM_ASSIGN(const TensorView scales, checkpoint.require(name, {rows, groups}));
+  const auto wrong = [&](std::string_view expected, const std::string& found) {
+    return fail("{}: tensor {:?}: expected {}, found {}", checkpoint.folder().string(), name,
+                expected, found);
+  };
+  if (scales.dtype != DType::kBF16) return wrong("BF16", std::string(dtype_name(scales.dtype)));
+  std::vector<float> row(static_cast<size_t>(groups));
+  for (int64_t i = 0; i < rows; ++i) {
+    to_floats(scales, i * groups, groups, row.data());
+    for (int64_t j = 0; j < groups; ++j) {
+      const float scale = row[static_cast<size_t>(j)];
+      if (std::isfinite(scale) && scale >= 0) continue;
+      return wrong("finite scales of 0 or more", fmt::format("{} at [{}, {}]", scale, i, j));
+    }
+  }
+  return scales;
+}
+
 }  // namespace
+
+Result<ops::WeightView> require_weight(const io::Checkpoint& checkpoint,
+                                       const io::ModelConfig& config, const std::string& name,
+                                       const Shape& shape) {
+  const auto found = checkpoint.tensors().find(name);
+  if (found == checkpoint.tensors().end() || found->second.dtype != DType::kI8) {
+    NMM_ASSIGN(const TensorView weight, checkpoint.require(name, shape));
+    return ops::WeightView(weight);
+  }
+  const std::string folder = checkpoint.folder().string();
+  if (!config.int8_weights) {
+    return fail(
+        "{}: tensor {:?}: expected a float dtype, found I8 (config.json has no "
+        "quantization_config)",
+        folder, name);
+  }
+  const TensorView& weight = found->second;
+  if (weight.shape != shape) {
+    return fail("{}: tensor {:?}: expected shape {}, found {}", folder, name, shape_string(shape),
+                shape_string(weight.shape));
+  }
+  const int64_t groups = (shape[1] + ops::kQuantGroup - 1) / ops::kQuantGroup;
+  NMM_ASSIGN(const TensorView scales,
+             require_scales(checkpoint, name + io::kScaleEnding, shape[0], groups));
+  return ops::WeightView(weight, scales);
+}
 
 std::string tensor_prefix(const io::Checkpoint& checkpoint) {
   return checkpoint.has("embed_tokens.weight") ? "" : "model.";

@@ -150,6 +150,10 @@ Status write_folder(const io::ModelConfig& config, const std::string& config_tex
 Status synthesize(const io::ModelConfig& config, const fs::path& config_json, const fs::path& out,
                   bool force, uint64_t seed, Progress& progress) {
   using io::FolderWriter;
+  if (config.int8_weights) {
+    return fail("{}: \"quantization_config\": expected none (synthesize, then quantize the result)",
+                config_json.string());
+  }
   const auto if_exists = force ? FolderWriter::IfExists::kReplace : FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(const std::string config_text, io::read_text_file(config_json));
   // Weights of another run, perhaps of another shape, are of no use here.

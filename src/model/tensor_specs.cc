@@ -66,4 +66,9 @@ std::vector<io::TensorSpec> tensor_specs(const io::ModelConfig& config) {
 
 bool is_norm(std::string_view tensor_name) { return tensor_name.ends_with("norm.weight"); }
 
+bool is_linear(std::string_view tensor_name, const io::ModelConfig& config) {
+  return tensor_name.ends_with("_proj.weight") || tensor_name == "lm_head.weight" ||
+         (config.tie_word_embeddings && tensor_name.ends_with("embed_tokens.weight"));
+}
+
 }  // namespace neuronmm::model

@@ -17,4 +17,8 @@ std::vector<io::TensorSpec> tensor_specs(const io::ModelConfig& config);
 // Whether the tensor is the gain of a norm.
 bool is_norm(std::string_view tensor_name);
 
+// Whether a linear layer multiplies by the tensor: a projection, a factor, the LM head (which is
+// the embedding table where the two are tied).
+bool is_linear(std::string_view tensor_name, const io::ModelConfig& config);
+
 }  // namespace neuronmm::model

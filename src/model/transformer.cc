@@ -13,7 +13,7 @@ std::vector<float> to_vector(const TensorView& tensor) {
 
 Result<ops::LinearWeight> lm_head_weight(const io::Checkpoint& checkpoint,
                                          const io::ModelConfig& config,
-                                         const TensorView& embedding) {
+                                         const ops::WeightView& embedding) {
   ops::LinearWeight weight;
   if (config.tie_word_embeddings) {
     weight.w_t = embedding;
@@ -25,8 +25,8 @@ Result<ops::LinearWeight> lm_head_weight(const io::Checkpoint& checkpoint,
         "found none",
         checkpoint.folder().string());
   }
-  NMM_ASSIGN(weight.w_t,
-             checkpoint.require("lm_head.weight", {config.vocab_size, config.hidden_size}));
+  NMM_ASSIGN(weight.w_t, require_weight(checkpoint, config, "lm_head.weight",
+                                        {config.vocab_size, config.hidden_size}));
   return weight;
 }
 
@@ -114,8 +114,8 @@ Result<Transformer> Transformer::load(io::ModelConfig config, io::Checkpoint che
 Status Transformer::pack() {
   const io::ModelConfig& config = *config_;
   const std::string prefix = tensor_prefix(*checkpoint_);
-  NMM_ASSIGN(embedding_, checkpoint_->require(prefix + "embed_tokens.weight",
-                                              {config.vocab_size, config.hidden_size}));
+  NMM_ASSIGN(embedding_, require_weight(*checkpoint_, config, prefix + "embed_tokens.weight",
+                                        {config.vocab_size, config.hidden_size}));
   NMM_ASSIGN(const auto norm, checkpoint_->require(prefix + "norm.weight", {config.hidden_size}));
   NMM_ASSIGN(const auto head, lm_head_weight(*checkpoint_, config, embedding_));
   // All names and shapes are checked before the first (slow) packing.
@@ -137,7 +137,8 @@ Status Transformer::pack() {
 }
 
 std::unique_ptr<ops::KvCache> Transformer::make_cache(int64_t capacity_tokens) const {
-  return make_cache(capacity_tokens, embedding_.dtype == DType::kBF16 ? DType::kBF16 : DType::kF32);
+  const DType dtype = embedding_.quantized() ? config_->dtype : embedding_.dtype;
+  return make_cache(capacity_tokens, dtype == DType::kBF16 ? DType::kBF16 : DType::kF32);
 }
 
 std::unique_ptr<ops::KvCache> Transformer::make_cache(int64_t capacity_tokens, DType dtype) const {
@@ -197,7 +198,7 @@ Status check_token_ids(std::span<const TokenId> tokens, const io::ModelConfig& c
   return {};
 }
 
-void embed(const TensorView& table, std::span<const TokenId> tokens, MutableMatrixView out) {
+void embed(const ops::WeightView& table, std::span<const TokenId> tokens, MutableMatrixView out) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     NMM_CHECK(tokens[i] >= 0 && tokens[i] < table.rows());
     to_floats(table, tokens[i] * table.columns(), table.columns(),

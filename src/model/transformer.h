@@ -30,6 +30,12 @@ std::vector<float> rope_inverse_frequencies(const io::ModelConfig& config);
 // without it.
 std::string tensor_prefix(const io::Checkpoint& checkpoint);
 
+// The weight of this name, of a float dtype or int8 with its scales (io/quantization.h). Errors
+// like Checkpoint::require's, and about the scales: missing, of another dtype or shape, not finite.
+Result<ops::WeightView> require_weight(const io::Checkpoint& checkpoint,
+                                       const io::ModelConfig& config, const std::string& name,
+                                       const Shape& shape);
+
 // The weights of one layer in the checkpoint, with their names and shapes checked. A checkpoint
 // that has more weights in the layer than the config describes (an unknown bias, say) is refused.
 struct LayerWeights {
@@ -87,7 +93,7 @@ class Transformer {
   const io::Checkpoint& checkpoint() const { return *checkpoint_; }
   const ops::Backend& backend() const { return *backend_; }
   // A cache whose keys and values may be rounded to `dtype` (kBF16 or kF32); in the first form to
-  // bf16 for a bf16 model, as other frameworks do.
+  // bf16 for a bf16 model (or an int8 one made from it), as other frameworks do.
   std::unique_ptr<ops::KvCache> make_cache(int64_t capacity_tokens) const;
   std::unique_ptr<ops::KvCache> make_cache(int64_t capacity_tokens, DType dtype) const;
 
@@ -110,7 +116,7 @@ class Transformer {
   std::unique_ptr<io::Checkpoint> checkpoint_;
   const ops::Backend* backend_ = nullptr;
   std::vector<float> inverse_frequencies_, final_norm_;
-  TensorView embedding_;  // [vocab_size, H]
+  ops::WeightView embedding_;  // [vocab_size, H]
   std::vector<DecoderLayer> layers_;
   std::unique_ptr<ops::Linear> lm_head_;
 };
@@ -119,6 +125,6 @@ class Transformer {
 Status check_token_ids(std::span<const TokenId> tokens, const io::ModelConfig& config);
 
 // Rows of the embedding table. out[M,H].
-void embed(const TensorView& table, std::span<const TokenId> tokens, MutableMatrixView out);
+void embed(const ops::WeightView& table, std::span<const TokenId> tokens, MutableMatrixView out);
 
 }  // namespace neuronmm::model

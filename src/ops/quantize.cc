@@ -10,12 +10,21 @@ namespace {
 
 constexpr double kLargest = 127.0;
 
+// max |value|, which NaN and infinity turn into NaN.
+double largest_of(const double* values, int64_t count) {
+  double largest = 0, not_finite = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    largest = std::max(largest, std::abs(values[i]));
+    not_finite += 0 * values[i];
+  }
+  return largest + not_finite;
+}
+
 // One group; a scale of 0 (all zeros, or so small that bf16 has no such scale) gives zeros.
 bf16 quantize_group(const double* values, int64_t count, int8_t* quantized) {
-  double largest = 0;
-  for (int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(values[i]));
+  const double largest = largest_of(values, count);
   const bf16 scale = bf16::from_float(static_cast<float>(largest / kLargest));
-  const auto step = static_cast<double>(scale.to_float());
+  const auto step = static_cast<double>(scale.to_float());  // of NaN, "step > 0" is false
   for (int64_t i = 0; i < count; ++i) {
     const double steps = step > 0 ? std::nearbyint(values[i] / step) : 0.0;
     quantized[i] = static_cast<int8_t>(std::clamp(steps, -kLargest, kLargest));

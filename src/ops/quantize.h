@@ -2,7 +2,7 @@
 // Rounding a weight to int8, as ops/weights.h defines it: symmetric, one scale per row and
 // kQuantGroup columns. The scale is max |w| / 127 of the group rounded to bf16, each value the
 // nearest multiple of it, so |W - quantized| <= scale / 2 (1.004 times that where the scale was
-// rounded down).
+// rounded down). A group that holds NaN or infinity has the scale NaN.
 
 #include <vector>
 

@@ -1,25 +1,34 @@
 #include "ops/weights.h"
 
-#include <algorithm>
-
 namespace neuronmm::ops {
+namespace {
 
-void to_doubles(const WeightView& weight, int64_t first, int64_t count, double* out) {
-  if (!weight.quantized()) {
-    to_doubles(static_cast<const TensorView&>(weight), first, count, out);
-    return;
-  }
+// A byte times a bf16 scale has at most 15 significant bits: exact in fp32, too.
+template <typename Out>
+void dequantize(const WeightView& weight, int64_t first, int64_t count, Out* out) {
   const int64_t columns = weight.columns(), row = first / columns, column = first % columns;
   NMM_CHECK(weight.dtype == DType::kI8 && column + count <= columns);
   const auto* const bytes = reinterpret_cast<const int8_t*>(weight.data) + first;
-  double scale = 0;
+  float scale = 0;
   for (int64_t j = 0; j < count; ++j) {
     if (j == 0 || (column + j) % kQuantGroup == 0) {
       const int64_t group = (column + j) / kQuantGroup;
-      neuronmm::to_doubles(weight.scales, row * weight.scales.columns() + group, 1, &scale);
+      neuronmm::to_floats(weight.scales, row * weight.scales.columns() + group, 1, &scale);
     }
-    out[j] = scale * bytes[j];
+    out[j] = static_cast<Out>(scale) * static_cast<Out>(bytes[j]);
   }
+}
+
+}  // namespace
+
+void to_floats(const WeightView& weight, int64_t first, int64_t count, float* out) {
+  if (weight.quantized()) return dequantize(weight, first, count, out);
+  neuronmm::to_floats(weight, first, count, out);
+}
+
+void to_doubles(const WeightView& weight, int64_t first, int64_t count, double* out) {
+  if (weight.quantized()) return dequantize(weight, first, count, out);
+  neuronmm::to_doubles(weight, first, count, out);
 }
 
 }  // namespace neuronmm::ops

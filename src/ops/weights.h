@@ -25,11 +25,13 @@ struct WeightView : TensorView {
       : TensorView(std::move(values)), scales(std::move(group_scales)) {}
 
   bool quantized() const { return !scales.empty(); }
+  int64_t stored_bytes() const { return size_bytes() + (quantized() ? scales.size_bytes() : 0); }
   TensorView scales;
 };
 
-// TensorView's function of this name for weights, quantized or not; [first, first + count) lies in
-// one row.
+// TensorView's functions of these names for weights, quantized or not; [first, first + count) lies
+// in one row.
+void to_floats(const WeightView& weight, int64_t first, int64_t count, float* out);
 void to_doubles(const WeightView& weight, int64_t first, int64_t count, double* out);
 
 struct LinearWeight {
@@ -43,6 +45,7 @@ struct LinearWeight {
   int64_t in_features() const { return low_rank() ? u_t.columns() : w_t.columns(); }
   int64_t out_features() const { return low_rank() ? v_t.rows() : w_t.rows(); }
   int64_t rank() const { return low_rank() ? u_t.rows() : 0; }  // 0: dense
+  bool quantized() const { return w_t.quantized() || u_t.quantized() || v_t.quantized(); }
   int64_t parameters() const {
     return (low_rank() ? u_t.size() + v_t.size() : w_t.size()) + (bias.empty() ? 0 : bias.size());
   }

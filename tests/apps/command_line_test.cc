@@ -62,6 +62,51 @@ TEST_F(CommandLine, CompressThenRunEveryCommandOnTheResult) {
   expect(neuronmm("check " + out + " --reference " + kModel), 1, {});
 }
 
+TEST_F(CommandLine, QuantizeThenRunEveryCommandOnTheResult) {
+  const std::string small = path("small"), out = path("int8"), both = path("both");
+  expect(neuronmm("compress " + kModel + " -o " + small + " --ratio 0.2 --block 64 --method svd"),
+         0, {});
+  expect(neuronmm("compress " + kModel + " -o " + both +
+                  " --ratio 0.2 --block 64 --method svd --weights int8"),
+         0, {});
+  for (const std::string& model : {kModel, small}) {
+    expect(neuronmm("quantize " + model + " -o " + out + " --force"), 0,
+           {"MB -> ", "written to", "compare"});
+    EXPECT_TRUE(fs::exists(out + "/tokenizer.json"));
+    EXPECT_FALSE(fs::exists(out + ".partial"));
+  }
+  for (const std::string& model : {out, both}) {
+    expect(neuronmm("inspect " + model), 0, {"int8", "I8", "BF16", "192"});
+    for (const std::string device : {"", " --device reference"}) {
+      expect(neuronmm("generate " + model + " --prompt 'Once upon' --max-new-tokens 4" + device), 0,
+             {"new tokens 4"});
+    }
+    expect(neuronmm("perplexity " + model + " " + kEvaluation), 0, {"perplexity"});
+    expect(neuronmm("bench " + small + " --against " + model +
+                    " --prompt-tokens 8 --new-tokens 4 --runs 2"),
+           0, {"speed-up"});
+    expect(neuronmm("check " + model + " --reference " + model), 0, {});
+    for (const std::string command : {"generate", "bench"}) {
+      expect(neuronmm(command + " " + model + " --device trn1" +
+                      (command == "generate" ? " --prompt x" : "")),
+             1, {"NeuronCore", "int8"});
+    }
+  }
+  expect(neuronmm("quantize " + out + " -o " + path("again")), 1, {"int8 already"});
+  expect(neuronmm("compress " + out + " -o " + path("again") + " --ratio 0.2 --method svd"), 1,
+         {"compressed already"});
+}
+
+TEST_F(CommandLine, QuantizeFlagsAndOutputs) {
+  expect(neuronmm("quantize " + kModel), 2, {"--out"});
+  expect(neuronmm(compress("--ratio 0.2 --weights int4")), 2, {"--weights", "int8"});
+  expect(neuronmm("quantize " + kModel + " -o " + kModel + " --force"), 1, {"input"});
+  expect(neuronmm("quantize " + kModel + " -o /proc/nowhere/out"), 1, {"/proc/nowhere"});
+  expect(neuronmm("quantize " + path("nowhere") + " -o " + path("out")), 1, {"nowhere"});
+  expect(neuronmm("compress " + kModel + "/config.json --ratio 0.2 --dry-run --weights int8"), 0,
+         {"7165056 bytes"});
+}
+
 #ifdef NEURONMM_SANITIZED
 constexpr std::array kRatios = {"0.2"};
 #else
@@ -135,7 +180,7 @@ TEST_F(CommandLine, UsageErrors) {
 TEST_F(CommandLine, HelpNamesEveryCommand) {
   expect(neuronmm("--help"), 0,
          {"compress", "generate", "perplexity", "bench", "inspect", "synthesize", "tokenize",
-          "check"});
+          "check", "quantize"});
 }
 
 TEST_F(CommandLine, FoldersThatAreNotModels) {

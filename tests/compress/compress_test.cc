@@ -368,19 +368,24 @@ TEST_F(Compress, OtherSettingsStartAfresh) {
 
 TEST_F(Compress, ShardsHoldTheSameTensors) {
   const auto checkpoint = io::Checkpoint::open(input_.path());
-  const auto plan = make_plan(config_, {0.25, 4, Align::kNearest}, {}, "model");
+  const auto plan =
+      make_plan(config_, {0.25, 4, Align::kNearest}, {}, WeightFormat::kAsIs, "model");
   ASSERT_TRUE(checkpoint.ok() && plan.ok());
   fs::create_directories(path("staging"));
   const auto work = StagedWork::open(path("staging"), "settings");
   ASSERT_TRUE(work.ok()) << work.error().message;
-  const auto reports =
-      factorize_model(*checkpoint, config_, *plan, GramSource(), *work, silent_, OnMatrix());
+  const auto reports = factorize_model(*checkpoint, config_, *plan, GramSource(), *work,
+                                       WeightFormat::kAsIs, silent_, OnMatrix());
   ASSERT_TRUE(reports.ok()) << reports.error().message;
   fs::create_directories(path("single"));
   fs::create_directories(path("sharded"));
-  ASSERT_TRUE(compress::write_model(*checkpoint, *plan, *work, path("single"), silent_).ok());
-  ASSERT_TRUE(
-      compress::write_model(*checkpoint, *plan, *work, path("sharded"), silent_, 20000).ok());
+  const ModelSource source = {*checkpoint, config_, plan->matrices, *work};
+  const auto write = [&](const char* folder, int64_t max_shard_bytes) {
+    return compress::write_model(source, WeightFormat::kInt8, path(folder), silent_,
+                                 max_shard_bytes);
+  };
+  ASSERT_TRUE(write("single", io::kMaxShardBytes).ok());
+  ASSERT_TRUE(write("sharded", 20000).ok());
   const auto single = io::Checkpoint::open(path("single")),
              shards = io::Checkpoint::open(path("sharded"));
   ASSERT_TRUE(single.ok() && shards.ok());

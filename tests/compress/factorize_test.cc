@@ -3,6 +3,7 @@
 #include "compress/factorize.h"
 
 #include <gtest/gtest.h>
+#include <lapacke.h>
 
 #include "base/parallel.h"
 #include "oracle.h"
@@ -193,6 +194,83 @@ TEST_F(Factorize, Bf16RoundingCostsOneFactorOnly) {
             output_error(w_t, *unrounded, x) + std::ldexp(total, -16));
 }
 
+// The u_t that goes with a rounded v_t, by LAPACK's QR.
+DoubleMatrix lapack_fit(DoubleMatrix v_t, DoubleMatrix w_t) {
+  const auto n = static_cast<int>(v_t.rows()), r = static_cast<int>(v_t.columns());
+  const auto k = static_cast<int>(w_t.columns());
+  EXPECT_EQ(LAPACKE_dgels(LAPACK_COL_MAJOR, 'N', n, r, k, v_t.data(), n, w_t.data(), n), 0);
+  return w_t.first_rows(r);
+}
+
+DoubleMatrix rounded(DoubleMatrix matrix) {
+  round_to(DType::kI8, matrix);
+  return matrix;
+}
+
+// Half a step of the row's group, which is largest / 127; 1.02 for the rounding of the scale and
+// for groups of the fitted values.
+void expect_rounding_of(const DoubleMatrix& found, const DoubleMatrix& exact) {
+  ASSERT_EQ(found.size(), exact.size());
+  for (int64_t i = 0; i < exact.rows(); ++i) {
+    for (int64_t first = 0; first < exact.columns(); first += 128) {
+      const int64_t last = std::min(exact.columns(), first + 128);
+      double largest = 0;
+      for (int64_t j = first; j < last; ++j) largest = std::max(largest, std::abs(exact(i, j)));
+      for (int64_t j = first; j < last; ++j) {
+        ASSERT_NEAR(found(i, j), exact(i, j), 1.02 * largest / 254) << i << ", " << j;
+      }
+    }
+  }
+}
+
+// In the norm of the activations and for every method: the fitted u_t is the least-squares one but
+// for its own rounding, and no worse than factors that are rounded one by one.
+TEST_F(Factorize, Int8FactorsAreFittedToEachOther) {
+  const int64_t k = 200, n = 300, rank = 140;
+  for (const uint64_t seed : {1, 2, 3}) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    const DoubleMatrix w_t = random_matrix(n, k, random);
+    const LongMatrix x = activations_of(k, 1e3, k, random);
+    const auto root = whitening_root(gram_of(x));
+    ASSERT_TRUE(root.ok());
+    const DoubleMatrix gram_out = gram_of(LongMatrix(w_t) * x);
+    const auto check = [&](const Result<Factors>& int8, const Result<Factors>& exact) {
+      ASSERT_TRUE(int8.ok() && exact.ok());
+      EXPECT_EQ(LongMatrix(rounded(int8->v_t)).values, LongMatrix(int8->v_t).values);
+      expect_rounding_of(int8->u_t, lapack_fit(int8->v_t, w_t));
+      const Factors one_by_one = {rounded(exact->v_t), rounded(exact->u_t), {}};
+      EXPECT_LE(output_error(w_t, *int8, x), output_error(w_t, one_by_one, x));
+    };
+    check(factorize_whitened(w_t, *root, rank, DType::kI8),
+          factorize_whitened(w_t, *root, rank, DType::kF64));
+    check(factorize_by_output(w_t, gram_out, rank, DType::kI8),
+          factorize_by_output(w_t, gram_out, rank, DType::kF64));
+  }
+}
+
+TEST_F(Factorize, ExistingFactorsAreRoundedAndFitted) {
+  const int64_t k = 200, n = 300, rank = 140;
+  std::mt19937_64 random(4);
+  DoubleMatrix v_t = random_matrix(n, rank, random), u_t = random_matrix(rank, k, random);
+  for (int64_t i = 0; i < rank; ++i) {  // lengths over six orders of magnitude
+    v_t.scale_column(i, std::pow(10.0, 6.0 * static_cast<double>(i) / static_cast<double>(rank)));
+    u_t.scale_row(i, std::pow(10.0, -6.0 * static_cast<double>(i) / static_cast<double>(rank)));
+  }
+  const DoubleMatrix product = multiply(v_t, Transpose::kNo, u_t, Transpose::kNo);
+  const Factors factors = round_factors(v_t, u_t);
+  expect_rounding_of(factors.u_t, lapack_fit(factors.v_t, product));
+  const auto error = [&](const Factors& f) {
+    return static_cast<double>(
+        (LongMatrix(product) - LongMatrix(f.v_t) * LongMatrix(f.u_t)).energy());
+  };
+  EXPECT_LT(error(factors), error({rounded(v_t), rounded(u_t), {}}));
+
+  for (int64_t j = 0; j < n; ++j) v_t(j, 5) = 0;  // not of full rank: nothing to fit
+  const Factors singular = round_factors(v_t, u_t);
+  EXPECT_TRUE(singular.u_t.all_finite() && singular.v_t.all_finite());
+}
+
 TEST_F(Factorize, AMatrixOfTheKeptRankIsReproduced) {
   std::mt19937_64 random(9);
   const int64_t rank = 24;
@@ -227,6 +305,8 @@ TEST_F(Factorize, AllZeroWeightsAndActivations) {
   check(factorize_whitened(zero, *root, 8, DType::kBF16));
   check(factorize_whitened(random_matrix(64, 32, random), *root, 8, DType::kBF16));
   check(factorize_by_output(zero, DoubleMatrix(64, 64), 8, DType::kBF16));
+  check(factorize_plain(zero, 8, DType::kI8));
+  check(factorize_by_output(zero, DoubleMatrix(64, 64), 8, DType::kI8));
 }
 
 TEST_F(Factorize, EnergyLost) {

@@ -20,7 +20,8 @@ io::ModelConfig llama_1b() {
 }
 
 TEST(Plan, Llama1B) {
-  const auto plan = make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {}, "model");
+  const auto plan =
+      make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {}, WeightFormat::kAsIs, "model");
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(plan->parameters_before, 1235814400);  // the published size of this model
   const int64_t removed = 48 * (int64_t{2048} * 8192 - 1280 * (2048 + 8192));
@@ -42,8 +43,8 @@ TEST(Plan, Llama1B) {
 }
 
 TEST(Plan, OnlySomeMatrices) {
-  const auto plan =
-      make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {true, false, true}, "model");
+  const auto plan = make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {true, false, true},
+                              WeightFormat::kAsIs, "model");
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   const MatrixPlan& up = plan->of(3, MlpMatrix::kUp);
   EXPECT_EQ(up.rank, 0);
@@ -56,9 +57,22 @@ TEST(Plan, OnlySomeMatrices) {
   EXPECT_EQ(ranks[15].down, 1280);
 }
 
+// A byte per weight and two per 128 of them; norms stay as they are.
+TEST(Plan, Int8Llama1B) {
+  const auto bf16 = make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {}, WeightFormat::kAsIs, "");
+  const auto plan = make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {}, WeightFormat::kInt8, "");
+  ASSERT_TRUE(bf16.ok() && plan.ok());
+  EXPECT_EQ(plan->parameters_after, bf16->parameters_after);
+  EXPECT_EQ(plan->bytes_before, bf16->bytes_before);
+  const int64_t norms = 33 * 2048, linear = plan->parameters_after - norms;
+  EXPECT_EQ(plan->bytes_after, 2 * norms + linear + 2 * linear / 128);
+  const MatrixPlan& up = plan->of(3, MlpMatrix::kUp);
+  EXPECT_EQ(up.bytes_after, 1280 * (2048 + 8192) / 128 * 130);
+}
+
 void expect_refused(const io::ModelConfig& config, const RankRule& rule,
                     std::initializer_list<const char*> words) {
-  const auto plan = make_plan(config, rule, {}, "the/model");
+  const auto plan = make_plan(config, rule, {}, WeightFormat::kAsIs, "the/model");
   ASSERT_FALSE(plan.ok());
   for (const char* word : words) {
     EXPECT_NE(plan.error().message.find(word), std::string::npos)

@@ -83,7 +83,6 @@ TEST(ModelConfig, MissingAndWronglyTypedFieldsAreNamed) {
   EXPECT_TRUE(fails_with(parse(R"({"rope_theta":0})"), {"rope_theta", "found 0"}));
   EXPECT_TRUE(fails_with(parse(R"({"tie_word_embeddings":1})"), {"tie_word", "true or false"}));
   EXPECT_TRUE(fails_with(parse(R"({"hidden_act":"gelu"})"), {"hidden_act", "silu", "gelu"}));
-  EXPECT_TRUE(fails_with(parse(R"({"quantization_config":{}})"), {"quantiz"}));
   EXPECT_TRUE(fails_with(parse(R"({"partial_rotary_factor":0.5})"), {"partial_rotary_factor"}));
   EXPECT_TRUE(fails_with(ModelConfig::parse("[]", "c"), {"c: expected a JSON object"}));
   EXPECT_TRUE(fails_with(ModelConfig::parse("{\"a\"", "c"), {"c: malformed"}));

@@ -7,7 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "io/quantization.h"
+#include "io/safetensors.h"
+#include "model/tensor_specs.h"
 #include "ops/owned_tensor.h"
+#include "ops/quantize.h"
 
 namespace neuronmm::model {
 
@@ -72,6 +76,23 @@ TestTensors random_tensors(const io::ModelConfig& config, uint64_t seed) {
   return tensors;
 }
 
+TestTensors int8_tensors(const io::ModelConfig& config, const TestTensors& tensors) {
+  TestTensors rounded;
+  for (const auto& [name, tensor] : tensors) {
+    if (!is_linear(name, config)) {
+      rounded[name] = tensor;
+      continue;
+    }
+    const std::vector<double> values(tensor.values.begin(), tensor.values.end());
+    const auto weight = ops::quantize(values.data(), tensor.shape[0], tensor.shape[1]);
+    rounded[name] = {DType::kI8, tensor.shape, {weight.values.begin(), weight.values.end()}};
+    TestTensor& scales = rounded[name + io::kScaleEnding];
+    scales = {DType::kBF16, {weight.rows, weight.groups()}, {}};
+    for (const bf16 scale : weight.scales) scales.values.push_back(scale.to_float());
+  }
+  return rounded;
+}
+
 std::string config_json(const io::ModelConfig& config) {
   const std::map<io::Architecture, std::string> types = {{io::Architecture::kLlama, "llama"},
                                                          {io::Architecture::kMistral, "mistral"},
@@ -94,6 +115,10 @@ std::string config_json(const io::ModelConfig& config) {
       {"hidden_act", "silu"},
       {"torch_dtype", "float32"}};
   if (config.sliding_window > 0) json["sliding_window"] = config.sliding_window;
+  if (config.int8_weights) {
+    json["quantization_config"] = {
+        {"quant_method", "neuronmm"}, {"bits", 8}, {"group_size", io::kInt8GroupSize}};
+  }
   return json.dump(1);
 }
 
@@ -119,8 +144,14 @@ void ModelFolder::write_tensors(const TestTensors& tensors) const {
   ASSERT_TRUE(writer.ok()) << writer.error().message;
   for (const auto& [name, tensor] : tensors) {
     std::vector<std::byte> bytes;
-    append_rounded(tensor.dtype, tensor.values.data(), static_cast<int64_t>(tensor.values.size()),
-                   bytes);
+    if (tensor.dtype == DType::kI8) {
+      for (const float value : tensor.values) {
+        bytes.push_back(static_cast<std::byte>(static_cast<int8_t>(value)));
+      }
+    } else {
+      append_rounded(tensor.dtype, tensor.values.data(), static_cast<int64_t>(tensor.values.size()),
+                     bytes);
+    }
     const Status appended = writer->append(bytes);
     ASSERT_TRUE(appended.ok()) << appended.error().message;
   }

@@ -12,7 +12,7 @@
 namespace neuronmm::model {
 
 struct TestTensor {
-  DType dtype;
+  DType dtype;  // float, or I8 with whole numbers as values
   Shape shape;
   std::vector<float> values;
 };
@@ -24,6 +24,10 @@ io::ModelConfig tiny_config(io::Architecture architecture);
 
 // All tensors that the config describes, in fp32.
 TestTensors random_tensors(const io::ModelConfig& config, uint64_t seed);
+
+// The same with the linear weights as int8 tensors and their scales; config.int8_weights is for the
+// caller to set.
+TestTensors int8_tensors(const io::ModelConfig& config, const TestTensors& tensors);
 
 // The config.json text that parses back to `config`.
 std::string config_json(const io::ModelConfig& config);

@@ -49,6 +49,12 @@ Result<MlpShape> mlp_shape(const ops::MlpWeight& weight) {
   MlpShape shape{.hidden_size = weight.gate.in_features(),
                  .intermediate_size = weight.gate.out_features()};
   for (const Part& part : parts_of(weight)) {
+    if (part.weight.quantized()) {
+      return fail(
+          "the NeuronCore's MLP kernels take bf16 weights, {} is int8; use the model that it was "
+          "quantized from",
+          part.name);
+    }
     if (!part.weight.bias.empty()) {
       return fail("the NeuronCore's MLP kernels take no bias; {} has one", part.name);
     }

@@ -1,0 +1,36 @@
+#pragma once
+// Writes a model folder's weight files, linear weights as they are or rounded to int8, in bounded
+// memory.
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "base/result.h"
+#include "base/tensor.h"
+#include "io/safetensors.h"
+#include "io/shards.h"
+
+namespace neuronmm::compress {
+
+// One tensor to write. `visit` finds or makes it and passes it on; it is called once.
+struct TensorSource {
+  using Use = std::function<Status(const TensorView&)>;
+
+  io::TensorSpec spec;  // before it is rounded
+  bool int8 = false;    // whether to round it (io/quantization.h)
+  std::function<Status(const Use&)> visit;
+};
+
+// The files' tensors for a source: itself, or int8 values and their scales.
+std::vector<io::TensorSpec> stored_specs(const io::TensorSpec& spec, bool int8);
+
+// model.safetensors in `folder`, or shards of at most max_shard_bytes with an index.
+// `if_interrupted` says what an interrupt leaves. Refused: NaN and infinity in what is rounded.
+Status write_tensors(const std::vector<TensorSource>& sources, const std::filesystem::path& folder,
+                     const std::string& if_interrupted, Progress& progress,
+                     int64_t max_shard_bytes = io::kMaxShardBytes);
+
+}  // namespace neuronmm::compress

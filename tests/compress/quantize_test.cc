@@ -1,0 +1,231 @@
+// Whole models rounded to int8: dense, compressed before, and compressed in the same run.
+
+#include "compress/quantize.h"
+
+#include <fstream>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "base/interrupt.h"
+#include "base/parallel.h"
+#include "compress/compress.h"
+#include "cpu/backend.h"
+#include "io/quantization.h"
+#include "model/tensor_specs.h"
+#include "model/tiny_model.h"
+#include "ops/quantize.h"
+#include "oracle.h"
+
+namespace neuronmm::compress {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kLayers = 2, kMatrices = 3 * kLayers;
+
+io::ModelConfig small_config(bool tied) {
+  io::ModelConfig config = model::tiny_config(io::Architecture::kQwen2);
+  config.hidden_size = 144;  // a whole group of columns and a part of one
+  config.intermediate_size = 288;
+  config.num_hidden_layers = kLayers;
+  config.tie_word_embeddings = tied;
+  return config;
+}
+
+std::string bytes_of(const TensorView& tensor) {
+  return {reinterpret_cast<const char*>(tensor.data), static_cast<size_t>(tensor.size_bytes())};
+}
+
+class Quantize : public testing::Test {
+ protected:
+  void SetUp() override { write(small_config(false)); }
+  void TearDown() override { set_interrupted(false); }
+
+  void write(const io::ModelConfig& config) {
+    config_ = config;
+    tensors_ = model::random_tensors(config, 20250712);
+    write_tensors();
+  }
+  void write_tensors() {
+    input_.write_tensors(tensors_);
+    input_.write_text("config.json", model::config_json(config_));
+    input_.write_text("generation_config.json", "{\"eos_token_id\": 1}");
+  }
+  fs::path path(const std::string& name) const { return outputs_.path() / name; }
+
+  QuantizeSummary quantize_well(const fs::path& model, const std::string& out) {
+    const auto summary = quantize(model, path(out), true, silent_);
+    if (!summary.ok()) throw std::runtime_error(summary.error().message);
+    return *summary;
+  }
+  io::Checkpoint open(const fs::path& folder) {
+    auto checkpoint = io::Checkpoint::open(folder);
+    if (!checkpoint.ok()) throw std::runtime_error(checkpoint.error().message);
+    return std::move(checkpoint).value();
+  }
+  void compress_to(const std::string& out, WeightFormat weights, bool force = false) {
+    CompressRequest request;
+    request.model = input_.path();
+    request.out = path(out);
+    request.rule = {0.1, 8, Align::kNearest};
+    request.method = Method::kSvd;
+    request.weights = weights;
+    request.force = force;
+    const auto summary = compress(request, *cpu::make_backend(), silent_);
+    if (!summary.ok()) throw std::runtime_error(summary.error().message);
+  }
+  void expect_loads(const std::string& out) {
+    const auto backend = cpu::make_backend();
+    const auto transformer = model::Transformer::load(path(out), *backend);
+    ASSERT_TRUE(transformer.ok()) << transformer.error().message;
+    EXPECT_TRUE(transformer->config().int8_weights);
+  }
+  void expect_refused(const fs::path& model, std::initializer_list<std::string> words) {
+    const auto summary = quantize(model, path("refused"), false, silent_);
+    ASSERT_FALSE(summary.ok());
+    for (const std::string& word : words) {
+      EXPECT_NE(summary.error().message.find(word), std::string::npos)
+          << "no \"" << word << "\" in: " << summary.error().message;
+    }
+    EXPECT_FALSE(fs::exists(path("refused")));
+  }
+
+  io::ModelConfig config_;
+  model::TestTensors tensors_;
+  model::ModelFolder input_, outputs_;
+  Progress silent_;
+};
+
+TEST_F(Quantize, ADenseModel) {
+  for (const bool tied : {false, true}) {
+    SCOPED_TRACE(testing::Message() << "tied " << tied);
+    write(small_config(tied));
+    const QuantizeSummary summary = quantize_well(input_.path(), "out");
+    const auto before = open(input_.path()), after = open(path("out"));
+    EXPECT_EQ(before.has("lm_head.weight"), !tied);
+    EXPECT_EQ(after.tensors().at("model.embed_tokens.weight").dtype == DType::kI8, tied);
+    size_t count = before.tensors().size();
+    for (const auto& [name, tensor] : before.tensors()) {
+      const TensorView& stored = after.tensors().at(name);
+      if (!model::is_linear(name, config_)) {
+        EXPECT_EQ(stored.dtype, tensor.dtype);
+        EXPECT_EQ(bytes_of(stored), bytes_of(tensor)) << name;
+        continue;
+      }
+      ++count;
+      const ops::QuantizedWeight expected = ops::quantize(tensor);
+      EXPECT_EQ(bytes_of(stored), bytes_of(expected.view())) << name;
+      EXPECT_EQ(bytes_of(after.tensors().at(name + "_scale")), bytes_of(expected.view().scales));
+    }
+    EXPECT_EQ(after.tensors().size(), count);
+    EXPECT_EQ(summary.parameters, before.parameters());
+    EXPECT_EQ(summary.parameters, after.parameters());
+    EXPECT_EQ(summary.bytes_before, before.size_bytes());
+    EXPECT_EQ(summary.bytes_after, after.size_bytes());
+    EXPECT_TRUE(fs::exists(path("out") / "generation_config.json"));
+    EXPECT_FALSE(fs::exists(path("out") / "work"));
+    EXPECT_FALSE(fs::exists(path("out.partial")));
+    expect_loads("out");
+  }
+}
+
+// The fitted factors are nearer to the product than the factors rounded one by one.
+TEST_F(Quantize, ACompressedModel) {
+  compress_to("small", WeightFormat::kAsIs);
+  const QuantizeSummary summary = quantize_well(path("small"), "out");
+  const auto before = open(path("small")), after = open(path("out"));
+  EXPECT_EQ(summary.parameters, after.parameters());
+  const auto config = io::ModelConfig::load(path("out") / "config.json");
+  ASSERT_TRUE(config.ok() && config->compression.has_value());
+  for (int64_t layer = 0; layer < kLayers; ++layer) {
+    const auto floats = model::layer_weights(before, config_, layer);
+    const auto int8 = model::layer_weights(after, *config, layer);
+    ASSERT_TRUE(floats.ok() && int8.ok());
+    for (const MlpMatrix which : kMlpMatrices) {
+      const auto product = [](const DoubleMatrix& v_t, const DoubleMatrix& u_t) {
+        return LongMatrix(v_t) * LongMatrix(u_t);
+      };
+      const auto dequantized = [](const ops::WeightView& weight) {
+        DoubleMatrix matrix(weight.rows(), weight.columns());
+        std::vector<double> row(static_cast<size_t>(weight.columns()));
+        for (int64_t i = 0; i < weight.rows(); ++i) {
+          ops::to_doubles(weight, i * weight.columns(), weight.columns(), row.data());
+          for (int64_t j = 0; j < weight.columns(); ++j) matrix(i, j) = row[j];
+        }
+        return matrix;
+      };
+      const ops::LinearWeight &f = weight_of(floats->mlp, which), &q = weight_of(int8->mlp, which);
+      ASSERT_TRUE(q.u_t.quantized() && q.v_t.quantized());
+      const LongMatrix exact = product(to_double_matrix(f.v_t), to_double_matrix(f.u_t));
+      const LongMatrix fitted = product(dequantized(q.v_t), dequantized(q.u_t));
+      const ops::QuantizedWeight v = ops::quantize(f.v_t), u = ops::quantize(f.u_t);
+      const LongMatrix rounded = product(dequantized(v.view()), dequantized(u.view()));
+      EXPECT_LT((exact - fitted).energy(), (exact - rounded).energy())
+          << "layer " << layer << " " << matrix_name(which);
+    }
+  }
+  expect_loads("out");
+}
+
+TEST_F(Quantize, CompressingAndRoundingAtOnce) {
+  compress_to("out", WeightFormat::kInt8);
+  const auto after = open(path("out"));
+  for (const auto& [name, tensor] : after.tensors()) {
+    EXPECT_EQ(tensor.dtype == DType::kI8, model::is_linear(name, config_)) << name;
+  }
+  const auto config = io::ModelConfig::load(path("out") / "config.json");
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_TRUE(config->int8_weights && config->compression.has_value());
+  expect_loads("out");
+}
+
+TEST_F(Quantize, AnInterruptedRunGoesOnWhereItWas) {
+  compress_to("small", WeightFormat::kAsIs);
+  quantize_well(path("small"), "whole");
+  for (int64_t stop = 1; stop <= kMatrices; ++stop) {
+    int64_t done = 0;
+    const auto stopped =
+        quantize(path("small"), path("parts"), true, silent_, [&](const MatrixReport&) {
+          if (++done == stop) set_interrupted(true);
+        });
+    ASSERT_FALSE(stopped.ok());
+    EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
+    EXPECT_FALSE(fs::exists(path("parts")));
+    const auto kept = fs::directory_iterator(path("parts.partial") / "work");
+    EXPECT_EQ(std::distance(fs::begin(kept), fs::end(kept)), stop + 1);  // and the settings
+    set_interrupted(false);
+    quantize_well(path("small"), "parts");
+    EXPECT_EQ(bytes_of(open(path("parts")).tensors().begin()->second),
+              bytes_of(open(path("whole")).tensors().begin()->second));
+    EXPECT_FALSE(fs::exists(path("parts.partial")));
+    fs::remove_all(path("parts"));
+  }
+}
+
+TEST_F(Quantize, RefusesWhatCannotBeRounded) {
+  quantize_well(input_.path(), "int8");
+  expect_refused(path("int8"), {"int8", "already", "original"});
+  expect_refused(path("nowhere"), {"nowhere"});
+  const std::string name = "model.layers.1.self_attn.k_proj.weight";
+  for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    tensors_.at(name).values[40] = bad;
+    write_tensors();
+    expect_refused(input_.path(), {name, "NaN or infinity"});
+  }
+}
+
+TEST_F(Quantize, Int8ModelsAreNotCompressed) {
+  quantize_well(input_.path(), "int8");
+  CompressRequest request;
+  request.model = path("int8");
+  request.out = path("out");
+  request.rule = {0.1, 8, Align::kNearest};
+  request.method = Method::kSvd;
+  const auto summary = compress(request, *cpu::make_backend(), silent_);
+  ASSERT_FALSE(summary.ok());
+  EXPECT_NE(summary.error().message.find("--weights int8"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace neuronmm::compress

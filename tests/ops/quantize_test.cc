@@ -1,0 +1,105 @@
+// Rounding to int8 against the definition, written out in fp64.
+
+#include "ops/quantize.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "owned_tensor.h"
+
+namespace neuronmm::ops {
+namespace {
+
+constexpr uint64_t kSeed = 20250711;
+constexpr int64_t kRows = 5;
+
+double scale_of(const QuantizedWeight& weight, int64_t i, int64_t group) {
+  return static_cast<double>(
+      weight.scales[static_cast<size_t>(i * weight.groups() + group)].to_float());
+}
+
+// The nearest value with eight significant bits; ties to even.
+double nearest_bf16(double value) {
+  if (value == 0) return 0;
+  const double unit = std::ldexp(1.0, std::ilogb(value) - 7);
+  return std::nearbyint(value / unit) * unit;
+}
+
+void expect_defined(const QuantizedWeight& weight, const std::vector<float>& values) {
+  for (int64_t i = 0; i < weight.rows; ++i) {
+    for (int64_t first = 0; first < weight.columns; first += kQuantGroup) {
+      const int64_t last = std::min(weight.columns, first + kQuantGroup);
+      double largest = 0;
+      for (int64_t j = first; j < last; ++j) {
+        largest = std::max(largest, std::abs(double{values[i * weight.columns + j]}));
+      }
+      const double scale = scale_of(weight, i, first / kQuantGroup);
+      // Through fp32: the largest value itself is one.
+      ASSERT_EQ(scale, nearest_bf16(static_cast<float>(largest / 127)));
+      for (int64_t j = first; j < last; ++j) {
+        const double value = values[i * weight.columns + j];
+        const int stored = weight.values[static_cast<size_t>(i * weight.columns + j)];
+        ASSERT_LE(std::abs(stored), 127);
+        // Half a step; the largest may lie 127 · 2^-9 steps beyond 127.
+        ASSERT_LE(std::abs(value - scale * stored), scale * 0.5 * 1.004) << i << ", " << j;
+      }
+    }
+  }
+}
+
+TEST(Quantize, IsTheNearestMultipleOfTheScaleForEveryShape) {
+  std::mt19937_64 random(kSeed);
+  for (const int64_t columns : {1, 2, 127, 128, 129, 256, 300}) {
+    SCOPED_TRACE(testing::Message() << "seed " << kSeed << ", columns " << columns);
+    const std::vector<float> values = random_values(kRows * columns, random, 0.02f);
+    const OwnedTensor tensor(DType::kF32, {kRows, columns}, values);
+    const QuantizedWeight weight = quantize(tensor.view());
+    EXPECT_EQ(weight.groups(), (columns + 127) / 128);
+    expect_defined(weight, values);
+
+    const std::vector<double> doubles(values.begin(), values.end());
+    const QuantizedWeight of_doubles = quantize(doubles.data(), kRows, columns);
+    EXPECT_EQ(of_doubles.values, weight.values);
+  }
+}
+
+// What is written as fp32 and rounded again must not change.
+TEST(Quantize, TwiceIsOnce) {
+  std::mt19937_64 random(kSeed);
+  const int64_t rows = 200, columns = 300;
+  const OwnedTensor tensor(DType::kF32, {rows, columns}, random_values(rows * columns, random));
+  const QuantizedWeight once = quantize(tensor.view());
+  std::vector<double> values(static_cast<size_t>(rows * columns));
+  std::vector<float> floats(values.size());
+  for (int64_t i = 0; i < rows; ++i) {
+    to_doubles(once.view(), i * columns, columns, values.data() + i * columns);
+    to_floats(once.view(), i * columns, columns, floats.data() + i * columns);
+  }
+  EXPECT_EQ(std::vector<double>(floats.begin(), floats.end()), values);  // fp32 holds them
+  const QuantizedWeight twice = quantize(values.data(), rows, columns);
+  EXPECT_EQ(twice.values, once.values);
+  for (size_t i = 0; i < once.scales.size(); ++i) {
+    EXPECT_EQ(twice.scales[i].bits, once.scales[i].bits);
+  }
+}
+
+TEST(Quantize, ZerosStayAndNanAndInfinityShowInTheScale) {
+  std::vector<double> values(4 * 256);
+  values[256 + 3] = std::numeric_limits<double>::quiet_NaN();
+  values[256 + 4] = 1.0;
+  values[2 * 256 + 200] = -std::numeric_limits<double>::infinity();
+  values[3 * 256] = 1e60;  // beyond bf16
+  const QuantizedWeight weight = quantize(values.data(), 4, 256);
+  for (int64_t j = 0; j < 256; ++j) EXPECT_EQ(weight.values[static_cast<size_t>(j)], 0);
+  EXPECT_EQ(scale_of(weight, 0, 0), 0);
+  EXPECT_FALSE(std::isfinite(scale_of(weight, 1, 0)));
+  EXPECT_EQ(scale_of(weight, 1, 1), 0);
+  EXPECT_EQ(scale_of(weight, 2, 0), 0);
+  EXPECT_FALSE(std::isfinite(scale_of(weight, 2, 1)));
+  EXPECT_FALSE(std::isfinite(scale_of(weight, 3, 0)));
+}
+
+}  // namespace
+}  // namespace neuronmm::ops
