@@ -34,8 +34,8 @@ class Buffer {
   static constexpr size_t kCacheLine = 64;
   static constexpr size_t kHugePage = size_t{2} << 20;  // x86-64 and arm64 with 4 KiB pages
 
-  // Memory that is read end to end for every token wants huge pages: fewer TLB misses. Smaller than
-  // one they would only waste memory.
+  // Memory that is read end to end for every token wants huge pages: fewer TLB misses. A part of
+  // one, at the end or alone, would only waste memory.
   void allocate(int64_t count, Pages pages) {
     const size_t bytes = static_cast<size_t>(count) * sizeof(T);
     const bool huge = pages == Pages::kHuge && bytes >= kHugePage;
@@ -44,7 +44,7 @@ class Buffer {
     memory_.reset();
     memory_.reset(static_cast<T*>(std::aligned_alloc(alignment, size)));
     NMM_CHECK(memory_ != nullptr || size == 0);
-    if (huge) madvise(memory_.get(), size, MADV_HUGEPAGE);
+    if (huge) madvise(memory_.get(), bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
     capacity_ = count;
   }
 

@@ -47,7 +47,7 @@ TEST(Quantization, WritingKeepsTheOtherKeys) {
   nlohmann::json keys = nlohmann::json::parse(*written);
   keys.erase("quantization_config");
   EXPECT_EQ(keys, small_config());
-  EXPECT_TRUE(fails_with(with_quantization("[1]", "config.json"), {"config.json", "an object"}));
+  EXPECT_TRUE(fails_with(with_quantization("[1]", "config.json"), {"config.json", "JSON object"}));
 }
 
 }  // namespace
