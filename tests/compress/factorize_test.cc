@@ -226,8 +226,8 @@ void expect_rounding_of(const DoubleMatrix& found, const DoubleMatrix& exact) {
 // In the norm of the activations and for every method: the fitted u_t is the least-squares one but
 // for its own rounding, and no worse than factors that are rounded one by one.
 TEST_F(Factorize, Int8FactorsAreFittedToEachOther) {
-  const int64_t k = 200, n = 300, rank = 140;
-  for (const uint64_t seed : {1, 2, 3}) {
+  const int64_t k = 140, n = 200, rank = 130;
+  for (const uint64_t seed : {1, 2}) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 random(seed);
     const DoubleMatrix w_t = random_matrix(n, k, random);
