@@ -81,7 +81,7 @@ TEST_F(CommandLine, QuantizeThenRunEveryCommandOnTheResult) {
       expect(neuronmm("generate " + model + " --prompt 'Once upon' --max-new-tokens 4" + device), 0,
              {"new tokens 4"});
     }
-    expect(neuronmm("perplexity " + model + " " + kEvaluation), 0, {"perplexity"});
+    expect(neuronmm("perplexity " + model + " " + evaluation_text()), 0, {"perplexity"});
     expect(neuronmm("bench " + small + " --against " + model +
                     " --prompt-tokens 8 --new-tokens 4 --runs 2"),
            0, {"speed-up"});
