@@ -32,8 +32,8 @@ class SourceList {
       const auto found = replaced_.find(name);
       if (found == replaced_.end()) {
         add({name, tensor.dtype, tensor.shape},
-            [&checkpoint = model_.checkpoint, tensor](const TensorSource::Use& use) {
-              Status used = use(tensor);
+            [&checkpoint = model_.checkpoint, view = tensor](const TensorSource::Use& use) {
+              Status used = use(view);
               checkpoint.release_pages();  // else all that was read counts as memory in use
               return used;
             });
