@@ -221,7 +221,12 @@ std::vector<Kernel> mlp_kernels() {
        false,
        mlp,
        mlp_cost,
-       "(silu(x @ u_gate @ v_gate) * (x @ u_up @ v_up)) @ u_down @ v_down"},
+       "(silu(x @ u_gate @ v_gate) * (x @ u_up @ v_up)) @ u_down @ v_down",
+       {{"up.", "mlp_up", [](const KernelShape& p) { return p; }},
+        {"down.", "xtuv",
+         [](const KernelShape& p) {
+           return KernelShape{.M = p.M, .K = p.N, .r = p.r, .N = p.K};
+         }}}},
       {"dense_mlp",
        "Y = (silu(X·Wg) * (X·Wu))·Wd fused: the dense SwiGLU layer, K = hidden, N = intermediate",
        {{"x", "[M, K]", HbmRole::kInput},

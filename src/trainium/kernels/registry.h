@@ -37,6 +37,12 @@ struct TilingParameter {
   bool for_wide_sums = false;  // of no use where sums take no more bytes than operands
 };
 
+// A kernel that runs inside a larger one: its tiling parameters are there under a prefix.
+struct Half {
+  std::string_view prefix, kernel;  // "down.", "xtuv"
+  KernelShape (*shape)(const KernelShape& whole);
+};
+
 struct Kernel {
   std::string_view name, description;
   std::vector<OperandDescription> operands;
@@ -48,6 +54,7 @@ struct Kernel {
   Cost (*cost)(const KernelShape&, const Tiling&, const KernelOptions&);
   // The output in Python (NumPy, torch), with tokens as the rows of x and of the result.
   std::string_view reference;
+  std::vector<Half> halves = {};  // of a kernel that is two, one after the other
 };
 
 int64_t dimension_of(const KernelShape& shape, char letter);  // 'M', 'K', 'r' or 'N'

@@ -63,6 +63,7 @@ std::string fingerprint(const Problem& p) {
       hash.add(fmt::format("{},", value));
     }
   }
+  for (const kernels::Half& half : p.kernel->halves) hash.add(half.kernel);
   const auto defaults = kernels::tiling_of(*p.kernel, {});
   const auto sample = kernels::make_program(*p.kernel, kSample, *defaults, p.options);
   if (!sample.ok()) return hash.hex();  // options that the kernel refuses; tune() says so

@@ -72,4 +72,16 @@ std::vector<Tiling> combinations(const Problem& problem, const Tiling& base,
   return all;
 }
 
+std::vector<Tiling> neighbours(const Problem& problem, const Tiling& tiling) {
+  std::vector<Tiling> all;
+  for (const TilingParameter& parameter : problem.kernel->tiling) {
+    if (is_chosen(problem.chosen, parameter.name)) continue;
+    for (const int64_t value : values_to_try(parameter, problem.shape, problem.options)) {
+      all.push_back(tiling);
+      all.back().set(parameter.name, value);
+    }
+  }
+  return all;
+}
+
 }  // namespace neuronmm::tuner

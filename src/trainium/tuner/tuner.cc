@@ -23,6 +23,7 @@ using tile::Program;
 // Simulated before the bounds are looked at again: on any machine the same, and enough for many
 // cores.
 constexpr size_t kBatch = 16;
+constexpr int64_t kBestOfHalf = 8;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 struct Candidate {
@@ -55,6 +56,7 @@ class Search {
     NMM_ASSIGN(const Tiling defaults, kernels::tiling_of(*p_.kernel, p_.chosen));
     default_ = tiling_text(defaults);
     NMM_TRY(search({defaults}));
+    if (!p_.kernel->halves.empty()) return search_halves(defaults);
     NMM_ASSIGN(Tiling start, kernels::fitting_tiling(*p_.kernel, p_.shape, p_.options, p_.chosen,
                                                      simulator::limits_of(p_.device)));
     const std::vector<std::string_view> all_parts = parts(*p_.kernel);
@@ -84,6 +86,8 @@ class Search {
   }
 
   Status search(const std::vector<Tiling>& tilings);
+  Status search_halves(const Tiling& defaults);
+  Result<Outcome> tune_half(const kernels::Half& half) const;
   void examine(Candidate& candidate) const;
   void simulate(Candidate& candidate, Trial& trial) const;
   Status measure(std::vector<size_t> order);
@@ -104,6 +108,44 @@ class Search {
   std::vector<Candidate> all_;
   std::set<std::string> names_;  // of all; parts are searched in turn, and meet a tiling again
 };
+
+// Every combination of the best tilings of the halves, then step by step to what is better.
+Status Search::search_halves(const Tiling& defaults) {
+  std::vector<Tiling> all = combine(defaults, "");
+  for (const kernels::Half& half : p_.kernel->halves) {
+    NMM_ASSIGN(const Outcome outcome, tune_half(half));
+    std::vector<Tiling> more;
+    for (const Tiling& tiling : all) {
+      for (const Measurement& best : outcome.best) {
+        more.push_back(tiling);
+        for (const auto& [name, value] : best.tiling.values()) {
+          more.back().set(std::string(half.prefix) + name, value);
+        }
+      }
+    }
+    all = std::move(more);
+  }
+  NMM_TRY(search(all));
+  std::set<std::string> left;
+  for (const Candidate* best = best_like({}, true); best && left.insert(best->name).second;
+       best = best_like({}, true)) {
+    NMM_TRY(search(neighbours(p_, best->tiling)));
+  }
+  return {};
+}
+
+Result<Outcome> Search::tune_half(const kernels::Half& half) const {
+  NMM_ASSIGN(const kernels::Kernel* kernel, kernels::find_kernel(half.kernel));
+  Problem problem{
+      .kernel = kernel, .shape = half.shape(p_.shape), .options = p_.options, .device = p_.device};
+  for (const auto& [name, value] : p_.chosen) {
+    if (!name.starts_with(half.prefix)) continue;
+    problem.chosen.emplace_back(name.substr(half.prefix.size()), value);
+  }
+  TuneOptions options = options_;
+  options.top = kBestOfHalf;
+  return tune(problem, options);
+}
 
 // What the program of one tiling needs at least, without simulating it.
 void Search::examine(Candidate& candidate) const {
