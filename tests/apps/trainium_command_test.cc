@@ -172,17 +172,22 @@ TEST_F(TrainiumCommand, PaperFigures) {
 const std::string kDemo = std::string(NEURONMM_SOURCE_DIR) + "/models/demo";
 
 // The text that a greedy generation prints, without the line of timings.
-std::string greedy_text(const std::string& device) {
-  return neuronmm("generate " + kDemo + " --prompt 'Once upon a time' --max-new-tokens 64 " +
+std::string greedy_text(const std::string& model, const std::string& device) {
+  return neuronmm("generate " + model + " --prompt 'Once upon a time' --max-new-tokens 64 " +
                       "--ignore-eos --device " + device,
                   "", "/dev/null")
       .output;
 }
 
 TEST_F(TrainiumCommand, GenerateOnADeviceSaysWhatTheCpuSays) {
-  const std::string text = greedy_text("trn1");
-  EXPECT_GT(text.size(), 100u);
-  EXPECT_EQ(text, greedy_text("cpu"));  // if not: backend_test.cc says by how much they may differ
+  const std::string small = path("small");
+  expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.2 --block 32 --method svd"), 0,
+         {});
+  for (const std::string& model : {kDemo, small}) {
+    const std::string text = greedy_text(model, "trn1");
+    EXPECT_GT(text.size(), 100u);
+    EXPECT_EQ(text, greedy_text(model, "cpu"));  // if not: backend_test.cc has the error's bound
+  }
   expect(neuronmm("generate " + kDemo + " --prompt Hello --max-new-tokens 2 --device trn2"), 0,
          {"predicted for trn2 (simulated)", "decode"});
 }
