@@ -15,7 +15,7 @@ namespace {
 
 struct PaperFlags {
   std::string figure, svg, json;
-  std::vector<std::string> models;
+  Choice choice;
 };
 
 const std::map<std::string, Result<Figure> (*)()> kKernelFigures = {
@@ -23,15 +23,17 @@ const std::map<std::string, Result<Figure> (*)()> kKernelFigures = {
     {"kernels", kernels_figure},
     {"traffic", traffic_figure},
     {"validation", validation_figure}};
-const std::map<std::string, Result<Figure> (*)(const Models&)> kModelFigures = {
+const std::map<std::string, Result<Figure> (*)(const Choice&)> kModelFigures = {
     {"end-to-end", end_to_end_figure}, {"fused-mlp", fused_mlp_figure}, {"tuning", tuning_figure}};
 
 Result<Figure> make_figure(const PaperFlags& flags) {
   if (const auto found = kModelFigures.find(flags.figure); found != kModelFigures.end()) {
-    return found->second(flags.models);
+    return found->second(flags.choice);
   }
-  if (flags.models.empty()) return kKernelFigures.at(flags.figure)();
-  return fail("--model: {} is of kernels, not of models", flags.figure);
+  if (!flags.choice.models.empty() || !flags.choice.rows.empty()) {
+    return fail("--model, --rows: {} is of published kernels, not of models", flags.figure);
+  }
+  return kKernelFigures.at(flags.figure)();
 }
 
 Result<int> run_paper(const PaperFlags& flags) {
@@ -59,8 +61,16 @@ void add_paper(Program& program) {
       ->required()
       ->check(CLI::IsMember(
           {"kernels", "traffic", "blocks", "validation", "tuning", "fused-mlp", "end-to-end"}));
-  command->add_option("--model", flags->models, "only this one; may be repeated")
-      ->check(CLI::IsMember(paper_model_names()));
+  command
+      ->add_option("--model", flags->choice.models,
+                   "tuning, fused-mlp, end-to-end: only this one; may be repeated")
+      ->check(CLI::IsMember(paper_model_names()))
+      ->allow_extra_args(false);
+  command
+      ->add_option("--rows", flags->choice.rows,
+                   "tuning, fused-mlp: only at this number of rows M; may be repeated")
+      ->check(CLI::Range(1, 1 << 16))
+      ->allow_extra_args(false);
   command->add_option("--svg", flags->svg, "also draw it to this file");
   command->add_option("--json", flags->json, "also write the numbers to this file");
   program.set_run(command, [flags] { return run_paper(*flags); });

@@ -144,12 +144,13 @@ Json row_json(const Row& row) {
 
 }  // namespace
 
-Result<Figure> end_to_end_figure(const Models& models) {
+Result<Figure> end_to_end_figure(const Choice& choice) {
+  if (!choice.rows.empty()) return fail("--rows: the published requests have 32 tokens");
   BarChart chart{.title = "Speed-up of whole requests: batch 1, 32 tokens in + 32 out, bf16, trn1",
                  .unit = "dense / low-rank latency",
                  .groups_name = "model, ratio"};
   chart.series = {{"published", "#4f9a4f", false, {}}, {"simulated", "#4f9a4f", true, {}}};
-  const std::vector<std::string> wanted = models_or_all(models);
+  const std::vector<std::string> wanted = models_or_all(choice.models);
   std::vector<Row> rows;
   Json json = Json::array();
   for (const PublishedRequest& published : simulator::kPublishedRequests) {
@@ -163,7 +164,7 @@ Result<Figure> end_to_end_figure(const Models& models) {
   }
   Figure figure;
   if (rows.empty()) {
-    return fail("--model {}: no request of it is published", fmt::join(models, ", "));
+    return fail("--model {}: no request of it is published", fmt::join(choice.models, ", "));
   }
   figure.text = kHeading + table(rows);
   for (const Row& row : rows) {

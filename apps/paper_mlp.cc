@@ -170,19 +170,20 @@ BarChart chart_of(const std::vector<Row>& rows) {
   return chart;
 }
 
-Result<std::vector<Row>> rows_of(const Models& wanted) {
-  const std::vector<std::string> models = models_or_all(wanted);
+Result<std::vector<Row>> rows_of(const Choice& choice) {
+  const std::vector<std::string> models = models_or_all(choice.models);
   NMM_ASSIGN(const simulator::DeviceSpec device, simulator::find_device("trn1"));
   const Timer timer(device);
-  constexpr int64_t kRows[] = {128, 512, 2048};
+  const std::vector<int64_t> sizes =
+      choice.rows.empty() ? std::vector<int64_t>{128, 512, 2048} : choice.rows;
   Progress progress(stderr);
-  progress.start("whole MLPs", std::ssize(models) * std::ssize(kRows) * 2);
+  progress.start("whole MLPs", std::ssize(models) * std::ssize(sizes) * 2);
   std::vector<Row> rows;
   for (const std::string& model : models) {
     NMM_ASSIGN(const io::ModelConfig config, paper_model(model));
     KernelShape shape{.M = 0, .K = config.hidden_size, .r = 0, .N = config.intermediate_size};
     shape.r = compress::aligned_rank(shape.K, shape.N, {.ratio = kRatio});
-    for (const int64_t m : kRows) {
+    for (const int64_t m : sizes) {
       shape.M = m;
       NMM_ASSIGN(Row low_rank, low_rank_row(timer, model, shape));
       NMM_ASSIGN(Row dense, dense_row(timer, model, shape));
@@ -196,8 +197,8 @@ Result<std::vector<Row>> rows_of(const Models& wanted) {
 
 }  // namespace
 
-Result<Figure> fused_mlp_figure(const Models& models) {
-  NMM_ASSIGN(const std::vector<Row> rows, rows_of(models));
+Result<Figure> fused_mlp_figure(const Choice& choice) {
+  NMM_ASSIGN(const std::vector<Row> rows, rows_of(choice));
   Figure figure;
   figure.text =
       "simulated (no Trainium was used): the whole MLP, bf16 with fp32 sums, one core of trn1\n\n";

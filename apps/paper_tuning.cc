@@ -48,19 +48,22 @@ struct Row {
   }
 };
 
-Result<std::vector<Case>> cases_of(const Models& models, DType sums) {
+Result<std::vector<Case>> cases_of(const Choice& choice, DType sums) {
+  const auto rows_or = [&](std::vector<int64_t> all) {
+    return choice.rows.empty() ? all : choice.rows;
+  };
   std::vector<Case> cases;
-  if (models.empty()) {
-    for (const int64_t m : {1024, 2048, 4096, 8192, 16384, 32768}) {
+  if (choice.models.empty()) {
+    for (const int64_t m : rows_or({1024, 2048, 4096, 8192, 16384, 32768})) {
       cases.push_back({"headline", {.M = m, .K = 8192, .r = 4096, .N = 16384}, sums});
     }
   }
-  for (const std::string& model : models_or_all(models)) {
+  for (const std::string& model : models_or_all(choice.models)) {
     NMM_ASSIGN(const io::ModelConfig config, paper_model(model));
     const int64_t hidden = config.hidden_size, intermediate = config.intermediate_size;
     const int64_t rank = compress::aligned_rank(hidden, intermediate, {.ratio = kRatio});
     for (const bool down : {false, true}) {
-      for (const int64_t m : {1, 128, 512, 2048}) {
+      for (const int64_t m : rows_or({1, 128, 512, 2048})) {
         cases.push_back({fmt::format("{} {}", model, down ? "down" : "up"),
                          {.M = m,
                           .K = down ? intermediate : hidden,
@@ -168,13 +171,13 @@ constexpr const char* kNote =
 
 }  // namespace
 
-Result<Figure> tuning_figure(const Models& models) {
+Result<Figure> tuning_figure(const Choice& choice) {
   Figure figure;
   figure.text = "simulated (no Trainium was used): xuv, bf16, one core of trn1\n";
   Json json = Json::array();
   std::vector<Row> all;
   for (const DType sums : {DType::kBF16, DType::kF32}) {
-    NMM_ASSIGN(const std::vector<Case> cases, cases_of(models, sums));
+    NMM_ASSIGN(const std::vector<Case> cases, cases_of(choice, sums));
     const char* name = sums == DType::kBF16 ? "bf16" : "fp32";
     Progress progress(stderr);
     progress.start(fmt::format("{} sums", name), std::ssize(cases));
@@ -192,7 +195,7 @@ Result<Figure> tuning_figure(const Models& models) {
   }
   figure.text += kNote;
   figure.json = json.dump(2) + "\n";
-  if (models.empty()) figure.charts = {headline_chart(all)};
+  if (choice.models.empty()) figure.charts = {headline_chart(all)};
   return figure;
 }
 

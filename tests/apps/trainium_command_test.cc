@@ -231,6 +231,7 @@ TEST_F(TrainiumCommand, PaperFiguresOfModels) {
     EXPECT_NEAR(speedup, bytes, 0.05) << row;
   }
   expect(neuronmm("paper end-to-end --model Qwen3-8B"), 1, {"Qwen3-8B", "published"});
+  expect(neuronmm("paper end-to-end --rows 4"), 1, {"--rows", "32 tokens"});
   expect(neuronmm("paper kernels --model Qwen3-8B"), 1, {"--model", "kernels"});
   expect(neuronmm("paper tuning --model GPT-5"), 2, {"--model", "Llama-3.2-1B"});
 }
