@@ -15,8 +15,9 @@ namespace fs = std::filesystem;
 
 struct Flags {
   compress::CompressRequest request;
-  std::string align = "nearest", method = "whitened", only = "gate,up,down", calibration;
+  std::string align = "nearest", method = "whitened", only = "gate,up,down";
   std::string weights = "original";
+  std::vector<std::string> calibration;
   int64_t calibration_tokens = compress::kDefaultCalibrationTokens;
   bool dry_run = false;
   DeviceOptions device;
@@ -101,8 +102,11 @@ Result<int> run(Flags& flags) {
   if (flags.dry_run) return dry_run(request);
   if (request.out.empty()) return fail("-o OUT_DIR is missing (only --dry-run needs none)");
   if (!flags.calibration.empty()) {
-    NMM_ASSIGN(auto text, read_text_argument(flags.calibration));
-    request.calibration = {std::move(text), flags.calibration, flags.calibration_tokens};
+    request.calibration = {{}, flags.calibration_tokens};
+    for (const std::string& name : flags.calibration) {
+      NMM_ASSIGN(auto text, read_text_argument(name));
+      request.calibration->texts.push_back({name, std::move(text)});
+    }
   }
   NMM_ASSIGN(const auto backend, make_backend(flags.device));
   Progress progress(stderr);
@@ -113,11 +117,16 @@ Result<int> run(Flags& flags) {
 }
 
 void add_calibration_flags(CLI::App* command, Flags& flags) {
-  command->add_option("--calibration", flags.calibration,
-                      "text that the model runs on to whiten by; - is standard input");
   command
-      ->add_option("--calibration-tokens", flags.calibration_tokens,
-                   "tokens of the text to use, evenly spread over it, in sequences of at most 2048")
+      ->add_option("--calibration", flags.calibration,
+                   "text that the model runs on; - is standard input. Several are sampled "
+                   "evenly, so that the model stays good at all of them")
+      ->allow_extra_args(false);
+  command
+      ->add_option(
+          "--calibration-tokens", flags.calibration_tokens,
+          "tokens to use in all, as many of each text, evenly spread over it, in sequences "
+          "of at most 2048")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();
   command->add_option("--gram", flags.request.gram,
@@ -156,8 +165,10 @@ void add_compress(Program& program) {
   command->add_option("-o,--out", flags->request.out, "the new model folder");
   command
       ->add_option("--method", flags->method,
-                   "whitened: least output error; svd: least weight error (no text needed)")
-      ->check(CLI::IsMember({"whitened", "svd"}))
+                   "whitened: least output error; error-aware: whitened, and every layer makes up "
+                   "for what those before it lost (better, slower calibration); svd: least weight "
+                   "error (no text needed)")
+      ->check(CLI::IsMember({"whitened", "error-aware", "svd"}))
       ->capture_default_str();
   command
       ->add_option("--weights", flags->weights,

@@ -2,6 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "compress/calibration.h"
+#include "compress/error_aware.h"
+#include "compress/factorize_model.h"
 #include "compress/model_writer.h"
 #include "compress/staged_work.h"
 #include "io/file_identity.h"
@@ -31,6 +34,12 @@ Status check_method(const CompressRequest& request) {
   if (request.method == Method::kSvd) {
     if (!text && !file && request.save_gram.empty()) return {};
     return fail("--method svd uses neither --calibration nor --gram nor --save-gram");
+  }
+  if (request.method == Method::kErrorAware) {
+    if (text && !file && request.save_gram.empty()) return {};
+    return fail(
+        "--method error-aware needs --calibration TEXT, which it runs through the layers that it "
+        "has compressed; it uses neither --gram nor --save-gram, the dense model's Gram matrices");
   }
   if (text && file) return fail("--calibration and --gram exclude each other");
   if (!request.save_gram.empty() && !text) return fail("--save-gram needs --calibration TEXT");
@@ -66,10 +75,10 @@ Result<GramInput> gram_input(const CompressRequest& request, const io::ModelConf
   if (request.calibration) {
     const CalibrationText& text = *request.calibration;
     NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(request.model));
-    NMM_ASSIGN(input.text,
-               calibration_sequences(tokenizer, text.text, text.name, text.max_tokens, config));
-    progress.print(fmt::format("calibration: {} tokens of {} ({} sequences of {})", input.tokens(),
-                               text.name, input.text->sequences.size(), input.text->length()));
+    NMM_ASSIGN(input.text, calibration_sequences(tokenizer, text.texts, text.max_tokens, config));
+    progress.print(fmt::format("calibration: {} tokens of {} ({} sequences of at most {})",
+                               input.tokens(), joined_names(text.texts),
+                               input.text->sequences.size(), input.text->longest()));
     if (input.text->few) {
       progress.print(
           fmt::format("warning: {} calibration tokens are few for hidden_size {}; use at least {}",
@@ -91,8 +100,7 @@ std::string settings_of(const CompressRequest& request, const GramInput& grams) 
   if (grams.file) settings["gram"] = io::file_identity(request.gram);
   if (grams.text) {
     settings["calibration"] = {{"text", grams.text->origin.text},
-                               {"sequences", grams.text->sequences.size()},
-                               {"length", grams.text->length()}};
+                               {"tokens", grams.text->origin.tokens}};
   }
   return settings.dump(2) + "\n";
 }
@@ -120,10 +128,8 @@ class Compression {
         request_.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
     NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
     NMM_ASSIGN(const auto work, StagedWork::open(output.staging(), settings_of(request_, grams_)));
-    NMM_ASSIGN(const GramSource source, gram_source(work.path()));
     CompressSummary summary;
-    NMM_ASSIGN(summary.matrices, factorize_model(checkpoint_, config_, plan_, source, work,
-                                                 request_.weights, progress_, on_matrix));
+    NMM_ASSIGN(summary.matrices, factorize(work, on_matrix));
     NMM_TRY(write_folder(output, work));
     {
       NMM_ASSIGN(const auto written, io::Checkpoint::open(output.staging()));
@@ -139,6 +145,16 @@ class Compression {
   }
 
  private:
+  Result<std::vector<MatrixReport>> factorize(const StagedWork& work, const OnMatrix& on_matrix) {
+    if (request_.method == Method::kErrorAware) {
+      return compress_error_aware(checkpoint_, config_, plan_, backend_, *grams_.text, work,
+                                  request_.weights, progress_, on_matrix);
+    }
+    NMM_ASSIGN(const GramSource source, gram_source(work.path()));
+    return factorize_model(checkpoint_, config_, plan_, source, work, request_.weights, progress_,
+                           on_matrix);
+  }
+
   Result<GramSource> gram_source(const fs::path& work) {
     if (grams_.file) {
       return GramSource([file = *grams_.file](int64_t layer) { return file.load(layer); });
@@ -181,14 +197,22 @@ class Compression {
 }  // namespace
 
 std::string_view method_name(Method method) {
-  return method == Method::kWhitened ? "whitened" : "svd";
+  switch (method) {
+    case Method::kWhitened:
+      return "whitened";
+    case Method::kErrorAware:
+      return "error-aware";
+    case Method::kSvd:
+      break;
+  }
+  return "svd";
 }
 
 Result<Method> parse_method(std::string_view name) {
-  for (const Method method : {Method::kWhitened, Method::kSvd}) {
+  for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
     if (name == method_name(method)) return method;
   }
-  return fail("method: expected whitened or svd, found \"{}\"", name);
+  return fail("method: expected whitened, error-aware or svd, found \"{}\"", name);
 }
 
 Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,

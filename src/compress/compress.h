@@ -8,22 +8,23 @@
 
 #include "base/progress.h"
 #include "base/result.h"
-#include "compress/calibration.h"
-#include "compress/factorize_model.h"
+#include "compress/calibration_text.h"
+#include "compress/factorize_matrix.h"
 #include "compress/plan.h"
 #include "compress/rank.h"
 #include "ops/backend.h"
 
 namespace neuronmm::compress {
 
-// whitened: the smallest error of each matrix's output on calibration text. svd: the smallest error
-// of the weight itself, as the reference system's published code does.
-enum class Method { kWhitened, kSvd };
-std::string_view method_name(Method method);  // "whitened", "svd"
+// whitened: the smallest error of each matrix's output on calibration text. error-aware: the same
+// on the activations of the compressed prefix, with the dense model's as the target. svd: the
+// smallest error of the weight itself, as the reference system's published code does.
+enum class Method { kWhitened, kErrorAware, kSvd };
+std::string_view method_name(Method method);  // "whitened", "error-aware", "svd"
 Result<Method> parse_method(std::string_view name);
 
 struct CalibrationText {
-  std::string text, name;
+  std::vector<NamedText> texts;  // sampled evenly
   int64_t max_tokens = kDefaultCalibrationTokens;
 };
 
@@ -33,7 +34,7 @@ struct CompressRequest {
   Method method = Method::kWhitened;
   MatrixSet only;
   WeightFormat weights = WeightFormat::kAsIs;
-  std::optional<CalibrationText> calibration;  // whitened: this or `gram`
+  std::optional<CalibrationText> calibration;  // whitened: this or `gram`; error-aware: this
   std::filesystem::path gram;                  // saved Gram matrices; empty: none
   std::filesystem::path save_gram;             // where to save those of `calibration`; empty: not
   bool force = false;                          // replace an existing output folder

@@ -65,8 +65,12 @@ Result<Factors> factorize_plain(const DoubleMatrix& w_t, int64_t rank, DType sto
                  std::move(decomposed.values)};
 }
 
-Result<DoubleMatrix> whitening_root(DoubleMatrix gram_in) {
-  NMM_ASSIGN(SymmetricEigen eigen, symmetric_eigen(std::move(gram_in)));
+Result<DoubleMatrix> whitening_root(DoubleMatrix gram) {
+  NMM_ASSIGN(SymmetricEigen eigen, symmetric_eigen(std::move(gram)));
+  return whitening_root(std::move(eigen));
+}
+
+DoubleMatrix whitening_root(SymmetricEigen eigen) {
   for (int64_t j = 0; j < eigen.vectors.columns(); ++j) {
     const double value = std::max(eigen.values[static_cast<size_t>(j)], 0.0);
     eigen.vectors.scale_column(j, std::sqrt(value));
@@ -96,6 +100,13 @@ Result<Factors> factorize_by_output(const DoubleMatrix& w_t, DoubleMatrix gram_o
   NMM_ASSIGN(SymmetricEigen eigen, symmetric_eigen(std::move(gram_out)));
   for (double& value : eigen.values) value = std::sqrt(std::max(value, 0.0));
   return project(w_t, eigen.vectors.first_columns(rank), std::move(eigen.values), stored);
+}
+
+Result<Factors> factorize_mapped_output(const DoubleMatrix& w_t, const DoubleMatrix& map,
+                                        const DoubleMatrix& root, int64_t rank, DType stored) {
+  NMM_ASSIGN(Svd targets, svd(multiply(map, Transpose::kNo, root, Transpose::kNo)));
+  return project(multiply(map, Transpose::kNo, w_t, Transpose::kNo),
+                 targets.left.first_columns(rank), std::move(targets.values), stored);
 }
 
 Factors round_factors(DoubleMatrix v_t, DoubleMatrix u_t) {

@@ -49,7 +49,7 @@ class ModelFactorization {
 
  private:
   void work() {
-    set_num_threads(1);  // of this worker only; OpenBLAS asks the same variable
+    use_one_blas_thread();
     for (int64_t layer; (layer = next_layer_.fetch_add(1)) < config_.num_hidden_layers;) {
       const Status status = factorize_layer(layer);
       if (status.ok()) continue;
@@ -65,7 +65,7 @@ class ModelFactorization {
     for (const MlpMatrix matrix : kMlpMatrices) {
       const MatrixPlan& plan = plan_.of(layer, matrix);
       if (plan.rank == 0) continue;
-      const DType dtype = staged_dtype(weight_of(weights.mlp, matrix).w_t.dtype);
+      const DType dtype = staged_dtype(format_, weight_of(weights.mlp, matrix).w_t.dtype);
       if (const auto finished = work_.finished(plan, dtype)) {
         report(*finished);
       } else {
@@ -73,11 +73,6 @@ class ModelFactorization {
       }
     }
     return grams_ ? factorize_by_gram(weights.mlp, to_do) : factorize_plainly(weights.mlp, to_do);
-  }
-
-  // fp32 holds what int8 factors stand for exactly.
-  DType staged_dtype(DType weight) const {
-    return format_ == WeightFormat::kInt8 ? DType::kF32 : weight;
   }
 
   Status factorize_plainly(const ops::MlpWeight& mlp, const std::vector<MatrixPlan>& to_do) {
@@ -107,22 +102,12 @@ class ModelFactorization {
     return {};
   }
 
-  template <typename Method>
-  Status factorize(const ops::MlpWeight& mlp, const MatrixPlan& plan, const Method& method) {
+  Status factorize(const ops::MlpWeight& mlp, const MatrixPlan& plan,
+                   const Factorization& factorization) {
     if (stopping()) return stop();
-    const TensorView& tensor = weight_of(mlp, plan.matrix).w_t;
-    const DoubleMatrix w_t = to_double_matrix(tensor);
-    const auto where = [&] {
-      return fmt::format("{}: layer {} {}", checkpoint_.folder().string(), plan.layer,
-                         matrix_name(plan.matrix));
-    };
-    if (!w_t.all_finite()) return fail("{}: the weight holds NaN or infinity", where());
-    const Result<Factors> factors =
-        method(w_t, format_ == WeightFormat::kInt8 ? DType::kI8 : tensor.dtype);
-    if (!factors.ok()) return fail("{}: {}", where(), factors.error().message);
-    NMM_TRY(work_.save(plan, staged_dtype(tensor.dtype), *factors));
-    report({plan.layer, plan.matrix, plan.rank, plan.kept_share,
-            energy_lost(factors->singular_values, plan.rank)});
+    NMM_ASSIGN(const MatrixReport matrix, factorize_matrix(mlp, plan, factorization, format_, work_,
+                                                           checkpoint_.folder().string()));
+    report(matrix);
     return {};
   }
 

@@ -6,20 +6,16 @@
 // processes want the cores), while layers are independent. It also makes the results the same
 // with any number of threads.
 
-#include <functional>
-
 #include "base/progress.h"
 #include "base/result.h"
+#include "compress/factorize_matrix.h"
 #include "compress/gram.h"
-#include "compress/model_writer.h"
 #include "compress/plan.h"
 #include "compress/staged_work.h"
 #include "io/checkpoint.h"
 #include "io/model_config.h"
 
 namespace neuronmm::compress {
-
-using OnMatrix = std::function<void(const MatrixReport&)>;
 
 // Leaves the factors in `work`, rounded to the dtype of their matrix or to int8, and skips those
 // that are there. Without `grams` (null): plain SVD. on_matrix is called for every matrix as it is

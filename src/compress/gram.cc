@@ -87,31 +87,52 @@ Status check_model(const io::SafetensorsFile& file, const io::ModelConfig& confi
       source, config.hidden_size, config.num_hidden_layers, hidden, layers);
 }
 
-}  // namespace
+// One token per column.
+void copy_tokens(ConstMatrixView rows, int64_t first, int64_t count, DoubleMatrix& block) {
+  parallel_for(count,
+               [&](int64_t t) { std::copy_n(rows.row(first + t), rows.columns, block.column(t)); });
+}
 
-void GramAccumulator::add(ConstMatrixView rows) {
-  const int64_t size = sum_.rows();
-  NMM_CHECK(rows.columns == size);
-  DoubleMatrix block(size, std::min(rows.rows, kTokenBlock));  // one token per column
-  for (int64_t first = 0; first < rows.rows; first += kTokenBlock) {
-    const int64_t count = std::min(rows.rows - first, kTokenBlock);
-    parallel_for(count,
-                 [&](int64_t t) { std::copy_n(rows.row(first + t), size, block.column(t)); });
+enum class Part { kAll, kLowerTriangle };
+
+// sum += Σ a bᵀ, block by block of tokens.
+void add_products(ConstMatrixView a, ConstMatrixView b, Part part, DoubleMatrix& sum) {
+  const int64_t size = sum.rows();
+  NMM_CHECK(a.columns == size && b.columns == size && a.rows == b.rows);
+  const bool same = a.data == b.data;
+  DoubleMatrix block_a(size, std::min(a.rows, kTokenBlock));
+  DoubleMatrix block_b = same ? DoubleMatrix() : block_a;
+  for (int64_t first = 0; first < a.rows; first += kTokenBlock) {
+    const int64_t count = std::min(a.rows - first, kTokenBlock);
+    copy_tokens(a, first, count, block_a);
+    if (!same) copy_tokens(b, first, count, block_b);
+    const DoubleMatrix& right = same ? block_a : block_b;
     // Each task is one single-threaded dgemm: inside OpenMP's loops OpenBLAS does not start
     // threads.
 #pragma omp parallel for schedule(dynamic)
     for (int64_t j = 0; j < size; j += kColumnBlock) {
+      const int64_t row = part == Part::kLowerTriangle ? j : 0;
       const int64_t columns = std::min(size - j, kColumnBlock);
       const int n = static_cast<int>(size);
-      cblas_dgemm(CblasColMajor, CblasNoTrans, CblasTrans, static_cast<int>(size - j),
-                  static_cast<int>(columns), static_cast<int>(count), 1.0, block.data() + j, n,
-                  block.data() + j, n, 1.0, sum_.column(j) + j, n);
+      cblas_dgemm(CblasColMajor, CblasNoTrans, CblasTrans, static_cast<int>(size - row),
+                  static_cast<int>(columns), static_cast<int>(count), 1.0, block_a.data() + row, n,
+                  right.data() + j, n, 1.0, sum.column(j) + row, n);
     }
   }
 }
 
-DoubleMatrix GramAccumulator::symmetric() const {
-  DoubleMatrix out = sum_;
+}  // namespace
+
+void add_gram(ConstMatrixView rows, DoubleMatrix& sum) {
+  add_products(rows, rows, Part::kLowerTriangle, sum);
+}
+
+void add_cross_gram(ConstMatrixView a, ConstMatrixView b, DoubleMatrix& sum) {
+  add_products(a, b, Part::kAll, sum);
+}
+
+DoubleMatrix symmetric(const DoubleMatrix& lower_triangle) {
+  DoubleMatrix out = lower_triangle;
   for (int64_t j = 0; j < out.columns(); ++j) {
     for (int64_t i = j + 1; i < out.rows(); ++i) out(j, i) = out(i, j);
   }

@@ -17,18 +17,12 @@
 
 namespace neuronmm::compress {
 
-// Σ x xᵀ in fp64, of fp32 rows.
-class GramAccumulator {
- public:
-  explicit GramAccumulator(int64_t size) : sum_(size, size) {}
-  void add(ConstMatrixView rows);  // [M, size]
-  const DoubleMatrix& lower_triangle() const { return sum_; }
-  DoubleMatrix& lower_triangle() { return sum_; }
-  DoubleMatrix symmetric() const;
-
- private:
-  DoubleMatrix sum_;  // the lower triangle
-};
+// sum += Σ x xᵀ over the rows x of [M, n], in fp64; of sum [n, n] the lower triangle only.
+void add_gram(ConstMatrixView rows, DoubleMatrix& sum);
+// sum += Σ a bᵀ over the rows a, b of [M, n] and [M, n], in fp64; sum [n, n].
+void add_cross_gram(ConstMatrixView a, ConstMatrixView b, DoubleMatrix& sum);
+// The whole of a symmetric matrix from its lower triangle.
+DoubleMatrix symmetric(const DoubleMatrix& lower_triangle);
 
 struct LayerGrams {
   DoubleMatrix in, out;  // [H, H]

@@ -5,6 +5,7 @@
 
 #include <cblas.h>
 #include <lapacke.h>
+#include <omp.h>
 
 #include "ops/quantize.h"
 
@@ -117,6 +118,9 @@ void round_to(DType dtype, DoubleMatrix& matrix) {
     to_doubles({dtype, {matrix.rows()}, bytes.data()}, 0, matrix.rows(), matrix.column(j));
   }
 }
+
+// OpenBLAS asks OpenMP's count, which every thread has for itself.
+void use_one_blas_thread() { omp_set_num_threads(1); }
 
 DoubleMatrix multiply(const DoubleMatrix& a, Transpose op_a, const DoubleMatrix& b,
                       Transpose op_b) {

@@ -44,6 +44,10 @@ std::vector<std::byte> to_checkpoint(const DoubleMatrix& matrix, DType dtype);
 // The values that `dtype` would store; kI8: int8 with the scales of ops::quantize.
 void round_to(DType dtype, DoubleMatrix& matrix);
 
+// From now on, on the calling thread: what other threads do stays as it is. For threads that work
+// on several matrices at once, and for results that do not depend on the number of threads.
+void use_one_blas_thread();
+
 enum class Transpose { kNo, kYes };
 // op(a) · op(b).
 DoubleMatrix multiply(const DoubleMatrix& a, Transpose op_a, const DoubleMatrix& b, Transpose op_b);

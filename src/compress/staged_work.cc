@@ -8,9 +8,17 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSettingsName = "settings.json";
+constexpr const char* kSingularValues = "singular_values";
 
 Error cannot(const char* verb, const fs::path& path, const std::error_code& error) {
   return fail("{}: cannot be {}: {}", path.string(), verb, error.message());
+}
+
+std::vector<double> singular_values(const io::SafetensorsFile& factors) {
+  const TensorView& tensor = factors.tensors().at(kSingularValues);
+  std::vector<double> values(static_cast<size_t>(tensor.size()));
+  to_doubles(tensor, 0, tensor.size(), values.data());
+  return values;
 }
 
 Status remove_all_but(const fs::path& folder, const fs::path& kept) {
@@ -52,6 +60,14 @@ Result<StagedWork> StagedWork::open(const fs::path& staging, const std::string& 
   return work;
 }
 
+Result<StagedWork> StagedWork::subfolder(const std::string& name) const {
+  StagedWork inner(path_ / name);
+  std::error_code error;
+  fs::create_directories(inner.path_, error);
+  if (error) return cannot("created", inner.path_, error);
+  return inner;
+}
+
 std::optional<MatrixReport> StagedWork::finished(const MatrixPlan& plan, DType dtype) const {
   std::error_code ignored;
   if (!fs::exists(factor_path(plan.layer, plan.matrix), ignored)) return std::nullopt;
@@ -62,24 +78,24 @@ std::optional<MatrixReport> StagedWork::finished(const MatrixPlan& plan, DType d
     return found != file->tensors().end() && found->second.shape == shape &&
            found->second.dtype == dtype;
   };
-  const auto energy = file->metadata().find("energy_lost");
   if (!has("u_t", {plan.rank, plan.in_features}) || !has("v_t", {plan.out_features, plan.rank}) ||
-      energy == file->metadata().end()) {
+      !file->tensors().contains(kSingularValues)) {
     return std::nullopt;
   }
   return MatrixReport{plan.layer, plan.matrix, plan.rank, plan.kept_share,
-                      std::strtod(energy->second.c_str(), nullptr)};
+                      energy_lost(singular_values(*file), plan.rank)};
 }
 
 Status StagedWork::save(const MatrixPlan& plan, DType dtype, const Factors& factors) const {
-  const double lost = energy_lost(factors.singular_values, plan.rank);
+  const std::vector<double>& values = factors.singular_values;
   NMM_ASSIGN(auto writer,
              io::SafetensorsWriter::create(factor_path(plan.layer, plan.matrix),
                                            {{"u_t", dtype, {plan.rank, plan.in_features}},
-                                            {"v_t", dtype, {plan.out_features, plan.rank}}},
-                                           {{"energy_lost", fmt::format("{}", lost)}}));
+                                            {"v_t", dtype, {plan.out_features, plan.rank}},
+                                            {kSingularValues, DType::kF64, {std::ssize(values)}}}));
   NMM_TRY(writer.append(to_checkpoint(factors.u_t, dtype)));
   NMM_TRY(writer.append(to_checkpoint(factors.v_t, dtype)));
+  NMM_TRY(writer.append(std::as_bytes(std::span(values))));
   return writer.finish();
 }
 

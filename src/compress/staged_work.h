@@ -32,10 +32,12 @@ class StagedWork {
   static Result<StagedWork> open(const std::filesystem::path& staging, const std::string& settings);
 
   const std::filesystem::path& path() const { return path_; }
+  // A folder in it for other factors of the same matrices.
+  Result<StagedWork> subfolder(const std::string& name) const;
   // nullopt unless a finished matrix of this plan lies there.
   std::optional<MatrixReport> finished(const MatrixPlan& plan, DType dtype) const;
   Status save(const MatrixPlan& plan, DType dtype, const Factors& factors) const;
-  // Tensors "u_t" [r, K] and "v_t" [N, r].
+  // Tensors "u_t" [r, K], "v_t" [N, r] and "singular_values", F64, all of them.
   Result<io::SafetensorsFile> open_factors(int64_t layer, MlpMatrix matrix) const;
   // The staging folder becomes the output. The work goes last: until the output stands, a failure
   // must not cost its hours.

@@ -57,16 +57,21 @@ DecoderLayer::DecoderLayer(const io::ModelConfig& config, int64_t index,
 
 void DecoderLayer::forward(MutableMatrixView hidden, std::span<const float> inverse_frequencies,
                            ops::Batch batch, MlpObserver* observer) const {
-  const auto eps = static_cast<float>(config_.rms_norm_eps);
+  attention_half(hidden, inverse_frequencies, batch);
   Matrix normed(hidden.rows, hidden.columns), output(hidden.rows, hidden.columns);
-
-  backend_.rms_norm(hidden, input_norm_, eps, normed.view());
-  attend(normed.view(), inverse_frequencies, batch, output.view());
-  backend_.add(output.view(), hidden);
-
+  const auto eps = static_cast<float>(config_.rms_norm_eps);
   backend_.rms_norm(hidden, post_attention_norm_, eps, normed.view());
   mlp_->apply(normed.view(), output.view());
   if (observer != nullptr) observer->on_mlp(index_, normed.view(), output.view());
+  backend_.add(output.view(), hidden);
+}
+
+void DecoderLayer::attention_half(MutableMatrixView hidden,
+                                  std::span<const float> inverse_frequencies,
+                                  ops::Batch batch) const {
+  Matrix normed(hidden.rows, hidden.columns), output(hidden.rows, hidden.columns);
+  backend_.rms_norm(hidden, input_norm_, static_cast<float>(config_.rms_norm_eps), normed.view());
+  attend(normed.view(), inverse_frequencies, batch, output.view());
   backend_.add(output.view(), hidden);
 }
 

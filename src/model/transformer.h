@@ -62,6 +62,9 @@ class DecoderLayer {
   // hidden[M,H] of the batch's new tokens becomes this layer's output, in place.
   void forward(MutableMatrixView hidden, std::span<const float> inverse_frequencies,
                ops::Batch batch, MlpObserver* observer = nullptr) const;
+  // Its first half alone, up to the residual that the MLP reads.
+  void attention_half(MutableMatrixView hidden, std::span<const float> inverse_frequencies,
+                      ops::Batch batch) const;
 
  private:
   void attend(ConstMatrixView x, std::span<const float> inverse_frequencies, ops::Batch batch,

@@ -1,0 +1,43 @@
+#pragma once
+// Calibration texts as token sequences.
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "compress/gram.h"
+#include "io/model_config.h"
+#include "text/tokenizer.h"
+
+namespace neuronmm::compress {
+
+// As SVD-LLM and GPTQ sample: 64 sequences of 2048 tokens are 64 times the hidden size of
+// Llama-3.2-1B, beyond which the held-out loss improves by less than 2 %.
+inline constexpr int64_t kSequenceTokens = 2048;
+inline constexpr int64_t kDefaultCalibrationTokens = 64 * kSequenceTokens;
+
+struct NamedText {
+  std::string name, text;  // name: what messages call it
+};
+
+std::string joined_names(const std::vector<NamedText>& texts);  // "a.txt, b.txt"
+
+// Every sequence is a fresh context.
+struct CalibrationSequences {
+  std::vector<std::vector<text::TokenId>> sequences;
+  GramOrigin origin;
+  bool few = false;  // fewer than ten tokens per dimension of the Gram matrix
+
+  int64_t longest() const;
+};
+
+// Encodes every text once and takes max_tokens in all, the same number of each (all of a text that
+// has fewer, more of the others then). A text's share is the smallest number of equal sequences of
+// at most min(2048, max_position_embeddings) tokens, evenly spread over the text. Refused: fewer
+// tokens than hidden_size in all, since the Gram matrix of such a text cannot have full rank.
+Result<CalibrationSequences> calibration_sequences(const text::Tokenizer& tokenizer,
+                                                   const std::vector<NamedText>& texts,
+                                                   int64_t max_tokens,
+                                                   const io::ModelConfig& config);
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,286 @@
+#include "compress/error_aware.h"
+
+#include <algorithm>
+#include <system_error>
+#include <thread>
+
+#include "compress/layerwise_pass.h"
+#include "compress/refit.h"
+#include "model/transformer.h"
+
+namespace neuronmm::compress {
+namespace {
+
+namespace fs = std::filesystem;
+
+enum Stream { kDense, kCompressed };
+enum Stage { kInputs, kOutputs, kAdvance, kStages };
+const LayerwisePass::Settings kPass = {
+    .name = "error-aware", .label = "compressing", .stages = kStages, .streams = 2};
+
+// task(i) for i < count, each on a thread of its own with a BLAS of one thread.
+template <typename Task>
+void on_blas_threads(size_t count, const Task& task) {
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < count; ++i) {
+    threads.emplace_back([&, i] {
+      use_one_blas_thread();
+      task(i);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// What a stage has gathered, ready for its matrices.
+struct Refit {
+  DoubleMatrix map;   // A or B
+  DoubleMatrix root;  // S with S·Sᵀ = Σ x̂ x̂ᵀ or Σ ŷ ŷᵀ
+};
+
+Result<Refit> refit(const DoubleMatrix& gram, const DoubleMatrix& cross) {
+  NMM_ASSIGN(SymmetricEigen eigen, symmetric_eigen(gram));
+  DoubleMatrix map = refit_map(gram, eigen, cross);
+  return Refit{std::move(map), whitening_root(std::move(eigen))};
+}
+
+Result<Factors> factorize_refitted(const Refit& refit, const DoubleMatrix& w_t,
+                                   const MatrixPlan& plan, DType stored) {
+  if (plan.matrix == MlpMatrix::kDown) {
+    return factorize_mapped_output(w_t, refit.map, refit.root, plan.rank, stored);
+  }
+  const DoubleMatrix refitted = multiply(w_t, Transpose::kNo, refit.map, Transpose::kNo);
+  return factorize_whitened(refitted, refit.root, plan.rank, stored);
+}
+
+// The second half of a layer, with any weights in its MLP.
+class MlpHalf {
+ public:
+  MlpHalf(const io::ModelConfig& config, const TensorView& norm, const ops::MlpWeight& mlp,
+          const ops::Backend& backend)
+      : eps_(static_cast<float>(config.rms_norm_eps)),
+        norm_(static_cast<size_t>(norm.size())),
+        backend_(backend),
+        mlp_(backend.make_mlp(mlp)) {
+    to_floats(norm, 0, norm.size(), norm_.data());
+  }
+  Matrix input(ConstMatrixView residual) const {
+    Matrix normed(residual.rows, residual.columns);
+    backend_.rms_norm(residual, norm_, eps_, normed.view());
+    return normed;
+  }
+  Matrix output(ConstMatrixView residual) const {
+    Matrix out(residual.rows, residual.columns);
+    mlp_->apply(input(residual).view(), out.view());
+    return out;
+  }
+
+ private:
+  float eps_;
+  std::vector<float> norm_;
+  const ops::Backend& backend_;
+  std::unique_ptr<ops::Mlp> mlp_;
+};
+
+// Keeps the MLP's input of one sequence.
+class InputObserver : public model::MlpObserver {
+ public:
+  void on_mlp(int64_t, ConstMatrixView rows, ConstMatrixView) override {
+    input = Matrix(rows.rows, rows.columns);
+    for (int64_t i = 0; i < rows.rows; ++i) std::copy_n(rows.row(i), rows.columns, input.row(i));
+  }
+  Matrix input;
+};
+
+Matrix difference(ConstMatrixView a, ConstMatrixView b) {
+  Matrix out(a.rows, a.columns);
+  for (int64_t i = 0; i < a.rows; ++i) {
+    std::transform(a.row(i), a.row(i) + a.columns, b.row(i), out.row(i), std::minus<>());
+  }
+  return out;
+}
+
+class ErrorAware {
+ public:
+  ErrorAware(const io::Checkpoint& checkpoint, const io::ModelConfig& config, const Plan& plan,
+             const ops::Backend& backend, const CalibrationSequences& text, const StagedWork& work,
+             WeightFormat format, Progress& progress, const OnMatrix& on_matrix)
+      : checkpoint_(checkpoint),
+        config_(config),
+        plan_(plan),
+        backend_(backend),
+        text_(text),
+        work_(work),
+        format_(format),
+        progress_(progress),
+        on_matrix_(on_matrix) {}
+
+  Result<std::vector<MatrixReport>> run() {
+    std::error_code ignored;
+    if (fs::exists(state_path(), ignored) || !all_finished()) NMM_TRY(run_layers());
+    std::vector<MatrixReport> reports;
+    for (const MatrixPlan& matrix : plan_.matrices) {
+      if (matrix.rank == 0) continue;
+      const auto report = finished(matrix);
+      if (!report) return fail("{}: a finished matrix cannot be read", work_.path().string());
+      reports.push_back(*report);
+    }
+    return reports;
+  }
+
+ private:
+  Status run_layers() {
+    NMM_ASSIGN(LayerwisePass pass, open_pass());
+    cache_ =
+        backend_.make_kv_cache({1, config_.num_key_value_heads, config_.head_dim, text_.longest()});
+    while (!pass.done()) {
+      NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, pass.layer()));
+      if (pass.stage() == kInputs) NMM_TRY(refit_inputs(pass, weights));
+      if (pass.stage() == kOutputs) NMM_TRY(refit_outputs(pass, weights));
+      if (pass.layer() + 1 < config_.num_hidden_layers) NMM_TRY(advance(pass, weights));
+      NMM_TRY(pass.next_layer());
+    }
+    return {};
+  }
+
+  // A state is worth something only with all the factors that led to it.
+  Result<LayerwisePass> open_pass() {
+    NMM_ASSIGN(auto pass,
+               LayerwisePass::open(checkpoint_, config_, text_, work_.path(), kPass, progress_));
+    const auto stands = [&](const MatrixPlan& matrix) {
+      const Stage stage = matrix.matrix == MlpMatrix::kDown ? kOutputs : kInputs;
+      const bool behind =
+          std::pair(matrix.layer, int64_t{stage}) < std::pair(pass.layer(), pass.stage());
+      return !behind || matrix.rank == 0 || finished(matrix);
+    };
+    if (std::all_of(plan_.matrices.begin(), plan_.matrices.end(), stands)) return pass;
+    std::error_code ignored;
+    fs::remove(state_path(), ignored);
+    return LayerwisePass::open(checkpoint_, config_, text_, work_.path(), kPass, progress_);
+  }
+
+  // The dense stream passes the layer, the compressed one its attention.
+  Status refit_inputs(LayerwisePass& pass, const model::LayerWeights& weights) {
+    const model::DecoderLayer layer(config_, 0, weights, backend_);
+    const MlpHalf mlp(config_, weights.post_attention_norm, weights.mlp, backend_);
+    NMM_TRY(pass.visit_sequences([&](size_t sequence) {
+      const MutableMatrixView dense = pass.hidden(kDense, sequence);
+      const MutableMatrixView compressed = pass.hidden(kCompressed, sequence);
+      const ops::SequenceRows rows = {cache_.get(), dense.rows};
+      InputObserver observer;
+      layer.forward(dense, inverse_frequencies_, std::span(&rows, 1), &observer);
+      layer.attention_half(compressed, inverse_frequencies_, std::span(&rows, 1));
+      const Matrix input = mlp.input(compressed);
+      add_gram(input.view(), pass.sum(0));
+      add_cross_gram(observer.input.view(), input.view(), pass.sum(1));
+    }));
+    NMM_TRY(factorize(pass, weights.mlp, {MlpMatrix::kGate, MlpMatrix::kUp}));
+    pass.next_stage();
+    return {};
+  }
+
+  // The compressed stream stands before the MLP.
+  Status refit_outputs(LayerwisePass& pass, const model::LayerWeights& weights) {
+    if (plan_.of(pass.layer(), MlpMatrix::kDown).rank > 0) {
+      FactoredMlp factored(weights.mlp);
+      NMM_TRY(use_factors(pass.layer(), {MlpMatrix::kGate, MlpMatrix::kUp}, factored));
+      const MlpHalf mlp(config_, weights.post_attention_norm, factored.weight(), backend_);
+      NMM_TRY(pass.visit_sequences([&](size_t sequence) {
+        const MutableMatrixView compressed = pass.hidden(kCompressed, sequence);
+        const Matrix output = mlp.output(compressed);
+        const Matrix target = difference(pass.hidden(kDense, sequence), compressed);
+        add_gram(output.view(), pass.sum(0));
+        add_cross_gram(target.view(), output.view(), pass.sum(1));
+      }));
+      NMM_TRY(factorize(pass, weights.mlp, {MlpMatrix::kDown}));
+    }
+    pass.next_stage();
+    return {};
+  }
+
+  Status advance(LayerwisePass& pass, const model::LayerWeights& weights) {
+    FactoredMlp factored(weights.mlp);
+    NMM_TRY(
+        use_factors(pass.layer(), {MlpMatrix::kGate, MlpMatrix::kUp, MlpMatrix::kDown}, factored));
+    const MlpHalf mlp(config_, weights.post_attention_norm, factored.weight(), backend_);
+    return pass.visit_sequences([&](size_t sequence) {
+      const MutableMatrixView compressed = pass.hidden(kCompressed, sequence);
+      backend_.add(mlp.output(compressed).view(), compressed);
+    });
+  }
+
+  Status factorize(LayerwisePass& pass, const ops::MlpWeight& mlp,
+                   std::initializer_list<MlpMatrix> matrices) {
+    std::vector<MatrixPlan> to_do;
+    for (const MlpMatrix matrix : matrices) {
+      const MatrixPlan& plan = plan_.of(pass.layer(), matrix);
+      if (plan.rank > 0) to_do.push_back(plan);
+    }
+    if (to_do.empty()) return {};
+    const DoubleMatrix gram = symmetric(pass.sum(0));
+    if (!gram.all_finite() || !pass.sum(1).all_finite()) {
+      return fail("{}: layer {} makes NaN or infinity of the calibration text",
+                  checkpoint_.folder().string(), pass.layer());
+    }
+    std::optional<Result<Refit>> fitted;
+    on_blas_threads(1, [&](size_t) { fitted.emplace(refit(gram, pass.sum(1))); });
+    if (!fitted->ok()) return fitted->error();
+    std::vector<std::optional<Result<MatrixReport>>> reports(to_do.size());
+    on_blas_threads(to_do.size(), [&](size_t i) {
+      const auto method = [&](const DoubleMatrix& w_t, DType stored) {
+        return factorize_refitted(**fitted, w_t, to_do[i], stored);
+      };
+      reports[i].emplace(
+          factorize_matrix(mlp, to_do[i], method, format_, work_, checkpoint_.folder().string()));
+    });
+    for (const auto& report : reports) {
+      if (!report->ok()) return report->error();
+      if (on_matrix_) on_matrix_(**report);
+    }
+    return {};
+  }
+
+  Status use_factors(int64_t layer, std::initializer_list<MlpMatrix> matrices,
+                     FactoredMlp& mlp) const {
+    for (const MlpMatrix matrix : matrices) {
+      if (plan_.of(layer, matrix).rank > 0) NMM_TRY(mlp.use_factors(work_, layer, matrix));
+    }
+    return {};
+  }
+
+  std::optional<MatrixReport> finished(const MatrixPlan& matrix) const {
+    const auto weight = model::layer_weights(checkpoint_, config_, matrix.layer);
+    if (!weight.ok()) return std::nullopt;
+    return work_.finished(matrix,
+                          staged_dtype(format_, weight_of(weight->mlp, matrix.matrix).w_t.dtype));
+  }
+  bool all_finished() const {
+    return std::all_of(plan_.matrices.begin(), plan_.matrices.end(), [&](const MatrixPlan& matrix) {
+      return matrix.rank == 0 || finished(matrix);
+    });
+  }
+  fs::path state_path() const { return LayerwisePass::state_path(work_.path(), kPass.name); }
+
+  const io::Checkpoint& checkpoint_;
+  const io::ModelConfig& config_;
+  const Plan& plan_;
+  const ops::Backend& backend_;
+  const CalibrationSequences& text_;
+  const StagedWork& work_;
+  WeightFormat format_;
+  Progress& progress_;
+  const OnMatrix& on_matrix_;
+  const std::vector<float> inverse_frequencies_ = model::rope_inverse_frequencies(config_);
+  std::unique_ptr<ops::KvCache> cache_;
+};
+
+}  // namespace
+
+Result<std::vector<MatrixReport>> compress_error_aware(
+    const io::Checkpoint& checkpoint, const io::ModelConfig& config, const Plan& plan,
+    const ops::Backend& backend, const CalibrationSequences& text, const StagedWork& work,
+    WeightFormat format, Progress& progress, const OnMatrix& on_matrix) {
+  return ErrorAware(checkpoint, config, plan, backend, text, work, format, progress, on_matrix)
+      .run();
+}
+
+}  // namespace neuronmm::compress
