@@ -9,10 +9,12 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
+#include "compress/factorize_model.h"
 #include "compress/model_writer.h"
 #include "eval/watched_backend.h"
 #include "io/folder_writer.h"
 #include "model/tiny_model.h"
+#include "model/transformer.h"
 #include "oracle.h"
 #include "text/small_tokenizer.h"
 
@@ -65,7 +67,7 @@ class Compress : public testing::Test {
     request.out = path(out);
     request.rule = {0.25, 4, Align::kNearest};
     request.method = method;
-    if (method == Method::kWhitened) request.calibration = {text_, "text.txt"};
+    if (method != Method::kSvd) request.calibration = {{{"text.txt", text_}}};
     return request;
   }
   Result<CompressSummary> run(const CompressRequest& request, const OnMatrix& on_matrix = {}) {
@@ -148,17 +150,17 @@ TEST_F(Compress, EnergyLostIsTheMeasuredOutputError) {
   const auto tokenizer = text::Tokenizer::load(input_.path());
   ASSERT_TRUE(tokenizer.ok());
   const auto calibration =
-      calibration_sequences(*tokenizer, text_, "text", kDefaultCalibrationTokens, config_);
+      calibration_sequences(*tokenizer, {{"text", text_}}, kDefaultCalibrationTokens, config_);
   ASSERT_TRUE(calibration.ok());
   EXPECT_EQ(calibration->sequences.size(), 16u);  // 1000 tokens in sequences of at most 64
-  EXPECT_EQ(calibration->length(), 62);
+  EXPECT_EQ(calibration->longest(), 62);
   EXPECT_EQ(summary.calibration_tokens, 16 * 62);
 
   const auto dense = model::Transformer::load(input_.path(), backend_);
   ASSERT_TRUE(dense.ok());
   InputCollector collector;
   for (const auto& sequence : calibration->sequences) {
-    const auto cache = dense->make_cache(calibration->length());
+    const auto cache = dense->make_cache(calibration->longest());
     dense->forward(sequence, *cache, model::Transformer::Logits::kLast, &collector);
   }
   const auto compressed = io::Checkpoint::open(path("out"));
@@ -203,7 +205,7 @@ TEST_F(Compress, AModelOfLowRankWeightsIsReproduced) {
   for (int64_t i = 0; i < expected.rows() * expected.columns(); ++i) {
     largest = std::max(largest, std::abs(expected.data()[i]));
   }
-  for (const Method method : {Method::kWhitened, Method::kSvd}) {
+  for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
     SCOPED_TRACE(method_name(method));
     const CompressSummary summary = run_well(request("out", method));
     for (const MatrixReport& report : summary.matrices) EXPECT_LE(report.energy_lost, 1e-12);
@@ -283,7 +285,7 @@ TEST_F(Compress, SavedGramMatricesGiveTheSameModel) {
 }
 
 TEST_F(Compress, ThreadsDoNotChangeTheModel) {
-  for (const Method method : {Method::kWhitened, Method::kSvd}) {
+  for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
     set_num_threads(1);
     run_well(request("one", method));
     set_num_threads(3);
@@ -317,6 +319,77 @@ TEST_F(Compress, InterruptedCalibrationResumesExactly) {
     EXPECT_EQ(calls, all_calls - stop);
     EXPECT_EQ(bytes("parts"), bytes("whole"));
     fs::remove_all(path("parts"));
+  }
+}
+
+TEST_F(Compress, InterruptedErrorAwareRunResumesExactly) {
+  int64_t calls = 0;
+  backend_.on_attention = [&] { ++calls; };
+  run_well(request("whole", Method::kErrorAware));
+  const int64_t all_calls = calls;
+  EXPECT_EQ(all_calls, kLayers * 16 * 2);  // dense and compressed
+  for (const int64_t stop : {int64_t{1}, int64_t{32}, int64_t{45}, all_calls}) {
+    SCOPED_TRACE(fmt::format("after {} of {} attentions", stop, all_calls));
+    calls = 0;
+    backend_.on_attention = [&] { set_interrupted(++calls == stop || interrupted()); };
+    ASSERT_FALSE(run(request("parts", Method::kErrorAware)).ok());
+    set_interrupted(false);
+    EXPECT_FALSE(fs::exists(path("parts")));
+    const int64_t before = calls;
+    backend_.on_attention = [&] { ++calls; };
+    EXPECT_EQ(run_well(request("parts", Method::kErrorAware)).matrices.size(),
+              static_cast<size_t>(kMatrices));
+    EXPECT_EQ(calls, all_calls);
+    EXPECT_LE(before, stop + 1);
+    EXPECT_EQ(bytes("parts"), bytes("whole"));
+    fs::remove_all(path("parts"));
+  }
+  backend_.on_attention = [] {};
+  for (int64_t stop = 1; stop < kMatrices; stop += 2) {
+    SCOPED_TRACE(fmt::format("after {} of {} matrices", stop, kMatrices));
+    int64_t done = 0;
+    ASSERT_FALSE(run(request("parts", Method::kErrorAware), [&](const MatrixReport&) {
+                   set_interrupted(++done >= stop);
+                 }).ok());
+    set_interrupted(false);
+    run_well(request("parts", Method::kErrorAware));
+    EXPECT_EQ(bytes("parts"), bytes("whole"));
+    fs::remove_all(path("parts"));
+  }
+}
+
+// A state without the factors that led to it is worth nothing.
+TEST_F(Compress, ErrorAwareStartsAgainWithoutItsFactors) {
+  run_well(request("whole", Method::kErrorAware));
+  int64_t done = 0;
+  ASSERT_FALSE(run(request("parts", Method::kErrorAware), [&](const MatrixReport&) {
+                 set_interrupted(++done >= 5);
+               }).ok());
+  set_interrupted(false);
+  ASSERT_TRUE(fs::remove(path("parts.partial") / StagedWork::kName / "layer-00000.up.safetensors"));
+  run_well(request("parts", Method::kErrorAware));
+  EXPECT_EQ(bytes("parts"), bytes("whole"));
+}
+
+// On text that neither has seen, with factors as they are and rounded to int8.
+TEST_F(Compress, ErrorAwareLosesLessOfTheDenseOutput) {
+  const std::vector<text::TokenId> tokens = model::random_tokens(60, 256, 6);
+  const Matrix dense = logits(input_.path(), tokens);
+  const auto error = [&](Method method, WeightFormat weights) {
+    CompressRequest to_do = request("out", method);
+    to_do.weights = weights;
+    to_do.force = true;
+    run_well(to_do);
+    const Matrix other = logits(path("out"), tokens);
+    double sum = 0.0;
+    for (int64_t i = 0; i < dense.rows() * dense.columns(); ++i) {
+      sum += std::pow(dense.data()[i] - other.data()[i], 2);
+    }
+    return sum;
+  };
+  for (const WeightFormat weights : {WeightFormat::kAsIs, WeightFormat::kInt8}) {
+    EXPECT_LE(error(Method::kErrorAware, weights), error(Method::kWhitened, weights))
+        << weights_name(weights);
   }
 }
 
@@ -409,6 +482,11 @@ TEST_F(Compress, RefusesWrongCombinationsOfFlags) {
   CompressRequest svd = request("out", Method::kSvd);
   svd.gram = path("g");
   expect_refused(svd, {"--method svd", "--gram"});
+  CompressRequest aware = request("out", Method::kErrorAware);
+  aware.calibration.reset();
+  expect_refused(aware, {"--method error-aware", "--calibration"});
+  aware.gram = path("g");
+  expect_refused(aware, {"--method error-aware", "--calibration", "--gram"});
   CompressRequest save = request("out");
   save.calibration.reset();
   save.gram = save.save_gram = path("g");
@@ -418,15 +496,44 @@ TEST_F(Compress, RefusesWrongCombinationsOfFlags) {
 TEST_F(Compress, RefusesTextsThatAreTooShort) {
   for (const int64_t length : {0, 1, 31}) {
     CompressRequest tiny = request("out");
-    tiny.calibration->text = random_text(length, 1);
+    tiny.calibration->texts[0].text = random_text(length, 1);
     expect_refused(tiny, {"text.txt", "32", fmt::format("found {} tokens", length)});
   }
   CompressRequest limited = request("out");
   limited.calibration->max_tokens = 20;
   expect_refused(limited, {"text.txt", "32", "found 1000 tokens and used 20"});
   CompressRequest enough = request("out");
-  enough.calibration->text = random_text(32, 1);
+  enough.calibration->texts[0].text = random_text(32, 1);
   EXPECT_EQ(run_well(enough).calibration_tokens, 32);
+}
+
+TEST_F(Compress, SeveralTextsAreSampledEvenly) {
+  const auto tokenizer = text::Tokenizer::load(input_.path());
+  ASSERT_TRUE(tokenizer.ok());
+  // One token per letter: who a token comes from shows in its id.
+  const std::string many_a(5000, 'a'), some_b(100, 'b'), many_c(3000, 'c');
+  const auto mixed = calibration_sequences(
+      *tokenizer, {{"a", many_a}, {"b", some_b}, {"c", many_c}}, 1100, config_);
+  ASSERT_TRUE(mixed.ok()) << mixed.error().message;
+  std::map<text::TokenId, int64_t> tokens;
+  for (const auto& sequence : mixed->sequences) {
+    EXPECT_LE(std::ssize(sequence), config_.max_position_embeddings);
+    for (const text::TokenId id : sequence) {
+      EXPECT_EQ(id, sequence[0]);
+      ++tokens[id];
+    }
+  }
+  ASSERT_EQ(tokens.size(), 3u);
+  // All 100 of b, and 500 each of the others, less what equal sequences leave over.
+  const std::vector<int64_t> wanted = {500, 100, 500};
+  size_t i = 0;
+  for (const auto& [id, count] : tokens) {
+    EXPECT_LE(count, wanted[i]);
+    EXPECT_GT(count, wanted[i] - (wanted[i] + 63) / 64);
+    ++i;
+  }
+  EXPECT_NE(mixed->origin.text.find("a fnv1a:"), std::string::npos);
+  EXPECT_NE(mixed->origin.text.find(", c fnv1a:"), std::string::npos);
 }
 
 TEST_F(Compress, RefusesAModelThatIsCompressed) {
