@@ -47,11 +47,13 @@ void add_flags(CLI::App* command, CompareFlags& flags) {
       ->check(count)
       ->capture_default_str();
   command->add_option("--json", flags.json, "also write the table to this file");
-  add_device_options(command, flags.device);
+  add_device_options(command, flags.device, Devices::kHostAndSimulated);
   command->footer(
       "mAcc      the unweighted mean of acc over the accuracy tasks (the paper: all six)\n"
       "speed-up  mean latency of the dense model's generations, prompt and new tokens, over the\n"
-      "          compressed model's; both run in turns, as in `neuronmm bench --against`\n"
+      "          compressed model's; both run in turns, as in `neuronmm bench --against`. With\n"
+      "          --device trn1, trn2 or trn3 it is predicted by the simulator; quality is the "
+      "CPU's\n"
       "gamma     (mAcc of dense - mAcc) / (speed-up - 1): accuracy lost per 100 % of speed "
       "gained;\n"
       "          lower is better, - where there is no speed-up. The speed degradation ratio of\n"
@@ -97,6 +99,11 @@ Result<Column> evaluate_model(const std::string& folder, const model::Transforme
   return column;
 }
 
+DeviceOptions host(DeviceOptions device) {
+  if (device.simulated()) device.device = "cpu";
+  return device;
+}
+
 Result<double> measure_speedup(const model::Transformer& dense, const model::Transformer& other,
                                const eval::LatencySettings& settings, Progress& progress) {
   NMM_ASSIGN(const auto measured, eval::measure_latency({{&dense, &other}}, settings, progress));
@@ -107,13 +114,23 @@ Result<double> measure_speedup(const model::Transformer& dense, const model::Tra
   return average(0) / average(1);
 }
 
+Result<double> predict_speedup(const std::string& folder, const CompareFlags& flags,
+                               Progress& progress) {
+  NMM_ASSIGN(const auto backend, make_latency_backend(flags.device));
+  NMM_ASSIGN(const auto dense, model::Transformer::load(flags.dense_dir, *backend));
+  NMM_ASSIGN(const auto compressed, model::Transformer::load(folder, *backend));
+  return measure_speedup(dense, compressed, flags.latency, progress);
+}
+
 Result<Column> compare_model(const std::string& folder, const model::Transformer& dense,
                              const std::vector<eval::TaskData>& data, const CompareFlags& flags,
                              Progress& progress) {
   NMM_ASSIGN(const auto transformer, model::Transformer::load(folder, dense.backend()));
   NMM_ASSIGN(Column column,
              evaluate_model(folder, transformer, data, flags.evaluation.settings(), progress));
-  NMM_ASSIGN(column.speedup, measure_speedup(dense, transformer, flags.latency, progress));
+  NMM_ASSIGN(column.speedup, flags.device.simulated()
+                                 ? predict_speedup(folder, flags, progress)
+                                 : measure_speedup(dense, transformer, flags.latency, progress));
   return column;
 }
 
@@ -143,7 +160,7 @@ void print_task_rows(const std::vector<Column>& columns) {
   }
 }
 
-void print_table(const std::vector<Column>& columns) {
+void print_table(const std::vector<Column>& columns, const CompareFlags& flags) {
   const Column& dense = columns[0];
   print_row("", columns, [](const Column& column) { return column.name; });
   print_row("size, MB", columns, [](const Column& column) {
@@ -155,7 +172,8 @@ void print_table(const std::vector<Column>& columns) {
     print_row(fmt::format("mAcc, {} tasks", mean->tasks), columns,
               [](const Column& column) { return fmt::format("{:.4f}", column.mean_accuracy()); });
   }
-  print_row("speed-up", columns,
+  const bool simulated = flags.device.simulated();
+  print_row(simulated ? "speed-up, " + flags.device.device + " simulated" : "speed-up", columns,
             [](const Column& column) { return fmt::format("{:.3f}x", column.speedup); });
   if (!mean) return;
   print_row("gamma", columns, [&](const Column& column) {
@@ -186,7 +204,9 @@ std::string to_json(const std::vector<Column>& columns, const CompareFlags& flag
                      {"add_bos", !flags.evaluation.no_bos},
                      {"prompt_tokens", flags.latency.prompt_tokens},
                      {"new_tokens", flags.latency.new_tokens},
-                     {"runs", flags.latency.runs}};
+                     {"runs", flags.latency.runs},
+                     {"speedup_on", flags.device.device},
+                     {"speedup_simulated", flags.device.simulated()}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -197,7 +217,7 @@ Result<int> run_compare(const CompareFlags& flags) {
   for (const std::string& folder : flags.compressed_dirs) NMM_TRY(check_model(folder, flags));
   const auto settings = flags.evaluation.settings();
   NMM_ASSIGN(const auto data, eval::read_tasks(tasks, settings));
-  NMM_ASSIGN(const auto backend, make_backend(flags.device));
+  NMM_ASSIGN(const auto backend, make_backend(host(flags.device)));
 
   Progress progress(stderr);
   NMM_ASSIGN(const auto dense, model::Transformer::load(flags.dense_dir, *backend));
@@ -215,7 +235,7 @@ Result<int> run_compare(const CompareFlags& flags) {
     stopped = fmt::format("{}: {}", folder, column.error().message);
     break;
   }
-  print_table(columns);
+  print_table(columns, flags);
   NMM_TRY(json.write(to_json(columns, flags)));
   if (stopped.empty()) return 0;
   fmt::print(stderr, "neuronmm compare: {}; the models above are complete\n", stopped);

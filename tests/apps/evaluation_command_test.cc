@@ -107,6 +107,26 @@ TEST_F(EvaluationCommand, CompareShowsQualityAndSpeedSideBySide) {
   EXPECT_GT(models[1]["speedup"], 0.0);
 }
 
+TEST_F(EvaluationCommand, ComparePredictsTheSpeedUpOnANeuronCore) {
+  const std::string small = path("small"), json = path("compare.json");
+  expect(neuronmm("compress " + kModel + " -o " + small + " --ratio 0.5 --block 64 --method svd"),
+         0, {});
+  const auto speedup = [&] {
+    expect(neuronmm("compare " + kModel + " " + small + " --data " + folder_.string() +
+                    " --tasks piqa --limit 2 --device trn1 --prompt-tokens 16 --new-tokens 4" +
+                    " --json " + json),
+           0, {"piqa acc", "speed-up, trn1 simulated", "gamma"});
+    const auto read_back = nlohmann::json::parse(read(json));
+    EXPECT_EQ(read_back["speedup_on"], "trn1");
+    EXPECT_EQ(read_back["speedup_simulated"], true);
+    return read_back["models"][1]["speedup"].get<double>();
+  };
+  const double first = speedup();
+  EXPECT_GT(first, 0.9);
+  EXPECT_LT(first, 1.5);
+  EXPECT_EQ(first, speedup()) << "a prediction is not a measurement";
+}
+
 TEST_F(EvaluationCommand, CompareChecksAllModelsFirst) {
   const std::string flags = " --data " + folder_.string() + " --tasks piqa";
   expect(neuronmm("compare " + kModel + " " + path("none") + flags), 1, {"none"});

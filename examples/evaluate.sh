@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Quality and speed of a compressed model beside the dense one, in one table.
+#   examples/evaluate.sh [DENSE_DIR COMPRESSED_DIR DATA_DIR]     docs/evaluation.md says what DATA_DIR holds
+set -euo pipefail
+root=$(dirname "$0")/..
+neuronmm=${NEURONMM:-$root/build/release/neuronmm}
+work=${WORK:-$root/build/examples}
+dense=${1:-$root/models/demo}
+small=${2:-$work/evaluated}
+data=${3:-$work/data}
+tasks=wikitext2,openbookqa,winogrande,piqa,hellaswag,arc_easy,arc_challenge
+
+if [ $# -eq 0 ]; then                                 # nothing to download: a text and a riddle of our own
+  tasks=ptb,winogrande
+  mkdir -p "$data"
+  head -c 6000 "$root/models/demo/evaluation.txt" >"$data/ptb.test.txt"
+  echo '{"sentence": "The cat ran from the dog because _ was scared.", "option1": "the cat", "option2": "the dog", "answer": "1"}' \
+    >"$data/winogrande_xl_val.jsonl"
+  "$neuronmm" compress "$dense" -o "$small" --ratio 0.5 --block 64 --method svd --force
+fi
+"$neuronmm" compare "$dense" "$small" --data "$data" --tasks "$tasks" --prompt-tokens 64 --new-tokens 16
+"$neuronmm" compare "$dense" "$small" --data "$data" --tasks winogrande --prompt-tokens 64 --new-tokens 16 --device trn1

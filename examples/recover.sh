@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Trains the factors of a compressed model towards the dense one: better, at the same size and speed. Needs libtorch
+# (tools/install_dependencies.sh finetune, then build again).
+#   examples/recover.sh [DENSE_DIR COMPRESSED_DIR TEXT OUT]
+set -euo pipefail
+root=$(dirname "$0")/..
+neuronmm=${NEURONMM:-$root/build/release/neuronmm}
+work=${WORK:-$root/build/examples}
+dense=${1:-$root/models/demo}
+small=${2:-$work/half}
+text=${3:-$root/models/demo/calibration.txt}
+out=${4:-$work/recovered}
+
+mkdir -p "$work"
+[ $# -gt 0 ] || "$neuronmm" compress "$dense" -o "$small" --ratio 0.5 --block 64 --calibration "$text" --force
+"$neuronmm" finetune "$small" --data "$text" -o "$out" --which factors --teacher "$dense" --epochs 1 --lr 3e-4 --force
+for model in "$dense" "$small" "$out"; do
+  echo "$model: $("$neuronmm" perplexity "$model" "$root/models/demo/evaluation.txt" 2>/dev/null | grep '^perplexity')"
+done

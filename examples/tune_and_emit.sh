@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# From a shape to a kernel that a Trainium's owner takes away: the best tiling by the timing model, what it would take
+# on a NeuronCore (simulated), and the NKI source with a driver that checks and times it.
+#   examples/tune_and_emit.sh [KERNEL SHAPE [OUT.py]]     neuronmm kernels lists the kernels and their shapes
+set -euo pipefail
+root=$(dirname "$0")/..
+neuronmm=${NEURONMM:-$root/build/release/neuronmm}
+work=${WORK:-$root/build/examples}
+kernel=${1:-xuv}
+shape=${2:-512,2048,1280,8192}                        # Llama-3.2-1B's up projection at ratio 0.2, 512 tokens
+out=${3:-$work/$kernel.py}
+
+mkdir -p "$work"
+"$neuronmm" tune "$kernel" --shape "$shape" --top 3
+"$neuronmm" simulate "$kernel" --shape "$shape" --tiling auto
+"$neuronmm" emit "$kernel" --shape "$shape" --tiling auto -o "$out" --driver --force
