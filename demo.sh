@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main job on the bundled model: installs what is missing, builds, compresses models/demo by 10 % and 20 % with both
+# The main job on the bundled model: installs what is missing, builds, compresses models/demo by 10 % and 20 % with three
 # methods, and shows what each costs and gives. Under two minutes after the build.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -28,7 +28,7 @@ measure() { # NAME FOLDER
   local bytes kept
   bytes=$(stat -c %s "$2/model.safetensors")
   kept=$("$program" inspect "$2" | awk '$2 == "gate" {print $6; exit}')
-  table+=$(printf '%-15s %9s %9s %12.2f %12.0f' "$1" "$kept" "$(awk "BEGIN{printf \"%.2f\", $bytes/1e6}")" \
+  table+=$(printf '%-16s %9s %9s %12.2f %12.0f' "$1" "$kept" "$(awk "BEGIN{printf \"%.2f\", $bytes/1e6}")" \
     "$(json_number "$out/perplexity.json" perplexity)" \
     "$(json_number "$out/bench.json" generated_tokens_per_s)")$'\n'
   printf '\n--- %s, a sample (greedy):\n' "$1"
@@ -37,7 +37,7 @@ measure() { # NAME FOLDER
 
 measure dense models/demo
 for ratio in 0.1 0.2; do
-  for method in whitened svd; do
+  for method in svd whitened error-aware; do
     folder=$out/$method-$ratio
     texts=()
     [ "$method" = svd ] || texts=(--calibration models/demo/calibration.txt)
@@ -49,12 +49,13 @@ done
 
 cat <<TEXT
 
-model            MLP kept   size MB   perplexity     tokens/s
+model             MLP kept   size MB   perplexity     tokens/s
 $table
 What the columns say
-  model       the method and the share of each MLP weight that was asked to be removed. Both methods replace W by U·V:
+  model       the method and the share of each MLP weight that was asked to be removed. All replace W by U·V:
+              svd keeps what is largest in W and never looks at a text,
               whitened (the default) keeps what matters to the layer's outputs on models/demo/calibration.txt,
-              svd keeps what is largest in W and never looks at a text.
+              error-aware also makes up for what the compressed layers before it have changed.
   MLP kept    the share of MLP parameters really kept: ranks are multiples of 64 here, so it differs from 1 - ratio.
   size MB     model.safetensors on disk.
   perplexity  on models/demo/evaluation.txt, which no compression has seen; lower is better, dense is the reference.

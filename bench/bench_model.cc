@@ -17,6 +17,7 @@
 
 #include "base/parallel.h"
 #include "cpu/backend.h"
+#include "cpu/kernels.h"
 #include "eval/latency_report.h"
 #include "llama_bench.h"
 #include "model/transformer.h"
@@ -218,9 +219,12 @@ int main(int argc, char** argv) {
   app.add_option("--new-tokens", options.new_tokens)->check(CLI::Range(1, 1 << 20));
   app.add_option("--runs", options.runs, "timed turns")->check(CLI::Range(1, 1000));
   app.add_option("--threads", threads)->check(CLI::Range(1, 1024));
+  bool bf16_activations = false;
+  app.add_flag("--bf16-activations", bf16_activations, "as `neuronmm bench --activations bf16`");
   app.add_option("--json", options.json, "also write the measurements to this file");
   CLI11_PARSE(app, argc, argv);
   set_num_threads(threads);
+  if (bf16_activations) cpu::allow_dot_products(cpu::DotProducts::kInt8AndBf16);
   const Status status = run(options);
   if (!status.ok()) fmt::print(stderr, "bench_model: {}\n", status.error().message);
   return status.ok() ? 0 : 1;

@@ -10,7 +10,7 @@ text=${2:-$root/models/demo/calibration.txt}
 out=${3:-$work/small}
 
 case $model in
-  */models/demo) block=64 ;;                          # it is only 256 wide
+  */models/demo) block=64 ;;                          # it is only 384 wide
   *) block=128 ;;                                     # the width of a NeuronCore's tiles
 esac
 mkdir -p "$work"
