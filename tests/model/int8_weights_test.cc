@@ -9,6 +9,7 @@
 
 #include "backends.h"
 #include "model/tensor_specs.h"
+#include "ops/forwarding_backend.h"
 #include "tiny_model.h"
 
 namespace neuronmm::model {
@@ -158,9 +159,10 @@ class PerturbedMlp : public ops::Mlp {
   std::unique_ptr<ops::Linear> gate_, up_, down_;
 };
 
-class PerturbedBackend : public ops::Backend {
+class PerturbedBackend : public ops::ForwardingBackend {
  public:
-  explicit PerturbedBackend(uint64_t seed) : random_(seed) {}
+  explicit PerturbedBackend(uint64_t seed)
+      : ForwardingBackend(ops::make_reference_backend()), random_(seed) {}
 
   std::string name() const override { return "perturbed"; }
   std::unique_ptr<ops::Linear> make_linear(const LinearWeight& weight) const override {
@@ -170,32 +172,14 @@ class PerturbedBackend : public ops::Backend {
       second = {.w_t = weight.v_t, .bias = weight.bias};
     }
     return std::make_unique<PerturbedLinear>(
-        reference_->make_linear(first),
-        weight.low_rank() ? reference_->make_linear(second) : nullptr, weight.rank(), random_);
+        inner().make_linear(first), weight.low_rank() ? inner().make_linear(second) : nullptr,
+        weight.rank(), random_);
   }
   std::unique_ptr<ops::Mlp> make_mlp(const ops::MlpWeight& weight) const override {
     return std::make_unique<PerturbedMlp>(*this, weight);
   }
-  std::unique_ptr<ops::KvCache> make_kv_cache(const ops::KvCacheShape& shape) const override {
-    return reference_->make_kv_cache(shape);
-  }
-  void rms_norm(ConstMatrixView x, std::span<const float> weight, float eps,
-                MutableMatrixView y) const override {
-    reference_->rms_norm(x, weight, eps, y);
-  }
-  void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
-            std::span<const float> inverse_frequencies) const override {
-    reference_->rope(x, head_dim, positions, inverse_frequencies);
-  }
-  void attention(const ops::AttentionShape& shape, int64_t layer, ConstMatrixView q,
-                 ConstMatrixView k, ConstMatrixView v, ops::Batch batch,
-                 MutableMatrixView y) const override {
-    reference_->attention(shape, layer, q, k, v, batch, y);
-  }
-  void add(ConstMatrixView x, MutableMatrixView y) const override { reference_->add(x, y); }
 
  private:
-  std::unique_ptr<ops::Backend> reference_ = ops::make_reference_backend();
   mutable std::mt19937_64 random_;
 };
 

@@ -14,6 +14,7 @@
 #include "cpu/backend.h"
 #include "model/generate.h"
 #include "model/tensor_specs.h"
+#include "ops/forwarding_backend.h"
 #include "trainium/device/mlp_program.h"
 
 namespace neuronmm::device {
@@ -66,37 +67,18 @@ class Models : public testing::TestWithParam<bool> {
 
 // The CPU, with the values that go into and come out of every MLP moved at random by what bf16
 // roundings may move them: an estimate of how far bf16 kernels may be from fp32, from other code.
-class PerturbedBackend : public ops::Backend {
+class PerturbedBackend : public ops::ForwardingBackend {
  public:
   // Five roundings between the input and the output of a low-rank MLP, three of a dense one.
   static constexpr double kInput = 0x1p-8 * 2, kOutput = 0x1p-8;
 
-  explicit PerturbedBackend(unsigned seed) : random_(seed) {}
+  explicit PerturbedBackend(unsigned seed)
+      : ForwardingBackend(cpu::make_backend()), random_(seed) {}
 
   std::string name() const override { return "perturbed"; }
-  std::unique_ptr<ops::Linear> make_linear(const ops::LinearWeight& weight) const override {
-    return cpu_->make_linear(weight);
-  }
   std::unique_ptr<ops::Mlp> make_mlp(const ops::MlpWeight& weight) const override {
-    return std::make_unique<PerturbedMlp>(*this, cpu_->make_mlp(weight));
+    return std::make_unique<PerturbedMlp>(*this, inner().make_mlp(weight));
   }
-  std::unique_ptr<ops::KvCache> make_kv_cache(const ops::KvCacheShape& shape) const override {
-    return cpu_->make_kv_cache(shape);
-  }
-  void rms_norm(ConstMatrixView x, std::span<const float> weight, float eps,
-                MutableMatrixView y) const override {
-    cpu_->rms_norm(x, weight, eps, y);
-  }
-  void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
-            std::span<const float> frequencies) const override {
-    cpu_->rope(x, head_dim, positions, frequencies);
-  }
-  void attention(const ops::AttentionShape& shape, int64_t layer, ConstMatrixView q,
-                 ConstMatrixView k, ConstMatrixView v, ops::Batch batch,
-                 MutableMatrixView y) const override {
-    cpu_->attention(shape, layer, q, k, v, batch, y);
-  }
-  void add(ConstMatrixView x, MutableMatrixView y) const override { cpu_->add(x, y); }
 
  private:
   class PerturbedMlp : public ops::Mlp {
@@ -125,7 +107,6 @@ class PerturbedBackend : public ops::Backend {
     }
   }
 
-  std::unique_ptr<ops::Backend> cpu_ = cpu::make_backend();
   mutable std::mt19937 random_;
 };
 
