@@ -2,6 +2,7 @@
 # Installs what is missing, then: format check; a clang build with ASan and UBSan, all tests in it and a short fuzz of
 # each parser; a g++ release build and all tests in it. Exits non-zero at the first failure.
 #   ./test.sh --quick     only the release build and its tests
+#   ./test.sh --aarch64   only what concerns 64-bit ARM: a cross build; the kernels' tests and the program under QEMU
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -9,9 +10,10 @@ quick=false
 case "${1:-}" in
   "") ;;
   --quick) quick=true ;;
-  *) echo "usage: ./test.sh [--quick]" >&2; exit 2 ;;
+  --aarch64) exec tools/test_aarch64.sh ;;
+  *) echo "usage: ./test.sh [--quick|--aarch64]" >&2; exit 2 ;;
 esac
-readonly fuzz_seconds=20
+readonly fuzz_seconds=10
 
 step() { printf '\n== %s\n' "$*"; }
 
@@ -28,7 +30,7 @@ if [ "$quick" = false ]; then
   ctest --preset dev -j "$(nproc)"
 
   step "fuzzers"
-  for target in safetensors config tokenizer task_item tuner_cache; do
+  for target in safetensors config tokenizer task_item tuner_cache instructions; do
     corpus=build/dev/corpus/$target
     mkdir -p "$corpus"
     echo "fuzz_$target, $fuzz_seconds s"

@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "commands.h"
+#include "compress/allocate.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -16,7 +17,7 @@ namespace fs = std::filesystem;
 struct Flags {
   compress::CompressRequest request;
   std::string align = "nearest", method = "whitened", only = "gate,up,down";
-  std::string weights = "original";
+  std::string weights = "original", allocate = "uniform";
   std::vector<std::string> calibration;
   int64_t calibration_tokens = compress::kDefaultCalibrationTokens;
   bool dry_run = false;
@@ -67,11 +68,13 @@ void print_plan(const compress::Plan& plan) {
 void print_summary(const compress::CompressSummary& summary) {
   fmt::print("{:>5} {:<7} {:>7} {:>7} {:>7} {:>8} {:>12}\n", "layer", "matrix", "K", "rank", "N",
              "kept", "energy lost");
-  for (const compress::MatrixReport& report : summary.matrices) {
-    const compress::MatrixPlan& matrix = summary.plan.of(report.layer, report.matrix);
-    fmt::print("{:>5} {:<7} {:>7} {:>7} {:>7} {:>8.4f} {:>12.4e}\n", report.layer,
-               compress::matrix_name(report.matrix), matrix.in_features, report.rank,
-               matrix.out_features, report.kept_share, report.energy_lost);
+  auto report = summary.matrices.begin();  // of the matrices that have factors, in this order
+  for (const compress::MatrixPlan& matrix : summary.plan.matrices) {
+    const bool dense = matrix.rank == 0;
+    fmt::print("{:>5} {:<7} {:>7} {:>7} {:>7} {:>8.4f} {:>12}\n", matrix.layer,
+               compress::matrix_name(matrix.matrix), matrix.in_features,
+               dense ? "dense" : std::to_string(matrix.rank), matrix.out_features,
+               matrix.kept_share, dense ? "0" : fmt::format("{:.4e}", report++->energy_lost));
   }
   if (summary.calibration_tokens > 0) {
     fmt::print("calibration: {} tokens\n", summary.calibration_tokens);
@@ -88,6 +91,12 @@ Result<int> dry_run(const compress::CompressRequest& request) {
   NMM_ASSIGN(const auto plan, compress::make_plan(config, request.rule, request.only,
                                                   request.weights, request.model.string()));
   print_plan(plan);
+  if (request.allocate == compress::Allocate::kSensitivity) {
+    NMM_TRY(compress::check_allocation(plan, request.rule.block, request.model.string()));
+    fmt::print(
+        "--allocate sensitivity measures which matrices get more and which get less; the total "
+        "above is not exceeded\n");
+  }
   return 0;
 }
 
@@ -98,6 +107,9 @@ Result<int> run(Flags& flags) {
   NMM_ASSIGN(request.only, compress::parse_matrix_set(flags.only));
   if (flags.weights == compress::weights_name(compress::WeightFormat::kInt8)) {
     request.weights = compress::WeightFormat::kInt8;
+  }
+  if (flags.allocate == compress::allocate_name(compress::Allocate::kSensitivity)) {
+    request.allocate = compress::Allocate::kSensitivity;
   }
   if (flags.dry_run) return dry_run(request);
   if (request.out.empty()) return fail("-o OUT_DIR is missing (only --dry-run needs none)");
@@ -147,6 +159,13 @@ void add_rank_flags(CLI::App* command, Flags& flags) {
   command->add_option("--align", flags.align, "to which multiple: nearest, floor or ceil")
       ->check(CLI::IsMember({"nearest", "floor", "ceil"}))
       ->capture_default_str();
+  command
+      ->add_option("--allocate", flags.allocate,
+                   "uniform: the same rank for all; sensitivity: at the same parameters, more for "
+                   "the matrices whose truncation, measured on the calibration text, hurts more, "
+                   "and less for others, down to three quarters; the most sensitive stay dense")
+      ->check(CLI::IsMember({"uniform", "sensitivity"}))
+      ->capture_default_str();
   command->add_option("--only", flags.only, "which matrices, e.g. gate,up; others stay dense")
       ->check(check_only, "", "gate,up,down")
       ->capture_default_str();
@@ -180,6 +199,12 @@ void add_compress(Program& program) {
   command->add_flag("--dry-run", flags->dry_run, "print ranks and sizes, write nothing");
   command->add_flag("--force", flags->request.force, "replace an existing output folder");
   add_device_options(command, flags->device);
+  command->parse_complete_callback([flags] {
+    if (flags->allocate == "uniform" || !flags->calibration.empty() || flags->dry_run) return;
+    throw CLI::ValidationError("--allocate sensitivity",
+                               "needs --calibration TEXT, on which it measures what every matrix "
+                               "is worth");
+  });
   program.set_run(command, [flags] { return run(*flags); });
 }
 

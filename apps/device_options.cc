@@ -27,7 +27,7 @@ void add_device_options(CLI::App* command, DeviceOptions& options, Devices devic
       ->add_option(
           "--activations", options.activations,
           "fp32, or bf16: rounded where they meet bf16 weights and the CPU multiplies bf16 "
-          "(AVX512-BF16), for up to twice the speed of prefill")
+          "(AVX512-BF16, ARM's BF16), for up to twice the speed of prefill")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
 }

@@ -15,7 +15,7 @@ namespace {
 constexpr int kInterruptedExit = 130;  // 128 + SIGINT, as for every interrupted command
 
 struct EvalFlags {
-  std::string model_dir, json;
+  std::string model_dir, json, log_samples;
   EvaluationFlags evaluation;
   DeviceOptions device;
 };
@@ -23,8 +23,10 @@ struct EvalFlags {
 void add_flags(CLI::App* command, EvalFlags& flags) {
   command->add_option("MODEL_DIR", flags.model_dir, "a Hugging Face model folder")->required();
   add_evaluation_flags(command, flags.evaluation);
-  command->add_option("--json", flags.json,
-                      "also write the results, with every item's log-likelihoods, to this file");
+  command->add_option("--json", flags.json, "also write the results to this file");
+  command->add_option("--log-samples", flags.log_samples,
+                      "also write every item of the multiple-choice tasks to this file: prompts, "
+                      "log-likelihoods, acc, acc_norm; one JSON object per line");
   add_device_options(command, flags.device);
 }
 
@@ -87,6 +89,7 @@ void print_results(const std::vector<eval::TaskResult>& results) {
 Result<int> run_eval(const EvalFlags& flags) {
   NMM_ASSIGN(const auto tasks, eval::parse_tasks(flags.evaluation.tasks));
   NMM_ASSIGN(OutputFile json, OutputFile::open(flags.json));
+  NMM_ASSIGN(OutputFile samples, OutputFile::open(flags.log_samples));
   const eval::EvaluationSettings settings = flags.evaluation.settings();
   NMM_ASSIGN(const auto data, eval::read_tasks(tasks, settings));
   NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.model_dir));
@@ -99,9 +102,10 @@ Result<int> run_eval(const EvalFlags& flags) {
   fmt::print("model  {}, {}\n", flags.model_dir, backend->name());
   print_results(evaluation.results);
   if (json.wanted()) NMM_TRY(json.write(eval::to_json(evaluation, settings, flags.model_dir)));
+  if (samples.wanted()) NMM_TRY(samples.write(eval::samples_json_lines(evaluation)));
   if (evaluation.stopped.empty()) return 0;
   fmt::print(stderr, "neuronmm eval: {}; the tasks above are complete{}\n", evaluation.stopped,
-             json.wanted() ? " and in the --json file" : "");
+             json.wanted() || samples.wanted() ? " and in the files" : "");
   return kInterruptedExit;
 }
 

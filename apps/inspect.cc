@@ -103,8 +103,9 @@ void print_compression(const io::ModelConfig& config) {
   }
   if (!config.compression) return;
   const io::CompressionRecord& record = *config.compression;
-  fmt::print("  {:<24}method {}, ratio {} (removed), block {}, align {}\n", "compression",
-             record.method, record.ratio, record.block, record.align);
+  fmt::print("  {:<24}method {}, ratio {} (removed), block {}, align {}, allocate {}\n",
+             "compression", record.method, record.ratio, record.block, record.align,
+             record.allocate);
 }
 
 double kept_share(const MatrixRow& matrix) {

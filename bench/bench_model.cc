@@ -1,10 +1,13 @@
 // Whole models: prefill and decode in tokens per second, of a dense model, of compressed ones
 // beside what the FLOPs and bytes they save allow, and of llama.cpp on GGUF files of the same
-// shape. In turns, so that the noise of a shared machine hits all of them.
+// shape. In turns, so that the noise of a shared machine hits all of them; what the machine allows
+// is measured again in each turn. GB/s of a GGUF file are those of all its bytes.
 //
 // Decode starts at an empty context, as llama-bench's does, so that weights are what it reads.
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <optional>
@@ -20,6 +23,7 @@
 #include "cpu/kernels.h"
 #include "eval/latency_report.h"
 #include "llama_bench.h"
+#include "machine_limits.h"
 #include "model/transformer.h"
 
 namespace neuronmm::bench {
@@ -39,13 +43,15 @@ struct Options {
 struct Work {
   double prefill_flops = 0.0;  // of the whole prompt
   double decode_bytes = 0.0;   // of one step at the middle of the decode
+  bool int8 = false;           // the weights
 };
 
 struct Contender {
   std::string name;
   std::optional<Transformer> transformer;  // else a GGUF for llama.cpp
   Work work;
-  std::vector<double> prefill, decode;  // tokens per second, one per turn
+  std::vector<double> prefill, decode;              // tokens per second, one per turn
+  std::vector<double> prefill_share, decode_share;  // of that turn's limits
 };
 
 double median(const std::vector<double>& values) { return eval::percentile(values, 50); }
@@ -64,6 +70,7 @@ Work work_of(const Transformer& transformer, const Options& options) {
     if (tensor.shape.size() != 2 || (name == embedding && !is_head)) continue;
     const auto size = static_cast<double>(tensor.size());
     work.prefill_flops += 2 * size * (is_head ? 1 : tokens);
+    work.int8 |= tensor.dtype == DType::kI8;
     work.decode_bytes += tensor.dtype == DType::kF16 || tensor.dtype == DType::kF64
                              ? 4 * size
                              : static_cast<double>(tensor.size_bytes());
@@ -106,11 +113,30 @@ TokensPerSecond time_ours(const Transformer& transformer, const Options& options
           static_cast<double>(options.new_tokens) / decode};
 }
 
+// Adds one turn's result, and what it is of the limits. llama.cpp's instructions are its own
+// choice, so its prefill has no share.
+void add_turn(Contender& contender, const TokensPerSecond& speed, const MachineLimits& limits,
+              const Options& options) {
+  contender.prefill.push_back(speed.prefill);
+  contender.decode.push_back(speed.decode);
+  contender.decode_share.push_back(contender.work.decode_bytes * speed.decode / 1e9 /
+                                   limits.read_gb_s);
+  if (!contender.transformer) return;
+  const bool bf16 = cpu::best_kernels().dot_products == cpu::DotProducts::kInt8AndBf16;
+  const double peak = contender.work.int8 ? limits.int8_gops
+                      : bf16              ? limits.bf16_gflops
+                                          : limits.fma_gflops;
+  const double flops_per_token =
+      contender.work.prefill_flops / static_cast<double>(options.prompt_tokens);
+  contender.prefill_share.push_back(flops_per_token * speed.prefill / 1e9 / peak);
+}
+
 // One turn of everybody to warm up, then `runs` that count.
 Status measure(std::vector<Contender>& contenders, const Options& options) {
   const LlamaBench peer = {options.llama_bench, num_threads(), options.prompt_tokens,
                            options.new_tokens};
   for (int turn = 0; turn <= options.runs; ++turn) {
+    const MachineLimits limits = measure_machine_limits();
     for (Contender& contender : contenders) {
       if (turn == 0 && !contender.transformer) continue;  // it warms up by itself
       TokensPerSecond speed;
@@ -119,9 +145,7 @@ Status measure(std::vector<Contender>& contenders, const Options& options) {
       } else {
         NMM_ASSIGN(speed, peer.run(contender.name));
       }
-      if (turn == 0) continue;
-      contender.prefill.push_back(speed.prefill);
-      contender.decode.push_back(speed.decode);
+      if (turn > 0) add_turn(contender, speed, limits, options);
     }
   }
   return {};
@@ -156,10 +180,26 @@ void print_table(const std::vector<Contender>& contenders, const Options& option
                 compared ? first.work.decode_bytes / c.work.decode_bytes : 0);
     fmt::print("\n");
   }
-  fmt::print("first model: prefill {:.1f} GFLOP/s, decode {:.1f} GB/s\n",
-             first.work.prefill_flops / static_cast<double>(options.prompt_tokens) *
-                 median(first.prefill) / 1e9,
-             first.work.decode_bytes * median(first.decode) / 1e9);
+}
+
+void print_shares(const std::vector<Contender>& contenders, const Options& options) {
+  fmt::print(
+      "\nof the machine's limits (multiply-adds of its kind on registers, streaming read), as "
+      "measured in the same turn\n{:28}{:>18}{:>8}{:>14}{:>8}\n",
+      "", "prefill GFLOP/s", "share", "decode GB/s", "share");
+  for (const Contender& c : contenders) {
+    fmt::print("{:28}", c.name.size() > 28 ? c.name.substr(c.name.size() - 28) : c.name);
+    if (c.prefill_share.empty()) {
+      fmt::print("{:>18}{:>8}", "-", "-");
+    } else {
+      fmt::print("{:>18.1f}{:>7.0f}%",
+                 c.work.prefill_flops / static_cast<double>(options.prompt_tokens) *
+                     median(c.prefill) / 1e9,
+                 100 * median(c.prefill_share));
+    }
+    fmt::print("{:>14.1f}{:>7.0f}%\n", c.work.decode_bytes * median(c.decode) / 1e9,
+               100 * median(c.decode_share));
+  }
 }
 
 nlohmann::ordered_json to_json(const std::vector<Contender>& contenders, const Options& options,
@@ -169,8 +209,10 @@ nlohmann::ordered_json to_json(const std::vector<Contender>& contenders, const O
     rows.push_back({{"name", c.name},
                     {"program", c.transformer ? "neuronmm" : "llama.cpp"},
                     {"prefill_tokens_per_s", c.prefill},
-                    {"decode_tokens_per_s", c.decode}});
+                    {"decode_tokens_per_s", c.decode},
+                    {"decode_share_of_read", c.decode_share}});
     if (!c.transformer) continue;
+    rows.back()["prefill_share_of_peak"] = c.prefill_share;
     rows.back()["prefill_flops"] = c.work.prefill_flops;
     rows.back()["decode_bytes_per_token"] = c.work.decode_bytes;
   }
@@ -180,26 +222,65 @@ nlohmann::ordered_json to_json(const std::vector<Contender>& contenders, const O
           {"contenders", rows}};
 }
 
+// How long the system takes to hand out that much memory: where a hypervisor has to find it first,
+// longer than everything else that loading does.
+double seconds_of_new_memory(int64_t bytes) {
+  return seconds_of([&] {
+    const cpu::Buffer<uint32_t> memory(bytes / 4, cpu::Pages::kHuge);
+    parallel_ranges(bytes / 4, [&](int64_t first, int64_t last) {
+      std::fill(memory.data() + first, memory.data() + last, 1u);
+    });
+  });
+}
+
+// Reads a byte of every page, so that the files are in the system's cache.
+void warm_file_cache(const io::Checkpoint& checkpoint) {
+  constexpr int64_t kPage = 4096;
+  volatile unsigned sum = 0;  // else the compiler would not read
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    for (int64_t i = 0; i < tensor.size_bytes(); i += kPage) {
+      sum = sum + static_cast<unsigned>(tensor.data[i]);
+    }
+  }
+}
+
+// Loads a model from a warm cache into memory that the system has just had back.
+Result<Contender> load(const std::string& folder, const ops::Backend& backend,
+                       const Options& options) {
+  Contender contender;
+  contender.name = folder;
+  NMM_ASSIGN(const auto checkpoint, io::Checkpoint::open(folder));
+  warm_file_cache(checkpoint);
+  const double memory = seconds_of_new_memory(checkpoint.size_bytes());
+  const auto start = std::chrono::steady_clock::now();
+  NMM_ASSIGN(contender.transformer, Transformer::load(folder, backend));
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  contender.work = work_of(*contender.transformer, options);
+  fmt::print("{}: {:.2f} GB; as much new memory took {:.2f} s, then loading {:.2f} s\n", folder,
+             static_cast<double>(checkpoint.size_bytes()) / 1e9, memory, seconds);
+  return contender;
+}
+
 Status run(const Options& options) {
   const auto backend = cpu::make_backend();
   std::vector<Contender> contenders;
   std::vector<std::string> folders = {options.model_dir};
   folders.insert(folders.end(), options.against.begin(), options.against.end());
   for (const std::string& folder : folders) {
-    Contender& contender = contenders.emplace_back();
-    contender.name = folder;
-    const auto start = std::chrono::steady_clock::now();
-    NMM_ASSIGN(contender.transformer, Transformer::load(folder, *backend));
-    const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    contender.work = work_of(*contender.transformer, options);
-    fmt::print("{}: {:.2f} GB loaded in {:.2f} s\n", folder,
-               static_cast<double>(contender.transformer->checkpoint().size_bytes()) / 1e9,
-               seconds);
+    NMM_ASSIGN(auto contender, load(folder, *backend, options));
+    contenders.push_back(std::move(contender));
   }
-  for (const std::string& gguf : options.gguf) contenders.emplace_back().name = gguf;
+  for (const std::string& gguf : options.gguf) {
+    std::error_code error;
+    const auto bytes = std::filesystem::file_size(gguf, error);
+    if (error) return fail("{}: {}", gguf, error.message());
+    contenders.emplace_back().name = gguf;
+    contenders.back().work.decode_bytes = static_cast<double>(bytes);
+  }
   NMM_TRY(measure(contenders, options));
   print_table(contenders, options, backend->name());
+  print_shares(contenders, options);
   if (options.json.empty()) return {};
   std::ofstream file(options.json);
   file << to_json(contenders, options, backend->name()).dump(2) << "\n";

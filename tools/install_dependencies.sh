@@ -2,7 +2,7 @@
 # Installs the Debian 12 packages that neuronmm needs and that are missing: with `build`, what the program needs;
 # with `finetune`, also libtorch, which only `neuronmm finetune` needs; with `test` (the default), also what its tests,
 # sanitizers, fuzzers and format check need; with `bench`, what the program needs and the libraries that bench_kernels
-# compares it with.
+# compares it with; with `aarch64`, what it takes to build for 64-bit ARM and to run that under emulation.
 set -euo pipefail
 
 build_packages=(
@@ -20,6 +20,7 @@ test_packages=(
   python3-torch                                    # the oracle of fine-tuning
 )
 bench_packages=(libdnnl-dev libxsmm-dev)           # oneDNN, libxsmm: peers; without them bench_kernels says so
+aarch64_packages=(cmake ninja-build pkg-config g++-aarch64-linux-gnu qemu-user-static mmdebstrap)
 
 packages=("${build_packages[@]}")
 case "${1:-test}" in
@@ -27,7 +28,8 @@ case "${1:-test}" in
   finetune) packages+=("${finetune_packages[@]}") ;;
   test) packages+=("${finetune_packages[@]}" "${test_packages[@]}") ;;
   bench) packages+=("${bench_packages[@]}") ;;
-  *) echo "usage: $0 [build|finetune|test|bench]" >&2; exit 2 ;;
+  aarch64) packages=("${aarch64_packages[@]}") ;;
+  *) echo "usage: $0 [build|finetune|test|bench|aarch64]" >&2; exit 2 ;;
 esac
 
 missing=()

@@ -2,13 +2,16 @@
 
 #include <nlohmann/json.hpp>
 
+#include "compress/allocate.h"
 #include "compress/calibration.h"
 #include "compress/error_aware.h"
 #include "compress/factorize_model.h"
 #include "compress/model_writer.h"
+#include "compress/sensitivity.h"
 #include "compress/staged_work.h"
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
+#include "io/json_file.h"
 #include "io/quantization.h"
 #include "model/transformer.h"
 
@@ -31,9 +34,17 @@ struct GramInput {
 
 Status check_method(const CompressRequest& request) {
   const bool text = request.calibration.has_value(), file = !request.gram.empty();
+  const bool measures = request.allocate == Allocate::kSensitivity;
+  if (measures && (!text || file)) {
+    return fail(
+        "--allocate sensitivity needs --calibration TEXT, on which it measures what every matrix "
+        "is worth; Gram matrices (--gram) are not enough");
+  }
   if (request.method == Method::kSvd) {
-    if (!text && !file && request.save_gram.empty()) return {};
-    return fail("--method svd uses neither --calibration nor --gram nor --save-gram");
+    if (text == measures && !file && request.save_gram.empty()) return {};
+    return fail(
+        "--method svd uses neither --calibration (unless for --allocate sensitivity) nor --gram "
+        "nor --save-gram");
   }
   if (request.method == Method::kErrorAware) {
     if (text && !file && request.save_gram.empty()) return {};
@@ -95,6 +106,7 @@ std::string settings_of(const CompressRequest& request, const GramInput& grams) 
       {"align", align_name(request.rule.align)},
       {"method", method_name(request.method)},
       {"weights", weights_name(request.weights)},
+      {"allocate", allocate_name(request.allocate)},
       {"only", {{"gate", request.only.gate}, {"up", request.only.up}, {"down", request.only.down}}},
       {"model", io::folder_identity(request.model)}};
   if (grams.file) settings["gram"] = io::file_identity(request.gram);
@@ -106,8 +118,31 @@ std::string settings_of(const CompressRequest& request, const GramInput& grams) 
 }
 
 io::CompressionRecord record_of(const CompressRequest& request, const Plan& plan) {
-  return {std::string(method_name(request.method)), request.rule.ratio, request.rule.block,
-          std::string(align_name(request.rule.align)), plan.ranks()};
+  return {std::string(method_name(request.method)),
+          request.rule.ratio,
+          request.rule.block,
+          std::string(align_name(request.rule.align)),
+          plan.ranks(),
+          std::string(allocate_name(request.allocate))};
+}
+
+// The ranks that an interrupted run left; nullopt: none, or not for this plan.
+std::optional<std::vector<int64_t>> read_ranks(const fs::path& path, const Plan& uniform) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return std::nullopt;
+  const auto saved = io::read_json_object(path);
+  if (!saved.ok() || !saved->contains("ranks")) return std::nullopt;
+  const nlohmann::json& list = saved->at("ranks");
+  if (!list.is_array() || list.size() != uniform.matrices.size()) return std::nullopt;
+  std::vector<int64_t> ranks;
+  for (const MatrixPlan& matrix : uniform.matrices) {
+    const nlohmann::json& rank = list[ranks.size()];
+    if (!rank.is_number_unsigned()) return std::nullopt;
+    ranks.push_back(rank.get<int64_t>());
+    const bool fits = saves_parameters(matrix.in_features, matrix.out_features, ranks.back());
+    if (!fits || (matrix.rank == 0 && ranks.back() != 0)) return std::nullopt;
+  }
+  return ranks;
 }
 
 // One compression with its inputs opened and checked.
@@ -128,6 +163,9 @@ class Compression {
         request_.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
     NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
     NMM_ASSIGN(const auto work, StagedWork::open(output.staging(), settings_of(request_, grams_)));
+    if (request_.allocate == Allocate::kSensitivity) {
+      NMM_ASSIGN(plan_, plan_by_sensitivity(work));
+    }
     CompressSummary summary;
     NMM_ASSIGN(summary.matrices, factorize(work, on_matrix));
     NMM_TRY(write_folder(output, work));
@@ -145,25 +183,56 @@ class Compression {
   }
 
  private:
+  Result<Plan> plan_by_sensitivity(const StagedWork& work) {
+    const fs::path path = work.path() / "ranks.json";
+    auto ranks = read_ranks(path, plan_);
+    if (!ranks) {
+      GramSource grams;
+      if (request_.method != Method::kSvd) {
+        NMM_ASSIGN(grams, calibrated_grams(work.path()));
+      }
+      NMM_ASSIGN(const auto sensitivities,
+                 measure_sensitivity(checkpoint_, config_, plan_, request_.rule.block, grams,
+                                     backend_, *grams_.text, progress_));
+      Allocation found = allocate_ranks(plan_, request_.rule.block, sensitivities);
+      progress_.print(
+          fmt::format("allocated by sensitivity: {} parameters in the matrices to compress; "
+                      "uniform ranks would "
+                      "have {} ({:.2f} % more)",
+                      found.parameters, found.uniform_parameters,
+                      100.0 * static_cast<double>(found.uniform_parameters - found.parameters) /
+                          static_cast<double>(found.parameters)));
+      NMM_TRY(io::write_text_file(path, ordered_json({{"ranks", found.ranks}}).dump() + "\n"));
+      ranks = std::move(found.ranks);
+    }
+    return plan_of_ranks(config_, *ranks, request_.weights);
+  }
+
   Result<std::vector<MatrixReport>> factorize(const StagedWork& work, const OnMatrix& on_matrix) {
     if (request_.method == Method::kErrorAware) {
       return compress_error_aware(checkpoint_, config_, plan_, backend_, *grams_.text, work,
                                   request_.weights, progress_, on_matrix);
     }
-    NMM_ASSIGN(const GramSource source, gram_source(work.path()));
+    GramSource source;
+    if (request_.method != Method::kSvd) {
+      NMM_ASSIGN(source, gram_source(work.path()));
+    }
     return factorize_model(checkpoint_, config_, plan_, source, work, request_.weights, progress_,
                            on_matrix);
+  }
+
+  Result<GramSource> calibrated_grams(const fs::path& work) {
+    NMM_TRY(calibrate(checkpoint_, config_, backend_, *grams_.text, work, progress_));
+    return GramSource([work, hidden = config_.hidden_size](int64_t layer) {
+      return read_layer_grams(layer_gram_path(work, layer), layer, hidden);
+    });
   }
 
   Result<GramSource> gram_source(const fs::path& work) {
     if (grams_.file) {
       return GramSource([file = *grams_.file](int64_t layer) { return file.load(layer); });
     }
-    if (!grams_.text) return GramSource();
-    NMM_TRY(calibrate(checkpoint_, config_, backend_, *grams_.text, work, progress_));
-    GramSource source = [work, hidden = config_.hidden_size](int64_t layer) {
-      return read_layer_grams(layer_gram_path(work, layer), layer, hidden);
-    };
+    NMM_ASSIGN(GramSource source, calibrated_grams(work));
     if (!request_.save_gram.empty()) {
       NMM_TRY(write_gram_file(request_.save_gram, config_, grams_.text->origin, 0,
                               config_.num_hidden_layers, source));
@@ -208,6 +277,10 @@ std::string_view method_name(Method method) {
   return "svd";
 }
 
+std::string_view allocate_name(Allocate allocate) {
+  return allocate == Allocate::kSensitivity ? "sensitivity" : "uniform";
+}
+
 Result<Method> parse_method(std::string_view name) {
   for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
     if (name == method_name(method)) return method;
@@ -221,6 +294,9 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
   NMM_ASSIGN(auto config, io::ModelConfig::load(request.model / "config.json"));
   NMM_ASSIGN(auto plan, make_plan(config, request.rule, request.only, request.weights,
                                   request.model.string()));
+  if (request.allocate == Allocate::kSensitivity) {
+    NMM_TRY(check_allocation(plan, request.rule.block, request.model.string()));
+  }
   NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(request.model));
   NMM_TRY(check_dense(checkpoint, config));
   NMM_ASSIGN(auto grams, gram_input(request, config, progress));

@@ -23,6 +23,11 @@ enum class Method { kWhitened, kErrorAware, kSvd };
 std::string_view method_name(Method method);  // "whitened", "error-aware", "svd"
 Result<Method> parse_method(std::string_view name);
 
+// How the parameters that `rule` leaves are shared out: the same rank for every matrix, or more for
+// those whose truncation hurts the model more (allocate.h).
+enum class Allocate { kUniform, kSensitivity };
+std::string_view allocate_name(Allocate allocate);  // "uniform", "sensitivity"
+
 struct CalibrationText {
   std::vector<NamedText> texts;  // sampled evenly
   int64_t max_tokens = kDefaultCalibrationTokens;
@@ -34,10 +39,12 @@ struct CompressRequest {
   Method method = Method::kWhitened;
   MatrixSet only;
   WeightFormat weights = WeightFormat::kAsIs;
-  std::optional<CalibrationText> calibration;  // whitened: this or `gram`; error-aware: this
-  std::filesystem::path gram;                  // saved Gram matrices; empty: none
-  std::filesystem::path save_gram;             // where to save those of `calibration`; empty: not
-  bool force = false;                          // replace an existing output folder
+  Allocate allocate = Allocate::kUniform;
+  // whitened: this or `gram`; error-aware and allocate by sensitivity: this
+  std::optional<CalibrationText> calibration;
+  std::filesystem::path gram;       // saved Gram matrices; empty: none
+  std::filesystem::path save_gram;  // where to save those of `calibration`; empty: not
+  bool force = false;               // replace an existing output folder
 };
 
 struct CompressSummary {

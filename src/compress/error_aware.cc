@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <system_error>
-#include <thread>
 
 #include "compress/layerwise_pass.h"
+#include "compress/mlp_half.h"
 #include "compress/refit.h"
 #include "model/transformer.h"
 
@@ -17,19 +17,6 @@ enum Stream { kDense, kCompressed };
 enum Stage { kInputs, kOutputs, kAdvance, kStages };
 const LayerwisePass::Settings kPass = {
     .name = "error-aware", .label = "compressing", .stages = kStages, .streams = 2};
-
-// task(i) for i < count, each on a thread of its own with a BLAS of one thread.
-template <typename Task>
-void on_blas_threads(size_t count, const Task& task) {
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < count; ++i) {
-    threads.emplace_back([&, i] {
-      use_one_blas_thread();
-      task(i);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
 
 // What a stage has gathered, ready for its matrices.
 struct Refit {
@@ -51,35 +38,6 @@ Result<Factors> factorize_refitted(const Refit& refit, const DoubleMatrix& w_t,
   const DoubleMatrix refitted = multiply(w_t, Transpose::kNo, refit.map, Transpose::kNo);
   return factorize_whitened(refitted, refit.root, plan.rank, stored);
 }
-
-// The second half of a layer, with any weights in its MLP.
-class MlpHalf {
- public:
-  MlpHalf(const io::ModelConfig& config, const TensorView& norm, const ops::MlpWeight& mlp,
-          const ops::Backend& backend)
-      : eps_(static_cast<float>(config.rms_norm_eps)),
-        norm_(static_cast<size_t>(norm.size())),
-        backend_(backend),
-        mlp_(backend.make_mlp(mlp)) {
-    to_floats(norm, 0, norm.size(), norm_.data());
-  }
-  Matrix input(ConstMatrixView residual) const {
-    Matrix normed(residual.rows, residual.columns);
-    backend_.rms_norm(residual, norm_, eps_, normed.view());
-    return normed;
-  }
-  Matrix output(ConstMatrixView residual) const {
-    Matrix out(residual.rows, residual.columns);
-    mlp_->apply(input(residual).view(), out.view());
-    return out;
-  }
-
- private:
-  float eps_;
-  std::vector<float> norm_;
-  const ops::Backend& backend_;
-  std::unique_ptr<ops::Mlp> mlp_;
-};
 
 // Keeps the MLP's input of one sequence.
 class InputObserver : public model::MlpObserver {

@@ -140,31 +140,45 @@ std::vector<io::MlpRanks> Plan::ranks() const {
   return ranks;
 }
 
+Plan plan_of_ranks(const io::ModelConfig& config, const std::vector<int64_t>& ranks,
+                   WeightFormat format) {
+  Plan plan = dense_plan(config, format);
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    MatrixPlan matrix =
+        dense_matrix(config, static_cast<int64_t>(i / 3), kMlpMatrices[i % 3], format);
+    if (const int64_t rank = ranks[i]; rank > 0) {
+      const int64_t k = matrix.in_features, n = matrix.out_features;
+      matrix.rank = rank;
+      matrix.kept_share = kept_share(k, n, rank);
+      plan.bytes_after -= matrix.bytes_after;
+      matrix.bytes_after =
+          matrix_bytes(config, rank, k, format) + matrix_bytes(config, n, rank, format);
+      plan.bytes_after += matrix.bytes_after;
+      plan.parameters_after += rank * (k + n) - k * n;
+    }
+    plan.matrices.push_back(matrix);
+  }
+  return plan;
+}
+
 Result<Plan> make_plan(const io::ModelConfig& config, const RankRule& rule, MatrixSet only,
                        WeightFormat format, const std::string& source) {
   if (config.compression) {
     return fail("{}: this model is compressed already (method {}, ratio {}); compress the original",
                 source, config.compression->method, config.compression->ratio);
   }
-  Plan plan = dense_plan(config, format);
+  std::vector<int64_t> ranks;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     for (const MlpMatrix which : kMlpMatrices) {
+      ranks.push_back(0);
+      if (!only.has(which)) continue;
       MatrixPlan matrix = dense_matrix(config, layer, which, format);
-      if (only.has(which)) {
-        const int64_t k = matrix.in_features, n = matrix.out_features;
-        matrix.rank = aligned_rank(k, n, rule);
-        NMM_TRY(check_rank(matrix, rule, source));
-        matrix.kept_share = kept_share(k, n, matrix.rank);
-        plan.bytes_after -= matrix.bytes_after;
-        matrix.bytes_after = matrix_bytes(config, matrix.rank, k, format) +
-                             matrix_bytes(config, n, matrix.rank, format);
-        plan.bytes_after += matrix.bytes_after;
-        plan.parameters_after += matrix.rank * (k + n) - k * n;
-      }
-      plan.matrices.push_back(matrix);
+      matrix.rank = aligned_rank(matrix.in_features, matrix.out_features, rule);
+      NMM_TRY(check_rank(matrix, rule, source));
+      ranks.back() = matrix.rank;
     }
   }
-  return plan;
+  return plan_of_ranks(config, ranks, format);
 }
 
 }  // namespace neuronmm::compress

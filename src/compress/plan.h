@@ -50,8 +50,12 @@ struct Plan {
   std::vector<io::MlpRanks> ranks() const;
 };
 
-// Refused: a rank of 0, a rank at or above break-even, and a model that is compressed already.
-// `source` is what messages call the model.
+// The plan of these ranks, three per layer: gate, up, down; 0: stays dense.
+Plan plan_of_ranks(const io::ModelConfig& config, const std::vector<int64_t>& ranks,
+                   WeightFormat format);
+
+// The same rank, by `rule`, for all matrices in `only`. Refused: a rank of 0, a rank at or above
+// break-even, and a model that is compressed already. `source` is what messages call the model.
 Result<Plan> make_plan(const io::ModelConfig& config, const RankRule& rule, MatrixSet only,
                        WeightFormat format, const std::string& source);
 

@@ -132,7 +132,7 @@ class Attention {
         const int64_t row = a.first_row(tile) + r;
         rows[r] = q_.row(token(block, row)) + column(block, row);
       }
-      kernels_.pack_tile(a, tile, scale, rows, packed);
+      kernels_.pack_tile(a, tile, {0, a.k}, scale, rows, packed);
     }
     return a;
   }

@@ -27,6 +27,10 @@ class CpuBackend : public ops::Backend {
   std::unique_ptr<ops::Linear> make_linear(const ops::LinearWeight& weight) const override {
     return cpu::make_linear(kernels_, layer_scratch_, weight);
   }
+  void apply_together(std::span<const ops::Linear* const> linears, ConstMatrixView x,
+                      std::span<const MutableMatrixView> ys) const override {
+    cpu::apply_together(kernels_, *layer_scratch_, linears, x, ys);
+  }
   std::unique_ptr<ops::Mlp> make_mlp(const ops::MlpWeight& weight) const override {
     return cpu::make_mlp(kernels_, layer_scratch_, weight);
   }

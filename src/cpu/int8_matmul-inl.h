@@ -22,10 +22,15 @@ namespace HWY_NAMESPACE {
 using Words = hn::RebindToSigned<Floats>;
 using WordVector = hn::Vec<Words>;
 
-// sum += w[0] · x[0] + ... + w[3] · x[3] in every lane; bytes of w are unsigned, those of x signed.
+// Instructions for sum += w[0] · x[0] + ... + w[3] · x[3] in every lane, x signed: what they make
+// of the row's correction and of a word of the weights, which are unsigned.
+struct OfUnsigned {
+  static HWY_INLINE WordVector start(int32_t correction) { return hn::Set(Words(), correction); }
+  static HWY_INLINE WordVector weights(WordVector w) { return w; }
+};
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSSE3
 // pmaddwd on the even bytes, widened to 16 bits, and on the odd ones.
-struct WidenedByteDot {
+struct WidenedByteDot : OfUnsigned {
   static HWY_INLINE WordVector add(WordVector sum, WordVector w, WordVector x) {
     const Words d;
     const hn::Repartition<int16_t, Words> pairs;
@@ -40,7 +45,7 @@ struct WidenedByteDot {
   }
 };
 #else
-struct WidenedByteDot {
+struct WidenedByteDot : OfUnsigned {
   template <int kByte>
   static HWY_INLINE WordVector product(WordVector w, WordVector x) {
     const WordVector w_byte =
@@ -54,19 +59,32 @@ struct WidenedByteDot {
 };
 #endif
 
-// The one instruction that does it, as assembly: Highway does not ask the compiler for VNNI in
-// these targets. Only called on CPUs that have it (see kernels.cc).
+// The one instruction that does it, as assembly: Highway does not ask the compiler for VNNI (or
+// NEON's dot product) in these targets. Only called on CPUs that have it (see kernels.cc).
 #if HWY_TARGET == HWY_AVX3
-struct OneByteDot {
+struct OneByteDot : OfUnsigned {
   static HWY_INLINE WordVector add(WordVector sum, WordVector w, WordVector x) {
     asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(w.raw), "v"(x.raw));
     return sum;
   }
 };
 #elif HWY_TARGET == HWY_AVX2
-struct OneByteDot {
+struct OneByteDot : OfUnsigned {
   static HWY_INLINE WordVector add(WordVector sum, WordVector w, WordVector x) {
     asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.raw) : "x"(w.raw), "x"(x.raw));
+    return sum;
+  }
+};
+#elif HWY_TARGET == HWY_NEON
+struct OneByteDot {  // of signed weights: w - 128 is w with its highest bit flipped
+  static HWY_INLINE WordVector start(int32_t /*correction*/) { return hn::Zero(Words()); }
+  static HWY_INLINE WordVector weights(WordVector w) {
+    return hn::Xor(w, hn::Set(Words(), static_cast<int32_t>(0x80808080)));
+  }
+  static HWY_INLINE WordVector add(WordVector sum, WordVector w, WordVector x) {
+    asm(".arch armv8.6-a+crypto\n\tsdot %0.4s, %1.16b, %2.16b"
+        : "+w"(sum.raw)
+        : "w"(w.raw), "w"(x.raw));
     return sum;
   }
 };
@@ -80,11 +98,12 @@ struct Int8Dot {
   using Word = int32_t;
   using X = int32_t;
   using Sum = WordVector;
-  static constexpr int kParts = 1, kDepth = 4;
+  static constexpr int kParts = 1, kDepth = 4, kPrefetchRows = 9;
   template <int kPart>
   static HWY_INLINE WordVector part(WordVector word) {
-    return word;
+    return Instruction::weights(word);
   }
+  static HWY_INLINE WordVector start(int32_t correction) { return Instruction::start(correction); }
   static HWY_INLINE WordVector add(WordVector sum, WordVector w, WordVector x) {
     return Instruction::add(sum, w, x);
   }
@@ -111,7 +130,7 @@ HWY_INLINE void add_group(const int32_t* HWY_RESTRICT a, int64_t count,
   const Words words;
   WordVector products[R][V];
   for (int r = 0; r < R; ++r) {
-    for (int v = 0; v < V; ++v) products[r][v] = hn::Set(words, a[R + r]);
+    for (int v = 0; v < V; ++v) products[r][v] = Dot::start(a[R + r]);
   }
   const int32_t* HWY_RESTRICT w[V];
   Vector scales[V];

@@ -15,6 +15,8 @@
 
 #if HWY_ONCE && HWY_ARCH_X86
 #include <cpuid.h>
+#elif HWY_ONCE && HWY_ARCH_ARM_A64
+#include <sys/auxv.h>
 #endif
 
 HWY_BEFORE_NAMESPACE();
@@ -22,15 +24,15 @@ namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
 template <class Bf16Dot, class ByteDot>
-void multiply(const PackedRows& a, const PackedMatrix& w, int64_t first_panel, int64_t panels,
+void multiply(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
               const float* bias, MutableMatrixView y) {
   switch (w.type()) {
     case WeightType::kFp32:
-      return multiply_panels<FloatProduct<Fp32Dot>>(a, w, first_panel, panels, bias, y);
+      return multiply_part<FloatProduct<Fp32Dot>>(a, w, part, bias, y);
     case WeightType::kBf16:
-      return multiply_panels<FloatProduct<Bf16Dot>>(a, w, first_panel, panels, bias, y);
+      return multiply_part<FloatProduct<Bf16Dot>>(a, w, part, bias, y);
     case WeightType::kInt8:
-      return multiply_panels<Int8Product<ByteDot>>(a, w, first_panel, panels, bias, y);
+      return multiply_part<Int8Product<ByteDot>>(a, w, part, bias, y);
   }
 }
 
@@ -83,7 +85,7 @@ HWY_EXPORT(kernels);
 HWY_EXPORT(target);
 
 // The dot products that the CPU has in this target. Bits of CPUID leaf 7 as documented by Intel
-// (Software Developer's Manual, volume 2A, CPUID).
+// (Software Developer's Manual, volume 2A, CPUID), those of ARM by Linux ("ARM64 ELF hwcaps").
 DotProducts dot_products_of_cpu(int64_t target) {
 #if HWY_ARCH_X86
   constexpr unsigned kAvx512Vnni = 1u << 11, kAvxVnni = 1u << 4, kAvx512Bf16 = 1u << 5;
@@ -95,6 +97,11 @@ DotProducts dot_products_of_cpu(int64_t target) {
     return (more & kAvx512Bf16) != 0 ? DotProducts::kInt8AndBf16 : DotProducts::kInt8;
   }
   if (target == HWY_AVX2 && (more & kAvxVnni) != 0) return DotProducts::kInt8;
+#elif HWY_ARCH_ARM_A64
+  if (target == HWY_NEON && (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) {
+    return (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0 ? DotProducts::kInt8AndBf16
+                                                     : DotProducts::kInt8;
+  }
 #endif
   static_cast<void>(target);
   return DotProducts::kNone;

@@ -30,11 +30,17 @@ struct AttentionBlock {
   float* weighted;
 };
 
+// A part of a product: some tiles of rows, some panels of columns.
+struct ProductPart {
+  int64_t first_tile = 0, tiles = 0;
+  int64_t first_panel = 0, panels = 0;
+};
+
 // No instruction set has registers for a higher tile.
 inline constexpr int64_t kMaxTileRows = 12;
 
-// Which dot products are one instruction: none, those of 4 bytes (VNNI), or those of 2 bf16 too
-// (AVX512-BF16).
+// Which dot products are one instruction: none, those of 4 bytes (VNNI; NEON's SDOT), or those of 2
+// bf16 too (AVX512-BF16; NEON's BFDOT).
 enum class DotProducts { kNone, kInt8, kInt8AndBf16 };
 
 struct Kernels {
@@ -44,21 +50,22 @@ struct Kernels {
   DotProducts dot_products;
   int64_t tile_rows;  // the most rows of a register tile
 
-  // One tile of rows to where `layout` wants it in `packed`: fp32 and scaled, bf16, or int8. Of
-  // int8 rows the largest |x| of a group becomes 127; a group that holds NaN or infinity becomes
-  // NaN.
-  void (*pack_tile)(const PackedRows& layout, int64_t tile, float scale, const float* const* rows,
-                    float* packed);
-  void (*pack_bf16_tile)(const PackedRows& layout, int64_t tile, const float* const* rows,
-                         int32_t* packed);
-  void (*quantize_tile)(const PackedRows& layout, int64_t tile, const float* const* rows,
-                        int32_t* packed);
+  // These columns of one tile of rows to where `layout` wants them in `packed`: fp32 and scaled,
+  // bf16 (first even), or int8 (first a multiple of kQuantGroup; so is the count, or it ends at k).
+  // rows[r][0] is the first of the columns. Of int8 rows the largest |x| of a group becomes 127; a
+  // group that holds NaN or infinity becomes NaN.
+  void (*pack_tile)(const PackedRows& layout, int64_t tile, const ColumnRange& columns, float scale,
+                    const float* const* rows, float* packed);
+  void (*pack_bf16_tile)(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
+                         const float* const* rows, int32_t* packed);
+  void (*quantize_tile)(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
+                        const float* const* rows, int32_t* packed);
 
-  // Y[:, panels] = A · W[:, panels] (+ bias): `panels` panels from first_panel on; y has all N
-  // columns; A is packed for W's type. Every element of Y is one chain of multiply-adds in the
-  // order k = 0, 1, ... (bf16 dot products: of pairs), whatever the tile, so results do not depend
-  // on M, on blocking or on threads. bias is padded to whole panels.
-  void (*multiply)(const PackedRows& a, const PackedMatrix& w, int64_t first_panel, int64_t panels,
+  // y = those rows of A times those columns of W (+ bias); A is packed for W's type. Every element
+  // of Y is one chain of multiply-adds in the order k = 0, 1, ... (bf16 dot products: of pairs),
+  // whatever the tile, so results do not depend on M, on blocking or on threads. bias, of all
+  // columns, is padded to whole panels.
+  void (*multiply)(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
                    const float* bias, MutableMatrixView y);
   void (*attend)(const AttentionBlock& block);
 

@@ -1,5 +1,8 @@
 #include "cpu/linear.h"
 
+#include <optional>
+#include <utility>
+
 namespace neuronmm::cpu {
 namespace {
 
@@ -9,6 +12,7 @@ class CpuLinear : public ops::Linear {
             const ops::LinearWeight& weight)
       : kernels_(kernels), scratch_(std::move(scratch)), linear_(weight) {}
 
+  const PackedLinear& packed() const { return linear_; }
   void apply(ConstMatrixView x, MutableMatrixView y) const override {
     NMM_CHECK(x.rows == y.rows && x.columns == linear_.in_features() &&
               y.columns == linear_.out_features());
@@ -52,6 +56,35 @@ void apply_linear(const Kernels& kernels, const PackedLinear& linear, const Pack
   }
   const Product second[] = {linear.output(a, y)};
   multiply(kernels, second);
+}
+
+void apply_together(const Kernels& kernels, LayerScratch& scratch,
+                    std::span<const ops::Linear* const> linears, ConstMatrixView x,
+                    std::span<const MutableMatrixView> ys) {
+  std::optional<WeightType> type;  // of those that go together
+  std::vector<std::pair<const PackedLinear*, MutableMatrixView>> together;
+  for (size_t i = 0; i < linears.size(); ++i) {
+    const auto* const linear = dynamic_cast<const CpuLinear*>(linears[i]);
+    NMM_CHECK(linear != nullptr);
+    const PackedLinear& packed = linear->packed();
+    if (packed.low_rank() || (type && packed.first_type() != *type)) {
+      linear->apply(x, ys[i]);
+      continue;
+    }
+    NMM_CHECK(x.rows == ys[i].rows && x.columns == packed.in_features() &&
+              ys[i].columns == packed.out_features());
+    type = packed.first_type();
+    together.emplace_back(&packed, ys[i]);
+  }
+  if (!type) return;
+  for_each_row_block(x.rows, [&](int64_t first, int64_t rows) {
+    const PackedRows a = pack_rows(kernels, x.row_range(first, rows), *type, scratch.rows);
+    std::vector<Product> products;
+    for (const auto& [linear, y] : together) {
+      products.push_back(linear->output(a, y.row_range(first, rows)));
+    }
+    multiply(kernels, products);
+  });
 }
 
 std::unique_ptr<ops::Linear> make_linear(const Kernels& kernels,

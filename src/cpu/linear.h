@@ -3,7 +3,7 @@
 // both factors before the next one starts, so the strip X·U stays in cache.
 
 #include <memory>
-#include <optional>
+#include <span>
 #include <vector>
 
 #include "cpu/matmul.h"
@@ -41,7 +41,7 @@ struct LayerScratch {
   Buffer<float> rows, second_rows, hidden_rows;  // packed activations
   Buffer<float> strip, strip_rows;               // X·U, and packed
   Buffer<float> second_strip, second_strip_rows;
-  Buffer<float> gate, hidden;  // of an MLP
+  Buffer<float> gate_up;  // of an MLP: each thread's part
 };
 
 // y = the layer's output for packed x; one block of rows.
@@ -51,5 +51,11 @@ void apply_linear(const Kernels& kernels, const PackedLinear& linear, const Pack
 std::unique_ptr<ops::Linear> make_linear(const Kernels& kernels,
                                          std::shared_ptr<LayerScratch> scratch,
                                          const ops::LinearWeight& weight);
+
+// ys[i] = linears[i](x), of layers that make_linear made. Dense ones of one type of weights read
+// the same packed x and are one parallel loop.
+void apply_together(const Kernels& kernels, LayerScratch& scratch,
+                    std::span<const ops::Linear* const> linears, ConstMatrixView x,
+                    std::span<const MutableMatrixView> ys);
 
 }  // namespace neuronmm::cpu

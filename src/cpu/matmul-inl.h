@@ -30,9 +30,9 @@ using Vector = hn::Vec<Floats>;
 inline constexpr int64_t kLanes = hn::MaxLanes(Floats());
 inline constexpr int64_t kPanelVectors = kPanel / kLanes;
 
-// 12 x 2 sums + 2 words + 2 weights + 1 activation fill 29 of AVX-512's 32 registers; 6 x 2 + 2 + 1
-// fill 15 of the 16 that the older x86 sets have.
-#if HWY_TARGET <= HWY_AVX3
+// 12 x 2 sums + 2 words + 2 weights + 1 activation fill 29 of the 32 registers of AVX-512 and NEON;
+// 6 x 2 + 2 + 1 fill 15 of the 16 that the older x86 sets have.
+#if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
 inline constexpr int kTileRows = 12;
 #else
 inline constexpr int kTileRows = 6;
@@ -43,23 +43,33 @@ inline constexpr int kTileRows = 6;
 constexpr int vectors_at_once(int rows) { return rows == 1 ? 8 : 2 * rows <= kTileRows ? 4 : 2; }
 
 // With few rows, memory is the limit and the out-of-order window already runs far ahead;
-// prefetching only costs. From 4 rows on, computing is, and asking for the weights 4 KiB ahead
-// hides their latency (measured on Zen 4, M = 8: 87 -> 103 GFLOP/s of 118 per core).
-inline constexpr int kPrefetchRows = 4;
+// prefetching only costs. From a Dot's kPrefetchRows on, computing is, and asking for the weights 4
+// KiB ahead hides their latency (measured on Zen 4: bf16, M = 8: 87 -> 103 GFLOP/s of 118 per core;
+// int8, M = 4 and 6: slower in each of 4 pairs of runs).
 inline constexpr int64_t kPrefetchWords = 1024;
 
-// How a vector of words is multiplied with rows of A: in kParts parts, each of which takes one word
-// X of A per row.
+// sum + w · x, rounded once. GCC takes NEON's intrinsic for a function that reads memory, and would
+// store every sum at every step; of its own operators it makes the same instruction.
+HWY_INLINE Vector multiply_add(Vector sum, Vector w, Vector x) {
+#if HWY_TARGET == HWY_NEON
+  return Vector(sum.raw + w.raw * x.raw);
+#else
+  return hn::MulAdd(x, w, sum);
+#endif
+}
+
+// How a vector of words, which holds kDepth neighbouring k, is multiplied with rows of A: in kParts
+// parts, each of which takes one word X of A per row.
 struct Fp32Dot {
   using Word = float;
   using X = float;
   using Sum = Vector;
-  static constexpr int kParts = 1, kDepth = 1;
+  static constexpr int kParts = 1, kDepth = 1, kPrefetchRows = 4;
   template <int kPart>
   static HWY_INLINE Vector part(Vector word) {
     return word;
   }
-  static HWY_INLINE Vector add(Vector sum, Vector w, Vector x) { return hn::MulAdd(x, w, sum); }
+  static HWY_INLINE Vector add(Vector sum, Vector w, Vector x) { return multiply_add(sum, w, x); }
 };
 
 // bf16 weights widened to fp32: first those of even k, then those of odd k.
@@ -67,7 +77,7 @@ struct WidenedBf16Dot {
   using Word = uint32_t;
   using X = float;
   using Sum = Vector;
-  static constexpr int kParts = 2, kDepth = 2;
+  static constexpr int kParts = 2, kDepth = 2, kPrefetchRows = 4;
   template <int kPart>
   static HWY_INLINE Vector part(hn::Vec<hn::RebindToUnsigned<Floats>> word) {
     const hn::RebindToUnsigned<Floats> words;
@@ -77,17 +87,18 @@ struct WidenedBf16Dot {
       return hn::BitCast(Floats(), hn::And(word, hn::Set(words, 0xFFFF0000u)));
     }
   }
-  static HWY_INLINE Vector add(Vector sum, Vector w, Vector x) { return hn::MulAdd(x, w, sum); }
+  static HWY_INLINE Vector add(Vector sum, Vector w, Vector x) { return multiply_add(sum, w, x); }
 };
 
 // The instruction for sum + w[0] · x[0] + w[1] · x[1] on pairs of bf16, as assembly: Highway does
-// not ask the compiler for AVX512-BF16. Only called on CPUs that have it (see kernels.cc).
-#if HWY_TARGET == HWY_AVX3
+// not ask the compiler for AVX512-BF16 or NEON's. Only called on CPUs that have it (see
+// kernels.cc).
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
 struct PairBf16Dot {
   using Word = int32_t;
   using X = int32_t;
   using Sum = Vector;
-  static constexpr int kParts = 1, kDepth = 2;
+  static constexpr int kParts = 1, kDepth = 2, kPrefetchRows = 4;
   template <int kPart>
   static HWY_INLINE hn::Vec<hn::RebindToSigned<Floats>> part(
       hn::Vec<hn::RebindToSigned<Floats>> word) {
@@ -95,7 +106,13 @@ struct PairBf16Dot {
   }
   static HWY_INLINE Vector add(Vector sum, hn::Vec<hn::RebindToSigned<Floats>> w,
                                hn::Vec<hn::RebindToSigned<Floats>> x) {
+#if HWY_TARGET == HWY_AVX3
     asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(w.raw), "v"(x.raw));
+#else
+    asm(".arch armv8.6-a+crypto\n\tbfdot %0.4s, %1.8h, %2.8h"
+        : "+w"(sum.raw)
+        : "w"(w.raw), "w"(x.raw));
+#endif
     return sum;
   }
 };
@@ -209,7 +226,7 @@ HWY_INLINE void accumulate(const typename Dot::X* HWY_RESTRICT a, int64_t count,
   const auto load = [&](int64_t step) HWY_ATTR {
     for (int v = 0; v < V; ++v) {
       const auto* const from = w[v] + step * kPanel;
-      if constexpr (R >= kPrefetchRows) hwy::Prefetch(from + kPrefetchWords);
+      if constexpr (R >= Dot::kPrefetchRows) hwy::Prefetch(from + kPrefetchWords);
       words[v] = hn::LoadU(d, from);
     }
   };
@@ -314,25 +331,26 @@ void multiply_ragged(const PackedRows& a, int64_t t, int64_t first_k, int64_t co
 }
 
 template <class Product>
-void multiply_panels(const PackedRows& a, const PackedMatrix& w, int64_t first_panel,
-                     int64_t panels, const float* bias, MutableMatrixView y) {
-  const int64_t whole = std::min(panels, w.n() / kPanel - first_panel);
-  const int64_t column = first_panel * kPanel, ragged_column = column + whole * kPanel;
+void multiply_part(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
+                   const float* bias, MutableMatrixView y) {
+  const int64_t whole = std::min(part.panels, w.n() / kPanel - part.first_panel);
+  const int64_t ragged = whole * kPanel;
+  if (bias != nullptr) bias += part.first_panel * kPanel;
   for (int64_t first_k = 0; first_k < a.k; first_k += a.k_block) {
     const int64_t count = std::min(a.k_block, a.k - first_k);
-    for (int64_t t = 0; t < a.tiles; ++t) {
-      float* const row = y.row(a.first_row(t));
+    for (int64_t t = part.first_tile; t < part.first_tile + part.tiles; ++t) {
+      float* const row = y.row(a.first_row(t) - a.first_row(part.first_tile));
       const auto sums_at = [&](int64_t at) {
         const Sums start = {bias == nullptr ? nullptr : bias + at, 0, row + at, y.stride};
         const Sums next = {row + at, y.stride, row + at, y.stride};
         return first_k == 0 ? start : next;
       };
       if (whole > 0) {
-        Product::multiply(a, t, first_k, count, w, first_panel, whole, sums_at(column));
+        Product::multiply(a, t, first_k, count, w, part.first_panel, whole, sums_at(0));
       }
-      if (whole < panels) {
-        multiply_ragged<Product>(a, t, first_k, count, w, first_panel + whole,
-                                 w.n() - ragged_column, sums_at(ragged_column));
+      if (whole < part.panels) {
+        multiply_ragged<Product>(a, t, first_k, count, w, part.first_panel + whole,
+                                 y.columns - ragged, sums_at(ragged));
       }
     }
   }

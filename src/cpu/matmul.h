@@ -26,8 +26,29 @@ void for_each_row_block(int64_t rows, const Body& body) {
   }
 }
 
-// Packs x into `storage` for products with weights of that type; a single row of fp32 is used where
-// it lies.
+// Packs rows [rows, k] into `storage` for products with weights of that type, a part at a time.
+class RowPacker {
+ public:
+  RowPacker(const Kernels& kernels, int64_t rows, int64_t k, WeightType weights,
+            Buffer<float>& storage);
+
+  const PackedRows& rows() const { return rows_; }
+  bool is_int8() const { return int8_; }
+  bool is_fp32() const { return !int8_ && !bf16_; }
+  // x: the rows of these tiles, and their columns from first_column (int8: a multiple of
+  // kQuantGroup) on.
+  void pack(int64_t first_tile, int64_t tiles, int64_t first_column, ConstMatrixView x) const;
+
+ private:
+  void pack(int64_t tile, const ColumnRange& columns, const float* const* rows) const;
+
+  const Kernels& kernels_;
+  PackedRows rows_;
+  bool int8_, bf16_;
+  float* packed_;
+};
+
+// All of x at once; a single row of fp32 is used where it lies.
 PackedRows pack_rows(const Kernels& kernels, ConstMatrixView x, WeightType weights,
                      Buffer<float>& storage);
 
@@ -42,8 +63,9 @@ struct Product {
 // Independent products as one parallel loop.
 void multiply(const Kernels& kernels, std::span<const Product> products);
 
-// up.y = silu(A_gate · W_gate + bias) * (A_up · W_up + bias), applied to each group of panels while
-// it is in cache. gate.y is scratch.
-void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product& up);
+// hidden <- silu(A_gate · W_gate + bias) * (A_up · W_up + bias): what a thread has made of a group
+// of panels is packed for the next product while it is in cache. gate.y and up.y are not used.
+void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product& up,
+                      Buffer<float>& scratch, const RowPacker& hidden);
 
 }  // namespace neuronmm::cpu

@@ -5,8 +5,8 @@
 namespace neuronmm::cpu {
 namespace {
 
-// For a block of rows: X is packed once; the strips X·Ug and X·Uu are one parallel loop; gate, up
-// and silu(gate) * up are a second; down reads the hidden rows while they are in cache.
+// For a block of rows: X is packed once; the strips X·Ug and X·Uu are one parallel loop; gate, up,
+// silu(gate) * up and its packing are a second; down reads the hidden rows while they are in cache.
 class CpuMlp : public ops::Mlp {
  public:
   CpuMlp(const Kernels& kernels, std::shared_ptr<LayerScratch> scratch,
@@ -25,14 +25,13 @@ class CpuMlp : public ops::Mlp {
     NMM_CHECK(x.rows == y.rows && x.columns == up_.in_features() &&
               y.columns == down_.out_features());
     for_each_row_block(x.rows, [&](int64_t first, int64_t rows) {
-      const MutableMatrixView hidden = apply_gate_up(x.row_range(first, rows));
-      const PackedRows a = pack_rows(kernels_, hidden, down_.first_type(), scratch_->hidden_rows);
-      apply_linear(kernels_, down_, a, *scratch_, y.row_range(first, rows));
+      const PackedRows hidden = apply_gate_up(x.row_range(first, rows));
+      apply_linear(kernels_, down_, hidden, *scratch_, y.row_range(first, rows));
     });
   }
 
  private:
-  MutableMatrixView apply_gate_up(ConstMatrixView x) const {
+  PackedRows apply_gate_up(ConstMatrixView x) const {
     LayerScratch& s = *scratch_;
     const PackedRows rows = pack_rows(kernels_, x, gate_.first_type(), s.rows);
     const PackedRows rows_of_up = up_.first_type() == gate_.first_type()
@@ -53,11 +52,10 @@ class CpuMlp : public ops::Mlp {
         up_.low_rank() ? pack_rows(kernels_, up_strip, up_.last_type(), s.second_strip_rows)
                        : rows_of_up;
 
-    const int64_t features = up_.out_features();
-    const MutableMatrixView gate(s.gate.reserve(x.rows * features), x.rows, features);
-    const MutableMatrixView hidden(s.hidden.reserve(x.rows * features), x.rows, features);
-    multiply_gate_up(kernels_, gate_.output(gate_rows, gate), up_.output(up_rows, hidden));
-    return hidden;
+    const RowPacker hidden(kernels_, x.rows, up_.out_features(), down_.first_type(), s.hidden_rows);
+    multiply_gate_up(kernels_, gate_.output(gate_rows, {}), up_.output(up_rows, {}), s.gate_up,
+                     hidden);
+    return hidden.rows();
   }
 
   const Kernels& kernels_;

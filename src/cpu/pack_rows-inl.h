@@ -34,31 +34,47 @@ HWY_INLINE void interleave(D d, int64_t rows, const Load& load, hn::TFromD<D>* t
   }
 }
 
-// One block of `count` columns of one quad: to[k * n + r] = scale · rows[r][first_k + k].
-inline void pack_quad(const float* const* rows, int64_t n, int64_t first_k, int64_t count,
+// `count` columns of one quad: to[k * n + r] = scale · rows[r][first + k].
+inline void pack_quad(const float* const* rows, int64_t n, int64_t first, int64_t count,
                       float scale, float* to) {
   const Floats d;
   const Vector factor = hn::Set(d, scale);
   int64_t k = 0;
   for (; k + kLanes <= count; k += kLanes) {
-    const auto load = [&](int r) { return hn::Mul(factor, hn::LoadU(d, rows[r] + first_k + k)); };
+    const auto load = [&](int r) { return hn::Mul(factor, hn::LoadU(d, rows[r] + first + k)); };
     interleave(d, n, load, to + k * n);
   }
   for (; k < count; ++k) {
-    for (int64_t r = 0; r < n; ++r) to[k * n + r] = scale * rows[r][first_k + k];
+    for (int64_t r = 0; r < n; ++r) to[k * n + r] = scale * rows[r][first + k];
   }
 }
 
-inline void pack_tile(const PackedRows& layout, int64_t tile, float scale, const float* const* rows,
-                      float* packed) {
-  const int64_t height = layout.tile_rows(tile);
-  for (int64_t first_k = 0; first_k < layout.k; first_k += layout.k_block) {
-    const int64_t count = std::min(layout.k_block, layout.k - first_k);
-    float* const block = packed + layout.offset(tile, first_k, count);
-    for (int64_t r = 0; r < height; r += kQuad) {
-      pack_quad(rows + r, std::min(kQuad, height - r), first_k, count, scale, block + r * count);
-    }
+// For the part of each block of K that lies in `columns`: pack(block's first k, its count, the
+// part's first k, its count).
+template <class Pack>
+HWY_INLINE void for_each_block(const PackedRows& layout, const ColumnRange& columns,
+                               const Pack& pack) {
+  const int64_t end = columns.first + columns.count;
+  for (int64_t first = columns.first; first < end;) {
+    const int64_t block = first / layout.k_block * layout.k_block;
+    const int64_t block_count = std::min(layout.k_block, layout.k - block);
+    const int64_t count = std::min(end, block + block_count) - first;
+    pack(block, block_count, first, count);
+    first += count;
   }
+}
+
+inline void pack_tile(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
+                      float scale, const float* const* rows, float* packed) {
+  const int64_t height = layout.tile_rows(tile);
+  for_each_block(layout, columns, [&](int64_t block, int64_t depth, int64_t first, int64_t count) {
+    float* const to = packed + layout.offset(tile, block, depth);
+    for (int64_t r = 0; r < height; r += kQuad) {
+      const int64_t n = std::min(kQuad, height - r);
+      pack_quad(rows + r, n, first - columns.first, count, scale,
+                to + r * depth + (first - block) * n);
+    }
+  });
 }
 
 // bf16 bits, rounded to nearest even, in the high halves; NaN stays NaN.
@@ -81,36 +97,36 @@ HWY_INLINE WordVector bf16_words(const float* x) {
   return hn::BitCast(Words(), hn::Or(hn::ShiftRight<16>(round_to_bf16(even)), high));
 }
 
-// One block of `count` columns of one quad: to[i * n + r] = rows[r][first_k + {2 i, 2 i + 1}].
-inline void pack_bf16_quad(const float* const* rows, int64_t n, int64_t first_k, int64_t count,
+// `count` columns of one quad: to[i * n + r] = rows[r][first + {2 i, 2 i + 1}].
+inline void pack_bf16_quad(const float* const* rows, int64_t n, int64_t first, int64_t count,
                            int32_t* to) {
   const Words d;
   int64_t k = 0;
   for (; k + 2 * kLanes <= count; k += 2 * kLanes) {
     interleave(
-        d, n, [&](int r) { return bf16_words(rows[r] + first_k + k); }, to + k / 2 * n);
+        d, n, [&](int r) { return bf16_words(rows[r] + first + k); }, to + k / 2 * n);
   }
   if (k == count) return;
   HWY_ALIGN float rest[2 * kLanes] = {};
   HWY_ALIGN int32_t words[kLanes];
   for (int64_t r = 0; r < n; ++r) {
-    std::copy_n(rows[r] + first_k + k, count - k, rest);
+    std::copy_n(rows[r] + first + k, count - k, rest);
     hn::Store(bf16_words(rest), d, words);
     for (int64_t i = 0; i < (count - k + 1) / 2; ++i) to[(k / 2 + i) * n + r] = words[i];
   }
 }
 
-inline void pack_bf16_tile(const PackedRows& layout, int64_t tile, const float* const* rows,
-                           int32_t* packed) {
+inline void pack_bf16_tile(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
+                           const float* const* rows, int32_t* packed) {
   const int64_t height = layout.tile_rows(tile);
-  for (int64_t first_k = 0; first_k < layout.k; first_k += layout.k_block) {
-    const int64_t count = std::min(layout.k_block, layout.k - first_k);
-    int32_t* const block = packed + layout.bf16_offset(tile, first_k, count);
+  for_each_block(layout, columns, [&](int64_t block, int64_t depth, int64_t first, int64_t count) {
+    int32_t* const to = packed + layout.bf16_offset(tile, block, depth);
     for (int64_t r = 0; r < height; r += kQuad) {
-      pack_bf16_quad(rows + r, std::min(kQuad, height - r), first_k, count,
-                     block + r * ((count + 1) / 2));
+      const int64_t n = std::min(kQuad, height - r);
+      pack_bf16_quad(rows + r, n, first - columns.first, count,
+                     to + r * ((depth + 1) / 2) + (first - block) / 2 * n);
     }
-  }
+  });
 }
 
 // The vectors of x[0, count), count <= kQuantGroup, zeros beyond. kWhole: count = kQuantGroup.
@@ -159,15 +175,15 @@ HWY_INLINE int32_t quantize_group(const float* x, int64_t count, float max, int8
 // Scales, corrections and bytes of one group of a tile. All maxima first: each is a long chain of
 // dependent instructions, and chains of several rows overlap.
 template <bool kWhole>
-void quantize_rows(const float* const* rows, int64_t height, int64_t first_k, int64_t count,
+void quantize_rows(const float* const* rows, int64_t height, int64_t first, int64_t count,
                    int32_t* group, int8_t* bytes) {
   float largest[kTileRows];
   for (int64_t r = 0; r < height; ++r) {
-    largest[r] = largest_of_group<kWhole>(rows[r] + first_k, count);
+    largest[r] = largest_of_group<kWhole>(rows[r] + first, count);
   }
   for (int64_t r = 0; r < height; ++r) {
     const int32_t sum =
-        quantize_group<kWhole>(rows[r] + first_k, count, largest[r], bytes + r * kQuantGroup);
+        quantize_group<kWhole>(rows[r] + first, count, largest[r], bytes + r * kQuantGroup);
     const float scale = largest[r] / kLargestByte;
     hwy::CopyBytes<sizeof(float)>(&scale, group + r);
     group[height + r] = -128 * sum;
@@ -188,20 +204,20 @@ inline void interleave_words(const int32_t* from, int64_t n, int64_t words, int3
   }
 }
 
-inline void quantize_tile(const PackedRows& layout, int64_t tile, const float* const* rows,
-                          int32_t* packed) {
+inline void quantize_tile(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
+                          const float* const* rows, int32_t* packed) {
   constexpr int64_t kRowWords = kQuantGroup / kWordBytes;
   HWY_ALIGN int32_t bytes[kTileRows * kRowWords];
   const int64_t height = layout.tile_rows(tile);
-  for (int64_t first_k = 0; first_k < layout.k; first_k += kQuantGroup) {
-    const int64_t count = std::min(kQuantGroup, layout.k - first_k);
+  for (int64_t first = 0; first < columns.count; first += kQuantGroup) {
+    const int64_t count = std::min(kQuantGroup, columns.count - first);
     const int64_t words = (count + kWordBytes - 1) / kWordBytes;
-    int32_t* const group = packed + layout.int8_offset(tile, first_k);
+    int32_t* const group = packed + layout.int8_offset(tile, columns.first + first);
     auto* const to = reinterpret_cast<int8_t*>(bytes);
     if (count == kQuantGroup) {
-      quantize_rows<true>(rows, height, first_k, count, group, to);
+      quantize_rows<true>(rows, height, first, count, group, to);
     } else {
-      quantize_rows<false>(rows, height, first_k, count, group, to);
+      quantize_rows<false>(rows, height, first, count, group, to);
     }
     for (int64_t r = 0; r < height; r += kQuad) {
       interleave_words(bytes + r * kRowWords, std::min(kQuad, height - r), words,

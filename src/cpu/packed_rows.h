@@ -26,6 +26,10 @@ inline constexpr int64_t kQuad = 4;
 inline constexpr int64_t kQuantGroup = ops::kQuantGroup;
 inline constexpr int64_t kWordBytes = 4;
 
+struct ColumnRange {
+  int64_t first = 0, count = 0;
+};
+
 struct PackedRows {
   const float* data = nullptr;     // fp32, or
   const int32_t* words = nullptr;  // bf16 or int8

@@ -12,14 +12,27 @@ void add_accuracy(Json& json, const std::string& name, const Accuracy& accuracy)
   json[name + "_stderr"] = accuracy.standard_error;  // NaN becomes null
 }
 
-Json samples(const TaskResult& result) {
-  Json all = Json::array();
-  for (size_t i = 0; i < result.items.size(); ++i) {
-    all.push_back({{"line", result.items[i].line},
-                   {"gold", result.items[i].gold},
-                   {"log_likelihoods", result.likelihoods.items[i]}});
+std::string dump(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json sample(const TaskResult& result, size_t index) {
+  const TaskItem& item = result.items[index];
+  const std::vector<double>& log_likelihoods = result.likelihoods.items[index];
+  Json arguments = Json::array();
+  for (const Request& request : item.requests) {
+    arguments.push_back(Json::array({request.context, request.continuation}));
   }
-  return all;
+  const ItemScore score = score_item(item, log_likelihoods);
+  Json json = {{"task", result.task->name},
+               {"doc_id", index},
+               {"line", item.line},
+               {"target", item.gold},
+               {"arguments", std::move(arguments)},
+               {"log_likelihoods", log_likelihoods},
+               {"acc", int{score.acc}}};
+  if (score.acc_norm) json["acc_norm"] = int{*score.acc_norm};
+  return json;
 }
 
 Json task_json(const TaskResult& result) {
@@ -40,8 +53,7 @@ Json task_json(const TaskResult& result) {
                {"truncated", result.truncated},
                {"tokens", result.likelihoods.tokens},
                {"computed_tokens", result.likelihoods.computed_tokens},
-               {"seconds", result.likelihoods.seconds},
-               {"samples", samples(result)}});
+               {"seconds", result.likelihoods.seconds}});
   return json;
 }
 
@@ -63,7 +75,15 @@ std::string to_json(const Evaluation& evaluation, const EvaluationSettings& sett
     json["mean_acc"] = mean->value;
     json["mean_acc_tasks"] = mean->tasks;
   }
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return dump(json, 1);
+}
+
+std::string samples_json_lines(const Evaluation& evaluation) {
+  std::string lines;
+  for (const TaskResult& result : evaluation.results) {
+    for (size_t i = 0; i < result.items.size(); ++i) lines += dump(sample(result, i), -1);
+  }
+  return lines;
 }
 
 }  // namespace neuronmm::eval

@@ -1,7 +1,5 @@
 #pragma once
-// An evaluation as JSON: a value per task under lm-evaluation-harness's names (acc, acc_stderr,
-// acc_norm, acc_norm_stderr, perplexity), and every item's log-likelihoods, to compare with its
-// --log_samples.
+// An evaluation as JSON, under lm-evaluation-harness's names.
 
 #include <string>
 
@@ -9,7 +7,13 @@
 
 namespace neuronmm::eval {
 
+// A value per task: acc, acc_stderr, acc_norm, acc_norm_stderr, perplexity.
 std::string to_json(const Evaluation& evaluation, const EvaluationSettings& settings,
                     const std::string& model);
+
+// Every item of every multiple-choice task, one JSON object per line, to compare with the harness's
+// --log_samples: task, doc_id (from 0), line (of the file, from 1), target (the gold choice),
+// arguments ([context, continuation] per choice), log_likelihoods, acc, acc_norm.
+std::string samples_json_lines(const Evaluation& evaluation);
 
 }  // namespace neuronmm::eval

@@ -7,7 +7,7 @@
 
 namespace neuronmm::eval {
 
-// Summed in fp64 from exponentials in fp32, whose relative errors of 2^-24 change the result by at
+// Summed in fp64 from exponentials in fp32, whose relative errors of 2^-23 change the result by at
 // most that: less than the rounding of the logits themselves. NaN where any logit is NaN, and where
 // the largest is infinite.
 double log_probability(std::span<const float> logits, text::TokenId target);

@@ -25,16 +25,23 @@ Accuracy accuracy(const std::vector<bool>& correct) {
   return {mean, std::sqrt(mean * (1.0 - mean) / (n - 1.0))};
 }
 
+ItemScore score_item(const TaskItem& item, const std::vector<double>& log_likelihoods) {
+  ItemScore score = {first_largest(log_likelihoods) == item.gold, {}};
+  if (!item.choice_lengths.empty()) {
+    score.acc_norm =
+        first_largest(per_code_point(log_likelihoods, item.choice_lengths)) == item.gold;
+  }
+  return score;
+}
+
 MultipleChoiceScore score_choices(const std::vector<TaskItem>& items,
                                   const std::vector<std::vector<double>>& log_likelihoods) {
   NMM_CHECK(!items.empty() && items.size() == log_likelihoods.size());
   std::vector<bool> correct, correct_norm;
   for (size_t i = 0; i < items.size(); ++i) {
-    const TaskItem& item = items[i];
-    correct.push_back(first_largest(log_likelihoods[i]) == item.gold);
-    if (item.choice_lengths.empty()) continue;
-    const auto normalised = per_code_point(log_likelihoods[i], item.choice_lengths);
-    correct_norm.push_back(first_largest(normalised) == item.gold);
+    const ItemScore item = score_item(items[i], log_likelihoods[i]);
+    correct.push_back(item.acc);
+    if (item.acc_norm) correct_norm.push_back(*item.acc_norm);
   }
   MultipleChoiceScore score = {accuracy(correct), {}};
   if (!correct_norm.empty()) score.acc_norm = accuracy(correct_norm);

@@ -20,9 +20,16 @@ struct Accuracy {
 };
 Accuracy accuracy(const std::vector<bool>& correct);
 
+struct ItemScore {
+  bool acc = false;
+  std::optional<bool> acc_norm;  // WinoGrande has none
+};
+// As many likelihoods as choices.
+ItemScore score_item(const TaskItem& item, const std::vector<double>& log_likelihoods);
+
 struct MultipleChoiceScore {
   Accuracy acc;
-  std::optional<Accuracy> acc_norm;  // WinoGrande has none
+  std::optional<Accuracy> acc_norm;
 };
 // As many likelihoods as items; not empty.
 MultipleChoiceScore score_choices(const std::vector<TaskItem>& items,

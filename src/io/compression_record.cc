@@ -67,6 +67,10 @@ Result<std::optional<CompressionRecord>> read_compression_record(const JsonField
   if (record.align != "nearest" && record.align != "floor" && record.align != "ceil")
     return fields.wrong("align", "nearest, floor or ceil");
   NMM_ASSIGN(record.ranks, read_ranks(fields, config));
+  NMM_ASSIGN(auto allocate, fields.string("allocate"));
+  if (allocate) record.allocate = *std::move(allocate);  // absent in older folders
+  if (record.allocate != "uniform" && record.allocate != "sensitivity")
+    return fields.wrong("allocate", "uniform or sensitivity");
   return std::optional(std::move(record));
 }
 
@@ -80,11 +84,9 @@ Result<std::string> with_compression_record(std::string_view original_text,
   ordered_json ranks = ordered_json::array();
   for (const MlpRanks& mlp : record.ranks)
     ranks.push_back({{"gate", mlp.gate}, {"up", mlp.up}, {"down", mlp.down}});
-  document[kKey] = {{"method", record.method},
-                    {"ratio", record.ratio},
-                    {"block", record.block},
-                    {"align", record.align},
-                    {"ranks", std::move(ranks)}};
+  document[kKey] = {{"method", record.method},     {"ratio", record.ratio},
+                    {"block", record.block},       {"align", record.align},
+                    {"allocate", record.allocate}, {"ranks", std::move(ranks)}};
   constexpr int kIndent = 2;  // as transformers writes it
   return document.dump(kIndent) + "\n";
 }

@@ -33,11 +33,12 @@ struct MlpRanks {
 // the reference system have factor tensors but no such record: there the ranks are read from the
 // tensors' shapes.
 struct CompressionRecord {
-  std::string method;  // "whitened", "svd"
+  std::string method;  // "whitened", "error-aware", "svd"
   double ratio = 0.0;  // share of parameters asked to be removed from each compressed matrix
   int64_t block = 128;
-  std::string align;            // "nearest", "floor", "ceil"
-  std::vector<MlpRanks> ranks;  // per layer
+  std::string align;                 // "nearest", "floor", "ceil"
+  std::vector<MlpRanks> ranks;       // per layer
+  std::string allocate = "uniform";  // or "sensitivity": how the ranks were shared out
 };
 
 struct ModelConfig {

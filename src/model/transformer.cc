@@ -80,9 +80,9 @@ void DecoderLayer::attend(ConstMatrixView x, std::span<const float> inverse_freq
   const int64_t head_dim = config_.head_dim;
   const int64_t heads = config_.num_attention_heads, kv_heads = config_.num_key_value_heads;
   Matrix q(x.rows, heads * head_dim), k(x.rows, kv_heads * head_dim), v(x.rows, k.columns());
-  q_->apply(x, q.view());
-  k_->apply(x, k.view());
-  v_->apply(x, v.view());
+  const ops::Linear* const projections[] = {q_.get(), k_.get(), v_.get()};
+  const MutableMatrixView projected[] = {q.view(), k.view(), v.view()};
+  backend_.apply_together(projections, x, projected);
   if (config_.qk_norm) {  // every head is a row of its own
     const auto eps = static_cast<float>(config_.rms_norm_eps);
     const MutableMatrixView q_heads(q.data(), x.rows * heads, head_dim);
@@ -97,6 +97,30 @@ void DecoderLayer::attend(ConstMatrixView x, std::span<const float> inverse_freq
   backend_.attention({heads, kv_heads, head_dim, config_.sliding_window}, index_, q.view(),
                      k.view(), v.view(), batch, mixed.view());
   o_->apply(mixed.view(), y);
+}
+
+Result<LmHead> LmHead::load(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
+                            const ops::Backend& backend) {
+  const std::string prefix = tensor_prefix(checkpoint);
+  NMM_ASSIGN(const auto embedding,
+             require_weight(checkpoint, config, prefix + "embed_tokens.weight",
+                            {config.vocab_size, config.hidden_size}));
+  NMM_ASSIGN(const auto norm, checkpoint.require(prefix + "norm.weight", {config.hidden_size}));
+  NMM_ASSIGN(const auto weight, lm_head_weight(checkpoint, config, embedding));
+  LmHead head;
+  head.backend_ = &backend;
+  head.eps_ = static_cast<float>(config.rms_norm_eps);
+  head.vocab_size_ = config.vocab_size;
+  head.norm_ = to_vector(norm);
+  head.projection_ = backend.make_linear(weight);
+  return head;
+}
+
+Matrix LmHead::logits(MutableMatrixView hidden) const {
+  backend_->rms_norm(hidden, norm_, eps_, hidden);
+  Matrix logits(hidden.rows, vocab_size_);
+  projection_->apply(hidden, logits.view());
+  return logits;
 }
 
 Result<Transformer> Transformer::load(const std::filesystem::path& folder,
@@ -121,8 +145,6 @@ Status Transformer::pack() {
   const std::string prefix = tensor_prefix(*checkpoint_);
   NMM_ASSIGN(embedding_, require_weight(*checkpoint_, config, prefix + "embed_tokens.weight",
                                         {config.vocab_size, config.hidden_size}));
-  NMM_ASSIGN(const auto norm, checkpoint_->require(prefix + "norm.weight", {config.hidden_size}));
-  NMM_ASSIGN(const auto head, lm_head_weight(*checkpoint_, config, embedding_));
   // All names and shapes are checked before the first (slow) packing.
   std::vector<LayerWeights> layers;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
@@ -131,8 +153,7 @@ Status Transformer::pack() {
   }
 
   inverse_frequencies_ = rope_inverse_frequencies(config);
-  final_norm_ = to_vector(norm);
-  lm_head_ = backend_->make_linear(head);
+  NMM_ASSIGN(lm_head_, LmHead::load(*checkpoint_, config, *backend_));
   checkpoint_->release_pages();  // else what is packed would be in memory twice
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     layers_.emplace_back(config, static_cast<int64_t>(layer), layers[layer], *backend_);
@@ -171,27 +192,20 @@ Matrix Transformer::forward(std::span<const SequenceTokens> batch, Logits which,
     layer.forward(hidden.view(), inverse_frequencies_, rows, observer);
   for (const auto& [cache, count] : rows) cache->set_length(cache->length() + count);
   if (which == Logits::kNone) return {};
-  if (which == Logits::kAll) return logits(hidden.view());
+  if (which == Logits::kAll) return lm_head_->logits(hidden.view());
 
   int64_t last = -1;
   for (size_t i = 0; i < rows.size(); ++i) {  // the last rows move to the front
     last += rows[i].rows;
     std::copy_n(hidden.row(last), hidden.columns(), hidden.row(static_cast<int64_t>(i)));
   }
-  return logits(hidden.view().row_range(0, std::ssize(rows)));
+  return lm_head_->logits(hidden.view().row_range(0, std::ssize(rows)));
 }
 
 Matrix Transformer::forward(std::span<const TokenId> tokens, ops::KvCache& cache, Logits which,
                             MlpObserver* observer) const {
   const SequenceTokens sequence = {tokens, &cache};
   return forward(std::span(&sequence, 1), which, observer);
-}
-
-Matrix Transformer::logits(MutableMatrixView hidden) const {
-  backend_->rms_norm(hidden, final_norm_, static_cast<float>(config_->rms_norm_eps), hidden);
-  Matrix logits(hidden.rows, config_->vocab_size);
-  lm_head_->apply(hidden, logits.view());
-  return logits;
 }
 
 Status check_token_ids(std::span<const TokenId> tokens, const io::ModelConfig& config) {

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -85,6 +86,24 @@ struct SequenceTokens {
   ops::KvCache* cache = nullptr;
 };
 
+// What follows the last layer: the final norm and the projection to the vocabulary.
+class LmHead {
+ public:
+  static Result<LmHead> load(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
+                             const ops::Backend& backend);
+  // The logits [M, vocab_size] after hidden [M, H], which becomes its norm in place.
+  Matrix logits(MutableMatrixView hidden) const;
+
+ private:
+  LmHead() = default;
+
+  const ops::Backend* backend_ = nullptr;
+  float eps_ = 0.0f;
+  int64_t vocab_size_ = 0;
+  std::vector<float> norm_;
+  std::unique_ptr<ops::Linear> projection_;
+};
+
 class Transformer {
  public:
   // Opens the folder's config and weights and packs all layers. `backend` must outlive the model.
@@ -113,15 +132,14 @@ class Transformer {
  private:
   Transformer() = default;
   Status pack();
-  Matrix logits(MutableMatrixView hidden) const;
 
   std::unique_ptr<io::ModelConfig> config_;  // layers point at it
   std::unique_ptr<io::Checkpoint> checkpoint_;
   const ops::Backend* backend_ = nullptr;
-  std::vector<float> inverse_frequencies_, final_norm_;
+  std::vector<float> inverse_frequencies_;
   ops::WeightView embedding_;  // [vocab_size, H]
   std::vector<DecoderLayer> layers_;
-  std::unique_ptr<ops::Linear> lm_head_;
+  std::optional<LmHead> lm_head_;
 };
 
 // An error that names the first id outside [0, vocab_size).

@@ -94,6 +94,13 @@ class Backend {
   virtual std::unique_ptr<Mlp> make_mlp(const MlpWeight& weight) const = 0;
   virtual std::unique_ptr<KvCache> make_kv_cache(const KvCacheShape& shape) const = 0;
 
+  // ys[i] = linears[i](x), of layers that this backend made and that read the same rows: one loop
+  // over all their weights, where a backend gains from it.
+  virtual void apply_together(std::span<const Linear* const> linears, ConstMatrixView x,
+                              std::span<const MutableMatrixView> ys) const {
+    for (size_t i = 0; i < linears.size(); ++i) linears[i]->apply(x, ys[i]);
+  }
+
   // y[i,:] = x[i,:] / sqrt(mean(x[i,:]^2) + eps) * weight. x and y may be the same.
   virtual void rms_norm(ConstMatrixView x, std::span<const float> weight, float eps,
                         MutableMatrixView y) const = 0;

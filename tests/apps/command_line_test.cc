@@ -131,6 +131,49 @@ TEST_F(CommandLine, MethodsRankAsDocumentedOnUnseenText) {
   }
 }
 
+// At 0.1 some layers have dense matrices beside low-rank ones, and every command takes them.
+TEST_F(CommandLine, AllocationBySensitivity) {
+  const std::string text = evaluation_text(), out = path("out"), json = path("perplexity.json");
+  const auto perplexity = [&](const std::string& flags) {
+    expect(neuronmm(compress(flags + " --ratio 0.1 --force")), 0, {"written to"});
+    expect(neuronmm("perplexity " + out + " " + text + " --json " + json), 0, {});
+    return nlohmann::json::parse(read(json)).at("perplexity").get<double>();
+  };
+  const double uniform = perplexity("");
+  const uintmax_t uniform_bytes = fs::file_size(out + "/model.safetensors");
+  EXPECT_LE(perplexity("--allocate sensitivity"), uniform);
+  EXPECT_LE(fs::file_size(out + "/model.safetensors"), uniform_bytes);
+
+  expect(neuronmm("inspect " + out), 0, {"allocate sensitivity", "dense", "192"});
+  expect(neuronmm("check " + out + " --reference " + out), 0, {});
+  expect(neuronmm("quantize " + out + " -o " + path("int8")), 0, {"written to"});
+  expect(neuronmm("compress " + out + " -o " + path("twice") + " --ratio 0.5 --method svd"), 1,
+         {"compressed already"});
+  for (const std::string& model : {out, path("int8")}) {
+    expect(neuronmm("generate " + model + " --prompt 'Once upon' --max-new-tokens 4"), 0, {});
+  }
+  expect(neuronmm("generate " + out + " --prompt Once --max-new-tokens 2 --device trn1"), 0,
+         {"simulated"});
+  expect(neuronmm("bench " + kModel + " --against " + out +
+                  " --prompt-tokens 8 --new-tokens 2 --runs 1 --device trn1"),
+         0, {"speed-up"});
+}
+
+TEST_F(CommandLine, AllocationErrors) {
+  const std::string start = "compress " + kModel + " -o " + path("out") + " --block 64 ";
+  for (const std::string method : {"svd", "whitened", "error-aware"}) {
+    expect(neuronmm(start + "--ratio 0.2 --allocate sensitivity --method " + method), 2,
+           {"--allocate sensitivity", "--calibration TEXT"});
+  }
+  expect(neuronmm(compress("--ratio 0.2 --allocate greedy")), 2, {"--allocate"});
+  expect(neuronmm(compress("--ratio 0.7 --allocate sensitivity")), 1,
+         {"--allocate sensitivity", "--ratio", "--block of at most 32"});
+  const std::string dry = start + "--allocate sensitivity --dry-run --ratio ";
+  expect(neuronmm(dry + "0.2"), 0, {"192", "not exceeded"});
+  expect(neuronmm(dry + "0.7"), 1, {"--block of at most 32"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
 TEST_F(CommandLine, GenerationIsReproducible) {
   const std::string flags =
       "generate " + kModel + " --prompt 'Once upon a time' --max-new-tokens 24";

@@ -1,7 +1,9 @@
 // `neuronmm eval` and `neuronmm compare` on the bundled model, with data sets of a few lines.
 
 #include <filesystem>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -41,26 +43,42 @@ class EvaluationCommand : public neuronmm::apps::ProgramTest {
     write("ptb.test.txt", read(kModel + "/evaluation.txt").substr(0, 6000));
   }
 
+  std::vector<nlohmann::json> read_lines(const std::string& name) const {
+    std::istringstream file(read(path(name)));
+    std::vector<nlohmann::json> lines;
+    for (std::string line; std::getline(file, line);) {
+      lines.push_back(nlohmann::json::parse(line));
+    }
+    return lines;
+  }
   std::string eval(const std::string& tasks, const std::string& more = "") const {
     return "eval " + kModel + " --data " + folder_.string() + " --tasks " + tasks + " " + more;
   }
 };
 
 TEST_F(EvaluationCommand, EvalPrintsAndWritesEveryTask) {
-  const Outcome outcome = neuronmm(eval("ptb,piqa,winogrande", "--json " + path("eval.json")));
+  const Outcome outcome =
+      neuronmm(eval("ptb,piqa,winogrande",
+                    "--json " + path("eval.json") + " --log-samples " + path("samples.jsonl")));
   expect(outcome, 0, {"ptb", "piqa", "20 of 1838", "winogrande", "mAcc", "2 tasks", "tokens/s"});
   const auto json = nlohmann::json::parse(read(path("eval.json")));
   EXPECT_EQ(json["complete"], true);
-  EXPECT_EQ(json["results"]["piqa"]["samples"].size(), 20u);
+  const std::vector<nlohmann::json> samples = read_lines("samples.jsonl");
+  ASSERT_EQ(samples.size(), 40u);
+  EXPECT_EQ(samples[0]["task"], "piqa");
+  EXPECT_EQ(samples[0]["arguments"][1][0], "Question: Find the cat number 0.\nAnswer:");
+  EXPECT_EQ(samples[0]["arguments"][1][1], " Cry.");
+  EXPECT_EQ(samples[39]["task"], "winogrande");
+  EXPECT_EQ(samples[39]["doc_id"], 19);
   EXPECT_FALSE(json["results"]["winogrande"].contains("acc_norm"));
   EXPECT_GT(json["results"]["ptb"]["perplexity"], 1.0);
 }
 
 TEST_F(EvaluationCommand, TwoDevicesAgree) {
   const auto likelihoods = [&](const std::string& device) {
-    const std::string file = path(device + ".json");
-    expect(neuronmm(eval("piqa", "--limit 3 --device " + device + " --json " + file)), 0, {});
-    return nlohmann::json::parse(read(file))["results"]["piqa"]["samples"];
+    const std::string flags = "--limit 3 --device " + device + " --log-samples " + path(device);
+    expect(neuronmm(eval("piqa", flags)), 0, {});
+    return read_lines(device);
   };
   const auto cpu = likelihoods("cpu"), reference = likelihoods("reference");
   ASSERT_EQ(cpu.size(), 3u);
@@ -79,6 +97,7 @@ TEST_F(EvaluationCommand, EvalRefusesBadInputBeforeItWorks) {
   expect(neuronmm("eval " + kModel + " --data " + path("none") + " --tasks piqa"), 1, {"none"});
   expect(neuronmm(eval("piqa", "--limit 0")), 2, {"--limit"});
   expect(neuronmm(eval("piqa", "--json /proc/none/x.json")), 1, {"/proc/none"});
+  expect(neuronmm(eval("piqa", "--log-samples /proc/none/x")), 1, {"/proc/none"});
   write("winogrande_xl_val.jsonl", "{\"sentence\": \"a _\"}\n");
   expect(neuronmm(eval("piqa,winogrande", "--json " + path("eval.json"))), 1,
          {"winogrande_xl_val.jsonl:1", "option1"});

@@ -83,13 +83,19 @@ TEST(Bf16, NanStaysNan) {
 }
 
 #if defined(__FLT16_MAX__)
+#if defined(__aarch64__)
+using Float16 = __fp16;  // g++ 12 has no _Float16 there
+#else
+using Float16 = _Float16;
+#endif
+
 TEST(F16, NarrowsAsTheCompilersFloat16) {
   constexpr uint32_t kSeed = 1;
   std::mt19937 random(kSeed);
   for (int i = 0; i < 2'000'000; ++i) {
     const auto value = std::bit_cast<float>(static_cast<uint32_t>(random()));
     if (std::isnan(value)) continue;
-    const auto expected = std::bit_cast<uint16_t>(static_cast<_Float16>(value));
+    const auto expected = std::bit_cast<uint16_t>(static_cast<Float16>(value));
     ASSERT_EQ(f16::from_float(value).bits, expected) << "seed " << kSeed << " value " << value;
   }
 }

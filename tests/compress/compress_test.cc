@@ -1,113 +1,18 @@
 // Whole compressions of tiny random models, on the reference backend.
 
-#include "compress/compress.h"
+#include "compress_test.h"
 
-#include <fstream>
 #include <limits>
 
-#include <gtest/gtest.h>
-
-#include "base/interrupt.h"
-#include "base/parallel.h"
 #include "compress/factorize_model.h"
 #include "compress/model_writer.h"
-#include "eval/watched_backend.h"
 #include "io/folder_writer.h"
-#include "model/tiny_model.h"
-#include "model/transformer.h"
 #include "oracle.h"
-#include "text/small_tokenizer.h"
 
 namespace neuronmm::compress {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr int64_t kHidden = 32, kInner = 64, kLayers = 3, kMatrices = 3 * kLayers, kRank = 16;
-
-io::ModelConfig small_config() {
-  io::ModelConfig config = model::tiny_config(io::Architecture::kLlama);
-  config.hidden_size = kHidden;
-  config.intermediate_size = kInner;
-  config.num_hidden_layers = kLayers;
-  config.head_dim = 8;
-  config.vocab_size = 256;
-  return config;
-}
-
-std::string random_text(int64_t length, uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::string text;
-  for (int64_t i = 0; i < length; ++i) text += static_cast<char>('a' + random() % 26);
-  return text;
-}
-
-class Compress : public testing::Test {
- protected:
-  void SetUp() override {
-    set_num_threads(1);  // quick on a busy machine; one test is about more
-    write_model(tensors_);
-  }
-  void TearDown() override {
-    set_interrupted(false);
-    set_num_threads(threads_);
-  }
-
-  void write_model(const model::TestTensors& tensors) {
-    input_.write_tensors(tensors);
-    input_.write_text("config.json", model::config_json(config_));
-    input_.write_text("tokenizer.json", text::small_tokenizer().dump());
-    input_.write_text("generation_config.json", "{\"eos_token_id\": 1}");
-  }
-  fs::path path(const std::string& name) const { return outputs_.path() / name; }
-  // K·N/(K + N)·0.75 = 16 for both shapes of this model.
-  CompressRequest request(const std::string& out, Method method = Method::kWhitened) const {
-    CompressRequest request;
-    request.model = input_.path();
-    request.out = path(out);
-    request.rule = {0.25, 4, Align::kNearest};
-    request.method = method;
-    if (method != Method::kSvd) request.calibration = {{{"text.txt", text_}}};
-    return request;
-  }
-  Result<CompressSummary> run(const CompressRequest& request, const OnMatrix& on_matrix = {}) {
-    return compress(request, backend_, silent_, on_matrix);
-  }
-  CompressSummary run_well(const CompressRequest& request) {
-    auto summary = run(request);
-    if (!summary.ok()) throw std::runtime_error(summary.error().message);
-    return std::move(summary).value();
-  }
-  void expect_refused(const CompressRequest& request, std::initializer_list<std::string> words) {
-    const auto summary = run(request);
-    ASSERT_FALSE(summary.ok());
-    for (const std::string& word : words) {
-      EXPECT_NE(summary.error().message.find(word), std::string::npos)
-          << "no \"" << word << "\" in: " << summary.error().message;
-    }
-  }
-  std::string bytes(const std::string& out, const std::string& file = "model.safetensors") const {
-    std::ifstream stream(path(out) / file, std::ios::binary);
-    return {std::istreambuf_iterator<char>(stream), {}};
-  }
-  Matrix logits(const fs::path& folder, const std::vector<text::TokenId>& tokens) {
-    auto transformer = model::Transformer::load(folder, backend_);
-    if (!transformer.ok()) throw std::runtime_error(transformer.error().message);
-    return model::all_logits(*transformer, tokens);
-  }
-
-  const int threads_ = num_threads();
-  const std::string text_ = random_text(1000, 4);
-  io::ModelConfig config_ = small_config();
-  model::TestTensors tensors_ = model::random_tensors(config_, 20240601);
-  model::ModelFolder input_, outputs_;
-  eval::WatchedBackend backend_;
-  Progress silent_;
-};
-
-std::string mlp_name(int64_t layer, MlpMatrix matrix, const char* ending) {
-  return fmt::format("model.layers.{}.mlp.{}{}.weight", layer, matrix_name(matrix), ending);
-}
+class Compress : public CompressTest {};
 
 DoubleMatrix tensor_of(const io::Checkpoint& checkpoint, const std::string& name) {
   return to_double_matrix(checkpoint.tensors().at(name));
@@ -296,81 +201,6 @@ TEST_F(Compress, ThreadsDoNotChangeTheModel) {
   }
 }
 
-TEST_F(Compress, InterruptedCalibrationResumesExactly) {
-  int64_t calls = 0;
-  backend_.on_attention = [&] { ++calls; };
-  run_well(request("whole"));
-  const int64_t all_calls = calls;
-  EXPECT_EQ(all_calls, kLayers * 16);
-
-  for (const int64_t stop : {int64_t{1}, int64_t{16}, int64_t{21}, all_calls}) {
-    SCOPED_TRACE(fmt::format("after {} of {} sequences", stop, all_calls));
-    calls = 0;
-    backend_.on_attention = [&] { set_interrupted(++calls == stop); };
-    const auto stopped = run(request("parts"));
-    ASSERT_FALSE(stopped.ok());
-    EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
-    EXPECT_NE(stopped.error().message.find("same command"), std::string::npos);
-    EXPECT_FALSE(fs::exists(path("parts")));
-    set_interrupted(false);
-    calls = 0;
-    backend_.on_attention = [&] { ++calls; };
-    run_well(request("parts"));
-    EXPECT_EQ(calls, all_calls - stop);
-    EXPECT_EQ(bytes("parts"), bytes("whole"));
-    fs::remove_all(path("parts"));
-  }
-}
-
-TEST_F(Compress, InterruptedErrorAwareRunResumesExactly) {
-  int64_t calls = 0;
-  backend_.on_attention = [&] { ++calls; };
-  run_well(request("whole", Method::kErrorAware));
-  const int64_t all_calls = calls;
-  EXPECT_EQ(all_calls, kLayers * 16 * 2);  // dense and compressed
-  for (const int64_t stop : {int64_t{1}, int64_t{32}, int64_t{45}, all_calls}) {
-    SCOPED_TRACE(fmt::format("after {} of {} attentions", stop, all_calls));
-    calls = 0;
-    backend_.on_attention = [&] { set_interrupted(++calls == stop || interrupted()); };
-    ASSERT_FALSE(run(request("parts", Method::kErrorAware)).ok());
-    set_interrupted(false);
-    EXPECT_FALSE(fs::exists(path("parts")));
-    const int64_t before = calls;
-    backend_.on_attention = [&] { ++calls; };
-    EXPECT_EQ(run_well(request("parts", Method::kErrorAware)).matrices.size(),
-              static_cast<size_t>(kMatrices));
-    EXPECT_EQ(calls, all_calls);
-    EXPECT_LE(before, stop + 1);
-    EXPECT_EQ(bytes("parts"), bytes("whole"));
-    fs::remove_all(path("parts"));
-  }
-  backend_.on_attention = [] {};
-  for (int64_t stop = 1; stop < kMatrices; stop += 2) {
-    SCOPED_TRACE(fmt::format("after {} of {} matrices", stop, kMatrices));
-    int64_t done = 0;
-    ASSERT_FALSE(run(request("parts", Method::kErrorAware), [&](const MatrixReport&) {
-                   set_interrupted(++done >= stop);
-                 }).ok());
-    set_interrupted(false);
-    run_well(request("parts", Method::kErrorAware));
-    EXPECT_EQ(bytes("parts"), bytes("whole"));
-    fs::remove_all(path("parts"));
-  }
-}
-
-// A state without the factors that led to it is worth nothing.
-TEST_F(Compress, ErrorAwareStartsAgainWithoutItsFactors) {
-  run_well(request("whole", Method::kErrorAware));
-  int64_t done = 0;
-  ASSERT_FALSE(run(request("parts", Method::kErrorAware), [&](const MatrixReport&) {
-                 set_interrupted(++done >= 5);
-               }).ok());
-  set_interrupted(false);
-  ASSERT_TRUE(fs::remove(path("parts.partial") / StagedWork::kName / "layer-00000.up.safetensors"));
-  run_well(request("parts", Method::kErrorAware));
-  EXPECT_EQ(bytes("parts"), bytes("whole"));
-}
-
 // On text that neither has seen, with factors as they are and rounded to int8.
 TEST_F(Compress, ErrorAwareLosesLessOfTheDenseOutput) {
   const std::vector<text::TokenId> tokens = model::random_tokens(60, 256, 6);
@@ -391,52 +221,6 @@ TEST_F(Compress, ErrorAwareLosesLessOfTheDenseOutput) {
     EXPECT_LE(error(Method::kErrorAware, weights), error(Method::kWhitened, weights))
         << weights_name(weights);
   }
-}
-
-TEST_F(Compress, InterruptedFactorizationResumesExactly) {
-  for (const Method method : {Method::kWhitened, Method::kSvd}) {
-    run_well(request("whole", method));
-    for (int64_t stop = 1; stop <= kMatrices; stop += 2) {
-      SCOPED_TRACE(fmt::format("{} after {} of {} matrices", method_name(method), stop, kMatrices));
-      int64_t done = 0;
-      const auto stopped = run(request("parts", method), [&](const MatrixReport&) {
-        if (++done == stop) set_interrupted(true);
-      });
-      ASSERT_FALSE(stopped.ok());
-      EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
-      EXPECT_TRUE(fs::exists(path("parts.partial")));
-      EXPECT_FALSE(fs::exists(path("parts")));
-      set_interrupted(false);
-      int64_t attentions = 0;
-      backend_.on_attention = [&] { ++attentions; };
-      const CompressSummary resumed = run_well(request("parts", method));
-      backend_.on_attention = [] {};
-      EXPECT_EQ(attentions, 0);
-      EXPECT_EQ(resumed.matrices.size(), static_cast<size_t>(kMatrices));
-      EXPECT_EQ(bytes("parts"), bytes("whole"));
-      EXPECT_FALSE(fs::exists(path("parts.partial")));
-      fs::remove_all(path("parts"));
-    }
-    fs::remove_all(path("whole"));
-  }
-}
-
-TEST_F(Compress, OtherSettingsStartAfresh) {
-  const auto interrupt = [](const MatrixReport&) { set_interrupted(true); };
-  ASSERT_FALSE(run(request("out", Method::kSvd), interrupt).ok());
-  set_interrupted(false);
-  CompressRequest other = request("out", Method::kSvd);
-  other.rule.ratio = 0.5;
-  const CompressSummary summary = run_well(other);
-  for (const MatrixReport& report : summary.matrices) EXPECT_EQ(report.rank, 12);
-
-  ASSERT_FALSE(run(request("changed", Method::kSvd), interrupt).ok());
-  set_interrupted(false);
-  tensors_.at(mlp_name(0, MlpMatrix::kGate, "_proj")).values[0] += 1.0f;
-  write_model(tensors_);
-  run_well(request("changed", Method::kSvd));
-  run_well(request("expected", Method::kSvd));
-  EXPECT_EQ(bytes("changed"), bytes("expected"));
 }
 
 TEST_F(Compress, ShardsHoldTheSameTensors) {
@@ -577,25 +361,6 @@ TEST_F(Compress, RefusesOutputsThatMustNotBeTouched) {
   std::ofstream(path("other.partial") / "precious") << "keep me";
   expect_refused(request("other", Method::kSvd), {"other.partial", "unfinished"});
   EXPECT_TRUE(fs::exists(path("other.partial") / "precious"));
-}
-
-// Damaged work files of a killed run are made again, not believed.
-TEST_F(Compress, DamagedWorkFilesAreMadeAgain) {
-  run_well(request("whole", Method::kSvd));
-  int64_t done = 0;
-  ASSERT_FALSE(run(request("parts", Method::kSvd), [&](const MatrixReport&) {
-                 set_interrupted(++done == 4);
-               }).ok());
-  set_interrupted(false);
-  int damaged = 0;
-  for (const auto& entry : fs::directory_iterator(path("parts.partial") / StagedWork::kName)) {
-    if (entry.path().extension() != ".safetensors") continue;
-    fs::resize_file(entry.path(), 50);
-    ++damaged;
-  }
-  EXPECT_GE(damaged, 4);
-  run_well(request("parts", Method::kSvd));
-  EXPECT_EQ(bytes("parts"), bytes("whole"));
 }
 
 }  // namespace

@@ -289,6 +289,43 @@ TEST_P(Linear, Bf16OfBrokenRows) {
   }
 }
 
+// Layers of one input, as q, k and v: the bits of each alone, whatever the others are.
+TEST_P(Linear, TogetherAsAlone) {
+  const int64_t k = 150;
+  const OwnedTensor q = tensor(DType::kBF16, 330, k), v = tensor(DType::kBF16, 33, k);
+  const OwnedTensor bias = tensor(DType::kF32, 1, 330), other = tensor(DType::kF32, 40, k);
+  const OwnedTensor u = tensor(DType::kBF16, 20, k), second = tensor(DType::kBF16, 64, 20);
+  const ops::QuantizedWeight int8 = quantized(65, k);
+  const ops::LinearWeight weights[] = {
+      {.w_t = q.view(), .bias = {DType::kF32, {330}, bias.view().data}},
+      {.w_t = int8.view()},
+      {.w_t = v.view()},
+      {.u_t = u.view(), .v_t = second.view()},
+      {.w_t = other.view()}};
+  for (const int64_t m : {0, 1, 13, 250}) {
+    const Strided x = strided(m, k);
+    std::vector<std::unique_ptr<ops::Linear>> linears;
+    std::vector<const ops::Linear*> together;
+    std::vector<Strided> ys;
+    std::vector<MutableMatrixView> views;
+    for (const ops::LinearWeight& weight : weights) {
+      together.push_back(linears.emplace_back(backend_->make_linear(weight)).get());
+      views.push_back(ys.emplace_back(m, weight.out_features(), weight.out_features() + 5).view);
+    }
+    backend_->apply_together(together, x.view, views);
+    for (size_t i = 0; i < together.size(); ++i) {
+      Matrix alone(m, weights[i].out_features());
+      together[i]->apply(x.view, alone.view());
+      ys[i].expect_guards_intact();
+      for (int64_t row = 0; row < m; ++row) {
+        const auto bytes = static_cast<size_t>(alone.columns()) * sizeof(float);
+        ASSERT_EQ(std::memcmp(alone.row(row), ys[i].view.row(row), bytes), 0)
+            << "seed " << kSeed << ", M " << m << ", layer " << i << ", row " << row;
+      }
+    }
+  }
+}
+
 TEST_P(Linear, OutlivesItsBackend) {
   const OwnedTensor w_t = tensor(DType::kF32, 3, 4);
   const auto linear = make_backend()->make_linear({.w_t = w_t.view()});

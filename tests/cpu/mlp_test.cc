@@ -137,6 +137,25 @@ TEST_P(Mlp, Int8AndMixtures) {
   }
 }
 
+// Hidden rows of more than one block of K, more tiles than are made at once, a ragged last panel.
+TEST_P(Mlp, HiddenRowsOfSeveralBlocks) {
+  const int64_t h = 12, i = 2085, m = 103;
+  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    const Layer layer(h, i, {0, 40, 0}, dtype, true, random_);
+    const ops::QuantizedWeight down = ops::quantize(layer.down.weight.w_t);
+    ops::MlpWeight weight = layer.weight();
+    for (const bool int8 : {false, true}) {
+      SCOPED_TRACE(testing::Message()
+                   << "seed " << kSeed << dtype_name(dtype) << ", int8 " << int8);
+      if (int8) weight.down.w_t = down.view();
+      const Matrix x = random_matrix(m, h, random_);
+      Matrix y(m, h);
+      backend_->make_mlp(weight)->apply(x.view(), y.view());
+      expect_within(mlp(Bounded(x.view()), weight), y.view());
+    }
+  }
+}
+
 TEST_P(Mlp, MoreThanOneBlockOfRows) {
   const Layer layer(20, 37, {17, 40, 12}, DType::kBF16, false, random_);
   const Matrix x = random_matrix(245, 20, random_);

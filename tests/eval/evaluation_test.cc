@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <random>
+#include <sstream>
 
 #include "cpu/backend.h"
 #include "eval/eval_test.h"
@@ -181,9 +182,35 @@ TEST_F(EvaluationTest, Json) {
   EXPECT_TRUE(piqa["acc_stderr"].is_null());  // of one item
   EXPECT_EQ(piqa["items"], 1);
   EXPECT_EQ(piqa["published_items"], 1838);
-  EXPECT_EQ(piqa["samples"][0]["line"], 1);
-  EXPECT_EQ(piqa["samples"][0]["log_likelihoods"].size(), 2u);
   EXPECT_EQ(json["mean_acc"], piqa["acc"]);
+}
+
+TEST_F(EvaluationTest, SamplesShowWhatWasAskedAndWhatItScored) {
+  folder_.write_text("piqa_val.jsonl", R"(
+{"goal": "Find \"é\".", "sol1": "Go", "sol2": "Look at home.", "label": 1})");
+  folder_.write_text("winogrande_xl_val.jsonl",
+                     R"({"sentence": "A _ b", "option1": "x", "option2": "y", "answer": "1"})");
+  const Evaluation evaluation = value_of(run(random_model(8), "piqa,winogrande"));
+  std::istringstream lines(samples_json_lines(evaluation));
+  std::vector<nlohmann::json> samples;
+  for (std::string line; std::getline(lines, line);) samples.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(samples.size(), 2u);
+  // Vectors, since nlohmann takes a pair of strings in braces for an object.
+  using Pairs = std::vector<std::vector<std::string>>;
+  const std::string context = "Question: Find \"é\".\nAnswer:";
+  const auto likelihoods = evaluation.results[0].likelihoods.items[0];
+  const nlohmann::json expected = {
+      {"task", "piqa"},
+      {"doc_id", 0},
+      {"line", 2},
+      {"target", 1},
+      {"arguments", Pairs({{context, " Go"}, {context, " Look at home."}})},
+      {"log_likelihoods", likelihoods},
+      {"acc", likelihoods[1] > likelihoods[0] ? 1 : 0},
+      {"acc_norm", likelihoods[1] / 13 > likelihoods[0] / 2 ? 1 : 0}};
+  EXPECT_EQ(samples[0], expected);
+  EXPECT_EQ(samples[1]["arguments"], Pairs({{"A x", " b"}, {"A y", " b"}}));
+  EXPECT_FALSE(samples[1].contains("acc_norm"));
 }
 
 // The published pairs of loss and speed-up at ratio 0.2 and the range of the published gammas.

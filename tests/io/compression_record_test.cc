@@ -27,6 +27,8 @@ TEST(CompressionRecord, IsRead) {
   EXPECT_EQ(record.ratio, 0.2);
   EXPECT_EQ(record.block, 16);
   EXPECT_EQ(record.align, "nearest");
+  EXPECT_EQ(record.allocate, "uniform");  // of a folder from before there was another way
+  EXPECT_EQ(parse(R"({"allocate":"sensitivity"})")->compression->allocate, "sensitivity");
   ASSERT_EQ(record.ranks.size(), 2u);
   EXPECT_EQ(record.ranks[0].up, 32);
   EXPECT_EQ(record.ranks[1].down, 48);
@@ -42,6 +44,7 @@ TEST(CompressionRecord, WrongFieldsAreNamed) {
   EXPECT_TRUE(fails_with(parse(R"({"ratio":1.0})"), {record, "ratio", "[0, 1)", "1.0"}));
   EXPECT_TRUE(fails_with(parse(R"({"block":0})"), {record, "block", "found 0"}));
   EXPECT_TRUE(fails_with(parse(R"({"align":"up"})"), {record, "align", "nearest", "\"up\""}));
+  EXPECT_TRUE(fails_with(parse(R"({"allocate":"x"})"), {record, "allocate", "sensitivity", "x"}));
   EXPECT_TRUE(fails_with(parse(R"({"ranks":[]})"), {record, "ranks", "2 layers", "array of 0"}));
   EXPECT_TRUE(fails_with(parse(R"({"ranks":[1,2]})"), {"\"ranks\"[0]", "an object", "found 1"}));
   EXPECT_TRUE(fails_with(parse(R"({"ranks":[{"gate":1,"up":1,"down":1},{"gate":1,"up":1}]})"),
@@ -74,11 +77,13 @@ TEST(CompressionRecord, WhatIsWrittenIsReadBackAndReplaced) {
   ASSERT_TRUE(first.ok());
   CompressionRecord other = kWritten;
   other.method = "whitened";
+  other.allocate = "sensitivity";
   const auto second = with_compression_record(*first, other, "config.json");
   ASSERT_TRUE(second.ok());
   const auto config = ModelConfig::parse(*second, "config.json");
   ASSERT_TRUE(config.ok()) << config.error().message;
   EXPECT_EQ(config->compression->method, "whitened");
+  EXPECT_EQ(config->compression->allocate, "sensitivity");
   EXPECT_EQ(config->compression->ratio, 0.05);
   EXPECT_EQ(config->compression->align, "floor");
   EXPECT_EQ(config->compression->ranks[0].down, 3);

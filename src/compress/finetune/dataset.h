@@ -28,12 +28,8 @@ struct Dataset {
   int64_t skipped = 0;    // examples whose prompt alone reaches the cut-off
 };
 
-// Stanford Alpaca's prompt, which ends with "### Response:\n". An empty input has a form of its
-// own.
-std::string alpaca_prompt(std::string_view instruction, std::string_view input);
-
-// `path` decides: NAME.json is a list of objects with "instruction", "output" and perhaps "input",
-// NAME.jsonl has one such object per line; everything else is text.
+// `path` decides: NAME.json is a list of instructions (text/instructions.h), NAME.jsonl has one per
+// line; everything else is text.
 //
 // Instructions, as alpaca-lora encodes them: prompt and response are encoded together and cut at
 // `cutoff` tokens, the end-of-sequence token follows where it fits, and the loss is on what follows

@@ -36,6 +36,34 @@ Matrix operand(const TensorView& transposed, int64_t rows, int64_t columns) {
   return matrix;
 }
 
+std::vector<float> values_of(const TensorView& tensor) {
+  std::vector<float> values(static_cast<size_t>(tensor.size()));
+  to_floats(tensor, 0, tensor.size(), values.data());
+  return values;
+}
+
+// U·V [K, N], summed in fp32 and rounded to bf16, of u_t [r, K] and v_t [N, r].
+Matrix product(const TensorView& u_t, const TensorView& v_t) {
+  const std::vector<float> u = values_of(u_t), v = values_of(v_t);
+  const int64_t rank = u_t.rows(), in = u_t.columns(), out = v_t.rows();
+  Matrix matrix(in, out);
+  parallel_ranges(in, [&](int64_t first, int64_t last) {
+    for (int64_t j = 0; j < out; ++j) {
+      std::vector<float> column(static_cast<size_t>(last - first));
+      for (int64_t k = 0; k < rank; ++k) {
+        const float* const u_row = u.data() + k * in + first;
+        const float factor = v[static_cast<size_t>(j * rank + k)];
+        for (size_t i = 0; i < column.size(); ++i) column[i] += factor * u_row[i];
+      }
+      for (int64_t i = first; i < last; ++i) {
+        const float sum = column[static_cast<size_t>(i - first)];
+        matrix.row(i)[j] = bf16::from_float(sum).to_float();
+      }
+    }
+  });
+  return matrix;
+}
+
 // Rows per part: one part per thread, in whole vectors of the interpreter.
 int64_t rows_per_part(int64_t tokens) {
   constexpr int64_t kFewest = 64;
@@ -58,14 +86,11 @@ Result<MlpShape> mlp_shape(const ops::MlpWeight& weight) {
     if (!part.weight.bias.empty()) {
       return fail("the NeuronCore's MLP kernels take no bias; {} has one", part.name);
     }
-    if (part.weight.low_rank() != weight.gate.low_rank()) {
-      return fail(
-          "the NeuronCore's MLP kernels take gate, up and down all dense or all low-rank; found "
-          "ranks {}, {} and {} (0: dense)",
-          weight.gate.rank(), weight.up.rank(), weight.down.rank());
-    }
     shape.rank = std::max(shape.rank, part.weight.rank());
   }
+  const auto parts = parts_of(weight);
+  const auto dense = [](const Part& part) { return !part.weight.low_rank(); };
+  if (std::any_of(parts.begin(), parts.end(), dense)) shape.rank = 0;
   return shape;
 }
 
@@ -76,7 +101,9 @@ MlpWeights::MlpWeights(const ops::MlpWeight& weight, const MlpShape& shape) {
                                        int64_t rows, int64_t columns) {
       operands_.emplace(fmt::format("{}_{}", letter, part), operand(view, rows, columns));
     };
-    if (w.low_rank()) {
+    if (w.low_rank() && shape.rank == 0) {
+      operands_.emplace(fmt::format("w_{}", name), product(w.u_t, w.v_t));
+    } else if (w.low_rank()) {
       add("u", w.u_t, in, shape.rank);
       add("v", w.v_t, shape.rank, out);
     } else {

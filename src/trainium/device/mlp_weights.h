@@ -10,14 +10,15 @@
 
 namespace neuronmm::device {
 
-// The shape of the kernel that takes all three matrices: they must be all dense or all low-rank and
-// have no bias. The rank is the largest of the three.
+// The shape of the kernel that takes all three matrices, which must have no bias. The kernels are
+// for three dense or three low-rank matrices: of low-rank ones the rank is the largest of the
+// three, and beside a dense one low-rank ones count as dense (rank 0).
 Result<MlpShape> mlp_shape(const ops::MlpWeight& weight);
 
 class MlpWeights {
  public:
   // `shape` is mlp_shape(weight). Values are rounded to bf16; factors of a smaller rank are filled
-  // up with zeros, which changes no value.
+  // up with zeros, which changes no value; for the dense kernel factors are multiplied.
   MlpWeights(const ops::MlpWeight& weight, const MlpShape& shape);
 
   // y [M, hidden] = what `program` makes of x [M, hidden]: rows are interpreted in parts, one per

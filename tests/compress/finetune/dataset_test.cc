@@ -1,10 +1,8 @@
 #include "compress/finetune/dataset.h"
 
-#include <random>
-
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
+#include "text/instructions.h"
 #include "text/small_tokenizer.h"
 
 namespace neuronmm::finetune {
@@ -61,12 +59,12 @@ TEST(Dataset, LongExamplesAreCutAndPromptsWithoutRoomLeftOut) {
 
 {"instruction": "A", "output": "012"}
 )";
-  const int64_t prompt = static_cast<int64_t>(alpaca_prompt("A", "").size());
+  const int64_t prompt = static_cast<int64_t>(text::alpaca_prompt("A", "").size());
   const auto data = read(content, "data.jsonl", prompt + 4);
   ASSERT_TRUE(data.ok()) << data.error().message;
   ASSERT_EQ(data->examples.size(), 2u);
-  EXPECT_EQ(tokens_as_text(data->examples[0]), alpaca_prompt("A", "") + "0123");
-  EXPECT_EQ(tokens_as_text(data->examples[1]), alpaca_prompt("A", "") + "012\x03");
+  EXPECT_EQ(tokens_as_text(data->examples[0]), text::alpaca_prompt("A", "") + "0123");
+  EXPECT_EQ(tokens_as_text(data->examples[1]), text::alpaca_prompt("A", "") + "012\x03");
   EXPECT_EQ(data->truncated, 2);
   EXPECT_EQ(data->skipped, 1);
   const auto none = read(content, "data.jsonl", 20);
@@ -87,42 +85,11 @@ TEST(Dataset, TextIsCutIntoSequences) {
   expect_refused("", "notes.txt", {"notes.txt", "found none"});
 }
 
-TEST(Dataset, ErrorsNameFileAndLine) {
-  expect_refused("[\n{\"instruction\": \"a\",\n\"output\": \"b\"},\n{\"instruction\": \"[{\\\"\"}]",
-                 "a.json", {"a.json:4", "\"output\"", "missing"});
-  expect_refused("[{\"instruction\": \"a\", \"output\": 7}]", "a.json",
-                 {"a.json:1", "\"output\"", "7"});
-  expect_refused("[\n{\"instruction\": \"a\" \"output\"}]", "a.json", {"a.json", "line 2"});
-  expect_refused("{\"instruction\": \"a\"}", "a.json", {"a.json", "expected a list"});
-  expect_refused("[3]", "a.json", {"a.json", "record 1", "3"});
-  expect_refused("[[]]", "a.json", {"a.json:1", "expected an object"});
+TEST(Dataset, TheExtensionDecidesHowInstructionsAreRead) {
+  const std::string lines = "{\"instruction\": \"a\", \"output\": \"b\"}\n\n{\"output\": \"b\"}\n";
+  expect_refused(lines, "a.jsonl", {"a.jsonl:3", "\"instruction\"", "missing"});
+  expect_refused("[" + lines + "]", "a.json", {"a.json", "line 3"});
   expect_refused("[]", "a.json", {"a.json", "found none"});
-  expect_refused("{\"instruction\": \"a\", \"output\": \"b\"}\n{\"instruction\": \n", "a.jsonl",
-                 {"a.jsonl:2"});
-  expect_refused("{\"output\": \"b\"}", "a.jsonl", {"a.jsonl:1", "\"instruction\""});
-}
-
-TEST(Dataset, DamagedFilesAreReadOrRefusedByName) {
-  const std::string whole =
-      "[{\"instruction\": \"Add.\", \"input\": \"1 {2}\", \"output\": \"[\\\"3\\u00e9\"},\n"
-      " {\"instruction\": \"Greet.\", \"output\": \"Hi\"}]\n";
-  constexpr std::string_view kBytes = "{}[]\",:\\\n a1\xff";
-  constexpr uint64_t kSeed = 7;
-  std::mt19937_64 random(kSeed);
-  for (int i = 0; i < 2000; ++i) {
-    std::string damaged = whole;
-    for (uint64_t n = 1 + random() % 3; n > 0; --n)
-      damaged[random() % damaged.size()] = kBytes[random() % kBytes.size()];
-    if (random() % 4 == 0) damaged.resize(random() % damaged.size());
-    const std::string path = random() % 2 == 0 ? "damaged.json" : "damaged.jsonl";
-    const auto data = read(damaged, path, 200);
-    SCOPED_TRACE(fmt::format("seed {}, case {}: {}", kSeed, i, damaged));
-    if (data.ok()) {
-      EXPECT_FALSE(data->examples.empty());
-    } else {
-      EXPECT_NE(data.error().message.find(path), std::string::npos) << data.error().message;
-    }
-  }
 }
 
 }  // namespace

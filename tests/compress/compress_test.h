@@ -1,0 +1,111 @@
+#pragma once
+// What the tests of whole compressions share: tiny random models, compressed on the reference
+// backend.
+
+#include <fstream>
+#include <random>
+#include <stdexcept>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "base/interrupt.h"
+#include "base/parallel.h"
+#include "compress/compress.h"
+#include "eval/watched_backend.h"
+#include "model/tiny_model.h"
+#include "model/transformer.h"
+#include "text/small_tokenizer.h"
+
+namespace neuronmm::compress {
+
+namespace fs = std::filesystem;
+
+inline constexpr int64_t kHidden = 32, kInner = 64, kLayers = 3, kMatrices = 3 * kLayers,
+                         kRank = 16;
+
+inline io::ModelConfig small_config() {
+  io::ModelConfig config = model::tiny_config(io::Architecture::kLlama);
+  config.hidden_size = kHidden;
+  config.intermediate_size = kInner;
+  config.num_hidden_layers = kLayers;
+  config.head_dim = 8;
+  config.vocab_size = 256;
+  return config;
+}
+
+inline std::string random_text(int64_t length, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::string text;
+  for (int64_t i = 0; i < length; ++i) text += static_cast<char>('a' + random() % 26);
+  return text;
+}
+
+class CompressTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    set_num_threads(1);  // quick on a busy machine; one test is about more
+    write_model(tensors_);
+  }
+  void TearDown() override {
+    set_interrupted(false);
+    set_num_threads(threads_);
+  }
+
+  void write_model(const model::TestTensors& tensors) {
+    input_.write_tensors(tensors);
+    input_.write_text("config.json", model::config_json(config_));
+    input_.write_text("tokenizer.json", text::small_tokenizer().dump());
+    input_.write_text("generation_config.json", "{\"eos_token_id\": 1}");
+  }
+  fs::path path(const std::string& name) const { return outputs_.path() / name; }
+  // K·N/(K + N)·0.75 = 16 for both shapes of this model.
+  CompressRequest request(const std::string& out, Method method = Method::kWhitened) const {
+    CompressRequest request;
+    request.model = input_.path();
+    request.out = path(out);
+    request.rule = {0.25, 4, Align::kNearest};
+    request.method = method;
+    if (method != Method::kSvd) request.calibration = {{{"text.txt", text_}}};
+    return request;
+  }
+  Result<CompressSummary> run(const CompressRequest& request, const OnMatrix& on_matrix = {}) {
+    return compress(request, backend_, silent_, on_matrix);
+  }
+  CompressSummary run_well(const CompressRequest& request) {
+    auto summary = run(request);
+    if (!summary.ok()) throw std::runtime_error(summary.error().message);
+    return std::move(summary).value();
+  }
+  void expect_refused(const CompressRequest& request, std::initializer_list<std::string> words) {
+    const auto summary = run(request);
+    ASSERT_FALSE(summary.ok());
+    for (const std::string& word : words) {
+      EXPECT_NE(summary.error().message.find(word), std::string::npos)
+          << "no \"" << word << "\" in: " << summary.error().message;
+    }
+  }
+  std::string bytes(const std::string& out, const std::string& file = "model.safetensors") const {
+    std::ifstream stream(path(out) / file, std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+  Matrix logits(const fs::path& folder, const std::vector<text::TokenId>& tokens) {
+    auto transformer = model::Transformer::load(folder, backend_);
+    if (!transformer.ok()) throw std::runtime_error(transformer.error().message);
+    return model::all_logits(*transformer, tokens);
+  }
+
+  const int threads_ = num_threads();
+  const std::string text_ = random_text(1000, 4);
+  io::ModelConfig config_ = small_config();
+  model::TestTensors tensors_ = model::random_tensors(config_, 20240601);
+  model::ModelFolder input_, outputs_;
+  eval::WatchedBackend backend_;
+  Progress silent_;
+};
+
+inline std::string mlp_name(int64_t layer, MlpMatrix matrix, const char* ending) {
+  return fmt::format("model.layers.{}.mlp.{}{}.weight", layer, matrix_name(matrix), ending);
+}
+
+}  // namespace neuronmm::compress

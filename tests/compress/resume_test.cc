@@ -1,0 +1,152 @@
+// Interrupted compressions go on where they stopped and give the bytes of an uninterrupted one.
+
+#include "compress/staged_work.h"
+#include "compress_test.h"
+
+namespace neuronmm::compress {
+namespace {
+
+class Resume : public CompressTest {};
+
+TEST_F(Resume, InterruptedCalibrationResumesExactly) {
+  int64_t calls = 0;
+  backend_.on_attention = [&] { ++calls; };
+  run_well(request("whole"));
+  const int64_t all_calls = calls;
+  EXPECT_EQ(all_calls, kLayers * 16);
+
+  for (const int64_t stop : {int64_t{1}, int64_t{16}, int64_t{21}, all_calls}) {
+    SCOPED_TRACE(fmt::format("after {} of {} sequences", stop, all_calls));
+    calls = 0;
+    backend_.on_attention = [&] { set_interrupted(++calls == stop); };
+    const auto stopped = run(request("parts"));
+    ASSERT_FALSE(stopped.ok());
+    EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
+    EXPECT_NE(stopped.error().message.find("same command"), std::string::npos);
+    EXPECT_FALSE(fs::exists(path("parts")));
+    set_interrupted(false);
+    calls = 0;
+    backend_.on_attention = [&] { ++calls; };
+    run_well(request("parts"));
+    EXPECT_EQ(calls, all_calls - stop);
+    EXPECT_EQ(bytes("parts"), bytes("whole"));
+    fs::remove_all(path("parts"));
+  }
+}
+
+TEST_F(Resume, InterruptedFactorizationResumesExactly) {
+  for (const Method method : {Method::kWhitened, Method::kSvd}) {
+    run_well(request("whole", method));
+    for (int64_t stop = 1; stop <= kMatrices; stop += 2) {
+      SCOPED_TRACE(fmt::format("{} after {} of {} matrices", method_name(method), stop, kMatrices));
+      int64_t done = 0;
+      const auto stopped = run(request("parts", method), [&](const MatrixReport&) {
+        if (++done == stop) set_interrupted(true);
+      });
+      ASSERT_FALSE(stopped.ok());
+      EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
+      EXPECT_TRUE(fs::exists(path("parts.partial")));
+      EXPECT_FALSE(fs::exists(path("parts")));
+      set_interrupted(false);
+      int64_t attentions = 0;
+      backend_.on_attention = [&] { ++attentions; };
+      const CompressSummary resumed = run_well(request("parts", method));
+      backend_.on_attention = [] {};
+      EXPECT_EQ(attentions, 0);
+      EXPECT_EQ(resumed.matrices.size(), static_cast<size_t>(kMatrices));
+      EXPECT_EQ(bytes("parts"), bytes("whole"));
+      EXPECT_FALSE(fs::exists(path("parts.partial")));
+      fs::remove_all(path("parts"));
+    }
+    fs::remove_all(path("whole"));
+  }
+}
+
+TEST_F(Resume, InterruptedErrorAwareRunResumesExactly) {
+  int64_t calls = 0;
+  backend_.on_attention = [&] { ++calls; };
+  run_well(request("whole", Method::kErrorAware));
+  const int64_t all_calls = calls;
+  EXPECT_EQ(all_calls, kLayers * 16 * 2);  // dense and compressed
+  for (const int64_t stop : {int64_t{1}, int64_t{32}, int64_t{45}, all_calls}) {
+    SCOPED_TRACE(fmt::format("after {} of {} attentions", stop, all_calls));
+    calls = 0;
+    backend_.on_attention = [&] { set_interrupted(++calls == stop || interrupted()); };
+    ASSERT_FALSE(run(request("parts", Method::kErrorAware)).ok());
+    set_interrupted(false);
+    EXPECT_FALSE(fs::exists(path("parts")));
+    const int64_t before = calls;
+    backend_.on_attention = [&] { ++calls; };
+    EXPECT_EQ(run_well(request("parts", Method::kErrorAware)).matrices.size(),
+              static_cast<size_t>(kMatrices));
+    EXPECT_EQ(calls, all_calls);
+    EXPECT_LE(before, stop + 1);
+    EXPECT_EQ(bytes("parts"), bytes("whole"));
+    fs::remove_all(path("parts"));
+  }
+  backend_.on_attention = [] {};
+  for (int64_t stop = 1; stop < kMatrices; stop += 2) {
+    SCOPED_TRACE(fmt::format("after {} of {} matrices", stop, kMatrices));
+    int64_t done = 0;
+    ASSERT_FALSE(run(request("parts", Method::kErrorAware), [&](const MatrixReport&) {
+                   set_interrupted(++done >= stop);
+                 }).ok());
+    set_interrupted(false);
+    run_well(request("parts", Method::kErrorAware));
+    EXPECT_EQ(bytes("parts"), bytes("whole"));
+    fs::remove_all(path("parts"));
+  }
+}
+
+// A state without the factors that led to it is worth nothing.
+TEST_F(Resume, ErrorAwareStartsAgainWithoutItsFactors) {
+  run_well(request("whole", Method::kErrorAware));
+  int64_t done = 0;
+  ASSERT_FALSE(run(request("parts", Method::kErrorAware), [&](const MatrixReport&) {
+                 set_interrupted(++done >= 5);
+               }).ok());
+  set_interrupted(false);
+  ASSERT_TRUE(fs::remove(path("parts.partial") / StagedWork::kName / "layer-00000.up.safetensors"));
+  run_well(request("parts", Method::kErrorAware));
+  EXPECT_EQ(bytes("parts"), bytes("whole"));
+}
+
+TEST_F(Resume, OtherSettingsStartAfresh) {
+  const auto interrupt = [](const MatrixReport&) { set_interrupted(true); };
+  ASSERT_FALSE(run(request("out", Method::kSvd), interrupt).ok());
+  set_interrupted(false);
+  CompressRequest other = request("out", Method::kSvd);
+  other.rule.ratio = 0.5;
+  const CompressSummary summary = run_well(other);
+  for (const MatrixReport& report : summary.matrices) EXPECT_EQ(report.rank, 12);
+
+  ASSERT_FALSE(run(request("changed", Method::kSvd), interrupt).ok());
+  set_interrupted(false);
+  tensors_.at(mlp_name(0, MlpMatrix::kGate, "_proj")).values[0] += 1.0f;
+  write_model(tensors_);
+  run_well(request("changed", Method::kSvd));
+  run_well(request("expected", Method::kSvd));
+  EXPECT_EQ(bytes("changed"), bytes("expected"));
+}
+
+// Damaged work files of a killed run are made again, not believed.
+TEST_F(Resume, DamagedWorkFilesAreMadeAgain) {
+  run_well(request("whole", Method::kSvd));
+  int64_t done = 0;
+  ASSERT_FALSE(run(request("parts", Method::kSvd), [&](const MatrixReport&) {
+                 set_interrupted(++done == 4);
+               }).ok());
+  set_interrupted(false);
+  int damaged = 0;
+  for (const auto& entry : fs::directory_iterator(path("parts.partial") / StagedWork::kName)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    fs::resize_file(entry.path(), 50);
+    ++damaged;
+  }
+  EXPECT_GE(damaged, 4);
+  run_well(request("parts", Method::kSvd));
+  EXPECT_EQ(bytes("parts"), bytes("whole"));
+}
+
+}  // namespace
+}  // namespace neuronmm::compress

@@ -1,0 +1,353 @@
+// Measured sensitivities against models that really have the truncated matrix, and whole
+// compressions that allocate by them.
+
+#include "compress/sensitivity.h"
+
+#include <cmath>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "base/interrupt.h"
+#include "base/parallel.h"
+#include "compress/calibration.h"
+#include "compress/compress.h"
+#include "compress/factorize.h"
+#include "compress/staged_work.h"
+#include "eval/watched_backend.h"
+#include "model/tiny_model.h"
+#include "model/transformer.h"
+#include "text/small_tokenizer.h"
+
+namespace neuronmm::compress {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kHidden = 32, kInner = 64, kLayers = 2, kMatrices = 3 * kLayers;
+constexpr int64_t kBlock = 4, kRank = 16, kFloor = 12;  // break-even 21.3
+constexpr int64_t kMatrixParameters = kHidden * kInner, kRankParameters = kHidden + kInner;
+
+io::ModelConfig small_config() {
+  io::ModelConfig config = model::tiny_config(io::Architecture::kLlama);
+  config.hidden_size = kHidden;
+  config.intermediate_size = kInner;
+  config.num_hidden_layers = kLayers;
+  config.head_dim = 8;
+  config.vocab_size = 256;
+  return config;
+}
+
+std::string random_text(int64_t length) {
+  std::mt19937_64 random(4);
+  std::string text;
+  for (int64_t i = 0; i < length; ++i) text += static_cast<char>('a' + random() % 26);
+  return text;
+}
+
+class Sensitivity : public testing::Test {
+ protected:
+  void SetUp() override {
+    set_num_threads(1);
+    write_model(input_, tensors_);
+  }
+  void TearDown() override {
+    set_interrupted(false);
+    set_num_threads(threads_);
+  }
+  void write_model(model::ModelFolder& folder, const model::TestTensors& tensors) const {
+    folder.write_tensors(tensors);
+    folder.write_text("config.json", model::config_json(config_));
+    folder.write_text("tokenizer.json", text::small_tokenizer().dump());
+  }
+  fs::path path(const std::string& name) const { return outputs_.path() / name; }
+  CompressRequest request(const std::string& out, Method method = Method::kWhitened) const {
+    CompressRequest request;
+    request.model = input_.path();
+    request.out = path(out);
+    request.rule = {0.25, kBlock, Align::kNearest};
+    request.method = method;
+    request.allocate = Allocate::kSensitivity;
+    request.calibration = {{{"text.txt", random_text(1000)}}};
+    return request;
+  }
+  CompressSummary run_well(const CompressRequest& request) {
+    auto summary = compress(request, backend_, silent_);
+    if (!summary.ok()) throw std::runtime_error(summary.error().message);
+    return std::move(summary).value();
+  }
+  std::string bytes(const std::string& out) const {
+    std::ifstream stream(path(out) / "model.safetensors", std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+  std::vector<Matrix> logits(const fs::path& folder,
+                             const std::vector<std::vector<text::TokenId>>& sequences) {
+    auto transformer = model::Transformer::load(folder, backend_);
+    if (!transformer.ok()) throw std::runtime_error(transformer.error().message);
+    std::vector<Matrix> all;
+    for (const auto& tokens : sequences) all.push_back(model::all_logits(*transformer, tokens));
+    return all;
+  }
+
+  const int threads_ = num_threads();
+  const io::ModelConfig config_ = small_config();
+  model::TestTensors tensors_ = model::random_tensors(config_, 20240601);
+  model::ModelFolder input_, outputs_;
+  eval::WatchedBackend backend_;
+  Progress silent_;
+};
+
+long double divergence(const float* a, const float* b, int64_t count) {
+  long double sum_a = 0, sum_b = 0, result = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    sum_a += std::exp(static_cast<long double>(a[i]));
+    sum_b += std::exp(static_cast<long double>(b[i]));
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const long double p = std::exp(static_cast<long double>(a[i])) / sum_a;
+    const long double q = std::exp(static_cast<long double>(b[i])) / sum_b;
+    result += p * std::log(p / q);
+  }
+  return result;
+}
+
+TEST(MeanDivergence, IsTheDefinition) {
+  std::mt19937_64 random(3);
+  std::normal_distribution<float> normal(0.0f, 3.0f);
+  Matrix a(5, 70), b(5, 70);
+  for (int64_t i = 0; i < 5 * 70; ++i) {
+    a.data()[i] = normal(random);
+    b.data()[i] = a.data()[i] + 0.1f * normal(random);
+  }
+  long double mean = 0;
+  for (int64_t i = 0; i < 5; ++i) mean += divergence(a.row(i), b.row(i), 70) / 5;
+  EXPECT_NEAR(mean_divergence(a.view(), b.view()), static_cast<double>(mean), 1e-14);
+  EXPECT_NEAR(mean_divergence(a.view(), a.view()), 0.0, 1e-15);
+  for (int64_t i = 0; i < 70; ++i) b.row(2)[i] += 64.0f;  // a constant changes no probability
+  EXPECT_NEAR(mean_divergence(a.view(), b.view()), static_cast<double>(mean), 1e-5);
+}
+
+TEST(ProbeSequences, AreSpreadBeginnings) {
+  CalibrationSequences text;
+  for (int i = 0; i < 100; ++i) text.sequences.emplace_back(300, i);
+  const auto probes = probe_sequences(text);
+  ASSERT_EQ(probes.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(probes[i].size(), 128u);
+    EXPECT_EQ(probes[i].front(), static_cast<text::TokenId>(25 * i));
+  }
+  text.sequences.assign(100, std::vector<text::TokenId>(10));
+  EXPECT_EQ(probe_sequences(text).size(), 52u);
+  text.sequences.assign(1, std::vector<text::TokenId>(7));
+  EXPECT_EQ(probe_sequences(text).front().size(), 7u);
+}
+
+// The best plain or whitened approximation of one rank, made for that rank alone.
+DoubleMatrix truncated(const DoubleMatrix& w_t, MlpMatrix matrix, const LayerGrams* grams,
+                       int64_t rank) {
+  const auto factors = [&]() -> Result<Factors> {
+    if (grams == nullptr) return factorize_plain(w_t, rank, DType::kF64);
+    if (matrix == MlpMatrix::kDown) {
+      return factorize_by_output(w_t, grams->out, rank, DType::kF64);
+    }
+    return factorize_whitened(w_t, whitening_root(grams->in).value(), rank, DType::kF64);
+  }();
+  return multiply(factors->v_t, Transpose::kNo, factors->u_t, Transpose::kNo);
+}
+
+TEST_F(Sensitivity, IsThatOfAModelWithTheTruncatedMatrix) {
+  const auto checkpoint = io::Checkpoint::open(input_.path());
+  const auto tokenizer = text::Tokenizer::load(input_.path());
+  ASSERT_TRUE(checkpoint.ok() && tokenizer.ok());
+  const auto text = calibration_sequences(*tokenizer, {{"text", random_text(1000)}}, 1000, config_);
+  const auto plan = make_plan(config_, {0.25, kBlock, Align::kNearest}, {true, false, true},
+                              WeightFormat::kAsIs, "model");
+  ASSERT_TRUE(text.ok() && plan.ok());
+  fs::create_directories(path("grams"));
+  ASSERT_TRUE(calibrate(*checkpoint, config_, backend_, *text, path("grams"), silent_).ok());
+  const GramSource grams = [&](int64_t layer) {
+    return read_layer_grams(layer_gram_path(path("grams"), layer), layer, kHidden);
+  };
+  const auto probes = probe_sequences(*text);
+  const std::vector<Matrix> dense = logits(input_.path(), probes);
+  for (const bool whitened : {false, true}) {
+    const auto measured =
+        measure_sensitivity(*checkpoint, config_, *plan, kBlock, whitened ? grams : GramSource(),
+                            backend_, *text, silent_);
+    ASSERT_TRUE(measured.ok()) << measured.error().message;
+    ASSERT_EQ(measured->size(), static_cast<size_t>(2 * kLayers));
+    size_t next = 0;
+    for (const MatrixPlan& matrix : plan->matrices) {
+      if (matrix.rank == 0) continue;
+      const MatrixSensitivity& sensitivity = measured->at(next++);
+      EXPECT_EQ(sensitivity.singular_values.size(), static_cast<size_t>(kHidden));
+      const LayerGrams layer_grams = grams(matrix.layer).value();
+      for (const int64_t rank : {kRank, kFloor}) {
+        SCOPED_TRACE(fmt::format("whitened {} layer {} {} rank {}", whitened, matrix.layer,
+                                 matrix_name(matrix.matrix), rank));
+        const std::string name = fmt::format("model.layers.{}.mlp.{}_proj.weight", matrix.layer,
+                                             matrix_name(matrix.matrix));
+        model::TestTensors changed = tensors_;
+        const DoubleMatrix w = truncated(to_double_matrix(checkpoint->tensors().at(name)),
+                                         matrix.matrix, whitened ? &layer_grams : nullptr, rank);
+        for (int64_t i = 0; i < w.rows(); ++i) {
+          for (int64_t j = 0; j < w.columns(); ++j) {
+            changed.at(name).values[static_cast<size_t>(i * w.columns() + j)] =
+                static_cast<float>(w(i, j));
+          }
+        }
+        model::ModelFolder folder;
+        write_model(folder, changed);
+        const std::vector<Matrix> other = logits(folder.path(), probes);
+        long double sum = 0;
+        int64_t rows = 0;
+        float largest = 0;
+        for (size_t s = 0; s < probes.size(); ++s) {
+          for (int64_t t = 0; t < dense[s].rows(); ++t, ++rows) {
+            sum += divergence(dense[s].row(t), other[s].row(t), 256);
+            for (int64_t i = 0; i < 256; ++i) {
+              largest = std::max(largest, std::abs(other[s].row(t)[i]));
+            }
+          }
+        }
+        // Two fp32 factors or their fp32 product: as in compress_test.cc. The divergence changes by
+        // at most twice what the logits do.
+        const double bound = 4 * 0x1p-24 * (kHidden + kInner) * kMatrices * largest;
+        const double wanted = static_cast<double>(sum / static_cast<long double>(rows));
+        EXPECT_GT(wanted, 10 * bound);
+        EXPECT_NEAR(rank == kRank ? sensitivity.uniform_divergence : sensitivity.floor_divergence,
+                    wanted, bound);
+      }
+    }
+  }
+}
+
+TEST_F(Sensitivity, EveryMethodAllocatesWithinTheParametersOfUniformRanks) {
+  for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
+    for (const WeightFormat weights : {WeightFormat::kAsIs, WeightFormat::kInt8}) {
+      SCOPED_TRACE(fmt::format("{} {}", method_name(method), weights_name(weights)));
+      CompressRequest to_do = request("out", method);
+      to_do.weights = weights;
+      to_do.force = true;
+      const CompressSummary summary = run_well(to_do);
+      const auto after = io::Checkpoint::open(path("out"));
+      const auto config = io::ModelConfig::load(path("out") / "config.json");
+      ASSERT_TRUE(after.ok() && config.ok() && config->compression.has_value());
+      EXPECT_EQ(config->compression->allocate, "sensitivity");
+      EXPECT_EQ(config->compression->method, method_name(method));
+      int64_t parameters = 0;
+      std::vector<int64_t> ranks;
+      for (const io::MlpRanks& layer : config->compression->ranks) {
+        for (const int64_t rank : {layer.gate, layer.up, layer.down}) {
+          ranks.push_back(rank);
+          parameters += rank == 0 ? kMatrixParameters : rank * kRankParameters;
+          EXPECT_EQ(rank % kBlock, 0);
+          EXPECT_TRUE(rank == 0 || rank >= kFloor);
+        }
+      }
+      EXPECT_LE(parameters, kMatrices * kRank * kRankParameters);
+      EXPECT_NE(ranks, std::vector<int64_t>(kMatrices, kRank));
+      EXPECT_EQ(summary.parameters_before - kMatrices * kMatrixParameters + parameters,
+                summary.plan.parameters_after);
+      if (weights == WeightFormat::kAsIs) {
+        EXPECT_EQ(after->parameters(), summary.plan.parameters_after);
+      }
+      EXPECT_EQ(summary.calibration_tokens, 16 * 62);
+      EXPECT_EQ(logits(path("out"), {{1, 2, 3}}).front().rows(), 3);
+    }
+  }
+}
+
+TEST_F(Sensitivity, ThreadsDoNotChangeTheModel) {
+  for (const Method method : {Method::kWhitened, Method::kSvd}) {
+    set_num_threads(1);
+    run_well(request("one", method));
+    set_num_threads(3);
+    run_well(request("three", method));
+    EXPECT_EQ(bytes("one"), bytes("three"));
+    fs::remove_all(path("one"));
+    fs::remove_all(path("three"));
+  }
+}
+
+TEST_F(Sensitivity, InterruptedMeasurementBeginsAgainAndChangesNothing) {
+  int64_t calls = 0;
+  backend_.on_attention = [&] { ++calls; };
+  run_well(request("whole"));
+  const int64_t calibration = kLayers * 16, all = calls;
+  EXPECT_EQ(all, calibration + kLayers + 6);  // the dense probe, and layer 0's six branches
+  for (int64_t stop = calibration + 2; stop <= all; stop += 3) {
+    SCOPED_TRACE(fmt::format("after {} of {} attentions", stop, all));
+    calls = 0;
+    backend_.on_attention = [&] { set_interrupted(++calls == stop || interrupted()); };
+    const auto stopped = compress(request("parts"), backend_, silent_);
+    ASSERT_FALSE(stopped.ok());
+    EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
+    EXPECT_NE(stopped.error().message.find("same command"), std::string::npos);
+    EXPECT_FALSE(fs::exists(path("parts")));
+    EXPECT_FALSE(fs::exists(path("parts.partial") / StagedWork::kName / "ranks.json"));
+    set_interrupted(false);
+    calls = 0;
+    backend_.on_attention = [&] { ++calls; };
+    run_well(request("parts"));
+    EXPECT_EQ(calls, all - calibration);  // measured again, not calibrated again
+    EXPECT_EQ(bytes("parts"), bytes("whole"));
+    fs::remove_all(path("parts"));
+  }
+}
+
+TEST_F(Sensitivity, ARunInterruptedLaterKeepsItsRanks) {
+  run_well(request("whole"));
+  const auto interrupt = [](const MatrixReport&) { set_interrupted(true); };
+  for (const bool damaged : {false, true}) {
+    ASSERT_FALSE(compress(request("parts"), backend_, silent_, interrupt).ok());
+    set_interrupted(false);
+    const fs::path ranks = path("parts.partial") / StagedWork::kName / "ranks.json";
+    ASSERT_TRUE(fs::exists(ranks));
+    if (damaged) std::ofstream(ranks) << R"({"ranks":[16,16,16,16,16,-4]})";
+    int64_t calls = 0;
+    backend_.on_attention = [&] { ++calls; };
+    run_well(request("parts"));
+    backend_.on_attention = [] {};
+    EXPECT_EQ(calls > 0, damaged);
+    EXPECT_EQ(bytes("parts"), bytes("whole"));
+    EXPECT_FALSE(fs::exists(path("parts") / "ranks.json"));
+    fs::remove_all(path("parts"));
+  }
+}
+
+TEST_F(Sensitivity, RefusesWhatItCannotMeasureOrMove) {
+  const auto expect_refused = [&](const CompressRequest& to_do,
+                                  std::initializer_list<const char*> words) {
+    const auto summary = compress(to_do, backend_, silent_);
+    ASSERT_FALSE(summary.ok());
+    for (const char* word : words) {
+      EXPECT_NE(summary.error().message.find(word), std::string::npos) << summary.error().message;
+    }
+    EXPECT_FALSE(fs::exists(to_do.out.string() + ".partial"));
+  };
+  for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
+    CompressRequest none = request("out", method);
+    none.calibration.reset();
+    expect_refused(none, {"--allocate sensitivity", "--calibration TEXT"});
+  }
+  CompressRequest grams = request("out");
+  grams.calibration.reset();
+  grams.gram = path("g");
+  expect_refused(grams, {"--allocate sensitivity", "--calibration TEXT", "--gram"});
+  CompressRequest coarse = request("out");
+  coarse.rule.block = kRank;
+  expect_refused(coarse, {"--allocate sensitivity", "--block of at most 8", "layer 0 gate is 16"});
+}
+
+TEST_F(Sensitivity, RefusesWeightsThatAreNotFinite) {
+  tensors_.at("model.layers.1.mlp.down_proj.weight").values[7] =
+      std::numeric_limits<float>::quiet_NaN();
+  write_model(input_, tensors_);
+  const auto summary = compress(request("out", Method::kSvd), backend_, silent_);
+  ASSERT_FALSE(summary.ok());
+  EXPECT_NE(summary.error().message.find("layer 1 down"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace neuronmm::compress

@@ -1,0 +1,82 @@
+#include "eval/log_probability.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hwy/targets.h"
+
+namespace neuronmm::eval {
+namespace {
+
+// Once per instruction set that this machine has.
+class LogProbability : public testing::TestWithParam<int64_t> {
+ protected:
+  LogProbability() { choose(GetParam()); }
+  ~LogProbability() override { choose(0); }
+
+ private:
+  static void choose(int64_t target) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Target, LogProbability,
+                         testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
+                         [](const auto& target) { return hwy::TargetName(target.param); });
+
+std::vector<float> random_logits(size_t count, float scale, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal(0.0f, scale);
+  std::vector<float> logits(count);
+  for (float& logit : logits) logit = normal(random);
+  return logits;
+}
+
+// The definition, in extended precision.
+double expected(const std::vector<float>& logits, size_t target) {
+  const long double largest = *std::max_element(logits.begin(), logits.end());
+  long double sum = 0.0L;
+  for (const float logit : logits) sum += std::exp(logit - largest);
+  return static_cast<double>(logits[target] - largest - std::log(sum));
+}
+
+// Each exponential has two roundings (difference and exp), of 2^-24 and 2^-23; the difference of
+// size d moves its exponential by d 2^-24, and exp(-d) d is at most 1/e.
+TEST_P(LogProbability, AgreesWithTheDefinition) {
+  for (size_t count = 1; count <= 70; ++count) {
+    for (const float scale : {0.1f, 3.0f, 60.0f}) {
+      const auto logits = random_logits(count, scale, count);
+      const double tolerance = std::ldexp(1.0, -22) * (1.0 + static_cast<double>(count));
+      for (const size_t target : {size_t{0}, count / 2, count - 1}) {
+        EXPECT_NEAR(log_probability(logits, static_cast<text::TokenId>(target)),
+                    expected(logits, target), tolerance)
+            << "count and seed " << count << ", scale " << scale;
+      }
+    }
+  }
+  const auto large = random_logits(128256, 3.0f, 1);
+  EXPECT_NEAR(log_probability(large, 5), expected(large, 5), std::ldexp(1.0, -22));
+}
+
+TEST_P(LogProbability, ImpossibleTokensAndNaN) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (size_t at = 0; at < 67; ++at) {
+    auto logits = random_logits(67, 1.0f, at);
+    logits[at] = -kInfinity;
+    EXPECT_EQ(log_probability(logits, static_cast<text::TokenId>(at)), -kInfinity);
+    EXPECT_NEAR(log_probability(logits, at == 0 ? 1 : 0), expected(logits, at == 0 ? 1 : 0), 1e-5);
+    for (const float broken : {std::nanf(""), kInfinity}) {
+      logits[at] = broken;
+      EXPECT_TRUE(std::isnan(log_probability(logits, static_cast<text::TokenId>(at)))) << at;
+      EXPECT_FALSE(std::isfinite(log_probability(logits, at == 0 ? 1 : 0))) << at;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace neuronmm::eval
