@@ -100,6 +100,9 @@ class Search {
   Loss loss(const Candidate& candidate, double limit) const;
   std::string why(const Candidate& candidate, Loss loss) const;
   Error nothing_fits() const;
+  Error stopped() const {
+    return interrupted_error(fmt::format("{} measurements are kept", trials_.size()));
+  }
 
   const Problem& p_;
   const TuneOptions& options_;
@@ -167,7 +170,7 @@ Status Search::search(const std::vector<Tiling>& tilings) {
   parallel_for(static_cast<int64_t>(all_.size() - first), [&](int64_t i) {
     if (!interrupted()) examine(all_[first + static_cast<size_t>(i)]);
   });
-  if (interrupted()) return interrupted_error("nothing was measured");
+  if (interrupted()) return stopped();
   std::vector<size_t> order;
   for (size_t i = first; i < all_.size(); ++i) {
     if (all_[i].fits) order.push_back(i);
@@ -252,9 +255,7 @@ Status Search::measure_within(double most_ns, std::vector<size_t> order, Progres
     if (order.empty() || all_[order.front()].bound.ns() > longest) break;
     const size_t count = std::min(kBatch, order.size());
     measure_batch(std::span(order).first(count), longest);
-    if (interrupted()) {
-      return interrupted_error(fmt::format("{} measurements are kept", trials_.size()));
-    }
+    if (interrupted()) return stopped();
     order.erase(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count));
     const Candidate* best = best_like({}, true);
     progress.update(whole - std::ssize(order),
