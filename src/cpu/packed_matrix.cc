@@ -15,14 +15,15 @@ namespace {
 // in the first-level cache while they are written column by column.
 constexpr int64_t kChunk = 64;
 
-// Calls visit(panel, column in panel, first k, count) for all of W, panels in parallel.
+// Calls visit(panel, column in panel, first k, count) for all of W, `chunk` elements of a column at
+// a time, panels in parallel.
 template <typename Visit>
-void for_each_chunk(int64_t k, int64_t n, const Visit& visit) {
+void for_each_chunk(int64_t k, int64_t n, int64_t chunk, const Visit& visit) {
   parallel_for((n + kPanel - 1) / kPanel, [&](int64_t panel) {
     const int64_t columns = std::min(kPanel, n - panel * kPanel);
-    for (int64_t first = 0; first < k; first += kChunk) {
+    for (int64_t first = 0; first < k; first += chunk) {
       for (int64_t column = 0; column < columns; ++column) {
-        visit(panel, column, first, std::min(kChunk, k - first));
+        visit(panel, column, first, std::min(chunk, k - first));
       }
     }
   });
@@ -77,7 +78,7 @@ void PackedMatrix::pack_bf16(const TensorView& w_t) {
   allocate(k_ % 2 != 0);
   const auto* source = reinterpret_cast<const unsigned char*>(w_t.data);
   auto* packed = reinterpret_cast<unsigned char*>(words_.data());
-  for_each_chunk(k_, n_, [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
+  for_each_chunk(k_, n_, kChunk, [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
     const unsigned char* from = source + ((panel * kPanel + column) * k_ + first) * 2;
     unsigned char* to = packed + (panel * panel_words() + first / 2 * kPanel + column) * 4;
     int64_t i = 0;
@@ -89,7 +90,7 @@ void PackedMatrix::pack_bf16(const TensorView& w_t) {
 void PackedMatrix::pack_fp32(const TensorView& w_t) {
   allocate(false);
   auto* const packed = reinterpret_cast<float*>(words_.data());
-  for_each_chunk(k_, n_, [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
+  for_each_chunk(k_, n_, kChunk, [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
     std::array<float, kChunk> values;
     to_floats(w_t, (panel * kPanel + column) * k_ + first, count, values.data());
     float* to = packed + (panel * k_ + first) * kPanel + column;
@@ -99,30 +100,29 @@ void PackedMatrix::pack_fp32(const TensorView& w_t) {
 
 void PackedMatrix::pack_int8(const ops::WeightView& w_t) {
   constexpr int64_t kGroupWords = kHalfPanel + kQuantGroup / kWordBytes * kPanel;
-  constexpr unsigned char kOffset = 128;
-  NMM_CHECK(w_t.dtype == DType::kI8 && w_t.scales.rows() == n_ &&
-            w_t.scales.columns() == (k_ + kQuantGroup - 1) / kQuantGroup);
-  words_ = Buffer<uint32_t>(panels() * panel_words(), Pages::kHuge);
-  parallel_for(panels(), [&](int64_t panel) {
-    uint32_t* const to = words_.data() + panel * panel_words();
-    std::fill_n(to, panel_words(), 0u);
-    for (int64_t column = 0; column < std::min(kPanel, n_ - panel * kPanel); ++column) {
-      const int64_t row = panel * kPanel + column;
-      const auto* const from = reinterpret_cast<const unsigned char*>(w_t.data) + row * k_;
-      for (int64_t first = 0; first < k_; first += kQuantGroup) {
-        uint32_t* const group = to + first / kQuantGroup * kGroupWords;
-        float scale = 0;
-        to_floats(w_t.scales, row * w_t.scales.columns() + first / kQuantGroup, 1, &scale);
-        const uint32_t bits = bf16::from_float(scale).bits;
-        group[column % kHalfPanel] |= column < kHalfPanel ? bits : bits << 16;
-        auto* const bytes = reinterpret_cast<unsigned char*>(group + kHalfPanel + column);
-        for (int64_t k = 0; k < std::min(kQuantGroup, k_ - first); ++k) {
-          bytes[k / kWordBytes * kPanel * kWordBytes + k % kWordBytes] =
-              static_cast<unsigned char>(from[first + k] ^ kOffset);
-        }
-      }
-    }
-  });
+  constexpr uint32_t kOffsets = 0x80808080;  // each byte: what is signed becomes itself + 128
+  const int64_t groups = (k_ + kQuantGroup - 1) / kQuantGroup;
+  NMM_CHECK(w_t.dtype == DType::kI8 && w_t.scales.rows() == n_ && w_t.scales.columns() == groups);
+  allocate(false);
+  const auto* source = reinterpret_cast<const unsigned char*>(w_t.data);
+  const auto pack_group = [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
+    const int64_t row = panel * kPanel + column, group = first / kQuantGroup;
+    uint32_t* const to = words_.data() + panel * panel_words() + group * kGroupWords;
+    float scale = 0;
+    to_floats(w_t.scales, row * groups + group, 1, &scale);
+    const uint32_t bits = bf16::from_float(scale).bits;
+    uint32_t& pair = to[column % kHalfPanel];
+    pair = column < kHalfPanel ? bits : pair | bits << 16;
+    const auto pack_word = [&](int64_t i, size_t bytes) {
+      uint32_t word = 0;
+      std::memcpy(&word, source + row * k_ + first + i, bytes);
+      to[kHalfPanel + i / kWordBytes * kPanel + column] = word ^ kOffsets;
+    };
+    int64_t i = 0;
+    for (; i + kWordBytes <= count; i += kWordBytes) pack_word(i, kWordBytes);
+    if (i < count) pack_word(i, static_cast<size_t>(count - i));
+  };
+  for_each_chunk(k_, n_, kQuantGroup, pack_group);
 }
 
 }  // namespace neuronmm::cpu
