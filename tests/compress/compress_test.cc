@@ -103,7 +103,7 @@ TEST_F(Compress, AModelOfLowRankWeightsIsReproduced) {
       }
     }
   }
-  write_model(tensors_);
+  write_model(input_, tensors_);
   const std::vector<text::TokenId> tokens = model::random_tokens(40, 256, 5);
   const Matrix expected = logits(input_.path(), tokens);
   float largest = 0.0f;
@@ -129,7 +129,7 @@ TEST_F(Compress, AModelOfLowRankWeightsIsReproduced) {
 TEST_F(Compress, TheOutputIsACompleteFolder) {
   // Factors take the dtype of the matrix that they replace.
   tensors_.at(mlp_name(1, MlpMatrix::kUp, "_proj")).dtype = DType::kBF16;
-  write_model(tensors_);
+  write_model(input_, tensors_);
   CompressRequest some = request("out");
   some.only = {true, true, false};
   const CompressSummary summary = run_well(some);
@@ -335,12 +335,12 @@ TEST_F(Compress, RefusesModelsThatCannotBeFactorized) {
   auto& values = tensors_.at(mlp_name(1, MlpMatrix::kDown, "_proj")).values;
   const float saved = values[7];
   values[7] = std::numeric_limits<float>::quiet_NaN();
-  write_model(tensors_);
+  write_model(input_, tensors_);
   expect_refused(request("out", Method::kSvd), {"layer 1 down", "NaN"});
   expect_refused(request("out2"), {"layer 1", "NaN", "calibration"});
   values[7] = saved;
   tensors_.erase(mlp_name(2, MlpMatrix::kGate, "_proj"));
-  write_model(tensors_);
+  write_model(input_, tensors_);
   expect_refused(request("out3", Method::kSvd), {"model.layers.2.mlp.gate_proj.weight"});
   EXPECT_FALSE(fs::exists(path("out3.partial")));
 }

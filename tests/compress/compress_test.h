@@ -45,18 +45,18 @@ class CompressTest : public testing::Test {
  protected:
   void SetUp() override {
     set_num_threads(1);  // quick on a busy machine; one test is about more
-    write_model(tensors_);
+    write_model(input_, tensors_);
   }
   void TearDown() override {
     set_interrupted(false);
     set_num_threads(threads_);
   }
 
-  void write_model(const model::TestTensors& tensors) {
-    input_.write_tensors(tensors);
-    input_.write_text("config.json", model::config_json(config_));
-    input_.write_text("tokenizer.json", text::small_tokenizer().dump());
-    input_.write_text("generation_config.json", "{\"eos_token_id\": 1}");
+  void write_model(model::ModelFolder& folder, const model::TestTensors& tensors) const {
+    folder.write_tensors(tensors);
+    folder.write_text("config.json", model::config_json(config_));
+    folder.write_text("tokenizer.json", text::small_tokenizer().dump());
+    folder.write_text("generation_config.json", "{\"eos_token_id\": 1}");
   }
   fs::path path(const std::string& name) const { return outputs_.path() / name; }
   // K·N/(K + N)·0.75 = 16 for both shapes of this model.

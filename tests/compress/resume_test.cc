@@ -123,7 +123,7 @@ TEST_F(Resume, OtherSettingsStartAfresh) {
   ASSERT_FALSE(run(request("changed", Method::kSvd), interrupt).ok());
   set_interrupted(false);
   tensors_.at(mlp_name(0, MlpMatrix::kGate, "_proj")).values[0] += 1.0f;
-  write_model(tensors_);
+  write_model(input_, tensors_);
   run_well(request("changed", Method::kSvd));
   run_well(request("expected", Method::kSvd));
   EXPECT_EQ(bytes("changed"), bytes("expected"));

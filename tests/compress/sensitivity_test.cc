@@ -8,93 +8,29 @@
 
 #include <gtest/gtest.h>
 
-#include "base/interrupt.h"
-#include "base/parallel.h"
 #include "compress/calibration.h"
-#include "compress/compress.h"
+#include "compress/compress_test.h"
 #include "compress/factorize.h"
 #include "compress/staged_work.h"
-#include "eval/watched_backend.h"
-#include "model/tiny_model.h"
-#include "model/transformer.h"
-#include "text/small_tokenizer.h"
 
 namespace neuronmm::compress {
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr int64_t kHidden = 32, kInner = 64, kLayers = 2, kMatrices = 3 * kLayers;
-constexpr int64_t kBlock = 4, kRank = 16, kFloor = 12;  // break-even 21.3
+constexpr int64_t kBlock = 4, kFloor = 12;  // break-even 21.3
 constexpr int64_t kMatrixParameters = kHidden * kInner, kRankParameters = kHidden + kInner;
 
-io::ModelConfig small_config() {
-  io::ModelConfig config = model::tiny_config(io::Architecture::kLlama);
-  config.hidden_size = kHidden;
-  config.intermediate_size = kInner;
-  config.num_hidden_layers = kLayers;
-  config.head_dim = 8;
-  config.vocab_size = 256;
-  return config;
-}
-
-std::string random_text(int64_t length) {
-  std::mt19937_64 random(4);
-  std::string text;
-  for (int64_t i = 0; i < length; ++i) text += static_cast<char>('a' + random() % 26);
-  return text;
-}
-
-class Sensitivity : public testing::Test {
+class Sensitivity : public CompressTest {
  protected:
-  void SetUp() override {
-    set_num_threads(1);
-    write_model(input_, tensors_);
-  }
-  void TearDown() override {
-    set_interrupted(false);
-    set_num_threads(threads_);
-  }
-  void write_model(model::ModelFolder& folder, const model::TestTensors& tensors) const {
-    folder.write_tensors(tensors);
-    folder.write_text("config.json", model::config_json(config_));
-    folder.write_text("tokenizer.json", text::small_tokenizer().dump());
-  }
-  fs::path path(const std::string& name) const { return outputs_.path() / name; }
   CompressRequest request(const std::string& out, Method method = Method::kWhitened) const {
-    CompressRequest request;
-    request.model = input_.path();
-    request.out = path(out);
-    request.rule = {0.25, kBlock, Align::kNearest};
-    request.method = method;
+    CompressRequest request = CompressTest::request(out, method);
     request.allocate = Allocate::kSensitivity;
-    request.calibration = {{{"text.txt", random_text(1000)}}};
+    request.calibration = {{{"text.txt", text_}}};
     return request;
   }
-  CompressSummary run_well(const CompressRequest& request) {
-    auto summary = compress(request, backend_, silent_);
-    if (!summary.ok()) throw std::runtime_error(summary.error().message);
-    return std::move(summary).value();
+  void expect_refused(const CompressRequest& request, std::initializer_list<std::string> words) {
+    CompressTest::expect_refused(request, words);
+    EXPECT_FALSE(fs::exists(request.out.string() + ".partial"));
   }
-  std::string bytes(const std::string& out) const {
-    std::ifstream stream(path(out) / "model.safetensors", std::ios::binary);
-    return {std::istreambuf_iterator<char>(stream), {}};
-  }
-  std::vector<Matrix> logits(const fs::path& folder,
-                             const std::vector<std::vector<text::TokenId>>& sequences) {
-    auto transformer = model::Transformer::load(folder, backend_);
-    if (!transformer.ok()) throw std::runtime_error(transformer.error().message);
-    std::vector<Matrix> all;
-    for (const auto& tokens : sequences) all.push_back(model::all_logits(*transformer, tokens));
-    return all;
-  }
-
-  const int threads_ = num_threads();
-  const io::ModelConfig config_ = small_config();
-  model::TestTensors tensors_ = model::random_tensors(config_, 20240601);
-  model::ModelFolder input_, outputs_;
-  eval::WatchedBackend backend_;
-  Progress silent_;
 };
 
 long double divergence(const float* a, const float* b, int64_t count) {
@@ -159,7 +95,7 @@ TEST_F(Sensitivity, IsThatOfAModelWithTheTruncatedMatrix) {
   const auto checkpoint = io::Checkpoint::open(input_.path());
   const auto tokenizer = text::Tokenizer::load(input_.path());
   ASSERT_TRUE(checkpoint.ok() && tokenizer.ok());
-  const auto text = calibration_sequences(*tokenizer, {{"text", random_text(1000)}}, 1000, config_);
+  const auto text = calibration_sequences(*tokenizer, {{"text", text_}}, 1000, config_);
   const auto plan = make_plan(config_, {0.25, kBlock, Align::kNearest}, {true, false, true},
                               WeightFormat::kAsIs, "model");
   ASSERT_TRUE(text.ok() && plan.ok());
@@ -169,7 +105,8 @@ TEST_F(Sensitivity, IsThatOfAModelWithTheTruncatedMatrix) {
     return read_layer_grams(layer_gram_path(path("grams"), layer), layer, kHidden);
   };
   const auto probes = probe_sequences(*text);
-  const std::vector<Matrix> dense = logits(input_.path(), probes);
+  std::vector<Matrix> dense;
+  for (const auto& tokens : probes) dense.push_back(logits(input_.path(), tokens));
   for (const bool whitened : {false, true}) {
     const auto measured =
         measure_sensitivity(*checkpoint, config_, *plan, kBlock, whitened ? grams : GramSource(),
@@ -198,15 +135,15 @@ TEST_F(Sensitivity, IsThatOfAModelWithTheTruncatedMatrix) {
         }
         model::ModelFolder folder;
         write_model(folder, changed);
-        const std::vector<Matrix> other = logits(folder.path(), probes);
         long double sum = 0;
         int64_t rows = 0;
         float largest = 0;
         for (size_t s = 0; s < probes.size(); ++s) {
-          for (int64_t t = 0; t < dense[s].rows(); ++t, ++rows) {
-            sum += divergence(dense[s].row(t), other[s].row(t), 256);
+          const Matrix other = logits(folder.path(), probes[s]);
+          for (int64_t t = 0; t < other.rows(); ++t, ++rows) {
+            sum += divergence(dense[s].row(t), other.row(t), 256);
             for (int64_t i = 0; i < 256; ++i) {
-              largest = std::max(largest, std::abs(other[s].row(t)[i]));
+              largest = std::max(largest, std::abs(other.row(t)[i]));
             }
           }
         }
@@ -253,7 +190,7 @@ TEST_F(Sensitivity, EveryMethodAllocatesWithinTheParametersOfUniformRanks) {
         EXPECT_EQ(after->parameters(), summary.plan.parameters_after);
       }
       EXPECT_EQ(summary.calibration_tokens, 16 * 62);
-      EXPECT_EQ(logits(path("out"), {{1, 2, 3}}).front().rows(), 3);
+      EXPECT_EQ(logits(path("out"), {1, 2, 3}).rows(), 3);
     }
   }
 }
@@ -275,12 +212,13 @@ TEST_F(Sensitivity, InterruptedMeasurementBeginsAgainAndChangesNothing) {
   backend_.on_attention = [&] { ++calls; };
   run_well(request("whole"));
   const int64_t calibration = kLayers * 16, all = calls;
-  EXPECT_EQ(all, calibration + kLayers + 6);  // the dense probe, and layer 0's six branches
-  for (int64_t stop = calibration + 2; stop <= all; stop += 3) {
+  // The dense probe, and each layer's six branches through the layers that follow.
+  EXPECT_EQ(all, calibration + kLayers + 6 * kLayers * (kLayers - 1) / 2);
+  for (int64_t stop = calibration + 2; stop <= all; stop += 5) {
     SCOPED_TRACE(fmt::format("after {} of {} attentions", stop, all));
     calls = 0;
     backend_.on_attention = [&] { set_interrupted(++calls == stop || interrupted()); };
-    const auto stopped = compress(request("parts"), backend_, silent_);
+    const auto stopped = run(request("parts"));
     ASSERT_FALSE(stopped.ok());
     EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
     EXPECT_NE(stopped.error().message.find("same command"), std::string::npos);
@@ -300,11 +238,11 @@ TEST_F(Sensitivity, ARunInterruptedLaterKeepsItsRanks) {
   run_well(request("whole"));
   const auto interrupt = [](const MatrixReport&) { set_interrupted(true); };
   for (const bool damaged : {false, true}) {
-    ASSERT_FALSE(compress(request("parts"), backend_, silent_, interrupt).ok());
+    ASSERT_FALSE(run(request("parts"), interrupt).ok());
     set_interrupted(false);
     const fs::path ranks = path("parts.partial") / StagedWork::kName / "ranks.json";
     ASSERT_TRUE(fs::exists(ranks));
-    if (damaged) std::ofstream(ranks) << R"({"ranks":[16,16,16,16,16,-4]})";
+    if (damaged) std::ofstream(ranks) << R"({"ranks":[16,16,16,16,16,16,16,16,-4]})";
     int64_t calls = 0;
     backend_.on_attention = [&] { ++calls; };
     run_well(request("parts"));
@@ -317,15 +255,6 @@ TEST_F(Sensitivity, ARunInterruptedLaterKeepsItsRanks) {
 }
 
 TEST_F(Sensitivity, RefusesWhatItCannotMeasureOrMove) {
-  const auto expect_refused = [&](const CompressRequest& to_do,
-                                  std::initializer_list<const char*> words) {
-    const auto summary = compress(to_do, backend_, silent_);
-    ASSERT_FALSE(summary.ok());
-    for (const char* word : words) {
-      EXPECT_NE(summary.error().message.find(word), std::string::npos) << summary.error().message;
-    }
-    EXPECT_FALSE(fs::exists(to_do.out.string() + ".partial"));
-  };
   for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
     CompressRequest none = request("out", method);
     none.calibration.reset();
@@ -344,9 +273,7 @@ TEST_F(Sensitivity, RefusesWeightsThatAreNotFinite) {
   tensors_.at("model.layers.1.mlp.down_proj.weight").values[7] =
       std::numeric_limits<float>::quiet_NaN();
   write_model(input_, tensors_);
-  const auto summary = compress(request("out", Method::kSvd), backend_, silent_);
-  ASSERT_FALSE(summary.ok());
-  EXPECT_NE(summary.error().message.find("layer 1 down"), std::string::npos);
+  CompressTest::expect_refused(request("out", Method::kSvd), {"layer 1 down"});
 }
 
 }  // namespace
