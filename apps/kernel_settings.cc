@@ -3,6 +3,8 @@
 #include <charconv>
 #include <cmath>
 
+#include <CLI/CLI.hpp>
+
 #include "trainium/simulator/residency.h"
 #include "trainium/tuner/cache.h"
 #include "tuned.h"

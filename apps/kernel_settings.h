@@ -4,13 +4,15 @@
 #include <array>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include "base/result.h"
 #include "trainium/kernels/registry.h"
 #include "trainium/simulator/device_spec.h"
 #include "trainium/tile/program.h"
 #include "trainium/tuner/tuner.h"
+
+namespace CLI {
+class App;
+}
 
 namespace neuronmm::apps {
 

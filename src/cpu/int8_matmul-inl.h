@@ -28,7 +28,7 @@ struct OfUnsigned {
   static HWY_INLINE WordVector start(int32_t correction) { return hn::Set(Words(), correction); }
   static HWY_INLINE WordVector weights(WordVector w) { return w; }
 };
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSSE3
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4
 // pmaddwd on the even bytes, widened to 16 bits, and on the odd ones.
 struct WidenedByteDot : OfUnsigned {
   static HWY_INLINE WordVector add(WordVector sum, WordVector w, WordVector x) {
