@@ -53,7 +53,7 @@ struct Options {
   double ratio = 0.2;
   int repeats = 7, threads = 0;
   cpu::DotProducts dots = cpu::DotProducts::kInt8;
-  bool peers = true;
+  bool amx = true, peers = true;
   std::string json;
 };
 
@@ -472,10 +472,12 @@ int main(int argc, char** argv) {
          "dot products that our kernels may use where the CPU has them; without bf16's, bf16 "
          "weights meet fp32 activations")
       ->transform(CLI::Transformer(bench::kDotProducts));
+  app.add_flag("!--no-amx", options.amx, "int8 products without AMX where the CPU has it");
   app.add_flag("!--no-peers", options.peers, "only our own kernels");
   app.add_option("--json", options.json, "also write the results to this file");
   CLI11_PARSE(app, argc, argv);
   cpu::allow_dot_products(options.dots);
+  cpu::allow_amx(options.amx);
   if (options.threads > 0) set_num_threads(options.threads);
   bench::set_peer_threads(num_threads());
   std::vector<std::string> missing;

@@ -19,6 +19,8 @@ constexpr int64_t kElementWork = 4;
 
 class CpuBackend : public ops::Backend {
  public:
+  explicit CpuBackend(const Kernels& kernels) : kernels_(kernels) {}
+
   std::string name() const override {
     const int threads = num_threads();
     return fmt::format("cpu ({}, {} thread{})", kernels_.target, threads, threads == 1 ? "" : "s");
@@ -76,7 +78,7 @@ class CpuBackend : public ops::Backend {
     for_each_task(x.rows, kElementWork * x.rows * x.columns, body);
   }
 
-  const Kernels& kernels_ = best_kernels();
+  const Kernels& kernels_;
   std::shared_ptr<LayerScratch> layer_scratch_ = std::make_shared<LayerScratch>();
   mutable Buffer<float> attention_scratch_;
   mutable RotaryAngles angles_;
@@ -84,6 +86,9 @@ class CpuBackend : public ops::Backend {
 
 }  // namespace
 
-std::unique_ptr<ops::Backend> make_backend() { return std::make_unique<CpuBackend>(); }
+std::unique_ptr<ops::Backend> make_backend() { return make_backend(best_kernels()); }
+std::unique_ptr<ops::Backend> make_backend(const Kernels& kernels) {
+  return std::make_unique<CpuBackend>(kernels);
+}
 
 }  // namespace neuronmm::cpu

@@ -14,6 +14,9 @@
 
 namespace neuronmm::cpu {
 
-std::unique_ptr<ops::Backend> make_backend();
+struct Kernels;
+
+std::unique_ptr<ops::Backend> make_backend();                        // of best_kernels()
+std::unique_ptr<ops::Backend> make_backend(const Kernels& kernels);  // which must outlive it
 
 }  // namespace neuronmm::cpu

@@ -122,11 +122,14 @@ HWY_INLINE Vector load_scales(const int32_t* group, int64_t column) {
                          : hn::And(pairs, hn::Set(words, static_cast<int32_t>(0xFFFF0000))));
 }
 
+HWY_INLINE Vector add_scaled(Vector sum, WordVector product, Vector row_scale, Vector scale) {
+  return hn::MulAdd(hn::ConvertTo(Floats(), product), hn::Mul(row_scale, scale), sum);
+}
+
 // sums += one group of A, `count` words per row, times V vectors of columns from `first` on.
 template <int R, int V, class Dot>
 HWY_INLINE void add_group(const int32_t* HWY_RESTRICT a, int64_t count,
                           const int32_t* const (&group)[V], int64_t first, Vector (&sums)[R][V]) {
-  const Floats d;
   const Words words;
   WordVector products[R][V];
   for (int r = 0; r < R; ++r) {
@@ -141,10 +144,9 @@ HWY_INLINE void add_group(const int32_t* HWY_RESTRICT a, int64_t count,
   }
   accumulate<R, V, Dot, Interleaved>(a + 2 * R, count, w, products);
   for (int r = 0; r < R; ++r) {
-    const Vector row_scale = hn::BitCast(d, hn::Set(words, a[r]));
+    const Vector row_scale = hn::BitCast(Floats(), hn::Set(words, a[r]));
     for (int v = 0; v < V; ++v) {
-      sums[r][v] =
-          hn::MulAdd(hn::ConvertTo(d, products[r][v]), hn::Mul(row_scale, scales[v]), sums[r][v]);
+      sums[r][v] = add_scaled(sums[r][v], products[r][v], row_scale, scales[v]);
     }
   }
 }
@@ -176,6 +178,8 @@ void multiply_int8_rows(const Tile<Dot>& tile, int64_t k) {
 template <class Instruction>
 struct Int8Product {
   using Dot = Int8Dot<Instruction>;
+  // Whether whole groups of such tiles lie row by row (see packed_rows.h).
+  static constexpr bool takes_rows(int64_t /*tile_rows*/) { return false; }
   static void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count,
                        const PackedMatrix& w, int64_t first_panel, int64_t panels,
                        const Sums& sums) {

@@ -6,6 +6,7 @@
 #define HWY_TARGET_INCLUDE "cpu/kernels.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "cpu/amx_matmul-inl.h"
 #include "cpu/attention-inl.h"
 #include "cpu/int8_matmul-inl.h"
 #include "cpu/matmul-inl.h"
@@ -23,7 +24,7 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
-template <class Bf16Dot, class ByteDot>
+template <class Bf16Dot, class ByteProduct>
 void multiply(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
               const float* bias, MutableMatrixView y) {
   switch (w.type()) {
@@ -32,25 +33,28 @@ void multiply(const PackedRows& a, const PackedMatrix& w, const ProductPart& par
     case WeightType::kBf16:
       return multiply_part<FloatProduct<Bf16Dot>>(a, w, part, bias, y);
     case WeightType::kInt8:
-      return multiply_part<Int8Product<ByteDot>>(a, w, part, bias, y);
+      return multiply_part<ByteProduct>(a, w, part, bias, y);
   }
 }
 
-template <class Bf16Dot, class ByteDot>
+template <class Bf16Dot, class ByteProduct>
 const Kernels* kernels_with() {
   constexpr bool kBf16 = !std::is_same_v<Bf16Dot, WidenedBf16Dot>;
-  constexpr bool kInt8 = !std::is_same_v<ByteDot, WidenedByteDot>;
-  static const std::string name =
-      std::string(hwy::TargetName(HWY_TARGET)) + (kInt8 ? "+int8" : "") + (kBf16 ? "+bf16" : "");
+  constexpr bool kInt8 = !std::is_same_v<ByteProduct, Int8Product<WidenedByteDot>>;
+  constexpr bool kAmx = ByteProduct::takes_rows(kTileRows);
+  static const std::string name = std::string(hwy::TargetName(HWY_TARGET)) +
+                                  (kInt8 ? "+int8" : "") + (kBf16 ? "+bf16" : "") +
+                                  (kAmx ? "+amx" : "");
   static const Kernels table = {.target = name.c_str(),
                                 .dot_products = kBf16   ? DotProducts::kInt8AndBf16
                                                 : kInt8 ? DotProducts::kInt8
                                                         : DotProducts::kNone,
+                                .amx = kAmx,
                                 .tile_rows = kTileRows,
                                 .pack_tile = pack_tile,
                                 .pack_bf16_tile = pack_bf16_tile,
-                                .quantize_tile = quantize_tile,
-                                .multiply = multiply<Bf16Dot, ByteDot>,
+                                .quantize_tile = quantize_tile<ByteProduct>,
+                                .multiply = multiply<Bf16Dot, ByteProduct>,
                                 .attend = attend,
                                 .silu_multiply = silu_multiply,
                                 .add = add,
@@ -59,16 +63,19 @@ const Kernels* kernels_with() {
   return &table;
 }
 
-const Kernels* kernels(DotProducts dots) {
+// amx: only on a CPU that has it, and only if it has dot products of int8.
+const Kernels* kernels(DotProducts dots, bool amx) {
   switch (dots) {
     case DotProducts::kNone:
-      return kernels_with<WidenedBf16Dot, WidenedByteDot>();
+      return kernels_with<WidenedBf16Dot, Int8Product<WidenedByteDot>>();
     case DotProducts::kInt8:
-      return kernels_with<WidenedBf16Dot, OneByteDot>();
+      return amx ? kernels_with<WidenedBf16Dot, BestInt8Product>()
+                 : kernels_with<WidenedBf16Dot, Int8Product<OneByteDot>>();
     case DotProducts::kInt8AndBf16:
       break;
   }
-  return kernels_with<PairBf16Dot, OneByteDot>();
+  return amx ? kernels_with<PairBf16Dot, BestInt8Product>()
+             : kernels_with<PairBf16Dot, Int8Product<OneByteDot>>();
 }
 
 int64_t target() { return HWY_TARGET; }
@@ -107,17 +114,35 @@ DotProducts dot_products_of_cpu(int64_t target) {
   return DotProducts::kNone;
 }
 
+// Whether AMX is there and makes the bits of the other instructions, of which it is the first run.
+bool amx_works(int64_t target) {
+#if HWY_ARCH_X86_64
+  if (target != HWY_AVX3) return false;
+  static const bool works =
+      amx_granted() && multiply_alike(*HWY_DYNAMIC_DISPATCH(kernels)(DotProducts::kInt8, false),
+                                      *HWY_DYNAMIC_DISPATCH(kernels)(DotProducts::kInt8, true));
+  return works;
+#else
+  static_cast<void>(target);
+  return false;
+#endif
+}
+
 DotProducts most_dot_products = DotProducts::kInt8;
+bool may_use_amx = true;
 
 }  // namespace
 
 const Kernels& best_kernels() {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());  // a test may have changed them
-  const DotProducts dots = dot_products_of_cpu(HWY_DYNAMIC_DISPATCH(target)());
-  return *HWY_DYNAMIC_DISPATCH(kernels)(std::min(dots, most_dot_products));
+  const int64_t target = HWY_DYNAMIC_DISPATCH(target)();
+  const DotProducts dots = std::min(dot_products_of_cpu(target), most_dot_products);
+  const bool amx = may_use_amx && dots != DotProducts::kNone && amx_works(target);
+  return *HWY_DYNAMIC_DISPATCH(kernels)(dots, amx);
 }
 
 DotProducts allow_dot_products(DotProducts most) { return std::exchange(most_dot_products, most); }
+bool allow_amx(bool allowed) { return std::exchange(may_use_amx, allowed); }
 
 }  // namespace neuronmm::cpu
 #endif  // HWY_ONCE

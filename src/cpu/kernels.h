@@ -45,9 +45,10 @@ enum class DotProducts { kNone, kInt8, kInt8AndBf16 };
 
 struct Kernels {
   // Highway's name of the instruction set, "AVX3" is AVX-512; with "+int8" or "+int8+bf16" for what
-  // dot_products says.
+  // dot_products says, and "+amx".
   const char* target;
   DotProducts dot_products;
+  bool amx;           // int8 products of many rows by tile registers (see amx.h)
   int64_t tile_rows;  // the most rows of a register tile
 
   // These columns of one tile of rows to where `layout` wants them in `packed`: fp32 and scaled,
@@ -81,5 +82,7 @@ const Kernels& best_kernels();
 // The most that best_kernels() may use, from now on; at first kInt8, since products of bf16 round
 // the activations that meet bf16 weights. Returns what it was before.
 DotProducts allow_dot_products(DotProducts most);
+// Whether best_kernels() may use AMX, which changes no result; at first true. Returns what it was.
+bool allow_amx(bool allowed);
 
 }  // namespace neuronmm::cpu

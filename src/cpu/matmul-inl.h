@@ -310,10 +310,11 @@ struct FloatProduct {
   }
 };
 
-// Product::multiply of a panel of which y has only the first `columns` columns.
+// product.multiply of a panel of which y has only the first `columns` columns.
 template <class Product>
-void multiply_ragged(const PackedRows& a, int64_t t, int64_t first_k, int64_t count,
-                     const PackedMatrix& w, int64_t panel, int64_t columns, const Sums& sums) {
+void multiply_ragged(Product& product, const PackedRows& a, int64_t t, int64_t first_k,
+                     int64_t count, const PackedMatrix& w, int64_t panel, int64_t columns,
+                     const Sums& sums) {
   HWY_ALIGN float y[kTileRows * kPanel] = {};
   const int64_t rows = a.tile_rows(t);
   Sums padded = {sums.init, sums.init_stride, y, kPanel};
@@ -324,7 +325,7 @@ void multiply_ragged(const PackedRows& a, int64_t t, int64_t first_k, int64_t co
     padded.init = y;
     padded.init_stride = kPanel;
   }
-  Product::multiply(a, t, first_k, count, w, panel, 1, padded);
+  product.multiply(a, t, first_k, count, w, panel, 1, padded);
   for (int64_t r = 0; r < rows; ++r) {
     std::copy_n(y + r * kPanel, columns, sums.y + r * sums.y_stride);
   }
@@ -333,6 +334,7 @@ void multiply_ragged(const PackedRows& a, int64_t t, int64_t first_k, int64_t co
 template <class Product>
 void multiply_part(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
                    const float* bias, MutableMatrixView y) {
+  Product product;
   const int64_t whole = std::min(part.panels, w.n() / kPanel - part.first_panel);
   const int64_t ragged = whole * kPanel;
   if (bias != nullptr) bias += part.first_panel * kPanel;
@@ -346,11 +348,11 @@ void multiply_part(const PackedRows& a, const PackedMatrix& w, const ProductPart
         return first_k == 0 ? start : next;
       };
       if (whole > 0) {
-        Product::multiply(a, t, first_k, count, w, part.first_panel, whole, sums_at(0));
+        product.multiply(a, t, first_k, count, w, part.first_panel, whole, sums_at(0));
       }
       if (whole < part.panels) {
-        multiply_ragged<Product>(a, t, first_k, count, w, part.first_panel + whole,
-                                 y.columns - ragged, sums_at(ragged));
+        multiply_ragged(product, a, t, first_k, count, w, part.first_panel + whole,
+                        y.columns - ragged, sums_at(ragged));
       }
     }
   }

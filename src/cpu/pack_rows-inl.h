@@ -204,8 +204,9 @@ inline void interleave_words(const int32_t* from, int64_t n, int64_t words, int3
   }
 }
 
-inline void quantize_tile(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
-                          const float* const* rows, int32_t* packed) {
+template <class Product>
+void quantize_tile(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
+                   const float* const* rows, int32_t* packed) {
   constexpr int64_t kRowWords = kQuantGroup / kWordBytes;
   HWY_ALIGN int32_t bytes[kTileRows * kRowWords];
   const int64_t height = layout.tile_rows(tile);
@@ -213,12 +214,14 @@ inline void quantize_tile(const PackedRows& layout, int64_t tile, const ColumnRa
     const int64_t count = std::min(kQuantGroup, columns.count - first);
     const int64_t words = (count + kWordBytes - 1) / kWordBytes;
     int32_t* const group = packed + layout.int8_offset(tile, columns.first + first);
-    auto* const to = reinterpret_cast<int8_t*>(bytes);
+    const bool rows_as_they_are = count == kQuantGroup && Product::takes_rows(height);
+    auto* const to = reinterpret_cast<int8_t*>(rows_as_they_are ? group + 2 * height : bytes);
     if (count == kQuantGroup) {
       quantize_rows<true>(rows, height, first, count, group, to);
     } else {
       quantize_rows<false>(rows, height, first, count, group, to);
     }
+    if (rows_as_they_are) continue;
     for (int64_t r = 0; r < height; r += kQuad) {
       interleave_words(bytes + r * kRowWords, std::min(kQuad, height - r), words,
                        group + 2 * height + r * words);

@@ -13,7 +13,8 @@
 //         scale (fp32) per row, a correction (int32) per row, then quads of words [k / 4][rows of
 //         the quad], a word holding the bytes of 4 neighbouring columns, zeros beyond the last. x =
 //         scale · byte; correction = -128 · (sum of the row's bytes in the group), see
-//         packed_matrix.h.
+//         packed_matrix.h. Where AMX multiplies (`Kernels::amx`), a whole group of a tile of more
+//         than half of `Kernels::tile_rows` holds rows of bytes in place of quads of words.
 
 #include <algorithm>
 #include <cstdint>

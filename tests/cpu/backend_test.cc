@@ -30,12 +30,9 @@ TEST_P(Dispatch, ABackendKeepsItsInstructionSet) {
 TEST(Kernels, AreSeparateFunctionsForEachInstructionSet) {
   std::vector<const void*> multiply;
   for (const InstructionSet& set : instruction_sets()) {
-    hwy::SetSupportedTargetsForTest(set.target);
-    allow_dot_products(set.dots);
-    multiply.push_back(reinterpret_cast<const void*>(best_kernels().multiply));
+    multiply.push_back(reinterpret_cast<const void*>(set.force().multiply));
   }
-  hwy::SetSupportedTargetsForTest(0);
-  allow_dot_products(DotProducts::kInt8);
+  InstructionSet::force_none();
   std::sort(multiply.begin(), multiply.end());
   EXPECT_EQ(std::adjacent_find(multiply.begin(), multiply.end()), multiply.end());
 }

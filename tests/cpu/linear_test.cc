@@ -60,9 +60,10 @@ class Linear : public OnEveryTarget {
   }
 
   std::mt19937_64 random_{kSeed};
-  std::unique_ptr<ops::Backend> backend_ = make_backend();
+  std::unique_ptr<ops::Backend> backend_ = make_backend(kernels_);
 };
 NMM_ON_EVERY_TARGET(Linear);
+NMM_WITH_EMULATED_AMX(Linear);
 
 TEST_P(Linear, EveryNumberOfRowsWithRaggedColumns) {
   for (const DType dtype : {DType::kBF16, DType::kF32}) {

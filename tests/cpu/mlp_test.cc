@@ -70,9 +70,10 @@ struct Layer {
 class Mlp : public OnEveryTarget {
  protected:
   std::mt19937_64 random_{kSeed};
-  std::unique_ptr<ops::Backend> backend_ = make_backend();
+  std::unique_ptr<ops::Backend> backend_ = make_backend(kernels_);
 };
 NMM_ON_EVERY_TARGET(Mlp);
+NMM_WITH_EMULATED_AMX(Mlp);
 
 TEST_P(Mlp, EveryMixtureOfDenseAndLowRank) {
   for (const DType dtype : {DType::kBF16, DType::kF32}) {

@@ -11,51 +11,78 @@
 
 #include "base/parallel.h"
 #include "cpu/backend.h"
+#include "cpu/emulated_amx.h"
 #include "cpu/kernels.h"
 #include "hwy/targets.h"
 
 namespace neuronmm::cpu {
 
+enum class Amx { kNone, kOfTheCpu, kEmulated };
+
 struct InstructionSet {
   int64_t target;    // of Highway
   DotProducts dots;  // which the CPU has there
+  Amx amx;
 
   std::string name() const {  // as in Kernels::target
     return std::string(hwy::TargetName(target)) + (dots == DotProducts::kNone ? "" : "+int8") +
-           (dots == DotProducts::kInt8AndBf16 ? "+bf16" : "");
+           (dots == DotProducts::kInt8AndBf16 ? "+bf16" : "") +
+           (amx == Amx::kNone       ? ""
+            : amx == Amx::kOfTheCpu ? "+amx"
+                                    : "+emulated_amx");
+  }
+  // Allows nothing better from now on; the best kernels, or the emulated ones.
+  const Kernels& force() const {
+    hwy::SetSupportedTargetsForTest(target);
+    allow_dot_products(dots);
+    allow_amx(amx == Amx::kOfTheCpu);
+    return amx == Amx::kEmulated ? emulated_amx() : best_kernels();
+  }
+  static void force_none() {
+    hwy::SetSupportedTargetsForTest(0);
+    allow_dot_products(DotProducts::kInt8);
+    allow_amx(true);
   }
 };
 inline void PrintTo(const InstructionSet& set, std::ostream* out) { *out << set.name(); }
 
 class OnEveryTarget : public testing::TestWithParam<InstructionSet> {
  protected:
-  OnEveryTarget() {
-    hwy::SetSupportedTargetsForTest(GetParam().target);
-    allow_dot_products(GetParam().dots);
-  }
   ~OnEveryTarget() override {
-    hwy::SetSupportedTargetsForTest(0);
-    allow_dot_products(DotProducts::kInt8);
+    InstructionSet::force_none();
     set_num_threads(threads_before_);
   }
+  const Kernels& kernels_ = GetParam().force();
 
  private:
   const int threads_before_ = num_threads();
 };
 
-// Each target once, and once more with each of the dot products that it has there.
+// Each target once, and once more with each of the dot products that it has there, and with AMX.
 inline std::vector<InstructionSet> instruction_sets() {
   std::vector<InstructionSet> sets;
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    hwy::SetSupportedTargetsForTest(target);
     for (const DotProducts dots :
          {DotProducts::kNone, DotProducts::kInt8, DotProducts::kInt8AndBf16}) {
-      allow_dot_products(dots);
-      if (best_kernels().dot_products == dots) sets.push_back({target, dots});
+      for (const Amx amx : {Amx::kNone, Amx::kOfTheCpu}) {
+        const InstructionSet set = {target, dots, amx};
+        const Kernels& kernels = set.force();
+        if (kernels.dot_products == dots && kernels.amx == (amx == Amx::kOfTheCpu)) {
+          sets.push_back(set);
+        }
+        InstructionSet::force_none();
+      }
     }
-    hwy::SetSupportedTargetsForTest(0);
   }
-  allow_dot_products(DotProducts::kInt8);
+  return sets;
+}
+
+// Each target with AMX emulated, the best one first.
+inline std::vector<InstructionSet> emulated_amx_sets() {
+  std::vector<InstructionSet> sets;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    sets.push_back({target, DotProducts::kNone, Amx::kEmulated});
+  }
   return sets;
 }
 
@@ -69,4 +96,7 @@ inline std::string instruction_set_name(const testing::TestParamInfo<Instruction
 
 #define NMM_ON_EVERY_TARGET(fixture)                                               \
   INSTANTIATE_TEST_SUITE_P(Target, fixture, testing::ValuesIn(instruction_sets()), \
+                           instruction_set_name)
+#define NMM_WITH_EMULATED_AMX(fixture)                                                      \
+  INSTANTIATE_TEST_SUITE_P(Emulated, fixture, testing::Values(emulated_amx_sets().front()), \
                            instruction_set_name)

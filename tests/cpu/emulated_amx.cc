@@ -1,0 +1,58 @@
+#include "cpu/emulated_amx.h"
+
+#include <string>
+
+#include "cpu/emulated_tiles.h"
+
+// The order matters: foreach_target.h compiles this file once per instruction set.
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/emulated_amx.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "cpu/amx_matmul-inl.h"
+#include "cpu/pack_rows-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace neuronmm::cpu {
+namespace HWY_NAMESPACE {
+
+using EmulatedProduct = AmxProduct<EmulatedTiles, WidenedByteDot>;
+
+void multiply_emulated(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
+                       const float* bias, MutableMatrixView y) {
+  if (w.type() != WeightType::kInt8) return best_kernels().multiply(a, w, part, bias, y);
+  multiply_part<EmulatedProduct>(a, w, part, bias, y);
+}
+
+const Kernels* emulated() {
+  static const std::string name = std::string(best_kernels().target) + "+emulated_amx";
+  static const Kernels table = [] {
+    Kernels kernels = best_kernels();
+    kernels.target = name.c_str();
+    kernels.amx = true;
+    kernels.quantize_tile = quantize_tile<EmulatedProduct>;
+    kernels.multiply = multiply_emulated;
+    return kernels;
+  }();
+  return &table;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace neuronmm::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace neuronmm::cpu {
+namespace {
+HWY_EXPORT(emulated);
+}  // namespace
+
+const Kernels& emulated_amx() {
+  best_kernels();  // chooses what is dispatched to
+  return *HWY_DYNAMIC_DISPATCH(emulated)();
+}
+
+}  // namespace neuronmm::cpu
+#endif  // HWY_ONCE

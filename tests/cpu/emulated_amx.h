@@ -1,0 +1,12 @@
+#pragma once
+// The kernels as they are with AMX, on tiles that are emulated.
+
+#include "cpu/kernels.h"
+
+namespace neuronmm::cpu {
+
+// Those of best_kernels() now, with others for int8 products. They call best_kernels() for the
+// rest, so it must not change while they are used.
+const Kernels& emulated_amx();
+
+}  // namespace neuronmm::cpu
