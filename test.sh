@@ -13,9 +13,18 @@ case "${1:-}" in
   --aarch64) exec tools/test_aarch64.sh ;;
   *) echo "usage: ./test.sh [--quick|--aarch64]" >&2; exit 2 ;;
 esac
-readonly fuzz_seconds=10
+readonly fuzz_seconds=30
 
 step() { printf '\n== %s\n' "$*"; }
+
+fuzz() {
+  local corpus=build/dev/corpus/$1 log=build/dev/fuzz_$1.log
+  mkdir -p "$corpus"
+  build/dev/fuzz/fuzz_"$1" -max_total_time=$fuzz_seconds -timeout=10 -rss_limit_mb=2048 -verbosity=0 \
+    -print_final_stats=1 -artifact_prefix=build/dev/ "$corpus" "fuzz/corpus/$1" &>"$log" ||
+    { cat "$log" >&2; return 1; }
+  echo "$1: $(grep number_of_executed_units "$log")"
+}
 
 step "packages"
 tools/install_dependencies.sh test
@@ -29,17 +38,13 @@ if [ "$quick" = false ]; then
   cmake --build --preset dev
   ctest --preset dev -j "$(nproc)"
 
-  step "fuzzers"
+  step "fuzzers, side by side for $fuzz_seconds s"
+  running=()
   for target in safetensors config tokenizer task_item tuner_cache instructions; do
-    corpus=build/dev/corpus/$target
-    mkdir -p "$corpus"
-    echo "fuzz_$target, $fuzz_seconds s"
-    log=build/dev/fuzz_$target.log
-    build/dev/fuzz/fuzz_$target -max_total_time=$fuzz_seconds -timeout=10 -rss_limit_mb=2048 -verbosity=0 \
-      -print_final_stats=1 -artifact_prefix=build/dev/ "$corpus" "fuzz/corpus/$target" &>"$log" ||
-      { cat "$log" >&2; exit 1; }
-    grep number_of_executed_units "$log"
+    fuzz "$target" &
+    running+=($!)
   done
+  for process in "${running[@]}"; do wait "$process"; done
 fi
 
 step "release: build and tests"
