@@ -6,8 +6,8 @@
 // through memory into the same fp32 sums in the same order, so the results are those of every other
 // instruction. The weights lie as TDPBSUD wants them: row i of a tile is word i of 16 columns.
 //
-// These instructions were never run (see amx.h). What is known is what Intel says of them
-// (Optimization Reference Manual, chapter on AMX: a TDPBSUD every 16 cycles, a load every 8): 12
+// Never run on hardware (see amx.h), so how fast it is is assumed: a TDPBSUD every 16 cycles, a
+// load every 8 (as remembered of Intel's Optimization Reference Manual, not looked up). Then 12
 // rows and 32 columns of a group take 64 cycles of products and 48 of loads, and their sums 96
 // vector instructions beside them; with VNNI, 384 cycles. A tile could have 16 rows, but the 32
 // fp32 sums of 16 rows would leave no register.

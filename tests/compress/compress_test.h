@@ -77,6 +77,17 @@ class CompressTest : public testing::Test {
     if (!summary.ok()) throw std::runtime_error(summary.error().message);
     return std::move(summary).value();
   }
+  // The same command on one thread and on three writes the same bytes.
+  void expect_threads_change_nothing(CompressRequest request) {
+    for (const int threads : {1, 3}) {
+      set_num_threads(threads);
+      request.out = path(std::to_string(threads));
+      run_well(request);
+    }
+    EXPECT_EQ(bytes("1"), bytes("3"));
+    fs::remove_all(path("1"));
+    fs::remove_all(path("3"));
+  }
   void expect_refused(const CompressRequest& request, std::initializer_list<std::string> words) {
     const auto summary = run(request);
     ASSERT_FALSE(summary.ok());
