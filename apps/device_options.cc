@@ -4,9 +4,9 @@
 #include "commands.h"
 #include "cpu/backend.h"
 #include "cpu/kernels.h"
+#include "kernel/tuned.h"
 #include "ops/reference.h"
 #include "trainium/device/backend.h"
-#include "tuned.h"
 
 namespace neuronmm::apps {
 

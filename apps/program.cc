@@ -6,6 +6,7 @@
 
 #include "commands.h"
 #include "io/folder_writer.h"
+#include "io/text_file.h"
 
 namespace neuronmm::apps {
 namespace {

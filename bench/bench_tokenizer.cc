@@ -11,6 +11,7 @@
 #include <fmt/core.h>
 
 #include "io/folder_writer.h"
+#include "io/text_file.h"
 #include "text/tokenizer.h"
 
 namespace {

@@ -24,9 +24,8 @@ function(neuronmm_test name)
   cmake_parse_arguments(ARG "ONE_PROCESS" "" "SOURCES;LINKS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  target_link_libraries(test_${name} PRIVATE ${ARG_LINKS} GTest::gtest_main)
+  target_link_libraries(test_${name} PRIVATE ${ARG_LINKS} neuronmm_test_places GTest::gtest_main)
   target_compile_options(test_${name} PRIVATE -O1)  # tests build faster, and run as fast
-  target_compile_definitions(test_${name} PRIVATE NEURONMM_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   # Tests run side by side: a waiting OpenMP thread must not hold a core that another test needs.
   if(ARG_ONE_PROCESS)
     add_test(NAME ${name} COMMAND test_${name})

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "text/chat_template.h"
+#include "text/stream_decoder.h"
 #include "text/tokenizer.h"
 
 namespace {

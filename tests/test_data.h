@@ -10,6 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include "places.h"
+
 namespace neuronmm {
 
 inline std::optional<std::filesystem::path> existing(const std::filesystem::path& path) {
@@ -21,7 +23,7 @@ inline std::optional<std::filesystem::path> existing(const std::filesystem::path
 inline std::filesystem::path test_data_root() {
   const char* given = std::getenv("NEURONMM_TEST_DATA");
   if (given != nullptr) return given;
-  return std::filesystem::path(NEURONMM_SOURCE_DIR) / "../shared/data";
+  return source_dir() / "../shared/data";
 }
 
 inline std::optional<std::filesystem::path> test_data_path(const std::string& relative) {

@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "compress/layerwise_pass.h"
+#include "model/rope.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {

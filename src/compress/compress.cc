@@ -13,6 +13,7 @@
 #include "io/folder_writer.h"
 #include "io/json_file.h"
 #include "io/quantization.h"
+#include "io/text_file.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {

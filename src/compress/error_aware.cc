@@ -6,6 +6,7 @@
 #include "compress/layerwise_pass.h"
 #include "compress/mlp_half.h"
 #include "compress/refit.h"
+#include "model/rope.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {

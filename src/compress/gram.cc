@@ -9,6 +9,7 @@
 
 #include "base/parallel.h"
 #include "io/safetensors.h"
+#include "io/safetensors_writer.h"
 
 namespace neuronmm::compress {
 namespace {

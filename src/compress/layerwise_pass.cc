@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "io/safetensors.h"
+#include "io/safetensors_writer.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {

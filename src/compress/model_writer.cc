@@ -1,6 +1,7 @@
 #include "compress/model_writer.h"
 
 #include "compress/tensor_writer.h"
+#include "io/safetensors_writer.h"
 #include "model/tensor_specs.h"
 #include "model/transformer.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compress/tensor_writer.h"
+#include "io/safetensors_writer.h"
 #include "model/tensor_specs.h"
 
 namespace neuronmm::compress {

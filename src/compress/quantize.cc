@@ -11,6 +11,7 @@
 #include "io/folder_writer.h"
 #include "io/model_config.h"
 #include "io/quantization.h"
+#include "io/text_file.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {

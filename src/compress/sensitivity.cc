@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "compress/factorize.h"
 #include "compress/mlp_half.h"
+#include "model/rope.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {

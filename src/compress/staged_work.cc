@@ -2,6 +2,9 @@
 
 #include <system_error>
 
+#include "io/safetensors_writer.h"
+#include "io/text_file.h"
+
 namespace neuronmm::compress {
 namespace {
 

@@ -8,6 +8,8 @@
 #include "base/interrupt.h"
 #include "io/folder_writer.h"
 #include "io/quantization.h"
+#include "io/safetensors_writer.h"
+#include "io/text_file.h"
 #include "ops/quantize.h"
 
 namespace neuronmm::compress {

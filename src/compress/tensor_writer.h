@@ -10,7 +10,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "base/tensor.h"
-#include "io/safetensors.h"
+#include "io/safetensors_writer.h"
 #include "io/shards.h"
 
 namespace neuronmm::compress {

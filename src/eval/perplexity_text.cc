@@ -7,6 +7,7 @@
 #include "eval/python_text.h"
 #include "io/folder_writer.h"
 #include "io/json_file.h"
+#include "io/text_file.h"
 
 namespace neuronmm::eval {
 namespace {

@@ -10,6 +10,7 @@
 #include "eval/python_text.h"
 #include "io/folder_writer.h"
 #include "io/json_file.h"
+#include "io/text_file.h"
 #include "text/letter_case.h"
 
 namespace neuronmm::eval {

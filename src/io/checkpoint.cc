@@ -8,6 +8,7 @@
 #include "io/folder_writer.h"
 #include "io/json_file.h"
 #include "io/quantization.h"
+#include "io/safetensors_writer.h"
 #include "io/shards.h"
 
 namespace neuronmm::io {

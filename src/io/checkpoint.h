@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "io/mapped_file.h"
 #include "io/safetensors.h"
+#include "io/safetensors_writer.h"
 
 namespace neuronmm::io {
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/folder_writer.h"
+#include "io/text_file.h"
 
 namespace neuronmm::io {
 namespace {

@@ -10,6 +10,7 @@
 #include "io/folder_writer.h"
 #include "io/json_file.h"
 #include "io/quantization.h"
+#include "io/text_file.h"
 
 namespace neuronmm::io {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
-// The safetensors format: 8 bytes little-endian header length n, n bytes of JSON {name: {dtype,
-// shape, data_offsets}}, then the tensors' bytes. Format:
+// Reading the safetensors format: 8 bytes little-endian header length n, n bytes of JSON {name:
+// {dtype, shape, data_offsets}}, then the tensors' bytes. Format:
 // https://github.com/huggingface/safetensors ("Format"), which caps n at 100 MB.
 
 #include <filesystem>
@@ -34,36 +34,6 @@ class SafetensorsFile {
   std::shared_ptr<const MappedFile> file_;
   std::map<std::string, TensorView> tensors_;
   std::map<std::string, std::string> metadata_;
-};
-
-struct TensorSpec {
-  std::string name;
-  DType dtype;
-  Shape shape;
-};
-
-// Writes one file in bounded memory: all specs first, then each tensor's bytes in the order of the
-// specs. The file appears under its name only with finish(); before that it is `path` + ".tmp",
-// removed by the destructor.
-class SafetensorsWriter {
- public:
-  static Result<SafetensorsWriter> create(const std::filesystem::path& path,
-                                          std::vector<TensorSpec> specs,
-                                          const std::map<std::string, std::string>& metadata = {});
-  SafetensorsWriter(SafetensorsWriter&&) noexcept;
-  SafetensorsWriter& operator=(SafetensorsWriter&&) noexcept;
-  ~SafetensorsWriter();
-
-  // The next bytes of the file; a tensor may come in several pieces. Full disks and write errors
-  // are reported here.
-  Status append(std::span<const std::byte> bytes);
-  // Checks that exactly the bytes of all specs came, syncs, renames.
-  Status finish();
-
- private:
-  SafetensorsWriter();
-  struct State;
-  std::unique_ptr<State> state_;
 };
 
 }  // namespace neuronmm::io

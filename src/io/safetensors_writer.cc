@@ -1,11 +1,10 @@
-// The writing half of io/safetensors.h.
+#include "io/safetensors_writer.h"
 
 #include <cstring>
 
 #include <nlohmann/json.hpp>
 
 #include "io/atomic_file.h"
-#include "io/safetensors.h"
 
 namespace neuronmm::io {
 namespace {

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "io/safetensors_writer.h"
+
 namespace neuronmm::io {
 
 int64_t size_bytes(const TensorSpec& spec) {

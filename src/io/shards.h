@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "io/safetensors.h"
+#include "io/safetensors_writer.h"
 
 namespace neuronmm::io {
 

@@ -4,11 +4,12 @@
 // `X_v_proj.weight` [r, in] is applied FIRST and is our U^T, `X_u_proj.weight` [out, r] is applied
 // second and is our V^T.
 
+#include "model/layer_weights.h"
+
 #include <cmath>
 #include <set>
 
 #include "io/quantization.h"
-#include "model/transformer.h"
 
 namespace neuronmm::model {
 namespace {

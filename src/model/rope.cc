@@ -1,7 +1,7 @@
+#include "model/rope.h"
+
 #include <cmath>
 #include <numbers>
-
-#include "model/transformer.h"
 
 namespace neuronmm::model {
 namespace {

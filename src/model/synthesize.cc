@@ -8,7 +8,9 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "io/folder_writer.h"
+#include "io/safetensors_writer.h"
 #include "io/shards.h"
+#include "io/text_file.h"
 #include "model/tensor_specs.h"
 
 namespace neuronmm::model {

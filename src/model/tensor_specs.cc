@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "io/safetensors_writer.h"
+
 namespace neuronmm::model {
 namespace {
 

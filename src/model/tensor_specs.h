@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "io/model_config.h"
-#include "io/safetensors.h"
+#include "io/safetensors_writer.h"
 
 namespace neuronmm::model {
 

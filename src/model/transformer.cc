@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/rope.h"
+
 namespace neuronmm::model {
 namespace {
 

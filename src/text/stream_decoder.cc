@@ -1,3 +1,5 @@
+#include "text/stream_decoder.h"
+
 #include "text/tokenizer.h"
 #include "text/utf8.h"
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "io/folder_writer.h"
+#include "io/text_file.h"
 #include "text/added_tokens.h"
 #include "text/bpe.h"
 #include "text/nfc.h"

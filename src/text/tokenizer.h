@@ -3,7 +3,6 @@
 // NFC, the split regex, merges by rank, the BOS template. Ids are those of the tokenizers library.
 // Other tokenizer kinds are refused by name.
 
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -13,10 +12,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "text/stream_decoder.h"
+#include "text/token_id.h"
 
 namespace neuronmm::text {
-
-using TokenId = int32_t;
 
 struct EncodeOptions {
   bool add_special_tokens =
@@ -57,20 +56,6 @@ class Tokenizer {
   Tokenizer();
   struct State;
   std::unique_ptr<State> state_;
-};
-
-// Text as tokens arrive: never half a UTF-8 character; bytes that can no longer become one are
-// emitted as U+FFFD.
-class StreamDecoder {
- public:
-  explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special_tokens = true);
-  std::string push(TokenId id);
-  std::string finish();  // what is still held back
-
- private:
-  const Tokenizer* tokenizer_;
-  bool skip_special_tokens_;
-  std::string held_;
 };
 
 }  // namespace neuronmm::text

@@ -20,7 +20,7 @@ using neuronmm::apps::neuronmm;
 using neuronmm::apps::Outcome;
 using neuronmm::apps::read;
 
-const std::string kModel = std::string(NEURONMM_SOURCE_DIR) + "/models/demo";
+const std::string kModel = neuronmm::source_dir().string() + "/models/demo";
 #ifdef NEURONMM_SANITIZED  // calibrating and evaluating on the whole texts would take minutes
 const std::string kCalibration = kModel + "/calibration.txt --calibration-tokens 2048";
 constexpr size_t kEvaluationBytes = 6000;

@@ -18,7 +18,7 @@ using neuronmm::apps::neuronmm;
 using neuronmm::apps::Outcome;
 using neuronmm::apps::read;
 
-const std::string kModel = std::string(NEURONMM_SOURCE_DIR) + "/models/demo";
+const std::string kModel = neuronmm::source_dir().string() + "/models/demo";
 
 // A data folder with PIQA, WinoGrande and Penn Treebank.
 class EvaluationCommand : public neuronmm::apps::ProgramTest {

@@ -15,7 +15,7 @@ using neuronmm::apps::neuronmm;
 using neuronmm::apps::Outcome;
 using neuronmm::apps::read;
 
-const std::string kDemo = std::string(NEURONMM_SOURCE_DIR) + "/models/demo";
+const std::string kDemo = neuronmm::source_dir().string() + "/models/demo";
 
 class FinetuneCommand : public neuronmm::apps::ProgramTest {};
 
@@ -31,7 +31,7 @@ class FinetuneProgram : public FinetuneCommand {
  protected:
   void SetUp() override {
     FinetuneCommand::SetUp();
-    const fs::path program = fs::path(NEURONMM_PROGRAM).parent_path() / "neuronmm-finetune";
+    const fs::path program = neuronmm::program_path().parent_path() / "neuronmm-finetune";
     if (!fs::exists(program)) GTEST_SKIP() << "built without libtorch";
     write("stories.txt", read(kDemo + "/calibration.txt").substr(0, 4000));
     expect(neuronmm("compress " + kDemo + " --ratio 0.5 --block 64 --method svd -o " + model()), 0,

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "places.h"
+
 namespace neuronmm::apps {
 
 struct Outcome {
@@ -22,8 +24,8 @@ struct Outcome {
 
 inline Outcome neuronmm(const std::string& arguments, const std::string& wrapper = "",
                         const std::string& errors_to = "&1") {
-  const std::string command =
-      wrapper + " '" NEURONMM_PROGRAM "' " + arguments + " 2>" + errors_to + " </dev/null";
+  const std::string command = wrapper + " '" + program_path().string() + "' " + arguments + " 2>" +
+                              errors_to + " </dev/null";
   std::FILE* pipe = popen(command.c_str(), "r");
   Outcome outcome;
   std::array<char, 4096> buffer;

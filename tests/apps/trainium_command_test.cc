@@ -169,7 +169,7 @@ TEST_F(TrainiumCommand, PaperFigures) {
   }
 }
 
-const std::string kDemo = std::string(NEURONMM_SOURCE_DIR) + "/models/demo";
+const std::string kDemo = neuronmm::source_dir().string() + "/models/demo";
 
 // The text that a greedy generation prints, without the line of timings.
 std::string greedy_text(const std::string& model, const std::string& device) {

@@ -11,6 +11,8 @@
 
 #include <gtest/gtest.h>
 
+#include "places.h"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -24,7 +26,7 @@ const std::map<std::string, Folders> kArrows = {
     {"text", {"io", "base"}},
     {"model", {"ops", "io", "text", "base"}},
     {"compress", {"model", "ops", "io", "text", "base"}},
-    {"compress/finetune", {"compress", "model", "ops", "io", "text", "base"}},
+    {"finetune", {"compress", "model", "ops", "io", "text", "base"}},
     {"eval", {"model", "io", "text", "base"}},
     {"trainium/tile", {"base"}},
     {"trainium/kernels", {"trainium/tile", "base"}},
@@ -35,7 +37,7 @@ const std::map<std::string, Folders> kArrows = {
     {"trainium/validation", {"trainium/simulator", "trainium/kernels", "trainium/tile", "base"}},
 };
 
-const fs::path kSource = fs::path(NEURONMM_SOURCE_DIR) / "src";
+const fs::path kSource = neuronmm::source_dir() / "src";
 
 std::string read(const fs::path& path) {
   std::ifstream file(path);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "io/safetensors.h"
+#include "io/safetensors_writer.h"
 #include "oracle.h"
 
 namespace neuronmm::compress {

@@ -11,11 +11,12 @@
 #include "eval/evaluation_json.h"
 #include "eval/trade_off.h"
 #include "model/naive_transformer.h"
+#include "places.h"
 
 namespace neuronmm::eval {
 namespace {
 
-const std::filesystem::path kDemo = std::filesystem::path(NEURONMM_SOURCE_DIR) / "models/demo";
+const std::filesystem::path kDemo = source_dir() / "models/demo";
 
 // A random model with the demo's tokenizer (2048 tokens), and a data folder.
 class EvaluationTest : public EvalTest {

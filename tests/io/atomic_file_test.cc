@@ -1,6 +1,7 @@
 #include "io/atomic_file.h"
 
 #include "io/folder_writer.h"
+#include "io/text_file.h"
 #include "io_test.h"
 
 namespace neuronmm::io {

@@ -1,5 +1,7 @@
 // Writing: what comes back, what the header looks like, and what is left when it fails.
 
+#include "io/safetensors_writer.h"
+
 #include <csignal>
 #include <random>
 

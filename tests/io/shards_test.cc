@@ -2,6 +2,8 @@
 
 #include "io/checkpoint.h"
 #include "io/folder_writer.h"
+#include "io/safetensors_writer.h"
+#include "io/text_file.h"
 #include "io_test.h"
 
 namespace neuronmm::io {

@@ -1,3 +1,5 @@
+#include "model/rope.h"
+
 #include <cmath>
 #include <fstream>
 

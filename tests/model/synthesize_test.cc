@@ -10,6 +10,7 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "io/checkpoint.h"
+#include "io/safetensors_writer.h"
 #include "model/tensor_specs.h"
 #include "model/transformer.h"
 #include "test_data.h"

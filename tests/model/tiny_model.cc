@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "io/quantization.h"
-#include "io/safetensors.h"
+#include "io/safetensors_writer.h"
 #include "model/tensor_specs.h"
 #include "ops/owned_tensor.h"
 #include "ops/quantize.h"

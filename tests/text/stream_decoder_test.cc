@@ -1,3 +1,5 @@
+#include "text/stream_decoder.h"
+
 #include <random>
 
 #include <gtest/gtest.h>

@@ -6,6 +6,7 @@
 
 #include "io/folder_writer.h"
 #include "io/json_file.h"
+#include "io/text_file.h"
 
 namespace neuronmm::tuner {
 

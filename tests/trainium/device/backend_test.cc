@@ -15,6 +15,7 @@
 #include "model/generate.h"
 #include "model/tensor_specs.h"
 #include "ops/forwarding_backend.h"
+#include "places.h"
 #include "trainium/device/mlp_program.h"
 
 namespace neuronmm::device {
@@ -24,7 +25,7 @@ namespace fs = std::filesystem;
 using model::TokenId;
 using model::Transformer;
 
-const fs::path kDemo = fs::path(NEURONMM_SOURCE_DIR) / "models/demo";
+const fs::path kDemo = source_dir() / "models/demo";
 constexpr int64_t kNewTokens = 24;
 
 simulator::DeviceSpec spec(std::string_view name = "trn1") {

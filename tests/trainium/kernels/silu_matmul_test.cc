@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "oracle.h"
+#include "places.h"
 #include "trainium/kernels/blocks.h"
 #include "trainium/kernels/registry.h"
 #include "trainium/simulator/interpreter.h"
@@ -93,7 +94,7 @@ Kernel silu_matmul_kernel() {
 }
 
 std::string read(const std::string& path) {
-  std::ifstream file(std::string(NEURONMM_SOURCE_DIR) + "/" + path);
+  std::ifstream file(source_dir() / path);
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();

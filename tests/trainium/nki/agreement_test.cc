@@ -151,7 +151,7 @@ class NkiAgreement : public testing::Test {
     }
     const std::string command =
         fmt::format("{} {}/tests/trainium/nki/run_kernels.py {} < {} > {}", *python_,
-                    NEURONMM_SOURCE_DIR, checker_->string(), in, out);
+                    source_dir().string(), checker_->string(), in, out);
     EXPECT_EQ(std::system(command.c_str()), 0);
     std::vector<Json> results;
     std::ifstream file(out);

@@ -1,0 +1,209 @@
+#include "kernel/kernel_settings.h"
+
+#include <charconv>
+#include <cmath>
+
+#include <CLI/CLI.hpp>
+
+#include "kernel/tuned.h"
+#include "trainium/simulator/residency.h"
+#include "trainium/tuner/cache.h"
+
+namespace neuronmm::apps {
+namespace {
+
+using kernels::Kernel;
+using kernels::KernelShape;
+
+// The simulator takes some 10^6 instructions per second, and a matmul tile comes with a few others.
+constexpr double kMostMatmuls = 1 << 24;
+constexpr std::string_view kAuto = "auto";
+
+Result<int64_t> parse_whole(std::string_view flag, std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range) return fail("{}: {} is too large", flag, text);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return fail("{}: expected a whole number, found '{}'", flag, text);
+  }
+  return value;
+}
+
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const size_t comma = text.find(',');
+    parts.push_back(text.substr(0, comma));
+    if (comma == text.npos) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+Result<KernelShape> parse_shape(const Kernel& kernel, std::string_view text) {
+  const std::vector<std::string_view> parts = split(text);
+  const size_t wanted = kernel.has_rank ? 4 : 3;
+  if (parts.size() != wanted) {
+    return fail("--shape {}: {} takes {}, found {} sizes", text, kernel.name,
+                kernel.has_rank ? "M,K,r,N" : "M,K,N", parts.size());
+  }
+  std::vector<int64_t> sizes;
+  for (const std::string_view part : parts) {
+    NMM_ASSIGN(const int64_t size, parse_whole("--shape", part));
+    sizes.push_back(size);
+  }
+  return KernelShape{
+      .M = sizes[0], .K = sizes[1], .r = kernel.has_rank ? sizes[2] : 0, .N = sizes.back()};
+}
+
+Result<kernels::TilingValues> parse_tiling(std::string_view text) {
+  kernels::TilingValues values;
+  if (text.empty()) return values;
+  for (const std::string_view part : split(text)) {
+    const size_t equals = part.find('=');
+    if (equals == 0 || equals == part.npos) {
+      return fail("--tiling: expected NAME=VALUE,..., found '{}'", part);
+    }
+    const std::string name(part.substr(0, equals));
+    for (const auto& [before, value] : values) {
+      if (before == name) return fail("--tiling: {} is given twice", name);
+    }
+    NMM_ASSIGN(const int64_t value, parse_whole("--tiling " + name, part.substr(equals + 1)));
+    values.emplace_back(name, value);
+  }
+  return values;
+}
+
+// The dimensions of [rows, columns], "[K, r]".
+std::array<char, 2> letters(std::string_view layout) { return {layout[1], layout[4]}; }
+
+double flops_of(const Kernel& kernel, const KernelShape& shape) {
+  const auto size = [&](char letter) {
+    return static_cast<double>(kernels::dimension_of(shape, letter));
+  };
+  double flops = 0;
+  for (const kernels::OperandDescription& operand : kernel.operands) {
+    if (operand.role != tile::HbmRole::kInput || operand.name == "x") continue;
+    const auto [rows, columns] = letters(operand.layout);
+    flops += 2.0 * size('M') * size(rows) * size(columns);
+  }
+  return flops;
+}
+
+// The closed formulas are in 64 bits: what is hopelessly large is refused before they are used.
+Status check_work(const tuner::Problem& p, const kernels::Tiling& tiling) {
+  constexpr double kTile = 128.0 * 128 * 512;
+  double matmuls = flops_of(*p.kernel, p.shape) / 2 / kTile;
+  if (matmuls <= kMostMatmuls) {
+    matmuls = static_cast<double>(p.kernel->cost(p.shape, tiling, p.options).nc_matmuls);
+  }
+  if (matmuls <= kMostMatmuls) return {};
+  return fail("--shape: {} would take {:.3g} nc_matmul instructions; at most {:.0f} are simulated",
+              tuner::key_of(p), matmuls, kMostMatmuls);
+}
+
+// "[K, M], or [M, K] with a natural left operand": the layout is the first or the second one.
+std::string_view layout_of(const KernelSettings& s, const kernels::OperandDescription& operand) {
+  const bool natural = s.kernel->left_layout && s.options.left == kernels::Layout::kNatural;
+  const bool left = operand.name == "x" && natural;
+  return operand.layout.substr(left ? operand.layout.rfind('[') : 0);
+}
+
+}  // namespace
+
+void add_kernel_flags(CLI::App* command, KernelFlags& flags) {
+  command->add_option("kernel", flags.kernel, "its name; `neuronmm kernels` lists them")
+      ->required();
+  command->add_option("--shape", flags.shape, "M,K,r,N; for plain matmuls M,K,N")->required();
+  command->add_option("--device", flags.device, "NeuronCore-v2, v3 or v4")
+      ->check(CLI::IsMember({"trn1", "trn2", "trn3"}))
+      ->capture_default_str();
+  command->add_option("--dtype", flags.dtype, "of all operands")
+      ->check(CLI::IsMember({"bf16", "fp32"}))
+      ->capture_default_str();
+  command->add_option("--tiling", flags.tiling,
+                      "NAME=TILES,..., or auto: the fastest by `neuronmm tune`. Row blocks that "
+                      "are not given are halved until SBUF holds them");
+  command->add_option("--cache", flags.cache,
+                      "file of tuned tilings; without: ~/.cache/neuronmm/tilings.json");
+  command->add_option("--left", flags.left, "left operand of plain matmuls: X^T or X in HBM")
+      ->check(CLI::IsMember({"transposed", "natural"}))
+      ->capture_default_str();
+  command
+      ->add_option("--accumulate", flags.accumulate,
+                   "sums between blocks; bf16 is what the published kernels do")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
+}
+
+Result<tuner::Problem> read_problem(const KernelFlags& flags) {
+  const auto dtype = [](const std::string& name) {
+    return name == "bf16" ? DType::kBF16 : DType::kF32;
+  };
+  tuner::Problem p;
+  NMM_ASSIGN(p.kernel, kernels::find_kernel(flags.kernel));
+  NMM_ASSIGN(p.shape, parse_shape(*p.kernel, flags.shape));
+  NMM_ASSIGN(p.device, simulator::find_device(flags.device));
+  p.options.dtype = dtype(flags.dtype);
+  p.options.accumulate = dtype(flags.accumulate);
+  if (flags.left == "natural") p.options.left = kernels::Layout::kNatural;
+  if (flags.tiling != kAuto) {
+    NMM_ASSIGN(p.chosen, parse_tiling(flags.tiling));
+  }
+  NMM_ASSIGN(const kernels::Tiling tiling, kernels::tiling_of(*p.kernel, p.chosen));
+  NMM_TRY(kernels::make_program(*p.kernel, p.shape, tiling, p.options));  // refuses bad shapes
+  NMM_TRY(check_work(p, tiling));
+  return p;
+}
+
+Result<KernelSettings> read_settings(const KernelFlags& flags) {
+  NMM_ASSIGN(const tuner::Problem problem, read_problem(flags));
+  KernelSettings s;
+  s.kernel = problem.kernel;
+  s.shape = problem.shape;
+  s.options = problem.options;
+  s.device = problem.device;
+  s.limits = simulator::limits_of(s.device);
+  s.tiling_given = !flags.tiling.empty();
+  NMM_ASSIGN(s.tiling,
+             kernels::fitting_tiling(*s.kernel, s.shape, s.options, problem.chosen, s.limits));
+  if (flags.tiling == kAuto) {
+    Progress progress(stderr);
+    NMM_ASSIGN(const tuner::Outcome tuned, tune_with_cache(problem, 1, flags.cache, progress));
+    s.tiling = tuned.best.front().tiling;
+  }
+  NMM_ASSIGN(s.program, kernels::make_program(*s.kernel, s.shape, s.tiling, s.options));
+  return s;
+}
+
+std::array<char, 2> operand_dimensions(const KernelSettings& s,
+                                       const kernels::OperandDescription& operand) {
+  return letters(layout_of(s, operand));
+}
+
+Shape operand_shape(const KernelSettings& s, const kernels::OperandDescription& operand) {
+  const auto [rows, columns] = operand_dimensions(s, operand);
+  return {kernels::dimension_of(s.shape, rows), kernels::dimension_of(s.shape, columns)};
+}
+
+bool is_transposed(const KernelSettings& s, const kernels::OperandDescription& operand) {
+  return operand_dimensions(s, operand)[1] == 'M';
+}
+
+double problem_flops(const KernelSettings& s) { return flops_of(*s.kernel, s.shape); }
+
+std::string shape_text(const KernelSettings& s) {
+  const std::string rank = s.kernel->has_rank ? fmt::format(", r {}", s.shape.r) : "";
+  return fmt::format("M {}, K {}{}, N {}", s.shape.M, s.shape.K, rank, s.shape.N);
+}
+
+std::string tiling_text(const kernels::Tiling& tiling) {
+  std::string text;
+  for (const auto& [name, value] : tiling.values()) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", name, value);
+  }
+  return text.empty() ? "none" : text;
+}
+
+std::string_view dtype_text(DType dtype) { return dtype == DType::kBF16 ? "bf16" : "fp32"; }
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,127 @@
+// neuronmm tune: the fastest tilings of a kernel on a simulated Trainium core, and why the others
+// are slower.
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "base/parallel.h"
+#include "commands.h"
+#include "kernel/kernel_settings.h"
+#include "kernel/tuned.h"
+#include "output_file.h"
+#include "trainium/tuner/cache.h"
+
+namespace neuronmm::apps {
+namespace {
+
+using tuner::Measurement;
+using tuner::Outcome;
+using Json = nlohmann::ordered_json;
+
+struct TuneFlags {
+  KernelFlags kernel;
+  std::string json;
+  int64_t top = 5;
+  int threads = 0;
+};
+
+constexpr double kMiB = 1024.0 * 1024.0;
+
+double tensor_share(const Measurement& m) { return m.bound.tensor_ns / m.latency_ns; }
+double traffic_ratio(const Outcome& outcome, const Measurement& m) {
+  return static_cast<double>(m.hbm_bytes) / static_cast<double>(outcome.compulsory_bytes);
+}
+
+std::string to_text(const tuner::Problem& problem, const Outcome& outcome) {
+  std::string text = fmt::format(
+      "simulated (no Trainium was used)\n\n{}: {} tilings, {} fit into SBUF, {} simulated{}\n\n",
+      tuner::key_of(problem), outcome.tilings, outcome.fitting, outcome.simulated,
+      outcome.from_cache ? "   (from the cache)" : "");
+  text += fmt::format("{:>12}{:>12}{:>14}{:>12}   {}\n", "latency, ms", "PE bound", "HBM, MiB",
+                      "compulsory", "tiling");
+  for (const Measurement& m : outcome.best) {
+    text += fmt::format("{:>12.4f}{:>10.1f} %{:>14.2f}{:>11.2f}x   {}\n", m.latency_ns * 1e-6,
+                        100 * tensor_share(m), static_cast<double>(m.hbm_bytes) / kMiB,
+                        traffic_ratio(outcome, m), tuner::tiling_text(m.tiling));
+  }
+  text += fmt::format(
+      "\nThe best moves the fewest bytes of those that take at most {:.1f} % longer than the "
+      "fastest,\n"
+      "{:.4f} ms, and no longer than the kernel's default tiling.\n\nwhy the others lost:\n",
+      100 * tuner::kSlack, outcome.fastest_ns * 1e-6);
+  for (size_t i = 0; i < outcome.losers.size(); ++i) {
+    const tuner::Losers& losers = outcome.losers[i];
+    if (losers.count == 0) continue;
+    text += fmt::format("  {:<10}{:>8}   closest: {}\n{:<23}{}\n",
+                        tuner::loss_name(static_cast<tuner::Loss>(i)), losers.count,
+                        tuner::tiling_text(losers.closest), "", losers.why);
+  }
+  return text +
+         "\nPE bound: share of the latency that the Tensor engine needs at least. compulsory: HBM\n"
+         "bytes over those of each operand once.\n";
+}
+
+Json tiling_json(const kernels::Tiling& tiling) {
+  Json json = Json::object();
+  for (const auto& [name, value] : tiling.values()) json[name] = value;
+  return json;
+}
+
+std::string to_json(const tuner::Problem& problem, const Outcome& outcome) {
+  Json best = Json::array(), losers = Json::object();
+  for (const Measurement& m : outcome.best) {
+    best.push_back({{"tiling", tiling_json(m.tiling)},
+                    {"latency_ms", m.latency_ns * 1e-6},
+                    {"tensor_bound_ms", m.bound.tensor_ns * 1e-6},
+                    {"dma_bound_ms", m.bound.dma_ns * 1e-6},
+                    {"eviction_bound_ms", m.bound.eviction_ns * 1e-6},
+                    {"hbm_bytes", m.hbm_bytes},
+                    {"compulsory_ratio", traffic_ratio(outcome, m)}});
+  }
+  for (size_t i = 0; i < outcome.losers.size(); ++i) {
+    const tuner::Losers& l = outcome.losers[i];
+    losers[std::string(tuner::loss_name(static_cast<tuner::Loss>(i)))] = {
+        {"count", l.count}, {"closest", tiling_json(l.closest)}, {"why", l.why}};
+  }
+  const Json json = {{"note", "simulated (no Trainium was used)"},
+                     {"problem", tuner::key_of(problem)},
+                     {"tilings", outcome.tilings},
+                     {"fitting", outcome.fitting},
+                     {"simulated", outcome.simulated},
+                     {"compulsory_bytes", outcome.compulsory_bytes},
+                     {"fastest_ms", outcome.fastest_ns * 1e-6},
+                     {"best", best},
+                     {"losers", losers}};
+  return json.dump(2) + "\n";
+}
+
+Result<int> run_tune(const TuneFlags& flags) {
+  NMM_ASSIGN(const tuner::Problem problem, read_problem(flags.kernel));
+  if (flags.threads > 0) set_num_threads(flags.threads);
+  NMM_ASSIGN(OutputFile json, OutputFile::open(flags.json));
+  Progress progress(stderr);
+  NMM_ASSIGN(const Outcome outcome,
+             tune_with_cache(problem, flags.top, flags.kernel.cache, progress));
+  NMM_TRY(json.write(to_json(problem, outcome)));
+  fmt::print("{}", to_text(problem, outcome));
+  return 0;
+}
+
+}  // namespace
+
+void add_tune(Program& program) {
+  auto flags = std::make_shared<TuneFlags>();
+  CLI::App* command =
+      program.add("tune", "Find the fastest tiling of a kernel on a simulated Trainium core");
+  add_kernel_flags(command, flags->kernel);
+  command->add_option("--top", flags->top, "how many tilings to show")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--json", flags->json, "also write the result to this file");
+  command->add_option("--threads", flags->threads, "threads; 0 = all cores")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  program.set_run(command, [flags] { return run_tune(*flags); });
+}
+
+}  // namespace neuronmm::apps

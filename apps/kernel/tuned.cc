@@ -1,0 +1,40 @@
+#include "kernel/tuned.h"
+
+#include <fmt/core.h>
+
+#include "trainium/tuner/cache.h"
+
+namespace neuronmm::apps {
+
+Result<tuner::Outcome> tune_with_cache(const tuner::Problem& problem, int64_t top,
+                                       const std::string& cache_path, Progress& progress) {
+  NMM_ASSIGN(tuner::Cache cache,
+             tuner::Cache::open(cache_path.empty() ? tuner::default_cache_path()
+                                                   : std::filesystem::path(cache_path)));
+  NMM_ASSIGN(const std::optional<tuner::Outcome> known, cache.find(problem, top));
+  if (known) return *known;
+  if (cache.stale() > 0) {
+    fmt::print(stderr,
+               "{}: tuned before the kernel, the device or the timing model changed; "
+               "tuning again\n",
+               tuner::key_of(problem));
+  }
+  NMM_TRY(cache.save());  // before the work: can it be written?
+  auto outcome = tuner::tune(problem, {.top = top, .cache = &cache, .progress = &progress});
+  progress.finish();
+  NMM_TRY(cache.save());
+  return outcome;
+}
+
+device::ChooseTiling tuned_tilings(const simulator::DeviceSpec& device) {
+  return [device](const kernels::Kernel& kernel,
+                  const kernels::KernelShape& shape) -> Result<kernels::Tiling> {
+    const tuner::Problem problem{
+        .kernel = &kernel, .shape = shape, .options = {}, .device = device, .chosen = {}};
+    Progress progress(stderr);
+    NMM_ASSIGN(const tuner::Outcome outcome, tune_with_cache(problem, 1, "", progress));
+    return outcome.best.front().tiling;
+  };
+}
+
+}  // namespace neuronmm::apps

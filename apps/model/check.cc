@@ -1,0 +1,172 @@
+// neuronmm check: does a model give the logits, or the tokens, of a reference?
+
+#include <optional>
+#include <random>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "commands.h"
+#include "eval/accuracy_check.h"
+#include "io/folder_writer.h"
+#include "io/text_file.h"
+#include "text/tokenizer.h"
+
+namespace neuronmm::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using Tokens = std::vector<text::TokenId>;
+
+// The prompts of the reference system's example run.
+const std::vector<std::string> kPrompts = {"I believe the meaning of life is",
+                                           "The color of the sky is"};
+constexpr int64_t kNewTokens = 32;
+constexpr int64_t kRandomPromptTokens = 8;  // about as many as those have
+
+struct CheckFlags {
+  std::string model_dir, reference, mode = "logit-matching", tolerance_map;
+  double divergence_tol = eval::AccuracyOptions().divergence_tol;
+  std::vector<std::string> prompts;
+  std::optional<int64_t> new_tokens;
+  DeviceOptions device;
+};
+
+void add_flags(CLI::App* command, CheckFlags& flags) {
+  command->add_option("MODEL_DIR", flags.model_dir, "the model folder to check")->required();
+  command
+      ->add_option("--reference", flags.reference,
+                   "a model folder, whose greedy continuations are compared, or a JSON file of "
+                   "recorded logits {\"sequences\": [[id ...] ...], \"logits\": [[[x ...] ...] "
+                   "...]}")
+      ->required();
+  command->add_option("--mode", flags.mode, "compare logits or only the greedy tokens")
+      ->check(CLI::IsMember({"logit-matching", "token-matching"}))
+      ->capture_default_str();
+  command
+      ->add_option("--divergence-tol", flags.divergence_tol,
+                   "how far the two logits may be apart (absolute) where the tokens differ; "
+                   "without --tol-map also how far any logit may be off")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--tol-map", flags.tolerance_map,
+                   "{k: (absolute, relative)} for the k largest logits, None: all; the reference "
+                   "system uses \"{None: (1e-5, 0.05), 1000: (1e-5, 0.03), 50: (1e-5, 0.02), 5: "
+                   "(1e-5, 0.01)}\"")
+      ->check([](const std::string& text) {
+        const auto parsed = eval::parse_tolerance_map(text);
+        return parsed ? "" : parsed.error().message;
+      });
+  command
+      ->add_option("--prompt", flags.prompts,
+                   "what the reference folder continues; repeatable; default: two short texts, or "
+                   "random tokens where it has no tokenizer.json")
+      ->allow_extra_args(false);
+  command->add_option("--new-tokens", flags.new_tokens, "tokens of each continuation; default: 32")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  add_device_options(command, flags.device);
+}
+
+std::vector<Tokens> random_prompts(int64_t vocab_size) {
+  std::mt19937_64 random(0);
+  std::vector<Tokens> prompts(kPrompts.size(), Tokens(kRandomPromptTokens));
+  for (Tokens& prompt : prompts) {
+    for (text::TokenId& id : prompt) {
+      id = static_cast<text::TokenId>(random() % static_cast<uint64_t>(vocab_size));
+    }
+  }
+  return prompts;
+}
+
+Result<std::vector<Tokens>> prompt_tokens(const CheckFlags& flags, int64_t vocab_size) {
+  std::error_code ignored;
+  if (flags.prompts.empty() && !fs::exists(fs::path(flags.reference) / "tokenizer.json", ignored)) {
+    return random_prompts(vocab_size);
+  }
+  NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.reference));
+  std::vector<Tokens> prompts;
+  for (const std::string& prompt : flags.prompts.empty() ? kPrompts : flags.prompts) {
+    if (prompt.empty()) return fail("--prompt is empty: nothing to continue");
+    prompts.push_back(tokenizer.encode(prompt));
+  }
+  return prompts;
+}
+
+// The reference model is dropped before the other one is loaded.
+Result<eval::ReferenceLogits> reference_logits(const CheckFlags& flags,
+                                               const io::ModelConfig& config,
+                                               const ops::Backend& backend, Progress& progress) {
+  std::error_code ignored;
+  if (!fs::is_directory(flags.reference, ignored)) {
+    if (!flags.prompts.empty() || flags.new_tokens) {
+      return fail(
+          "{}: a recording holds its own sequences; --prompt and --new-tokens need a "
+          "reference folder",
+          flags.reference);
+    }
+    NMM_ASSIGN(const std::string text, io::read_text_file(flags.reference));
+    return eval::parse_reference_logits(text, flags.reference, config);
+  }
+  NMM_ASSIGN(const auto reference, model::Transformer::load(flags.reference, backend));
+  const int64_t vocab_size = reference.config().vocab_size;
+  if (vocab_size != config.vocab_size) {
+    return fail("--reference: expected the vocab_size of {}, {}; found {} in {}", flags.model_dir,
+                config.vocab_size, vocab_size, flags.reference);
+  }
+  NMM_ASSIGN(const auto prompts, prompt_tokens(flags, vocab_size));
+  return eval::record_reference_logits(reference, prompts, flags.new_tokens.value_or(kNewTokens),
+                                       progress);
+}
+
+void print_report(const eval::AccuracyReport& report) {
+  fmt::print("compared            {} positions of {} sequences\n", report.positions,
+             report.sequences);
+  const eval::LogitDeviation& largest = report.largest_deviation;
+  fmt::print("largest difference  {:.6g}", largest.value);
+  if (largest.value > 0.0) {
+    fmt::print(" (sequence {}, position {}, token {}: logit {:.6g}, reference {:.6g})",
+               largest.sequence, largest.position, largest.token, largest.model_logit,
+               largest.reference_logit);
+  }
+  fmt::print("\ndiverging tokens    {}\n", report.divergences);
+  if (const auto& first = report.first_divergence) {
+    fmt::print(
+        "first divergence    sequence {}, position {}: token {}, reference {}, logits {:.6g} "
+        "apart\n",
+        first->sequence, first->position, first->model_token, first->reference_token, first->gap);
+  }
+  if (!report.passed) fmt::print("failed at           {}\n", report.first_failure);
+  fmt::print("{}\n", report.passed ? "PASSED" : "FAILED");
+}
+
+Result<int> run_check(const CheckFlags& flags) {
+  eval::AccuracyOptions options;
+  options.divergence_tol = flags.divergence_tol;
+  if (flags.mode == "token-matching") {
+    options.mode = eval::AccuracyOptions::Mode::kTokenMatching;
+  }
+  if (!flags.tolerance_map.empty()) {
+    NMM_ASSIGN(options.tolerance_map, eval::parse_tolerance_map(flags.tolerance_map));
+  }
+  NMM_ASSIGN(const auto config, io::ModelConfig::load(fs::path(flags.model_dir) / "config.json"));
+  NMM_ASSIGN(const auto backend, make_backend(flags.device));
+  Progress progress(stderr);
+  NMM_ASSIGN(const auto reference, reference_logits(flags, config, *backend, progress));
+  NMM_ASSIGN(const auto transformer, model::Transformer::load(flags.model_dir, *backend));
+  NMM_ASSIGN(const auto report, eval::check_accuracy(transformer, reference, options, progress));
+  print_report(report);
+  return report.passed ? 0 : 1;
+}
+
+}  // namespace
+
+void add_check(Program& program) {
+  CLI::App* command =
+      program.add("check", "Compares a model's logits or tokens with a reference's");
+  auto flags = std::make_shared<CheckFlags>();
+  add_flags(command, *flags);
+  program.set_run(command, [flags] { return run_check(*flags); });
+}
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,79 @@
+// neuronmm paper: what the simulator says of the paper's figures, and of every published
+// measurement that we know.
+
+#include <map>
+
+#include <fmt/core.h>
+
+#include "commands.h"
+#include "output_file.h"
+#include "paper/paper_figures.h"
+#include "paper/paper_models.h"
+
+namespace neuronmm::apps {
+namespace {
+
+struct PaperFlags {
+  std::string figure, svg, json;
+  Choice choice;
+};
+
+const std::map<std::string, Result<Figure> (*)()> kKernelFigures = {
+    {"blocks", blocks_figure},
+    {"kernels", kernels_figure},
+    {"traffic", traffic_figure},
+    {"validation", validation_figure}};
+const std::map<std::string, Result<Figure> (*)(const Choice&)> kModelFigures = {
+    {"end-to-end", end_to_end_figure}, {"fused-mlp", fused_mlp_figure}, {"tuning", tuning_figure}};
+
+Result<Figure> make_figure(const PaperFlags& flags) {
+  if (const auto found = kModelFigures.find(flags.figure); found != kModelFigures.end()) {
+    return found->second(flags.choice);
+  }
+  if (!flags.choice.models.empty() || !flags.choice.rows.empty()) {
+    return fail("--model, --rows: {} is of published kernels, not of models", flags.figure);
+  }
+  return kKernelFigures.at(flags.figure)();
+}
+
+Result<int> run_paper(const PaperFlags& flags) {
+  NMM_ASSIGN(OutputFile svg, OutputFile::open(flags.svg));
+  NMM_ASSIGN(OutputFile json, OutputFile::open(flags.json));
+  NMM_ASSIGN(const Figure figure, make_figure(flags));
+  if (svg.wanted()) NMM_TRY(svg.write(to_svg(figure.charts)));
+  if (json.wanted()) NMM_TRY(json.write(figure.json));
+  fmt::print("{}", figure.text);
+  return 0;
+}
+
+}  // namespace
+
+void add_paper(Program& program) {
+  auto flags = std::make_shared<PaperFlags>();
+  CLI::App* command =
+      program.add("paper", "The paper's Trainium figures: published beside simulated");
+  command
+      ->add_option(
+          "figure", flags->figure,
+          "kernels (latency), traffic (HBM), blocks (the BM sweep), validation (all), "
+          "tuning (tuned tilings beside the paper's), fused-mlp (beside its kernels one by "
+          "one), end-to-end (whole models)")
+      ->required()
+      ->check(CLI::IsMember(
+          {"kernels", "traffic", "blocks", "validation", "tuning", "fused-mlp", "end-to-end"}));
+  command
+      ->add_option("--model", flags->choice.models,
+                   "tuning, fused-mlp, end-to-end: only this one; may be repeated")
+      ->check(CLI::IsMember(paper_model_names()))
+      ->allow_extra_args(false);
+  command
+      ->add_option("--rows", flags->choice.rows,
+                   "tuning, fused-mlp: only at this number of rows M; may be repeated")
+      ->check(CLI::Range(1, 1 << 16))
+      ->allow_extra_args(false);
+  command->add_option("--svg", flags->svg, "also draw it to this file");
+  command->add_option("--json", flags->json, "also write the numbers to this file");
+  program.set_run(command, [flags] { return run_paper(*flags); });
+}
+
+}  // namespace neuronmm::apps

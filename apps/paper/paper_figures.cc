@@ -1,0 +1,270 @@
+#include "paper/paper_figures.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "trainium/kernels/cost.h"
+#include "trainium/kernels/xuv.h"
+#include "trainium/simulator/timing.h"
+#include "trainium/validation/validation.h"
+
+namespace neuronmm::apps {
+namespace {
+
+using simulator::Published;
+using simulator::Quantity;
+using validation::Row;
+using Json = nlohmann::ordered_json;
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr const char* kHeading =
+    "simulated (no Trainium was used) beside published; difference = simulated / published - 1\n\n";
+constexpr std::array kRows = {1024, 2048, 4096, 8192, 16384, 32768};  // M
+
+struct PaperKernel {
+  const char *id, *name, *colour;
+};
+constexpr std::array<PaperKernel, 3> kPaperKernels = {{{"nki_xw", "NKI XW", "#c0504d"},
+                                                       {"nki_xuv", "NKI XUV", "#4878a8"},
+                                                       {"neuronmm", "NeuronMM", "#4f9a4f"}}};
+
+// Two series of a chart: published, dark, and simulated, pale.
+std::array<BarSeries, 2> pair_of(const std::string& name, const std::string& colour) {
+  const std::string prefix = name.empty() ? "" : name + " ";
+  return {BarSeries{prefix + "published", colour, false, {}},
+          BarSeries{prefix + "simulated", colour, true, {}}};
+}
+
+Json row_json(const Row& row) {
+  const Published& p = *row.published;
+  return {{"id", p.id},
+          {"kernel", p.kernel},
+          {"shape", p.shape},
+          {"device", p.device},
+          {"dtype", p.dtype},
+          {"quantity", simulator::quantity_name(p.quantity)},
+          {"set", simulator::set_name(p.set)},
+          {"published", p.value},
+          {"published_reading_error", p.tolerance},
+          {"simulated", row.simulated},
+          {"difference", row.difference},
+          {"unexplained", std::abs(row.difference) > validation::kUnexplained},
+          {"source", p.source}};
+}
+
+std::string number(double value, int decimals) {
+  return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, decimals);
+}
+
+std::string head_of_table() {
+  std::string text = fmt::format("{:>7}", "M");
+  for (size_t i = 0; i < kPaperKernels.size(); ++i) {
+    text += fmt::format("  {:>10}{:>10}{:>11}", "published", "simulated", "difference");
+  }
+  return text;
+}
+
+const Row* find_row(const std::vector<Row>& rows, const std::string& id, Quantity quantity) {
+  for (const Row& row : rows) {
+    if (row.published->id == id && row.published->quantity == quantity) return &row;
+  }
+  return nullptr;
+}
+
+// A chart and a table of one quantity: M down, the kernels across.
+void add_rows(const std::vector<Row>& rows, Quantity quantity, Figure& figure) {
+  BarChart& chart = figure.charts.front();
+  for (const PaperKernel& kernel : kPaperKernels) {
+    for (BarSeries& series : pair_of(kernel.name, kernel.colour)) chart.series.push_back(series);
+  }
+  Json json = Json::array();
+  for (const int m : kRows) {
+    figure.text += fmt::format("\n{:>7}", m);
+    chart.groups.push_back(fmt::format("{}", m));
+    for (size_t i = 0; i < kPaperKernels.size(); ++i) {
+      const Row* row = find_row(rows, fmt::format("{}_{}", kPaperKernels[i].id, m), quantity);
+      const double published = row ? row->published->value : kNone;
+      const double simulated = row ? row->simulated : kNone;
+      chart.series[2 * i].values.push_back(published);
+      chart.series[2 * i + 1].values.push_back(simulated);
+      figure.text +=
+          fmt::format("  {:>10}{:>10}{:>9} {}", number(published, 2), number(simulated, 2),
+                      row ? fmt::format("{:+.1f}", 100 * row->difference) : "-", row ? "%" : " ");
+      if (row) json.push_back(row_json(*row));
+    }
+  }
+  figure.json = json.dump(2) + "\n";
+}
+
+Result<Figure> by_rows(Quantity quantity, const char* what, const char* unit) {
+  NMM_ASSIGN(const std::vector<Row> rows, validation::validate());
+  Figure figure;
+  figure.charts.push_back({.title = fmt::format("{}: K 8192, r 4096, N 16384, bf16, trn1", what),
+                           .unit = unit,
+                           .groups_name = "M (rows of X)",
+                           .logarithmic = true});
+  figure.text = fmt::format("{}{}, {}: K 8192, r 4096, N 16384, bf16, trn1\n\n{:>7}", kHeading,
+                            what, unit, "");
+  for (const PaperKernel& kernel : kPaperKernels) {
+    figure.text += fmt::format("  {:^31}", kernel.name);
+  }
+  figure.text += fmt::format("\n{}", head_of_table());
+  add_rows(rows, quantity, figure);
+  figure.text += "\n\nPublished values are read off charts of the paper's repository, within ";
+  figure.text += quantity == Quantity::kMilliseconds
+                     ? "0.4 ms; 186.6 and 84.15 ms are printed there.\n"
+                     : "0.1 GiB; -: the bar is hidden behind another.\n";
+  return figure;
+}
+
+// One row block of the sweep, with the paper's other tiling parameters and its bf16 sums.
+struct BlockRun {
+  double milliseconds = 0;
+  double flops_per_byte = 0;  // of the program as written, without spills
+  double sbuf_percent = 0;    // of the whole SBUF, once it fits
+  double spill_mb = 0;
+  std::vector<std::string> remedies;
+};
+
+Result<BlockRun> run_block(int64_t rows) {
+  const kernels::KernelShape shape{.M = 4096, .K = 7168, .r = 4096, .N = 18432};
+  const kernels::Tiling tiling({{"BM", rows / 128}, {"BK", 4}, {"Br", 8}, {"BN", 2}});
+  const kernels::KernelOptions options{.accumulate = DType::kBF16};
+  NMM_ASSIGN(const simulator::DeviceSpec device, simulator::find_device("trn1"));
+  NMM_ASSIGN(const simulator::Timing timing,
+             simulator::simulate(kernels::xuv(shape, tiling, options), device));
+  const kernels::Cost cost = kernels::xuv_cost(shape, tiling, options);
+  const int64_t used = std::min(timing.sbuf_wanted.peak, timing.sbuf_capacity);
+  const simulator::Summary& summary = timing.summary;
+  return BlockRun{
+      .milliseconds = summary.milliseconds(),
+      .flops_per_byte = static_cast<double>(cost.flops) / static_cast<double>(cost.hbm_bytes()),
+      .sbuf_percent = 100 * static_cast<double>(used) / device.sbuf_bytes,
+      .spill_mb = static_cast<double>(summary.spill_save_bytes + summary.spill_reload_bytes) / 1e6,
+      .remedies = timing.remedies};
+}
+
+struct BlockCharts {
+  BarChart intensity{
+      .title = "Arithmetic intensity against BM: M 4096, K 7168, r 4096, N 18432, bf16",
+      .unit = "FLOP per HBM byte",
+      .groups_name = "BM (rows of X in a block)",
+      .logarithmic = true};
+  BarChart spill{.title = "Spills", .unit = "MB saved and reloaded", .groups_name = "BM"};
+  BarChart latency{.title = "Latency (none is published)", .unit = "ms", .groups_name = "BM"};
+
+  BlockCharts() {
+    for (BarChart* chart : {&intensity, &spill, &latency}) {
+      for (BarSeries& series : pair_of("", "#4878a8")) chart->series.push_back(series);
+    }
+    latency.series.erase(latency.series.begin());
+  }
+  void add(const simulator::PublishedRowBlock& published, const BlockRun& run) {
+    for (BarChart* chart : {&intensity, &spill, &latency}) {
+      chart->groups.push_back(fmt::format("{}", published.rows));
+    }
+    intensity.series[0].values.push_back(published.flops_per_byte);
+    intensity.series[1].values.push_back(run.flops_per_byte);
+    spill.series[0].values.push_back(published.spill_mb);
+    spill.series[1].values.push_back(run.spill_mb);
+    latency.series[0].values.push_back(run.milliseconds);
+  }
+};
+
+// "819       819.2    +0.0 %"
+std::string compared(double published, double simulated, int decimals) {
+  const bool known = !std::isnan(published) && published > 0;
+  const std::string difference =
+      known ? fmt::format("{:+.1f} %", 100 * (simulated / published - 1)) : "-";
+  return fmt::format("{:>10}{:>10}{:>10} ", number(published, decimals),
+                     number(simulated, decimals), difference);
+}
+
+std::string head_of_blocks() {
+  std::string text = fmt::format(
+      "NeuronMM's row block BM: M 4096, K 7168, r 4096, N 18432, bf16, trn1\n\n"
+      "{:>6}{:^31}{:^31}{:^31}{:>12}\n{:>6}",
+      "", "FLOP per byte, no spills", "SBUF used, %", "spilled, MB", "latency, ms", "BM");
+  for (int i = 0; i < 3; ++i) {
+    text += fmt::format("{:>10}{:>10}{:>11}", "published", "simulated", "difference");
+  }
+  return text + fmt::format("{:>12}\n", "simulated");
+}
+
+Json block_json(const simulator::PublishedRowBlock& published, const BlockRun& run) {
+  return {{"BM", published.rows},
+          {"published",
+           {{"flops_per_byte", published.flops_per_byte},
+            {"sbuf_used_percent", published.sbuf_used_percent},
+            {"spill_mb", published.spill_mb}}},
+          {"simulated",
+           {{"flops_per_byte", run.flops_per_byte},
+            {"sbuf_used_percent", run.sbuf_percent},
+            {"spill_mb", run.spill_mb},
+            {"milliseconds", run.milliseconds}}},
+          {"remedies", run.remedies}};
+}
+
+}  // namespace
+
+Result<Figure> kernels_figure() { return by_rows(Quantity::kMilliseconds, "Latency", "ms"); }
+Result<Figure> traffic_figure() { return by_rows(Quantity::kHbmGib, "HBM traffic", "GiB"); }
+
+Result<Figure> blocks_figure() {
+  Figure figure;
+  figure.text = fmt::format("{}{}", kHeading, head_of_blocks());
+  BlockCharts charts;
+  Json json = Json::array();
+  for (const simulator::PublishedRowBlock& published : simulator::kPublishedRowBlocks) {
+    NMM_ASSIGN(const BlockRun run, run_block(published.rows));
+    const double used = published.sbuf_used_percent > 0 ? published.sbuf_used_percent : kNone;
+    figure.text += fmt::format("{:>6}{}{}{}{:>12.3f}\n", published.rows,
+                               compared(published.flops_per_byte, run.flops_per_byte, 0),
+                               compared(used, run.sbuf_percent, 0),
+                               compared(published.spill_mb, run.spill_mb, 0), run.milliseconds);
+    charts.add(published, run);
+    json.push_back(block_json(published, run));
+  }
+  figure.text +=
+      "\nPublished: 1024 is best, the largest that does not spill; no latencies. Source: arXiv\n"
+      "2510.25977, section 5.3, table 3, as third-party notes on it give them.\n";
+  figure.json = json.dump(2) + "\n";
+  figure.charts = {charts.intensity, charts.spill, charts.latency};
+  return figure;
+}
+
+Result<Figure> validation_figure() {
+  NMM_ASSIGN(const std::vector<Row> rows, validation::validate());
+  Figure figure;
+  figure.text = fmt::format(
+      "{}  {:<32} {:<22} {:<5} {:<5} {:<14} {:>13} {:>13} {:>9}\n{}"
+      "\nunexplained: off by more than {:.0f} %. The validation set is not blind: "
+      "docs/simulator.md.\n",
+      kHeading, "kernel", "shape", "core", "dtype", "quantity", "published", "simulated",
+      "difference", validation::to_string(rows), 100 * validation::kUnexplained);
+  BarChart chart{.title = "Simulated against published times",
+                 .unit = "difference, %",
+                 .groups_name = "",
+                 .one_per_group = true};
+  chart.series = {{"calibration", "#4878a8", false, {}}, {"validation", "#c0504d", false, {}}};
+  Json json = Json::array();
+  for (const Row& row : rows) {
+    json.push_back(row_json(row));
+    const Published& p = *row.published;
+    if (p.quantity != Quantity::kMilliseconds && p.quantity != Quantity::kMfuPercent) continue;
+    const bool calibration = p.set == simulator::Set::kCalibration;
+    chart.groups.emplace_back(p.id);
+    chart.series[0].values.push_back(calibration ? 100 * row.difference : kNone);
+    chart.series[1].values.push_back(calibration ? kNone : 100 * row.difference);
+  }
+  figure.json = json.dump(2) + "\n";
+  figure.charts = {std::move(chart)};
+  return figure;
+}
+
+}  // namespace neuronmm::apps

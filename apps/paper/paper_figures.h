@@ -1,0 +1,33 @@
+#pragma once
+// The figures and tables of `neuronmm paper`: published measurements beside simulated ones.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "paper/svg_plot.h"
+
+namespace neuronmm::apps {
+
+struct Figure {
+  std::string text, json;
+  std::vector<BarChart> charts;
+};
+
+Result<Figure> kernels_figure();  // latency of NKI XW, NKI XUV and NeuronMM at six M
+Result<Figure> traffic_figure();  // their bytes over HBM
+Result<Figure> blocks_figure();   // the sweep of the row block
+Result<Figure> validation_figure();
+
+// Of these models, by name, and these numbers of rows of X; empty: all of the figure. Tilings are
+// searched for, or come from the user's cache file.
+struct Choice {
+  std::vector<std::string> models;
+  std::vector<int64_t> rows;
+};
+Result<Figure> tuning_figure(const Choice& choice);      // beside the paper's (paper_tuning.cc)
+Result<Figure> fused_mlp_figure(const Choice& choice);   // beside several kernels (paper_mlp.cc)
+Result<Figure> end_to_end_figure(const Choice& choice);  // speed-ups (paper_end_to_end.cc)
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,46 @@
+#include "finetune/recipe.h"
+
+#include <algorithm>
+#include <array>
+
+namespace neuronmm::finetune {
+
+std::string_view part_name(Part part) {
+  switch (part) {
+    case Part::kU:
+      return "u";
+    case Part::kV:
+      return "v";
+    case Part::kBoth:
+      return "both";
+    case Part::kFactors:
+      return "factors";
+  }
+  return {};
+}
+
+Result<std::vector<Part>> parse_parts(std::string_view names) {
+  constexpr std::array kParts = {Part::kU, Part::kV, Part::kBoth, Part::kFactors};
+  std::vector<Part> parts;
+  while (true) {
+    const size_t comma = names.find(',');
+    const std::string_view name = names.substr(0, comma);
+    const auto part = std::ranges::find(kParts, name, part_name);
+    if (part == kParts.end()) {
+      return fail("expected u, v, both or factors, or several with commas, found \"{}\"", name);
+    }
+    parts.push_back(*part);
+    if (comma == std::string_view::npos) return parts;
+    names.remove_prefix(comma + 1);
+  }
+}
+
+double learning_rate_at(const Recipe& recipe, int64_t step, int64_t total_steps) {
+  const int64_t warmup = std::min(recipe.warmup, total_steps / 10);
+  const double share = step < warmup ? static_cast<double>(step + 1) / static_cast<double>(warmup)
+                                     : static_cast<double>(total_steps - step) /
+                                           static_cast<double>(total_steps - warmup);
+  return recipe.learning_rate * share;
+}
+
+}  // namespace neuronmm::finetune

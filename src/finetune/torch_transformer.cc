@@ -1,0 +1,183 @@
+#include "finetune/torch_transformer.h"
+
+#include <cmath>
+#include <limits>
+
+#include "model/rope.h"
+#include "model/transformer.h"
+
+namespace neuronmm::finetune {
+namespace {
+
+// Copies checkpoint tensors into torch's.
+class Loader {
+ public:
+  Loader(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
+         const at::TensorOptions& options)
+      : checkpoint_(checkpoint), config_(config), options_(options) {}
+
+  at::Tensor tensor(const TensorView& view) const {
+    if (view.empty()) return {};
+    at::Tensor values = at::empty(view.shape, at::TensorOptions(at::kFloat));
+    to_floats(view, 0, view.size(), values.data_ptr<float>());
+    return values.to(options_);
+  }
+
+  Result<TorchLayer> layer(int64_t index) const {
+    NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, index));
+    const std::string prefix =
+        fmt::format("{}layers.{}.", model::tensor_prefix(checkpoint_), index);
+    TorchLayer layer;
+    layer.input_norm = tensor(weights.input_norm);
+    layer.post_attention_norm = tensor(weights.post_attention_norm);
+    layer.q_norm = tensor(weights.q_norm);
+    layer.k_norm = tensor(weights.k_norm);
+    layer.q = linear(weights.q, prefix + "self_attn.q");
+    layer.k = linear(weights.k, prefix + "self_attn.k");
+    layer.v = linear(weights.v, prefix + "self_attn.v");
+    layer.o = linear(weights.o, prefix + "self_attn.o");
+    layer.gate = linear(weights.mlp.gate, prefix + "mlp.gate");
+    layer.up = linear(weights.mlp.up, prefix + "mlp.up");
+    layer.down = linear(weights.mlp.down, prefix + "mlp.down");
+    return layer;
+  }
+
+ private:
+  TorchLinear linear(const ops::LinearWeight& weight, const std::string& stem) const {
+    TorchLinear linear;
+    linear.w = {stem + "_proj.weight", tensor(weight.w_t), {}, {}};
+    // The crossed names of checkpoints: see model/layer_weights.cc.
+    linear.u = {stem + "_v_proj.weight", tensor(weight.u_t), {}, {}};
+    linear.v = {stem + "_u_proj.weight", tensor(weight.v_t), {}, {}};
+    linear.bias = tensor(weight.bias);
+    return linear;
+  }
+
+  const io::Checkpoint& checkpoint_;
+  const io::ModelConfig& config_;
+  const at::TensorOptions& options_;
+};
+
+Status refuse_quantized(const io::Checkpoint& checkpoint) {
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    if (tensor.dtype != DType::kI8) continue;
+    return fail(
+        "{}: expected float weights, found int8 in {}; fine-tune the model first and quantize the "
+        "result",
+        checkpoint.folder().string(), name);
+  }
+  return {};
+}
+
+}  // namespace
+
+at::Tensor TorchMatrix::apply(const at::Tensor& x) const {
+  const at::Tensor y = at::linear(x, weight);
+  return a.defined() ? y + at::linear(at::linear(x, a), b) * scale : y;
+}
+
+at::Tensor TorchLinear::apply(const at::Tensor& x) const {
+  const at::Tensor y = low_rank() ? v.apply(u.apply(x)) : w.apply(x);
+  return bias.defined() ? y + bias : y;
+}
+
+Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& folder,
+                                                const at::TensorOptions& options) {
+  TorchTransformer model;
+  NMM_ASSIGN(model.config_, io::ModelConfig::load(folder / "config.json"));
+  NMM_ASSIGN(model.checkpoint_, io::Checkpoint::open(folder));
+  model.options_ = options;
+  const io::ModelConfig& config = model.config_;
+  const io::Checkpoint& checkpoint = model.checkpoint_;
+  NMM_TRY(refuse_quantized(checkpoint));
+  const Loader loader(checkpoint, config, options);
+  const std::string prefix = model::tensor_prefix(checkpoint);
+  const Shape table_shape = {config.vocab_size, config.hidden_size};
+  NMM_ASSIGN(const auto table, checkpoint.require(prefix + "embed_tokens.weight", table_shape));
+  NMM_ASSIGN(const auto norm, checkpoint.require(prefix + "norm.weight", {config.hidden_size}));
+  model.embedding_ = loader.tensor(table);
+  model.final_norm_ = loader.tensor(norm);
+  model.lm_head_ = model.embedding_;
+  if (!config.tie_word_embeddings) {
+    NMM_ASSIGN(const auto head, checkpoint.require("lm_head.weight", table_shape));
+    model.lm_head_ = loader.tensor(head);
+  }
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    NMM_ASSIGN(auto weights, loader.layer(layer));
+    model.layers_.push_back(std::move(weights));
+  }
+  std::vector<float> frequencies = model::rope_inverse_frequencies(config);
+  model.inverse_frequencies_ =
+      at::tensor(at::ArrayRef<float>(frequencies)).to(options.dtype(at::kDouble));
+  return model;
+}
+
+at::Tensor TorchTransformer::embed(const at::Tensor& ids) const {
+  return at::embedding(embedding_, ids);
+}
+
+at::Tensor TorchTransformer::run_layers(at::Tensor hidden, int64_t first, int64_t last) const {
+  for (int64_t i = first; i < last; ++i) {
+    const TorchLayer& layer = layers_[static_cast<size_t>(i)];
+    hidden = hidden + attend(layer, norm(hidden, layer.input_norm));
+    const at::Tensor x = norm(hidden, layer.post_attention_norm);
+    hidden = hidden + layer.down.apply(at::silu(layer.gate.apply(x)) * layer.up.apply(x));
+  }
+  return hidden;
+}
+
+at::Tensor TorchTransformer::logits(const at::Tensor& rows) const {
+  return at::linear(norm(rows, final_norm_), lm_head_);
+}
+
+at::Tensor TorchTransformer::norm(const at::Tensor& x, const at::Tensor& gain) const {
+  const at::Tensor mean_square = at::mean(x * x, at::IntArrayRef{-1}, /*keepdim=*/true);
+  return x * at::rsqrt(mean_square + config_.rms_norm_eps) * gain;
+}
+
+// Element j of every head is turned together with element j + head_dim / 2. x [B, heads, T, D].
+at::Tensor TorchTransformer::rotate(const at::Tensor& x) const {
+  const at::Tensor positions = at::arange(x.size(2), inverse_frequencies_.options()).unsqueeze(1);
+  const at::Tensor angles = positions * inverse_frequencies_;
+  const at::Tensor cosine = at::cos(angles).to(options_), sine = at::sin(angles).to(options_);
+  const auto halves = x.chunk(2, -1);
+  return at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine},
+                 -1);
+}
+
+// [T, T]: 0 where query i sees key j, else minus infinity.
+at::Tensor TorchTransformer::mask(int64_t length) const {
+  const at::Tensor seen = at::ones({length, length}, options_.dtype(at::kBool));
+  at::Tensor visible = at::tril(seen);
+  if (config_.sliding_window > 0) visible = at::triu(visible, 1 - config_.sliding_window);
+  return at::zeros({length, length}, options_)
+      .masked_fill(visible.logical_not(), -std::numeric_limits<double>::infinity());
+}
+
+at::Tensor TorchTransformer::attend(const TorchLayer& layer, const at::Tensor& x) const {
+  const int64_t batch = x.size(0), length = x.size(1), head_dim = config_.head_dim;
+  const int64_t heads = config_.num_attention_heads, kv_heads = config_.num_key_value_heads;
+  const auto split = [&](const at::Tensor& y, int64_t count) {
+    return y.view({batch, length, count, head_dim});
+  };
+  at::Tensor q = split(layer.q.apply(x), heads), k = split(layer.k.apply(x), kv_heads);
+  if (config_.qk_norm) {
+    q = norm(q, layer.q_norm);
+    k = norm(k, layer.k_norm);
+  }
+  const int64_t group = heads / kv_heads;
+  // Query heads of a group share a key-value head: [B, kv_heads, group · T, D] meets [.., T, D].
+  const Shape grouped = {batch, kv_heads, group * length, head_dim};
+  q = rotate(q.transpose(1, 2)).reshape(grouped);
+  k = rotate(k.transpose(1, 2));
+  const at::Tensor v = split(layer.v.apply(x), kv_heads).transpose(1, 2);
+  at::Tensor scores = at::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(head_dim));
+  scores = scores.view({batch, heads, length, length}) + mask(length);
+  const at::Tensor weights = at::softmax(scores, -1);
+  const at::Tensor mixed = at::matmul(weights.view({batch, kv_heads, group * length, length}), v);
+  return layer.o.apply(mixed.view({batch, heads, length, head_dim})
+                           .transpose(1, 2)
+                           .reshape({batch, length, heads * head_dim}));
+}
+
+}  // namespace neuronmm::finetune

@@ -1,0 +1,171 @@
+#include "finetune/training_folder.h"
+
+#include <span>
+#include <system_error>
+
+#include <nlohmann/json.hpp>
+
+#include "io/folder_writer.h"
+#include "io/json_file.h"
+#include "io/safetensors_writer.h"
+#include "io/text_file.h"
+
+namespace neuronmm::finetune {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kSettingsName = "settings.json";
+constexpr const char* kPositionKey = "position";
+constexpr const char* kLearningRateKey = "learning_rate";
+
+Error cannot(const char* verb, const fs::path& path, const std::error_code& error) {
+  return fail("{}: cannot be {}: {}", path.string(), verb, error.message());
+}
+
+std::string to_text(const Position& position) {
+  json epochs = json::array();
+  for (const EpochLoss& epoch : position.epochs) epochs.push_back({epoch.sum, epoch.tokens});
+  return json{{"phase", position.phase}, {"step", position.step}, {"epochs", epochs}}.dump();
+}
+
+Result<Position> parse_position(const io::SafetensorsFile& file, const fs::path& path) {
+  const auto found = file.metadata().find(kPositionKey);
+  try {
+    const json value = json::parse(found == file.metadata().end() ? "" : found->second);
+    Position position = {value.at("phase").get<int64_t>(), value.at("step").get<int64_t>(), {}};
+    for (const json& epoch : value.at("epochs")) {
+      position.epochs.push_back({epoch.at(0).get<double>(), epoch.at(1).get<int64_t>()});
+    }
+    return position;
+  } catch (const json::exception&) {
+    return fail("{}: expected the position of a training run, found none", path.string());
+  }
+}
+
+// The beginning where there is no such file.
+Result<Position> position_in(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return Position();
+  NMM_ASSIGN(const auto file, io::SafetensorsFile::open(path));
+  return parse_position(file, path);
+}
+
+Status save(const fs::path& path, const std::vector<io::TensorSpec>& tensors,
+            const TrainableModel& model, const Position& position) {
+  NMM_ASSIGN(auto writer,
+             io::SafetensorsWriter::create(path, tensors, {{kPositionKey, to_text(position)}}));
+  for (const io::TensorSpec& tensor : tensors) {
+    const std::vector<float> values = model.read(tensor.name);
+    NMM_TRY(writer.append(std::as_bytes(std::span(values))));
+  }
+  return writer.finish();
+}
+
+Status load(const fs::path& path, const std::vector<io::TensorSpec>& tensors,
+            TrainableModel& model) {
+  NMM_ASSIGN(const auto file, io::SafetensorsFile::open(path));
+  for (const io::TensorSpec& tensor : tensors) {
+    const auto found = file.tensors().find(tensor.name);
+    if (found == file.tensors().end() || found->second.shape != tensor.shape) {
+      return fail("{}: expected tensor {} {} of this run, found {}", path.string(), tensor.name,
+                  shape_string(tensor.shape),
+                  found == file.tensors().end() ? "none" : shape_string(found->second.shape));
+    }
+    std::vector<float> values(static_cast<size_t>(found->second.size()));
+    to_floats(found->second, 0, found->second.size(), values.data());
+    model.write(tensor.name, values.data());
+  }
+  return {};
+}
+
+// An error that names the first setting in which the runs differ.
+Status check_same_run(const fs::path& staging, const json& before, const json& now) {
+  for (const auto& [key, value] : now.items()) {
+    if (key == kLearningRateKey || (before.contains(key) && before.at(key) == value)) continue;
+    const std::string there = before.contains(key) ? before.at(key).dump() : "nothing";
+    return fail(
+        "{}: the unfinished run there has {} {}, this one has {}; resume with the same, or start "
+        "afresh with --force",
+        staging.string(), key, there, value.dump());
+  }
+  return {};
+}
+
+Status clear(const fs::path& folder) {
+  std::error_code error;
+  fs::remove_all(folder, error);
+  if (error) return cannot("deleted", folder, error);
+  return {};
+}
+
+}  // namespace
+
+Result<TrainingFolder> TrainingFolder::open(const fs::path& staging, const std::string& settings,
+                                            IfStarted if_started) {
+  TrainingFolder folder(staging / kName);
+  const fs::path settings_path = folder.path_ / kSettingsName;
+  const json now = json::parse(settings);
+  std::error_code error;
+  if (fs::exists(settings_path, error)) {
+    NMM_ASSIGN(const json before, io::read_json_object(settings_path));
+    if (before.value("command", "") != now.at("command")) {
+      return fail("{}: holds unfinished work of another command; delete or rename it",
+                  staging.string());
+    }
+    if (if_started == IfStarted::kRefuse) {
+      return fail(
+          "{}: an unfinished run is kept there; go on with --resume or start afresh with "
+          "--force",
+          staging.string());
+    }
+    if (if_started == IfStarted::kResume) {
+      NMM_TRY(check_same_run(staging, before, now));
+    } else {
+      NMM_TRY(clear(folder.path_));
+    }
+  } else if (!fs::is_empty(staging, error)) {
+    return fail("{}: expected nothing or an unfinished run, found other files; delete or rename it",
+                staging.string());
+  }
+  fs::create_directories(folder.path_, error);
+  if (error) return cannot("created", folder.path_, error);
+  NMM_TRY(io::write_text_file(settings_path, settings));
+  NMM_TRY(folder.find_position());
+  return folder;
+}
+
+Status TrainingFolder::find_position() {
+  NMM_ASSIGN(position_, position_in(merged_path()));
+  NMM_ASSIGN(Position state, position_in(state_path()));
+  // A state that is older than the factors was merged into them.
+  if (state.step > 0 && state.phase >= position_.phase) position_ = std::move(state);
+  return {};
+}
+
+Status TrainingFolder::load_factors(TrainableModel& model) const {
+  if (position_.phase == 0) return {};
+  return load(merged_path(), model.factor_tensors(), model);
+}
+
+Status TrainingFolder::load_state(TrainableModel& model) const {
+  if (position_.step == 0) return {};
+  return load(state_path(), model.phase_tensors(), model);
+}
+
+Status TrainingFolder::save_factors(const TrainableModel& model, const Position& position) {
+  NMM_TRY(save(merged_path(), model.factor_tensors(), model, position));
+  position_ = position;
+  std::error_code ignored;
+  fs::remove(state_path(), ignored);
+  return {};
+}
+
+Status TrainingFolder::save_state(const TrainableModel& model, const Position& position) {
+  NMM_TRY(save(state_path(), model.phase_tensors(), model, position));
+  position_ = position;
+  return {};
+}
+
+}  // namespace neuronmm::finetune

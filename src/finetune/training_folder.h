@@ -1,0 +1,63 @@
+#pragma once
+// What an unfinished fine-tuning keeps: the folder work/ inside the output's staging folder.
+//
+//   settings.json        of the run; another run does not go on from here
+//   merged.safetensors   the factors after the last finished phase, fp32
+//   state.safetensors    the trained tensors and AdamW's moments in the middle of a phase
+//
+// Both tensor files carry the position of the run; each is replaced all at once.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "finetune/trainable_model.h"
+
+namespace neuronmm::finetune {
+
+struct EpochLoss {
+  double sum = 0.0;
+  int64_t tokens = 0;
+
+  double mean() const { return sum / static_cast<double>(tokens); }
+};
+
+struct Position {
+  int64_t phase = 0, step = 0;    // steps done of that phase
+  std::vector<EpochLoss> epochs;  // of all phases, one after the other; the last may be unfinished
+};
+
+class TrainingFolder {
+ public:
+  static constexpr const char* kName = "work";
+
+  enum class IfStarted { kRefuse, kResume, kRestart };
+  // `settings`: a JSON object that differs whenever the results would. kResume: goes on from a run
+  // whose settings differ in "learning_rate" at most, else says in what; starts where there is no
+  // run. kRefuse: an unfinished run is an error. A staging folder with files of anybody else's is
+  // refused.
+  static Result<TrainingFolder> open(const std::filesystem::path& staging,
+                                     const std::string& settings, IfStarted if_started);
+
+  // Where the run stands by what is kept.
+  const Position& position() const { return position_; }
+  // The factors of the phases that are done. Before begin_phase.
+  Status load_factors(TrainableModel& model) const;
+  // The state in the middle of the phase of position(). After begin_phase.
+  Status load_state(TrainableModel& model) const;
+
+  Status save_factors(const TrainableModel& model, const Position& position);
+  Status save_state(const TrainableModel& model, const Position& position);
+
+ private:
+  explicit TrainingFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  Status find_position();
+  std::filesystem::path state_path() const { return path_ / "state.safetensors"; }
+  std::filesystem::path merged_path() const { return path_ / "merged.safetensors"; }
+
+  std::filesystem::path path_;
+  Position position_;
+};
+
+}  // namespace neuronmm::finetune

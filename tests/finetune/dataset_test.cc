@@ -1,0 +1,96 @@
+#include "finetune/dataset.h"
+
+#include <gtest/gtest.h>
+
+#include "text/instructions.h"
+#include "text/small_tokenizer.h"
+
+namespace neuronmm::finetune {
+namespace {
+
+io::ModelConfig byte_config() {
+  io::ModelConfig config;
+  config.vocab_size = 256;
+  config.eos_token_ids = {3};
+  return config;
+}
+
+Result<Dataset> read(const std::string& content, const std::string& path, int64_t cutoff) {
+  return read_dataset(content, path, text::parse_or_die(text::small_tokenizer()), byte_config(),
+                      cutoff);
+}
+
+std::string tokens_as_text(const Example& example) {
+  return {example.tokens.begin(), example.tokens.end()};
+}
+
+void expect_refused(const std::string& content, const std::string& path,
+                    std::initializer_list<const char*> words) {
+  const auto data = read(content, path, 1000);
+  ASSERT_FALSE(data.ok()) << content;
+  for (const char* const word : words)
+    EXPECT_NE(data.error().message.find(word), std::string::npos) << data.error().message;
+}
+
+TEST(Dataset, InstructionsHaveTheLossOnTheResponse) {
+  const auto data = read(R"([{"instruction": "Add.", "input": "1 2", "output": "3"},
+                             {"instruction": "Greet.", "input": "", "output": "Hello"},
+                             {"instruction": "Greet.", "output": "Hi"}])",
+                         "alpaca.json", 1000);
+  ASSERT_TRUE(data.ok()) << data.error().message;
+  ASSERT_EQ(data->examples.size(), 3u);
+  const std::string with_input =
+      "Below is an instruction that describes a task, paired with an input that provides further "
+      "context. Write a response that appropriately completes the request.\n\n### Instruction:\n"
+      "Add.\n\n### Input:\n1 2\n\n### Response:\n";
+  const std::string without_input =
+      "Below is an instruction that describes a task. Write a response that appropriately "
+      "completes the request.\n\n### Instruction:\nGreet.\n\n### Response:\n";
+  EXPECT_EQ(tokens_as_text(data->examples[0]), with_input + "3\x03");
+  EXPECT_EQ(data->examples[0].scored_from, static_cast<int64_t>(with_input.size()));
+  EXPECT_EQ(data->examples[0].scored_tokens(), 2);
+  EXPECT_EQ(tokens_as_text(data->examples[1]), without_input + "Hello\x03");
+  EXPECT_EQ(tokens_as_text(data->examples[2]), without_input + "Hi\x03");
+}
+
+TEST(Dataset, LongExamplesAreCutAndPromptsWithoutRoomLeftOut) {
+  const std::string content = R"({"instruction": "A", "output": "0123456789"}
+{"instruction": "A much longer instruction, longer than that cut-off", "output": "0"}
+
+{"instruction": "A", "output": "012"}
+)";
+  const int64_t prompt = static_cast<int64_t>(text::alpaca_prompt("A", "").size());
+  const auto data = read(content, "data.jsonl", prompt + 4);
+  ASSERT_TRUE(data.ok()) << data.error().message;
+  ASSERT_EQ(data->examples.size(), 2u);
+  EXPECT_EQ(tokens_as_text(data->examples[0]), text::alpaca_prompt("A", "") + "0123");
+  EXPECT_EQ(tokens_as_text(data->examples[1]), text::alpaca_prompt("A", "") + "012\x03");
+  EXPECT_EQ(data->truncated, 2);
+  EXPECT_EQ(data->skipped, 1);
+  const auto none = read(content, "data.jsonl", 20);
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(none.error().message.find("cut-off of 20"), std::string::npos) << none.error().message;
+}
+
+TEST(Dataset, TextIsCutIntoSequences) {
+  const auto data = read("0123456789", "notes.txt", 4);
+  ASSERT_TRUE(data.ok()) << data.error().message;
+  ASSERT_EQ(data->examples.size(), 3u);
+  EXPECT_EQ(tokens_as_text(data->examples[1]), "4567");
+  EXPECT_EQ(tokens_as_text(data->examples[2]), "89");
+  EXPECT_EQ(data->examples[2].scored_tokens(), 1);
+  const auto odd = read("012345678", "notes.txt", 4);
+  ASSERT_TRUE(odd.ok());
+  EXPECT_EQ(odd->examples.size(), 2u);  // one token alone predicts nothing
+  expect_refused("", "notes.txt", {"notes.txt", "found none"});
+}
+
+TEST(Dataset, TheExtensionDecidesHowInstructionsAreRead) {
+  const std::string lines = "{\"instruction\": \"a\", \"output\": \"b\"}\n\n{\"output\": \"b\"}\n";
+  expect_refused(lines, "a.jsonl", {"a.jsonl:3", "\"instruction\"", "missing"});
+  expect_refused("[" + lines + "]", "a.json", {"a.json", "line 3"});
+  expect_refused("[]", "a.json", {"a.json", "found none"});
+}
+
+}  // namespace
+}  // namespace neuronmm::finetune

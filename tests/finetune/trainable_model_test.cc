@@ -1,0 +1,281 @@
+// The torch forward against src/model and published logits; gradients against finite differences.
+
+#include "finetune/trainable_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "factored_model.h"
+#include "ops/reference.h"
+#include "test_data.h"
+
+namespace neuronmm::finetune {
+namespace {
+
+namespace fs = std::filesystem;
+using io::Architecture;
+
+// Logits of these models are of magnitude 10 at most; both sides accumulate in fp32 or better.
+constexpr double kLogitTolerance = 1e-4;
+
+void expect_near(const Matrix& found, const Matrix& expected) {
+  ASSERT_EQ(found.rows(), expected.rows());
+  ASSERT_EQ(found.columns(), expected.columns());
+  for (int64_t i = 0; i < found.rows(); ++i) {
+    for (int64_t j = 0; j < found.columns(); ++j)
+      ASSERT_NEAR(found.row(i)[j], expected.row(i)[j], kLogitTolerance) << i << ", " << j;
+  }
+}
+
+// Gives layer 0's gate an exact factorization, W = I · W, so that there is something to train.
+void factor_exactly(const fs::path& from, const model::ModelFolder& to) {
+  const auto checkpoint = io::Checkpoint::open(from);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
+  const std::string stem = model::tensor_prefix(*checkpoint) + "layers.0.mlp.gate_";
+  model::TestTensors tensors;
+  for (const auto& [name, view] : checkpoint->tensors()) {
+    model::TestTensor tensor = {view.dtype, view.shape, {}};
+    tensor.values.resize(static_cast<size_t>(view.size()));
+    to_floats(view, 0, view.size(), tensor.values.data());
+    tensors[name] = std::move(tensor);
+  }
+  model::TestTensor weight = tensors.at(stem + "proj.weight");
+  const int64_t columns = weight.shape[1];
+  model::TestTensor identity = {weight.dtype, {columns, columns}, {}};
+  identity.values.resize(static_cast<size_t>(columns * columns));
+  for (int64_t i = 0; i < columns; ++i) identity.values[static_cast<size_t>(i * (columns + 1))] = 1;
+  tensors.erase(stem + "proj.weight");
+  tensors[stem + "v_proj.weight"] = std::move(identity);
+  tensors[stem + "u_proj.weight"] = std::move(weight);
+  to.write_tensors(tensors);
+}
+
+class Forward : public testing::Test {
+ protected:
+  void expect_same_as_model(const std::vector<text::TokenId>& tokens) {
+    const TrainableModel trainable = load_or_throw({folder_.path(), {}});
+    const auto transformer = model::Transformer::load(folder_.path(), *backend_);
+    ASSERT_TRUE(transformer.ok()) << transformer.error().message;
+    expect_near(trainable.logits(tokens), model::all_logits(*transformer, tokens));
+  }
+
+  std::unique_ptr<ops::Backend> backend_ = ops::make_reference_backend();
+  model::ModelFolder folder_;
+};
+
+TEST_F(Forward, EveryArchitectureAgreesWithTheReference) {
+  for (const Architecture architecture :
+       {Architecture::kLlama, Architecture::kMistral, Architecture::kQwen2, Architecture::kQwen3}) {
+    for (const bool tied : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} tied {}", io::architecture_name(architecture), tied));
+      io::ModelConfig config = model::tiny_config(architecture);
+      config.tie_word_embeddings = tied;
+      write_model(folder_, config, factored_tensors(config, 11));
+      expect_same_as_model(model::random_tokens(17, config.vocab_size, 5));
+    }
+  }
+}
+
+TEST_F(Forward, HuggingFaceLogits) {
+  NMM_TEST_DATA_OR_SKIP(data, "oracles/hf-tiny");
+  for (const std::string name : {"tiny_llama", "tiny_qwen2", "tiny_smollm2", "tiny_mistral"}) {
+    SCOPED_TRACE(name);
+    const model::ModelFolder original, factored;
+    original.copy_file(data / (name + ".safetensors"), "model.safetensors");
+    factor_exactly(original.path(), factored);
+    factored.copy_file(data / (name + "_config.json"), "config.json");
+    const TrainableModel trainable = load_or_throw({factored.path(), {}});
+    std::ifstream file(data / (name + "_logits.json"));
+    const auto json = nlohmann::json::parse(file);
+    for (size_t s = 0; s < json["sequences"].size(); ++s) {
+      const std::vector<text::TokenId> tokens = json["sequences"][s];
+      const std::vector<std::vector<double>> expected = json["logits"][s];
+      const Matrix logits = trainable.logits(tokens);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        for (size_t j = 0; j < expected[i].size(); ++j)
+          ASSERT_NEAR(logits.row(static_cast<int64_t>(i))[j], expected[i][j], kLogitTolerance);
+      }
+    }
+  }
+}
+
+TEST_F(Forward, Llama3RopeScaling) {
+  NMM_TEST_DATA_OR_SKIP(data, "oracles/paged-infer");
+  std::ifstream file(data / "llama3_scaling_reference.json");
+  const auto reference = nlohmann::json::parse(file);
+  nlohmann::json config = reference["config"];
+  config["architectures"] = {"LlamaForCausalLM"};
+  config["model_type"] = "llama";
+  const model::ModelFolder original;
+  original.copy_file(data / "tiny_llama.safetensors", "model.safetensors");
+  factor_exactly(original.path(), folder_);
+  folder_.write_text("config.json", config.dump());
+  expect_same_as_model(reference["tokens"]);
+}
+
+TEST_F(Forward, TheDemoModel) {
+  const fs::path demo = source_dir() / "models/demo";
+  factor_exactly(demo, folder_);
+  folder_.copy_file(demo / "config.json", "config.json");
+  expect_same_as_model(model::random_tokens(60, 2048, 3));
+}
+
+class Gradients : public testing::Test {
+ protected:
+  void SetUp() override {
+    write_model(folder_, config_, factored_tensors(config_, 21));
+    write_model(teacher_, config_, model::random_tensors(config_, 22));
+    options_.model = folder_.path();
+    options_.compute = DType::kF64;
+  }
+  // Adapters begin with B = 0, where the gradient of A vanishes: somewhere else, please.
+  static void scatter(TrainableModel& model, uint64_t seed) {
+    std::mt19937_64 random(seed);
+    for (const std::string& name : trained(model)) {
+      std::vector<float> values = model.read(name);
+      for (float& value : values) value += random_values(1, random, 0.2f)[0];
+      model.write(name, values.data());
+    }
+  }
+  static std::vector<std::string> trained(const TrainableModel& model) {
+    std::vector<std::string> names;
+    const auto tensors = model.phase_tensors();
+    for (size_t i = 0; i < tensors.size(); i += 3) names.push_back(tensors[i].name);
+    return names;
+  }
+  double accumulate(TrainableModel& model) const {
+    model.clear_gradients();
+    return model.accumulate(pointers(examples_), 1.0);
+  }
+  void expect_finite_differences(TrainableModel& model, const std::string& name) const;
+
+  const io::ModelConfig config_ = model::tiny_config(Architecture::kQwen3);
+  const std::vector<Example> examples_ = random_examples(4, config_.vocab_size, 8);
+  const Recipe recipe_ = {};
+  model::ModelFolder folder_, teacher_;
+  ModelOptions options_;
+};
+
+// Along a random direction, in fp64. The step is what fp32 makes of it, exactly.
+void Gradients::expect_finite_differences(TrainableModel& model, const std::string& name) const {
+  SCOPED_TRACE(name);
+  constexpr double kStep = 0x1p-12;
+  std::mt19937_64 random(31);
+  const std::vector<float> at = model.read(name), gradient = model.read_gradient(name);
+  const std::vector<float> direction = random_values(static_cast<int64_t>(at.size()), random);
+  std::vector<float> before = at, after = at;
+  double predicted = 0.0, scale = 0.0;
+  for (size_t i = 0; i < at.size(); ++i) {
+    before[i] -= static_cast<float>(kStep) * direction[i];
+    after[i] += static_cast<float>(kStep) * direction[i];
+    const double moved = static_cast<double>(after[i]) - static_cast<double>(before[i]);
+    predicted += static_cast<double>(gradient[i]) * moved;
+    scale += std::abs(static_cast<double>(gradient[i]) * moved);
+  }
+  model.write(name, before.data());
+  const double loss_before = model.loss_sum(pointers(examples_));
+  model.write(name, after.data());
+  const double loss_after = model.loss_sum(pointers(examples_));
+  model.write(name, at.data());
+  EXPECT_GT(scale, 0.0);
+  // The error of a central difference is of third order in the step, 1e-7 of the loss's scale here;
+  // gradients are read as fp32.
+  EXPECT_NEAR(loss_after - loss_before, predicted, 1e-5 * scale + 1e-9);
+}
+
+TEST_F(Gradients, AgreeWithFiniteDifferences) {
+  for (const bool distilled : {false, true}) {
+    for (const Part part : {Part::kU, Part::kV, Part::kBoth, Part::kFactors}) {
+      SCOPED_TRACE(fmt::format("{} {}", part_name(part), distilled ? "distilled" : "text"));
+      options_.teacher = distilled ? teacher_.path() : fs::path();
+      TrainableModel model = load_or_throw(options_);
+      model.begin_phase(part, recipe_, 1);
+      scatter(model, 2);
+      const double loss = accumulate(model);
+      EXPECT_NEAR(loss, model.loss_sum(pointers(examples_)), 1e-9 * loss);
+      for (const std::string& name : trained(model)) expect_finite_differences(model, name);
+    }
+  }
+}
+
+// What is not kept for the way back and computed again is the same.
+TEST_F(Gradients, DoNotDependOnSegmentsOrMicroBatches) {
+  TrainableModel whole = load_or_throw(options_);
+  options_.activation_bytes = 1;
+  TrainableModel segments = load_or_throw(options_);
+  for (TrainableModel* const model : {&whole, &segments}) {
+    model->begin_phase(Part::kBoth, recipe_, 1);
+    scatter(*model, 2);
+  }
+  accumulate(whole);
+  double loss = 0.0;
+  for (const Example& example : examples_) {
+    const std::vector<const Example*> single = {&example};
+    loss += segments.accumulate(single, 1.0);
+  }
+  EXPECT_NEAR(loss, whole.loss_sum(pointers(examples_)), 1e-9 * loss);
+  for (const std::string& name : trained(whole)) {
+    const std::vector<float> a = whole.read_gradient(name), b = segments.read_gradient(name);
+    for (size_t i = 0; i < a.size(); ++i)
+      EXPECT_NEAR(a[i], b[i], 1e-6f * (1.0f + std::abs(a[i]))) << name;
+  }
+}
+
+TEST_F(Gradients, LossesAreThoseOfTheLogits) {
+  TrainableModel model = load_or_throw(options_);
+  double expected = 0.0;
+  for (const Example& example : examples_) {
+    const Matrix logits = model.logits(example.tokens);
+    for (int64_t t = example.scored_from; t < example.length(); ++t) {
+      const float* const row = logits.row(t - 1);
+      double total = 0.0;
+      for (int64_t j = 0; j < logits.columns(); ++j) total += std::exp(static_cast<double>(row[j]));
+      expected +=
+          std::log(total) - static_cast<double>(row[example.tokens[static_cast<size_t>(t)]]);
+    }
+  }
+  EXPECT_NEAR(model.loss_sum(pointers(examples_)), expected, 1e-5 * expected);
+  // A model does not differ from itself.
+  options_.teacher = folder_.path();
+  EXPECT_NEAR(load_or_throw(options_).loss_sum(pointers(examples_)), 0.0, 1e-9);
+}
+
+TEST_F(Gradients, MergingAdaptersChangesNothing) {
+  TrainableModel model = load_or_throw(options_);
+  const std::vector<text::TokenId> tokens = model::random_tokens(12, config_.vocab_size, 4);
+  const Matrix untrained = model.logits(tokens);
+  model.begin_phase(Part::kBoth, recipe_, 1);
+  expect_near(model.logits(tokens), untrained);
+  scatter(model, 2);
+  const Matrix trained = model.logits(tokens);
+  model.end_phase();
+  expect_near(model.logits(tokens), trained);
+  EXPECT_EQ(model.trainable_parameters(), 0);
+  double change = 0.0;
+  for (int64_t j = 0; j < trained.columns(); ++j)
+    change =
+        std::max(change, std::abs(static_cast<double>(trained.row(3)[j] - untrained.row(3)[j])));
+  EXPECT_GT(change, 0.01);
+}
+
+TEST_F(Gradients, AdaptersComeFromTheSeed) {
+  const auto first_adapter = [&](uint64_t seed) {
+    TrainableModel model = load_or_throw(options_);
+    model.begin_phase(Part::kU, recipe_, seed);
+    return model.read("model.layers.0.mlp.gate_v_proj.weight.lora_a");
+  };
+  const std::vector<float> adapter = first_adapter(7);
+  EXPECT_EQ(adapter, first_adapter(7));
+  EXPECT_NE(adapter, first_adapter(8));
+  const float bound = 1.0f / std::sqrt(16.0f);
+  EXPECT_LE(*std::ranges::max_element(adapter), bound);
+  EXPECT_GT(*std::ranges::max_element(adapter), 0.9f * bound);
+  EXPECT_LT(*std::ranges::min_element(adapter), -0.9f * bound);
+}
+
+}  // namespace
+}  // namespace neuronmm::finetune
