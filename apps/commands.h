@@ -48,9 +48,6 @@ Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options)
 // For latencies alone: a simulated device computes no values.
 Result<std::unique_ptr<ops::Backend>> make_latency_backend(const DeviceOptions& options);
 
-// A whole text: a file's content, or standard input for "-".
-Result<std::string> read_text_argument(const std::string& path_or_dash);
-
 void add_bench(Program& program);
 void add_check(Program& program);
 void add_compare(Program& program);

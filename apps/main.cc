@@ -1,10 +1,11 @@
 // neuronmm: the one program. Subcommands live in files of their own name.
 
-#include "base/interrupt.h"
 #include "commands.h"
+#include "process.h"
 
-int main(int argc, char** argv) {
-  neuronmm::install_interrupt_handler();
+namespace {
+
+int run(int argc, char** argv) {
   neuronmm::apps::Program program;
   neuronmm::apps::add_compress(program);
   neuronmm::apps::add_finetune(program);
@@ -24,4 +25,10 @@ int main(int argc, char** argv) {
   neuronmm::apps::add_emit(program);
   neuronmm::apps::add_paper(program);
   return program.run(argc, argv);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return neuronmm::apps::run_guarded([&] { return run(argc, argv); });
 }

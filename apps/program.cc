@@ -1,28 +1,13 @@
-#include <iostream>
-#include <iterator>
-#include <new>
-
 #include <fmt/core.h>
 
+#include "base/interrupt.h"
+#include "base/printable.h"
 #include "commands.h"
-#include "io/folder_writer.h"
-#include "io/text_file.h"
 
 namespace neuronmm::apps {
 namespace {
 
 constexpr int kUsageError = 2;
-constexpr int kInterruptedExit = 130;  // 128 + SIGINT, what shells report
-
-// A cache or a model larger than the memory is input's doing: an error like any other.
-Result<int> run_in_memory(const Run& run) {
-  try {
-    return run();
-  } catch (const std::bad_alloc&) {
-    return fail("out of memory: a smaller model, context or --max-new-tokens may fit");
-  }
-}
-
 }  // namespace
 
 Program::Program()
@@ -47,17 +32,12 @@ int Program::run(int argc, char** argv) {
   }
   for (const auto& [command, run] : runs_) {
     if (!command->parsed()) continue;
-    const Result<int> result = run_in_memory(run);
+    const Result<int> result = run();
     if (result.ok()) return result.value();
-    fmt::print(stderr, "neuronmm {}: {}\n", command->get_name(), result.error().message);
+    fmt::print(stderr, "neuronmm {}: {}\n", command->get_name(), printable(result.error().message));
     return result.error().kind == Error::Kind::kInterrupted ? kInterruptedExit : 1;
   }
   return kUsageError;
-}
-
-Result<std::string> read_text_argument(const std::string& path_or_dash) {
-  if (path_or_dash != "-") return io::read_text_file(path_or_dash);
-  return std::string(std::istreambuf_iterator<char>(std::cin), {});
 }
 
 }  // namespace neuronmm::apps

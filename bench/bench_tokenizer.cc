@@ -36,7 +36,7 @@ void report(const char* name, size_t bytes, const std::function<void()>& work) {
 }
 
 int run(const char* folder, const char* text_file) {
-  const auto text = neuronmm::io::read_text_file(text_file);
+  const auto text = neuronmm::io::read_text_file(text_file, neuronmm::io::kMaxTextBytes);
   if (!text.ok()) return fmt::print(stderr, "{}\n", text.error().message), 1;
   const auto start = std::chrono::steady_clock::now();
   const auto tokenizer = Tokenizer::load(folder);

@@ -11,6 +11,7 @@ build_packages=(
   libhwy-dev                                       # SIMD
   libopenblas-openmp-dev liblapacke-dev            # factorizations
   libpcre2-dev libutf8proc-dev                     # tokenizer
+  libxxhash-dev                                    # checksums of unfinished work
 )
 finetune_packages=(libtorch-dev)
 test_packages=(

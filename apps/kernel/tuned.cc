@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "base/interrupt.h"
 #include "trainium/tuner/cache.h"
 
 namespace neuronmm::apps {
@@ -19,7 +20,8 @@ Result<tuner::Outcome> tune_with_cache(const tuner::Problem& problem, int64_t to
                "tuning again\n",
                tuner::key_of(problem));
   }
-  NMM_TRY(cache.save());  // before the work: can it be written?
+  NMM_TRY(cache.save());      // before the work: can it be written?
+  const UnsavedWork unsaved;  // the measurements so far
   auto outcome = tuner::tune(problem, {.top = top, .cache = &cache, .progress = &progress});
   progress.finish();
   NMM_TRY(cache.save());

@@ -105,7 +105,7 @@ Result<eval::ReferenceLogits> reference_logits(const CheckFlags& flags,
           "reference folder",
           flags.reference);
     }
-    NMM_ASSIGN(const std::string text, io::read_text_file(flags.reference));
+    NMM_ASSIGN(const std::string text, io::read_text_file(flags.reference, io::kMaxTextBytes));
     return eval::parse_reference_logits(text, flags.reference, config);
   }
   NMM_ASSIGN(const auto reference, model::Transformer::load(flags.reference, backend));

@@ -8,6 +8,7 @@
 
 #include "commands.h"
 #include "compress/allocate.h"
+#include "io/text_file.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -116,7 +117,7 @@ Result<int> run(Flags& flags) {
   if (!flags.calibration.empty()) {
     request.calibration = {{}, flags.calibration_tokens};
     for (const std::string& name : flags.calibration) {
-      NMM_ASSIGN(auto text, read_text_argument(name));
+      NMM_ASSIGN(auto text, io::read_user_text(name));
       request.calibration->texts.push_back({name, std::move(text)});
     }
   }

@@ -2,10 +2,10 @@
 
 #include <fmt/core.h>
 
-#include "base/interrupt.h"
 #include "base/parallel.h"
 #include "commands.h"
 #include "finetune/finetune.h"
+#include "process.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -118,8 +118,9 @@ void add_trainer(Program& program) {
 }  // namespace neuronmm::apps
 
 int main(int argc, char** argv) {
-  neuronmm::install_interrupt_handler();
-  neuronmm::apps::Program program;
-  neuronmm::apps::add_trainer(program);
-  return program.run(argc, argv);
+  return neuronmm::apps::run_guarded([&] {
+    neuronmm::apps::Program program;
+    neuronmm::apps::add_trainer(program);
+    return program.run(argc, argv);
+  });
 }

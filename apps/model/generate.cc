@@ -4,11 +4,13 @@
 
 #include <cstdio>
 #include <numeric>
+#include <system_error>
 
 #include <fmt/core.h>
 
 #include "base/interrupt.h"
 #include "commands.h"
+#include "io/text_file.h"
 #include "text/chat_template.h"
 #include "text/stream_decoder.h"
 
@@ -69,7 +71,7 @@ void add_flags(CLI::App* command, GenerateFlags& flags) {
 Result<std::string> prompt_text(const GenerateFlags& flags) {
   std::string text = flags.prompt;
   if (text == "-") {
-    NMM_ASSIGN(text, read_text_argument("-"));
+    NMM_ASSIGN(text, io::read_user_text("-"));
     if (text.ends_with('\n')) text.pop_back();  // the one that `echo` adds
   }
   if (text.empty()) return fail("--prompt is empty: nothing to continue");
@@ -88,8 +90,8 @@ Result<std::vector<text::TokenId>> prompt_tokens(const GenerateFlags& flags,
 }
 
 void write_now(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  fmt::print("{}", text);
+  if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category());
 }
 
 void print_timings(size_t prompt_tokens, const model::Generation& generation,

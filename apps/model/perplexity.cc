@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "commands.h"
+#include "io/text_file.h"
 #include "output_file.h"
 #include "text/tokenizer.h"
 
@@ -42,7 +43,7 @@ void print_report(const eval::PerplexityReport& report, const char* context_note
 Result<int> run_perplexity(const PerplexityFlags& flags) {
   NMM_ASSIGN(OutputFile json, OutputFile::open(flags.json));
   NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.model_dir));
-  NMM_ASSIGN(const auto text, read_text_argument(flags.text));
+  NMM_ASSIGN(const auto text, io::read_user_text(flags.text));
   NMM_ASSIGN(const auto backend, make_backend(flags.device));
   NMM_ASSIGN(const auto transformer, model::Transformer::load(flags.model_dir, *backend));
   const int64_t default_context = eval::default_context(transformer.config());

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "commands.h"
+#include "io/text_file.h"
 #include "text/tokenizer.h"
 
 namespace neuronmm::apps {
@@ -43,7 +44,7 @@ Result<int> run_tokenize(const Options& options) {
   NMM_ASSIGN(const text::Tokenizer tokenizer, text::Tokenizer::load(options.model_dir));
   std::string input = options.text;
   if (input == "-") {
-    NMM_ASSIGN(input, read_text_argument("-"));
+    NMM_ASSIGN(input, io::read_user_text("-"));
   }
   if (options.decode) {
     NMM_ASSIGN(const auto ids, parse_ids(input, tokenizer.vocab_size()));

@@ -2,27 +2,71 @@
 
 #include <atomic>
 #include <csignal>
+#include <ctime>
+
+#include <unistd.h>
 
 namespace neuronmm {
 namespace {
 
-std::atomic<bool> interrupt_flag{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "must be safe in a signal handler");
+constexpr long kGraceNs = 400'000'000;  // of the promised 0.5 s; the rest is for the exit itself
 
-void on_signal(int signal) {
+std::atomic<bool> interrupt_flag{false};
+std::atomic<int> unsaved_works{0};
+static_assert(std::atomic<bool>::is_always_lock_free, "must be safe in a signal handler");
+static_assert(std::atomic<int>::is_always_lock_free, "must be safe in a signal handler");
+
+timer_t grace_timer;
+bool has_timer = false;
+
+// Only what POSIX lists as async-signal-safe is called from here on down to on_grace_over.
+void set_handler(int signal, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = 0;  // without SA_RESTART: a blocked read returns and can ask interrupted()
+  sigaction(signal, &action, nullptr);
+}
+
+void start_grace() {
+  if (!has_timer) return;
+  const itimerspec once = {.it_interval = {}, .it_value = {.tv_sec = 0, .tv_nsec = kGraceNs}};
+  timer_settime(grace_timer, 0, &once, nullptr);
+}
+
+void on_interrupt(int) {
   interrupt_flag.store(true);
-  std::signal(signal, SIG_DFL);
+  set_handler(SIGINT, SIG_DFL);
+  set_handler(SIGTERM, SIG_DFL);
+  start_grace();
+}
+
+void on_grace_over(int) {
+  if (unsaved_works.load() > 0) return;  // its owner starts the grace again when it is done
+  constexpr char kMessage[] = "\nneuronmm: interrupted\n";
+  [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+  _exit(kInterruptedExit);
 }
 
 }  // namespace
 
 void install_interrupt_handler() {
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
+  struct sigevent event {};
+  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_signo = SIGALRM;
+  has_timer = timer_create(CLOCK_MONOTONIC, &event, &grace_timer) == 0;
+  set_handler(SIGALRM, on_grace_over);
+  set_handler(SIGINT, on_interrupt);
+  set_handler(SIGTERM, on_interrupt);
 }
 
 bool interrupted() { return interrupt_flag.load(std::memory_order_relaxed); }
 void set_interrupted(bool value) { interrupt_flag.store(value); }
+
+UnsavedWork::UnsavedWork() { unsaved_works.fetch_add(1); }
+UnsavedWork::~UnsavedWork() {
+  if (unsaved_works.fetch_sub(1) == 1 && interrupted()) start_grace();
+}
 
 Error interrupted_error(std::string what_is_kept) {
   return {"interrupted: " + std::move(what_is_kept), Error::Kind::kInterrupted};

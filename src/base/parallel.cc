@@ -1,15 +1,20 @@
 #include "base/parallel.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
 #include <thread>
+#include <utility>
 
-#include <omp.h>
+#include <sched.h>
 
 namespace neuronmm {
 namespace {
 
-// Highest number of workers: --threads allows 1024.
-constexpr uint32_t kLoop = 1u << 12;         // what one opening or closing adds to the state
+constexpr int kMaxThreads = 1024;     // what --threads allows; fewer than kLoop, which counts them
+constexpr uint32_t kLoop = 1u << 12;  // what one opening or closing adds to the state
 constexpr uint32_t kInsideMask = kLoop - 1;  // the workers that are inside
 
 constexpr size_t kCacheLine = 64;
@@ -39,9 +44,7 @@ class ThreadTeam {
   // False: the team is at work for somebody else.
   bool try_run(int threads, int64_t count, internal::LoopBody body, const void* context) {
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
-    for (; workers_ < threads - 1; ++workers_) {
-      std::thread([this, thread = workers_ + 1] { work(thread); }).detach();
-    }
+    start_workers(threads - 1);
     loop_ = {threads, count, body, context};
     next_.store(0, std::memory_order_relaxed);
     state_.fetch_add(kLoop, std::memory_order_release);  // open
@@ -52,7 +55,9 @@ class ThreadTeam {
       wait_for_change(state);
       state = state_.load(std::memory_order_acquire);
     }
+    const std::exception_ptr thrown = std::exchange(thrown_, nullptr);
     busy_.store(false, std::memory_order_release);
+    if (thrown) std::rethrow_exception(thrown);
     return true;
   }
 
@@ -66,6 +71,17 @@ class ThreadTeam {
 
   static uint32_t loop_number(uint32_t state) { return state / kLoop; }
   static bool is_open(uint32_t state) { return loop_number(state) % 2 == 1; }
+
+  void start_workers(int count) {
+    try {
+      for (; workers_ < count; ++workers_) {
+        std::thread([this, thread = workers_ + 1] { work(thread); }).detach();
+      }
+    } catch (...) {  // the system has no more threads: a loop later may ask for fewer
+      busy_.store(false, std::memory_order_release);
+      throw;
+    }
+  }
 
   void work(int thread) {
     uint32_t done = 0;  // the loop that this worker was in last; 0 is closed
@@ -85,7 +101,13 @@ class ThreadTeam {
 
   void take_iterations(int thread) {
     const Loop loop = loop_;
-    for (int64_t i = take(); i < loop.count; i = take()) loop.body(loop.context, i, thread);
+    try {
+      for (int64_t i = take(); i < loop.count; i = take()) loop.body(loop.context, i, thread);
+    } catch (...) {  // memory ran out: the caller of the loop is told, and no iteration more begins
+      next_.store(loop.count, std::memory_order_relaxed);
+      const std::lock_guard lock(thrown_mutex_);
+      if (!thrown_) thrown_ = std::current_exception();
+    }
   }
   int64_t take() { return next_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -108,11 +130,23 @@ class ThreadTeam {
   alignas(kCacheLine) std::atomic<bool> busy_ = false;
   Loop loop_;        // written before opening, read by those inside
   int workers_ = 0;  // started
+  std::mutex thrown_mutex_;
+  std::exception_ptr thrown_;  // by an iteration of the loop
 };
 
-// OpenMP's count, so that OpenBLAS and this code agree on it.
+// $OMP_NUM_THREADS, which people set for every program, or the cores that this process may use.
+int default_threads() {
+  if (const char* given = std::getenv("OMP_NUM_THREADS")) {
+    const int threads = std::atoi(given);
+    if (threads > 0) return std::min(threads, kMaxThreads);
+  }
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return std::max(1, CPU_COUNT(&cores));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
 std::atomic<int>& thread_count() {
-  static std::atomic<int> count = omp_get_max_threads();
+  static std::atomic<int> count = default_threads();
   return count;
 }
 
@@ -120,10 +154,7 @@ std::atomic<int>& thread_count() {
 
 int num_threads() { return thread_count().load(std::memory_order_relaxed); }
 
-void set_num_threads(int threads) {
-  thread_count().store(threads, std::memory_order_relaxed);
-  omp_set_num_threads(threads);
-}
+void set_num_threads(int threads) { thread_count().store(threads, std::memory_order_relaxed); }
 
 void internal::run_loop(int64_t count, LoopBody body, const void* context) {
   const int threads = num_threads();

@@ -14,7 +14,7 @@ namespace neuronmm {
 
 // How many threads a loop may use. At the start: OMP_NUM_THREADS, or as many as there are cores.
 int num_threads();
-// For all loops from now on, and for OpenBLAS. Not while a loop runs.
+// For all loops from now on. Not while a loop runs.
 void set_num_threads(int threads);
 
 namespace internal {
@@ -24,8 +24,9 @@ void run_loop(int64_t count, LoopBody body, const void* context);
 
 // body(i), or body(i, thread), for i in [0, count), in any order, on all threads; 0 <= thread <
 // num_threads(), and no two iterations run on the same one at the same time. Iterations must not
-// touch the same data. A loop inside a loop, or beside another caller's, runs on its own thread
-// alone, as thread 0.
+// touch the same data. What an iteration throws (memory may run out) ends the loop and is thrown
+// here; so is the system's error when no thread can be started. A loop inside a loop, or beside
+// another caller's, runs on its own thread alone, as thread 0.
 template <typename Body>
 void parallel_for(int64_t count, const Body& body) {
   internal::run_loop(

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/printable.h"
+
 namespace neuronmm {
 namespace {
 
@@ -21,6 +23,13 @@ std::string time_left(std::chrono::duration<double> elapsed, int64_t done, int64
   return left < std::chrono::hours(1)
              ? fmt::format(", {:%M:%S} left", left)
              : fmt::format(", {}:{:%M:%S} left", left.count() / 3600, left);
+}
+
+// A report of progress that cannot be written is no reason to end the work.
+template <typename... Args>
+void print_to(std::FILE* stream, fmt::format_string<Args...> format, Args&&... args) {
+  const std::string text = fmt::format(format, std::forward<Args>(args)...);
+  [[maybe_unused]] const size_t ignored = std::fwrite(text.data(), 1, text.size(), stream);
 }
 
 }  // namespace
@@ -55,26 +64,26 @@ void Progress::draw(std::string_view note) {
       time_left(Clock::now() - started_, done_ - done_before_, total_ - done_before_);
   if (terminal_) {
     const int filled = std::clamp(static_cast<int>(share * kBarWidth), 0, kBarWidth);
-    fmt::print(stream_, "\r\033[K{} [{}{}] {}/{}{}  {}", label_, std::string(filled, '#'),
-               std::string(kBarWidth - filled, '.'), done_, total_, left, note);
+    print_to(stream_, "\r\033[K{} [{}{}] {}/{}{}  {}", label_, std::string(filled, '#'),
+             std::string(kBarWidth - filled, '.'), done_, total_, left, printable(note));
   } else {
-    fmt::print(stream_, "{} {}/{}{}{}{}\n", label_, done_, total_, left, note.empty() ? "" : "  ",
-               note);
+    print_to(stream_, "{} {}/{}{}{}{}\n", label_, done_, total_, left, note.empty() ? "" : "  ",
+             printable(note));
   }
   std::fflush(stream_);
   drawn_ = true;
 }
 
 void Progress::finish() {
-  if (stream_ != nullptr && terminal_ && drawn_) fmt::print(stream_, "\n");
+  if (stream_ != nullptr && terminal_ && drawn_) print_to(stream_, "\n");
   drawn_ = false;
   total_ = 0;
 }
 
 void Progress::print(std::string_view line) {
   if (stream_ == nullptr) return;
-  if (terminal_ && drawn_) fmt::print(stream_, "\r\033[K");
-  fmt::print(stream_, "{}\n", line);
+  if (terminal_ && drawn_) print_to(stream_, "\r\033[K");
+  print_to(stream_, "{}\n", printable(line));
   if (terminal_ && drawn_) draw({});
 }
 

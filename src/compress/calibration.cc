@@ -28,10 +28,10 @@ class GramObserver : public model::MlpObserver {
 };
 
 bool all_done(const io::ModelConfig& config, const fs::path& work) {
-  std::error_code ignored;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    if (!fs::exists(layer_gram_path(work, layer), ignored)) return false;
+    if (!io::SafetensorsFile::open_checked(layer_gram_path(work, layer)).ok()) return false;
   }
+  std::error_code ignored;
   return !fs::exists(LayerwisePass::state_path(work, kPass.name), ignored);
 }
 

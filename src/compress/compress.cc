@@ -3,15 +3,18 @@
 #include <nlohmann/json.hpp>
 
 #include "compress/allocate.h"
+#include "compress/blas.h"
 #include "compress/calibration.h"
 #include "compress/error_aware.h"
 #include "compress/factorize_model.h"
 #include "compress/model_writer.h"
 #include "compress/sensitivity.h"
 #include "compress/staged_work.h"
+#include "io/checksum.h"
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
 #include "io/json_file.h"
+#include "io/model_files.h"
 #include "io/quantization.h"
 #include "io/text_file.h"
 #include "model/transformer.h"
@@ -100,7 +103,8 @@ Result<GramInput> gram_input(const CompressRequest& request, const io::ModelConf
   return input;
 }
 
-std::string settings_of(const CompressRequest& request, const GramInput& grams) {
+std::string settings_of(const CompressRequest& request, const GramInput& grams,
+                        const ordered_json& model) {
   ordered_json settings = {
       {"ratio", request.rule.ratio},
       {"block", request.rule.block},
@@ -109,7 +113,7 @@ std::string settings_of(const CompressRequest& request, const GramInput& grams) 
       {"weights", weights_name(request.weights)},
       {"allocate", allocate_name(request.allocate)},
       {"only", {{"gate", request.only.gate}, {"up", request.only.up}, {"down", request.only.down}}},
-      {"model", io::folder_identity(request.model)}};
+      {"model", model}};
   if (grams.file) settings["gram"] = io::file_identity(request.gram);
   if (grams.text) {
     settings["calibration"] = {{"text", grams.text->origin.text},
@@ -127,13 +131,19 @@ io::CompressionRecord record_of(const CompressRequest& request, const Plan& plan
           std::string(allocate_name(request.allocate))};
 }
 
+// What ranks.json holds: the checksum tells when the file was damaged since.
+ordered_json ranks_json(const nlohmann::json& ranks) {
+  return {{"ranks", ranks}, {"checksum", io::checksum(ranks.dump())}};
+}
+
 // The ranks that an interrupted run left; nullopt: none, or not for this plan.
 std::optional<std::vector<int64_t>> read_ranks(const fs::path& path, const Plan& uniform) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return std::nullopt;
-  const auto saved = io::read_json_object(path);
+  const auto saved = io::read_json_object(path, io::kMaxConfigBytes);
   if (!saved.ok() || !saved->contains("ranks")) return std::nullopt;
   const nlohmann::json& list = saved->at("ranks");
+  if (*saved != nlohmann::json(ranks_json(list))) return std::nullopt;  // damaged
   if (!list.is_array() || list.size() != uniform.matrices.size()) return std::nullopt;
   std::vector<int64_t> ranks;
   for (const MatrixPlan& matrix : uniform.matrices) {
@@ -150,10 +160,12 @@ std::optional<std::vector<int64_t>> read_ranks(const fs::path& path, const Plan&
 class Compression {
  public:
   Compression(const CompressRequest& request, const ops::Backend& backend, Progress& progress,
-              io::ModelConfig config, io::Checkpoint checkpoint, Plan plan, GramInput grams)
+              ordered_json model_identity, io::ModelConfig config, io::Checkpoint checkpoint,
+              Plan plan, GramInput grams)
       : request_(request),
         backend_(backend),
         progress_(progress),
+        model_identity_(std::move(model_identity)),
         config_(std::move(config)),
         checkpoint_(std::move(checkpoint)),
         plan_(std::move(plan)),
@@ -163,7 +175,8 @@ class Compression {
     const auto if_exists =
         request_.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
     NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
-    NMM_ASSIGN(const auto work, StagedWork::open(output.staging(), settings_of(request_, grams_)));
+    NMM_ASSIGN(const auto work,
+               StagedWork::open(output.work(), settings_of(request_, grams_, model_identity_)));
     if (request_.allocate == Allocate::kSensitivity) {
       NMM_ASSIGN(plan_, plan_by_sensitivity(work));
     }
@@ -175,7 +188,8 @@ class Compression {
       summary.parameters_after = written.parameters();
       summary.bytes_after = written.size_bytes();
     }
-    NMM_TRY(work.commit(output));
+    NMM_TRY(io::check_unchanged(request_.model, model_identity_));
+    NMM_TRY(output.commit());
     summary.parameters_before = checkpoint_.parameters();
     summary.bytes_before = checkpoint_.size_bytes();
     summary.calibration_tokens = grams_.tokens();
@@ -203,7 +217,7 @@ class Compression {
                       found.parameters, found.uniform_parameters,
                       100.0 * static_cast<double>(found.uniform_parameters - found.parameters) /
                           static_cast<double>(found.parameters)));
-      NMM_TRY(io::write_text_file(path, ordered_json({{"ranks", found.ranks}}).dump() + "\n"));
+      NMM_TRY(io::write_text_file(path, ranks_json(found.ranks).dump() + "\n"));
       ranks = std::move(found.ranks);
     }
     return plan_of_ranks(config_, *ranks, request_.weights);
@@ -245,19 +259,22 @@ class Compression {
     const fs::path original = request_.model / "config.json";
     NMM_TRY(write_model({checkpoint_, config_, plan_.matrices, work}, request_.weights,
                         output.staging(), progress_));
-    NMM_ASSIGN(std::string config, io::read_text_file(original));
+    NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
     NMM_ASSIGN(config,
                io::with_compression_record(config, record_of(request_, plan_), original.string()));
     if (request_.weights == WeightFormat::kInt8) {
       NMM_ASSIGN(config, io::with_quantization(config, original.string()));
     }
     NMM_TRY(io::write_text_file(output.staging() / "config.json", config));
-    return output.copy_other_files(request_.model);
+    NMM_ASSIGN(const auto left_out, io::copy_model_files(request_.model, output.staging()));
+    for (const std::string& note : left_out) progress_.print(note);
+    return {};
   }
 
   const CompressRequest& request_;
   const ops::Backend& backend_;
   Progress& progress_;
+  ordered_json model_identity_;  // before anything of it was read
   io::ModelConfig config_;
   io::Checkpoint checkpoint_;
   Plan plan_;
@@ -292,6 +309,8 @@ Result<Method> parse_method(std::string_view name) {
 Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix) {
   NMM_TRY(check_method(request));
+  NMM_TRY(load_blas());
+  ordered_json identity = io::folder_identity(request.model);
   NMM_ASSIGN(auto config, io::ModelConfig::load(request.model / "config.json"));
   NMM_ASSIGN(auto plan, make_plan(config, request.rule, request.only, request.weights,
                                   request.model.string()));
@@ -301,8 +320,8 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
   NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(request.model));
   NMM_TRY(check_dense(checkpoint, config));
   NMM_ASSIGN(auto grams, gram_input(request, config, progress));
-  Compression compression(request, backend, progress, std::move(config), std::move(checkpoint),
-                          std::move(plan), std::move(grams));
+  Compression compression(request, backend, progress, std::move(identity), std::move(config),
+                          std::move(checkpoint), std::move(plan), std::move(grams));
   return compression.run(on_matrix);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "base/threads.h"
 #include "compress/layerwise_pass.h"
 #include "compress/mlp_half.h"
 #include "compress/refit.h"
@@ -181,10 +182,10 @@ class ErrorAware {
                   checkpoint_.folder().string(), pass.layer());
     }
     std::optional<Result<Refit>> fitted;
-    on_blas_threads(1, [&](size_t) { fitted.emplace(refit(gram, pass.sum(1))); });
+    fitted.emplace(refit(gram, pass.sum(1)));
     if (!fitted->ok()) return fitted->error();
     std::vector<std::optional<Result<MatrixReport>>> reports(to_do.size());
-    on_blas_threads(to_do.size(), [&](size_t i) {
+    run_on_threads(std::ssize(to_do), [&](int64_t i) {
       const auto method = [&](const DoubleMatrix& w_t, DType stored) {
         return factorize_refitted(**fitted, w_t, to_do[i], stored);
       };

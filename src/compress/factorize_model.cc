@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <thread>
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
+#include "base/threads.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
@@ -34,11 +34,9 @@ class ModelFactorization {
     total_ = std::count_if(plan_.matrices.begin(), plan_.matrices.end(),
                            [](const MatrixPlan& matrix) { return matrix.rank > 0; });
     progress_.start("factorizing", total_);
-    std::vector<std::thread> workers;
     const int64_t count =
         std::min({int64_t{num_threads()}, config_.num_hidden_layers, kMaxLayersAtOnce});
-    for (int64_t i = 0; i < count; ++i) workers.emplace_back([this] { work(); });
-    for (std::thread& worker : workers) worker.join();
+    run_on_threads(count, [this](int64_t) { work(); });
     progress_.finish();
     if (error_) return *std::move(error_);
     std::sort(reports_.begin(), reports_.end(), [](const MatrixReport& a, const MatrixReport& b) {
@@ -49,7 +47,6 @@ class ModelFactorization {
 
  private:
   void work() {
-    use_one_blas_thread();
     for (int64_t layer; (layer = next_layer_.fetch_add(1)) < config_.num_hidden_layers;) {
       const Status status = factorize_layer(layer);
       if (status.ok()) continue;

@@ -5,9 +5,8 @@
 #include <cmath>
 #include <set>
 
-#include <cblas.h>
-
 #include "base/parallel.h"
+#include "compress/blas.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 
@@ -108,17 +107,15 @@ void add_products(ConstMatrixView a, ConstMatrixView b, Part part, DoubleMatrix&
     copy_tokens(a, first, count, block_a);
     if (!same) copy_tokens(b, first, count, block_b);
     const DoubleMatrix& right = same ? block_a : block_b;
-    // Each task is one single-threaded dgemm: inside OpenMP's loops OpenBLAS does not start
-    // threads.
-#pragma omp parallel for schedule(dynamic)
-    for (int64_t j = 0; j < size; j += kColumnBlock) {
+    parallel_for((size + kColumnBlock - 1) / kColumnBlock, [&](int64_t block) {
+      const int64_t j = block * kColumnBlock;
       const int64_t row = part == Part::kLowerTriangle ? j : 0;
       const int64_t columns = std::min(size - j, kColumnBlock);
       const int n = static_cast<int>(size);
-      cblas_dgemm(CblasColMajor, CblasNoTrans, CblasTrans, static_cast<int>(size - row),
-                  static_cast<int>(columns), static_cast<int>(count), 1.0, block_a.data() + row, n,
-                  right.data() + j, n, 1.0, sum.column(j) + row, n);
-    }
+      blas().dgemm(CblasColMajor, CblasNoTrans, CblasTrans, static_cast<int>(size - row),
+                   static_cast<int>(columns), static_cast<int>(count), 1.0, block_a.data() + row, n,
+                   right.data() + j, n, 1.0, sum.column(j) + row, n);
+    });
   }
 }
 
@@ -149,7 +146,7 @@ Status write_gram_file(const std::filesystem::path& path, const io::ModelConfig&
     specs.push_back({tensor_name(layer, "in"), DType::kF64, shape});
     specs.push_back({tensor_name(layer, "out"), DType::kF64, shape});
   }
-  NMM_ASSIGN(auto writer, io::SafetensorsWriter::create(
+  NMM_ASSIGN(auto writer, io::SafetensorsWriter::create_checked(
                               path, specs,
                               {{"hidden_size", std::to_string(config.hidden_size)},
                                {"num_hidden_layers", std::to_string(config.num_hidden_layers)},
@@ -169,7 +166,7 @@ Result<GramFile> GramFile::open(const std::filesystem::path& path, const io::Mod
   grams.path_ = path;
   grams.hidden_size_ = config.hidden_size;
   {
-    NMM_ASSIGN(const auto file, io::SafetensorsFile::open(path));
+    NMM_ASSIGN(const auto file, io::SafetensorsFile::open_checked(path));
     NMM_TRY(check_model(file, config, source));
     NMM_ASSIGN(grams.origin_.tokens, metadata_number(file, "tokens", source));
     if (file.metadata().contains("text")) grams.origin_.text = file.metadata().at("text");

@@ -120,10 +120,11 @@ Status LayerwisePass::save() const {
   for (size_t i = 0; i < hidden_.size(); ++i) {
     specs.push_back({hidden_name(i), DType::kF32, hidden});
   }
-  NMM_ASSIGN(auto writer, io::SafetensorsWriter::create(state_path(work_, settings_.name), specs,
-                                                        {{"layer", std::to_string(layer_)},
-                                                         {"stage", std::to_string(stage_)},
-                                                         {"sequence", std::to_string(sequence_)}}));
+  NMM_ASSIGN(auto writer,
+             io::SafetensorsWriter::create_checked(state_path(work_, settings_.name), specs,
+                                                   {{"layer", std::to_string(layer_)},
+                                                    {"stage", std::to_string(stage_)},
+                                                    {"sequence", std::to_string(sequence_)}}));
   for (const DoubleMatrix& sum : sums_) NMM_TRY(writer.append(bytes_of(sum, sum.size())));
   for (const Matrix& rows : hidden_) {
     NMM_TRY(writer.append(bytes_of(rows, rows.rows() * rows.columns())));
@@ -136,7 +137,7 @@ bool LayerwisePass::load() {
   const fs::path path = state_path(work_, settings_.name);
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return false;
-  const auto file = io::SafetensorsFile::open(path);
+  const auto file = io::SafetensorsFile::open_checked(path);
   if (!file.ok()) return false;
   const auto number = [&](const char* key) {
     const auto found = file->metadata().find(key);

@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include <cblas.h>
-#include <lapacke.h>
-#include <omp.h>
-
+#include "compress/blas.h"
 #include "ops/quantize.h"
 
 namespace neuronmm::compress {
@@ -73,11 +70,11 @@ DoubleMatrix DoubleMatrix::first_rows(int64_t count) const {
 }
 
 void DoubleMatrix::scale_column(int64_t j, double factor) {
-  cblas_dscal(as_int(rows_), factor, column(j), 1);
+  for (int64_t i = 0; i < rows_; ++i) (*this)(i, j) *= factor;
 }
 
 void DoubleMatrix::scale_row(int64_t i, double factor) {
-  cblas_dscal(as_int(columns_), factor, data() + i, as_int(rows_));
+  for (int64_t j = 0; j < columns_; ++j) (*this)(i, j) *= factor;
 }
 
 bool DoubleMatrix::all_finite() const {
@@ -119,9 +116,6 @@ void round_to(DType dtype, DoubleMatrix& matrix) {
   }
 }
 
-// OpenBLAS asks OpenMP's count, which every thread has for itself.
-void use_one_blas_thread() { omp_set_num_threads(1); }
-
 DoubleMatrix multiply(const DoubleMatrix& a, Transpose op_a, const DoubleMatrix& b,
                       Transpose op_b) {
   const int64_t m = op_a == Transpose::kNo ? a.rows() : a.columns();
@@ -129,9 +123,9 @@ DoubleMatrix multiply(const DoubleMatrix& a, Transpose op_a, const DoubleMatrix&
   const int64_t n = op_b == Transpose::kNo ? b.columns() : b.rows();
   NMM_CHECK(k == (op_b == Transpose::kNo ? b.rows() : b.columns()));
   DoubleMatrix c(m, n);
-  cblas_dgemm(CblasColMajor, blas_transpose(op_a), blas_transpose(op_b), as_int(m), as_int(n),
-              as_int(k), 1.0, a.data(), as_int(a.rows()), b.data(), as_int(b.rows()), 0.0, c.data(),
-              as_int(m));
+  blas().dgemm(CblasColMajor, blas_transpose(op_a), blas_transpose(op_b), as_int(m), as_int(n),
+               as_int(k), 1.0, a.data(), as_int(a.rows()), b.data(), as_int(b.rows()), 0.0,
+               c.data(), as_int(m));
   return c;
 }
 
@@ -140,7 +134,7 @@ Result<SymmetricEigen> symmetric_eigen(DoubleMatrix a) {
   const int n = as_int(a.rows());
   std::vector<double> values(static_cast<size_t>(n));
   NMM_TRY(lapack_status("dsyevd",
-                        LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'L', n, a.data(), n, values.data())));
+                        blas().dsyevd(LAPACK_COL_MAJOR, 'V', 'L', n, a.data(), n, values.data())));
   std::reverse(values.begin(), values.end());
   for (int64_t j = 0; j < n / 2; ++j) {
     std::swap_ranges(a.column(j), a.column(j) + n, a.column(n - 1 - j));
@@ -152,8 +146,8 @@ Result<Svd> svd(DoubleMatrix a) {
   const int m = as_int(a.rows()), n = as_int(a.columns()), k = std::min(m, n);
   Svd out{DoubleMatrix(m, k), std::vector<double>(static_cast<size_t>(k)), DoubleMatrix(k, n)};
   NMM_TRY(lapack_status("dgesdd",
-                        LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'S', m, n, a.data(), m, out.values.data(),
-                                       out.left.data(), m, out.right_t.data(), k)));
+                        blas().dgesdd(LAPACK_COL_MAJOR, 'S', m, n, a.data(), m, out.values.data(),
+                                      out.left.data(), m, out.right_t.data(), k)));
   return out;
 }
 
@@ -165,8 +159,8 @@ Result<TallQr> TallQr::factor(DoubleMatrix a) {
   qr.reflectors_ = std::move(a);
   qr.block_t_ = DoubleMatrix(block, n);
   NMM_TRY(
-      lapack_status("dgeqrt", LAPACKE_dgeqrt(LAPACK_COL_MAJOR, m, n, block, qr.reflectors_.data(),
-                                             m, qr.block_t_.data(), block)));
+      lapack_status("dgeqrt", blas().dgeqrt(LAPACK_COL_MAJOR, m, n, block, qr.reflectors_.data(), m,
+                                            qr.block_t_.data(), block)));
   return qr;
 }
 
@@ -184,19 +178,20 @@ Result<DoubleMatrix> TallQr::apply_q(const DoubleMatrix& x) const {
   for (int64_t j = 0; j < x.columns(); ++j) std::copy_n(x.column(j), n, out.column(j));
   const int block = as_int(block_t_.rows());
   NMM_TRY(lapack_status(
-      "dgemqrt", LAPACKE_dgemqrt(LAPACK_COL_MAJOR, 'L', 'N', as_int(m), as_int(x.columns()),
-                                 as_int(n), block, reflectors_.data(), as_int(m), block_t_.data(),
-                                 block, out.data(), as_int(m))));
+      "dgemqrt", blas().dgemqrt(LAPACK_COL_MAJOR, 'L', 'N', as_int(m), as_int(x.columns()),
+                                as_int(n), block, reflectors_.data(), as_int(m), block_t_.data(),
+                                block, out.data(), as_int(m))));
   return out;
 }
 
 Result<DoubleMatrix> least_squares(const DoubleMatrix& p, const DoubleMatrix& w) {
   const int n = as_int(p.rows()), r = as_int(p.columns());
   DoubleMatrix normal(r, r);
-  cblas_dsyrk(CblasColMajor, CblasLower, CblasTrans, r, n, 1.0, p.data(), n, 0.0, normal.data(), r);
+  blas().dsyrk(CblasColMajor, CblasLower, CblasTrans, r, n, 1.0, p.data(), n, 0.0, normal.data(),
+               r);
   DoubleMatrix f = multiply(p, Transpose::kYes, w, Transpose::kNo);
-  NMM_TRY(lapack_status("dposv", LAPACKE_dposv(LAPACK_COL_MAJOR, 'L', r, as_int(w.columns()),
-                                               normal.data(), r, f.data(), r)));
+  NMM_TRY(lapack_status("dposv", blas().dposv(LAPACK_COL_MAJOR, 'L', r, as_int(w.columns()),
+                                              normal.data(), r, f.data(), r)));
   return f;
 }
 

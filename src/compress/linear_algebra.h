@@ -3,7 +3,6 @@
 // column-major, as LAPACK stores them.
 
 #include <cstdint>
-#include <thread>
 #include <vector>
 
 #include "base/result.h"
@@ -44,22 +43,6 @@ DoubleMatrix to_double_matrix(const TensorView& tensor);
 std::vector<std::byte> to_checkpoint(const DoubleMatrix& matrix, DType dtype);
 // The values that `dtype` would store; kI8: int8 with the scales of ops::quantize.
 void round_to(DType dtype, DoubleMatrix& matrix);
-
-// From now on, on the calling thread: what other threads do stays as it is. For threads that work
-// on several matrices at once, and for results that do not depend on the number of threads.
-void use_one_blas_thread();
-// task(i) for i < count, each on a thread of its own with a BLAS of one thread.
-template <typename Task>
-void on_blas_threads(size_t count, const Task& task) {
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < count; ++i) {
-    threads.emplace_back([&, i] {
-      use_one_blas_thread();
-      task(i);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
 
 enum class Transpose { kNo, kYes };
 // op(a) · op(b).

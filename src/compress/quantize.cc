@@ -1,8 +1,14 @@
 #include "compress/quantize.h"
 
+#include <algorithm>
+#include <span>
+
 #include <nlohmann/json.hpp>
 
 #include "base/interrupt.h"
+#include "base/parallel.h"
+#include "base/threads.h"
+#include "compress/blas.h"
 #include "compress/factorize.h"
 #include "compress/model_writer.h"
 #include "compress/staged_work.h"
@@ -10,6 +16,7 @@
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
 #include "io/model_config.h"
+#include "io/model_files.h"
 #include "io/quantization.h"
 #include "io/text_file.h"
 #include "model/transformer.h"
@@ -23,6 +30,10 @@ struct LowRankMatrix {
   MatrixPlan plan;
   TensorView u_t, v_t;
 };
+
+std::string name_of(const LowRankMatrix& matrix) {
+  return fmt::format("layer {} {}", matrix.plan.layer, matrix_name(matrix.plan.matrix));
+}
 
 // Checks names and shapes of all layers on the way.
 Result<std::vector<LowRankMatrix>> low_rank_matrices(const io::Checkpoint& checkpoint,
@@ -44,34 +55,51 @@ Result<std::vector<LowRankMatrix>> low_rank_matrices(const io::Checkpoint& check
   return matrices;
 }
 
-std::string settings_of(const fs::path& model) {
+std::string settings_of(const nlohmann::ordered_json& model_identity) {
   const nlohmann::ordered_json settings = {{"weights", weights_name(WeightFormat::kInt8)},
-                                           {"model", io::folder_identity(model)}};
+                                           {"model", model_identity}};
   return settings.dump(2) + "\n";
 }
 
-// Leaves the rounded factors in `work` and skips those that are there.
+Result<Factors> round_matrix(const LowRankMatrix& matrix, const io::Checkpoint& checkpoint) {
+  DoubleMatrix second = to_double_matrix(matrix.v_t), first = to_double_matrix(matrix.u_t);
+  checkpoint.release_pages();
+  if (!first.all_finite() || !second.all_finite()) {
+    return fail("{}: {}: its factors hold NaN or infinity", checkpoint.folder().string(),
+                name_of(matrix));
+  }
+  return round_factors(std::move(second), std::move(first));
+}
+
+// Leaves the rounded factors in `work` and skips those that are there. As many matrices at once as
+// there are threads.
 Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoint& checkpoint,
                  const StagedWork& work, Progress& progress, const OnMatrix& on_matrix) {
   progress.start("rounding factors", std::ssize(matrices));
-  int64_t done = 0;
-  for (const auto& [plan, u_t, v_t] : matrices) {
+  for (int64_t done = 0; done < std::ssize(matrices);) {
     if (interrupted()) {
       return interrupted_error(
           fmt::format("{} of {} matrices are kept in {}; run the same command again to go on", done,
                       matrices.size(), work.path().parent_path().string()));
     }
-    const std::string name = fmt::format("layer {} {}", plan.layer, matrix_name(plan.matrix));
-    if (!work.finished(plan, DType::kF32)) {
-      DoubleMatrix second = to_double_matrix(v_t), first = to_double_matrix(u_t);
-      checkpoint.release_pages();
-      if (!first.all_finite() || !second.all_finite()) {
-        return fail("{}: {}: its factors hold NaN or infinity", checkpoint.folder().string(), name);
-      }
-      NMM_TRY(work.save(plan, DType::kF32, round_factors(std::move(second), std::move(first))));
+    const int64_t count = std::min(std::ssize(matrices) - done, int64_t{num_threads()});
+    const std::span group =
+        std::span(matrices).subspan(static_cast<size_t>(done), static_cast<size_t>(count));
+    std::vector<Status> statuses(group.size());
+    run_on_threads(count, [&](int64_t i) {
+      const LowRankMatrix& matrix = group[static_cast<size_t>(i)];
+      statuses[static_cast<size_t>(i)] = [&]() -> Status {
+        if (work.finished(matrix.plan, DType::kF32)) return {};
+        NMM_ASSIGN(const Factors factors, round_matrix(matrix, checkpoint));
+        return work.save(matrix.plan, DType::kF32, factors);
+      }();
+    });
+    for (size_t i = 0; i < group.size(); ++i) {
+      NMM_TRY(statuses[i]);
+      const MatrixPlan& plan = group[i].plan;
+      progress.update(++done, name_of(group[i]));
+      if (on_matrix) on_matrix({plan.layer, plan.matrix, plan.rank, plan.kept_share});
     }
-    progress.update(++done, name);
-    if (on_matrix) on_matrix({plan.layer, plan.matrix, plan.rank, plan.kept_share});
   }
   progress.finish();
   return {};
@@ -81,7 +109,7 @@ Status write_folder(const ModelSource& source, const io::FolderWriter& output, P
   const fs::path& model = source.checkpoint.folder();
   const fs::path original = model / "config.json";
   NMM_TRY(write_model(source, WeightFormat::kInt8, output.staging(), progress));
-  NMM_ASSIGN(std::string config, io::read_text_file(original));
+  NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
   NMM_ASSIGN(config, io::with_quantization(config, original.string()));
   NMM_TRY(io::write_text_file(output.staging() / "config.json", config));
   return {};
@@ -91,6 +119,8 @@ Status write_folder(const ModelSource& source, const io::FolderWriter& output, P
 
 Result<QuantizeSummary> quantize(const fs::path& model, const fs::path& out, bool force,
                                  Progress& progress, const OnMatrix& on_matrix) {
+  NMM_TRY(load_blas());
+  const nlohmann::ordered_json identity = io::folder_identity(model);
   NMM_ASSIGN(const auto config, io::ModelConfig::load(model / "config.json"));
   if (config.int8_weights) {
     return fail("{}: its weights are int8 already; quantize the original model", model.string());
@@ -100,18 +130,20 @@ Result<QuantizeSummary> quantize(const fs::path& model, const fs::path& out, boo
   const auto if_exists =
       force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(out, if_exists, model));
-  NMM_ASSIGN(const auto work, StagedWork::open(output.staging(), settings_of(model)));
+  NMM_ASSIGN(const auto work, StagedWork::open(output.work(), settings_of(identity)));
   NMM_TRY(round_all(matrices, checkpoint, work, progress, on_matrix));
   std::vector<MatrixPlan> plans;
   for (const LowRankMatrix& matrix : matrices) plans.push_back(matrix.plan);
   NMM_TRY(write_folder({checkpoint, config, plans, work}, output, progress));
-  NMM_TRY(output.copy_other_files(model));
+  NMM_ASSIGN(const auto left_out, io::copy_model_files(model, output.staging()));
+  for (const std::string& note : left_out) progress.print(note);
   QuantizeSummary summary = {checkpoint.parameters(), checkpoint.size_bytes(), 0};
   {
     NMM_ASSIGN(const auto written, io::Checkpoint::open(output.staging()));
     summary.bytes_after = written.size_bytes();
   }
-  NMM_TRY(work.commit(output));
+  NMM_TRY(io::check_unchanged(model, identity));
+  NMM_TRY(output.commit());
   return summary;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
+#include "base/threads.h"
 #include "compress/factorize.h"
 #include "compress/mlp_half.h"
 #include "model/rope.h"
@@ -166,7 +167,7 @@ class SensitivityPass {
       NMM_ASSIGN(grams, grams_(layer));
     }
     std::vector<std::optional<Result<Factors>>> results(matrices.size());
-    on_blas_threads(matrices.size(), [&](size_t i) {
+    run_on_threads(std::ssize(matrices), [&](int64_t i) {
       const DoubleMatrix w_t = to_double_matrix(weight_of(mlp, matrices[i].matrix).w_t);
       results[i].emplace(w_t.all_finite() ? factorize(matrices[i], w_t, grams)
                                           : fail("the weight holds NaN or infinity"));

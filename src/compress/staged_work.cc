@@ -24,42 +24,19 @@ std::vector<double> singular_values(const io::SafetensorsFile& factors) {
   return values;
 }
 
-Status remove_all_but(const fs::path& folder, const fs::path& kept) {
-  std::error_code error;
-  std::vector<fs::path> doomed;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->path() != kept) doomed.push_back(entry->path());
-  }
-  if (error) return cannot("read", folder, error);
-  for (const fs::path& path : doomed) {
-    fs::remove_all(path, error);
-    if (error) return cannot("deleted", path, error);
-  }
-  return {};
-}
-
 }  // namespace
 
-Result<StagedWork> StagedWork::open(const fs::path& staging, const std::string& settings) {
-  const StagedWork work(staging / kName);
-  const fs::path settings_path = work.path_ / kSettingsName;
+Result<StagedWork> StagedWork::open(const fs::path& folder, const std::string& settings) {
+  const StagedWork work(folder);
+  const fs::path settings_path = folder / kSettingsName;
+  const auto before = io::read_text_file(settings_path, io::kMaxConfigBytes);
+  if (before.ok() && *before == settings) return work;
   std::error_code error;
-  const bool ours = fs::exists(settings_path, error);
-  if (!ours && !fs::is_empty(staging, error)) {
-    return fail(
-        "{}: expected nothing or an unfinished compression, found other files; delete or rename it",
-        staging.string());
-  }
-  bool same = false;
-  if (ours) {
-    NMM_ASSIGN(const std::string before, io::read_text_file(settings_path));
-    same = before == settings;
-  }
-  NMM_TRY(remove_all_but(staging, same ? work.path_ : fs::path()));
-  fs::create_directories(work.path_, error);
-  if (error) return cannot("created", work.path_, error);
-  if (!same) NMM_TRY(io::write_text_file(settings_path, settings));
+  fs::remove_all(folder, error);
+  if (error) return cannot("deleted", folder, error);
+  fs::create_directories(folder, error);
+  if (error) return cannot("created", folder, error);
+  NMM_TRY(io::write_text_file(settings_path, settings));
   return work;
 }
 
@@ -91,11 +68,11 @@ std::optional<MatrixReport> StagedWork::finished(const MatrixPlan& plan, DType d
 
 Status StagedWork::save(const MatrixPlan& plan, DType dtype, const Factors& factors) const {
   const std::vector<double>& values = factors.singular_values;
-  NMM_ASSIGN(auto writer,
-             io::SafetensorsWriter::create(factor_path(plan.layer, plan.matrix),
-                                           {{"u_t", dtype, {plan.rank, plan.in_features}},
-                                            {"v_t", dtype, {plan.out_features, plan.rank}},
-                                            {kSingularValues, DType::kF64, {std::ssize(values)}}}));
+  NMM_ASSIGN(auto writer, io::SafetensorsWriter::create_checked(
+                              factor_path(plan.layer, plan.matrix),
+                              {{"u_t", dtype, {plan.rank, plan.in_features}},
+                               {"v_t", dtype, {plan.out_features, plan.rank}},
+                               {kSingularValues, DType::kF64, {std::ssize(values)}}}));
   NMM_TRY(writer.append(to_checkpoint(factors.u_t, dtype)));
   NMM_TRY(writer.append(to_checkpoint(factors.v_t, dtype)));
   NMM_TRY(writer.append(std::as_bytes(std::span(values))));
@@ -103,15 +80,7 @@ Status StagedWork::save(const MatrixPlan& plan, DType dtype, const Factors& fact
 }
 
 Result<io::SafetensorsFile> StagedWork::open_factors(int64_t layer, MlpMatrix matrix) const {
-  return io::SafetensorsFile::open(factor_path(layer, matrix));
-}
-
-Status StagedWork::commit(io::FolderWriter& output) const {
-  NMM_TRY(output.commit());
-  std::error_code error;
-  const fs::path work = output.out() / kName;
-  fs::remove_all(work, error);
-  return error ? Status(cannot("deleted", work, error)) : Status();
+  return io::SafetensorsFile::open_checked(factor_path(layer, matrix));
 }
 
 fs::path StagedWork::factor_path(int64_t layer, MlpMatrix matrix) const {

@@ -1,5 +1,5 @@
 #pragma once
-// What an unfinished compression keeps: the folder work/ inside the output's staging folder. It
+// What an unfinished compression keeps in the work folder beside its output. It
 // holds the settings of the run, the Gram matrices of calibrated layers and the factors of finished
 // matrices. A run with the same settings goes on from it; any other starts afresh.
 
@@ -10,7 +10,6 @@
 #include "base/result.h"
 #include "compress/factorize.h"
 #include "compress/plan.h"
-#include "io/folder_writer.h"
 #include "io/safetensors.h"
 
 namespace neuronmm::compress {
@@ -25,11 +24,9 @@ struct MatrixReport {
 
 class StagedWork {
  public:
-  static constexpr const char* kName = "work";
-
-  // `settings`: a text that differs whenever the results would. Everything else that a run left in
-  // `staging` is deleted; a staging folder with files but without settings is not ours and refused.
-  static Result<StagedWork> open(const std::filesystem::path& staging, const std::string& settings);
+  // `folder`: FolderWriter::work(). `settings`: a text that differs whenever the results would;
+  // what a run with others left there is deleted.
+  static Result<StagedWork> open(const std::filesystem::path& folder, const std::string& settings);
 
   const std::filesystem::path& path() const { return path_; }
   // A folder in it for other factors of the same matrices.
@@ -39,9 +36,6 @@ class StagedWork {
   Status save(const MatrixPlan& plan, DType dtype, const Factors& factors) const;
   // Tensors "u_t" [r, K], "v_t" [N, r] and "singular_values", F64, all of them.
   Result<io::SafetensorsFile> open_factors(int64_t layer, MlpMatrix matrix) const;
-  // The staging folder becomes the output. The work goes last: until the output stands, a failure
-  // must not cost its hours.
-  Status commit(io::FolderWriter& output) const;
 
  private:
   explicit StagedWork(std::filesystem::path path) : path_(std::move(path)) {}

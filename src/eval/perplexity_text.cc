@@ -33,7 +33,7 @@ Result<std::string> document_row(std::string_view line, const std::string& sourc
 }  // namespace
 
 Result<std::string> read_perplexity_text(const Task& task, const TaskFiles& files) {
-  NMM_ASSIGN(const std::string content, io::read_text_file(files.items));
+  NMM_ASSIGN(const std::string content, io::read_text_file(files.items, io::kMaxTextBytes));
   const bool is_c4 = task.format == TaskFormat::kC4;
   const auto row_of = is_c4                                  ? document_row
                       : task.format == TaskFormat::kWikiText ? wikitext_row

@@ -218,12 +218,12 @@ Result<TaskItem> parse_item(const Task& task, std::string_view json,
 }
 
 Result<std::vector<TaskItem>> read_items(const Task& task, const TaskFiles& files, int64_t limit) {
-  NMM_ASSIGN(const std::string text, io::read_text_file(files.items));
+  NMM_ASSIGN(const std::string text, io::read_text_file(files.items, io::kMaxTextBytes));
   const std::vector<std::string_view> lines = lines_of(text);
   std::string labels_text;
   std::vector<std::string_view> labels;
   if (!files.labels.empty()) {
-    NMM_ASSIGN(labels_text, io::read_text_file(files.labels));
+    NMM_ASSIGN(labels_text, io::read_text_file(files.labels, io::kMaxTextBytes));
     labels = lines_of(labels_text);
     if (labels.size() != lines.size()) {
       return fail("{}: expected {} labels, one for each line of {}, found {}",

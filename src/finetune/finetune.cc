@@ -17,6 +17,7 @@
 #include "finetune/training_folder.h"
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
+#include "io/model_files.h"
 #include "io/safetensors_writer.h"
 #include "io/shards.h"
 #include "io/text_file.h"
@@ -29,12 +30,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kCheckpointInterval = std::chrono::minutes(5);
 
-std::string settings_of(const FinetuneRequest& request) {
+std::string settings_of(const FinetuneRequest& request,
+                        const nlohmann::ordered_json& model_identity) {
   const Recipe& recipe = request.recipe;
   nlohmann::ordered_json phases = nlohmann::ordered_json::array();
   for (const Part part : recipe.phases) phases.push_back(part_name(part));
   nlohmann::ordered_json settings = {{"command", "finetune"},
-                                     {"model", io::folder_identity(request.model)},
+                                     {"model", model_identity},
                                      {"data", io::file_identity(request.data)},
                                      {"teacher", io::folder_identity(request.teacher)},
                                      {"which", phases},
@@ -116,6 +118,7 @@ class Training {
     progress_.start(label, recipe_.epochs * examples(), sequences_done());
     started_ = saved_ = Clock::now();
     tokens_ = 0;
+    const UnsavedWork unsaved;  // a step may take long, and saving after each would take longer
     while (position_.step < total_steps()) {
       NMM_TRY(run_step());
       if (Clock::now() - saved_ > kCheckpointInterval) NMM_TRY(save());
@@ -255,7 +258,7 @@ Result<Dataset> load_data(const FinetuneRequest& request, const io::ModelConfig&
     return fail("--cutoff: expected 2 to {} tokens (the model's max_position_embeddings), found {}",
                 config.max_position_embeddings, cutoff);
   }
-  NMM_ASSIGN(const auto content, io::read_text_file(request.data));
+  NMM_ASSIGN(const auto content, io::read_text_file(request.data, io::kMaxTextBytes));
   NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(request.model));
   return read_dataset(content, request.data, tokenizer, config, cutoff);
 }
@@ -266,29 +269,20 @@ int64_t scored_tokens(const Dataset& data) {
   return tokens;
 }
 
-// The work folder goes last: until the output stands, a failure must not cost the training.
-Status commit(io::FolderWriter& output, const fs::path& out) {
-  NMM_TRY(output.commit());
-  std::error_code error;
-  fs::remove_all(out / TrainingFolder::kName, error);
-  if (error) {
-    return fail("{}: cannot be deleted: {}", (out / TrainingFolder::kName).string(),
-                error.message());
-  }
-  return {};
-}
-
-Result<TrainingFolder> open_work(const FinetuneRequest& request, const fs::path& staging) {
+Result<TrainingFolder> open_work(const FinetuneRequest& request,
+                                 const nlohmann::ordered_json& model_identity,
+                                 const fs::path& folder) {
   using IfStarted = TrainingFolder::IfStarted;
   const IfStarted if_started = request.resume  ? IfStarted::kResume
                                : request.force ? IfStarted::kRestart
-                                               : IfStarted::kRefuse;
-  return TrainingFolder::open(staging, settings_of(request), if_started);
+                                               : IfStarted::kResumeSame;
+  return TrainingFolder::open(folder, settings_of(request, model_identity), if_started);
 }
 
 Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress,
                               const OnStep& on_step) {
   set_torch_threads(num_threads());
+  const nlohmann::ordered_json identity = io::folder_identity(request.model);
   NMM_ASSIGN(const auto config, io::ModelConfig::load(request.model / "config.json"));
   NMM_ASSIGN(const Dataset data, load_data(request, config));
   progress.print(
@@ -304,12 +298,14 @@ Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress
   const auto if_exists =
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, request.model));
-  NMM_ASSIGN(auto folder, open_work(request, output.staging()));
+  NMM_ASSIGN(auto folder, open_work(request, identity, output.work()));
   Training training(request, data, model, folder, progress, on_step);
   NMM_TRY(training.run());
   NMM_TRY(write_weights(model, output.staging(), progress));
-  NMM_TRY(output.copy_other_files(request.model));
-  NMM_TRY(commit(output, request.out));
+  NMM_ASSIGN(const auto left_out, io::copy_model_files(request.model, output.staging()));
+  for (const std::string& note : left_out) progress.print(note);
+  NMM_TRY(io::check_unchanged(request.model, identity));
+  NMM_TRY(output.commit());
   return FinetuneSummary{static_cast<int64_t>(data.examples.size()), scored_tokens(data),
                          training.summary()};
 }

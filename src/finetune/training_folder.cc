@@ -48,14 +48,14 @@ Result<Position> parse_position(const io::SafetensorsFile& file, const fs::path&
 Result<Position> position_in(const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return Position();
-  NMM_ASSIGN(const auto file, io::SafetensorsFile::open(path));
+  NMM_ASSIGN(const auto file, io::SafetensorsFile::open_checked(path));
   return parse_position(file, path);
 }
 
 Status save(const fs::path& path, const std::vector<io::TensorSpec>& tensors,
             const TrainableModel& model, const Position& position) {
-  NMM_ASSIGN(auto writer,
-             io::SafetensorsWriter::create(path, tensors, {{kPositionKey, to_text(position)}}));
+  NMM_ASSIGN(auto writer, io::SafetensorsWriter::create_checked(
+                              path, tensors, {{kPositionKey, to_text(position)}}));
   for (const io::TensorSpec& tensor : tensors) {
     const std::vector<float> values = model.read(tensor.name);
     NMM_TRY(writer.append(std::as_bytes(std::span(values))));
@@ -65,7 +65,7 @@ Status save(const fs::path& path, const std::vector<io::TensorSpec>& tensors,
 
 Status load(const fs::path& path, const std::vector<io::TensorSpec>& tensors,
             TrainableModel& model) {
-  NMM_ASSIGN(const auto file, io::SafetensorsFile::open(path));
+  NMM_ASSIGN(const auto file, io::SafetensorsFile::open_checked(path));
   for (const io::TensorSpec& tensor : tensors) {
     const auto found = file.tensors().find(tensor.name);
     if (found == file.tensors().end() || found->second.shape != tensor.shape) {
@@ -81,14 +81,18 @@ Status load(const fs::path& path, const std::vector<io::TensorSpec>& tensors,
 }
 
 // An error that names the first setting in which the runs differ.
-Status check_same_run(const fs::path& staging, const json& before, const json& now) {
+Status check_same_run(const fs::path& staging, const json& before, const json& now,
+                      TrainingFolder::IfStarted if_started) {
+  const bool other_rate = if_started == TrainingFolder::IfStarted::kResume;
   for (const auto& [key, value] : now.items()) {
-    if (key == kLearningRateKey || (before.contains(key) && before.at(key) == value)) continue;
+    if (before.contains(key) && before.at(key) == value) continue;
+    if (key == kLearningRateKey && other_rate) continue;
     const std::string there = before.contains(key) ? before.at(key).dump() : "nothing";
     return fail(
         "{}: the unfinished run there has {} {}, this one has {}; resume with the same, or start "
-        "afresh with --force",
-        staging.string(), key, there, value.dump());
+        "afresh with --force{}",
+        staging.string(), key, there, value.dump(),
+        key == kLearningRateKey ? ", or take the other one from here on with --resume" : "");
   }
   return {};
 }
@@ -102,37 +106,28 @@ Status clear(const fs::path& folder) {
 
 }  // namespace
 
-Result<TrainingFolder> TrainingFolder::open(const fs::path& staging, const std::string& settings,
+Result<TrainingFolder> TrainingFolder::open(const fs::path& path, const std::string& settings,
                                             IfStarted if_started) {
-  TrainingFolder folder(staging / kName);
-  const fs::path settings_path = folder.path_ / kSettingsName;
+  TrainingFolder folder(path);
+  const fs::path settings_path = path / kSettingsName;
   const json now = json::parse(settings);
   std::error_code error;
   if (fs::exists(settings_path, error)) {
-    NMM_ASSIGN(const json before, io::read_json_object(settings_path));
-    if (before.value("command", "") != now.at("command")) {
-      return fail("{}: holds unfinished work of another command; delete or rename it",
-                  staging.string());
-    }
-    if (if_started == IfStarted::kRefuse) {
-      return fail(
-          "{}: an unfinished run is kept there; go on with --resume or start afresh with "
-          "--force",
-          staging.string());
-    }
-    if (if_started == IfStarted::kResume) {
-      NMM_TRY(check_same_run(staging, before, now));
+    NMM_ASSIGN(const json before, io::read_json_object(settings_path, io::kMaxConfigBytes));
+    NMM_TRY(folder.find_position());
+    const bool started = folder.position_.phase > 0 || folder.position_.step > 0;
+    if (if_started == IfStarted::kRestart || !started) {
+      NMM_TRY(clear(path));
+      folder.position_ = {};
     } else {
-      NMM_TRY(clear(folder.path_));
+      NMM_TRY(check_same_run(path.parent_path(), before, now, if_started));
     }
-  } else if (!fs::is_empty(staging, error)) {
-    return fail("{}: expected nothing or an unfinished run, found other files; delete or rename it",
-                staging.string());
+  } else {
+    NMM_TRY(clear(path));  // killed before its settings were written, or another command's
   }
-  fs::create_directories(folder.path_, error);
-  if (error) return cannot("created", folder.path_, error);
+  fs::create_directories(path, error);
+  if (error) return cannot("created", path, error);
   NMM_TRY(io::write_text_file(settings_path, settings));
-  NMM_TRY(folder.find_position());
   return folder;
 }
 

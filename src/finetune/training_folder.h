@@ -1,5 +1,5 @@
 #pragma once
-// What an unfinished fine-tuning keeps: the folder work/ inside the output's staging folder.
+// What an unfinished fine-tuning keeps in the work folder beside its output.
 //
 //   settings.json        of the run; another run does not go on from here
 //   merged.safetensors   the factors after the last finished phase, fp32
@@ -30,14 +30,12 @@ struct Position {
 
 class TrainingFolder {
  public:
-  static constexpr const char* kName = "work";
-
-  enum class IfStarted { kRefuse, kResume, kRestart };
-  // `settings`: a JSON object that differs whenever the results would. kResume: goes on from a run
-  // whose settings differ in "learning_rate" at most, else says in what; starts where there is no
-  // run. kRefuse: an unfinished run is an error. A staging folder with files of anybody else's is
-  // refused.
-  static Result<TrainingFolder> open(const std::filesystem::path& staging,
+  enum class IfStarted { kResumeSame, kResume, kRestart };
+  // `folder`: FolderWriter::work(). `settings`: a JSON object that differs whenever the results
+  // would. kResumeSame: goes on from a run with the same settings; any other that has finished a
+  // step is an error. kResume: from one whose settings differ in "learning_rate" at most, else says
+  // in what. All start where there is no run.
+  static Result<TrainingFolder> open(const std::filesystem::path& folder,
                                      const std::string& settings, IfStarted if_started);
 
   // Where the run stands by what is kept.

@@ -1,52 +1,191 @@
 #include "io/atomic_file.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/interrupt.h"
 
 namespace neuronmm::io {
 namespace {
 
-Error write_error(const std::filesystem::path& path, int code) {
+namespace fs = std::filesystem;
+
+constexpr std::string_view kTemporaryEnding = ".neuronmm";
+constexpr size_t kDigits = 16;          // of the number that makes a temporary's name unique
+constexpr size_t kMaxNameInName = 200;  // file systems allow 255 bytes in all
+
+Error write_error(const fs::path& path, int code) {
   return fail("{}: cannot be written: {}", path.string(), std::generic_category().message(code));
 }
 
-std::filesystem::path temporary_of(const std::filesystem::path& path) {
-  return path.string().append(kTemporarySuffix);
+Error interrupted_write(const fs::path& path) {
+  return interrupted_error(fmt::format("{} was not written", path.string()));
+}
+
+std::string temporary_prefix(const fs::path& path) {
+  return fmt::format(".{}.", path.filename().string().substr(0, kMaxNameInName));
+}
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+std::string unique_digits() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  return fmt::format("{:016x}",
+                     static_cast<uint64_t>(now) ^ (static_cast<uint64_t>(getpid()) << 44));
+}
+
+// Temporaries are locked by their writer, so one that can be locked belongs to nobody any more.
+void remove_stale_temporaries(const fs::path& path) {
+  const std::string prefix = temporary_prefix(path);
+  std::error_code error;
+  for (fs::directory_iterator entry(folder_of(path), error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(prefix) || !is_temporary_name(name)) continue;
+    if (name.size() != prefix.size() + kDigits + kTemporaryEnding.size()) continue;
+    const int stale = ::open(entry->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (stale < 0) continue;
+    struct stat status {};
+    const bool file = fstat(stale, &status) == 0 && S_ISREG(status.st_mode);
+    if (file && flock(stale, LOCK_EX | LOCK_NB) == 0) unlink(entry->path().c_str());
+    close(stale);
+  }
+}
+
+struct Temporary {
+  fs::path path;
+  int descriptor = -1;
+};
+
+// A new file that only this process writes, locked. Between its creation and its lock another
+// process may take it for stale and remove it: then it has no name any more, and the next is made.
+Result<Temporary> create_temporary(const fs::path& path, mode_t mode) {
+  while (true) {
+    const fs::path name = folder_of(path) / (temporary_prefix(path) + unique_digits() +
+                                             std::string(kTemporaryEnding));
+    const int descriptor =
+        ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (descriptor < 0 && errno == EEXIST) continue;
+    if (descriptor < 0) return write_error(path, errno);
+    flock(descriptor, LOCK_EX | LOCK_NB);  // where locks are unknown, stale files are just kept
+    struct stat status {};
+    if (fstat(descriptor, &status) == 0 && status.st_nlink > 0) return Temporary{name, descriptor};
+    close(descriptor);
+  }
+}
+
+bool same_file(const struct stat& a, const struct stat& b) {
+  return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+// The descriptor of standard output or error if that is what the path leads to: replacing such a
+// file would lose what the command prints there.
+std::optional<int> standard_stream(const struct stat& target) {
+  for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat status {};
+    if (fstat(descriptor, &status) == 0 && same_file(status, target)) return descriptor;
+  }
+  return std::nullopt;
+}
+
+Result<int> open_stream(const fs::path& path) {
+  while (true) {
+    const int descriptor = ::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    if (descriptor >= 0) return descriptor;
+    if (errno != EINTR) return write_error(path, errno);
+    if (interrupted()) return interrupted_write(path);
+  }
 }
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::filesystem::path path, int descriptor)
-    : path_(std::move(path)), descriptor_(descriptor) {}
+bool is_temporary_name(std::string_view name) {
+  if (!name.starts_with('.') || !name.ends_with(kTemporaryEnding)) return false;
+  name.remove_suffix(kTemporaryEnding.size());
+  if (name.size() < kDigits + 2 || name[name.size() - kDigits - 1] != '.') return false;
+  const std::string_view digits = name.substr(name.size() - kDigits);
+  return digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+Status sync_folder(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return write_error(folder, errno);
+  const int code = fsync(descriptor) == 0 ? 0 : errno;
+  close(descriptor);
+  if (code == 0 || code == EINVAL || code == ENOTSUP) return {};
+  return write_error(folder, code);
+}
+
+AtomicFile::AtomicFile(fs::path path, fs::path temporary, int descriptor)
+    : path_(std::move(path)), temporary_(std::move(temporary)), descriptor_(descriptor) {}
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+    : path_(std::move(other.path_)),
+      temporary_(std::move(other.temporary_)),
+      descriptor_(std::exchange(other.descriptor_, -1)) {}
 AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
   if (this != &other) {
     abandon();
     path_ = std::move(other.path_);
+    temporary_ = std::move(other.temporary_);
     descriptor_ = std::exchange(other.descriptor_, -1);
   }
   return *this;
 }
 AtomicFile::~AtomicFile() { abandon(); }
 
-Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
-  constexpr int kMode = 0666;  // before the umask, as for every other program's files
-  const int descriptor =
-      ::open(temporary_of(path).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
-  if (descriptor < 0) return write_error(path, errno);
-  return AtomicFile(path, descriptor);
+Result<AtomicFile> AtomicFile::create(const fs::path& path) {
+  struct stat status {};
+  fs::path target = path;
+  mode_t mode = 0666;  // before the umask, as for every other program's files
+  if (stat(path.c_str(), &status) == 0) {
+    if (const auto stream = standard_stream(status)) {
+      const int copy = fcntl(*stream, F_DUPFD_CLOEXEC, 0);
+      if (copy < 0) return write_error(path, errno);
+      return AtomicFile(path, {}, copy);
+    }
+    if (S_ISDIR(status.st_mode))
+      return fail("{}: expected a file to write, found a folder", path.string());
+    if (S_ISCHR(status.st_mode) || S_ISFIFO(status.st_mode)) {
+      NMM_ASSIGN(const int descriptor, open_stream(path));
+      return AtomicFile(path, {}, descriptor);
+    }
+    if (!S_ISREG(status.st_mode)) {
+      return fail("{}: expected a file to write, found a disk or a socket", path.string());
+    }
+    if (access(path.c_str(), W_OK) != 0) return write_error(path, errno);
+    std::error_code error;
+    target = fs::canonical(path, error);
+    if (error) return write_error(path, error.value());
+    mode = status.st_mode & 07777;
+  } else if (lstat(path.c_str(), &status) == 0) {
+    return fail("{}: expected a file to write, found a link to nothing", path.string());
+  }
+  remove_stale_temporaries(target);
+  NMM_ASSIGN(Temporary temporary, create_temporary(target, mode));
+  if (mode != 0666) fchmod(temporary.descriptor, mode);  // as it was, whatever the umask says
+  return AtomicFile(std::move(target), std::move(temporary.path), temporary.descriptor);
 }
 
 Status AtomicFile::append(std::span<const std::byte> bytes) {
   if (descriptor_ < 0) return fail("{}: is closed after an earlier error", path_.string());
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EINTR) {
+      if (!interrupted()) continue;
+      abandon();
+      return interrupted_write(path_);
+    }
     if (written < 0) return give_up(errno);
     bytes = bytes.subspan(static_cast<size_t>(written));
   }
@@ -55,24 +194,26 @@ Status AtomicFile::append(std::span<const std::byte> bytes) {
 
 Status AtomicFile::finish() {
   if (descriptor_ < 0) return fail("{}: is closed after an earlier error", path_.string());
+  if (temporary_.empty()) {
+    if (close(std::exchange(descriptor_, -1)) != 0) return write_error(path_, errno);
+    return {};
+  }
   if (fsync(descriptor_) != 0) return give_up(errno);
-  if (close(std::exchange(descriptor_, -1)) != 0) return give_up(errno);
-  if (rename(temporary().c_str(), path_.c_str()) != 0) return give_up(errno);
-  return {};
+  // Renamed while it is still open, so that it is locked as long as it has a temporary's name.
+  if (rename(temporary_.c_str(), path_.c_str()) != 0) return give_up(errno);
+  if (close(std::exchange(descriptor_, -1)) != 0) return write_error(path_, errno);
+  return sync_folder(folder_of(path_));
 }
 
-std::filesystem::path AtomicFile::temporary() const { return temporary_of(path_); }
-
 Error AtomicFile::give_up(int code) {
-  if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
-  unlink(temporary().c_str());
+  abandon();
   return write_error(path_, code);
 }
 
 void AtomicFile::abandon() {
   if (descriptor_ < 0) return;
+  if (!temporary_.empty()) unlink(temporary_.c_str());
   close(std::exchange(descriptor_, -1));
-  unlink(temporary().c_str());
 }
 
 }  // namespace neuronmm::io

@@ -10,6 +10,7 @@
 #include "io/quantization.h"
 #include "io/safetensors_writer.h"
 #include "io/shards.h"
+#include "io/text_file.h"
 
 namespace neuronmm::io {
 namespace {
@@ -48,7 +49,7 @@ bool is_plain_file_name(const std::string& name) {
 }
 
 Result<WeightMap> read_index(const fs::path& path) {
-  NMM_ASSIGN(const nlohmann::json index, read_json_object(path));
+  NMM_ASSIGN(const nlohmann::json index, read_json_object(path, kMaxIndexBytes));
   const JsonFields fields(index, path.string());
   const nlohmann::json* map = fields.find("weight_map");
   if (map == nullptr) return fields.missing("weight_map");

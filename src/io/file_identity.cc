@@ -5,17 +5,26 @@
 #include <vector>
 
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 
 namespace neuronmm::io {
+namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
+int64_t nanoseconds(const timespec& time) { return time.tv_sec * 1'000'000'000 + time.tv_nsec; }
+
+}  // namespace
+
 ordered_json file_identity(const fs::path& path) {
   std::error_code ignored;
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) status = {};
   return {{"path", fs::weakly_canonical(path, ignored).string()},
-          {"size", fs::file_size(path, ignored)},
-          {"modified", fs::last_write_time(path, ignored).time_since_epoch().count()}};
+          {"size", status.st_size},
+          {"inode", status.st_ino},
+          {"modified", nanoseconds(status.st_mtim)}};
 }
 
 ordered_json folder_identity(const fs::path& folder) {
@@ -29,6 +38,18 @@ ordered_json folder_identity(const fs::path& folder) {
   ordered_json identity = ordered_json::array();
   for (const fs::path& file : files) identity.push_back(file_identity(file));
   return identity;
+}
+
+Status check_unchanged(const fs::path& folder, const ordered_json& before) {
+  const ordered_json now = folder_identity(folder);
+  if (now == before) return {};
+  for (size_t i = 0; i < std::max(now.size(), before.size()); ++i) {
+    if (i < now.size() && i < before.size() && now[i] == before[i]) continue;
+    const ordered_json& changed = i < now.size() ? now[i] : before[i];
+    return fail("{}: was changed while it was read; run the same command again",
+                changed.at("path").get<std::string>());
+  }
+  return {};
 }
 
 }  // namespace neuronmm::io

@@ -1,14 +1,13 @@
 #include "io/folder_writer.h"
 
-#include <algorithm>
 #include <cerrno>
-#include <memory>
+#include <cstdio>
 #include <system_error>
 
-#include <unistd.h>
+#include <fcntl.h>
 
 #include "io/atomic_file.h"
-#include "io/mapped_file.h"
+#include "io/model_config.h"
 
 namespace neuronmm::io {
 namespace {
@@ -41,6 +40,15 @@ Status check_apart(const fs::path& out, const fs::path& input) {
   return {};
 }
 
+bool has_safetensors(const fs::path& folder) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() == ".safetensors") return true;
+  }
+  return false;
+}
+
 Status check_replaceable(const fs::path& out, FolderWriter::IfExists if_exists) {
   std::error_code error;
   const fs::file_status status = fs::status(out, error);
@@ -51,51 +59,49 @@ Status check_replaceable(const fs::path& out, FolderWriter::IfExists if_exists) 
   if (if_exists == FolderWriter::IfExists::kRefuse)
     return fail("{}: already exists (--force replaces it)", out.string());
   // Replacing deletes what is there: never a folder that this program would not have written.
-  if (!fs::is_empty(out, error) && !fs::exists(out / "config.json", error))
-    return fail("{}: is not replaced: it has no config.json, so it is not a model folder",
+  if (fs::is_empty(out, error)) return {};
+  const auto config = ModelConfig::load(out / "config.json");
+  if (!config.ok())
+    return fail("{}: is not replaced: it is not a model folder ({})", out.string(),
+                config.error().message);
+  if (!has_safetensors(out))
+    return fail("{}: is not replaced: it is not a model folder (no *.safetensors in it)",
                 out.string());
   return {};
 }
 
-// Creates the staging folder, or clears the half-written files of the one that is there.
-Status prepare_staging(const fs::path& staging) {
-  std::error_code error;
-  const fs::file_status status = fs::symlink_status(staging, error);
-  if (fs::exists(status) && !fs::is_directory(status))
-    return fail("{}: expected a folder of an interrupted run, found a file", staging.string());
-  fs::create_directories(staging, error);
-  if (error) return fail("{}: cannot be created: {}", staging.string(), error.message());
-  const fs::path parent = staging.parent_path();
-  if (access(parent.c_str(), W_OK) != 0)
-    return fail("{}: cannot be written: {}", parent.string(),
-                std::generic_category().message(errno));
-  for (fs::directory_iterator entry(staging, error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::error_code ignored;
-    if (entry->path().string().ends_with(kTemporarySuffix)) fs::remove(entry->path(), ignored);
+Error rename_error(const fs::path& from, const fs::path& to, int code) {
+  return fail("{}: cannot be renamed to {}: {}", from.string(), to.string(),
+              std::generic_category().message(code));
+}
+
+Status rename_folder(const fs::path& from, const fs::path& to) {
+  if (rename(from.c_str(), to.c_str()) == 0) return {};
+  return rename_error(from, to, errno);
+}
+
+// Swaps two folders in one step. False: this file system cannot.
+Result<bool> exchange(const fs::path& a, const fs::path& b) {
+  if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
+  if (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP) return false;
+  return rename_error(a, b, errno);
+}
+
+// Ends what a killed run had begun to commit: the output that it had put aside goes back to its
+// place, or, where the new one stands already, the rest is removed.
+Result<bool> ended_commit(const StagingFolder& staging, const fs::path& out) {
+  std::error_code ignored;
+  if (fs::exists(staging.replaced(), ignored) && !fs::exists(out, ignored)) {
+    NMM_TRY(rename_folder(staging.replaced(), out));
   }
-  if (error) return fail("{}: cannot be read: {}", staging.string(), error.message());
-  return {};
+  if (!staging.is_committed(out)) return false;
+  NMM_TRY(staging.remove());
+  return true;
 }
 
-bool is_weights(const std::string& name) {
-  constexpr std::string_view kEndings[] = {".safetensors", ".safetensors.index.json",
-                                           ".bin",         ".bin.index.json",
-                                           ".pt",          ".pth",
-                                           ".gguf",        ".h5",
-                                           ".msgpack",     ".onnx"};
-  return std::ranges::any_of(kEndings, [&](std::string_view end) { return name.ends_with(end); });
-}
-
-Status copy_durably(const fs::path& from, const fs::path& to) {
-  NMM_ASSIGN(const auto source, MappedFile::open(from));
-  NMM_ASSIGN(AtomicFile copy, AtomicFile::create(to));
-  NMM_TRY(copy.append(source->bytes()));
-  return copy.finish();
-}
-
-Error rename_error(const fs::path& from, const fs::path& to, const std::error_code& error) {
-  return fail("{}: cannot be renamed to {}: {}", from.string(), to.string(), error.message());
+bool has_nothing(const fs::path& folder) {
+  std::error_code error;
+  return fs::is_empty(folder, error) && !error;
 }
 
 }  // namespace
@@ -111,61 +117,60 @@ Status require_folder(const fs::path& folder) {
   return {};
 }
 
-FolderWriter::FolderWriter(fs::path out, fs::path staging, IfExists if_exists)
+FolderWriter::FolderWriter(fs::path out, StagingFolder staging, IfExists if_exists)
     : out_(std::move(out)), staging_(std::move(staging)), if_exists_(if_exists) {}
 
 Result<FolderWriter> FolderWriter::create(const fs::path& out, IfExists if_exists,
                                           const fs::path& input) {
   if (out.empty()) return fail("expected the path of an output folder, found an empty one");
   NMM_ASSIGN(const fs::path target, identity(out));
-  const fs::path staging = target.string() + ".partial";
+  const fs::path staging_path = target.string() + ".partial";
   if (!input.empty()) {
     NMM_TRY(check_apart(target, input));
-    NMM_TRY(check_apart(staging, input));
+    NMM_TRY(check_apart(staging_path, input));
+  }
+  {
+    NMM_ASSIGN(const auto left, StagingFolder::find(staging_path));
+    if (left) {
+      NMM_ASSIGN(const bool ended, ended_commit(*left, target));
+      if (!ended && has_nothing(staging_path)) NMM_TRY(left->remove());
+    }
   }
   NMM_TRY(check_replaceable(target, if_exists));
-  NMM_TRY(prepare_staging(staging));
-  return FolderWriter(target, staging, if_exists);
+  NMM_ASSIGN(StagingFolder staging, StagingFolder::create(staging_path));
+  NMM_TRY(staging.mark());
+  // An interrupted run goes on from what it kept in work/; the output itself is written anew.
+  std::error_code error;
+  fs::remove_all(staging.model(), error);
+  if (!error) fs::create_directory(staging.model(), error);
+  if (!error) fs::create_directory(staging.work(), error);
+  if (error) return fail("{}: cannot be prepared: {}", staging_path.string(), error.message());
+  return FolderWriter(target, std::move(staging), if_exists);
 }
 
-Status FolderWriter::copy_other_files(const fs::path& from) {
+Status FolderWriter::put_in_place() {
   std::error_code error;
-  for (fs::directory_iterator entry(from, error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::error_code ignored;  // a link to nowhere is no regular file
-    const std::string name = entry->path().filename().string();
-    if (name.starts_with('.') || is_weights(name) || !entry->is_regular_file(ignored)) continue;
-    if (fs::exists(staging_ / name, ignored)) continue;
-    NMM_TRY(copy_durably(entry->path(), staging_ / name));
-  }
-  if (error) return fail("{}: cannot be read: {}", from.string(), error.message());
-  return {};
+  if (!fs::exists(out_, error)) return rename_folder(staging(), out_);
+  NMM_ASSIGN(const bool exchanged, exchange(staging(), out_));
+  if (exchanged) return {};
+  NMM_TRY(rename_folder(out_, staging_.replaced()));
+  const Status renamed = rename_folder(staging(), out_);
+  if (!renamed.ok()) NMM_TRY(rename_folder(staging_.replaced(), out_));
+  return renamed;
 }
 
 Status FolderWriter::commit() {
   NMM_TRY(check_replaceable(out_, if_exists_));  // it may have appeared meanwhile
-  std::error_code error;
-  // A name of its own, so that nothing of anybody's is in the way.
-  const fs::path aside = fmt::format("{}.replaced-{}", out_.string(), getpid());
-  const bool replaces = fs::exists(out_, error);
-  if (replaces) fs::rename(out_, aside, error);
-  if (error) return rename_error(out_, aside, error);
-  fs::rename(staging_, out_, error);
-  if (error) {
-    std::error_code ignored;
-    if (replaces) fs::rename(aside, out_, ignored);
-    return rename_error(staging_, out_, error);
+  NMM_TRY(sync_folder(staging()));
+  NMM_TRY(staging_.mark_commit());
+  NMM_TRY(put_in_place());
+  NMM_TRY(sync_folder(out_.parent_path()));
+  const Status removed = staging_.remove();
+  if (!removed.ok()) {
+    return fail("{}: complete, but what it was made from is left over: {}", out_.string(),
+                removed.error().message);
   }
-  if (replaces) fs::remove_all(aside, error);
-  if (error)
-    return fail("{}: complete, but the folder that it replaced cannot be deleted from {}: {}",
-                out_.string(), aside.string(), error.message());
   return {};
-}
-
-void FolderWriter::discard() {
-  std::error_code ignored;
-  fs::remove_all(staging_, ignored);
 }
 
 }  // namespace neuronmm::io

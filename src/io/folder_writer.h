@@ -1,11 +1,13 @@
 #pragma once
-// Makes an output folder all at once: everything is written in a staging folder beside it and
-// renamed at the end, so that the output is either absent (or as it was) or complete.
+// Makes an output folder all at once: everything is written in a staging folder beside it
+// (io/staging_folder.h) and renamed at the end, so that the output is either absent (or as it was)
+// or complete. A run that was killed at any moment is gone on from, or cleaned up, by the next one
+// with the same output.
 
 #include <filesystem>
-#include <string>
 
 #include "base/result.h"
+#include "io/staging_folder.h"
 
 namespace neuronmm::io {
 
@@ -17,26 +19,27 @@ class FolderWriter {
   enum class IfExists { kRefuse, kReplace };
 
   // Refuses an `out` that is (or lies inside, or contains) the folder `input`, that exists without
-  // kReplace, that exists and is not a model folder (no config.json in it), or whose parent cannot
-  // be written. Creates `out` + ".partial", or keeps what an interrupted run left there.
+  // kReplace, that exists and is not a model folder (a config.json of a known architecture and
+  // safetensors), that another process is making, or whose parent cannot be written.
   static Result<FolderWriter> create(const std::filesystem::path& out, IfExists if_exists,
                                      const std::filesystem::path& input = {});
 
   const std::filesystem::path& out() const { return out_; }
-  const std::filesystem::path& staging() const { return staging_; }
-  // Copies every file of `from` that is not weights (*.safetensors, *.bin, their *.index.json,
-  // *.pt, *.pth, *.gguf, *.h5, *.msgpack, *.onnx) and that the staging folder does not already
-  // have; sub-folders and hidden files are left out.
-  Status copy_other_files(const std::filesystem::path& from);
-  // Replaces `out` by the staging folder.
+  // The folder that becomes the output, empty at the start.
+  std::filesystem::path staging() const { return staging_.model(); }
+  // A folder for what an interrupted run goes on from; gone with the commit.
+  std::filesystem::path work() const { return staging_.work(); }
+  // Replaces `out` by staging().
   Status commit();
   // Deletes the staging folder.
-  void discard();
+  Status discard() const { return staging_.remove(); }
 
  private:
-  FolderWriter(std::filesystem::path out, std::filesystem::path staging, IfExists if_exists);
+  FolderWriter(std::filesystem::path out, StagingFolder staging, IfExists if_exists);
+  Status put_in_place();
 
-  std::filesystem::path out_, staging_;
+  std::filesystem::path out_;
+  StagingFolder staging_;
   IfExists if_exists_;
 };
 

@@ -97,8 +97,8 @@ Result<json> parse_json_object(std::string_view text, const std::string& source)
   return value;
 }
 
-Result<json> read_json_object(const std::filesystem::path& path) {
-  NMM_ASSIGN(const std::string text, read_text_file(path));
+Result<json> read_json_object(const std::filesystem::path& path, int64_t max_bytes) {
+  NMM_ASSIGN(const std::string text, read_text_file(path, max_bytes));
   return parse_json_object(text, path.string());
 }
 

@@ -19,7 +19,7 @@ namespace neuronmm::io {
 Result<nlohmann::json> parse_json(std::string_view text, const std::string& source);
 // The same, and the value must be an object.
 Result<nlohmann::json> parse_json_object(std::string_view text, const std::string& source);
-Result<nlohmann::json> read_json_object(const std::filesystem::path& path);
+Result<nlohmann::json> read_json_object(const std::filesystem::path& path, int64_t max_bytes);
 
 // A value for messages: `"gelu"`, `-3`, `an array of 2`; long strings are cut.
 std::string describe_json(const nlohmann::json& value);

@@ -1,6 +1,11 @@
 #include "io/mapped_file.h"
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <cstring>
 #include <system_error>
 
 #include <fcntl.h>
@@ -13,6 +18,54 @@ namespace {
 
 Error open_error(const std::filesystem::path& path, int code) {
   return fail("{}: cannot be read: {}", path.string(), std::generic_category().message(code));
+}
+
+// The mappings that the handler of SIGBUS looks through. It may run on any thread at any time, so
+// the table is of a fixed size and without locks; a mapping that finds no room has no name in the
+// message.
+struct Mapping {
+  std::atomic<const std::byte*> begin = nullptr;  // null: free
+  std::atomic<size_t> size = 0;
+  std::array<char, 512> name{};  // cut if longer
+};
+constexpr size_t kMaxMappings = 1024;
+std::array<Mapping, kMaxMappings> mappings;
+
+void register_mapping(std::span<const std::byte> bytes, const std::string& name) {
+  for (Mapping& mapping : mappings) {
+    const std::byte* expected = nullptr;
+    if (!mapping.begin.compare_exchange_strong(expected, bytes.data())) continue;
+    mapping.name.fill('\0');
+    std::memcpy(mapping.name.data(), name.data(), std::min(name.size(), mapping.name.size() - 1));
+    mapping.size.store(bytes.size());
+    return;
+  }
+}
+
+void forget_mapping(std::span<const std::byte> bytes) {
+  for (Mapping& mapping : mappings) {
+    if (mapping.begin.load() != bytes.data()) continue;
+    mapping.size.store(0);
+    mapping.begin.store(nullptr);
+    return;
+  }
+}
+
+void print(const char* text) {
+  [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, text, std::strlen(text));
+}
+
+void on_bus_error(int signal, siginfo_t* info, void*) {
+  const auto* address = static_cast<const std::byte*>(info->si_addr);
+  for (const Mapping& mapping : mappings) {
+    const std::byte* begin = mapping.begin.load();
+    if (begin == nullptr || address < begin || address >= begin + mapping.size.load()) continue;
+    print("neuronmm: ");
+    print(mapping.name.data());
+    print(": became shorter while it was read, or its disk failed\n");
+    _exit(1);
+  }
+  std::signal(signal, SIG_DFL);  // not of a file of ours: the instruction runs again and ends us
 }
 
 // The file's bytes; an empty file maps to an empty span, which mmap itself refuses.
@@ -29,6 +82,18 @@ Result<std::span<const std::byte>> map(const std::filesystem::path& path, int de
 
 }  // namespace
 
+void guard_mapped_reads() {
+  struct sigaction action {};
+  action.sa_sigaction = on_bus_error;
+  action.sa_flags = SA_SIGINFO;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGBUS, &action, nullptr);
+}
+
+MappedFile::MappedFile(std::span<const std::byte> bytes, const std::string& name) : bytes_(bytes) {
+  if (!bytes_.empty()) register_mapping(bytes_, name);
+}
+
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem::path& path) {
   // O_NONBLOCK: opening a named pipe returns at once, to be refused as not a regular file.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -36,7 +101,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem
   const auto bytes = map(path, descriptor);
   close(descriptor);  // the mapping stays
   if (!bytes.ok()) return bytes.error();
-  return std::shared_ptr<const MappedFile>(new MappedFile(*bytes));
+  return std::shared_ptr<const MappedFile>(new MappedFile(*bytes, path.string()));
 }
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::zeros(int64_t size) {
@@ -46,7 +111,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::zeros(int64_t size) {
     return fail("cannot map {} bytes of zeros: {}", size, std::generic_category().message(errno));
   }
   return std::shared_ptr<const MappedFile>(
-      new MappedFile(std::span(static_cast<const std::byte*>(address), length)));
+      new MappedFile(std::span(static_cast<const std::byte*>(address), length), "zeros"));
 }
 
 void MappedFile::release_pages() const {
@@ -56,7 +121,9 @@ void MappedFile::release_pages() const {
 }
 
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (bytes_.empty()) return;
+  forget_mapping(bytes_);
+  munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 }  // namespace neuronmm::io

@@ -5,10 +5,16 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "base/result.h"
 
 namespace neuronmm::io {
+
+// A mapped file that becomes shorter, or whose disk fails, ends the process with SIGBUS at the next
+// touch. From now on with a message that names the file and exit code 1; whatever was being written
+// is as after a kill. Called by programs, not by libraries.
+void guard_mapped_reads();
 
 class MappedFile {
  public:
@@ -25,7 +31,7 @@ class MappedFile {
   void release_pages() const;
 
  private:
-  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  MappedFile(std::span<const std::byte> bytes, const std::string& name);
   std::span<const std::byte> bytes_;
 };
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include <nlohmann/json.hpp>
+#include <xxhash.h>
 
 #include "io/json_file.h"
 #include "io/mapped_file.h"
@@ -163,6 +164,19 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path)
   return file;
 }
 
+Result<SafetensorsFile> SafetensorsFile::open_checked(const std::filesystem::path& path) {
+  NMM_ASSIGN(SafetensorsFile file, open(path));
+  if (!file.has_checksum_) return fail("{}: expected a checksum, found none", path.string());
+  const std::span<const std::byte> bytes = file.file_->bytes();
+  uint64_t expected = 0;
+  const size_t summed = bytes.size() - sizeof(expected);
+  std::memcpy(&expected, bytes.data() + summed, sizeof(expected));
+  if (XXH3_64bits(bytes.data(), summed) != expected) {
+    return fail("{}: is damaged: its bytes do not have its checksum", path.string());
+  }
+  return file;
+}
+
 void SafetensorsFile::release_pages() const {
   if (file_ != nullptr) file_->release_pages();
 }
@@ -187,6 +201,7 @@ Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes,
     tensor.view.data = data.data() + tensor.begin;
     file.tensors_.emplace(std::move(tensor.name), std::move(tensor.view));
   }
+  file.has_checksum_ = file.tensors_.erase(kChecksumName) > 0;
   return file;
 }
 

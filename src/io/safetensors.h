@@ -17,12 +17,18 @@ namespace neuronmm::io {
 
 class MappedFile;
 
+// The tensor, last in the file, that holds a checksum of all bytes before it: XXH3 of 64 bits. It
+// is not among tensors().
+inline constexpr const char* kChecksumName = "neuronmm.checksum";
+
 // A memory-mapped file. Everything is checked on opening: header length, JSON, dtypes, shapes
 // without overflow, offsets that match dtype and shape, lie inside the file, do not overlap and
 // leave no gaps.
 class SafetensorsFile {
  public:
   static Result<SafetensorsFile> open(const std::filesystem::path& path);
+  // The same, and the bytes must have the checksum that SafetensorsWriter::create_checked wrote.
+  static Result<SafetensorsFile> open_checked(const std::filesystem::path& path);
   // The same checks on bytes in memory, which must outlive the result (the fuzz target's entry).
   static Result<SafetensorsFile> parse(std::span<const std::byte> bytes, const std::string& source);
 
@@ -34,6 +40,7 @@ class SafetensorsFile {
   std::shared_ptr<const MappedFile> file_;
   std::map<std::string, TensorView> tensors_;
   std::map<std::string, std::string> metadata_;
+  bool has_checksum_ = false;
 };
 
 }  // namespace neuronmm::io

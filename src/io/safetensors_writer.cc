@@ -3,8 +3,10 @@
 #include <cstring>
 
 #include <nlohmann/json.hpp>
+#include <xxhash.h>
 
 #include "io/atomic_file.h"
+#include "io/safetensors.h"
 
 namespace neuronmm::io {
 namespace {
@@ -50,13 +52,23 @@ std::string padded_text(const json& entries) {
   return text;
 }
 
+struct FreeHash {
+  void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+};
+using Hash = std::unique_ptr<XXH3_state_t, FreeHash>;
+
 }  // namespace
 
 struct SafetensorsWriter::State {
   std::string source;
   AtomicFile file;
-  uint64_t expected_bytes;
-  uint64_t appended_bytes = 0;
+  Hash hash;                                        // of all bytes so far; null: without a checksum
+  uint64_t expected_bytes = 0, appended_bytes = 0;  // of the tensors
+
+  Status append(std::span<const std::byte> bytes) {
+    if (hash) XXH3_64bits_update(hash.get(), bytes.data(), bytes.size());
+    return file.append(bytes);
+  }
 };
 
 SafetensorsWriter::SafetensorsWriter() = default;
@@ -67,26 +79,49 @@ SafetensorsWriter::~SafetensorsWriter() = default;
 Result<SafetensorsWriter> SafetensorsWriter::create(
     const std::filesystem::path& path, std::vector<TensorSpec> specs,
     const std::map<std::string, std::string>& metadata) {
+  return begin(path, specs, metadata, /*checked=*/false);
+}
+
+Result<SafetensorsWriter> SafetensorsWriter::create_checked(
+    const std::filesystem::path& path, std::vector<TensorSpec> specs,
+    const std::map<std::string, std::string>& metadata) {
+  specs.push_back({kChecksumName, DType::kI64, {1}});
+  return begin(path, specs, metadata, /*checked=*/true);
+}
+
+Result<SafetensorsWriter> SafetensorsWriter::begin(
+    const std::filesystem::path& path, const std::vector<TensorSpec>& specs,
+    const std::map<std::string, std::string>& metadata, bool checked) {
   NMM_ASSIGN(const Header header, make_header(specs, metadata, path.string()));
   const std::string text = padded_text(header.entries);
   const uint64_t length = text.size();
   NMM_ASSIGN(AtomicFile file, AtomicFile::create(path));
-  NMM_TRY(file.append(std::as_bytes(std::span(&length, 1))));
-  NMM_TRY(file.append(std::as_bytes(std::span(text))));
   SafetensorsWriter writer;
-  writer.state_ = std::make_unique<State>(State{path.string(), std::move(file), header.data_bytes});
+  writer.state_ = std::make_unique<State>(State{path.string(), std::move(file), {}});
+  State& state = *writer.state_;
+  state.expected_bytes = header.data_bytes - (checked ? sizeof(XXH64_hash_t) : 0);
+  if (checked) {
+    state.hash.reset(XXH3_createState());
+    XXH3_64bits_reset(state.hash.get());
+  }
+  NMM_TRY(state.append(std::as_bytes(std::span(&length, 1))));
+  NMM_TRY(state.append(std::as_bytes(std::span(text))));
   return writer;
 }
 
 Status SafetensorsWriter::append(std::span<const std::byte> bytes) {
   state_->appended_bytes += bytes.size();
-  return state_->file.append(bytes);
+  return state_->append(bytes);
 }
 
 Status SafetensorsWriter::finish() {
   if (state_->appended_bytes != state_->expected_bytes)
     return fail("{}: expected {} bytes of tensors, {} were written", state_->source,
                 state_->expected_bytes, state_->appended_bytes);
+  if (state_->hash) {
+    const XXH64_hash_t sum = XXH3_64bits_digest(state_->hash.get());
+    NMM_TRY(state_->file.append(std::as_bytes(std::span(&sum, 1))));
+  }
   return state_->file.finish();
 }
 

@@ -21,13 +21,16 @@ struct TensorSpec {
 };
 
 // Writes one file in bounded memory: all specs first, then each tensor's bytes in the order of the
-// specs. The file appears under its name only with finish(); before that it is `path` + ".tmp",
-// removed by the destructor.
+// specs. The file appears under its name only with finish() (io/atomic_file.h).
 class SafetensorsWriter {
  public:
   static Result<SafetensorsWriter> create(const std::filesystem::path& path,
                                           std::vector<TensorSpec> specs,
                                           const std::map<std::string, std::string>& metadata = {});
+  // The same with a checksum at the end, for SafetensorsFile::open_checked.
+  static Result<SafetensorsWriter> create_checked(
+      const std::filesystem::path& path, std::vector<TensorSpec> specs,
+      const std::map<std::string, std::string>& metadata = {});
   SafetensorsWriter(SafetensorsWriter&&) noexcept;
   SafetensorsWriter& operator=(SafetensorsWriter&&) noexcept;
   ~SafetensorsWriter();
@@ -40,6 +43,10 @@ class SafetensorsWriter {
 
  private:
   SafetensorsWriter();
+  static Result<SafetensorsWriter> begin(const std::filesystem::path& path,
+                                         const std::vector<TensorSpec>& specs,
+                                         const std::map<std::string, std::string>& metadata,
+                                         bool checked);
   struct State;
   std::unique_ptr<State> state_;
 };

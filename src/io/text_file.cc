@@ -1,16 +1,85 @@
 #include "io/text_file.h"
 
+#include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <memory>
 #include <span>
 #include <system_error>
+#include <utility>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/interrupt.h"
 #include "io/atomic_file.h"
 
 namespace neuronmm::io {
+namespace {
 
 namespace fs = std::filesystem;
+
+Error read_error(const std::string& name, int code) {
+  return fail("{}: cannot be read: {}", name, std::generic_category().message(code));
+}
+
+Error too_large(const std::string& name, int64_t max_bytes) {
+  return fail("{}: expected at most {} MB, found more", name, max_bytes >> 20);
+}
+
+// Closes what it holds at the end of its scope; never standard input.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ > STDERR_FILENO) close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return number_; }
+
+ private:
+  int number_;
+};
+
+// What is left to read; a signal that interrupts ends it.
+Result<std::string> read_all(int descriptor, const std::string& name, int64_t max_bytes) {
+  std::string text;
+  size_t filled = 0;
+  while (true) {
+    constexpr size_t kPiece = 1 << 16;
+    if (text.size() < filled + kPiece) text.resize(std::max(2 * filled, filled + kPiece));
+    const ssize_t count = ::read(descriptor, text.data() + filled, text.size() - filled);
+    if (count < 0 && errno == EINTR) {
+      if (!interrupted()) continue;
+      return interrupted_error(fmt::format("{} was not read to its end", name));
+    }
+    if (count < 0) return read_error(name, errno);
+    if (count == 0) break;
+    filled += static_cast<size_t>(count);
+    if (std::cmp_greater(filled, max_bytes)) return too_large(name, max_bytes);
+  }
+  text.resize(filled);
+  return text;
+}
+
+// O_NONBLOCK: opening a pipe returns at once, to be looked at.
+Result<int> open_to_read(const fs::path& path, struct stat& status) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return read_error(path.string(), errno);
+  if (fstat(descriptor, &status) == 0) return descriptor;
+  const int code = errno;
+  close(descriptor);
+  return read_error(path.string(), code);
+}
+
+Error not_regular(const fs::path& path, mode_t mode) {
+  return fail("{}: expected a regular file, found {}", path.string(),
+              S_ISDIR(mode)    ? "a folder"
+              : S_ISFIFO(mode) ? "a pipe"
+                               : "a device or a socket");
+}
+
+}  // namespace
 
 Status write_text_file(const fs::path& path, std::string_view text) {
   NMM_ASSIGN(AtomicFile file, AtomicFile::create(path));
@@ -18,22 +87,27 @@ Status write_text_file(const fs::path& path, std::string_view text) {
   return file.finish();
 }
 
-Result<std::string> read_text_file(const fs::path& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             std::fclose);
-  std::string text;
-  size_t filled = 0;
-  while (file != nullptr) {
-    constexpr size_t kPiece = 1 << 16;
-    text.resize(filled + kPiece);
-    const size_t count = std::fread(text.data() + filled, 1, kPiece, file.get());
-    filled += count;
-    if (count < kPiece) break;
+Result<std::string> read_text_file(const fs::path& path, int64_t max_bytes) {
+  struct stat status {};
+  NMM_ASSIGN(const int number, open_to_read(path, status));
+  const Descriptor descriptor(number);
+  if (!S_ISREG(status.st_mode)) return not_regular(path, status.st_mode);
+  if (status.st_size > max_bytes) return too_large(path.string(), max_bytes);
+  return read_all(descriptor.get(), path.string(), max_bytes);
+}
+
+Result<std::string> read_user_text(const std::string& path_or_dash) {
+  if (path_or_dash == "-") return read_all(STDIN_FILENO, "standard input", kMaxTextBytes);
+  struct stat status {};
+  if (stat(path_or_dash.c_str(), &status) != 0) return read_error(path_or_dash, errno);
+  if (!S_ISFIFO(status.st_mode)) return read_text_file(path_or_dash, kMaxTextBytes);
+  int number = -1;
+  while ((number = ::open(path_or_dash.c_str(), O_RDONLY | O_CLOEXEC)) < 0) {  // until it is fed
+    if (errno != EINTR) return read_error(path_or_dash, errno);
+    if (interrupted()) return interrupted_error(path_or_dash + " was not read");
   }
-  if (file == nullptr || std::ferror(file.get()))
-    return fail("{}: cannot be read: {}", path.string(), std::generic_category().message(errno));
-  text.resize(filled);
-  return text;
+  const Descriptor descriptor(number);
+  return read_all(descriptor.get(), path_or_dash, kMaxTextBytes);
 }
 
 }  // namespace neuronmm::io

@@ -9,6 +9,7 @@
 
 #include "base/interrupt.h"
 #include "io/json_file.h"
+#include "io/text_file.h"
 
 namespace neuronmm::model {
 namespace {
@@ -214,7 +215,7 @@ Result<std::vector<TokenId>> stop_tokens_of(const std::filesystem::path& folder,
   const std::filesystem::path path = folder / "generation_config.json";
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored)) {
-    NMM_ASSIGN(const nlohmann::json json, io::read_json_object(path));
+    NMM_ASSIGN(const nlohmann::json json, io::read_json_object(path, io::kMaxConfigBytes));
     const io::JsonFields fields(json, path.string());
     if (const nlohmann::json* eos = fields.find("eos_token_id")) return token_ids(*eos, fields);
   }

@@ -157,15 +157,12 @@ Status synthesize(const io::ModelConfig& config, const fs::path& config_json, co
                 config_json.string());
   }
   const auto if_exists = force ? FolderWriter::IfExists::kReplace : FolderWriter::IfExists::kRefuse;
-  NMM_ASSIGN(const std::string config_text, io::read_text_file(config_json));
-  // Weights of another run, perhaps of another shape, are of no use here.
-  NMM_ASSIGN(FolderWriter stale, FolderWriter::create(out, if_exists));
-  stale.discard();
+  NMM_ASSIGN(const std::string config_text, io::read_text_file(config_json, io::kMaxConfigBytes));
   NMM_ASSIGN(FolderWriter writer, FolderWriter::create(out, if_exists));
-  Status status = write_folder(config, config_text, writer.staging(), seed, progress);
-  if (status.ok()) status = writer.commit();
-  if (!status.ok()) writer.discard();
-  return status;
+  const Status written = write_folder(config, config_text, writer.staging(), seed, progress);
+  if (written.ok()) return writer.commit();
+  const Status discarded = writer.discard();  // what cannot be, the next run clears away
+  return written;
 }
 
 }  // namespace neuronmm::model

@@ -159,7 +159,7 @@ Result<Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
     return fail("{}: expected a model folder, found none", folder.string());
   if (!std::filesystem::exists(path, ignored))
     return fail("{}: expected a tokenizer.json in this folder, found none", folder.string());
-  NMM_ASSIGN(const std::string text, io::read_text_file(path));
+  NMM_ASSIGN(const std::string text, io::read_text_file(path, io::kMaxTokenizerBytes));
   NMM_ASSIGN(Tokenizer tokenizer, parse(text, path.string()));
   NMM_ASSIGN(TokenizerConfig config, load_tokenizer_config(folder));
   NMM_TRY(tokenizer.state_->apply(std::move(config), (folder / "tokenizer_config.json").string()));
@@ -168,8 +168,8 @@ Result<Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
 
 Result<Tokenizer> Tokenizer::load_vocab_and_merges(const std::filesystem::path& vocab_json,
                                                    const std::filesystem::path& merges_txt) {
-  NMM_ASSIGN(const std::string vocab, io::read_text_file(vocab_json));
-  NMM_ASSIGN(const std::string merges, io::read_text_file(merges_txt));
+  NMM_ASSIGN(const std::string vocab, io::read_text_file(vocab_json, io::kMaxTokenizerBytes));
+  NMM_ASSIGN(const std::string merges, io::read_text_file(merges_txt, io::kMaxTokenizerBytes));
   NMM_ASSIGN(TokenizerDefinition definition,
              parse_gpt2_files(vocab, vocab_json.string(), merges, merges_txt.string()));
   Tokenizer tokenizer;

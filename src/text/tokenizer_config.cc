@@ -38,7 +38,7 @@ Result<TokenizerConfig> load_tokenizer_config(const std::filesystem::path& folde
   TokenizerConfig config;
   std::error_code ignored;
   if (const auto path = folder / "tokenizer_config.json"; std::filesystem::exists(path, ignored)) {
-    NMM_ASSIGN(const json root, io::read_json_object(path));
+    NMM_ASSIGN(const json root, io::read_json_object(path, io::kMaxConfigBytes));
     const io::JsonFields fields(root, path.string());
     NMM_ASSIGN(config.bos_token, read_token(fields, "bos_token"));
     NMM_ASSIGN(config.eos_token, read_token(fields, "eos_token"));
@@ -46,7 +46,7 @@ Result<TokenizerConfig> load_tokenizer_config(const std::filesystem::path& folde
     config.chat_template = std::move(chat_template).value_or("");
   }
   if (const auto path = folder / "chat_template.jinja"; std::filesystem::exists(path, ignored)) {
-    NMM_ASSIGN(config.chat_template, io::read_text_file(path));
+    NMM_ASSIGN(config.chat_template, io::read_text_file(path, io::kMaxConfigBytes));
   }
   return config;
 }

@@ -173,7 +173,7 @@ TEST_F(Compress, TheOutputIsACompleteFolder) {
   EXPECT_EQ(summary.plan.parameters_after, after->parameters());
   EXPECT_EQ(bytes("out", "tokenizer.json"), text::small_tokenizer().dump());
   EXPECT_TRUE(fs::exists(path("out") / "generation_config.json"));
-  EXPECT_FALSE(fs::exists(path("out") / StagedWork::kName));
+  EXPECT_FALSE(fs::exists(path("out") / "work"));
   EXPECT_FALSE(fs::exists(path("out.partial")));
 }
 
@@ -353,7 +353,7 @@ TEST_F(Compress, RefusesOutputsThatMustNotBeTouched) {
 
   fs::create_directories(path("other.partial"));
   std::ofstream(path("other.partial") / "precious") << "keep me";
-  expect_refused(request("other", Method::kSvd), {"other.partial", "unfinished"});
+  expect_refused(request("other", Method::kSvd), {"other.partial", "other files"});
   EXPECT_TRUE(fs::exists(path("other.partial") / "precious"));
 }
 

@@ -149,7 +149,7 @@ TEST_F(GramFileTest, NotASafetensorsFile) {
 TEST_F(GramFileTest, OtherTensors) {
   const auto write_one = [&](DType dtype, const Shape& shape,
                              const std::map<std::string, std::string>& metadata) {
-    auto writer = io::SafetensorsWriter::create(
+    auto writer = io::SafetensorsWriter::create_checked(
         path_, {{"model.layers.0.mlp.gram_in", dtype, shape}}, metadata);
     ASSERT_TRUE(writer.ok());
     const std::vector<std::byte> zeros(static_cast<size_t>(TensorView{dtype, shape}.size_bytes()));

@@ -106,7 +106,7 @@ TEST_F(Resume, ErrorAwareStartsAgainWithoutItsFactors) {
                  set_interrupted(++done >= 5);
                }).ok());
   set_interrupted(false);
-  ASSERT_TRUE(fs::remove(path("parts.partial") / StagedWork::kName / "layer-00000.up.safetensors"));
+  ASSERT_TRUE(fs::remove(path("parts.partial") / "work" / "layer-00000.up.safetensors"));
   run_well(request("parts", Method::kErrorAware));
   EXPECT_EQ(bytes("parts"), bytes("whole"));
 }
@@ -138,7 +138,7 @@ TEST_F(Resume, DamagedWorkFilesAreMadeAgain) {
                }).ok());
   set_interrupted(false);
   int damaged = 0;
-  for (const auto& entry : fs::directory_iterator(path("parts.partial") / StagedWork::kName)) {
+  for (const auto& entry : fs::directory_iterator(path("parts.partial") / "work")) {
     if (entry.path().extension() != ".safetensors") continue;
     fs::resize_file(entry.path(), 50);
     ++damaged;
@@ -146,6 +146,49 @@ TEST_F(Resume, DamagedWorkFilesAreMadeAgain) {
   EXPECT_GE(damaged, 4);
   run_well(request("parts", Method::kSvd));
   EXPECT_EQ(bytes("parts"), bytes("whole"));
+}
+
+// One changed bit in any file that an interrupted run kept never changes the result.
+TEST_F(Resume, AChangedBitInTheWorkNeverChangesTheResult) {
+  for (const Method method : {Method::kWhitened, Method::kErrorAware}) {
+    run_well(request("whole", method));
+    for (size_t victim = 0;; ++victim) {
+      int64_t done = 0;
+      ASSERT_FALSE(run(request("parts", method), [&](const MatrixReport&) {
+                     set_interrupted(++done >= 4);
+                   }).ok());
+      set_interrupted(false);
+      std::vector<fs::path> kept;
+      for (const auto& entry : fs::recursive_directory_iterator(path("parts.partial") / "work")) {
+        if (entry.is_regular_file()) kept.push_back(entry.path());
+      }
+      std::sort(kept.begin(), kept.end());
+      ASSERT_GE(kept.size(), 5u);
+      if (victim < kept.size()) {
+        std::fstream file(kept[victim], std::ios::in | std::ios::out | std::ios::binary);
+        const auto middle = static_cast<std::streamoff>(fs::file_size(kept[victim]) / 2);
+        const char changed = static_cast<char>(file.seekg(middle).get() ^ 1);
+        file.seekp(middle).put(changed);
+      }
+      run_well(request("parts", method));
+      EXPECT_EQ(bytes("parts"), bytes("whole"))
+          << method_name(method) << (victim < kept.size() ? kept[victim] : "nothing changed");
+      fs::remove_all(path("parts"));
+      if (victim >= kept.size()) break;
+    }
+    fs::remove_all(path("whole"));
+  }
+}
+
+TEST_F(Resume, AnInputThatChangesMeanwhileIsNoticed) {
+  const auto overwritten = run(request("out", Method::kSvd), [&](const MatrixReport& report) {
+    if (report.layer != 0 || report.matrix != MlpMatrix::kGate) return;
+    fs::last_write_time(input_.path() / "model.safetensors", fs::file_time_type::clock::now());
+  });
+  ASSERT_FALSE(overwritten.ok());
+  EXPECT_NE(overwritten.error().message.find("model.safetensors"), std::string::npos);
+  EXPECT_NE(overwritten.error().message.find("was changed"), std::string::npos);
+  EXPECT_FALSE(fs::exists(path("out")));
 }
 
 }  // namespace

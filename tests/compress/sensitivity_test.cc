@@ -217,7 +217,7 @@ TEST_F(Sensitivity, InterruptedMeasurementBeginsAgainAndChangesNothing) {
     EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
     EXPECT_NE(stopped.error().message.find("same command"), std::string::npos);
     EXPECT_FALSE(fs::exists(path("parts")));
-    EXPECT_FALSE(fs::exists(path("parts.partial") / StagedWork::kName / "ranks.json"));
+    EXPECT_FALSE(fs::exists(path("parts.partial") / "work" / "ranks.json"));
     set_interrupted(false);
     calls = 0;
     backend_.on_attention = [&] { ++calls; };
@@ -234,7 +234,7 @@ TEST_F(Sensitivity, ARunInterruptedLaterKeepsItsRanks) {
   for (const bool damaged : {false, true}) {
     ASSERT_FALSE(run(request("parts"), interrupt).ok());
     set_interrupted(false);
-    const fs::path ranks = path("parts.partial") / StagedWork::kName / "ranks.json";
+    const fs::path ranks = path("parts.partial") / "work" / "ranks.json";
     ASSERT_TRUE(fs::exists(ranks));
     if (damaged) std::ofstream(ranks) << R"({"ranks":[16,16,16,16,16,16,16,16,-4]})";
     int64_t calls = 0;

@@ -140,10 +140,10 @@ TEST_F(Finetune, InterruptedAndResumedIsTheSame) {
       EXPECT_NE(stopped.error().message.find("--resume"), std::string::npos);
       EXPECT_FALSE(fs::exists(path("parts")));
       set_interrupted(false);
-      expect_refused(parts, {"parts.partial", "--resume", "--force"});
-      FinetuneRequest resumed = parts;
-      resumed.resume = true;
-      const FinetuneSummary summary = run_well(resumed, [&](const StepReport&) { ++done; });
+      FinetuneRequest other = parts;
+      other.recipe.learning_rate *= 2;
+      expect_refused(other, {"parts.partial", "learning_rate", "--resume", "--force"});
+      const FinetuneSummary summary = run_well(parts, [&](const StepReport&) { ++done; });
       EXPECT_EQ(done, steps);
       EXPECT_EQ(bytes("parts"), bytes("whole"));
       for (size_t phase = 0; phase < expected.phases.size(); ++phase)

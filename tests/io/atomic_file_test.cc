@@ -1,6 +1,11 @@
 #include "io/atomic_file.h"
 
-#include "io/folder_writer.h"
+#include <csignal>
+#include <thread>
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+
 #include "io/text_file.h"
 #include "io_test.h"
 
@@ -10,12 +15,84 @@ namespace {
 namespace fs = std::filesystem;
 
 // /dev/full fails every write with "No space left on device", as a full disk does.
-TEST(AtomicFile, FullDiskIsReportedAndLeavesNothing) {
+TEST(AtomicFile, DevicesAreWrittenToAndStay) {
   if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full on this system";
+  EXPECT_TRUE(fails_with(write_text_file("/dev/full", "text"),
+                         {"/dev/full", "cannot be written", "No space left"}));
+  EXPECT_TRUE(fs::is_character_file("/dev/full"));
+  EXPECT_TRUE(write_text_file("/dev/null", "text").ok());
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
+TEST(AtomicFile, PipesAreWrittenToAndStay) {
   const TemporaryFolder folder;
-  fs::create_symlink("/dev/full", folder / "w.tmp");
-  EXPECT_TRUE(fails_with(write_text_file(folder / "w", "text"),
-                         {(folder / "w").string(), "cannot be written", "No space left"}));
+  const fs::path pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::string received;
+  std::thread reader([&] { received = get(pipe); });
+  EXPECT_TRUE(write_text_file(pipe, "text").ok());
+  reader.join();
+  EXPECT_EQ(received, "text");
+  EXPECT_TRUE(fs::is_fifo(pipe));
+}
+
+TEST(AtomicFile, LinksAreFollowedToAFileOrRefused) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "elsewhere");
+  put(folder / "elsewhere/target", "old");
+  fs::create_symlink("elsewhere/target", folder / "link");
+  ASSERT_TRUE(write_text_file(folder / "link", "new").ok());
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(get(folder / "elsewhere/target"), "new");
+  fs::create_symlink("nothing", folder / "dangling");
+  EXPECT_TRUE(
+      fails_with(write_text_file(folder / "dangling", "x"), {"dangling", "link to nothing"}));
+  EXPECT_FALSE(fs::exists(folder / "nothing"));
+  EXPECT_TRUE(fails_with(write_text_file(folder.path(), "x"), {"found a folder"}));
+}
+
+TEST(AtomicFile, PermissionsStayAsTheyWere) {
+  const TemporaryFolder folder;
+  put(folder / "w", "old");
+  fs::permissions(folder / "w", fs::perms::owner_read | fs::perms::owner_write);
+  ASSERT_TRUE(write_text_file(folder / "w", "new").ok());
+  EXPECT_EQ(fs::status(folder / "w").permissions(), fs::perms::owner_read | fs::perms::owner_write);
+}
+
+// What a killed process leaves is removed by the next one, but neither what is being written now
+// nor what only looks alike.
+TEST(AtomicFile, StaleTemporariesAreRemovedAndNothingElse) {
+  const TemporaryFolder folder;
+  const std::string stale = ".w.0123456789abcdef.neuronmm";
+  const std::string foreign[] = {"w.tmp",
+                                 ".w.tmp",
+                                 ".w.0123.neuronmm",
+                                 ".v.0123456789abcdef.neuronmm",
+                                 ".w.0123456789abcdeg.neuronmm",
+                                 "w.0123456789abcdef.neuronmm"};
+  put(folder / stale, "half");
+  for (const std::string& name : foreign) put(folder / name, name);
+  auto other = AtomicFile::create(folder / "w");
+  ASSERT_TRUE(other.ok());
+  EXPECT_FALSE(fs::exists(folder / stale));
+  EXPECT_TRUE(write_text_file(folder / "w", "first").ok());
+  EXPECT_TRUE(other->append(std::as_bytes(std::span("second", 6))).ok());
+  EXPECT_TRUE(other->finish().ok()) << "its temporary must not have been taken for stale";
+  EXPECT_EQ(get(folder / "w"), "second");
+  for (const std::string& name : foreign) EXPECT_EQ(get(folder / name), name);
+}
+
+TEST(AtomicFile, AFailedWriteLeavesNothing) {
+  const TemporaryFolder folder;
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small = {100, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);
+  const Status written = write_text_file(folder / "w", std::string(1000, 'x'));
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_TRUE(fails_with(written, {"w: cannot be written", "too large"}));
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
@@ -31,7 +108,7 @@ TEST(AtomicFile, AppearsOnlyWhenFinished) {
     ASSERT_TRUE(moved.finish().ok());
   }
   EXPECT_EQ(get(folder / "w"), "abc");
-  EXPECT_FALSE(fs::exists(folder / "w.tmp"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
 }
 
 TEST(AtomicFile, AssignmentAbandonsWhatWasOpen) {
@@ -39,24 +116,45 @@ TEST(AtomicFile, AssignmentAbandonsWhatWasOpen) {
   auto first = AtomicFile::create(folder / "first");
   auto second = AtomicFile::create(folder / "second");
   *first = std::move(*second);
-  EXPECT_FALSE(fs::exists(folder / "first.tmp"));
   ASSERT_TRUE(first->finish().ok());
   EXPECT_TRUE(fs::exists(folder / "second"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
 }
 
 TEST(TextFile, RoundTripsAnyBytes) {
   const TemporaryFolder folder;
   const std::string text = std::string("a\0b\r\n", 5) + std::string(200'000, 'x');
   ASSERT_TRUE(write_text_file(folder / "t", text).ok());
-  const auto read = read_text_file(folder / "t");
+  const auto read = read_text_file(folder / "t", 1 << 20);
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(*read, text);
 }
 
+TEST(TextFile, OnlyRegularFilesOfABoundedSizeAreRead) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_TRUE(fails_with(read_text_file(folder / "pipe", 100), {"pipe", "regular file"}));
+  EXPECT_TRUE(fails_with(read_text_file("/dev/zero", 100), {"/dev/zero", "regular file"}));
+  put(folder / "large", std::string((5 << 20) + 1, 'x'));
+  EXPECT_TRUE(fails_with(read_text_file(folder / "large", 5 << 20), {"large", "at most 5 MB"}));
+  EXPECT_TRUE(read_text_file(folder / "large", 6 << 20).ok());
+}
+
+TEST(TextFile, AUsersTextMayComeFromAPipe) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  std::thread writer([&] { put(folder / "pipe", "text"); });
+  const auto text = read_user_text(folder / "pipe");
+  writer.join();
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  EXPECT_EQ(*text, "text");
+  EXPECT_TRUE(fails_with(read_user_text("/dev/zero"), {"/dev/zero", "regular file"}));
+}
+
 TEST(TextFile, NamesWhatCannotBeRead) {
   const TemporaryFolder folder;
-  EXPECT_TRUE(fails_with(read_text_file(folder / "absent"), {"absent", "No such file"}));
-  EXPECT_TRUE(fails_with(read_text_file(folder.path()), {"Is a directory"}));
+  EXPECT_TRUE(fails_with(read_text_file(folder / "absent", 100), {"absent", "No such file"}));
+  EXPECT_TRUE(fails_with(read_text_file(folder.path(), 100), {"regular file", "a folder"}));
   EXPECT_TRUE(fails_with(write_text_file(folder.path() / "no" / "t", ""), {"no/t", "No such"}));
 }
 

@@ -2,8 +2,11 @@
 
 #include <set>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "config_text.h"
+#include "io/model_files.h"
 #include "io_test.h"
 
 namespace neuronmm::io {
@@ -20,19 +23,20 @@ std::set<std::string> names_in(const fs::path& folder) {
 
 class FolderWriterTest : public testing::Test {
  protected:
-  // The folder "old" with a model in it.
   fs::path make_model(const std::string& name) const {
     fs::create_directories(root_ / name);
-    put(root_ / name / "config.json", "old");
+    put(root_ / name / "config.json", kOldConfig);
+    put(root_ / name / "model.safetensors", "");
     return root_ / name;
   }
+  const std::string kOldConfig = config_with(R"({"vocab_size": 77})");
   TemporaryFolder root_;
 };
 
 TEST_F(FolderWriterTest, AppearsWithCommit) {
   auto writer = FolderWriter::create(root_ / "new/deep/out", IfExists::kRefuse);
   ASSERT_TRUE(writer.ok()) << writer.error().message;
-  EXPECT_EQ(writer->staging(), root_ / "new/deep/out.partial");
+  EXPECT_EQ(writer->staging(), root_ / "new/deep/out.partial/model");
   put(writer->staging() / "config.json", "x");
   EXPECT_FALSE(fs::exists(root_ / "new/deep/out"));
   ASSERT_TRUE(writer->commit().ok());
@@ -71,7 +75,7 @@ TEST_F(FolderWriterTest, AFolderThatAppearsMeanwhileIsKept) {
   ASSERT_TRUE(writer.ok());
   make_model("out");
   EXPECT_TRUE(fails_with(writer->commit(), {"already exists"}));
-  EXPECT_EQ(get(root_ / "out" / "config.json"), "old");
+  EXPECT_EQ(get(root_ / "out" / "config.json"), kOldConfig);
 }
 
 TEST_F(FolderWriterTest, AFailedCommitRestoresTheOldFolder) {
@@ -80,8 +84,7 @@ TEST_F(FolderWriterTest, AFailedCommitRestoresTheOldFolder) {
   ASSERT_TRUE(writer.ok());
   fs::remove_all(writer->staging());  // nothing to rename
   EXPECT_TRUE(fails_with(writer->commit(), {"old.partial", "No such file"}));
-  EXPECT_EQ(names_in(root_.path()), std::set<std::string>{"old"});
-  EXPECT_EQ(get(old / "config.json"), "old");
+  EXPECT_EQ(get(old / "config.json"), kOldConfig);
 }
 
 TEST_F(FolderWriterTest, TheInputFolderIsNeverTheOutput) {
@@ -102,48 +105,135 @@ TEST_F(FolderWriterTest, TheInputFolderIsNeverTheOutput) {
   EXPECT_TRUE(create(root_ / "in2", in).ok()) << "a common prefix is no nesting";
 }
 
-TEST_F(FolderWriterTest, AnInterruptedRunsFilesAreKeptButNotItsHalfFiles) {
+TEST_F(FolderWriterTest, AnInterruptedRunsWorkIsKeptButNotItsHalfOutput) {
   {
     auto writer = FolderWriter::create(root_ / "out", IfExists::kRefuse);
-    put(writer->staging() / "layer-0", "done");
-    put(writer->staging() / "layer-1.tmp", "half");
+    put(writer->staging() / "model.safetensors", "half");
+    put(writer->work() / "layer-0", "done");
   }
   auto writer = FolderWriter::create(root_ / "out", IfExists::kRefuse);
-  ASSERT_TRUE(writer.ok());
-  EXPECT_EQ(names_in(writer->staging()), std::set<std::string>{"layer-0"});
-  writer->discard();
+  ASSERT_TRUE(writer.ok()) << writer.error().message;
+  EXPECT_TRUE(fs::is_empty(writer->staging()));
+  EXPECT_EQ(names_in(writer->work()), std::set<std::string>{"layer-0"});
+  EXPECT_TRUE(writer->discard().ok());
   EXPECT_TRUE(fs::is_empty(root_.path()));
 }
 
-TEST_F(FolderWriterTest, CopiesWhatIsNotWeights) {
-  const fs::path in = make_model("in");
-  for (const std::string name :
-       {"tokenizer.json", "README.md", "generation_config.json", "model.safetensors",
-        "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json",
-        "consolidated.00.pth", "model.gguf", "tf_model.h5", ".gitattributes"})
-    put(in / name, "from " + name);
-  fs::create_directories(in / "original");
-  fs::create_symlink(in / "README.md", in / "linked.txt");  // as in the Hugging Face cache
-  fs::create_symlink(in / "nowhere", in / "dangling.txt");
-  auto writer = FolderWriter::create(root_ / "out", IfExists::kRefuse, in);
-  ASSERT_TRUE(writer.ok());
-  put(writer->staging() / "config.json", "ours");
-  ASSERT_TRUE(writer->copy_other_files(in).ok());
-  EXPECT_EQ(names_in(writer->staging()),
-            (std::set<std::string>{"config.json", "tokenizer.json", "README.md", "linked.txt",
-                                   "generation_config.json"}));
-  EXPECT_EQ(get(writer->staging() / "config.json"), "ours");
-  EXPECT_EQ(get(writer->staging() / "tokenizer.json"), "from tokenizer.json");
-  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(writer->staging() / "linked.txt")));
+TEST_F(FolderWriterTest, OneRunAtATimeMakesAnOutput) {
+  const auto first = FolderWriter::create(root_ / "out", IfExists::kRefuse);
+  ASSERT_TRUE(first.ok());
+  EXPECT_TRUE(fails_with(FolderWriter::create(root_ / "out", IfExists::kReplace),
+                         {"out.partial", "in use", fmt::format("process {}", getpid())}));
 }
 
-TEST_F(FolderWriterTest, CopyErrorsAreReported) {
+TEST_F(FolderWriterTest, StagingFoldersOfOthersAreRefusedByName) {
+  for (const char* file : {"letter", "neuronmm.json"}) {
+    const fs::path partial = root_ / (std::string(file) + ".partial");
+    fs::create_directories(partial);
+    put(partial / file, "{}");
+    EXPECT_TRUE(fails_with(FolderWriter::create(root_ / file, IfExists::kReplace),
+                           {partial.string(), "other files"}));
+    EXPECT_EQ(get(partial / file), "{}");
+  }
+  put(root_ / "a.partial", "a file");
+  EXPECT_TRUE(fails_with(FolderWriter::create(root_ / "a", IfExists::kReplace), {"a.partial"}));
+  fs::create_directories(root_ / "real");
+  fs::create_directory_symlink(root_ / "real", root_ / "b.partial");
+  EXPECT_TRUE(fails_with(FolderWriter::create(root_ / "b", IfExists::kReplace), {"b.partial"}));
+}
+
+// A folder that holds any config.json, as a home folder has many, is no model folder.
+TEST_F(FolderWriterTest, AForeignConfigDoesNotMakeAModelFolder) {
+  fs::create_directories(root_ / ".docker");
+  put(root_ / ".docker/config.json", R"({"auths": {}})");
+  EXPECT_TRUE(fails_with(FolderWriter::create(root_ / ".docker", IfExists::kReplace),
+                         {".docker", "not replaced", "config.json"}));
+  fs::create_directories(root_ / "bare");
+  put(root_ / "bare/config.json", kOldConfig);
+  EXPECT_TRUE(fails_with(FolderWriter::create(root_ / "bare", IfExists::kReplace),
+                         {"bare", "not replaced", "safetensors"}));
+  EXPECT_EQ(names_in(root_.path()), (std::set<std::string>{".docker", "bare"}));
+}
+
+// What a process that was killed right after it had put the output in place leaves behind: the next
+// one ends the commit, whatever it then does itself.
+TEST_F(FolderWriterTest, TheNextRunEndsAKilledCommit) {
+  const fs::path out = make_model("out");
+  {
+    auto writer = FolderWriter::create(out, IfExists::kReplace);
+    put(writer->staging() / "config.json", "new");
+    put(writer->work() / "layer-0", "done");
+    const auto staging = StagingFolder::find(root_ / "out.partial");
+    ASSERT_FALSE(staging.ok()) << "it is locked";
+  }
+  {
+    const auto staging = StagingFolder::find(root_ / "out.partial");
+    ASSERT_TRUE(staging.ok() && staging.value());
+    ASSERT_TRUE(staging.value()->mark_commit().ok());
+    fs::rename(out, root_ / "out.partial/old");
+    fs::rename(root_ / "out.partial/model", out);
+    fs::rename(root_ / "out.partial/old", root_ / "out.partial/model");
+  }
+  EXPECT_TRUE(fails_with(FolderWriter::create(out, IfExists::kRefuse), {"already exists"}));
+  EXPECT_EQ(names_in(root_.path()), std::set<std::string>{"out"});
+  EXPECT_EQ(get(out / "config.json"), "new");
+}
+
+// The same between the two renames that replace a folder where the file system cannot swap two.
+TEST_F(FolderWriterTest, TheNextRunPutsBackWhatAKilledCommitHadPutAside) {
+  const fs::path out = make_model("out");
+  { ASSERT_TRUE(FolderWriter::create(out, IfExists::kReplace).ok()); }
+  {
+    const auto staging = StagingFolder::find(root_ / "out.partial");
+    ASSERT_TRUE(staging.ok() && staging.value());
+    ASSERT_TRUE(staging.value()->mark_commit().ok());
+    fs::rename(out, staging.value()->replaced());
+  }
+  EXPECT_TRUE(fails_with(FolderWriter::create(out, IfExists::kRefuse), {"already exists"}));
+  EXPECT_EQ(get(out / "config.json"), kOldConfig);
+}
+
+TEST_F(FolderWriterTest, WhatOthersPutIntoTheStagingFolderStays) {
   auto writer = FolderWriter::create(root_ / "out", IfExists::kRefuse);
   ASSERT_TRUE(writer.ok());
-  EXPECT_TRUE(fails_with(writer->copy_other_files(root_ / "absent"), {"absent", "No such file"}));
-  const fs::path in = make_model("in");
-  fs::remove_all(writer->staging());
-  EXPECT_TRUE(fails_with(writer->copy_other_files(in), {"config.json", "cannot be written"}));
+  put(root_ / "out.partial/notes.txt", "mine");
+  ASSERT_TRUE(writer->commit().ok());
+  EXPECT_EQ(get(root_ / "out.partial/notes.txt"), "mine");
+}
+
+TEST(ModelFiles, CopiesWhatGoesWithTheWeights) {
+  const TemporaryFolder in, out;
+  for (const std::string name :
+       {"tokenizer.json", "README.md", "generation_config.json", "model.safetensors", "notes.txt",
+        "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json",
+        "consolidated.00.pth", "model.gguf", "tf_model.h5", ".gitattributes", "merges.txt",
+        "tokenizer.model", "LICENSE", "chat_template.jinja", "config.json"})
+    put(in / name, "from " + name);
+  fs::create_directories(in / "original");
+  fs::create_symlink(in / "notes.txt", in / "vocab.txt");  // as in the Hugging Face cache
+  fs::create_symlink(in / "nowhere", in / "dangling.json");
+  ASSERT_EQ(mkfifo((in / "pipe.json").c_str(), 0600), 0);
+  put(out / "config.json", "ours");
+  const auto left_out = copy_model_files(in.path(), out.path());
+  ASSERT_TRUE(left_out.ok()) << left_out.error().message;
+  EXPECT_EQ(names_in(out.path()),
+            (std::set<std::string>{"config.json", "tokenizer.json", "generation_config.json",
+                                   "merges.txt", "tokenizer.model", "LICENSE",
+                                   "chat_template.jinja", "vocab.txt"}));
+  EXPECT_EQ(get(out / "config.json"), "ours");
+  EXPECT_EQ(get(out / "tokenizer.json"), "from tokenizer.json");
+  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(out / "vocab.txt")));
+  ASSERT_EQ(left_out->size(), 2u);
+  EXPECT_NE(left_out->at(0).find("dangling.json"), std::string::npos);
+  EXPECT_NE(left_out->at(1).find("pipe.json"), std::string::npos);
+}
+
+TEST(ModelFiles, CopyErrorsAreReported) {
+  const TemporaryFolder in;
+  EXPECT_TRUE(fails_with(copy_model_files(in / "absent", in.path()), {"absent", "No such file"}));
+  put(in / "tokenizer.json", "");
+  EXPECT_TRUE(
+      fails_with(copy_model_files(in.path(), in / "absent"), {"tokenizer.json", "written"}));
 }
 
 TEST_F(FolderWriterTest, UnwritableParentsAreNamed) {

@@ -44,7 +44,7 @@ TEST(SafetensorsWriter, EveryDTypeComesBackBitForBit) {
   }
   EXPECT_FALSE(fs::exists(folder / "w.safetensors")) << "it must not appear before finish()";
   ASSERT_TRUE(writer->finish().ok());
-  EXPECT_FALSE(fs::exists(folder / "w.safetensors.tmp"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
 
   const auto file = SafetensorsFile::open(folder / "w.safetensors");
   ASSERT_TRUE(file.ok()) << file.error().message;
@@ -74,6 +74,27 @@ TEST(SafetensorsWriter, PadsTheHeaderAsTheReferenceDoes) {
     const std::string json = "{\"" + name + R"(":{"data_offsets":[0,1],"dtype":"U8","shape":[1]}})";
     EXPECT_EQ(header, json + std::string(length - json.size(), ' '));
   }
+}
+
+TEST(SafetensorsWriter, AChecksumFindsEveryChangedByte) {
+  const TemporaryFolder folder;
+  auto writer = SafetensorsWriter::create_checked(folder / "w", {{"a", DType::kU8, {40}}});
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE(writer->append(random_bytes(40, 9)).ok());
+  ASSERT_TRUE(writer->finish().ok());
+  const auto file = SafetensorsFile::open_checked(folder / "w");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(file->tensors().size(), 1u) << "the checksum is no tensor of the caller's";
+  const std::string bytes = get(folder / "w");
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::string damaged = bytes;
+    damaged[i] = static_cast<char>(damaged[i] ^ 1);
+    put(folder / "w", damaged);
+    EXPECT_FALSE(SafetensorsFile::open_checked(folder / "w").ok()) << "byte " << i;
+  }
+  auto plain = SafetensorsWriter::create(folder / "plain", {{"a", DType::kU8, {0}}});
+  ASSERT_TRUE(plain->finish().ok());
+  EXPECT_TRUE(fails_with(SafetensorsFile::open_checked(folder / "plain"), {"plain", "checksum"}));
 }
 
 TEST(SafetensorsWriter, RefusesSpecsThatCannotBe) {

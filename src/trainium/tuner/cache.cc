@@ -4,7 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "io/folder_writer.h"
+#include "io/checksum.h"
+#include "io/folder_lock.h"
 #include "io/json_file.h"
 #include "io/text_file.h"
 
@@ -17,8 +18,10 @@ using kernels::Tiling;
 
 namespace {
 
-constexpr int64_t kFormat = 1;
+constexpr int64_t kFormat = 2;
 constexpr const char* kFormatKey = "neuronmm_tilings";
+constexpr const char* kChecksumKey = "checksum";
+constexpr int64_t kMaxBytes = int64_t{64} << 20;  // a search leaves 2 KB
 
 // --- writing ---
 
@@ -185,12 +188,28 @@ struct CacheJson {
   }
 };
 
+namespace {
+
+// A time that a damaged disk or a slip in an editor has changed would choose another tiling
+// silently.
+Status check_sum(const std::string& text, const fs::path& path) {
+  NMM_ASSIGN(const Json json, io::parse_json_object(text, path.string()));
+  if (json.at(kFormatKey) != kFormat) return {};
+  const JsonFields fields(json, path.string());
+  NMM_ASSIGN(const auto expected, required(fields, kChecksumKey, fields.string(kChecksumKey)));
+  if (expected == io::checksum(json.at("entries").dump())) return {};
+  return fields.wrong(kChecksumKey, "that of the entries (the file is damaged; delete it)");
+}
+
+}  // namespace
+
 Result<Cache> Cache::open(const fs::path& path) {
   Cache cache;
   std::error_code error;
   if (fs::exists(path, error)) {
-    NMM_ASSIGN(const std::string text, io::read_text_file(path));
+    NMM_ASSIGN(const std::string text, io::read_text_file(path, kMaxBytes));
     NMM_ASSIGN(cache, parse(text, path.string()));
+    NMM_TRY(check_sum(text, path));
   }
   cache.path_ = path;
   return cache;
@@ -200,6 +219,7 @@ Result<Cache> Cache::parse(std::string_view text, const std::string& source) {
   NMM_ASSIGN(const Json json, io::parse_json_object(text, source));
   const JsonFields fields(json, source);
   NMM_ASSIGN(const int64_t format, integer(fields, kFormatKey));
+  if (format == 1) return Cache();  // of version 0.1, without a checksum: as if it were not there
   if (format != kFormat) return fields.wrong(kFormatKey, fmt::format("{}", kFormat));
   NMM_ASSIGN(const Json* entries, object(fields, "entries"));
   Cache cache;
@@ -216,17 +236,40 @@ Result<Cache> Cache::parse(std::string_view text, const std::string& source) {
 std::string Cache::to_json() const {
   Json entries = Json::object();
   for (const auto& [key, entry] : entries_) entries[key] = CacheJson::write(entry);
-  return Json{{kFormatKey, kFormat}, {"entries", entries}}.dump(1) + "\n";
+  return Json{{kFormatKey, kFormat},
+              {"entries", entries},
+              {kChecksumKey, io::checksum(entries.dump())}}
+             .dump(1) +
+         "\n";
 }
 
 Status Cache::save() const {
   if (path_.empty()) return {};
-  if (path_.has_parent_path()) {
-    std::error_code error;
-    fs::create_directories(path_.parent_path(), error);
-    if (error) return fail("{}: {}", path_.parent_path().string(), error.message());
+  const fs::path folder = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return fail("{}: {}", folder.string(), error.message());
+  NMM_ASSIGN(const io::FolderLock lock, io::FolderLock::wait(folder));
+  NMM_ASSIGN(Cache merged, open(path_));
+  for (const std::string& key : kept_) {
+    const Entry& mine = entries_.at(key);
+    const auto found = merged.entries_.find(key);
+    if (found != merged.entries_.end() && found->second.fingerprint == mine.fingerprint) {
+      merged.entries_[key] = merge(found->second, mine);
+    } else {
+      merged.entries_[key] = mine;
+    }
   }
-  return io::write_text_file(path_, to_json());
+  return io::write_text_file(path_, merged.to_json());
+}
+
+// What both know: a finished search rather than its trials, that for more tilings rather than that
+// for fewer, the trials of both.
+Cache::Entry Cache::merge(const Entry& theirs, const Entry& mine) {
+  if (theirs.outcome && (!mine.outcome || theirs.top > mine.top)) return theirs;
+  Entry merged = mine;
+  if (!merged.outcome) merged.trials.insert(theirs.trials.begin(), theirs.trials.end());
+  return merged;
 }
 
 const Cache::Entry* Cache::fresh(const Problem& problem) {
@@ -268,10 +311,12 @@ Trials Cache::trials(const Problem& problem) {
 
 void Cache::keep(const Problem& problem, int64_t top, const Outcome& outcome) {
   entries_[key_of(problem)] = {fingerprint(problem), top, outcome, {}};
+  kept_.insert(key_of(problem));
 }
 
 void Cache::keep(const Problem& problem, const Trials& trials) {
   entries_[key_of(problem)] = {fingerprint(problem), 0, {}, trials};
+  kept_.insert(key_of(problem));
 }
 
 fs::path default_cache_path() {

@@ -1,7 +1,7 @@
 #pragma once
 // What was tuned before, in one JSON file that can be copied from machine to machine:
 //
-//   {"neuronmm_tilings": 1,
+//   {"neuronmm_tilings": 2, "checksum": "of the entries, as compact JSON",
 //    "entries": {"xuv 4096,8192,4096,16384 trn1 bf16 fp32": {
 //      "fingerprint": "0f3a...", "outcome": {...}}}}
 //
@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -35,7 +36,9 @@ class Cache {
   static Result<Cache> parse(std::string_view text, const std::string& source);
 
   std::string to_json() const;
-  Status save() const;  // where it was opened, whole or not at all
+  // Merges what this run kept into the file where it was opened, whole or not at all. Several
+  // processes may save to one file: each holds a lock while it reads, merges and writes.
+  Status save() const;
 
   // What a search for the `top` best found, if it is here and not stale.
   Result<std::optional<Outcome>> find(const Problem& problem, int64_t top);
@@ -54,9 +57,11 @@ class Cache {
   };
   friend struct CacheJson;
   const Entry* fresh(const Problem& problem);
+  static Entry merge(const Entry& theirs, const Entry& mine);
 
   std::filesystem::path path_;
   std::map<std::string, Entry> entries_;  // by key
+  std::set<std::string> kept_;            // keys of the entries that this run made
   int64_t stale_ = 0;
 };
 

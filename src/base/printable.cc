@@ -1,0 +1,50 @@
+#include "base/printable.h"
+
+#include <fmt/format.h>
+
+namespace neuronmm {
+namespace {
+
+// How many bytes at the begin of the text are one well-formed UTF-8 character; 0: none.
+size_t character_length(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const size_t length = byte(0) < 0x80   ? 1
+                        : byte(0) < 0xc2 ? 0
+                        : byte(0) < 0xe0 ? 2
+                        : byte(0) < 0xf0 ? 3
+                        : byte(0) < 0xf5 ? 4
+                                         : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  return length;
+}
+
+// C0 controls, delete, and C1 controls (U+0080 to U+009F, in UTF-8 0xc2 0x80 to 0xc2 0x9f).
+bool is_control(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character[0]);
+  if (character.size() == 1)
+    return (first < 0x20 && first != '\n' && first != '\t') || first == 0x7f;
+  return first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    const size_t length = character_length(text);
+    const std::string_view character = text.substr(0, length == 0 ? 1 : length);
+    if (length > 0 && !is_control(character)) {
+      shown += character;
+    } else {
+      for (const char c : character)
+        fmt::format_to(std::back_inserter(shown), "\\x{:02x}", static_cast<unsigned char>(c));
+    }
+    text.remove_prefix(character.size());
+  }
+  return shown;
+}
+
+}  // namespace neuronmm

@@ -1,0 +1,48 @@
+#include "io/model_files.h"
+
+#include <algorithm>
+#include <string_view>
+#include <system_error>
+
+#include "io/text_file.h"
+
+namespace neuronmm::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool goes_with_the_weights(std::string_view name) {
+  constexpr std::string_view kEndings[] = {".json", ".model", ".tiktoken", ".jinja"};
+  constexpr std::string_view kBeginnings[] = {"LICENSE",    "LICENCE", "NOTICE",    "COPYING",
+                                              "USE_POLICY", "vocab.",  "merges.txt"};
+  if (name.starts_with('.') || name.ends_with(".index.json")) return false;
+  return std::ranges::any_of(kEndings, [&](auto end) { return name.ends_with(end); }) ||
+         std::ranges::any_of(kBeginnings, [&](auto begin) { return name.starts_with(begin); });
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> copy_model_files(const fs::path& from, const fs::path& to) {
+  std::vector<std::string> left_out;
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(from, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (goes_with_the_weights(entry->path().filename().string())) files.push_back(entry->path());
+  }
+  if (error) return fail("{}: cannot be read: {}", from.string(), error.message());
+  std::ranges::sort(files);
+  for (const fs::path& file : files) {
+    std::error_code ignored;
+    if (fs::exists(to / file.filename(), ignored)) continue;
+    if (!fs::is_regular_file(file, ignored)) {
+      left_out.push_back(fmt::format("{}: is not copied: it is not a regular file", file.string()));
+      continue;
+    }
+    NMM_ASSIGN(const std::string content, read_text_file(file, kMaxTokenizerBytes));
+    NMM_TRY(write_text_file(to / file.filename(), content));
+  }
+  return left_out;
+}
+
+}  // namespace neuronmm::io

@@ -1,0 +1,301 @@
+// Every command that writes, killed at and failed with three errors at each system call that opens,
+// writes, syncs, renames, makes or removes something (fault_injector.cc). After each fault:
+//
+//   the output is absent, as it was, or complete; exit code 0 means complete
+//   the same command again ends with the files of an undisturbed run, byte for byte; where the
+//     output was complete it says so and changes nothing
+//   nothing that was there before has changed, nothing is left over, nothing ended by a signal
+//
+// $NEURONMM_FAULTS=all tries every call; otherwise each command tries a few, others each day.
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "io/io_test.h"
+#include "places.h"
+
+extern char** environ;
+
+namespace neuronmm {
+namespace {
+
+namespace fs = std::filesystem;
+using io::get;
+using io::put;
+
+constexpr int kSampledCalls = 4;  // per command and kind of fault
+
+struct Command {
+  const char* name;
+  const char* arguments;   // in the folder run/, beside in/; see prepare()
+  const char* output;      // what it makes in run/
+  bool replaces = false;   // run/out is a model folder before, which the command may replace
+  bool same_bytes = true;  // false: the output holds times
+};
+
+const Command kCommands[] = {
+    {.name = "SynthesizeFolder",
+     .arguments = "synthesize --config ../in/config.json -o out",
+     .output = "out"},
+    {.name = "SynthesizeReplaces",
+     .arguments = "synthesize --config ../in/config.json -o out --force",
+     .output = "out",
+     .replaces = true},
+    {.name = "CompressSvd",
+     .arguments = "compress ../in/model -o out --ratio 0.5 --block 8 --method svd",
+     .output = "out"},
+    {.name = "CompressWhitened",
+     .arguments = "compress ../in/model -o out --ratio 0.5 --block 8 --calibration ../in/text.txt "
+                  "--calibration-tokens 200",
+     .output = "out"},
+    {.name = "CompressErrorAware",
+     .arguments = "compress ../in/model -o out --ratio 0.5 --block 8 --method error-aware "
+                  "--calibration ../in/text.txt --calibration-tokens 200",
+     .output = "out"},
+    {.name = "CompressSensitivity",
+     .arguments = "compress ../in/model -o out --ratio 0.5 --block 8 --allocate sensitivity "
+                  "--calibration ../in/text.txt --calibration-tokens 200",
+     .output = "out"},
+    {.name = "CompressInt8Replaces",
+     .arguments =
+         "compress ../in/model -o out --ratio 0.5 --block 8 --method svd --weights int8 --force",
+     .output = "out",
+     .replaces = true},
+    {.name = "Quantize", .arguments = "quantize ../in/small -o out", .output = "out"},
+    {.name = "Finetune",
+     .arguments =
+         "finetune ../in/small -o out --data ../in/text.txt --epochs 1 --batch 4 --cutoff 32",
+     .output = "out"},
+    {.name = "Tune",
+     .arguments = "tune xuv --shape 128,128,128,128 --cache cache/tilings.json --json o.json",
+     .output = "o.json"},
+    {.name = "Emit", .arguments = "emit xuv --shape 128,128,128,128 -o xuv.py", .output = "xuv.py"},
+    {.name = "SimulateJson",
+     .arguments = "simulate xuv --shape 128,128,128,128 --json o.json",
+     .output = "o.json"},
+    {.name = "PerplexityJson",
+     .arguments = "perplexity ../in/model ../in/text.txt --json o.json",
+     .output = "o.json"},
+    {.name = "BenchJson",
+     .arguments = "bench ../in/model --prompt-tokens 4 --new-tokens 2 --runs 1 --json o.json",
+     .output = "o.json",
+     .same_bytes = false},
+};
+
+struct Outcome {
+  int signal = 0;
+  int exit_code = 0;
+  std::string output;
+  long calls = 0;
+  std::string failed;  // the name of the call that failed
+};
+
+using Tree = std::map<std::string, std::string>;  // contents by relative path; folders end in "/"
+
+Tree tree_of(const fs::path& root) {
+  Tree tree;
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    const std::string name = fs::relative(entry.path(), root);
+    if (entry.is_directory()) {
+      tree[name + "/"];
+    } else {
+      tree[name] = get(entry.path());
+    }
+  }
+  return tree;
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+class FaultSweep : public testing::TestWithParam<Command> {
+ protected:
+  void SetUp() override {
+    fs::create_directories(root_ / "in");
+    put(root_ / "in/config.json", R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+      "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
+      "num_key_value_heads": 2, "vocab_size": 2048, "max_position_embeddings": 128,
+      "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": true,
+      "torch_dtype": "bfloat16"})");
+    const fs::path demo = source_dir() / "models/demo";
+    put(root_ / "in/text.txt", get(demo / "evaluation.txt").substr(0, 4000));
+    prepare_run(false);
+    run("synthesize --config ../in/config.json -o ../in/model --seed 1");
+    for (const char* file : {"tokenizer.json", "tokenizer_config.json"}) {
+      if (fs::exists(demo / file)) fs::copy_file(demo / file, root_ / "in/model" / file);
+    }
+    run("compress ../in/model -o ../in/small --ratio 0.25 --block 8 --method svd");
+    run("synthesize --config ../in/config.json -o ../in/old --seed 2");
+    before_ = tree_of(root_ / "in");
+    ASSERT_TRUE(fs::exists(root_ / "in/small/model.safetensors"));
+  }
+
+  // run/ as each run finds it: with files of somebody else whose names are close to ours.
+  void prepare_run(bool replaces) {
+    fs::remove_all(root_ / "run");
+    fs::create_directories(root_ / "run");
+    for (const char* name : {"thesis.tex", "o.json.tmp", "out.tmp", "out.partial.txt"}) {
+      put(root_ / "run" / name, name);
+    }
+    if (replaces) fs::copy(root_ / "in/old", root_ / "run/out");
+  }
+
+  Outcome run(const std::string& arguments, long fault_at = 0, int code = 0) {
+    const std::string report = root_ / "report", log = root_ / "log";
+    fs::remove(report);
+    std::vector<std::string> variables = {"LD_PRELOAD=" NEURONMM_FAULT_INJECTOR,
+                                          "NEURONMM_FAULT_FOLDER=" + (root_ / "run").string() + "/",
+                                          "NEURONMM_FAULT_REPORT=" + report,
+                                          fmt::format("NEURONMM_FAULT_AT={}", fault_at),
+                                          fmt::format("NEURONMM_FAULT_ERRNO={}", code),
+                                          "HOME=" + root_.path().string(),
+                                          "OMP_NUM_THREADS=2"};
+    if (fault_at == 0) variables.erase(variables.begin());   // undisturbed: not even preloaded
+    if (fault_at < 0) variables[3] = "NEURONMM_FAULT_AT=0";  // counts only
+    if (const char* path = std::getenv("PATH")) variables.push_back(std::string("PATH=") + path);
+    std::vector<std::string> words = words_of(arguments);
+    words.insert(words.begin(), program_path().string());
+    std::vector<char*> argv, envp;
+    for (std::string& word : words) argv.push_back(word.data());
+    for (std::string& variable : variables) envp.push_back(variable.data());
+    argv.push_back(nullptr);
+    envp.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addchdir_np(&actions, (root_ / "run").c_str());
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    pid_t child = 0;
+    EXPECT_EQ(posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), envp.data()), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    Outcome outcome;
+    if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
+    outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    outcome.output = get(log);
+    std::istringstream(get(report)) >> outcome.calls >> outcome.failed;
+    return outcome;
+  }
+
+  // run/'s tree, without what differs from run to run.
+  Tree run_tree(const Command& command) const {
+    Tree tree = tree_of(root_ / "run");
+    if (!command.same_bytes && tree.contains(command.output)) tree[command.output] = "times";
+    return tree;
+  }
+
+  // The part of the tree that is the output.
+  static Tree output_of(const Tree& tree, const std::string& name) {
+    Tree output;
+    for (const auto& [path, content] : tree) {
+      if (path == name || path.starts_with(name + "/")) output[path] = content;
+    }
+    return output;
+  }
+
+  static std::string difference(const Tree& expected, const Tree& found) {
+    std::string text;
+    for (const auto& [path, content] : expected) {
+      if (!found.contains(path)) text += " missing " + path;
+      if (found.contains(path) && found.at(path) != content) text += " changed " + path;
+    }
+    for (const auto& [path, content] : found) {
+      if (!expected.contains(path)) text += " left over " + path;
+    }
+    return text;
+  }
+
+  void expect_survived(const Command& command, const Outcome& faulted, bool killed,
+                       const std::string& where) {
+    EXPECT_EQ(faulted.signal, killed ? SIGKILL : 0) << where << faulted.output;
+    if (!killed)
+      EXPECT_TRUE(faulted.exit_code == 0 || faulted.exit_code == 1) << where << faulted.output;
+    const Tree tree = run_tree(command);
+    const Tree output = output_of(tree, command.output);
+    const bool complete = output == output_of(finished_, command.output);
+    EXPECT_TRUE(complete || output == output_of(initial_, command.output))
+        << where << "half an output:" << difference(output_of(finished_, command.output), output);
+    if (faulted.exit_code == 0 && !killed)
+      EXPECT_TRUE(complete) << where << "exit code 0 without the output";
+    for (const auto& [path, content] : initial_) {
+      if (output_of(initial_, command.output).contains(path)) continue;
+      EXPECT_TRUE(tree.contains(path) && tree.at(path) == content) << where << "foreign: " << path;
+    }
+    const Outcome again = run(command.arguments);
+    const bool folder = finished_.contains(std::string(command.output) + "/");
+    if (complete && folder && !command.replaces) {
+      EXPECT_EQ(again.exit_code, 1) << where << again.output;
+      EXPECT_NE(again.output.find("already exists"), std::string::npos) << where << again.output;
+    } else {
+      EXPECT_EQ(again.exit_code, 0) << where << "not resumable: " << again.output;
+    }
+    EXPECT_EQ(difference(finished_, run_tree(command)), "") << where;
+    EXPECT_EQ(difference(before_, tree_of(root_ / "in")), "") << where;
+  }
+
+  const io::TemporaryFolder root_;
+  Tree before_, initial_, finished_;  // in/; run/ at the start; run/ after an undisturbed run
+};
+
+TEST_P(FaultSweep, EveryFaultIsSurvived) {
+  const Command& command = GetParam();
+  if (std::string(command.name) == "Finetune" &&
+      !fs::exists(program_path().parent_path() / "neuronmm-finetune")) {
+    GTEST_SKIP() << "built without libtorch";
+  }
+  prepare_run(command.replaces);
+  initial_ = run_tree(command);
+  const Outcome undisturbed = run(command.arguments);
+  ASSERT_EQ(undisturbed.exit_code, 0) << undisturbed.output;
+  finished_ = run_tree(command);
+  prepare_run(command.replaces);
+  const long calls = run(command.arguments, -1).calls;
+  ASSERT_GT(calls, 3);
+  EXPECT_EQ(difference(finished_, run_tree(command)), "") << "two undisturbed runs differ";
+
+  const char* const asked = std::getenv("NEURONMM_FAULTS");
+  const bool all = asked != nullptr && std::string(asked) == "all";
+  const long step = all ? 1 : std::max(1L, calls / kSampledCalls);
+  const long day = std::chrono::duration_cast<std::chrono::hours>(
+                       std::chrono::system_clock::now().time_since_epoch())
+                       .count() /
+                   24;
+  const long first = all ? 1 : 1 + day % step;
+  long faults = 0;
+  for (long call = first; call <= calls; call += step) {
+    for (const int code : {0, ENOSPC, EIO, EACCES}) {
+      prepare_run(command.replaces);
+      const Outcome faulted = run(command.arguments, call, code);
+      const std::string where =
+          fmt::format("{} {} of {} ({}): ", code == 0 ? "killed at" : std::strerror(code), call,
+                      calls, faulted.failed);
+      expect_survived(command, faulted, code == 0, where);
+      ++faults;
+    }
+  }
+  fmt::print("{}: {} faults at {} calls\n", command.name, faults, calls);
+}
+
+INSTANTIATE_TEST_SUITE_P(Commands, FaultSweep, testing::ValuesIn(kCommands),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace neuronmm
