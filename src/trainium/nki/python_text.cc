@@ -6,6 +6,7 @@
 namespace neuronmm::nki {
 
 namespace {
+// As wide as this project's own sources.
 constexpr size_t kWidth = 100;
 }  // namespace
 
