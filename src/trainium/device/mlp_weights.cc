@@ -24,6 +24,8 @@ std::array<Part, 3> parts_of(const ops::MlpWeight& mlp) {
 // [rows, columns].
 Matrix operand(const TensorView& transposed, int64_t rows, int64_t columns) {
   Matrix matrix(rows, columns);
+  // A whole column of the product at a time, so that the inner loop runs along contiguous rows of
+  // Uᵀ.
   parallel_ranges(transposed.rows(), [&](int64_t first, int64_t last) {
     std::vector<float> row(static_cast<size_t>(transposed.columns()));
     for (int64_t j = first; j < last; ++j) {
@@ -113,6 +115,8 @@ MlpWeights::MlpWeights(const ops::MlpWeight& weight, const MlpShape& shape) {
 }
 
 void MlpWeights::apply(const MlpProgram& program, ConstMatrixView x, MutableMatrixView y) const {
+  // Every thread interprets the whole kernel on its share of the rows, with the same weights in
+  // place.
   const int64_t step = rows_per_part(x.rows);
   parallel_for(tile::ceil_div(x.rows, step), [&](int64_t part) {
     const int64_t first = part * step, rows = std::min(step, x.rows - first);

@@ -36,7 +36,8 @@ class Checker {
     return static_cast<BufferId>(&buffer - program_.buffers.data());
   }
 
-  // Each rule is reported once per instruction, at the first iteration that breaks it.
+  // Each rule is reported once per instruction, at the first iteration that breaks it. Messages
+  // that differ in their numbers alone are the same rule.
   void report(const Instruction& instruction, BufferId buffer, const std::string& what,
               bool with_loops) {
     std::string rule = what;
@@ -65,6 +66,7 @@ class Checker {
         first_writes(loop->body);
         open_.pop_back();
       } else if (const auto* allocate = std::get_if<Allocate>(&node)) {
+        // A new instance holds nothing, whatever the former one held.
         written_.erase(allocate->buffer);
         allocated_in_[allocate->buffer] = open_;
       } else {
@@ -84,6 +86,8 @@ class Checker {
         fail_with(operand.access->buffer, "read before anything is written to it");
       }
     }
+    // A sum over a loop must live outside of it. A buffer that the loop allocates is a new one in
+    // each iteration, and what is added to has never been written.
     if (const auto* matmul = std::get_if<NcMatmul>(&instruction.operation)) {
       const std::vector<LoopId>& around = allocated_in_[matmul->dst.buffer];
       for (const LoopId id : matmul->first) {
@@ -97,7 +101,8 @@ class Checker {
     written_.insert(operands.front().access->buffer);
   }
 
-  // The first, the last full and the last iteration of every loop.
+  // The first, the last full and the last iteration of every loop, nested: the tiles of those
+  // between have the sizes and the alignment of one of these.
   void walk_edges(const std::vector<Node>& body) {
     for (const Node& node : body) {
       if (const auto* loop = std::get_if<Loop>(&node)) {
@@ -105,6 +110,7 @@ class Checker {
         const int64_t trips = loop->trip_count(values_);
         names_[id] = loop->name;
         open_.push_back(loop->id);
+        // A set, because loops of one or two iterations have these values more than once.
         for (const int64_t value : std::set<int64_t>{0, trips - 2, trips - 1}) {
           if (value < 0 || value >= trips) continue;
           values_[id] = value;
@@ -136,7 +142,8 @@ std::string on_device(const Limits& limits) {
   return limits.device.empty() ? "" : fmt::format(" on {}", limits.device);
 }
 
-// "SBUF needs 26.1 MiB: strip 8.0 + x 4.0; 22.0 usable on trn1"
+// The message names who holds what where most is live, largest first: "SBUF needs 26.1 MiB: strip
+// 8.0 + x 4.0; 22.0 usable on trn1".
 std::string sbuf_message(const Program& program, const Limits& limits, const MemoryUse& use) {
   const double unit = static_cast<double>(limits.partitions) / kMiB;
   std::string parts;
@@ -168,6 +175,7 @@ CheckReport check(const Program& program, const Limits& limits) {
     report.violations.push_back({structure.error().message, "", ""});
     return report;
   }
+  // Not an access but the declaration itself is too tall, so that no instruction is named.
   for (const Buffer& buffer : program.buffers) {
     if (buffer.memory == Memory::kHbm || buffer.shape[0] <= limits.partitions) continue;
     report.violations.push_back({fmt::format("buffer {}: {} partitions, at most {}", buffer.name,

@@ -45,6 +45,8 @@ void collect_names(const std::vector<Node>& body, std::vector<std::string>& name
   }
 }
 
+// The text is for people and for the tuner's fingerprint, which changes with it. Nothing reads it
+// back.
 class Printer {
  public:
   explicit Printer(const Program& program)
@@ -72,6 +74,7 @@ class Printer {
 
  private:
   void buffer_line(const Buffer& buffer) {
+    // All copies, over all partitions.
     int64_t bytes = buffer.free_bytes() * buffer.shape.at(0) * buffer.copies;
     text_ += fmt::format("  {:4} {} {} {}, {} bytes", memory_name(buffer.memory), buffer.name,
                          dtype_name(buffer.dtype), shape_string(buffer.shape), bytes);
@@ -98,6 +101,7 @@ class Printer {
     }
   }
 
+  // A loop with a limit runs for what is left of its dimension.
   std::string trips(const Loop& loop) const {
     if (!loop.limit) return std::to_string(loop.max);
     return fmt::format("min({}, ceil(({}) / {}))", loop.max, left(*loop.limit, loop.origin),

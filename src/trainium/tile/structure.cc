@@ -1,4 +1,6 @@
-// check_structure: that the numbers in a program mean something.
+// check_structure: that the numbers in a program mean something. Everything else that reads
+// programs relies on it: numbers of buffers and loops are in range, loops enclose what uses them,
+// and on-chip buffers are allocated before they are used.
 
 #include <set>
 #include <string>
@@ -45,6 +47,7 @@ class Structure {
 
  private:
   Status body(const std::vector<Node>& nodes) {
+    // A buffer may be used in the body that allocates it and in the loops inside, not behind it.
     const std::set<BufferId> outer = allocated_;
     for (const Node& node : nodes) {
       if (const auto* inner = std::get_if<Loop>(&node)) {
@@ -66,6 +69,7 @@ class Structure {
 
   Status loop(const Loop& loop) {
     const bool valid = loop.id >= 0 && loop.id < program_.num_loops;
+    // A loop variable has one loop: its value would otherwise depend on which loop ran last.
     if (!valid || !seen_.insert(loop.id).second) {
       return fail("loop {}: expected an id of its own below {}, found {}", loop.name,
                   program_.num_loops, loop.id);
@@ -119,6 +123,7 @@ class Structure {
                 program_.buffers.size(), id);
   }
 
+  // A position may depend on the loops around it only.
   Status affine(const Affine& affine, const std::string& where) const {
     for (const auto& [id, coefficient] : affine.terms) {
       if (!open_.contains(id)) return fail("\"{}\": loop {} does not enclose it", where, id);
