@@ -14,7 +14,9 @@
 namespace neuronmm::cpu {
 namespace {
 
-// One element that may come from memory, in multiply-adds of data in cache (see for_each_task).
+// What one element of an element-wise operation costs, in multiply-adds of data that is in cache
+// (the unit of for_each_task). Assumed: such elements come from memory, which is about four times
+// slower.
 constexpr int64_t kElementWork = 4;
 
 class CpuBackend : public ops::Backend {
@@ -48,6 +50,8 @@ class CpuBackend : public ops::Backend {
     });
   }
 
+  // The two halves of a head are rotated against one another: element j with element j + head_dim /
+  // 2, as in the Hugging Face models.
   void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
             std::span<const float> inverse_frequencies) const override {
     const int64_t half = head_dim / 2;
