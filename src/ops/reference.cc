@@ -9,7 +9,8 @@
 namespace neuronmm::ops {
 namespace {
 
-// Intermediate results stay in fp64; only what the interface stores is rounded to fp32.
+// Intermediate results stay in fp64; only what the interface stores is rounded to fp32. This
+// backend is what the others are compared with, so it is written for reading and not for speed.
 struct DoubleMatrix {
   DoubleMatrix(int64_t r, int64_t c)
       : rows(r), columns(c), values(static_cast<size_t>(rows * columns)) {}
@@ -39,8 +40,8 @@ double dot(const double* a, const double* b, int64_t count) {
   return sum;
 }
 
-// Below this, waking the threads costs more than they save (microseconds, or a time slice of the
-// scheduler's when the cores are busy with others).
+// Below so many multiply-adds waking the threads costs more than they save: microseconds, or a time
+// slice of the scheduler's when the cores are busy with others. Assumed.
 constexpr int64_t kSerialWork = 200'000;
 
 // body(first, last) over [0, count), which is `work` multiply-adds in all.
@@ -58,6 +59,7 @@ DoubleMatrix multiply(const DoubleMatrix& x, const WeightView& w_t) {
   NMM_CHECK(x.columns == w_t.columns());
   DoubleMatrix y(x.rows, w_t.rows());
   for_ranges(w_t.rows(), x.rows * w_t.size(), [&](int64_t first, int64_t last) {
+    // A column of the weights is widened once for all rows.
     std::vector<double> weights(static_cast<size_t>(x.columns));
     for (int64_t n = first; n < last; ++n) {
       to_doubles(w_t, n * x.columns, x.columns, weights.data());
@@ -67,6 +69,7 @@ DoubleMatrix multiply(const DoubleMatrix& x, const WeightView& w_t) {
   return y;
 }
 
+// A low-rank layer is two products; the first gives X·U, M x r.
 DoubleMatrix multiply(const DoubleMatrix& x, const LinearWeight& weight) {
   DoubleMatrix y =
       weight.low_rank() ? multiply(multiply(x, weight.u_t), weight.v_t) : multiply(x, weight.w_t);
@@ -108,7 +111,7 @@ class ReferenceMlp final : public Mlp {
   MlpWeight weight_;
 };
 
-// One [capacity, kv_heads*head_dim] matrix of keys and one of values per layer.
+// Keys and values as they come: one [capacity, kv_heads * head_dim] matrix of each per layer.
 class ReferenceKvCache final : public KvCache {
  public:
   explicit ReferenceKvCache(const KvCacheShape& shape) : KvCache(shape) {
@@ -136,6 +139,8 @@ void attend(const float* q, const float* keys, const float* values, int64_t stri
       score += static_cast<double>(q[d]) * static_cast<double>(keys[j * stride + d]);
     weights.push_back(score / std::sqrt(static_cast<double>(head_dim)));
   }
+  // The largest score is taken off before the exponential, which then cannot overflow; the quotient
+  // is the same.
   const double largest = *std::max_element(weights.begin(), weights.end());
   double total = 0.0;
   for (double& weight : weights) total += weight = std::exp(weight - largest);
@@ -225,6 +230,7 @@ class ReferenceBackend final : public Backend {
       std::copy_n(k.row(i), k.columns, keys.row(first_position + i));
       std::copy_n(v.row(i), v.columns, values.row(first_position + i));
     }
+    // `group` query heads share one key/value head.
     const int64_t group = shape.num_attention_heads / shape.num_key_value_heads;
     const int64_t work = q.rows * q.columns * 2 * (first_position + q.rows);
     for_ranges(q.rows * shape.num_attention_heads, work, [&](int64_t begin, int64_t end) {

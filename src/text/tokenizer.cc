@@ -19,7 +19,8 @@ namespace {
 // Bytes of text per token, to guess the size of the result: English has 4 to 5.
 constexpr size_t kBytesPerToken = 4;
 
-// The added tokens that are searched before (or after) normalization.
+// The added tokens that are searched before normalization, or those that are searched after it. The
+// latter are normalized themselves, or they would never be found.
 std::vector<AddedToken> select_added(const TokenizerDefinition& definition, bool normalized) {
   std::vector<AddedToken> tokens;
   std::set<std::string> contents;
@@ -35,6 +36,8 @@ std::vector<AddedToken> select_added(const TokenizerDefinition& definition, bool
 
 }  // namespace
 
+// All of a tokenizer that does not change after loading, in one place that does not move: the
+// matchers and Bpe hold references into the definition.
 struct Tokenizer::State {
   explicit State(TokenizerDefinition d)
       : definition(std::move(d)),
@@ -42,6 +45,7 @@ struct Tokenizer::State {
         raw_matcher(select_added(definition, false)),
         normalized_matcher(select_added(definition, true)),
         special(static_cast<size_t>(definition.vocabulary.size())) {
+    // By id, because decoding asks for every token.
     for (const AddedToken& token : definition.added_tokens) {
       special[static_cast<size_t>(token.id)] = token.special;
     }
@@ -61,6 +65,7 @@ struct Tokenizer::State {
   std::string chat_template;
 };
 
+// tokenizer_config.json names the special tokens by their text; ids come from the vocabulary.
 Status Tokenizer::State::apply(TokenizerConfig config, const std::string& source) {
   const auto set = [&](const std::optional<std::string>& token, const char* key,
                        std::optional<TokenId>& id) -> Status {

@@ -40,6 +40,7 @@ Result<AddedToken> read_added_token(const json& entry, const std::string& source
   return token;
 }
 
+// Added tokens come after the vocabulary and may name tokens that are in it already.
 Status read_added_tokens(const io::JsonFields& root, TokenizerDefinition& definition) {
   const json* list = root.find("added_tokens");
   if (list == nullptr) return {};
@@ -82,6 +83,7 @@ Result<TokenizerDefinition> parse_gpt2_files(std::string_view vocab_json,
     token.special = true;
     definition.added_tokens.push_back(token);
   }
+  // GPT-2's files say nothing of the pipeline, which is fixed: byte level, no space in front.
   const json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
   const json root = {{"pre_tokenizer", byte_level}, {"decoder", byte_level}};
   NMM_TRY(read_pipeline(io::JsonFields(root, vocab_source), definition));
