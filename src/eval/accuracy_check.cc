@@ -23,6 +23,7 @@ TokenId greedy_token(Logits logits) {
   return best;
 }
 
+// A difference that is no number is larger than any tolerance.
 double deviation(float reference, float model) {
   const double difference = std::abs(static_cast<double>(model) - reference);
   return std::isfinite(difference) ? difference : std::numeric_limits<double>::infinity();
@@ -35,6 +36,7 @@ class Comparison {
       : options_(options),
         tolerances_(options.tolerance_map.value_or(
             ToleranceMap{{std::nullopt, options.divergence_tol, 0.0}})),
+        // Without a map one tolerance holds for all logits.
         by_reference_(vocab_size) {
     for (const Tolerance& tolerance : tolerances_) {
       largest_top_k_ = std::max(largest_top_k_, std::min(vocab_size, tolerance.top_k.value_or(0)));
@@ -66,6 +68,8 @@ class Comparison {
     }
   }
 
+  // The model's own choice is compared, not only its logits: two tokens may be nearly tied, and
+  // then another choice is allowed as long as the gap is small.
   void check_tokens(Logits reference, Logits model) {
     const TokenId expected = greedy_token(reference), found = greedy_token(model);
     if (expected == found) return;
@@ -76,12 +80,14 @@ class Comparison {
     }
     if (options_.mode == AccuracyOptions::Mode::kTokenMatching) {
       fail_here(fmt::format("token {} instead of {}", found, expected));
+      // Written so that a gap of NaN fails.
     } else if (!(gap <= options_.divergence_tol)) {
       fail_here(fmt::format("token {} instead of {}, their logits {:.3g} apart, allowed {:.3g}",
                             found, expected, gap, options_.divergence_tol));
     }
   }
 
+  // Tolerances are for the k largest reference logits; one partial sort serves all k.
   void check_logits(Logits reference, Logits model) {
     std::iota(by_reference_.begin(), by_reference_.end(), 0);
     std::partial_sort(by_reference_.begin(), by_reference_.begin() + largest_top_k_,
@@ -105,6 +111,7 @@ class Comparison {
     fail_here(fmt::format("{} differ by {:.3g}, allowed {:.3g}", which, largest, allowed));
   }
 
+  // The first reason is kept; later ones mostly follow from it.
   void fail_here(const std::string& why) {
     if (!report_.first_failure.empty()) return;
     report_.first_failure = fmt::format("sequence {}, position {}: {}", sequence_, position_, why);

@@ -22,6 +22,7 @@ Result<std::vector<TokenId>> encode_text(const text::Tokenizer& tokenizer, const
     return fail("{}: the text has {} tokens, fewer than the {} of one chunk", data.file.string(),
                 tokens.size(), context);
   }
+  // With a limit on chunks the text is cut before the model sees it.
   const int64_t chunks = std::ssize(tokens) / context;
   if (max_chunks > 0 && max_chunks < chunks) tokens.resize(max_chunks * context);
   return tokens;
@@ -40,6 +41,8 @@ Result<EncodedTask> encode(const text::Tokenizer& tokenizer, const TaskData& dat
   return encoded;
 }
 
+// Items of which at least one request lost the begin of its context: their score may be worse for
+// it.
 int64_t count_truncated(const std::vector<EncodedItem>& items) {
   return std::ranges::count_if(items, [](const EncodedItem& item) {
     return std::ranges::any_of(item.requests, &EncodedRequest::truncated);
@@ -84,6 +87,8 @@ Result<std::vector<TaskData>> read_tasks(const std::vector<const Task*>& tasks,
   return all;
 }
 
+// All of the input is encoded before the model computes anything: a bad line in the last file is
+// found at once. An interrupt keeps the tasks that are done.
 Result<Evaluation> evaluate(const model::Transformer& transformer, const text::Tokenizer& tokenizer,
                             const std::vector<TaskData>& data, const EvaluationSettings& settings,
                             Progress& progress) {

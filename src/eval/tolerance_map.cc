@@ -35,6 +35,7 @@ class Parser {
   }
 
  private:
+  // A pair in parentheses or brackets, as Python and JSON write it.
   Result<Tolerance> entry() {
     Tolerance tolerance;
     NMM_ASSIGN(tolerance.top_k, key());
@@ -49,6 +50,7 @@ class Parser {
     return tolerance;
   }
 
+  // None or null stands for all logits; keys of JSON are in quotes.
   Result<std::optional<int64_t>> key() {
     const char quote = peek();
     const bool quoted = quote == '"' || quote == '\'';
