@@ -117,7 +117,9 @@ class ErrorAware {
     return LayerwisePass::open(checkpoint_, config_, text_, work_.path(), kPass, progress_);
   }
 
-  // The dense stream passes the layer, the compressed one its attention.
+  // First stage of a layer. The dense stream passes the whole layer, the compressed one its
+  // attention only, because its MLP does not exist yet. What gate and up read in the two models is
+  // gathered as sums: Σ x̂ x̂ᵀ of the compressed input, and Σ x x̂ᵀ of the dense input with it.
   Status refit_inputs(LayerwisePass& pass, const model::LayerWeights& weights) {
     const model::DecoderLayer layer(config_, 0, weights, backend_);
     const MlpHalf mlp(config_, weights.post_attention_norm, weights.mlp, backend_);
@@ -137,7 +139,9 @@ class ErrorAware {
     return {};
   }
 
-  // The compressed stream stands before the MLP.
+  // Second stage. The compressed stream stands before the MLP, whose gate and up have their factors
+  // now. Gathered: Σ ŷ ŷᵀ of what the dense down makes of them, and Σ t ŷᵀ of the targets, which
+  // are what is missing to the dense model's hidden states after this layer.
   Status refit_outputs(LayerwisePass& pass, const model::LayerWeights& weights) {
     if (plan_.of(pass.layer(), MlpMatrix::kDown).rank > 0) {
       FactoredMlp factored(weights.mlp);
@@ -156,6 +160,8 @@ class ErrorAware {
     return {};
   }
 
+  // Third stage: the compressed stream passes its MLP with all three factors and is what the next
+  // layer of the compressed model reads.
   Status advance(LayerwisePass& pass, const model::LayerWeights& weights) {
     FactoredMlp factored(weights.mlp);
     NMM_TRY(
@@ -167,6 +173,8 @@ class ErrorAware {
     });
   }
 
+  // The sums become a map (refit.h) that the matrices of this stage share; each then is a
+  // factorization of its own.
   Status factorize(LayerwisePass& pass, const ops::MlpWeight& mlp,
                    std::initializer_list<MlpMatrix> matrices) {
     std::vector<MatrixPlan> to_do;
@@ -206,6 +214,7 @@ class ErrorAware {
     return {};
   }
 
+  // What an interrupted run has left counts as finished if it fits the plan.
   std::optional<MatrixReport> finished(const MatrixPlan& matrix) const {
     const auto weight = model::layer_weights(checkpoint_, config_, matrix.layer);
     if (!weight.ok()) return std::nullopt;

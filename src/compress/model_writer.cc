@@ -14,6 +14,7 @@ constexpr std::string_view kDenseEnding = "_proj.weight";
 constexpr std::string_view kFirstEnding = "_v_proj.weight";   // u_t
 constexpr std::string_view kSecondEnding = "_u_proj.weight";  // v_t
 
+// The tensors of the new model, in the old one's order: copied, rounded, or replaced by factors.
 class SourceList {
  public:
   SourceList(const ModelSource& model, WeightFormat format) : model_(model), format_(format) {
@@ -31,6 +32,7 @@ class SourceList {
   std::vector<TensorSource> make() {
     for (const auto& [name, tensor] : model_.checkpoint.tensors()) {
       const auto found = replaced_.find(name);
+      // Copied tensors are visited one at a time and their pages given back.
       if (found == replaced_.end()) {
         add({name, tensor.dtype, tensor.shape},
             [&checkpoint = model_.checkpoint, view = tensor](const TensorSource::Use& use) {

@@ -13,8 +13,11 @@
 namespace neuronmm::compress {
 namespace {
 
+// At most so many tokens of one sequence, so that the probe comes from several places of the text.
+// Assumed.
 constexpr int64_t kProbeSequenceTokens = 128;
 
+// log of a sum of exponentials, with the largest taken off so that none overflows.
 double log_sum_exp(const float* values, int64_t count) {
   const double largest = *std::max_element(values, values + count);
   double sum = 0;
@@ -33,6 +36,8 @@ double divergence(const float* a, const float* b, int64_t count) {
 }
 
 // The first `rank` of existing factors, in fp32, as a weight.
+// A factorization for rank r contains those for smaller ranks: the first columns of v_t and rows of
+// u_t. Both measured ranks come from one.
 class TruncatedWeight {
  public:
   TruncatedWeight(const Factors& factors, int64_t rank)
@@ -53,6 +58,9 @@ ops::MlpWeight with_matrix(ops::MlpWeight mlp, MlpMatrix which, const ops::Linea
   return mlp;
 }
 
+// All variants go through the model side by side. At the layer of a matrix the dense hidden states
+// branch off into two variants, with that matrix truncated to the uniform and to the floor rank;
+// from there on every variant runs through dense layers.
 class SensitivityPass {
  public:
   SensitivityPass(const io::Checkpoint& checkpoint, const io::ModelConfig& config, const Plan& plan,
@@ -96,6 +104,7 @@ class SensitivityPass {
       const int64_t length = std::ssize(probe);
       model::embed(table, probe, dense_.view().row_range(rows, length));
       rows += length;
+      // Attention needs a layer's keys and values only while that layer runs.
       // One layer is in it at a time, as layer 0.
       caches_.push_back(
           backend_.make_kv_cache({1, config_.num_key_value_heads, config_.head_dim, length}));
@@ -120,6 +129,8 @@ class SensitivityPass {
         "measuring sensitivity begins again with the same command; the calibration is kept");
   }
 
+  // First the variants of earlier layers, which see this layer dense; then the dense states up to
+  // its MLP, where the layer's own variants branch off.
   Status pass_layer(int64_t index) {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, index));
     const model::DecoderLayer layer(config_, 0, weights, backend_);
@@ -135,7 +146,8 @@ class SensitivityPass {
     return {};
   }
 
-  // dense_ stands before the MLP.
+  // Adds two variants per matrix of this layer. dense_ stands before the layer's MLP, so that a
+  // variant costs an MLP and not a layer.
   Status branch_off(int64_t layer, const model::LayerWeights& weights) {
     std::vector<MatrixPlan> matrices;
     for (const MlpMatrix matrix : kMlpMatrices) {
@@ -158,7 +170,9 @@ class SensitivityPass {
     return {};
   }
 
-  // Of the first ranks of these factors each is what the method makes of the matrix at that rank.
+  // The factors of a layer's matrices at their uniform ranks, by the method that will be used
+  // (plain, or whitened by the Gram matrices). The first columns of v_t and rows of u_t are what
+  // that method gives at a smaller rank, so one factorization serves both measured ranks.
   Result<std::vector<Factors>> factorize(int64_t layer, const ops::MlpWeight& mlp,
                                          const std::vector<MatrixPlan>& matrices) const {
     LayerGrams grams;
@@ -192,6 +206,7 @@ class SensitivityPass {
     return factorize_whitened(w_t, root, plan.rank, DType::kF32);
   }
 
+  // The mean divergence per token of each variant's predictions from the dense model's, in nats.
   Status measure_branches() {
     NMM_ASSIGN(const auto head, model::LmHead::load(checkpoint_, config_, backend_));
     const Matrix dense = head.logits(dense_.view());
