@@ -27,8 +27,10 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
+// Assumed: what a killed run may lose.
 constexpr auto kCheckpointInterval = std::chrono::minutes(5);
 
+// All that the result depends on: a resumed run must have the same.
 std::string settings_of(const FinetuneRequest& request) {
   const Recipe& recipe = request.recipe;
   nlohmann::ordered_json phases = nlohmann::ordered_json::array();
@@ -52,6 +54,9 @@ std::string settings_of(const FinetuneRequest& request) {
 }
 
 // The order of the examples in one epoch of one phase.
+// Fisher-Yates with the remainder of a 64-bit number: std::shuffle differs between standard
+// libraries. The order is a function of seed, phase and epoch, so that resuming needs no saved
+// order.
 std::vector<size_t> shuffled(size_t count, uint64_t seed, int64_t phase, int64_t epoch) {
   std::seed_seq seeds = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32),
                          static_cast<uint32_t>(phase), static_cast<uint32_t>(epoch)};
