@@ -16,6 +16,7 @@ std::string dump(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+// One line per item, with what it takes to compare with the harness's own log.
 Json sample(const TaskResult& result, size_t index) {
   const TaskItem& item = result.items[index];
   const std::vector<double>& log_likelihoods = result.likelihoods.items[index];

@@ -13,6 +13,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kMsPerSecond = 1e3;
 
+// Latencies: how many times as long a takes as b. Throughput the other way, so that more than 1 is
+// always "b is faster".
 LatencyStatistics statistics_ratio(const LatencyStatistics& a, const LatencyStatistics& b) {
   return {a.p50 / b.p50,
           a.p90 / b.p90,
@@ -29,6 +31,7 @@ Json reference_keys(const LatencyStatistics& s) {
           {"throughput", s.throughput}};
 }
 
+// The names that serving systems use, beside the reference's.
 Json serving_keys(const LatencyStatistics& s, const std::string& unit) {
   return {{"mean" + unit, s.average}, {"p50" + unit, s.p50}, {"p99" + unit, s.p99}};
 }
@@ -83,6 +86,7 @@ LatencyReport latency_report(const std::vector<RunLatency>& runs, const LatencyS
   NMM_CHECK(!runs.empty() && !runs[0].token_generation.empty());
   std::vector<double> end_to_end, context_encoding, token_generation, time_per_output_token;
   for (const RunLatency& run : runs) {
+    // Every decode call is a sample of its own; a run's mean is one of "time per output token".
     const std::vector<double>& calls = run.token_generation;
     end_to_end.push_back(run.end_to_end);
     context_encoding.push_back(run.context_encoding);
@@ -92,6 +96,7 @@ LatencyReport latency_report(const std::vector<RunLatency>& runs, const LatencyS
   }
   const auto batch = static_cast<double>(settings.batch);
   const auto prompt = batch * static_cast<double>(settings.prompt_tokens);
+  // A run's decode calls make all tokens but the first.
   const auto generated = batch * static_cast<double>(runs[0].token_generation.size() + 1);
   LatencyReport report;
   report.runs = std::ssize(runs);

@@ -31,6 +31,7 @@ struct Piece {
 };
 
 class Scorer {
+  // Caches are made once, for the longest request, and used by one group after the other.
  public:
   Scorer(const Transformer& transformer, const std::vector<EncodedItem>& items)
       : transformer_(transformer), items_(items) {
@@ -48,6 +49,9 @@ class Scorer {
   }
 
   // Scores the items from `first` on that make one group; returns the first of the next.
+  // What an item's choices share is computed once, for all items of the group in one pass. Then
+  // come the first choices of all items, then the second ones, and so on: items differ, so that
+  // each has a cache to itself, and every choice begins where the shared part of its item ends.
   size_t score_group(size_t first) {
     first_ = end_ = first;
     size_t choices = 0;
@@ -78,6 +82,7 @@ class Scorer {
     for (size_t i = first_; i < end_; ++i) {
       const EncodedItem& item = items_[i];
       if (choice >= item.requests.size()) continue;
+      // Back to the end of the shared part: the former choice's keys and values are overwritten.
       cache(i).set_length(item.shared_tokens());
       const int64_t length = std::ssize(item.requests[choice].inputs);
       for (int64_t first = item.shared_tokens(); first < length;) {
@@ -94,6 +99,7 @@ class Scorer {
     run(pass, Transformer::Logits::kAll);
   }
 
+  // One pass of the model over these pieces, and the log-probabilities that its logits give.
   void run(const std::vector<Piece>& pass, Transformer::Logits which) {
     if (pass.empty()) return;
     std::vector<model::SequenceTokens> batch;
@@ -102,6 +108,7 @@ class Scorer {
       batch.push_back({inputs.subspan(piece.first, piece.count), &cache(piece.item)});
       result_.computed_tokens += piece.count;
     }
+    // The last token that is shared predicts the first of every choice: only its row is wanted.
     const Matrix logits = transformer_.forward(batch, which);
     std::vector<Prediction> predictions;
     int64_t row = 0;
@@ -131,6 +138,7 @@ class Scorer {
     const int64_t first = piece.first + piece.count - rows;
     for (size_t choice = piece.first_choice; choice < piece.end_choice; ++choice) {
       const EncodedRequest& request = items_[piece.item].requests[choice];
+      // Rows of the context predict tokens of the context, which are not scored.
       const int64_t unscored = std::max<int64_t>(0, request.first_prediction() - first);
       for (int64_t i = unscored; i < rows; ++i) {
         const TokenId target = request.targets[first + i - request.first_prediction()];
