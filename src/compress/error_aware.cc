@@ -25,12 +25,15 @@ struct Refit {
   DoubleMatrix root;  // S with S·Sᵀ = Σ x̂ x̂ᵀ or Σ ŷ ŷᵀ
 };
 
+// Both results need the eigenvectors of the same Gram matrix, which is decomposed once.
 Result<Refit> refit(const DoubleMatrix& gram, const DoubleMatrix& cross) {
   NMM_ASSIGN(SymmetricEigen eigen, symmetric_eigen(gram));
   DoubleMatrix map = refit_map(gram, eigen, cross);
   return Refit{std::move(map), whitening_root(std::move(eigen))};
 }
 
+// Gate and up: the map belongs to the input and is multiplied into the weight. Down: it belongs to
+// the output.
 Result<Factors> factorize_refitted(const Refit& refit, const DoubleMatrix& w_t,
                                    const MatrixPlan& plan, DType stored) {
   if (plan.matrix == MlpMatrix::kDown) {
@@ -73,6 +76,7 @@ class ErrorAware {
         progress_(progress),
         on_matrix_(on_matrix) {}
 
+  // When everything is finished, only the reports are read.
   Result<std::vector<MatrixReport>> run() {
     std::error_code ignored;
     if (fs::exists(state_path(), ignored) || !all_finished()) NMM_TRY(run_layers());
@@ -95,13 +99,15 @@ class ErrorAware {
       NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, pass.layer()));
       if (pass.stage() == kInputs) NMM_TRY(refit_inputs(pass, weights));
       if (pass.stage() == kOutputs) NMM_TRY(refit_outputs(pass, weights));
+      // Nothing reads the output of the last layer's compressed MLP.
       if (pass.layer() + 1 < config_.num_hidden_layers) NMM_TRY(advance(pass, weights));
       NMM_TRY(pass.next_layer());
     }
     return {};
   }
 
-  // A state is worth something only with all the factors that led to it.
+  // The saved state counts only if all factors that led to it are still there; otherwise the pass
+  // begins again. "Behind" are the matrices of earlier layers and of earlier stages of this one.
   Result<LayerwisePass> open_pass() {
     NMM_ASSIGN(auto pass,
                LayerwisePass::open(checkpoint_, config_, text_, work_.path(), kPass, progress_));

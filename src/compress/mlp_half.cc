@@ -2,6 +2,7 @@
 
 namespace neuronmm::compress {
 
+// The gains of the norm are copied as fp32; the MLP is the backend's.
 MlpHalf::MlpHalf(const io::ModelConfig& config, const TensorView& norm, const ops::MlpWeight& mlp,
                  const ops::Backend& backend)
     : eps_(static_cast<float>(config.rms_norm_eps)),
