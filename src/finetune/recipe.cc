@@ -35,6 +35,8 @@ Result<std::vector<Part>> parse_parts(std::string_view names) {
   }
 }
 
+// A tenth of the steps at most warm up, so that a short run still reaches the full rate. Then the
+// rate falls linearly to what one step before zero has.
 double learning_rate_at(const Recipe& recipe, int64_t step, int64_t total_steps) {
   const int64_t warmup = std::min(recipe.warmup, total_steps / 10);
   const double share = step < warmup ? static_cast<double>(step + 1) / static_cast<double>(warmup)

@@ -16,6 +16,7 @@ class Loader {
          const at::TensorOptions& options)
       : checkpoint_(checkpoint), config_(config), options_(options) {}
 
+  // Through fp32, whatever the checkpoint's dtype and the training's.
   at::Tensor tensor(const TensorView& view) const {
     if (view.empty()) return {};
     at::Tensor values = at::empty(view.shape, at::TensorOptions(at::kFloat));
@@ -71,6 +72,7 @@ Status refuse_quantized(const io::Checkpoint& checkpoint) {
 
 }  // namespace
 
+// The adapter's product is small and kept apart from the weight, which is not trained.
 at::Tensor TorchMatrix::apply(const at::Tensor& x) const {
   const at::Tensor y = at::linear(x, weight);
   return a.defined() ? y + at::linear(at::linear(x, a), b) * scale : y;
@@ -106,6 +108,7 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
     NMM_ASSIGN(auto weights, loader.layer(layer));
     model.layers_.push_back(std::move(weights));
   }
+  // Angles are computed in fp64: at long positions fp32 would lose them.
   std::vector<float> frequencies = model::rope_inverse_frequencies(config);
   model.inverse_frequencies_ =
       at::tensor(at::ArrayRef<float>(frequencies)).to(options.dtype(at::kDouble));
@@ -116,6 +119,8 @@ at::Tensor TorchTransformer::embed(const at::Tensor& ids) const {
   return at::embedding(embedding_, ids);
 }
 
+// The same layer as model/transformer.cc, in torch's operations so that gradients come with it. A
+// test compares the logits of both.
 at::Tensor TorchTransformer::run_layers(at::Tensor hidden, int64_t first, int64_t last) const {
   for (int64_t i = first; i < last; ++i) {
     const TorchLayer& layer = layers_[static_cast<size_t>(i)];
