@@ -78,8 +78,6 @@ void keep_most_likely(std::vector<Candidate>& candidates, size_t count, double m
 
 // `uniform` in [0, 1).
 TokenId draw(const std::vector<Candidate>& candidates, double uniform) {
-  // The running difference may stay above 0 by rounding after the last candidate; then the last one
-  // that is possible at all is drawn.
   double left = uniform * total_weight(candidates);
   TokenId last_possible = candidates.front().id;
   for (const Candidate& candidate : candidates) {

@@ -31,6 +31,7 @@ class SpecList {
   std::vector<io::TensorSpec> specs_;
 };
 
+// In the order in which a forward pass reads them.
 void add_layer(SpecList& specs, const io::ModelConfig& config, int64_t index) {
   const std::string layer = fmt::format("model.layers.{}", index);
   const std::string attention = layer + ".self_attn", mlp = layer + ".mlp";
@@ -66,6 +67,7 @@ std::vector<io::TensorSpec> tensor_specs(const io::ModelConfig& config) {
   return specs.take();
 }
 
+// By the endings that Hugging Face's models have.
 bool is_norm(std::string_view tensor_name) { return tensor_name.ends_with("norm.weight"); }
 
 bool is_linear(std::string_view tensor_name, const io::ModelConfig& config) {
