@@ -242,6 +242,7 @@ class SensitivityPass {
 
 }  // namespace
 
+// As many sequences as make kProbeTokens, evenly spread over the calibration text.
 std::vector<std::vector<text::TokenId>> probe_sequences(const CalibrationSequences& text) {
   const auto tokens_of = [](const std::vector<text::TokenId>& sequence) {
     return std::min(kProbeSequenceTokens, static_cast<int64_t>(sequence.size()));
@@ -258,6 +259,7 @@ std::vector<std::vector<text::TokenId>> probe_sequences(const CalibrationSequenc
   return probes;
 }
 
+// Rows side by side, their sum in order: the result does not depend on the number of threads.
 double mean_divergence(ConstMatrixView dense, ConstMatrixView other) {
   std::vector<double> rows(static_cast<size_t>(dense.rows));
   parallel_for(dense.rows, [&](int64_t i) {

@@ -144,6 +144,7 @@ class Attention {
     return a;
   }
 
+  // One range of positions for one block of rows, by the kernel, into a slot of its own.
   void compute(const RowBlock& block, int64_t split, float* slot) const {
     const CpuKvCache& cache = *block.sequence.cache;
     const int64_t first = block.begin + split * kSplitPositions;

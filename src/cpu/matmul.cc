@@ -100,6 +100,7 @@ void multiply(const Kernels& kernels, std::span<const Product> products) {
   int64_t groups = 0;
   for (const Product& p : products) groups += (p.w->panels() + group - 1) / group;
   for_each_task(groups, work, [&](int64_t task) {
+    // From the number of the task to its product and its first panel there.
     const Product* p = products.data();
     int64_t first = task * group;
     for (; first >= p->w->panels(); ++p) first -= (p->w->panels() + group - 1) / group * group;

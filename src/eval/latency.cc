@@ -91,8 +91,8 @@ Result<std::vector<RunLatency>> time_round(std::span<const Transformer* const> m
 
 Result<LatencyMeasurement> measure_latency(std::span<const Transformer* const> models,
                                            const LatencySettings& settings, Progress& progress) {
-  // All models get the same prompts.
   NMM_TRY(check_settings(models, settings));
+  // All models get the same prompts.
   const Prompts prompts = random_prompts(models, settings);
   LatencyMeasurement measurement;
   measurement.models.resize(models.size());

@@ -31,7 +31,6 @@ struct Piece {
 };
 
 class Scorer {
-  // Caches are made once, for the longest request, and used by one group after the other.
  public:
   Scorer(const Transformer& transformer, const std::vector<EncodedItem>& items)
       : transformer_(transformer), items_(items) {
@@ -43,6 +42,7 @@ class Scorer {
         longest = std::max(longest, std::ssize(request.inputs));
       }
     }
+    // Made once, for the longest request, and used by one group after the other.
     for (size_t i = 0; i < std::min(kGroupItems, items.size()); ++i) {
       caches_.push_back(transformer.make_cache(longest, DType::kF32));
     }

@@ -15,6 +15,8 @@ namespace {
 using Json = nlohmann::json;
 using text::TokenId;
 
+// Ids are checked against this model: a recording of another vocabulary would compare unrelated
+// logits.
 Result<std::vector<TokenId>> parse_sequence(const Json& json, const std::string& where,
                                             const io::ModelConfig& config) {
   if (!json.is_array() || json.empty()) {
@@ -37,6 +39,8 @@ Result<std::vector<TokenId>> parse_sequence(const Json& json, const std::string&
   return tokens;
 }
 
+// One logit per token of the vocabulary. A file may hold numbers that fp32 does not: they are
+// refused, not turned into infinity.
 Status parse_row(const Json& json, const std::string& where, std::span<float> row) {
   if (!json.is_array() || json.size() != row.size()) {
     return fail("{}: expected {} numbers (the model's vocab_size), found {}", where, row.size(),

@@ -71,6 +71,7 @@ Result<Dataset> read_text(std::string_view content, const std::string& source,
   return dataset;
 }
 
+// The ending decides: .json is a list, .jsonl a record per line, and everything else is text.
 Result<Dataset> read_any(std::string_view content, const std::filesystem::path& path,
                          const text::Tokenizer& tokenizer, const io::ModelConfig& config,
                          int64_t cutoff) {

@@ -98,6 +98,7 @@ class Training {
     return phases;
   }
 
+  //
  private:
   Part part() const { return recipe_.phases[static_cast<size_t>(position_.phase)]; }
   int64_t examples() const { return static_cast<int64_t>(data_.examples.size()); }
@@ -109,6 +110,8 @@ class Training {
     return epoch() * examples() + position_.step % steps_per_epoch() * recipe_.batch;
   }
 
+  // A phase trains one part, or both, from the first step or from where an interrupted run was. Its
+  // adapters are merged at its end, and the next phase starts from the merged factors.
   Status run_phase() {
     model_.begin_phase(part(), recipe_, recipe_.seed + static_cast<uint64_t>(position_.phase));
     NMM_TRY(folder_.load_state(model_));
@@ -144,6 +147,8 @@ class Training {
     return batch;
   }
 
+  // One update: the gradient of the mean loss over all scored tokens of the batch, summed over
+  // micro-batches that memory holds.
   Status run_step() {
     const std::vector<const Example*> batch = batch_of(position_.step);
     EpochLoss loss;
@@ -157,6 +162,7 @@ class Training {
       if (!std::isfinite(loss.sum)) return diverged("loss");
       show(first, micro);
     }
+    // Checked before the update: a gradient that is not finite would destroy the weights.
     if (!std::isfinite(model_.gradient_norm())) return diverged("gradient");
     const double learning_rate = learning_rate_at(recipe_, position_.step, total_steps());
     model_.update(learning_rate, position_.step + 1);
@@ -167,6 +173,8 @@ class Training {
     return {};
   }
 
+  // An epoch's loss is the mean over its tokens, not over its batches, which have different numbers
+  // of them.
   void record(const EpochLoss& loss) {
     if (position_.step % steps_per_epoch() == 0) position_.epochs.emplace_back();
     position_.epochs.back().sum += loss.sum;
@@ -190,6 +198,7 @@ class Training {
     return {};
   }
 
+  // Nothing has been trained before the first step is done, so that there is nothing to keep.
   Error stop() {
     if (position_.step > 0) {
       const Status saved = save();
@@ -201,6 +210,7 @@ class Training {
                     position_.step, total_steps(), position_.phase + 1, recipe_.phases.size()));
   }
 
+  // The kept state is from before the divergence, and the message says which one it is.
   Error diverged(const char* what) const {
     const Position& kept = folder_.position();
     return fail(

@@ -129,6 +129,8 @@ class Run {
   }
 
  private:
+  // One pass over the weights: as many tokens of unfinished prompts as fit, or the last token of
+  // every sequence.
   Status step() {
     const double start = now();
     const bool prefilling = std::ranges::any_of(

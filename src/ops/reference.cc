@@ -84,6 +84,7 @@ DoubleMatrix multiply(const DoubleMatrix& x, const LinearWeight& weight) {
 
 double silu(double z) { return z / (1.0 + std::exp(-z)); }
 
+// Weights stay as the checkpoint has them and are widened at every use: slow, and exact.
 class ReferenceLinear final : public Linear {
  public:
   explicit ReferenceLinear(const LinearWeight& weight) : weight_(weight) {}
@@ -95,6 +96,7 @@ class ReferenceLinear final : public Linear {
   LinearWeight weight_;
 };
 
+// H = silu(X·gate) * (X·up) in fp64 and never rounded; only Y is.
 class ReferenceMlp final : public Mlp {
  public:
   explicit ReferenceMlp(const MlpWeight& weight) : weight_(weight) {}
@@ -166,6 +168,7 @@ class ReferenceBackend final : public Backend {
     return std::make_unique<ReferenceKvCache>(shape);
   }
 
+  // y = x / sqrt(mean(x²) + eps) * weight.
   void rms_norm(ConstMatrixView x, std::span<const float> weight, float eps,
                 MutableMatrixView y) const override {
     NMM_CHECK(static_cast<int64_t>(weight.size()) == x.columns);
@@ -187,6 +190,7 @@ class ReferenceBackend final : public Backend {
     const int64_t half = head_dim / 2;
     NMM_CHECK(std::ssize(inverse_frequencies) == half && std::ssize(positions) == x.rows &&
               x.columns % head_dim == 0);
+    // A pair of elements is rotated by its angle; all heads of a row have the same angles.
     for (int64_t i = 0; i < x.rows; ++i) {
       for (int64_t j = 0; j < half; ++j) {
         const double angle = static_cast<double>(positions[static_cast<size_t>(i)]) *
@@ -218,6 +222,8 @@ class ReferenceBackend final : public Backend {
     }
   }
 
+  // First all new keys and values are stored, then every query attends to those up to its own
+  // position: new tokens see one another, but not what follows them.
  private:
   static void attend_sequence(const AttentionShape& shape, int64_t layer, ConstMatrixView q,
                               ConstMatrixView k, ConstMatrixView v, KvCache& cache,

@@ -82,7 +82,9 @@ Status Tokenizer::State::apply(TokenizerConfig config, const std::string& source
 
 namespace {
 
-// One encode(): the steps from text to ids, each handing its parts to the next.
+// One encode(): the steps from text to ids, each handing its parts to the next: added tokens that
+// are searched in the text as it is, stretches of valid UTF-8, normalization, added tokens that are
+// searched after it, words, and BPE of each word.
 class Encoding {
  public:
   Encoding(const TokenizerDefinition& definition, const Bpe& bpe, const AddedTokenMatcher* raw,
@@ -126,6 +128,8 @@ class Encoding {
     }
   }
 
+  // Normalization comes after the added tokens of the first kind: their text must be found as it
+  // was written.
   void encode_utf8(std::string_view text) {
     std::string storage;
     if (definition_.nfc) text = normalize_nfc(text, storage);
@@ -145,6 +149,7 @@ class Encoding {
 
 }  // namespace
 
+// Here, where State is complete.
 Tokenizer::Tokenizer() = default;
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
@@ -157,6 +162,7 @@ Result<Tokenizer> Tokenizer::parse(std::string_view tokenizer_json, const std::s
   return tokenizer;
 }
 
+// The folder is named in the message: a missing tokenizer.json often means a missing folder.
 Result<Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
   const auto path = folder / "tokenizer.json";
   std::error_code ignored;
@@ -184,6 +190,8 @@ Result<Tokenizer> Tokenizer::load_vocab_and_merges(const std::filesystem::path& 
 
 std::vector<TokenId> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   const bool parse = options.parse_added_tokens;
+  // Text of users must not become control tokens: without parsing, "<|eot_id|>" is encoded as the
+  // characters that it is written with.
   Encoding encoding(state_->definition, state_->bpe, parse ? &state_->raw_matcher : nullptr,
                     parse ? &state_->normalized_matcher : nullptr);
   encoding.reserve(text.size() / kBytesPerToken + state_->definition.prefix.size() +
@@ -194,6 +202,8 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, const EncodeOption
   return encoding.take();
 }
 
+// Bytes and not characters: a character may be spread over several tokens, and only the whole text
+// is UTF-8.
 std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special_tokens) const {
   std::string text;
   text.reserve(ids.size() * kBytesPerToken);

@@ -263,11 +263,11 @@ class Emitter {
 
   void allocate(BufferId id) {
     const Buffer& buffer = program_.buffer(id);
+    // HBM is not rotated, and one copy needs no remark.
     const bool rotates = buffer.memory != Memory::kHbm && buffer.copies > 1;
     kernel_.line(fmt::format("{} = nl.ndarray({}, dtype={}, buffer={})", name(id), e_.shape(id),
                              nl_dtype(buffer.dtype), nl_memory(buffer)),
                  rotates ? fmt::format("rotates: {}", buffer.copies) : "");
-    // HBM is not rotated, and one copy needs no remark.
   }
 
   // A blank line before every loop of the outermost level, and before what follows one, sets the

@@ -298,6 +298,7 @@ class Interpreter {
   // dst = stationary^T x moving, or += where an accumulation goes on: `first` are the loops along
   // the contraction, and a new sum begins where all of them are at 0. The product of one tile is
   // summed in fp32 by itself and then added, as PSUM does.
+  //
   Status execute(const tile::NcMatmul& op) {
     const bool overwrites = std::all_of(op.first.begin(), op.first.end(), [this](auto loop) {
       return loop_values_[static_cast<size_t>(loop)] == 0;
@@ -307,6 +308,7 @@ class Interpreter {
     NMM_TRY(read(op.moving, moving));
     NMM_TRY(write(op.dst, dst));
     if (!overwrites) NMM_TRY(read(op.dst, dst));
+    // The contraction runs along the partitions, the first dimension of both operands.
     const int64_t K = stationary.rows(), M = stationary.elements() / K;
     const int64_t N = moving.elements() / moving.rows();
     if (moving.rows() != K || dst.rows() != M || dst.elements() != M * N) {

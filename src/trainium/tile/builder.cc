@@ -91,6 +91,8 @@ std::pair<Loop, Tile> Builder::open(std::string_view name, const Tile& dimension
                                     const Step& named_step, Iterations iterations) {
   const Size& whole = dimension.size;
   const int64_t step = named_step.size;
+  // A step of 0 would never end, and an empty dimension has no first tile: errors of the kernel's
+  // author.
   NMM_CHECK(step > 0 && whole.max > 0);
   Loop loop;
   loop.id = program_.num_loops++;

@@ -32,6 +32,8 @@ class OperandRules {
       report_(op.src.buffer, "DMA transposes 2-byte elements only");
     }
   }
+  // The Tensor engine reads its operands from SBUF and sums in PSUM, in fp32. It multiplies fp32
+  // with fp32 only.
   void operator()(const NcMatmul& op) const {
     expect(op.stationary, Memory::kSbuf, "the Tensor engine reads SBUF only");
     expect(op.moving, Memory::kSbuf, "the Tensor engine reads SBUF only");
@@ -40,6 +42,7 @@ class OperandRules {
       report_(op.stationary.buffer, "fp32 multiplies fp32 only: stationary and moving differ");
     }
   }
+  // On its way through the multipliers a transposed element is not changed: its dtype stays.
   void operator()(const NcTranspose& op) const {
     expect(op.src, Memory::kSbuf, "the Tensor engine reads SBUF only");
     expect(op.dst, Memory::kPsum, "the Tensor engine writes PSUM only");
@@ -47,6 +50,7 @@ class OperandRules {
       report_(op.dst.buffer, "a transpose keeps the dtype of what it transposes");
     }
   }
+  // Copies convert between dtypes, and are how results leave PSUM. GpSimd has no access to PSUM.
   void operator()(const TensorCopy& op) const {
     on_chip(op.dst);
     on_chip(op.src);

@@ -15,6 +15,7 @@
 namespace neuronmm::tile {
 namespace {
 
+// What is in a buffer is a rectangle of bf16 or fp32 elements; nothing else has an instruction.
 Status check_buffer(const Buffer& buffer) {
   const bool on_chip = buffer.memory != Memory::kHbm;
   if (buffer.shape.empty() || buffer.shape.size() > kMaxDimensions) {
@@ -40,6 +41,7 @@ class Structure {
  public:
   explicit Structure(const Program& program) : program_(program) {}
 
+  // Buffers first, since the walk over the body relies on them.
   Status run() {
     for (const Buffer& buffer : program_.buffers) NMM_TRY(check_buffer(buffer));
     return body(program_.body);
@@ -85,6 +87,8 @@ class Structure {
     return {};
   }
 
+  // Every operand, and, for a sum, the loops that it runs over: only loops around it can decide
+  // where a sum begins.
   Status instruction(const Instruction& instruction) {
     for (const Operand& operand : operands_of(instruction.operation)) {
       NMM_TRY(access(*operand.access, instruction.label));
