@@ -24,8 +24,6 @@ std::array<Part, 3> parts_of(const ops::MlpWeight& mlp) {
 // [rows, columns].
 Matrix operand(const TensorView& transposed, int64_t rows, int64_t columns) {
   Matrix matrix(rows, columns);
-  // A whole column of the product at a time, so that the inner loop runs along contiguous rows of
-  // Uᵀ.
   parallel_ranges(transposed.rows(), [&](int64_t first, int64_t last) {
     std::vector<float> row(static_cast<size_t>(transposed.columns()));
     for (int64_t j = first; j < last; ++j) {
@@ -51,6 +49,7 @@ Matrix product(const TensorView& u_t, const TensorView& v_t) {
   Matrix matrix(in, out);
   parallel_ranges(in, [&](int64_t first, int64_t last) {
     for (int64_t j = 0; j < out; ++j) {
+      // One column at a time: the inner loop runs along a contiguous row of Uᵀ.
       std::vector<float> column(static_cast<size_t>(last - first));
       for (int64_t k = 0; k < rank; ++k) {
         const float* const u_row = u.data() + k * in + first;

@@ -65,12 +65,12 @@ struct Call {
   }
   std::vector<std::string> operator()(const tile::Activate& op) const {
     auto call = of({{"dst", &op.dst}, {"data", &op.src}});
+    // nki.isa.activation takes its function directly behind dst.
     const bool silu = op.function == tile::Activation::kSilu;
     call.insert(call.begin() + 1, silu ? "op=nl.silu" : "op=nl.copy");
     return call;
   }
   std::vector<std::string> operator()(const tile::Memset& op) const {
-    // nki.isa.activation takes its function directly behind dst.
     auto call = of({{"dst", &op.dst}});
     const std::string value = fmt::format("{:.9g}", op.value);
     // Python would take "0" for an integer: numbers without a point, an exponent or a letter get

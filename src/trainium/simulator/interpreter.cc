@@ -298,7 +298,6 @@ class Interpreter {
   // dst = stationary^T x moving, or += where an accumulation goes on: `first` are the loops along
   // the contraction, and a new sum begins where all of them are at 0. The product of one tile is
   // summed in fp32 by itself and then added, as PSUM does.
-  //
   Status execute(const tile::NcMatmul& op) {
     const bool overwrites = std::all_of(op.first.begin(), op.first.end(), [this](auto loop) {
       return loop_values_[static_cast<size_t>(loop)] == 0;

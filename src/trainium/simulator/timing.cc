@@ -382,10 +382,10 @@ class Simulation {
       if (buffer.role != HbmRole::kInput && buffer.role != HbmRole::kOutput) continue;
       int64_t bytes = dtype_size_bytes(buffer.dtype);
       for (const int64_t size : buffer.shape) bytes *= size;
-      // Without a figure from the kernel, derive() takes what the Tensor engine did without
-      // transposes.
       summary_.inputs_outputs_weights_size_bytes += bytes;
     }
+    // Without a figure from the kernel, derive() takes what the Tensor engine did without
+    // transposes.
     if (options_.model_flops) summary_.model_flops = *options_.model_flops;
     summary_.derive(device_);
   }

@@ -63,10 +63,10 @@ class Search {
     default_ = tiling_text(defaults);
     NMM_TRY(search({defaults}));
     if (!p_.kernel->halves.empty()) return search_halves(defaults);
-    NMM_ASSIGN(Tiling start, kernels::fitting_tiling(*p_.kernel, p_.shape, p_.options, p_.chosen,
-                                                     simulator::limits_of(p_.device)));
     // The search begins at a tiling that fits: while one part is searched, the others must leave it
     // room.
+    NMM_ASSIGN(Tiling start, kernels::fitting_tiling(*p_.kernel, p_.shape, p_.options, p_.chosen,
+                                                     simulator::limits_of(p_.device)));
     const std::vector<std::string_view> all_parts = parts(*p_.kernel);
     const bool whole = all_parts.front().empty();
     for (const Tiling& setting : whole ? std::vector{start} : combine(start, "")) {
