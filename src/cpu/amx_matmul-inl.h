@@ -72,9 +72,9 @@ class AmxProduct {
   // Memory is the limit for lower ones.
   static constexpr bool takes_rows(int64_t tile_rows) { return tile_rows >= kLeastRows; }
 
+  // Whole groups by tiles; the ragged last group of K as without AMX. The latter goes on from the
+  // sums in y, so that the order of the additions is the same.
   void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count,
-                // Whole groups by tiles; the ragged last group of K as without AMX. The latter goes
-                // on from the sums in y, so that the order of the additions is the same.
                 const PackedMatrix& w, int64_t first_panel, int64_t panels, Sums sums) {
     const int64_t rows = a.tile_rows(t);
     if (takes_rows(rows) && count >= kQuantGroup) {
@@ -137,8 +137,8 @@ class AmxProduct {
     kByRows[static_cast<size_t>(rows - kLeastRows)](groups);
   }
 
-  template <int R>
   // Two vectors of columns at a time, over all groups of K: the fp32 sums stay in registers.
+  template <int R>
   static void multiply_rows(const Groups& groups) {
     for (int64_t first = 0; first < groups.columns / kLanes; first += kVectors) {
       multiply_vectors<R>(groups, first);
@@ -167,12 +167,12 @@ class AmxProduct {
     constexpr int64_t kProductStride = kVectors * kLanes;
     const Words words;
     HWY_ALIGN int32_t products[R * kProductStride];
-    // The int32 sums of a group leave the tiles through memory, since no instruction moves a tile
-    // to vectors.
     Tiles::template zero<0>();
     if constexpr (kColumnTiles == 2) Tiles::template zero<1>();
     add_step<0>(a + 2 * R, w + kScaleWords + column);
     add_step<1>(a + 2 * R, w + kScaleWords + column);
+    // The int32 sums of a group leave the tiles through memory, since no instruction moves a tile
+    // to vectors.
     Tiles::template store<0>(products, kProductStride * kWordBytes);
     if constexpr (kColumnTiles == 2) {
       Tiles::template store<1>(products + kColumns, kProductStride * kWordBytes);

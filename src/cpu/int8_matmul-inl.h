@@ -173,8 +173,8 @@ HWY_INLINE void multiply_int8_vectors(const Tile<Dot>& tile, int64_t k, int64_t 
   store_sums(sums, first * kLanes, tile.sums);
 }
 
-template <int R, class Dot>
 // The heights 1 ... kTileRows as constants, so that all sums are registers.
+template <int R, class Dot>
 void multiply_int8_rows(const Tile<Dot>& tile, int64_t k) {
   for_each_vectors<R>(tile.columns, [&](auto at_once, int64_t first) HWY_ATTR {
     multiply_int8_vectors<R, at_once()>(tile, k, first);

@@ -185,8 +185,8 @@ HWY_INLINE void load_sums(const Sums& from, int64_t column, Vector (&sums)[R][V]
   }
 }
 
-template <int R, int V>
 // Only vectors: ragged columns go through multiply_ragged.
+template <int R, int V>
 HWY_INLINE void store_sums(const Vector (&sums)[R][V], int64_t column, const Sums& to) {
   for (int r = 0; r < R; ++r) {
     for (int v = 0; v < V; ++v) {
@@ -276,9 +276,9 @@ void multiply_rows(const Tile<Dot>& tile) {
   });
 }
 
-// multiply_rows for a height known at run time, 1 ... kTileRows.
+// multiply_rows for a height known at run time, 1 ... kTileRows: a table of functions, one per
+// height, since only sums of a constant number of rows are registers.
 template <class Dot, class Rows>
-// A table of functions, one per height: with the height as a constant, the sums are registers.
 void multiply_tile(int64_t rows, const Tile<Dot>& tile) {
   using Function = void (*)(const Tile<Dot>&);
   static constexpr auto kByRows = []<size_t... I>(std::index_sequence<I...>) {
@@ -335,9 +335,9 @@ void multiply_ragged(Product& product, const PackedRows& a, int64_t t, int64_t f
   }
 }
 
-template <class Product>
 // One thread's part of Y, block of K by block of K. The first block starts from the bias, or 0; the
 // others go on from y. The order of the additions to an element is k = 0, 1, ... whatever the part.
+template <class Product>
 void multiply_part(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
                    const float* bias, MutableMatrixView y) {
   Product product;

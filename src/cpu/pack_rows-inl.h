@@ -49,9 +49,9 @@ inline void pack_quad(const float* const* rows, int64_t n, int64_t first, int64_
   }
 }
 
-// For the part of each block of K that lies in `columns`: pack(block's first k, its count, the
-// A tile is packed block of K by block of K, in the order in which multiply_part reads it.
-// part's first k, its count).
+// A tile is packed block of K by block of K, in the order in which multiply_part reads it. For the
+// part of each block that lies in `columns`: pack(block's first k, its count, the part's first k,
+// its count).
 template <class Pack>
 HWY_INLINE void for_each_block(const PackedRows& layout, const ColumnRange& columns,
                                const Pack& pack) {
@@ -210,9 +210,9 @@ inline void interleave_words(const int32_t* from, int64_t n, int64_t words, int3
   }
 }
 
-template <class Product>
 // Tiles that AMX takes lie row by row, all others in quads (see packed_rows.h). Only the ragged
 // last group of K needs the checks for its end.
+template <class Product>
 void quantize_tile(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
                    const float* const* rows, int32_t* packed) {
   constexpr int64_t kRowWords = kQuantGroup / kWordBytes;
