@@ -222,9 +222,9 @@ class ReferenceBackend final : public Backend {
     }
   }
 
+ private:
   // First all new keys and values are stored, then every query attends to those up to its own
   // position: new tokens see one another, but not what follows them.
- private:
   static void attend_sequence(const AttentionShape& shape, int64_t layer, ConstMatrixView q,
                               ConstMatrixView k, ConstMatrixView v, KvCache& cache,
                               MutableMatrixView y) {
