@@ -53,9 +53,9 @@ class NormalTable {
     append_rounded(dtype, values.data(), kSize, bits_);
   }
 
-  // 16 bits each, four elements to a random word: the element at a position does not depend on the
-  // piece or the thread that makes it.
-  // Elements [first, first + count) of the stream `key` as Bits (uint16_t or uint32_t).
+  // Elements [first, first + count) of the stream `key` as Bits (uint16_t or uint32_t). Each takes
+  // 16 random bits, four of them a word: the element at a position does not depend on the piece or
+  // the thread that makes it.
   template <typename Bits>
   void fill(uint64_t key, int64_t first, int64_t count, std::byte* out) const {
     NMM_CHECK(bits_.size() == kSize * sizeof(Bits));
