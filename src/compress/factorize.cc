@@ -45,7 +45,6 @@ Result<Factors> project(const DoubleMatrix& w_t, DoubleMatrix basis,
 
 double energy_lost(const std::vector<double>& singular_values, int64_t rank) {
   double kept = 0.0, lost = 0.0;
-  // Small squares first, so that they are not lost beside the large ones.
   for (size_t i = singular_values.size(); i-- > 0;) {  // smallest first
     const double energy = singular_values[i] * singular_values[i];
     (static_cast<int64_t>(i) < rank ? kept : lost) += energy;

@@ -30,8 +30,8 @@ std::span<const std::byte> bytes_of(const DoubleMatrix& matrix) {
   return std::as_bytes(std::span(matrix.data(), static_cast<size_t>(matrix.size())));
 }
 
-// A saved file may come from another program: a Gram matrix is symmetric and has no negative
-// diagonal, and what has is not one.
+// A saved file may come from another program. What every Gram matrix has is checked: finite values,
+// symmetry, and no negative number on the diagonal.
 Status check_gram(const DoubleMatrix& gram, const std::string& where) {
   if (!gram.all_finite()) return fail("{}: expected finite values, found NaN or infinity", where);
   double largest = 0.0, skew = 0.0;
@@ -99,9 +99,9 @@ void copy_tokens(ConstMatrixView rows, int64_t first, int64_t count, DoubleMatri
 
 enum class Part { kAll, kLowerTriangle };
 
-// sum += Σ a bᵀ, block by block of tokens.
-// sum = sum + A Bᵀ is one matrix product per block of tokens, whose columns are shared out. Of a
-// symmetric sum only what is on or below the diagonal is computed: half of the work.
+// sum += A Bᵀ, of which the columns are the tokens: one matrix product per block of them, whose own
+// columns the threads share. Of a symmetric sum only what is on or below the diagonal is computed,
+// half of the work.
 void add_products(ConstMatrixView a, ConstMatrixView b, Part part, DoubleMatrix& sum) {
   const int64_t size = sum.rows();
   NMM_CHECK(a.columns == size && b.columns == size && a.rows == b.rows);

@@ -43,7 +43,6 @@ void transpose(const double* in, int64_t rows, int64_t columns, double* out) {
   }
 }
 
-// Scales belong to parts of rows, which are not contiguous here.
 // Scales belong to groups within a row, which are not contiguous in a column-major matrix.
 void round_to_int8(DoubleMatrix& matrix) {
   const int64_t rows = matrix.rows(), columns = matrix.columns();

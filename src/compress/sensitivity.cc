@@ -104,8 +104,8 @@ class SensitivityPass {
       const int64_t length = std::ssize(probe);
       model::embed(table, probe, dense_.view().row_range(rows, length));
       rows += length;
-      // Attention needs a layer's keys and values only while that layer runs.
-      // One layer is in it at a time, as layer 0.
+      // Attention needs a layer's keys and values only while that layer runs: the cache holds one
+      // layer at a time, as layer 0.
       caches_.push_back(
           backend_.make_kv_cache({1, config_.num_key_value_heads, config_.head_dim, length}));
       batch_.push_back({caches_.back().get(), length});
