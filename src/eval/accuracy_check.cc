@@ -34,9 +34,9 @@ class Comparison {
  public:
   Comparison(const AccuracyOptions& options, int64_t vocab_size)
       : options_(options),
+        // Without a map one tolerance holds for all logits.
         tolerances_(options.tolerance_map.value_or(
             ToleranceMap{{std::nullopt, options.divergence_tol, 0.0}})),
-        // Without a map one tolerance holds for all logits.
         by_reference_(vocab_size) {
     for (const Tolerance& tolerance : tolerances_) {
       largest_top_k_ = std::max(largest_top_k_, std::min(vocab_size, tolerance.top_k.value_or(0)));
@@ -80,8 +80,7 @@ class Comparison {
     }
     if (options_.mode == AccuracyOptions::Mode::kTokenMatching) {
       fail_here(fmt::format("token {} instead of {}", found, expected));
-      // Written so that a gap of NaN fails.
-    } else if (!(gap <= options_.divergence_tol)) {
+    } else if (!(gap <= options_.divergence_tol)) {  // true also of a gap of NaN
       fail_here(fmt::format("token {} instead of {}, their logits {:.3g} apart, allowed {:.3g}",
                             found, expected, gap, options_.divergence_tol));
     }

@@ -65,6 +65,7 @@ class Scorer {
       if (item.shared_tokens() == 0) continue;
       shared.push_back({end_, 0, item.requests.size(), 0, item.shared_tokens()});
     }
+    // The last token that is shared predicts the first of every choice: only its row is wanted.
     run(shared, Transformer::Logits::kLast);
     for (size_t choice = 0; choice < choices; ++choice) score_choice(choice);
     return end_;
@@ -108,7 +109,6 @@ class Scorer {
       batch.push_back({inputs.subspan(piece.first, piece.count), &cache(piece.item)});
       result_.computed_tokens += piece.count;
     }
-    // The last token that is shared predicts the first of every choice: only its row is wanted.
     const Matrix logits = transformer_.forward(batch, which);
     std::vector<Prediction> predictions;
     int64_t row = 0;
