@@ -98,7 +98,6 @@ class Training {
     return phases;
   }
 
-  //
  private:
   Part part() const { return recipe_.phases[static_cast<size_t>(position_.phase)]; }
   int64_t examples() const { return static_cast<int64_t>(data_.examples.size()); }
