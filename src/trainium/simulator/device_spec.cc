@@ -162,6 +162,8 @@ Result<DeviceSpec> find_device(std::string_view name) {
   return fail("unknown device '{}': expected trn1, trn2 or trn3", name);
 }
 
+// Every parameter has a row, which a test checks: the tuner's fingerprint of a device is made of
+// them.
 const std::vector<ParameterRow>& parameter_rows() {
   using D = DeviceSpec;
   static const std::vector<ParameterRow> rows = {

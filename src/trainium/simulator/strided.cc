@@ -18,6 +18,7 @@ bool Strided::same_shape(const Strided& other) const {
   return true;
 }
 
+// No value moves: sizes and strides change places.
 Strided Strided::transposed() const {
   Strided view = *this;
   std::swap(view.size[0], view.size[1]);

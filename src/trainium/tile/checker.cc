@@ -23,6 +23,7 @@ class Checker {
         values_(static_cast<size_t>(program.num_loops)),
         names_(static_cast<size_t>(program.num_loops)) {}
 
+  // Inputs are there from the beginning; everything else has to be written before it is read.
   void run() {
     for (const Buffer& buffer : program_.buffers) {
       if (buffer.role == HbmRole::kInput) written_.insert(id_of(buffer));
@@ -49,6 +50,7 @@ class Checker {
     violations_.push_back({std::move(message), instruction.label, name});
   }
 
+  // The loops around the instruction and their values, for the message: "m=0 k=3".
   std::string iteration() const {
     std::string text;
     for (const LoopId id : open_) {
@@ -75,6 +77,8 @@ class Checker {
     }
   }
 
+  // What does not depend on the iteration: the operands' kinds and shapes, and that something was
+  // written before.
   void first_writes_of(const Instruction& instruction) {
     const auto fail_with = [&](BufferId buffer, const std::string& what) {
       report(instruction, buffer, what, false);
@@ -157,6 +161,7 @@ std::string sbuf_message(const Program& program, const Limits& limits, const Mem
       static_cast<double>(limits.sbuf_bytes_per_partition_usable) * unit, on_device(limits));
 }
 
+// PSUM is counted in whole banks, since a sum cannot begin in the middle of one.
 std::string psum_message(const Program& program, const Limits& limits, const MemoryUse& use) {
   std::string parts;
   for (const MemoryShare& share : use.live) {
@@ -169,6 +174,7 @@ std::string psum_message(const Program& program, const Limits& limits, const Mem
 
 }  // namespace
 
+// A program without a sound structure has no iterations to walk, so that nothing else is looked at.
 CheckReport check(const Program& program, const Limits& limits) {
   CheckReport report;
   if (const Status structure = check_structure(program); !structure.ok()) {

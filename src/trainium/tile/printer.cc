@@ -86,6 +86,7 @@ class Printer {
     text_ += "\n";
   }
 
+  // One line per node, indented by the depth of its loops, as Python has it.
   void body(const std::vector<Node>& nodes, int depth) {
     const std::string indent(static_cast<size_t>(2 * depth + 2), ' ');
     for (const Node& node : nodes) {
@@ -108,6 +109,7 @@ class Printer {
                        loop.step);
   }
 
+  // Operands by their roles, since their order differs between instructions.
   std::string instruction(const Instruction& instruction) const {
     std::string text;
     for (const Operand& operand : operands_of(instruction.operation)) {
@@ -124,6 +126,7 @@ class Printer {
                        instruction.label);
   }
 
+  // "2 m + k + 1": the loops' terms first, the constant last and only where it is not 0.
   std::string affine(const Affine& affine) const {
     std::string text;
     for (const auto& [loop, coefficient] : affine.terms) {
@@ -135,6 +138,7 @@ class Printer {
     return affine.constant == 0 ? text : fmt::format("{} + {}", text, affine.constant);
   }
 
+  // What is left of a dimension of `limit` from `origin` on.
   std::string left(int64_t limit, const Affine& origin) const {
     const bool zero = origin.constant == 0 && origin.terms.empty();
     return zero ? std::to_string(limit) : fmt::format("{} - ({})", limit, affine(origin));
