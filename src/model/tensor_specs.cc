@@ -58,6 +58,8 @@ void add_layer(SpecList& specs, const io::ModelConfig& config, int64_t index) {
 
 }  // namespace
 
+// The names and shapes of Hugging Face's Llama and Qwen models, which compress and synthesize
+// write.
 std::vector<io::TensorSpec> tensor_specs(const io::ModelConfig& config) {
   SpecList specs(config.dtype);
   specs.linear("model.embed_tokens", config.vocab_size, config.hidden_size);
@@ -70,6 +72,7 @@ std::vector<io::TensorSpec> tensor_specs(const io::ModelConfig& config) {
 // By the endings that Hugging Face's models have.
 bool is_norm(std::string_view tensor_name) { return tensor_name.ends_with("norm.weight"); }
 
+// Where embeddings are tied, the embedding table is the vocabulary's matrix as well.
 bool is_linear(std::string_view tensor_name, const io::ModelConfig& config) {
   return tensor_name.ends_with("_proj.weight") || tensor_name == "lm_head.weight" ||
          (config.tie_word_embeddings && tensor_name.ends_with("embed_tokens.weight"));

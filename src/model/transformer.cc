@@ -33,6 +33,7 @@ Result<ops::LinearWeight> lm_head_weight(const io::Checkpoint& checkpoint,
   return weight;
 }
 
+// Rotary embedding needs the position within the sequence, not within the batch.
 // The position of every row: sequences of different lengths run in one batch.
 std::vector<int64_t> positions_of(ops::Batch batch) {
   std::vector<int64_t> positions;
@@ -73,6 +74,7 @@ void DecoderLayer::forward(MutableMatrixView hidden, std::span<const float> inve
   backend_.add(output.view(), hidden);
 }
 
+// A half of its own because compression runs it without the MLP that it replaces.
 void DecoderLayer::attention_half(MutableMatrixView hidden,
                                   std::span<const float> inverse_frequencies,
                                   ops::Batch batch) const {
@@ -108,6 +110,7 @@ void DecoderLayer::attend(ConstMatrixView x, std::span<const float> inverse_freq
   o_->apply(mixed.view(), y);
 }
 
+// Also for programs that hold one layer at a time and need the head by itself.
 Result<LmHead> LmHead::load(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
                             const ops::Backend& backend) {
   const std::string prefix = tensor_prefix(checkpoint);
@@ -149,14 +152,13 @@ Result<Transformer> Transformer::load(io::ModelConfig config, io::Checkpoint che
   return model;
 }
 
-// Checks everything first, then packs: a wrong shape in the last layer is found before minutes of
-// packing.
 Status Transformer::pack() {
   const io::ModelConfig& config = *config_;
   const std::string prefix = tensor_prefix(*checkpoint_);
   NMM_ASSIGN(embedding_, require_weight(*checkpoint_, config, prefix + "embed_tokens.weight",
                                         {config.vocab_size, config.hidden_size}));
-  // All names and shapes are checked before the first (slow) packing.
+  // All names and shapes are checked before the first packing: a wrong shape in the last layer is
+  // found before minutes of it.
   std::vector<LayerWeights> layers;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(auto weights, layer_weights(*checkpoint_, config, layer));
@@ -173,7 +175,8 @@ Status Transformer::pack() {
   return {};
 }
 
-// int8 models were made from a bf16 or fp32 one, whose dtype config.json still says.
+// The cache holds what the weights were made for. An int8 model was made from a bf16 or fp32 one,
+// whose dtype config.json still says.
 std::unique_ptr<ops::KvCache> Transformer::make_cache(int64_t capacity_tokens) const {
   const DType dtype = embedding_.quantized() ? config_->dtype : embedding_.dtype;
   return make_cache(capacity_tokens, dtype == DType::kBF16 ? DType::kBF16 : DType::kF32);
@@ -207,6 +210,8 @@ Matrix Transformer::forward(std::span<const SequenceTokens> batch, Logits which,
   if (which == Logits::kNone) return {};
   if (which == Logits::kAll) return lm_head_->logits(hidden.view());
 
+  // Of a prompt only the last position predicts something new: the vocabulary's matrix is the
+  // largest of the model, and its product with all rows would be wasted.
   int64_t last = -1;
   for (size_t i = 0; i < rows.size(); ++i) {  // the last rows move to the front
     last += rows[i].rows;
