@@ -12,6 +12,7 @@ MlpHalf::MlpHalf(const io::ModelConfig& config, const TensorView& norm, const op
   to_floats(norm, 0, norm.size(), norm_.data());
 }
 
+// What the MLP reads: the whole half without the MLP itself.
 Matrix MlpHalf::input(ConstMatrixView residual) const {
   Matrix normed(residual.rows, residual.columns);
   backend_.rms_norm(residual, norm_, eps_, normed.view());
