@@ -25,6 +25,7 @@ LatencyStatistics statistics_ratio(const LatencyStatistics& a, const LatencyStat
           b.throughput / a.throughput};
 }
 
+// The keys that the reference's own report has, so that both can be compared by one script.
 Json reference_keys(const LatencyStatistics& s) {
   return {{"latency_ms_p50", s.p50},   {"latency_ms_p90", s.p90},   {"latency_ms_p95", s.p95},
           {"latency_ms_p99", s.p99},   {"latency_ms_p100", s.p100}, {"latency_ms_avg", s.average},
@@ -46,6 +47,7 @@ Json report_keys(const LatencyReport& report, const std::string& unit) {
           {"generated_tokens_per_s", report.generated_tokens_per_s}};
 }
 
+// What must be equal for two reports to be comparable.
 Json settings_keys(const LatencyContext& context, int64_t runs) {
   Json json = {{"model", context.model}};
   if (!context.against.empty()) json["against"] = context.against;
@@ -65,6 +67,7 @@ std::string dump(const Json& json) {
 
 }  // namespace
 
+// Linear between the two nearest samples, as numpy.percentile has it by default.
 double percentile(std::span<const double> values, double percent) {
   NMM_CHECK(!values.empty() && percent >= 0.0 && percent <= 100.0);
   std::vector<double> sorted(values.begin(), values.end());
@@ -75,6 +78,7 @@ double percentile(std::span<const double> values, double percent) {
   return std::lerp(sorted[below], sorted[above], rank - static_cast<double>(below));
 }
 
+// Throughput is of the mean: it is the tokens of all samples over the time of all samples.
 LatencyStatistics latency_statistics(std::span<const double> seconds, double tokens_per_sample) {
   const auto ms = [&](double percent) { return kMsPerSecond * percentile(seconds, percent); };
   const double mean =
@@ -108,6 +112,7 @@ LatencyReport latency_report(const std::vector<RunLatency>& runs, const LatencyS
   return report;
 }
 
+// Every statistic by itself: the ratio of two medians is not the median of ratios.
 LatencyReport speedup(const LatencyReport& a, const LatencyReport& b) {
   return {std::min(a.runs, b.runs),
           statistics_ratio(a.end_to_end, b.end_to_end),
