@@ -19,6 +19,7 @@ std::string_view part_name(Part part) {
   return {};
 }
 
+// An order: parts are trained one after the other, and a name may come more than once.
 Result<std::vector<Part>> parse_parts(std::string_view names) {
   constexpr std::array kParts = {Part::kU, Part::kV, Part::kBoth, Part::kFactors};
   std::vector<Part> parts;
