@@ -55,6 +55,7 @@ Status read_added_tokens(const io::JsonFields& root, TokenizerDefinition& defini
 
 }  // namespace
 
+// The vocabulary comes first, since added tokens and the pipeline name tokens of it.
 Result<TokenizerDefinition> parse_tokenizer_json(std::string_view text, const std::string& source) {
   NMM_ASSIGN(const json root, io::parse_json_object(text, source));
   const io::JsonFields fields(root, source);
@@ -76,6 +77,7 @@ Result<TokenizerDefinition> parse_gpt2_files(std::string_view vocab_json,
   NMM_TRY(read_vocab(vocab, vocab_source, definition.vocabulary));
   NMM_ASSIGN(definition.merges,
              read_merges_text(merges_text, merges_source, definition.vocabulary));
+  // The one special token that GPT-2 has; its files do not mark it.
   if (const auto id = definition.vocabulary.find(kGpt2EndOfText)) {
     AddedToken token;
     token.content = kGpt2EndOfText;
