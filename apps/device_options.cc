@@ -32,6 +32,7 @@ void add_device_options(CLI::App* command, DeviceOptions& options, Devices devic
       ->capture_default_str();
 }
 
+// Settings of the process first: kernels are chosen when the backend is made.
 Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options) {
   if (options.threads > 0) set_num_threads(options.threads);
   if (options.activations == "bf16") cpu::allow_dot_products(cpu::DotProducts::kInt8AndBf16);
@@ -41,6 +42,8 @@ Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options)
   return device::make_backend(device, tuned_tilings(device), cpu::make_backend());
 }
 
+// Times need no values. A simulated device then computes nothing, so that a model of any size can
+// be timed in seconds.
 Result<std::unique_ptr<ops::Backend>> make_latency_backend(const DeviceOptions& options) {
   if (!options.simulated()) return make_backend(options);
   NMM_ASSIGN(const auto device, simulator::find_device(options.device));

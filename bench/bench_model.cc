@@ -222,8 +222,8 @@ nlohmann::ordered_json to_json(const std::vector<Contender>& contenders, const O
           {"contenders", rows}};
 }
 
-// How long the system takes to hand out that much memory: where a hypervisor has to find it first,
-// longer than everything else that loading does.
+// How long the system takes to hand out that much memory, which may be longer than everything else
+// that loading does.
 double seconds_of_new_memory(int64_t bytes) {
   return seconds_of([&] {
     const cpu::Buffer<uint32_t> memory(bytes / 4, cpu::Pages::kHuge);

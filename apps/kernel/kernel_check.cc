@@ -7,6 +7,7 @@
 namespace neuronmm::apps {
 namespace {
 
+// The capacity alone decides: a smaller tile of a program that was right breaks no other rule.
 bool fits(const KernelSettings& s, const kernels::Tiling& tiling,
           const kernels::KernelOptions& options) {
   const auto program = kernels::make_program(*s.kernel, s.shape, tiling, options);
@@ -15,6 +16,8 @@ bool fits(const KernelSettings& s, const kernels::Tiling& tiling,
 
 }  // namespace
 
+// A program that breaks a rule is an error of this program and not of the user. All violations are
+// named, since they often have one cause.
 Result<tile::CheckReport> check_program(const KernelSettings& settings) {
   tile::CheckReport report = tile::check(settings.program, settings.limits);
   if (report.ok()) return report;
@@ -23,6 +26,8 @@ Result<tile::CheckReport> check_program(const KernelSettings& settings) {
   return fail("{}", message);
 }
 
+// For the user whose tiling does not fit: the largest change of one parameter by itself, halved
+// until it fits, or narrower sums.
 std::vector<std::string> changes_that_fit(const KernelSettings& s) {
   std::vector<std::string> changes;
   for (const kernels::TilingParameter& parameter : s.kernel->tiling) {
@@ -35,6 +40,7 @@ std::vector<std::string> changes_that_fit(const KernelSettings& s) {
       break;
     }
   }
+  // bf16 sums take half of the room, at the price of precision: named last.
   kernels::KernelOptions bf16_sums = s.options;
   bf16_sums.accumulate = DType::kBF16;
   if (s.options.accumulate == DType::kF32 && fits(s, s.tiling, bf16_sums)) {

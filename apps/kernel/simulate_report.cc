@@ -11,6 +11,7 @@ using simulator::Summary;
 constexpr double kMiB = 1024.0 * 1024.0;
 constexpr double kPartitions = 128;
 
+// SBUF is counted per partition in the program and shown as a whole here: all 128 have the same.
 double mebibytes(int64_t bytes) { return static_cast<double>(bytes) / kMiB; }
 double sbuf_mebibytes(int64_t per_partition) {
   return static_cast<double>(per_partition) * kPartitions / kMiB;
@@ -36,6 +37,7 @@ std::string settings_text(const KernelSettings& s) {
                                 : "   (default, fitted to SBUF)");
 }
 
+// Latency beside the two bounds that it cannot go below, and how much of the machine that is.
 std::string time_text(const KernelSettings& s, const SimulateReport& report) {
   const Summary& m = report.timing.summary;
   const double peak = s.device.peak_flops_per_ns() / 1e3;
@@ -50,6 +52,7 @@ std::string time_text(const KernelSettings& s, const SimulateReport& report) {
                             m.mbu_estimated_percent, s.device.hbm_stack_bandwidth.value);
 }
 
+// The bytes that were simulated beside the closed formula's: without spills they are equal.
 std::string traffic_text(const KernelSettings& s, const Summary& m) {
   const kernels::Cost cost = s.kernel->cost(s.shape, s.tiling, s.options);
   const auto row = [](std::string_view name, int64_t bytes, std::string_view note) {
@@ -65,6 +68,8 @@ std::string traffic_text(const KernelSettings& s, const Summary& m) {
          row("compulsory", m.inputs_outputs_weights_size_bytes, "each operand once");
 }
 
+// Busy means that an instruction or transfer of the engine is under way, waiting for its own result
+// included.
 std::string engines_text(const Summary& m) {
   std::string text = fmt::format("\n{:<16}{:>10}{:>16}\n", "engine", "busy", "instructions");
   const auto row = [&text](std::string_view name, double percent, int64_t count,
@@ -82,6 +87,7 @@ std::string engines_text(const Summary& m) {
   return text;
 }
 
+// Who holds what where most is live.
 std::string memory_text(const KernelSettings& s, const SimulateReport& report) {
   const simulator::Timing& timing = report.timing;
   std::string text =
@@ -101,6 +107,7 @@ std::string memory_text(const KernelSettings& s, const SimulateReport& report) {
   return text;
 }
 
+// What the compiler would do, as far as published profiles show it, and what would spare it.
 std::string remedies_text(const SimulateReport& report) {
   const simulator::Timing& timing = report.timing;
   if (timing.remedies.empty()) return "";
@@ -115,6 +122,7 @@ std::string remedies_text(const SimulateReport& report) {
   return text + (report.changes.empty() ? "no single change of the tiling\n" : "\n");
 }
 
+// The bound follows every rounding and is rigorous, hence loose; the rms error tells more.
 std::string values_text(const KernelSettings& s, const ValueReport& v) {
   std::string text = fmt::format(
       "\nvalues on random inputs, interpreted in {:.2f} s; {} of {} rows against fp64\n", v.seconds,
@@ -150,6 +158,7 @@ Json memory_json(const KernelSettings& s, const SimulateReport& report) {
           {"psum_buffers", buffers(report.check.psum)}};
 }
 
+// All that it takes to run the same again.
 Json settings_json(const KernelSettings& s) {
   Json shape = {{"M", s.shape.M}, {"K", s.shape.K}, {"N", s.shape.N}};
   if (s.kernel->has_rank) shape["r"] = s.shape.r;

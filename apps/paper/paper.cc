@@ -18,6 +18,8 @@ struct PaperFlags {
   Choice choice;
 };
 
+// By the name that the user gives. Figures of published kernels have fixed shapes; the others can
+// be had for one model alone.
 const std::map<std::string, Result<Figure> (*)()> kKernelFigures = {
     {"blocks", blocks_figure},
     {"kernels", kernels_figure},
@@ -36,6 +38,7 @@ Result<Figure> make_figure(const PaperFlags& flags) {
   return kKernelFigures.at(flags.figure)();
 }
 
+// Files are opened before anything is simulated: a path that cannot be written is found at once.
 Result<int> run_paper(const PaperFlags& flags) {
   NMM_ASSIGN(OutputFile svg, OutputFile::open(flags.svg));
   NMM_ASSIGN(OutputFile json, OutputFile::open(flags.json));

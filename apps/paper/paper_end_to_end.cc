@@ -23,6 +23,7 @@ using simulator::PublishedRequest;
 using simulator::PublishedSample;
 using Json = nlohmann::ordered_json;
 
+// The lengths of the published requests.
 constexpr eval::LatencySettings kRequest{.prompt_tokens = 32, .new_tokens = 32, .runs = 1};
 
 constexpr const char* kHeading =
@@ -45,6 +46,7 @@ struct Request {
   double prefill = 0, decode = 0, whole = 0;  // ms; decode of one token, on average
 };
 
+// Weights are zeros that take no memory: the timing backend reads shapes only.
 Result<Request> simulate_request(const io::ModelConfig& config, std::string_view name) {
   NMM_ASSIGN(const auto device, simulator::find_device("trn1"));
   const auto backend = device::make_timing_backend(device, tuned_tilings(device));
@@ -71,12 +73,14 @@ struct Row {
   double difference() const { return speedup() / published.speedup - 1; }
 };
 
+// The dense model and the one with the ranks that compress would choose for it.
 Result<Row> simulate_row(const PublishedRequest& published) {
   NMM_ASSIGN(io::ModelConfig config, paper_model(published.model));
   Row row;
   row.published = published;
   NMM_ASSIGN(row.dense, simulate_request(config, published.model));
   const compress::RankRule rule{.ratio = published.ratio};
+  // The ranks of the plan stand in the config as they would after compressing.
   NMM_ASSIGN(const compress::Plan plan,
              compress::make_plan(config, rule, {}, compress::WeightFormat::kAsIs,
                                  std::string(published.model)));
@@ -87,6 +91,7 @@ Result<Row> simulate_row(const PublishedRequest& published) {
   return row;
 }
 
+// One line per published request; the columns are explained in docs/simulator.md.
 std::string table(const std::vector<Row>& rows) {
   std::string text =
       fmt::format("{:13}{:>6}{:>6}  {:^26}{:^26}{:^31}{:>8}\n", "", "", "", "dense, simulated ms",
@@ -144,6 +149,7 @@ Json row_json(const Row& row) {
 
 }  // namespace
 
+// Requests are published for a few models and two ratios; --model picks among them.
 Result<Figure> end_to_end_figure(const Choice& choice) {
   if (!choice.rows.empty()) return fail("--rows: the published requests have 32 tokens");
   BarChart chart{.title = "Speed-up of whole requests: batch 1, 32 tokens in + 32 out, bf16, trn1",

@@ -21,9 +21,11 @@ using simulator::Quantity;
 using validation::Row;
 using Json = nlohmann::ordered_json;
 
+// NaN: nothing is published, or nothing was simulated. It is printed as "-" and not drawn.
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr const char* kHeading =
     "simulated (no Trainium was used) beside published; difference = simulated / published - 1\n\n";
+// The rows at which the paper measured.
 constexpr std::array kRows = {1024, 2048, 4096, 8192, 16384, 32768};  // M
 
 struct PaperKernel {
@@ -33,13 +35,14 @@ constexpr std::array<PaperKernel, 3> kPaperKernels = {{{"nki_xw", "NKI XW", "#c0
                                                        {"nki_xuv", "NKI XUV", "#4878a8"},
                                                        {"neuronmm", "NeuronMM", "#4f9a4f"}}};
 
-// Two series of a chart: published, dark, and simulated, pale.
+// The two series of a kernel: published in its colour, simulated in a pale one.
 std::array<BarSeries, 2> pair_of(const std::string& name, const std::string& colour) {
   const std::string prefix = name.empty() ? "" : name + " ";
   return {BarSeries{prefix + "published", colour, false, {}},
           BarSeries{prefix + "simulated", colour, true, {}}};
 }
 
+// All that is known of a row, so that a plot elsewhere needs no other source.
 Json row_json(const Row& row) {
   const Published& p = *row.published;
   return {{"id", p.id},
@@ -61,6 +64,7 @@ std::string number(double value, int decimals) {
   return std::isnan(value) ? "-" : fmt::format("{:.{}f}", value, decimals);
 }
 
+// Three columns for each kernel.
 std::string head_of_table() {
   std::string text = fmt::format("{:>7}", "M");
   for (size_t i = 0; i < kPaperKernels.size(); ++i) {
@@ -69,6 +73,7 @@ std::string head_of_table() {
   return text;
 }
 
+// The kernels were measured at other rows in traffic than in time: not every pair has a row.
 const Row* find_row(const std::vector<Row>& rows, const std::string& id, Quantity quantity) {
   for (const Row& row : rows) {
     if (row.published->id == id && row.published->quantity == quantity) return &row;
@@ -101,6 +106,7 @@ void add_rows(const std::vector<Row>& rows, Quantity quantity, Figure& figure) {
   figure.json = json.dump(2) + "\n";
 }
 
+// Latency and traffic are drawn and printed alike.
 Result<Figure> by_rows(Quantity quantity, const char* what, const char* unit) {
   NMM_ASSIGN(const std::vector<Row> rows, validation::validate());
   Figure figure;
@@ -131,6 +137,7 @@ struct BlockRun {
   std::vector<std::string> remedies;
 };
 
+// Simulates the shape of the published sweep with row blocks of so many rows.
 Result<BlockRun> run_block(int64_t rows) {
   const kernels::KernelShape shape{.M = 4096, .K = 7168, .r = 4096, .N = 18432};
   const kernels::Tiling tiling({{"BM", rows / 128}, {"BK", 4}, {"Br", 8}, {"BN", 2}});
@@ -139,6 +146,7 @@ Result<BlockRun> run_block(int64_t rows) {
   NMM_ASSIGN(const simulator::Timing timing,
              simulator::simulate(kernels::xuv(shape, tiling, options), device));
   const kernels::Cost cost = kernels::xuv_cost(shape, tiling, options);
+  // More than the capacity cannot be used: what does not fit was spilled.
   const int64_t used = std::min(timing.sbuf_wanted.peak, timing.sbuf_capacity);
   const simulator::Summary& summary = timing.summary;
   return BlockRun{
@@ -158,6 +166,7 @@ struct BlockCharts {
   BarChart spill{.title = "Spills", .unit = "MB saved and reloaded", .groups_name = "BM"};
   BarChart latency{.title = "Latency (none is published)", .unit = "ms", .groups_name = "BM"};
 
+  // Published beside simulated, except latency, of which nothing is published.
   BlockCharts() {
     for (BarChart* chart : {&intensity, &spill, &latency}) {
       for (BarSeries& series : pair_of("", "#4878a8")) chart->series.push_back(series);
@@ -215,6 +224,7 @@ Json block_json(const simulator::PublishedRowBlock& published, const BlockRun& r
 Result<Figure> kernels_figure() { return by_rows(Quantity::kMilliseconds, "Latency", "ms"); }
 Result<Figure> traffic_figure() { return by_rows(Quantity::kHbmGib, "HBM traffic", "GiB"); }
 
+// The published sweep of BM, row by row.
 Result<Figure> blocks_figure() {
   Figure figure;
   figure.text = fmt::format("{}{}", kHeading, head_of_blocks());
@@ -256,6 +266,7 @@ Result<Figure> validation_figure() {
   for (const Row& row : rows) {
     json.push_back(row_json(row));
     const Published& p = *row.published;
+    // Traffic has a figure of its own; here are all times.
     if (p.quantity != Quantity::kMilliseconds && p.quantity != Quantity::kMfuPercent) continue;
     const bool calibration = p.set == simulator::Set::kCalibration;
     chart.groups.emplace_back(p.id);

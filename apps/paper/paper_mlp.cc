@@ -23,6 +23,7 @@ using Json = nlohmann::ordered_json;
 constexpr double kRatio = 0.2;
 constexpr double kMiB = 1024.0 * 1024.0;
 
+// Of a kernel, or of several one after the other.
 struct Cost {
   double ms = 0;
   int64_t bytes = 0;
@@ -43,6 +44,7 @@ struct Row {
   }
 };
 
+// Tunes and simulates kernels of one device.
 class Timer {
  public:
   explicit Timer(simulator::DeviceSpec device) : device_(std::move(device)) {}
@@ -70,7 +72,8 @@ class Timer {
 
 Cost cost_of(const tuner::Measurement& m) { return {m.latency_ns * 1e-6, m.hbm_bytes}; }
 
-// The whole layer at the tilings that are best for its parts, with H on the chip or through HBM.
+// The whole low-rank layer as one kernel, at the tilings that are best for its parts, with H on the
+// chip or through HBM: whichever is faster.
 Status time_fused_low_rank(const Timer& timer, const Tiling& up, const Tiling& down, Row& row) {
   NMM_ASSIGN(const Kernel* kernel, kernels::find_kernel("mlp"));
   NMM_ASSIGN(Tiling tiling, kernels::tiling_of(*kernel, {}));
@@ -91,16 +94,19 @@ Status time_fused_low_rank(const Timer& timer, const Tiling& up, const Tiling& d
 
 Result<Row> low_rank_row(const Timer& timer, std::string_view model, const KernelShape& shape) {
   Row row{.model = std::string(model), .shape = shape};
+  // Down takes H, as wide as the intermediate size, back to the hidden size.
   const KernelShape down_shape{.M = shape.M, .K = shape.N, .r = shape.r, .N = shape.K};
   NMM_ASSIGN(const auto gate, timer.tuned("xuv_transposed", shape));
   NMM_ASSIGN(const auto up, timer.tuned("mlp_up", shape));
   NMM_ASSIGN(const auto down, timer.tuned("xtuv", down_shape));
+  // Gate and up have the same shape and the same time.
   row.one_by_one = cost_of(gate) + cost_of(gate) + cost_of(down);
   row.paired = cost_of(up) + cost_of(down);
   NMM_TRY(time_fused_low_rank(timer, up.tiling, down.tiling, row));
   return row;
 }
 
+// X comes in rows, as a model has it; of two matmul kernels the faster one counts.
 Result<Row> dense_row(const Timer& timer, std::string_view model, const KernelShape& shape) {
   Row row{.model = std::string(model), .shape = shape, .h_on_chip = true};
   row.shape.r = 0;
@@ -121,6 +127,7 @@ Result<Row> dense_row(const Timer& timer, std::string_view model, const KernelSh
   return row;
 }
 
+// "-" where there is no such variant.
 std::string line(const Row& row) {
   const auto ms = [](const Cost& cost) {
     return cost.ms > 0 ? fmt::format("{:.4f}", cost.ms) : "-";

@@ -5,6 +5,8 @@
 namespace neuronmm::apps {
 namespace {
 
+// Published sizes are enough: nothing is downloaded, since times do not depend on the weights'
+// values.
 struct Sizes {
   std::string_view name;
   io::Architecture architecture;
@@ -12,6 +14,7 @@ struct Sizes {
   bool tied_embeddings;
 };
 
+// As in the config.json of each model.
 constexpr std::array<Sizes, 6> kModels = {{
     {"Llama-3.2-1B", io::Architecture::kLlama, 2048, 8192, 16, 32, 8, 64, 128256, true},
     {"Llama-3.2-3B", io::Architecture::kLlama, 3072, 8192, 28, 24, 8, 128, 128256, true},
@@ -33,6 +36,7 @@ std::vector<std::string> models_or_all(const std::vector<std::string>& wanted) {
   return wanted.empty() ? paper_model_names() : wanted;
 }
 
+// Only what a forward pass reads of a config; the rest keeps its defaults.
 Result<io::ModelConfig> paper_model(std::string_view name) {
   for (const Sizes& sizes : kModels) {
     if (sizes.name != name) continue;

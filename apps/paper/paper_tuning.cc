@@ -19,6 +19,7 @@ namespace {
 using kernels::KernelShape;
 using Json = nlohmann::ordered_json;
 
+// The ratio of the paper's larger speed-ups.
 constexpr double kRatio = 0.2;
 constexpr double kMiB = 1024.0 * 1024.0;
 
@@ -28,6 +29,7 @@ struct Case {
   DType sums;
 };
 
+// One shape with both tilings.
 struct Row {
   Case of;
   double paper_ms = 0;
@@ -48,6 +50,8 @@ struct Row {
   }
 };
 
+// The headline shape at the paper's numbers of rows, then both weights of every model's MLP at rows
+// of decoding (1) to prefilling (2048).
 Result<std::vector<Case>> cases_of(const Choice& choice, DType sums) {
   const auto rows_or = [&](std::vector<int64_t> all) {
     return choice.rows.empty() ? all : choice.rows;
@@ -76,6 +80,8 @@ Result<std::vector<Case>> cases_of(const Choice& choice, DType sums) {
   return cases;
 }
 
+// The paper's tiling is the kernel's default. It is simulated as it is, with what the compiler
+// would do where it does not fit.
 Result<Row> run(const Case& wanted) {
   NMM_ASSIGN(const kernels::Kernel* kernel, kernels::find_kernel("xuv"));
   NMM_ASSIGN(const simulator::DeviceSpec device, simulator::find_device("trn1"));
@@ -92,6 +98,7 @@ Result<Row> run(const Case& wanted) {
   row.paper_bytes = timing.summary.hbm_bytes();
   row.paper_spills = !timing.remedies.empty();
   Progress silent;
+  // From the cache where it has been tuned before: the whole table takes minutes otherwise.
   NMM_ASSIGN(const tuner::Outcome outcome, tune_with_cache(problem, 1, "", silent));
   row.tuned = outcome.best.front();
   row.compulsory_bytes = outcome.compulsory_bytes;
@@ -105,6 +112,7 @@ std::string head(const char* name) {
                      "paper's", "tuned", "ratio", "PE", "DMA", "compulsory", "tiling");
 }
 
+// Lengths and ratios of one row, as docs/tuning.md has them.
 std::string line(const Row& row) {
   const KernelShape& s = row.of.shape;
   return fmt::format(
@@ -137,7 +145,8 @@ Json row_json(const Row& row) {
           {"compulsory_bytes", row.compulsory_bytes}};
 }
 
-// "slowest against the paper's: 0.998 of its time (headline, M 1024)".
+// The row that gains least, in words: "closest to the paper's: 0.998 of its time (headline, M
+// 1024)".
 std::string verdict(const std::vector<Row>& rows) {
   const auto worst = std::max_element(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
     return a.time_ratio() < b.time_ratio();
@@ -153,6 +162,7 @@ BarChart headline_chart(const std::vector<Row>& rows) {
                  .logarithmic = true};
   chart.series = {{"the paper's tiling", "#4878a8", false, {}}, {"tuned", "#4f9a4f", false, {}}};
   for (const Row& row : rows) {
+    // fp32 sums spill with the paper's tiling and would hide the comparison.
     if (row.of.name != "headline" || row.of.sums != DType::kBF16) continue;
     chart.groups.push_back(fmt::format("{}", row.of.shape.M));
     chart.series[0].values.push_back(static_cast<double>(row.paper_bytes) / (1 << 30));

@@ -8,9 +8,11 @@
 namespace neuronmm::apps {
 namespace {
 
+// In pixels. A chart is as wide as a page of documentation and as high as its text leaves readable.
 constexpr double kWidth = 1040, kLeft = 80, kRight = 20, kTop = 74, kPlotHeight = 280;
 constexpr double kManyGroups = 12;  // more: their names are written upwards
 
+// Names come from the tables and may hold what XML reserves.
 std::string escape(const std::string& text) {
   std::string escaped;
   for (const char c : text) {
@@ -35,6 +37,7 @@ class Axis {
  public:
   explicit Axis(const BarChart& chart) : logarithmic_(chart.logarithmic) {
     double least = HUGE_VAL, most = -HUGE_VAL;
+    // A bar whose value is not known (NaN) is left out, and must not stretch the axis.
     for (const BarSeries& series : chart.series) {
       for (const double value : series.values) {
         if (std::isnan(value)) continue;
@@ -50,10 +53,12 @@ class Axis {
     const auto place = [this](double v) { return logarithmic_ ? std::log10(v) : v; };
     return kPlotHeight * (place(value) - place(low_)) / (place(high_) - place(low_));
   }
+  // Bars of a logarithmic axis stand on its lowest tick, others on zero.
   double base() const { return height(logarithmic_ ? low_ : 0); }
 
  private:
   // 1, 2, 5, 10, ... around the values.
+  // The lowest tick lies below the smallest value by enough for its bar to be seen (1.3).
   void set_logarithmic(double least, double most) {
     const auto first = static_cast<int>(std::floor(std::log10(least)));
     const auto last = static_cast<int>(std::ceil(std::log10(most)));
@@ -72,6 +77,7 @@ class Axis {
   void set_linear(double least, double most) {
     least = std::min(least, 0.0);
     most = std::max(most, least == 0 && most <= 0 ? 1.0 : most);
+    // Six steps, made round upwards: 1, 2, 5 or 10 times a power of ten.
     const double rough = (most - least) / 6;
     const double power = std::pow(10.0, std::floor(std::log10(rough)));
     double step = 10 * power;
@@ -88,6 +94,7 @@ class Axis {
   std::vector<double> ticks_;
 };
 
+// A swatch and a name per series. The width of a name is guessed at 6.8 pixels per character.
 std::string legend(const BarChart& chart, double top) {
   std::string svg;
   double x = kLeft;
@@ -117,6 +124,8 @@ std::string grid(const BarChart& chart, const Axis& axis, double bottom) {
   return svg + text_at(20, middle, upwards.c_str(), chart.unit);
 }
 
+// The bars of a group stand side by side, or at one place when only one series has a value there.
+// Every bar has its numbers as a title, which a browser shows when pointed at.
 std::string bars(const BarChart& chart, const Axis& axis, double bottom) {
   std::string svg;
   const double group = (kWidth - kLeft - kRight) / static_cast<double>(chart.groups.size());
@@ -148,6 +157,7 @@ bool upright(const BarChart& chart) {
   return static_cast<double>(chart.groups.size()) <= kManyGroups;
 }
 
+// Many names would overlap when written across; they are turned and take more room below.
 std::string group_names(const BarChart& chart, double bottom) {
   std::string svg;
   const double group = (kWidth - kLeft - kRight) / static_cast<double>(chart.groups.size());
@@ -170,6 +180,7 @@ double height_of(const BarChart& chart) { return kTop + kPlotHeight + (upright(c
 
 }  // namespace
 
+// The charts stand below one another in one picture.
 std::string to_svg(const std::vector<BarChart>& charts) {
   double top = 0;
   std::string body;

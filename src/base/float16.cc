@@ -12,6 +12,7 @@ float f16::to_float() const {
     return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
   }
   if (exponent == 0x1F) return std::bit_cast<float>(sign | 0x7F800000 | (fraction << 13));
+  // Only the bias of the exponent differs: 127 in fp32, 15 here.
   return std::bit_cast<float>(sign | ((exponent + 127 - 15) << 23) | (fraction << 13));
 }
 
@@ -25,6 +26,10 @@ f16 f16::from_float(float value) {
     return {
         static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(magnitude * 0x1p24f)))};
   }
+  // The exponent moves to its new bias while the number is still 32 bits wide. Adding 0xFFF, and
+  // one more if the last kept bit is odd, then carries into the kept 10 bits of the fraction
+  // exactly where rounding to nearest even rounds up; a carry out of the fraction raises the
+  // exponent, as it should.
   const uint32_t rebias = (word & 0x7FFFFFFF) - ((127 - 15) << 23);
   const uint32_t rounded = rebias + 0xFFF + ((rebias >> 13) & 1);
   return {static_cast<uint16_t>(sign | (rounded >> 13))};

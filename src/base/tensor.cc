@@ -24,6 +24,7 @@ constexpr std::array<DTypeInfo, 8> kDTypes = {{{DType::kF64, "F64", 8},
                                                {DType::kI8, "I8", 1},
                                                {DType::kU8, "U8", 1}}};
 
+// The table is in the order of the enumeration.
 const DTypeInfo& info(DType dtype) { return kDTypes[static_cast<size_t>(dtype)]; }
 
 // fp32 by rounding to odd: what is cut off stays visible in the last bit, so that rounding again to
@@ -31,6 +32,8 @@ const DTypeInfo& info(DType dtype) { return kDTypes[static_cast<size_t>(dtype)];
 float round_to_odd(double value) {
   const auto nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || std::isnan(value)) return nearest;
+  // Odd means that the last bit is set. Where the nearest fp32 lies further from zero than the
+  // value, the one before it is the cut-off value, whose last bit is then set.
   const bool away_from_zero = std::fabs(static_cast<double>(nearest)) > std::fabs(value);
   return std::bit_cast<float>((std::bit_cast<uint32_t>(nearest) - away_from_zero) | 1);
 }
@@ -57,6 +60,8 @@ struct BF16 {
   static Bits narrow(double value) { return bf16::from_float(round_to_odd(value)); }
 };
 
+// One switch over the dtypes for all conversions: `visit` gets the format as a type, so that its
+// inner loop is compiled for each.
 template <typename Visitor>
 void with_float_format(DType dtype, Visitor visit) {
   switch (dtype) {
@@ -81,6 +86,7 @@ void convert(const TensorView& tensor, int64_t first, int64_t count, Out* out) {
     const std::byte* source = tensor.data + first * static_cast<int64_t>(sizeof(Bits));
     for (int64_t i = 0; i < count; ++i) {
       Bits bits;
+      // Tensors in a file need not be aligned.
       std::memcpy(&bits, source + i * static_cast<int64_t>(sizeof(Bits)), sizeof(Bits));
       out[i] = static_cast<Out>(Format::widen(bits));
     }

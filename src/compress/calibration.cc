@@ -27,6 +27,8 @@ class GramObserver : public model::MlpObserver {
   LayerwisePass& pass_;
 };
 
+// The state goes when the last layer is written, so that its absence and all files together mean
+// that nothing is left to do.
 bool all_done(const io::ModelConfig& config, const fs::path& work) {
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     if (!io::SafetensorsFile::open_checked(layer_gram_path(work, layer)).ok()) return false;
@@ -41,6 +43,7 @@ fs::path layer_gram_path(const fs::path& work, int64_t layer) {
   return work / fmt::format("gram-{:05}.safetensors", layer);
 }
 
+// Layer by layer over all of the text: one layer's weights are in memory at a time.
 Status calibrate(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
                  const ops::Backend& backend, const CalibrationSequences& text,
                  const fs::path& work, Progress& progress) {

@@ -14,14 +14,16 @@ constexpr int64_t kEnoughTokensPerDimension = 10;
 
 using Tokens = std::vector<text::TokenId>;
 
-// FNV-1a, 64 bits: names a text in metadata.
+// FNV-1a, 64 bits. Not for security: it tells in a saved file's metadata which text the Gram
+// matrices are of.
 uint64_t text_hash(std::string_view text) {
   uint64_t hash = 0xCBF29CE484222325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
   return hash;
 }
 
-// Equal shares of `total`, except that nobody gets more than there is of him.
+// Equal shares of `total`, except that no text gives more than it has. The shortest come first:
+// what they cannot give is shared among those that are left.
 std::vector<int64_t> even_shares(const std::vector<Tokens>& texts, int64_t total) {
   std::vector<size_t> shortest_first(texts.size());
   std::iota(shortest_first.begin(), shortest_first.end(), size_t{0});
@@ -37,7 +39,8 @@ std::vector<int64_t> even_shares(const std::vector<Tokens>& texts, int64_t total
   return shares;
 }
 
-// Equal sequences of at most `longest` tokens, spread evenly over the text.
+// Equal sequences of at most `longest` tokens, spread evenly over the text. The text is thought of
+// as `available` places of one sequence each, of which every (available / count)th is taken.
 void add_sequences(const Tokens& tokens, int64_t share, int64_t longest,
                    std::vector<Tokens>& sequences) {
   if (share == 0) return;
@@ -75,6 +78,7 @@ Result<CalibrationSequences> calibration_sequences(const text::Tokenizer& tokeni
     const Status ids = model::check_token_ids(encoded.back(), config);
     if (!ids.ok()) return fail("{}: {}", text.name, ids.error().message);
     found += static_cast<int64_t>(encoded.back().size());
+    // The origin names every text with its hash, so that Gram matrices of another text are noticed.
     result.origin.text += fmt::format("{}{} fnv1a:{:016x}", result.origin.text.empty() ? "" : ", ",
                                       text.name, text_hash(text.text));
   }

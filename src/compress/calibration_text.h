@@ -31,10 +31,14 @@ struct CalibrationSequences {
   int64_t longest() const;
 };
 
-// Encodes every text once and takes max_tokens in all, the same number of each (all of a text that
-// has fewer, more of the others then). A text's share is the smallest number of equal sequences of
-// at most min(2048, max_position_embeddings) tokens, evenly spread over the text. Refused: fewer
-// tokens than hidden_size in all, since the Gram matrix of such a text cannot have full rank.
+// Encodes every text once and takes at most `max_tokens` tokens from all of them together. Every
+// text gives the same number of tokens; one that is too short for its share gives all it has, and
+// the others make up for it. What is taken of a text is cut into sequences of one length, as few as
+// there can be if none is longer than min(2048, max_position_embeddings), and they are spread
+// evenly over the text.
+//
+// Refused: fewer tokens than hidden_size in all, since the Gram matrix of so little text cannot
+// have full rank.
 Result<CalibrationSequences> calibration_sequences(const text::Tokenizer& tokenizer,
                                                    const std::vector<NamedText>& texts,
                                                    int64_t max_tokens,

@@ -26,12 +26,15 @@ struct Refit {
   DoubleMatrix root;  // S with S·Sᵀ = Σ x̂ x̂ᵀ or Σ ŷ ŷᵀ
 };
 
+// Both results need the eigenvectors of the same Gram matrix, which is decomposed once.
 Result<Refit> refit(const DoubleMatrix& gram, const DoubleMatrix& cross) {
   NMM_ASSIGN(SymmetricEigen eigen, symmetric_eigen(gram));
   DoubleMatrix map = refit_map(gram, eigen, cross);
   return Refit{std::move(map), whitening_root(std::move(eigen))};
 }
 
+// Gate and up: the map belongs to the input and is multiplied into the weight. Down: it belongs to
+// the output.
 Result<Factors> factorize_refitted(const Refit& refit, const DoubleMatrix& w_t,
                                    const MatrixPlan& plan, DType stored) {
   if (plan.matrix == MlpMatrix::kDown) {
@@ -74,6 +77,7 @@ class ErrorAware {
         progress_(progress),
         on_matrix_(on_matrix) {}
 
+  // When everything is finished, only the reports are read.
   Result<std::vector<MatrixReport>> run() {
     std::error_code ignored;
     if (fs::exists(state_path(), ignored) || !all_finished()) NMM_TRY(run_layers());
@@ -96,13 +100,15 @@ class ErrorAware {
       NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, pass.layer()));
       if (pass.stage() == kInputs) NMM_TRY(refit_inputs(pass, weights));
       if (pass.stage() == kOutputs) NMM_TRY(refit_outputs(pass, weights));
+      // Nothing reads the output of the last layer's compressed MLP.
       if (pass.layer() + 1 < config_.num_hidden_layers) NMM_TRY(advance(pass, weights));
       NMM_TRY(pass.next_layer());
     }
     return {};
   }
 
-  // A state is worth something only with all the factors that led to it.
+  // The saved state counts only if all factors that led to it are still there; otherwise the pass
+  // begins again. "Behind" are the matrices of earlier layers and of earlier stages of this one.
   Result<LayerwisePass> open_pass() {
     NMM_ASSIGN(auto pass,
                LayerwisePass::open(checkpoint_, config_, text_, work_.path(), kPass, progress_));
@@ -118,7 +124,9 @@ class ErrorAware {
     return LayerwisePass::open(checkpoint_, config_, text_, work_.path(), kPass, progress_);
   }
 
-  // The dense stream passes the layer, the compressed one its attention.
+  // First stage of a layer. The dense stream passes the whole layer, the compressed one its
+  // attention only, because its MLP does not exist yet. What gate and up read in the two models is
+  // gathered as sums: Σ x̂ x̂ᵀ of the compressed input, and Σ x x̂ᵀ of the dense input with it.
   Status refit_inputs(LayerwisePass& pass, const model::LayerWeights& weights) {
     const model::DecoderLayer layer(config_, 0, weights, backend_);
     const MlpHalf mlp(config_, weights.post_attention_norm, weights.mlp, backend_);
@@ -138,7 +146,9 @@ class ErrorAware {
     return {};
   }
 
-  // The compressed stream stands before the MLP.
+  // Second stage. The compressed stream stands before the MLP, whose gate and up have their factors
+  // now. Gathered: Σ ŷ ŷᵀ of what the dense down makes of them, and Σ t ŷᵀ of the targets, which
+  // are what is missing to the dense model's hidden states after this layer.
   Status refit_outputs(LayerwisePass& pass, const model::LayerWeights& weights) {
     if (plan_.of(pass.layer(), MlpMatrix::kDown).rank > 0) {
       FactoredMlp factored(weights.mlp);
@@ -157,6 +167,8 @@ class ErrorAware {
     return {};
   }
 
+  // Third stage: the compressed stream passes its MLP with all three factors and is what the next
+  // layer of the compressed model reads.
   Status advance(LayerwisePass& pass, const model::LayerWeights& weights) {
     FactoredMlp factored(weights.mlp);
     NMM_TRY(
@@ -168,6 +180,8 @@ class ErrorAware {
     });
   }
 
+  // The sums become a map (refit.h) that the matrices of this stage share; each then is a
+  // factorization of its own.
   Status factorize(LayerwisePass& pass, const ops::MlpWeight& mlp,
                    std::initializer_list<MlpMatrix> matrices) {
     std::vector<MatrixPlan> to_do;
@@ -207,6 +221,7 @@ class ErrorAware {
     return {};
   }
 
+  // What an interrupted run has left counts as finished if it fits the plan.
   std::optional<MatrixReport> finished(const MatrixPlan& matrix) const {
     const auto weight = model::layer_weights(checkpoint_, config_, matrix.layer);
     if (!weight.ok()) return std::nullopt;

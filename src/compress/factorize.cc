@@ -23,6 +23,7 @@ Result<Svd> truncated_tall_svd(const DoubleMatrix& a, int64_t rank) {
   return Svd{std::move(left), std::move(small.values), small.right_t.first_rows(rank)};
 }
 
+// A wide matrix through its transpose: the SVD of aᵀ has the factors of a in each other's place.
 Result<Svd> truncated_svd(const DoubleMatrix& a, int64_t rank) {
   if (a.rows() >= a.columns()) return truncated_tall_svd(a, rank);
   NMM_ASSIGN(Svd swapped, truncated_tall_svd(transposed(a), rank));
@@ -30,6 +31,8 @@ Result<Svd> truncated_svd(const DoubleMatrix& a, int64_t rank) {
 }
 
 // Rounds the orthonormal basis P and fits the first factor to what is left of it.
+// With a rounded basis P̂ the best first factor is the least-squares solution, not P̂ᵀ w_t: it
+// makes up for what rounding has done to P.
 Result<Factors> project(const DoubleMatrix& w_t, DoubleMatrix basis,
                         std::vector<double> singular_values, DType stored) {
   round_to(stored, basis);
@@ -70,6 +73,7 @@ Result<DoubleMatrix> whitening_root(DoubleMatrix gram) {
   return whitening_root(std::move(eigen));
 }
 
+// G = V Λ Vᵀ gives S = V √Λ. Rounding makes small eigenvalues slightly negative; they are 0.
 DoubleMatrix whitening_root(SymmetricEigen eigen) {
   for (int64_t j = 0; j < eigen.vectors.columns(); ++j) {
     const double value = std::max(eigen.values[static_cast<size_t>(j)], 0.0);
@@ -83,6 +87,7 @@ Result<Factors> factorize_whitened(const DoubleMatrix& w_t, const DoubleMatrix& 
   const auto whiten = [&](const DoubleMatrix& a) {
     return multiply(a, Transpose::kNo, root, Transpose::kNo);
   };
+  // N < K: the SVD of w_t·S directly; nothing is gained by a QR of the wide matrix.
   if (w_t.rows() < w_t.columns()) {
     NMM_ASSIGN(Svd wide, svd(whiten(w_t)));
     return project(w_t, wide.left.first_columns(rank), std::move(wide.values), stored);
@@ -95,6 +100,8 @@ Result<Factors> factorize_whitened(const DoubleMatrix& w_t, const DoubleMatrix& 
   return project(w_t, std::move(basis), std::move(small.values), stored);
 }
 
+// For y = w_t·x, the left singular vectors of w_t·S are the eigenvectors of C = w_t G w_tᵀ, and the
+// eigenvalues are the squares of the singular values.
 Result<Factors> factorize_by_output(const DoubleMatrix& w_t, DoubleMatrix gram_out, int64_t rank,
                                     DType stored) {
   NMM_ASSIGN(SymmetricEigen eigen, symmetric_eigen(std::move(gram_out)));

@@ -6,6 +6,7 @@ DType staged_dtype(WeightFormat format, DType weight) {
   return format == WeightFormat::kInt8 ? DType::kF32 : weight;
 }
 
+// Read, factorized, kept on disk: what is in the work folder survives an interrupt.
 Result<MatrixReport> factorize_matrix(const ops::MlpWeight& mlp, const MatrixPlan& plan,
                                       const Factorization& factorization, WeightFormat format,
                                       const StagedWork& work, const std::string& model) {
@@ -14,6 +15,7 @@ Result<MatrixReport> factorize_matrix(const ops::MlpWeight& mlp, const MatrixPla
   const auto where = [&] {
     return fmt::format("{}: layer {} {}", model, plan.layer, matrix_name(plan.matrix));
   };
+  // LAPACK would go on for long, or not at all, with a NaN.
   if (!w_t.all_finite()) return fail("{}: the weight holds NaN or infinity", where());
   const Result<Factors> factors =
       factorization(w_t, format == WeightFormat::kInt8 ? DType::kI8 : tensor.dtype);
@@ -23,6 +25,7 @@ Result<MatrixReport> factorize_matrix(const ops::MlpWeight& mlp, const MatrixPla
                       energy_lost(factors->singular_values, plan.rank)};
 }
 
+// From here on the matrix is low-rank: its factors are read where the file is mapped.
 Status FactoredMlp::use_factors(const StagedWork& work, int64_t layer, MlpMatrix matrix) {
   NMM_ASSIGN(auto file, work.open_factors(layer, matrix));
   auto& weight = const_cast<ops::LinearWeight&>(weight_of(weight_, matrix));

@@ -16,6 +16,7 @@ namespace {
 // Llama-3.1-8B): machines with more than eight cores have that, but not necessarily 64 times that.
 constexpr int64_t kMaxLayersAtOnce = 8;
 
+// Threads take the next layer when they are done with one. The first error stops them all.
 class ModelFactorization {
  public:
   ModelFactorization(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
@@ -39,6 +40,7 @@ class ModelFactorization {
     run_on_threads(count, [this](int64_t) { work(); });
     progress_.finish();
     if (error_) return *std::move(error_);
+    // Finished in any order, reported in the plan's.
     std::sort(reports_.begin(), reports_.end(), [](const MatrixReport& a, const MatrixReport& b) {
       return std::pair(a.layer, a.matrix) < std::pair(b.layer, b.matrix);
     });
@@ -56,6 +58,7 @@ class ModelFactorization {
     }
   }
 
+  // What an interrupted run has left is reported and not computed again.
   Status factorize_layer(int64_t layer) {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, layer));
     std::vector<MatrixPlan> to_do;
@@ -85,6 +88,8 @@ class ModelFactorization {
     if (to_do.empty()) return {};
     if (stopping()) return stop();
     NMM_ASSIGN(LayerGrams grams, grams_(to_do[0].layer));
+    // Gate and up read the same input: they share its whitening root. Down is whitened by its
+    // output.
     DoubleMatrix root;  // shared by gate and up
     if (to_do[0].matrix != MlpMatrix::kDown) {
       NMM_ASSIGN(root, whitening_root(std::move(grams.in)));

@@ -29,6 +29,8 @@ std::span<const std::byte> bytes_of(const DoubleMatrix& matrix) {
   return std::as_bytes(std::span(matrix.data(), static_cast<size_t>(matrix.size())));
 }
 
+// A saved file may come from another program. What every Gram matrix has is checked: finite values,
+// symmetry, and no negative number on the diagonal.
 Status check_gram(const DoubleMatrix& gram, const std::string& where) {
   if (!gram.all_finite()) return fail("{}: expected finite values, found NaN or infinity", where);
   double largest = 0.0, skew = 0.0;
@@ -46,6 +48,7 @@ Status check_gram(const DoubleMatrix& gram, const std::string& where) {
   return fail("{}: expected a symmetric matrix, found entries that differ by {:.3g}", where, skew);
 }
 
+// Names, dtype and shape first, values last: they are read only once all else fits.
 Result<DoubleMatrix> read_gram(const io::SafetensorsFile& file, const std::string& name,
                                int64_t size, const std::string& source) {
   const auto found = file.tensors().find(name);
@@ -87,7 +90,7 @@ Status check_model(const io::SafetensorsFile& file, const io::ModelConfig& confi
       source, config.hidden_size, config.num_hidden_layers, hidden, layers);
 }
 
-// One token per column.
+// One token per column: dgemm then reads both factors along their columns.
 void copy_tokens(ConstMatrixView rows, int64_t first, int64_t count, DoubleMatrix& block) {
   parallel_for(count,
                [&](int64_t t) { std::copy_n(rows.row(first + t), rows.columns, block.column(t)); });
@@ -95,7 +98,9 @@ void copy_tokens(ConstMatrixView rows, int64_t first, int64_t count, DoubleMatri
 
 enum class Part { kAll, kLowerTriangle };
 
-// sum += Σ a bᵀ, block by block of tokens.
+// sum += A Bᵀ, of which the columns are the tokens: one matrix product per block of them, whose own
+// columns the threads share. Of a symmetric sum only what is on or below the diagonal is computed,
+// half of the work.
 void add_products(ConstMatrixView a, ConstMatrixView b, Part part, DoubleMatrix& sum) {
   const int64_t size = sum.rows();
   NMM_CHECK(a.columns == size && b.columns == size && a.rows == b.rows);
@@ -137,6 +142,7 @@ DoubleMatrix symmetric(const DoubleMatrix& lower_triangle) {
   return out;
 }
 
+// One layer is in memory at a time; tensors lie in the order in which they are gathered.
 Status write_gram_file(const std::filesystem::path& path, const io::ModelConfig& config,
                        const GramOrigin& origin, int64_t first, int64_t count,
                        const GramSource& source) {
@@ -165,6 +171,7 @@ Result<GramFile> GramFile::open(const std::filesystem::path& path, const io::Mod
   GramFile grams;
   grams.path_ = path;
   grams.hidden_size_ = config.hidden_size;
+  // The file is closed again before its layers are checked one by one.
   {
     NMM_ASSIGN(const auto file, io::SafetensorsFile::open_checked(path));
     NMM_TRY(check_model(file, config, source));

@@ -44,6 +44,8 @@ Result<LayerwisePass> LayerwisePass::open(const io::Checkpoint& checkpoint,
   for (const auto& sequence : text.sequences) {
     pass.first_row_.push_back(pass.first_row_.back() + static_cast<int64_t>(sequence.size()));
   }
+  // All hidden states of the text, of every stream: this is what the pass keeps in memory, so that
+  // each layer's weights are read once.
   for (int64_t i = 0; i < settings.streams; ++i) {
     pass.hidden_.emplace_back(pass.first_row_.back(), config.hidden_size);
   }
@@ -81,6 +83,8 @@ void LayerwisePass::next_stage() {
   report();
 }
 
+// A layer is the unit that an interruption costs at most: its state is saved here, and between two
+// sequences when interrupted.
 Status LayerwisePass::next_layer() {
   ++layer_;
   stage_ = 0;
@@ -111,6 +115,7 @@ void LayerwisePass::report() {
 
 void LayerwisePass::clear_sums() { sums_.fill(DoubleMatrix(hidden_size_, hidden_size_)); }
 
+// fp64 sums and fp32 states as they are, so that going on from them gives the same bits.
 Status LayerwisePass::save() const {
   std::vector<io::TensorSpec> specs;
   const Shape hidden = {first_row_.back(), hidden_size_};
@@ -132,7 +137,8 @@ Status LayerwisePass::save() const {
   return writer.finish();
 }
 
-// False: there is none, or it is not ours. The settings of the run were compared before.
+// Whether the state was loaded. False means that there is none, or none of this run: shapes and
+// positions must fit. That the run's settings are the same was compared before.
 bool LayerwisePass::load() {
   const fs::path path = state_path(work_, settings_.name);
   std::error_code ignored;

@@ -16,6 +16,7 @@ constexpr int64_t kQrBlock = 128;
 // The side of the square blocks in which transposes walk: 64 x 64 fp64 fit the level-1 cache.
 constexpr int64_t kTransposeBlock = 64;
 
+// LAPACK's integers have 32 bits.
 int as_int(int64_t value) {
   NMM_CHECK(value >= 0 && value <= INT32_MAX);
   return static_cast<int>(value);
@@ -39,7 +40,7 @@ void transpose(const double* in, int64_t rows, int64_t columns, double* out) {
   }
 }
 
-// Scales belong to parts of rows, which are not contiguous here.
+// Scales belong to groups within a row, which are not contiguous in a column-major matrix.
 void round_to_int8(DoubleMatrix& matrix) {
   const int64_t rows = matrix.rows(), columns = matrix.columns();
   std::vector<double> row_major(static_cast<size_t>(matrix.size()));
@@ -81,6 +82,8 @@ bool DoubleMatrix::all_finite() const {
   return std::all_of(values_.begin(), values_.end(), [](double v) { return std::isfinite(v); });
 }
 
+// Checkpoints are row-major: a strip of rows is widened at a time, so that no second copy of the
+// whole matrix exists.
 DoubleMatrix to_double_matrix(const TensorView& tensor) {
   const int64_t rows = tensor.rows(), columns = tensor.columns();
   DoubleMatrix out(rows, columns);
@@ -129,6 +132,7 @@ DoubleMatrix multiply(const DoubleMatrix& a, Transpose op_a, const DoubleMatrix&
   return c;
 }
 
+// LAPACK gives ascending eigenvalues; here the largest comes first, as singular values do.
 Result<SymmetricEigen> symmetric_eigen(DoubleMatrix a) {
   NMM_CHECK(a.rows() == a.columns());
   const int n = as_int(a.rows());
@@ -142,6 +146,7 @@ Result<SymmetricEigen> symmetric_eigen(DoubleMatrix a) {
   return SymmetricEigen{std::move(values), std::move(a)};
 }
 
+// dgesdd, the divide-and-conquer SVD, with the thin factors only.
 Result<Svd> svd(DoubleMatrix a) {
   const int m = as_int(a.rows()), n = as_int(a.columns()), k = std::min(m, n);
   Svd out{DoubleMatrix(m, k), std::vector<double>(static_cast<size_t>(k)), DoubleMatrix(k, n)};
@@ -164,6 +169,7 @@ Result<TallQr> TallQr::factor(DoubleMatrix a) {
   return qr;
 }
 
+// Above the diagonal of the reflectors lies R.
 DoubleMatrix TallQr::r() const {
   const int64_t n = reflectors_.columns();
   DoubleMatrix out(n, n);
@@ -171,6 +177,7 @@ DoubleMatrix TallQr::r() const {
   return out;
 }
 
+// x padded with rows of zeros to Q's height, then the reflectors applied to it.
 Result<DoubleMatrix> TallQr::apply_q(const DoubleMatrix& x) const {
   const int64_t m = reflectors_.rows(), n = reflectors_.columns();
   NMM_CHECK(x.rows() == n);
@@ -184,6 +191,8 @@ Result<DoubleMatrix> TallQr::apply_q(const DoubleMatrix& x) const {
   return out;
 }
 
+// By the normal equations: pᵀp is r x r, and p's columns are orthonormal but for rounding, so that
+// squaring its condition number costs nothing.
 Result<DoubleMatrix> least_squares(const DoubleMatrix& p, const DoubleMatrix& w) {
   const int n = as_int(p.rows()), r = as_int(p.columns());
   DoubleMatrix normal(r, r);

@@ -14,8 +14,11 @@ constexpr std::string_view kDenseEnding = "_proj.weight";
 constexpr std::string_view kFirstEnding = "_v_proj.weight";   // u_t
 constexpr std::string_view kSecondEnding = "_u_proj.weight";  // v_t
 
+// The tensors of the new model, in the old one's order: copied, rounded, or replaced by factors.
 class SourceList {
  public:
+  // All three names that a replaced matrix may have: quantize refits the factors of a model that
+  // has been compressed, where compress finds one dense weight.
   SourceList(const ModelSource& model, WeightFormat format) : model_(model), format_(format) {
     const std::string prefix = model::tensor_prefix(model.checkpoint);
     for (const MatrixPlan& matrix : model.matrices) {
@@ -31,6 +34,7 @@ class SourceList {
   std::vector<TensorSource> make() {
     for (const auto& [name, tensor] : model_.checkpoint.tensors()) {
       const auto found = replaced_.find(name);
+      // Copied tensors are visited one at a time and their pages given back.
       if (found == replaced_.end()) {
         add({name, tensor.dtype, tensor.shape},
             [&checkpoint = model_.checkpoint, view = tensor](const TensorSource::Use& use) {
@@ -51,6 +55,8 @@ class SourceList {
     const MatrixPlan* matrix = nullptr;
   };
 
+  // Factors come from the work folder, where the pass over the layers has left them, and are mapped
+  // one at a time.
   void add_factors(const Replaced& replaced, DType dtype) {
     const MatrixPlan& matrix = *replaced.matrix;
     const auto add_factor = [&](std::string_view ending, Shape shape, const char* factor) {
@@ -64,6 +70,7 @@ class SourceList {
     add_factor(kFirstEnding, {matrix.rank, matrix.in_features}, "u_t");
   }
 
+  // Linear weights of an int8 model are rounded while they are written, whatever they come from.
   void add(io::TensorSpec spec, std::function<Status(const TensorSource::Use&)> visit) {
     const bool int8 = format_ == WeightFormat::kInt8 && model::is_linear(spec.name, model_.config);
     sources_.push_back({std::move(spec), int8, std::move(visit)});

@@ -9,6 +9,7 @@
 namespace neuronmm::compress {
 namespace {
 
+// What a tensor takes on disk: as int8, its bytes and its scales.
 int64_t stored_bytes(const io::TensorSpec& spec, bool int8) {
   int64_t bytes = 0;
   for (const io::TensorSpec& stored : stored_specs(spec, int8)) bytes += io::size_bytes(stored);
@@ -28,7 +29,7 @@ Plan dense_plan(const io::ModelConfig& config, WeightFormat format) {
   return plan;
 }
 
-// Bytes of a weight [out, in] in `format`.
+// Bytes of a weight [out, in] in `format`. The name does not matter to its size.
 int64_t matrix_bytes(const io::ModelConfig& config, int64_t out, int64_t in, WeightFormat format) {
   return stored_bytes({"", config.dtype, {out, in}}, format == WeightFormat::kInt8);
 }
@@ -46,6 +47,8 @@ MatrixPlan dense_matrix(const io::ModelConfig& config, int64_t layer, MlpMatrix 
   return plan;
 }
 
+// A rank that keeps nothing, or one that saves nothing, is refused with what could be done about
+// it.
 Status check_rank(const MatrixPlan& plan, const RankRule& rule, const std::string& source) {
   const std::string where =
       fmt::format("{}: layer {} {} (K {} x N {})", source, plan.layer, matrix_name(plan.matrix),
@@ -129,6 +132,7 @@ Result<MatrixSet> parse_matrix_set(std::string_view names) {
   return set;
 }
 
+// Three matrices per layer, in the order of MlpMatrix.
 const MatrixPlan& Plan::of(int64_t layer, MlpMatrix matrix) const {
   return matrices.at(static_cast<size_t>(3 * layer + static_cast<int64_t>(matrix)));
 }
@@ -141,6 +145,8 @@ std::vector<io::MlpRanks> Plan::ranks() const {
   return ranks;
 }
 
+// The sizes of the whole model with these ranks: of the dense model, less what factors replace,
+// plus the factors.
 Plan plan_of_ranks(const io::ModelConfig& config, const std::vector<int64_t>& ranks,
                    WeightFormat format) {
   Plan plan = dense_plan(config, format);

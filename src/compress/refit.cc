@@ -4,6 +4,10 @@
 
 namespace neuronmm::compress {
 
+// The map M that guesses the targets from what is there: M = I + (C - G)(G + λ I)⁻¹, with G the
+// Gram matrix of what is there and C its product with the targets. The ridge λ, a share of the mean
+// eigenvalue, pulls M towards the identity where G says little. G's eigenvectors turn the inverse
+// into a division.
 DoubleMatrix refit_map(const DoubleMatrix& gram, const SymmetricEigen& eigen,
                        const DoubleMatrix& cross, double ridge) {
   const int64_t n = gram.rows();

@@ -14,8 +14,11 @@
 namespace neuronmm::compress {
 namespace {
 
+// At most so many tokens of one sequence, so that the probe comes from several places of the text.
+// Assumed.
 constexpr int64_t kProbeSequenceTokens = 128;
 
+// log of a sum of exponentials, with the largest taken off so that none overflows.
 double log_sum_exp(const float* values, int64_t count) {
   const double largest = *std::max_element(values, values + count);
   double sum = 0;
@@ -34,6 +37,8 @@ double divergence(const float* a, const float* b, int64_t count) {
 }
 
 // The first `rank` of existing factors, in fp32, as a weight.
+// A factorization for rank r contains those for smaller ranks: the first columns of v_t and rows of
+// u_t. Both measured ranks come from one.
 class TruncatedWeight {
  public:
   TruncatedWeight(const Factors& factors, int64_t rank)
@@ -54,6 +59,9 @@ ops::MlpWeight with_matrix(ops::MlpWeight mlp, MlpMatrix which, const ops::Linea
   return mlp;
 }
 
+// All variants go through the model side by side. At the layer of a matrix the dense hidden states
+// branch off into two variants, with that matrix truncated to the uniform and to the floor rank;
+// from there on every variant runs through dense layers.
 class SensitivityPass {
  public:
   SensitivityPass(const io::Checkpoint& checkpoint, const io::ModelConfig& config, const Plan& plan,
@@ -97,7 +105,8 @@ class SensitivityPass {
       const int64_t length = std::ssize(probe);
       model::embed(table, probe, dense_.view().row_range(rows, length));
       rows += length;
-      // One layer is in it at a time, as layer 0.
+      // Attention needs a layer's keys and values only while that layer runs: the cache holds one
+      // layer at a time, as layer 0.
       caches_.push_back(
           backend_.make_kv_cache({1, config_.num_key_value_heads, config_.head_dim, length}));
       batch_.push_back({caches_.back().get(), length});
@@ -121,6 +130,8 @@ class SensitivityPass {
         "measuring sensitivity begins again with the same command; the calibration is kept");
   }
 
+  // First the variants of earlier layers, which see this layer dense; then the dense states up to
+  // its MLP, where the layer's own variants branch off.
   Status pass_layer(int64_t index) {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, index));
     const model::DecoderLayer layer(config_, 0, weights, backend_);
@@ -136,7 +147,8 @@ class SensitivityPass {
     return {};
   }
 
-  // dense_ stands before the MLP.
+  // Adds two variants per matrix of this layer. dense_ stands before the layer's MLP, so that a
+  // variant costs an MLP and not a layer.
   Status branch_off(int64_t layer, const model::LayerWeights& weights) {
     std::vector<MatrixPlan> matrices;
     for (const MlpMatrix matrix : kMlpMatrices) {
@@ -159,7 +171,9 @@ class SensitivityPass {
     return {};
   }
 
-  // Of the first ranks of these factors each is what the method makes of the matrix at that rank.
+  // The factors of a layer's matrices at their uniform ranks, by the method that will be used
+  // (plain, or whitened by the Gram matrices). The first columns of v_t and rows of u_t are what
+  // that method gives at a smaller rank, so one factorization serves both measured ranks.
   Result<std::vector<Factors>> factorize(int64_t layer, const ops::MlpWeight& mlp,
                                          const std::vector<MatrixPlan>& matrices) const {
     LayerGrams grams;
@@ -193,6 +207,7 @@ class SensitivityPass {
     return factorize_whitened(w_t, root, plan.rank, DType::kF32);
   }
 
+  // The mean divergence per token of each variant's predictions from the dense model's, in nats.
   Status measure_branches() {
     NMM_ASSIGN(const auto head, model::LmHead::load(checkpoint_, config_, backend_));
     const Matrix dense = head.logits(dense_.view());
@@ -228,6 +243,7 @@ class SensitivityPass {
 
 }  // namespace
 
+// As many sequences as make kProbeTokens, evenly spread over the calibration text.
 std::vector<std::vector<text::TokenId>> probe_sequences(const CalibrationSequences& text) {
   const auto tokens_of = [](const std::vector<text::TokenId>& sequence) {
     return std::min(kProbeSequenceTokens, static_cast<int64_t>(sequence.size()));
@@ -244,6 +260,7 @@ std::vector<std::vector<text::TokenId>> probe_sequences(const CalibrationSequenc
   return probes;
 }
 
+// Rows side by side, their sum in order: the result does not depend on the number of threads.
 double mean_divergence(ConstMatrixView dense, ConstMatrixView other) {
   std::vector<double> rows(static_cast<size_t>(dense.rows));
   parallel_for(dense.rows, [&](int64_t i) {

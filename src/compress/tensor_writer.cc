@@ -15,6 +15,7 @@
 namespace neuronmm::compress {
 namespace {
 
+// Many rows at once keep all threads busy; more would only take more memory.
 constexpr int64_t kPieceElements = int64_t{1} << 22;  // rounded at once: 8-16 MB of input
 
 int64_t total_bytes(const io::Shard& shard) {
@@ -29,6 +30,8 @@ class ShardWriter {
   ShardWriter(std::vector<io::Shard> shards, const std::filesystem::path& folder)
       : shards_(std::move(shards)), folder_(folder) {}
 
+  // A tensor may come in several pieces. A file is finished as soon as its last byte has come, and
+  // the next one is begun with the next byte.
   // Bytes of one tensor.
   Status append(std::span<const std::byte> bytes) {
     if (bytes.empty()) return {};
@@ -58,15 +61,19 @@ class ShardWriter {
   std::optional<io::SafetensorsWriter> writer_;
 };
 
+// A view of some rows of a row-major matrix: no values are copied.
 TensorView rows_of(const TensorView& matrix, int64_t first, int64_t count) {
   const int64_t row_bytes = matrix.columns() * dtype_size_bytes(matrix.dtype);
   return {matrix.dtype, {count, matrix.columns()}, matrix.data + first * row_bytes};
 }
 
+// A group that holds NaN or infinity has a scale that is not finite.
 bool all_finite(const std::vector<bf16>& scales) {
   return std::ranges::all_of(scales, [](bf16 scale) { return std::isfinite(scale.to_float()); });
 }
 
+// All values of a matrix come before its scales in the file, so that scales are kept until the last
+// rows are rounded.
 Status append_int8(ShardWriter& writer, const std::string& name, const TensorView& weight) {
   const int64_t rows = weight.rows();
   const int64_t step =
@@ -85,6 +92,7 @@ Status append_int8(ShardWriter& writer, const std::string& name, const TensorVie
 
 }  // namespace
 
+// An int8 matrix is two tensors: its values and, for each row, one bf16 scale per group.
 std::vector<io::TensorSpec> stored_specs(const io::TensorSpec& spec, bool int8) {
   if (!int8) return {spec};
   const int64_t groups = (spec.shape.at(1) + ops::kQuantGroup - 1) / ops::kQuantGroup;
@@ -102,6 +110,7 @@ Status write_tensors(const std::vector<TensorSource>& sources, const std::filesy
     }
   }
   ShardWriter writer(io::plan_shards(specs, max_shard_bytes), folder);
+  // Sizes are known before the first byte is written, as a safetensors header needs them.
   progress.start("writing", std::ssize(sources));
   int64_t done = 0;
   for (const TensorSource& source : sources) {

@@ -43,6 +43,7 @@ Matrix random_matrix(int64_t rows, int64_t columns) {
   return m;
 }
 
+// x times w with one of the tables, packed as that table wants it.
 std::vector<float> product(const Kernels& kernels, ConstMatrixView x, const PackedMatrix& w) {
   std::vector<float> y(static_cast<size_t>(x.rows * w.n()));
   Buffer<float> storage;
@@ -56,9 +57,13 @@ std::vector<float> product(const Kernels& kernels, ConstMatrixView x, const Pack
 
 }  // namespace
 
+// Deeper than two groups and wider than a panel, and neither a whole number of them, so that full
+// and ragged groups and panels are all compared; each number of rows up to two tiles.
 bool multiply_alike(const Kernels& one, const Kernels& other) {
   const int64_t columns = kPanel + 8, depth = 2 * kQuantGroup + 44;
   const Matrix w_t = random_matrix(columns, depth), x = random_matrix(2 * kMaxTileRows, depth);
+  // The weights' values do not matter to the comparison. What matters is that both tables read the
+  // same ones.
   const std::vector<double> w(w_t.data(), w_t.data() + columns * depth);
   const ops::QuantizedWeight weight = ops::quantize(w.data(), columns, depth);
   const PackedMatrix packed(weight.view());

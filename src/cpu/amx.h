@@ -1,8 +1,8 @@
 #pragma once
 // Intel AMX, matrix products in tile registers: what LDTILECFG reads, and whether this process may
-// use it. Nobody here has a CPU with AMX. The kernel is tested with emulated instructions
-// (tests/cpu/emulated_tiles.h); the instructions themselves were never run, which is why
-// best_kernels() compares a small product before it uses them.
+// use it. The kernel is tested with emulated instructions (tests/cpu/emulated_tiles.h) and has not
+// been run on a CPU with AMX, which is why best_kernels() compares a small product with the one of
+// the ordinary instructions before it uses the tiles.
 
 #include <cstdint>
 
@@ -25,11 +25,13 @@ struct TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-// The CPU multiplies tiles of bytes, and Linux lets this process: it asks, once and for all
-// threads. Only on CPUs with AVX.
+// Whether this process may use AMX: the CPU has the instructions for tiles of bytes, and the
+// operating system has granted the process their registers. The first call asks Linux for them, for
+// all threads of the process. To be called on CPUs with AVX only: others do not
+// have the instruction that tells what the system has enabled.
 bool amx_granted();
 
-// Whether both make the same bits of int8 products with every height of a tile of rows.
+// Whether both tables give the same bits for int8 products, whatever the number of rows.
 bool multiply_alike(const Kernels& one, const Kernels& other);
 
 }  // namespace neuronmm::cpu

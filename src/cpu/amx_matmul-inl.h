@@ -6,11 +6,10 @@
 // through memory into the same fp32 sums in the same order, so the results are those of every other
 // instruction. The weights lie as TDPBSUD wants them: row i of a tile is word i of 16 columns.
 //
-// Never run on hardware (see amx.h), so how fast it is is assumed: a TDPBSUD every 16 cycles, a
-// load every 8 (as remembered of Intel's Optimization Reference Manual, not looked up). Then 12
-// rows and 32 columns of a group take 64 cycles of products and 48 of loads, and their sums 96
-// vector instructions beside them; with VNNI, 384 cycles. A tile could have 16 rows, but the 32
-// fp32 sums of 16 rows would leave no register.
+// Its speed is assumed, not measured (see amx.h): a TDPBSUD every 16 cycles and a load every 8.
+// Then 12 rows and 32 columns of a group take 64 cycles of products and 48 of loads, and their sums
+// 96 vector instructions beside them; with VNNI they take 384 cycles. A tile could have 16 rows,
+// but the 32 fp32 sums of 16 rows would leave no register.
 
 #if defined(NEURONMM_CPU_AMX_MATMUL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef NEURONMM_CPU_AMX_MATMUL_INL_H_
@@ -73,6 +72,8 @@ class AmxProduct {
   // Memory is the limit for lower ones.
   static constexpr bool takes_rows(int64_t tile_rows) { return tile_rows >= kLeastRows; }
 
+  // Whole groups by tiles; the ragged last group of K as without AMX. The latter goes on from the
+  // sums in y, so that the order of the additions is the same.
   void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count,
                 const PackedMatrix& w, int64_t first_panel, int64_t panels, Sums sums) {
     const int64_t rows = a.tile_rows(t);
@@ -114,6 +115,8 @@ class AmxProduct {
   static constexpr int kB = 4 + 2 * kStep;
 
   void configure(int64_t rows) {
+    // Tiles have the height of the rows that they multiply; most calls of a thread have the same,
+    // and reconfiguring zeroes all tiles.
     if (rows == configured_rows_) return;
     configured_rows_ = rows;
     TileConfig config;
@@ -134,6 +137,7 @@ class AmxProduct {
     kByRows[static_cast<size_t>(rows - kLeastRows)](groups);
   }
 
+  // Two vectors of columns at a time, over all groups of K: the fp32 sums stay in registers.
   template <int R>
   static void multiply_rows(const Groups& groups) {
     for (int64_t first = 0; first < groups.columns / kLanes; first += kVectors) {
@@ -167,6 +171,8 @@ class AmxProduct {
     if constexpr (kColumnTiles == 2) Tiles::template zero<1>();
     add_step<0>(a + 2 * R, w + kScaleWords + column);
     add_step<1>(a + 2 * R, w + kScaleWords + column);
+    // The int32 sums of a group leave the tiles through memory, since no instruction moves a tile
+    // to vectors.
     Tiles::template store<0>(products, kProductStride * kWordBytes);
     if constexpr (kColumnTiles == 2) {
       Tiles::template store<1>(products + kColumns, kProductStride * kWordBytes);

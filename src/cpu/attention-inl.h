@@ -28,6 +28,8 @@ struct VisibleRange {
   int64_t first, last;
 };
 
+// A token sees positions up to its own, at most `window` of them. The queries of one token that
+// share a key/value head are neighbouring rows, `group` of them.
 inline VisibleRange visible_range(const AttentionBlock& b, int64_t row, int64_t block_begin,
                                   int64_t count) {
   const int64_t position = b.first_position + (b.first_row + row) / b.group;
@@ -36,6 +38,7 @@ inline VisibleRange visible_range(const AttentionBlock& b, int64_t row, int64_t 
           std::clamp<int64_t>(position + 1 - block_begin, 0, count)};
 }
 
+// The rows of weighted values are padded to whole panels, so that whole vectors fit.
 inline void scale_row(float* row, float factor, int64_t count) {
   const Floats d;
   for (int64_t i = 0; i < count; i += kLanes) {
@@ -48,6 +51,7 @@ inline void scale_row(float* row, float factor, int64_t count) {
 inline void softmax_row(float* scores, int64_t count, VisibleRange visible, float& max, float& sum,
                         float* weighted, int64_t features) {
   const Floats d;
+  // Nothing of this block is visible to the row. Going on would take -infinity from -infinity.
   if (visible.first >= visible.last) {
     std::fill_n(scores, count, 0.0f);
     return;
@@ -66,6 +70,7 @@ inline void softmax_row(float* scores, int64_t count, VisibleRange visible, floa
     hn::StoreU(p, d, scores + i);
     total = hn::Add(total, p);
   }
+  // The sums so far are relative to the old maximum. e^(x - old) * e^(old - new) = e^(x - new).
   if (new_max != max) {
     const float factor = std::exp(max - new_max);
     scale_row(weighted, factor, features);
@@ -80,6 +85,7 @@ template <class Dot>
 void attend_tile(const AttentionBlock& b, int64_t t, int64_t begin, int64_t count) {
   using Word = typename Dot::Word;
   const uint32_t* const block = b.blocks[begin / kKeyBlock];
+  // The block's panels are zero or old beyond `count`; softmax_row makes the scores there 0.
   const int64_t padded = (count + kPanel - 1) / kPanel * kPanel;
   const int64_t features = (b.q.k + kPanel - 1) / kPanel * kPanel;
   const int64_t rows = b.q.tile_rows(t), first = b.q.first_row(t);
@@ -106,6 +112,7 @@ void attend_tile(const AttentionBlock& b, int64_t t, int64_t begin, int64_t coun
                               .sums = {weighted, features, weighted, features}});
 }
 
+// Blocks outside, tiles inside: a block of keys and values stays in cache for all rows.
 template <class Dot>
 void attend_blocks(const AttentionBlock& b) {
   for (int64_t begin = b.begin; begin < b.end; begin += kKeyBlock) {
@@ -114,6 +121,7 @@ void attend_blocks(const AttentionBlock& b) {
   }
 }
 
+// An empty sum: the first block brings the first maximum, and exp(-infinity - max) is 0.
 inline void attend(const AttentionBlock& b) {
   const int64_t features = (b.q.k + kPanel - 1) / kPanel * kPanel;
   std::fill_n(b.max, b.q.rows, -std::numeric_limits<float>::infinity());

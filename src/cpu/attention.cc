@@ -42,6 +42,8 @@ class Attention {
             ConstMatrixView q, MutableMatrixView y)
       : kernels_(kernels), shape_(shape), layer_(layer), q_(q), y_(y) {}
 
+  // Cuts the sequence's rows into blocks and, when there is one block only (decoding), its
+  // positions into ranges, so that there is work for all threads.
   void add(const Sequence& sequence) {
     const int64_t rows = sequence.tokens * group();
     const int64_t blocks = (rows + kQueryRows - 1) / kQueryRows;
@@ -62,6 +64,8 @@ class Attention {
     }
   }
 
+  // Blocks that are not split are finished by the thread that computed them. The ranges of a split
+  // one are added up at the end, in order.
   void run(Buffer<float>& scratch) const {
     float* const slots = scratch.reserve((own_slots_ + num_threads()) * slot_floats());
     float* const of_threads = slots + own_slots_ * slot_floats();
@@ -100,12 +104,14 @@ class Attention {
   int64_t position(const Sequence& sequence, int64_t row) const {
     return sequence.cache->length() + row / group();
   }
+  // Down to a block of the cache: the positions before the window are masked.
   int64_t begin(const Sequence& sequence, int64_t row) const {
     const int64_t window = shape_.sliding_window;
     const int64_t first =
         window > 0 ? std::max<int64_t>(0, position(sequence, row) - window + 1) : 0;
     return first / kKeyBlock * kKeyBlock;
   }
+  // Where row `row` of the block lies in q and y: the token's row, and the columns of its head.
   int64_t token(const RowBlock& block, int64_t row) const {
     return block.sequence.first_token + (block.first_row + row) / group();
   }
@@ -119,6 +125,7 @@ class Attention {
   int64_t query_offset() const { return kWeighted + kQueryRows * features(); }
   int64_t slot_floats() const { return query_offset() + kQueryRows * features(); }
 
+  // The queries of a block, scaled by 1 / sqrt(head_dim), as the left factor of a product.
   PackedRows pack_queries(const RowBlock& block, float* packed) const {
     const PackedRows a = {.data = packed,
                           .rows = block.rows,
@@ -137,6 +144,7 @@ class Attention {
     return a;
   }
 
+  // One range of positions for one block of rows, by the kernel, into a slot of its own.
   void compute(const RowBlock& block, int64_t split, float* slot) const {
     const CpuKvCache& cache = *block.sequence.cache;
     const int64_t first = block.begin + split * kSplitPositions;
@@ -163,6 +171,8 @@ class Attention {
     }
   }
 
+  // Each range has its own maximum m_s, and sums relative to it. The whole is sum_s e^(m_s - m) *
+  // sums_s with m the largest of them, divided by the same for the weights.
   void finish_row(const float* slots, int64_t splits, int64_t r, float* out) const {
     float max = -std::numeric_limits<float>::infinity();
     for (int64_t s = 0; s < splits; ++s) max = std::max(max, slots[s * slot_floats() + kMax + r]);
@@ -189,6 +199,7 @@ class Attention {
   int64_t work_ = 0;  // multiply-adds
 };
 
+// The cache of another backend has another layout.
 CpuKvCache& cpu_cache(const ops::SequenceRows& sequence) {
   auto* const cache = dynamic_cast<CpuKvCache*>(sequence.cache);
   NMM_CHECK(cache != nullptr);

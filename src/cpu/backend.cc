@@ -14,7 +14,9 @@
 namespace neuronmm::cpu {
 namespace {
 
-// One element that may come from memory, in multiply-adds of data in cache (see for_each_task).
+// What one element of an element-wise operation costs, in multiply-adds of data that is in cache
+// (the unit of for_each_task). Assumed: such elements come from memory, which is about four times
+// slower.
 constexpr int64_t kElementWork = 4;
 
 class CpuBackend : public ops::Backend {
@@ -48,11 +50,15 @@ class CpuBackend : public ops::Backend {
     });
   }
 
+  // The halves of a head are rotated against one another, as in Hugging Face's models: element j
+  // with element j + head_dim / 2.
   void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
             std::span<const float> inverse_frequencies) const override {
     const int64_t half = head_dim / 2;
     NMM_CHECK(std::ssize(inverse_frequencies) == half && std::ssize(positions) == x.rows &&
               x.columns % head_dim == 0);
+    // Every layer rotates queries and keys by the same angles: they are computed once per forward
+    // pass.
     angles_.update(positions, inverse_frequencies);
     for_each_row(x, [&](int64_t i) {
       for (float* head = x.row(i); head < x.row(i) + x.columns; head += head_dim) {
@@ -78,6 +84,8 @@ class CpuBackend : public ops::Backend {
     for_each_task(x.rows, kElementWork * x.rows * x.columns, body);
   }
 
+  // One scratch for all layers, since one runs at a time. A backend may not compute in two threads
+  // at once.
   const Kernels& kernels_;
   std::shared_ptr<LayerScratch> layer_scratch_ = std::make_shared<LayerScratch>();
   mutable Buffer<float> attention_scratch_;

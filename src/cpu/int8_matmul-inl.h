@@ -93,6 +93,8 @@ using OneByteDot = WidenedByteDot;
 #endif
 
 // Int8 dot products as accumulate (see matmul-inl.h) wants them.
+// Four bytes of a word are multiplied and added to one int32. Prefetching pays from 9 rows on only
+// (see kPrefetchRows in matmul-inl.h).
 template <class Instruction>
 struct Int8Dot {
   using Word = int32_t;
@@ -122,6 +124,8 @@ HWY_INLINE Vector load_scales(const int32_t* group, int64_t column) {
                          : hn::And(pairs, hn::Set(words, static_cast<int32_t>(0xFFFF0000))));
 }
 
+// The one place where the exact int32 becomes fp32: every instruction set does this with the same
+// operations in the same order, so that the results are the same bits.
 HWY_INLINE Vector add_scaled(Vector sum, WordVector product, Vector row_scale, Vector scale) {
   return hn::MulAdd(hn::ConvertTo(Floats(), product), hn::Mul(row_scale, scale), sum);
 }
@@ -151,6 +155,8 @@ HWY_INLINE void add_group(const int32_t* HWY_RESTRICT a, int64_t count,
   }
 }
 
+// A row of A is, per group: its scale and its correction, then its words; the corrections undo the
+// 128 that was added to each weight (see packed_rows.h).
 template <int R, int V, class Dot>
 HWY_INLINE void multiply_int8_vectors(const Tile<Dot>& tile, int64_t k, int64_t first) {
   Vector sums[R][V];
@@ -167,6 +173,7 @@ HWY_INLINE void multiply_int8_vectors(const Tile<Dot>& tile, int64_t k, int64_t 
   store_sums(sums, first * kLanes, tile.sums);
 }
 
+// The heights 1 ... kTileRows as constants, so that all sums are registers.
 template <int R, class Dot>
 void multiply_int8_rows(const Tile<Dot>& tile, int64_t k) {
   for_each_vectors<R>(tile.columns, [&](auto at_once, int64_t first) HWY_ATTR {

@@ -24,6 +24,9 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
+// The three types of weights, each with the product that the template was made for: how pairs of
+// bf16 and words of bytes are multiplied is decided once, when a table is chosen, and not at every
+// call.
 template <class Bf16Dot, class ByteProduct>
 void multiply(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
               const float* bias, MutableMatrixView y) {
@@ -37,6 +40,7 @@ void multiply(const PackedRows& a, const PackedMatrix& w, const ProductPart& par
   }
 }
 
+// The table is named after what it uses, which is what benchmarks print and what bug reports need.
 template <class Bf16Dot, class ByteProduct>
 const Kernels* kernels_with() {
   constexpr bool kBf16 = !std::is_same_v<Bf16Dot, WidenedBf16Dot>;
@@ -63,7 +67,8 @@ const Kernels* kernels_with() {
   return &table;
 }
 
-// amx: only on a CPU that has it, and only if it has dot products of int8.
+// The table for these instructions. `amx` may only be asked for on a CPU that has it, together with
+// dot products of int8: the ragged ends of a product are theirs.
 const Kernels* kernels(DotProducts dots, bool amx) {
   switch (dots) {
     case DotProducts::kNone:
@@ -91,8 +96,10 @@ namespace {
 HWY_EXPORT(kernels);
 HWY_EXPORT(target);
 
-// The dot products that the CPU has in this target. Bits of CPUID leaf 7 as documented by Intel
-// (Software Developer's Manual, volume 2A, CPUID), those of ARM by Linux ("ARM64 ELF hwcaps").
+// The dot products that the CPU has in this target. Highway chooses among its own targets and does
+// not ask for these extensions, so that they are asked for here: bits of CPUID leaf 7 as documented
+// by Intel (Software Developer's Manual, volume 2A, CPUID), those of ARM by Linux ("ARM64 ELF
+// hwcaps").
 DotProducts dot_products_of_cpu(int64_t target) {
 #if HWY_ARCH_X86
   constexpr unsigned kAvx512Vnni = 1u << 11, kAvxVnni = 1u << 4, kAvx512Bf16 = 1u << 5;
@@ -114,7 +121,8 @@ DotProducts dot_products_of_cpu(int64_t target) {
   return DotProducts::kNone;
 }
 
-// Whether AMX is there and makes the bits of the other instructions, of which it is the first run.
+// Whether AMX can be used: the CPU and the system allow it, and a small product gives the same bits
+// with it as without. The comparison is made once, before anything else uses the tiles.
 bool amx_works(int64_t target) {
 #if HWY_ARCH_X86_64
   if (target != HWY_AVX3) return false;
@@ -128,6 +136,7 @@ bool amx_works(int64_t target) {
 #endif
 }
 
+// Of the whole process; a table that a backend has taken already is not affected.
 DotProducts most_dot_products = DotProducts::kInt8;
 bool may_use_amx = true;
 

@@ -7,6 +7,7 @@
 namespace neuronmm::cpu {
 namespace {
 
+// Panels have whole vectors of columns; a head of 80 features takes three panels of 32.
 int64_t pad_to_panel(int64_t count) { return (count + kPanel - 1) / kPanel * kPanel; }
 
 // Where element (k, column) of a panel lies, and its dtype (see packed_matrix.h).
@@ -37,6 +38,7 @@ CpuKvCache::CpuKvCache(const ops::KvCacheShape& shape)
 
 int64_t CpuKvCache::size_bytes() const { return std::ssize(blocks_) * words_per_block_ * 4; }
 
+// Blocks are never moved or given back while a sequence grows, so that pointers to them stay.
 void CpuKvCache::grow(int64_t positions) {
   while (std::ssize(blocks_) * kKeyBlock < positions) {
     blocks_.emplace_back(words_per_block_, Pages::kHuge);
@@ -52,6 +54,8 @@ void CpuKvCache::store(int64_t layer, int64_t head, ConstMatrixView k, ConstMatr
   }
 }
 
+// Keys are panels of 32 positions (columns) by head_dim (k); values are panels of 32 features
+// (columns) by 128 positions (k). So one position is a column of the keys and a row of the values.
 template <typename Element>
 void CpuKvCache::store_as(int64_t layer, int64_t head, ConstMatrixView k, ConstMatrixView v) {
   using Type = typename Element::Type;
@@ -67,6 +71,7 @@ void CpuKvCache::store_as(int64_t layer, int64_t head, ConstMatrixView k, ConstM
     }
     uint32_t* const values = words + values_offset(layer, head);
     const float* const value = v.row(i) + head * head_dim;
+    // Features beyond head_dim are zeros, since attention reads whole panels.
     for (int64_t d = 0; d < padded_head_dim_; ++d) {
       auto* const panel = reinterpret_cast<Type*>(values + d / kPanel * value_panel_words_);
       panel[Element::offset(position, d % kPanel)] =

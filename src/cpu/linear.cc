@@ -31,6 +31,7 @@ class CpuLinear : public ops::Linear {
 
 }  // namespace
 
+// The bias is padded to whole panels, so that a product may read it in whole vectors.
 PackedLinear::PackedLinear(const ops::LinearWeight& weight)
     : w_(weight.low_rank() ? weight.v_t : weight.w_t) {
   if (weight.low_rank()) {
@@ -44,6 +45,8 @@ PackedLinear::PackedLinear(const ops::LinearWeight& weight)
   }
 }
 
+// Both factors for one block of rows: the strip X·U is packed again as the left factor of the
+// second product while it is in cache.
 void apply_linear(const Kernels& kernels, const PackedLinear& linear, const PackedRows& x,
                   LayerScratch& scratch, MutableMatrixView y) {
   PackedRows a = x;
@@ -58,6 +61,8 @@ void apply_linear(const Kernels& kernels, const PackedLinear& linear, const Pack
   multiply(kernels, second);
 }
 
+// Layers that read the same x: dense ones with the type of weights of the first of them share its
+// packing and one parallel loop; the others run by themselves.
 void apply_together(const Kernels& kernels, LayerScratch& scratch,
                     std::span<const ops::Linear* const> linears, ConstMatrixView x,
                     std::span<const MutableMatrixView> ys) {

@@ -58,8 +58,8 @@ HWY_INLINE Vector multiply_add(Vector sum, Vector w, Vector x) {
 #endif
 }
 
-// How a vector of words, which holds kDepth neighbouring k, is multiplied with rows of A: in kParts
-// parts, each of which takes one word X of A per row.
+// How a vector of words is multiplied with rows of A. A word of the weights holds kDepth
+// neighbouring k; it is used in kParts parts, each of which takes one word X of each row of A.
 struct Fp32Dot {
   using Word = float;
   using X = float;
@@ -154,6 +154,7 @@ struct Tile {
   Sums sums;
 };
 
+// Fewer than a vector of columns: element by element, so that nothing outside of the row is read.
 HWY_INLINE Vector load_columns(const float* from, int64_t count) {
   if (count >= kLanes) return hn::LoadU(Floats(), from);
   HWY_ALIGN float lanes[kLanes] = {};
@@ -184,6 +185,7 @@ HWY_INLINE void load_sums(const Sums& from, int64_t column, Vector (&sums)[R][V]
   }
 }
 
+// Only vectors: ragged columns go through multiply_ragged.
 template <int R, int V>
 HWY_INLINE void store_sums(const Vector (&sums)[R][V], int64_t column, const Sums& to) {
   for (int r = 0; r < R; ++r) {
@@ -217,6 +219,7 @@ HWY_INLINE void add_part(const typename Dot::X* HWY_RESTRICT a, int64_t i, int64
 }
 
 // sums += the `count` words of each row of A times V vectors of columns.
+// `count` is in words of A: with two parts per word of the weights, an odd count leaves one part.
 template <int R, int V, class Dot, class Rows>
 HWY_INLINE void accumulate(const typename Dot::X* HWY_RESTRICT a, int64_t count,
                            const typename Dot::Word* HWY_RESTRICT const (&w)[V],
@@ -273,7 +276,8 @@ void multiply_rows(const Tile<Dot>& tile) {
   });
 }
 
-// multiply_rows for a height known at run time, 1 ... kTileRows.
+// multiply_rows for a height known at run time, 1 ... kTileRows: a table of functions, one per
+// height, since only sums of a constant number of rows are registers.
 template <class Dot, class Rows>
 void multiply_tile(int64_t rows, const Tile<Dot>& tile) {
   using Function = void (*)(const Tile<Dot>&);
@@ -331,6 +335,8 @@ void multiply_ragged(Product& product, const PackedRows& a, int64_t t, int64_t f
   }
 }
 
+// One thread's part of Y, block of K by block of K. The first block starts from the bias, or 0; the
+// others go on from y. The order of the additions to an element is k = 0, 1, ... whatever the part.
 template <class Product>
 void multiply_part(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
                    const float* bias, MutableMatrixView y) {

@@ -7,8 +7,9 @@
 namespace neuronmm::cpu {
 namespace {
 
-// K is cut into blocks so that what a thread reads again stays in its second-level cache: of 4
-// panels, 260 KiB (int8) or 512 KiB (bf16, fp32). Longer blocks pass over Y less often.
+// How much of K is multiplied before the next tile of rows, so that what a thread reads again stays
+// in its second-level cache: 4 panels of it are 260 KiB (int8) or 512 KiB (bf16, fp32). Longer
+// blocks would pass over Y less often.
 int64_t k_block(WeightType weights) { return weights == WeightType::kFp32 ? 1024 : 2048; }
 constexpr int64_t kGroupPanels = 4;
 
@@ -21,6 +22,7 @@ int64_t group_panels(int64_t panels) {
   return group;
 }
 
+// The unit of for_each_task, which decides how many threads a loop is worth.
 int64_t multiply_adds(const Product& p) { return p.a.rows * p.a.k * p.w->n(); }
 
 // Tiles of gate and up whose silu(gate) * up is made at once: with 8 the sums, 96 KiB, stay in the
@@ -43,6 +45,7 @@ RowPacker::RowPacker(const Kernels& kernels, int64_t rows, int64_t k, WeightType
   const int64_t row_words = int8_   ? rows_.int8_row_words()
                             : bf16_ ? rows_.bf16_row_words()
                                     : rows_.k;
+  // Memory for whole rows in the layout of the weights' type; fp32 and words have the same size.
   packed_ = storage.reserve(rows * row_words);
   rows_.data = packed_;
   rows_.words = reinterpret_cast<const int32_t*>(packed_);
@@ -74,6 +77,7 @@ PackedRows pack_rows(const Kernels& kernels, ConstMatrixView x, WeightType weigh
                      Buffer<float>& storage) {
   const RowPacker packer(kernels, x.rows, x.columns, weights, storage);
   PackedRows a = packer.rows();
+  // One row of fp32 is packed as it lies.
   if (x.rows == 1 && packer.is_fp32()) {
     a.data = x.data;
     return a;
@@ -84,6 +88,8 @@ PackedRows pack_rows(const Kernels& kernels, ConstMatrixView x, WeightType weigh
   return a;
 }
 
+// The panels of all products are numbered in one row, group by group, so that one loop shares them
+// out. A group belongs to one product: each product's last group may be short.
 void multiply(const Kernels& kernels, std::span<const Product> products) {
   int64_t panels = 0, work = 0;
   for (const Product& p : products) {
@@ -94,6 +100,7 @@ void multiply(const Kernels& kernels, std::span<const Product> products) {
   int64_t groups = 0;
   for (const Product& p : products) groups += (p.w->panels() + group - 1) / group;
   for_each_task(groups, work, [&](int64_t task) {
+    // From the number of the task to its product and its first panel there.
     const Product* p = products.data();
     int64_t first = task * group;
     for (; first >= p->w->panels(); ++p) first -= (p->w->panels() + group - 1) / group * group;
@@ -109,6 +116,8 @@ void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product
                       Buffer<float>& scratch, const RowPacker& hidden) {
   const PackedRows& a = up.a;
   const int64_t n = up.w->n(), panels = up.w->panels();
+  // Hidden columns are quantized in groups of 128 with a scale each, and a group must not be shared
+  // by two threads.
   const int64_t group = hidden.is_int8() ? kGroupPanels : group_panels(panels);
   constexpr int64_t kSums = kTilesAtOnce * kMaxTileRows * kGroupColumns;
   float* const sums = scratch.reserve(2 * kSums * num_threads());
@@ -119,6 +128,7 @@ void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product
     part.panels = std::min(group, panels - part.first_panel);
     const int64_t column = part.first_panel * kPanel;
     const int64_t columns = std::min(part.panels * kPanel, n - column);
+    // A few tiles of rows at a time: their gates and ups stay in cache until they are multiplied.
     for (; part.first_tile < a.tiles; part.first_tile += kTilesAtOnce) {
       part.tiles = std::min(kTilesAtOnce, a.tiles - part.first_tile);
       const int64_t rows = a.first_row(part.first_tile + part.tiles) - a.first_row(part.first_tile);

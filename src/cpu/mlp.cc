@@ -37,6 +37,7 @@ class CpuMlp : public ops::Mlp {
     const PackedRows rows_of_up = up_.first_type() == gate_.first_type()
                                       ? rows
                                       : pack_rows(kernels_, x, up_.first_type(), s.second_rows);
+    // Strips of width 0 when a matrix is dense: nothing is reserved and nothing is written.
     const MutableMatrixView gate_strip(s.strip.reserve(x.rows * gate_.rank()), x.rows,
                                        gate_.rank());
     const MutableMatrixView up_strip(s.second_strip.reserve(x.rows * up_.rank()), x.rows,
@@ -52,6 +53,7 @@ class CpuMlp : public ops::Mlp {
         up_.low_rank() ? pack_rows(kernels_, up_strip, up_.last_type(), s.second_strip_rows)
                        : rows_of_up;
 
+    // The packed hidden rows are the only trace of gate and up: neither is ever a whole matrix.
     const RowPacker hidden(kernels_, x.rows, up_.out_features(), down_.first_type(), s.hidden_rows);
     multiply_gate_up(kernels_, gate_.output(gate_rows, {}), up_.output(up_rows, {}), s.gate_up,
                      hidden);

@@ -49,8 +49,9 @@ inline void pack_quad(const float* const* rows, int64_t n, int64_t first, int64_
   }
 }
 
-// For the part of each block of K that lies in `columns`: pack(block's first k, its count, the
-// part's first k, its count).
+// A tile is packed block of K by block of K, in the order in which multiply_part reads it. For the
+// part of each block that lies in `columns`: pack(block's first k, its count, the part's first k,
+// its count).
 template <class Pack>
 HWY_INLINE void for_each_block(const PackedRows& layout, const ColumnRange& columns,
                                const Pack& pack) {
@@ -64,6 +65,7 @@ HWY_INLINE void for_each_block(const PackedRows& layout, const ColumnRange& colu
   }
 }
 
+// Rows four by four (a quad): word k of the four lie together, where one load each broadcasts them.
 inline void pack_tile(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
                       float scale, const float* const* rows, float* packed) {
   const int64_t height = layout.tile_rows(tile);
@@ -78,6 +80,8 @@ inline void pack_tile(const PackedRows& layout, int64_t tile, const ColumnRange&
 }
 
 // bf16 bits, rounded to nearest even, in the high halves; NaN stays NaN.
+// Adding 0x7FFF, and one more if the last kept bit is odd, carries into the kept bits exactly where
+// rounding to nearest even rounds up.
 HWY_INLINE hn::Vec<hn::RebindToUnsigned<Floats>> round_to_bf16(Vector x) {
   const hn::RebindToUnsigned<Floats> words;
   const auto bits = hn::BitCast(words, x);
@@ -153,7 +157,8 @@ HWY_INLINE float largest_of_group(const float* x, int64_t count) {
   return hn::GetLane(hn::Add(hn::MaxOfLanes(d, largest), hn::SumOfLanes(d, not_finite)));
 }
 
-// bytes[0, kQuantGroup) <- x / max · kLargestByte rounded to nearest. Returns their sum.
+// bytes[0, kQuantGroup) <- x / max · kLargestByte rounded to nearest, so that the largest value of
+// a group becomes 127. Returns their sum, of which the correction is made.
 template <bool kWhole>
 HWY_INLINE int32_t quantize_group(const float* x, int64_t count, float max, int8_t* bytes) {
   const Floats d;
@@ -186,6 +191,7 @@ void quantize_rows(const float* const* rows, int64_t height, int64_t first, int6
         quantize_group<kWhole>(rows[r] + first, count, largest[r], bytes + r * kQuantGroup);
     const float scale = largest[r] / kLargestByte;
     hwy::CopyBytes<sizeof(float)>(&scale, group + r);
+    // Weights are packed as w + 128: sum over k of (w + 128) x = sum of w x + 128 sum of x.
     group[height + r] = -128 * sum;
   }
 }
@@ -204,6 +210,8 @@ inline void interleave_words(const int32_t* from, int64_t n, int64_t words, int3
   }
 }
 
+// Tiles that AMX takes lie row by row, all others in quads (see packed_rows.h). Only the ragged
+// last group of K needs the checks for its end.
 template <class Product>
 void quantize_tile(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
                    const float* const* rows, int32_t* packed) {

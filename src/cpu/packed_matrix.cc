@@ -17,6 +17,8 @@ constexpr int64_t kChunk = 64;
 
 // Calls visit(panel, column in panel, first k, count) for all of W, `chunk` elements of a column at
 // a time, panels in parallel.
+// The checkpoint's rows are W's columns. Each is read along its row and written down a column of a
+// panel.
 template <typename Visit>
 void for_each_chunk(int64_t k, int64_t n, int64_t chunk, const Visit& visit) {
   parallel_for((n + kPanel - 1) / kPanel, [&](int64_t panel) {
@@ -31,6 +33,7 @@ void for_each_chunk(int64_t k, int64_t n, int64_t chunk, const Visit& visit) {
 
 }  // namespace
 
+// The type follows the checkpoint: nothing is rounded by packing.
 PackedMatrix::PackedMatrix(const ops::WeightView& w_t)
     : k_(w_t.columns()),
       n_(w_t.rows()),
@@ -74,6 +77,8 @@ int64_t PackedMatrix::panel_words() const {
          (k_ + kWordBytes - 1) / kWordBytes * kPanel;
 }
 
+// Two neighbouring k of a column are one word, the even one in its low half: they are already
+// neighbours in the checkpoint, and are moved together.
 void PackedMatrix::pack_bf16(const TensorView& w_t) {
   allocate(k_ % 2 != 0);
   const auto* source = reinterpret_cast<const unsigned char*>(w_t.data);
@@ -98,6 +103,8 @@ void PackedMatrix::pack_fp32(const TensorView& w_t) {
   });
 }
 
+// A panel begins each group of 128 k with its scales, two bf16 to a word: column c in the low half,
+// column c + kHalfPanel in the high half. Then come the bytes, four neighbouring k to a word.
 void PackedMatrix::pack_int8(const ops::WeightView& w_t) {
   constexpr int64_t kGroupWords = kHalfPanel + kQuantGroup / kWordBytes * kPanel;
   constexpr uint32_t kOffsets = 0x80808080;  // each byte: what is signed becomes itself + 128
@@ -112,6 +119,7 @@ void PackedMatrix::pack_int8(const ops::WeightView& w_t) {
     to_floats(w_t.scales, row * groups + group, 1, &scale);
     const uint32_t bits = bf16::from_float(scale).bits;
     uint32_t& pair = to[column % kHalfPanel];
+    // The first column of a pair is written before the second, which must not lose it.
     pair = column < kHalfPanel ? bits : pair | bits << 16;
     const auto pack_word = [&](int64_t i, size_t bytes) {
       uint32_t word = 0;

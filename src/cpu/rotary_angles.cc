@@ -12,6 +12,8 @@ constexpr int64_t kSinCosWork = 2000;  // one of each in fp64, in multiply-adds 
 
 }  // namespace
 
+// All layers of a forward pass use the same angles: they are computed by the first and found here
+// by the others.
 void RotaryAngles::update(std::span<const int64_t> positions,
                           std::span<const float> inverse_frequencies) {
   if (std::ranges::equal(positions, positions_) &&

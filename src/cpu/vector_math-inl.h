@@ -30,6 +30,7 @@ HWY_INLINE Vector exponential(Vector x) {
   return hn::IfThenElse(is_nan, x, hn::Exp(d, finite));
 }
 
+// z / (1 + e^-z), with the exponent limited to where e^-z is finite.
 HWY_INLINE Vector silu(Vector z) {
   const Floats d;
   const Vector exponent = hn::Min(hn::Neg(z), hn::Set(d, kLargestExponent));
@@ -67,6 +68,7 @@ inline float sum_of_squares(const float* x, int64_t count) {
       hn::SumOfLanes(d, hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))));
 }
 
+// y = x / sqrt(mean(x^2) + eps) * weight.
 inline void rms_norm(const float* x, const float* weight, float eps, float* y, int64_t count) {
   const Floats d;
   const float mean = sum_of_squares(x, count) / static_cast<float>(count);
@@ -78,6 +80,7 @@ inline void rms_norm(const float* x, const float* weight, float eps, float* y, i
   }
 }
 
+// A rotation by the angle of each pair: (x, y) to (x cos - y sin, y cos + x sin).
 inline void rotate(const float* cos, const float* sin, float* low, float* high, int64_t count) {
   for (int64_t i = 0; i < count; i += kLanes) {
     const int64_t lanes = count - i;

@@ -23,6 +23,7 @@ TokenId greedy_token(Logits logits) {
   return best;
 }
 
+// A difference that is no number is larger than any tolerance.
 double deviation(float reference, float model) {
   const double difference = std::abs(static_cast<double>(model) - reference);
   return std::isfinite(difference) ? difference : std::numeric_limits<double>::infinity();
@@ -33,6 +34,7 @@ class Comparison {
  public:
   Comparison(const AccuracyOptions& options, int64_t vocab_size)
       : options_(options),
+        // Without a map one tolerance holds for all logits.
         tolerances_(options.tolerance_map.value_or(
             ToleranceMap{{std::nullopt, options.divergence_tol, 0.0}})),
         by_reference_(vocab_size) {
@@ -66,6 +68,8 @@ class Comparison {
     }
   }
 
+  // The model's own choice is compared, not only its logits: two tokens may be nearly tied, and
+  // then another choice is allowed as long as the gap is small.
   void check_tokens(Logits reference, Logits model) {
     const TokenId expected = greedy_token(reference), found = greedy_token(model);
     if (expected == found) return;
@@ -76,12 +80,13 @@ class Comparison {
     }
     if (options_.mode == AccuracyOptions::Mode::kTokenMatching) {
       fail_here(fmt::format("token {} instead of {}", found, expected));
-    } else if (!(gap <= options_.divergence_tol)) {
+    } else if (!(gap <= options_.divergence_tol)) {  // true also of a gap of NaN
       fail_here(fmt::format("token {} instead of {}, their logits {:.3g} apart, allowed {:.3g}",
                             found, expected, gap, options_.divergence_tol));
     }
   }
 
+  // Tolerances are for the k largest reference logits; one partial sort serves all k.
   void check_logits(Logits reference, Logits model) {
     std::iota(by_reference_.begin(), by_reference_.end(), 0);
     std::partial_sort(by_reference_.begin(), by_reference_.begin() + largest_top_k_,
@@ -105,6 +110,7 @@ class Comparison {
     fail_here(fmt::format("{} differ by {:.3g}, allowed {:.3g}", which, largest, allowed));
   }
 
+  // The first reason is kept; later ones mostly follow from it.
   void fail_here(const std::string& why) {
     if (!report_.first_failure.empty()) return;
     report_.first_failure = fmt::format("sequence {}, position {}: {}", sequence_, position_, why);

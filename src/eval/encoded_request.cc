@@ -9,7 +9,8 @@ namespace {
 
 using text::TokenId;
 
-// An empty context: one BOS or EOS, unless the continuation begins with it.
+// An empty context: one BOS or EOS, unless the continuation begins with it. The first token needs
+// something to be predicted after.
 Status encode_alone(const text::Tokenizer& tokenizer, const std::string& continuation,
                     std::vector<TokenId>& tokens, size_t& context_tokens) {
   const auto prefix = tokenizer.bos_id() ? tokenizer.bos_id() : tokenizer.eos_id();
@@ -45,12 +46,14 @@ Result<EncodedRequest> encode_request(const text::Tokenizer& tokenizer, const Re
     return fail("a choice has {} tokens, more than max_position_embeddings {}",
                 encoded.targets.size(), rules.max_length);
   }
+  // The last token is never read: it is a target only.
   const int64_t length = std::min(std::ssize(whole) - 1, rules.max_length);
   encoded.inputs.assign(whole.end() - 1 - length, whole.end() - 1);
   encoded.truncated = length < std::ssize(whole) - 1;
   return encoded;
 }
 
+// What all choices of an item begin with, up to the first token that is scored, is computed once.
 int64_t EncodedItem::shared_tokens() const {
   const std::vector<TokenId>& first = requests.front().inputs;
   int64_t shared = std::ssize(first);

@@ -15,6 +15,7 @@ struct EncodedTask {
   std::vector<EncodedItem> items;
 };
 
+// A text shorter than one chunk has no perplexity by this definition.
 Result<std::vector<TokenId>> encode_text(const text::Tokenizer& tokenizer, const TaskData& data,
                                          int64_t context, int64_t max_chunks) {
   std::vector<TokenId> tokens = tokenizer.encode(data.text);
@@ -22,11 +23,13 @@ Result<std::vector<TokenId>> encode_text(const text::Tokenizer& tokenizer, const
     return fail("{}: the text has {} tokens, fewer than the {} of one chunk", data.file.string(),
                 tokens.size(), context);
   }
+  // With a limit on chunks the text is cut before the model sees it.
   const int64_t chunks = std::ssize(tokens) / context;
   if (max_chunks > 0 && max_chunks < chunks) tokens.resize(max_chunks * context);
   return tokens;
 }
 
+// A text is scored in chunks; every other task is items with choices.
 Result<EncodedTask> encode(const text::Tokenizer& tokenizer, const TaskData& data,
                            const io::ModelConfig& config, const EvaluationSettings& settings) {
   EncodedTask encoded;
@@ -40,12 +43,15 @@ Result<EncodedTask> encode(const text::Tokenizer& tokenizer, const TaskData& dat
   return encoded;
 }
 
+// Items of which at least one request lost the begin of its context: their score may be worse for
+// it.
 int64_t count_truncated(const std::vector<EncodedItem>& items) {
   return std::ranges::count_if(items, [](const EncodedItem& item) {
     return std::ranges::any_of(item.requests, &EncodedRequest::truncated);
   });
 }
 
+// The model's part of a task: everything that could be wrong with its data has been found before.
 Result<TaskResult> run(const model::Transformer& transformer, const TaskData& data,
                        const EncodedTask& encoded, Progress& progress) {
   TaskResult result;
@@ -67,6 +73,8 @@ Result<TaskResult> run(const model::Transformer& transformer, const TaskData& da
 
 }  // namespace
 
+// All files are read and parsed before the model is loaded, so that a typing error costs seconds
+// and not minutes.
 Result<std::vector<TaskData>> read_tasks(const std::vector<const Task*>& tasks,
                                          const EvaluationSettings& settings) {
   std::vector<TaskData> all;
@@ -84,6 +92,8 @@ Result<std::vector<TaskData>> read_tasks(const std::vector<const Task*>& tasks,
   return all;
 }
 
+// All of the input is encoded before the model computes anything: a bad line in the last file is
+// found at once. An interrupt keeps the tasks that are done.
 Result<Evaluation> evaluate(const model::Transformer& transformer, const text::Tokenizer& tokenizer,
                             const std::vector<TaskData>& data, const EvaluationSettings& settings,
                             Progress& progress) {
@@ -99,6 +109,8 @@ Result<Evaluation> evaluate(const model::Transformer& transformer, const text::T
       evaluation.results.push_back(std::move(result).value());
       continue;
     }
+    // A failure of one task ends the evaluation, since a mean over fewer tasks would pass for the
+    // whole. An interrupt is no failure: what is finished is reported as such.
     const Error& error = result.error();
     const std::string message = fmt::format("{}: {}", data[i].task->name, error.message);
     if (error.kind != Error::Kind::kInterrupted) return Error{message};
@@ -109,6 +121,7 @@ Result<Evaluation> evaluate(const model::Transformer& transformer, const text::T
   return evaluation;
 }
 
+// Of the tasks that have an accuracy; a perplexity has no place in the mean.
 std::optional<MeanAccuracy> mean_accuracy(const std::vector<TaskResult>& results) {
   MeanAccuracy mean;
   for (const TaskResult& result : results) {

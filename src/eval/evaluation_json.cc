@@ -7,15 +7,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// The names that the harness gives them.
 void add_accuracy(Json& json, const std::string& name, const Accuracy& accuracy) {
   json[name] = accuracy.value;
   json[name + "_stderr"] = accuracy.standard_error;  // NaN becomes null
 }
 
+// Bytes that are no UTF-8, which a data set may have, become U+FFFD instead of an exception.
 std::string dump(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+// One line per item, with what it takes to compare with the harness's own log.
 Json sample(const TaskResult& result, size_t index) {
   const TaskItem& item = result.items[index];
   const std::vector<double>& log_likelihoods = result.likelihoods.items[index];
@@ -35,6 +38,7 @@ Json sample(const TaskResult& result, size_t index) {
   return json;
 }
 
+// A perplexity has chunks where accuracies have items.
 Json task_json(const TaskResult& result) {
   Json json = {{"file", result.file.string()}};
   if (result.perplexity) {
@@ -71,6 +75,7 @@ std::string to_json(const Evaluation& evaluation, const EvaluationSettings& sett
                {"add_bos", settings.add_bos},
                {"complete", evaluation.stopped.empty()},
                {"results", std::move(results)}};
+  // Absent instead of null without a task that has an accuracy.
   if (const auto mean = mean_accuracy(evaluation.results)) {
     json["mean_acc"] = mean->value;
     json["mean_acc_tasks"] = mean->tasks;

@@ -31,6 +31,7 @@ std::string without_brackets(std::string_view text) {
 
 }  // namespace
 
+// The order matters: "[title]" is replaced before brackets are dropped.
 std::string clean_hellaswag(std::string_view text) {
   const std::string titled = replace(strip(text), " [title]", ". ");
   return replace(without_brackets(titled), "  ", " ");

@@ -57,6 +57,7 @@ Prompts random_prompts(std::span<const Transformer* const> models,
   return prompts;
 }
 
+// Wall time of one generation for the whole batch, and its parts.
 Result<RunLatency> time_run(const Transformer& transformer, const Prompts& prompts,
                             int64_t new_tokens) {
   model::GenerateOptions options;
@@ -75,7 +76,7 @@ Result<RunLatency> time_run(const Transformer& transformer, const Prompts& promp
   return run;
 }
 
-// One run of every model, in order.
+// One run of every model, in order: what disturbs the machine then disturbs all of them alike.
 Result<std::vector<RunLatency>> time_round(std::span<const Transformer* const> models,
                                            const Prompts& prompts, int64_t new_tokens) {
   std::vector<RunLatency> round;
@@ -91,6 +92,7 @@ Result<std::vector<RunLatency>> time_round(std::span<const Transformer* const> m
 Result<LatencyMeasurement> measure_latency(std::span<const Transformer* const> models,
                                            const LatencySettings& settings, Progress& progress) {
   NMM_TRY(check_settings(models, settings));
+  // All models get the same prompts.
   const Prompts prompts = random_prompts(models, settings);
   LatencyMeasurement measurement;
   measurement.models.resize(models.size());

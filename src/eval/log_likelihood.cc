@@ -42,12 +42,16 @@ class Scorer {
         longest = std::max(longest, std::ssize(request.inputs));
       }
     }
+    // Made once, for the longest request, and used by one group after the other.
     for (size_t i = 0; i < std::min(kGroupItems, items.size()); ++i) {
       caches_.push_back(transformer.make_cache(longest, DType::kF32));
     }
   }
 
   // Scores the items from `first` on that make one group; returns the first of the next.
+  // What an item's choices share is computed once, for all items of the group in one pass. Then
+  // come the first choices of all items, then the second ones, and so on: items differ, so that
+  // each has a cache to itself, and every choice begins where the shared part of its item ends.
   size_t score_group(size_t first) {
     first_ = end_ = first;
     size_t choices = 0;
@@ -61,6 +65,7 @@ class Scorer {
       if (item.shared_tokens() == 0) continue;
       shared.push_back({end_, 0, item.requests.size(), 0, item.shared_tokens()});
     }
+    // The last token that is shared predicts the first of every choice: only its row is wanted.
     run(shared, Transformer::Logits::kLast);
     for (size_t choice = 0; choice < choices; ++choice) score_choice(choice);
     return end_;
@@ -78,6 +83,7 @@ class Scorer {
     for (size_t i = first_; i < end_; ++i) {
       const EncodedItem& item = items_[i];
       if (choice >= item.requests.size()) continue;
+      // Back to the end of the shared part: the former choice's keys and values are overwritten.
       cache(i).set_length(item.shared_tokens());
       const int64_t length = std::ssize(item.requests[choice].inputs);
       for (int64_t first = item.shared_tokens(); first < length;) {
@@ -94,6 +100,7 @@ class Scorer {
     run(pass, Transformer::Logits::kAll);
   }
 
+  // One pass of the model over these pieces, and the log-probabilities that its logits give.
   void run(const std::vector<Piece>& pass, Transformer::Logits which) {
     if (pass.empty()) return;
     std::vector<model::SequenceTokens> batch;
@@ -131,6 +138,7 @@ class Scorer {
     const int64_t first = piece.first + piece.count - rows;
     for (size_t choice = piece.first_choice; choice < piece.end_choice; ++choice) {
       const EncodedRequest& request = items_[piece.item].requests[choice];
+      // Rows of the context predict tokens of the context, which are not scored.
       const int64_t unscored = std::max<int64_t>(0, request.first_prediction() - first);
       for (int64_t i = unscored; i < rows; ++i) {
         const TokenId target = request.targets[first + i - request.first_prediction()];

@@ -6,10 +6,13 @@
 namespace neuronmm::eval {
 namespace {
 
+// The first of equal ones, as numpy's argmax.
 int64_t first_largest(const std::vector<double>& values) {
   return std::ranges::max_element(values) - values.begin();
 }
 
+// A choice is not preferred for being short. The division is by characters, not tokens, so that
+// tokenizers compare.
 std::vector<double> per_code_point(std::vector<double> values,
                                    const std::vector<int64_t>& lengths) {
   for (size_t i = 0; i < values.size(); ++i) values[i] /= static_cast<double>(lengths[i]);

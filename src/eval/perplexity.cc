@@ -35,14 +35,16 @@ Status check_input(const io::ModelConfig& config, std::span<const TokenId> token
   return model::check_token_ids(tokens, config);
 }
 
-// For the pieces that every chunk of `context` tokens is cut into.
+// A simulated device prepares its kernels for the sizes that will come: whole pieces and the last,
+// shorter one.
 Status prepare_pieces(const model::Transformer& transformer, int64_t context) {
   const int64_t inputs = context - 1, last = inputs % kPieceTokens;
   if (inputs >= kPieceTokens) NMM_TRY(transformer.backend().prepare(kPieceTokens));
   return last > 0 ? transformer.backend().prepare(last) : Status();
 }
 
-// The sum of one chunk's losses. Its errors are completed by the caller, who knows the chunk.
+// The sum of one chunk's losses, each in nats. Its errors are completed by the caller, who knows
+// the chunk.
 Result<double> chunk_loss(const model::Transformer& transformer, std::span<const TokenId> chunk,
                           ops::KvCache& cache) {
   cache.set_length(0);
@@ -53,6 +55,7 @@ Result<double> chunk_loss(const model::Transformer& transformer, std::span<const
     const int64_t count = std::min(kPieceTokens, inputs - first);
     const Matrix logits =
         transformer.forward(chunk.subspan(first, count), cache, model::Transformer::Logits::kAll);
+    // Losses side by side, their sum in order: it does not depend on the number of threads.
     std::vector<double> losses(count);
     parallel_for(count, [&](int64_t i) {
       losses[i] = -log_probability({logits.row(i), static_cast<size_t>(logits.columns())},
@@ -85,6 +88,8 @@ Result<PerplexityReport> perplexity(const model::Transformer& transformer,
   report.scored_tokens = report.chunks * (context - 1);
 
   const double start = transformer.backend().clock_seconds();
+  // An fp32 cache, whatever the model's dtype: perplexities of a model then do not depend on the
+  // cache.
   const auto cache = transformer.make_cache(context, DType::kF32);
   progress.start("perplexity", report.chunks);
   double sum = 0.0;

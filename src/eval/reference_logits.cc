@@ -15,6 +15,8 @@ namespace {
 using Json = nlohmann::json;
 using text::TokenId;
 
+// Ids are checked against this model: a recording of another vocabulary would compare unrelated
+// logits.
 Result<std::vector<TokenId>> parse_sequence(const Json& json, const std::string& where,
                                             const io::ModelConfig& config) {
   if (!json.is_array() || json.empty()) {
@@ -37,6 +39,8 @@ Result<std::vector<TokenId>> parse_sequence(const Json& json, const std::string&
   return tokens;
 }
 
+// One logit per token of the vocabulary. A file may hold numbers that fp32 does not: they are
+// refused, not turned into infinity.
 Status parse_row(const Json& json, const std::string& where, std::span<float> row) {
   if (!json.is_array() || json.size() != row.size()) {
     return fail("{}: expected {} numbers (the model's vocab_size), found {}", where, row.size(),
@@ -69,6 +73,7 @@ Result<Matrix> parse_logits(const Json& json, const std::string& where, int64_t 
   return logits;
 }
 
+// Before anything is computed: a prompt that is too long would be found after minutes otherwise.
 Status check_prompts(const io::ModelConfig& config, std::span<const std::vector<TokenId>> prompts,
                      int64_t new_tokens) {
   const int64_t limit = config.max_position_embeddings;
@@ -85,6 +90,8 @@ Status check_prompts(const io::ModelConfig& config, std::span<const std::vector<
   return {};
 }
 
+// Logits of the reference that are not finite would make every comparison fail for the wrong
+// reason.
 Status check_finite(const ReferenceSequence& sequence) {
   const Matrix& logits = sequence.logits;
   for (int64_t i = 0; i < logits.rows(); ++i) {
@@ -104,6 +111,7 @@ Matrix position_logits(const model::Transformer& transformer, std::span<const To
                        int64_t first_position) {
   using Logits = model::Transformer::Logits;
   const auto cache = transformer.make_cache(std::ssize(tokens), DType::kF32);
+  // Positions before the first that is wanted only fill the cache.
   if (first_position > 0) transformer.forward(tokens.first(first_position), *cache, Logits::kNone);
   return transformer.forward(tokens.subspan(first_position), *cache, Logits::kAll);
 }
@@ -141,6 +149,7 @@ Result<ReferenceLogits> parse_reference_logits(std::string_view json_text,
   return reference;
 }
 
+// Greedy tokens of the reference, then all of its logits in one pass with these tokens given.
 Result<ReferenceLogits> record_reference_logits(const model::Transformer& reference,
                                                 std::span<const std::vector<TokenId>> prompts,
                                                 int64_t new_tokens, Progress& progress) {

@@ -33,6 +33,7 @@ Result<std::string> required_string(const JsonFields& fields, const std::string&
   return *std::move(value);
 }
 
+// Absent and malformed fields are different errors: the first often means another file.
 Result<Strings> string_array(const JsonFields& fields, const std::string& key) {
   const json* value = fields.find(key);
   if (value == nullptr) return fields.missing(key);
@@ -107,6 +108,7 @@ Result<Question> preformatted(const JsonFields& fields, std::string_view prefix,
 
 // {"question": {"stem", "choices"}, "answerKey"} as published; on Hugging Face the question is a
 // string, "question" (ARC) or "question_stem" (OpenBookQA), beside "choices".
+// Both published forms are read, since a data folder may hold either.
 Result<Question> labelled_question(const json& object, const JsonFields& fields) {
   Question question;
   const json* nested = fields.find("question");
@@ -118,6 +120,7 @@ Result<Question> labelled_question(const json& object, const JsonFields& fields)
   NMM_ASSIGN(auto choices, labelled_choices(inner));
   NMM_ASSIGN(const std::string answer, required_string(fields, "answerKey"));
   const auto& labels = choices.second;
+  // Labels are letters or digits, depending on the question.
   const auto found = std::ranges::find(labels, lstrip(answer));
   if (found == labels.end()) {
     return fields.wrong("answerKey", fmt::format("one of {}", fmt::join(labels, ", ")));
@@ -145,6 +148,7 @@ Result<Question> goal(const JsonFields& fields, std::optional<std::string_view> 
   return question;
 }
 
+// HellaSwag's context is put together from three fields and cleaned of markup, as the harness does.
 Result<Question> endings(const JsonFields& fields) {
   if (fields.find("query") != nullptr) return preformatted(fields, "", "");
   Question question;
@@ -183,6 +187,7 @@ Result<TaskItem> blank(const JsonFields& fields) {
   return item;
 }
 
+// Lines with their numbers kept: an empty line counts, since labels and messages go by line.
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {
@@ -208,6 +213,7 @@ Result<TaskItem> parse_item(const Task& task, std::string_view json,
   }
   TaskItem item;
   item.gold = question.gold;
+  // A choice is scored as the continuation of its context, one space before it.
   const std::string context =
       fmt::format("{}{}{}", task.prompt_prefix, question.text, task.prompt_suffix);
   for (const std::string& choice : question.choices) {

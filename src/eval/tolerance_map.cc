@@ -22,6 +22,7 @@ class Parser {
     do {
       if (!tolerances.empty() && peek() == '}') break;  // the comma after the last entry
       NMM_ASSIGN(Tolerance tolerance, entry());
+      // Two tolerances for the same k would contradict each other; which one counts is not guessed.
       for (const Tolerance& earlier : tolerances) {
         if (earlier.top_k != tolerance.top_k) continue;
         return fail("{} appears twice",
@@ -35,6 +36,7 @@ class Parser {
   }
 
  private:
+  // A pair in parentheses or brackets, as Python and JSON write it.
   Result<Tolerance> entry() {
     Tolerance tolerance;
     NMM_ASSIGN(tolerance.top_k, key());
@@ -49,6 +51,7 @@ class Parser {
     return tolerance;
   }
 
+  // None or null stands for all logits; keys of JSON are in quotes.
   Result<std::optional<int64_t>> key() {
     const char quote = peek();
     const bool quoted = quote == '"' || quote == '\'';
@@ -74,6 +77,7 @@ class Parser {
     double value = 0.0;
     const char* const begin = text_.data() + position_;
     const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
+    // signbit instead of < 0, so that -0 is refused, too: a sign is a typing error here.
     if (error != std::errc() || !std::isfinite(value) || std::signbit(value)) {
       return expected("a number >= 0");
     }
@@ -96,6 +100,7 @@ class Parser {
     position_ += word.size();
     return true;
   }
+  // The message shows where, and a dozen of the characters that are there.
   Error expected(std::string_view what) {
     const bool at_end = peek() == '\0' && position_ >= text_.size();
     return fail("expected {} at character {}, found {}", what, position_ + 1,

@@ -31,9 +31,11 @@ class InstructionEncoder {
     if (!ids.ok()) return fail("{}:{}: {}", source, instruction.line, ids.error().message);
     if (example.tokens.size() > cutoff_) ++dataset_.truncated;
     example.tokens.resize(std::min(example.tokens.size(), cutoff_));
+    // The end of text is learned only where the response was not cut off.
     if (eos_ && example.tokens.size() < cutoff_ && example.tokens.back() != *eos_) {
       example.tokens.push_back(*eos_);
     }
+    // The prompt's tokens are read and not scored; the first token of all has nothing before it.
     const auto prompt_tokens = std::ssize(tokenizer_.encode(instruction.prompt));
     example.scored_from = std::max<int64_t>(1, prompt_tokens);
     if (example.scored_tokens() > 0) {
@@ -53,6 +55,7 @@ class InstructionEncoder {
   Dataset dataset_;
 };
 
+// Plain text: pieces of `cutoff` tokens, all of them scored but the first of each.
 Result<Dataset> read_text(std::string_view content, const std::string& source,
                           const text::Tokenizer& tokenizer, const io::ModelConfig& config,
                           int64_t cutoff) {
@@ -68,6 +71,7 @@ Result<Dataset> read_text(std::string_view content, const std::string& source,
   return dataset;
 }
 
+// The ending decides: .json is a list, .jsonl a record per line, and everything else is text.
 Result<Dataset> read_any(std::string_view content, const std::filesystem::path& path,
                          const text::Tokenizer& tokenizer, const io::ModelConfig& config,
                          int64_t cutoff) {

@@ -28,8 +28,10 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
+// Assumed: what a killed run may lose.
 constexpr auto kCheckpointInterval = std::chrono::minutes(5);
 
+// All that the result depends on: a resumed run must have the same.
 std::string settings_of(const FinetuneRequest& request,
                         const nlohmann::ordered_json& model_identity) {
   const Recipe& recipe = request.recipe;
@@ -54,6 +56,9 @@ std::string settings_of(const FinetuneRequest& request,
 }
 
 // The order of the examples in one epoch of one phase.
+// Fisher-Yates with the remainder of a 64-bit number: std::shuffle differs between standard
+// libraries. The order is a function of seed, phase and epoch, so that resuming needs no saved
+// order.
 std::vector<size_t> shuffled(size_t count, uint64_t seed, int64_t phase, int64_t epoch) {
   std::seed_seq seeds = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32),
                          static_cast<uint32_t>(phase), static_cast<uint32_t>(epoch)};
@@ -106,6 +111,8 @@ class Training {
     return epoch() * examples() + position_.step % steps_per_epoch() * recipe_.batch;
   }
 
+  // A phase trains one part, or both, from the first step or from where an interrupted run was. Its
+  // adapters are merged at its end, and the next phase starts from the merged factors.
   Status run_phase() {
     model_.begin_phase(part(), recipe_, recipe_.seed + static_cast<uint64_t>(position_.phase));
     NMM_TRY(folder_.load_state(model_));
@@ -142,6 +149,8 @@ class Training {
     return batch;
   }
 
+  // One update: the gradient of the mean loss over all scored tokens of the batch, summed over
+  // micro-batches that memory holds.
   Status run_step() {
     const std::vector<const Example*> batch = batch_of(position_.step);
     EpochLoss loss;
@@ -155,6 +164,7 @@ class Training {
       if (!std::isfinite(loss.sum)) return diverged("loss");
       show(first, micro);
     }
+    // Checked before the update: a gradient that is not finite would destroy the weights.
     if (!std::isfinite(model_.gradient_norm())) return diverged("gradient");
     const double learning_rate = learning_rate_at(recipe_, position_.step, total_steps());
     model_.update(learning_rate, position_.step + 1);
@@ -165,6 +175,8 @@ class Training {
     return {};
   }
 
+  // An epoch's loss is the mean over its tokens, not over its batches, which have different numbers
+  // of them.
   void record(const EpochLoss& loss) {
     if (position_.step % steps_per_epoch() == 0) position_.epochs.emplace_back();
     position_.epochs.back().sum += loss.sum;
@@ -188,6 +200,7 @@ class Training {
     return {};
   }
 
+  // Nothing has been trained before the first step is done, so that there is nothing to keep.
   Error stop() {
     if (position_.step > 0) {
       const Status saved = save();
@@ -199,6 +212,7 @@ class Training {
                     position_.step, total_steps(), position_.phase + 1, recipe_.phases.size()));
   }
 
+  // The kept state is from before the divergence, and the message says which one it is.
   Error diverged(const char* what) const {
     const Position& kept = folder_.position();
     return fail(

@@ -19,6 +19,7 @@ std::string_view part_name(Part part) {
   return {};
 }
 
+// An order: parts are trained one after the other, and a name may come more than once.
 Result<std::vector<Part>> parse_parts(std::string_view names) {
   constexpr std::array kParts = {Part::kU, Part::kV, Part::kBoth, Part::kFactors};
   std::vector<Part> parts;
@@ -35,6 +36,8 @@ Result<std::vector<Part>> parse_parts(std::string_view names) {
   }
 }
 
+// A tenth of the steps at most warm up, so that a short run still reaches the full rate. Then the
+// rate falls linearly to what one step before zero has.
 double learning_rate_at(const Recipe& recipe, int64_t step, int64_t total_steps) {
   const int64_t warmup = std::min(recipe.warmup, total_steps / 10);
   const double share = step < warmup ? static_cast<double>(step + 1) / static_cast<double>(warmup)

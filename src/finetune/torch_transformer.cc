@@ -16,6 +16,7 @@ class Loader {
          const at::TensorOptions& options)
       : checkpoint_(checkpoint), config_(config), options_(options) {}
 
+  // Through fp32, whatever the checkpoint's dtype and the training's.
   at::Tensor tensor(const TensorView& view) const {
     if (view.empty()) return {};
     at::Tensor values = at::empty(view.shape, at::TensorOptions(at::kFloat));
@@ -43,6 +44,8 @@ class Loader {
   }
 
  private:
+  // Names go with the tensors: trained ones are written back under them. A dense layer has w alone
+  // and a low-rank one u and v; what is absent is an undefined tensor.
   TorchLinear linear(const ops::LinearWeight& weight, const std::string& stem) const {
     TorchLinear linear;
     linear.w = {stem + "_proj.weight", tensor(weight.w_t), {}, {}};
@@ -58,6 +61,7 @@ class Loader {
   const at::TensorOptions& options_;
 };
 
+// Rounding to int8 has no gradient.
 Status refuse_quantized(const io::Checkpoint& checkpoint) {
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     if (tensor.dtype != DType::kI8) continue;
@@ -71,11 +75,13 @@ Status refuse_quantized(const io::Checkpoint& checkpoint) {
 
 }  // namespace
 
+// The adapter's product is small and kept apart from the weight, which is not trained.
 at::Tensor TorchMatrix::apply(const at::Tensor& x) const {
   const at::Tensor y = at::linear(x, weight);
   return a.defined() ? y + at::linear(at::linear(x, a), b) * scale : y;
 }
 
+// x U V as two products: U·V would have the size of the dense weight.
 at::Tensor TorchLinear::apply(const at::Tensor& x) const {
   const at::Tensor y = low_rank() ? v.apply(u.apply(x)) : w.apply(x);
   return bias.defined() ? y + bias : y;
@@ -92,6 +98,8 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
   NMM_TRY(refuse_quantized(checkpoint));
   const Loader loader(checkpoint, config, options);
   const std::string prefix = model::tensor_prefix(checkpoint);
+  // Every matrix and shape is required as in inference, so that both programs refuse the same
+  // folders.
   const Shape table_shape = {config.vocab_size, config.hidden_size};
   NMM_ASSIGN(const auto table, checkpoint.require(prefix + "embed_tokens.weight", table_shape));
   NMM_ASSIGN(const auto norm, checkpoint.require(prefix + "norm.weight", {config.hidden_size}));
@@ -106,6 +114,7 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
     NMM_ASSIGN(auto weights, loader.layer(layer));
     model.layers_.push_back(std::move(weights));
   }
+  // Angles are computed in fp64: at long positions fp32 would lose them.
   std::vector<float> frequencies = model::rope_inverse_frequencies(config);
   model.inverse_frequencies_ =
       at::tensor(at::ArrayRef<float>(frequencies)).to(options.dtype(at::kDouble));
@@ -116,6 +125,8 @@ at::Tensor TorchTransformer::embed(const at::Tensor& ids) const {
   return at::embedding(embedding_, ids);
 }
 
+// The same layer as model/transformer.cc, in torch's operations so that gradients come with it. A
+// test compares the logits of both.
 at::Tensor TorchTransformer::run_layers(at::Tensor hidden, int64_t first, int64_t last) const {
   for (int64_t i = first; i < last; ++i) {
     const TorchLayer& layer = layers_[static_cast<size_t>(i)];
@@ -130,6 +141,7 @@ at::Tensor TorchTransformer::logits(const at::Tensor& rows) const {
   return at::linear(norm(rows, final_norm_), lm_head_);
 }
 
+// RMSNorm, written out so that the gradient goes through the mean square, too.
 at::Tensor TorchTransformer::norm(const at::Tensor& x, const at::Tensor& gain) const {
   const at::Tensor mean_square = at::mean(x * x, at::IntArrayRef{-1}, /*keepdim=*/true);
   return x * at::rsqrt(mean_square + config_.rms_norm_eps) * gain;
@@ -145,7 +157,8 @@ at::Tensor TorchTransformer::rotate(const at::Tensor& x) const {
                  -1);
 }
 
-// [T, T]: 0 where query i sees key j, else minus infinity.
+// [T, T]: 0 where query i sees key j, else minus infinity, which softmax turns into a weight of 0.
+// A sliding window hides what is further back than it.
 at::Tensor TorchTransformer::mask(int64_t length) const {
   const at::Tensor seen = at::ones({length, length}, options_.dtype(at::kBool));
   at::Tensor visible = at::tril(seen);

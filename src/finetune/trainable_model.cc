@@ -15,6 +15,7 @@
 namespace neuronmm::finetune {
 namespace {
 
+// AdamW's usual constants, as torch and the reference's recipe have them.
 constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
 constexpr double kLargestNorm = 1.0;         // of the gradient in an update
 constexpr int64_t kLogitElements = 1 << 26;  // computed at a time, so that large vocabularies fit
@@ -25,6 +26,7 @@ struct Parameter {
 };
 
 // Independent of the C++ library's distributions: the same on every machine.
+// 24 random bits make a float in [0, 1) exactly.
 void fill_uniform(at::Tensor& tensor, double bound, std::mt19937_64& random) {
   at::Tensor values = at::empty(tensor.sizes(), at::TensorOptions(at::kFloat));
   float* const data = values.data_ptr<float>();
@@ -35,6 +37,7 @@ void fill_uniform(at::Tensor& tensor, double bound, std::mt19937_64& random) {
   tensor.copy_(values);
 }
 
+// u and v of every compressed matrix: dense ones are not trained.
 void for_each_factor(TorchTransformer& model, const std::function<void(TorchMatrix&, Part)>& body) {
   for (TorchLayer& layer : model.layers()) {
     for (TorchLinear* const linear : {&layer.gate, &layer.up, &layer.down}) {
@@ -59,6 +62,7 @@ struct PaddedBatch {
       const auto first = static_cast<int64_t>(padded.size());
       padded.insert(padded.end(), example->tokens.begin(), example->tokens.end());
       padded.resize(static_cast<size_t>(first + longest));
+      // Row t - 1 predicts token t.
       for (int64_t t = example->scored_from; t < example->length(); ++t) {
         row_list.push_back(first + t - 1);
         target_list.push_back(example->tokens[static_cast<size_t>(t)]);
@@ -94,6 +98,7 @@ struct TrainableModel::State {
   std::vector<Parameter> parameters;          // of the phase
   std::map<std::string, at::Tensor> by_name;  // parameters, moments and factors
 
+  // Its two moments begin at zero with every phase.
   void add_parameter(std::string name, at::Tensor value) {
     value.requires_grad_(true);
     parameters.push_back({std::move(name), value, at::zeros_like(value), at::zeros_like(value)});
@@ -103,6 +108,8 @@ struct TrainableModel::State {
     by_name[parameter.name + ".v"] = parameter.v;
   }
 
+  // LoRA (arXiv 2106.09685): W + B A alpha / rank. B is zero at first, so that the model is
+  // unchanged.
   void add_adapter(TorchMatrix& matrix, const Recipe& recipe, std::mt19937_64& random) {
     matrix.a = at::empty({recipe.rank, matrix.weight.size(1)}, options);
     matrix.b = at::zeros({matrix.weight.size(0), recipe.rank}, options);
@@ -112,6 +119,7 @@ struct TrainableModel::State {
     add_parameter(matrix.name + ".lora_b", matrix.b);
   }
 
+  // As many layers per segment as their activations fit into the budget for what is kept.
   int64_t layers_per_segment(const at::Tensor& ids) const {
     const io::ModelConfig& config = model.config();
     const int64_t bytes = ids.numel() * layer_elements_per_token(config, ids.size(1)) *
@@ -131,6 +139,8 @@ struct TrainableModel::State {
     return predicting_rows(teacher->run_layers(teacher->embed(batch.ids), 0, layers), batch);
   }
 
+  // Without a teacher the negative log-likelihood of the tokens, with one the Kullback-Leibler
+  // divergence from its distribution; summed over rows, in nats.
   at::Tensor loss_of_rows(const at::Tensor& rows, const at::Tensor& targets,
                           const at::Tensor& teacher_hidden) const {
     const at::Tensor log_p = at::log_softmax(model.logits(rows), -1);
@@ -152,6 +162,8 @@ struct TrainableModel::State {
     for (int64_t first = 0; first < count; first += together) {
       const int64_t last = std::min(count, first + together);
       const auto piece = [&](const at::Tensor& all) { return all.slice(0, first, last); };
+      // A leaf of its own: the graph of a piece of logits ends here and is freed before the next
+      // one is made.
       const at::Tensor leaf = piece(rows).detach().requires_grad_(gradient != nullptr);
       const at::Tensor loss =
           loss_of_rows(leaf, piece(batch.targets), teacher ? piece(teacher_hidden) : at::Tensor());
@@ -175,6 +187,7 @@ struct TrainableModel::State {
       return model.run_layers(input, s * length, std::min(layers, (s + 1) * length));
     };
     std::vector<at::Tensor> inputs = {model.embed(batch.ids)};
+    // Forward without a graph, keeping the input of each segment.
     for (int64_t s = 0; s + 1 < segments; ++s) {
       const at::NoGradGuard no_gradients;
       inputs.push_back(run(inputs.back(), s));
@@ -183,6 +196,7 @@ struct TrainableModel::State {
     at::Tensor gradient;
     for (int64_t s = segments - 1; s >= 0; --s) {
       at::Tensor& input = inputs[static_cast<size_t>(s)];
+      // The embedding is not trained: the first segment needs no gradient of its input.
       if (s > 0) input.requires_grad_(true);
       at::Tensor output = run(input, s);
       if (s == segments - 1) {
@@ -217,6 +231,7 @@ Result<TrainableModel> TrainableModel::load(const ModelOptions& options) {
                   teacher->config().vocab_size);
     }
   }
+  // State has no constructor of its own and is made in one piece.
   TrainableModel result;
   result.state_.reset(
       new State{std::move(model), std::move(teacher), weights, options.activation_bytes, {}, {}});
@@ -258,6 +273,7 @@ void TrainableModel::begin_phase(Part part, const Recipe& recipe, uint64_t seed)
   });
 }
 
+// What the adapters have learned becomes part of the factors. Names and moments of the phase go.
 void TrainableModel::end_phase() {
   const at::NoGradGuard no_gradients;
   for_each_factor(state_->model, [](TorchMatrix& matrix, Part) {
@@ -305,6 +321,7 @@ double TrainableModel::gradient_norm() const {
   return std::sqrt(squares);
 }
 
+// AdamW with both moments corrected for their begin at zero, and no weight decay.
 void TrainableModel::update(double learning_rate, int64_t step) {
   const at::NoGradGuard no_gradients;
   const double clip = std::min(1.0, kLargestNorm / (gradient_norm() + 1e-6));  // as torch's does
@@ -320,6 +337,7 @@ void TrainableModel::update(double learning_rate, int64_t step) {
   }
 }
 
+// In fp32 in the file, whatever the model computes in.
 std::vector<io::TensorSpec> TrainableModel::phase_tensors() const {
   std::vector<io::TensorSpec> specs;
   for (const Parameter& parameter : state_->parameters) {

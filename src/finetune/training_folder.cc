@@ -80,7 +80,8 @@ Status load(const fs::path& path, const std::vector<io::TensorSpec>& tensors,
   return {};
 }
 
-// An error that names the first setting in which the runs differ.
+// An error that names the first setting in which the runs differ. The learning rate may change:
+// turning it down is what one resumes for after a divergence.
 Status check_same_run(const fs::path& staging, const json& before, const json& now,
                       TrainingFolder::IfStarted if_started) {
   const bool other_rate = if_started == TrainingFolder::IfStarted::kResume;
@@ -131,6 +132,8 @@ Result<TrainingFolder> TrainingFolder::open(const fs::path& path, const std::str
   return folder;
 }
 
+// Two files: the factors after a finished phase, and the state within one. The later of them is
+// where the run goes on.
 Status TrainingFolder::find_position() {
   NMM_ASSIGN(position_, position_in(merged_path()));
   NMM_ASSIGN(Position state, position_in(state_path()));

@@ -11,12 +11,14 @@ using nlohmann::json;
 
 constexpr const char* kKey = "neuronmm_compression";
 
+// Every record has these. Only "allocate" came later and may be missing.
 Result<std::string> required_string(const JsonFields& fields, const std::string& key) {
   NMM_ASSIGN(auto value, fields.string(key));
   if (!value) return fields.missing(key);
   return *std::move(value);
 }
 
+// A rank cannot exceed the smaller side of its matrix.
 Result<int64_t> read_rank(const JsonFields& fields, const std::string& key, int64_t largest) {
   NMM_ASSIGN(const auto rank, fields.integer(key));
   if (!rank) return fields.missing(key);
@@ -25,8 +27,10 @@ Result<int64_t> read_rank(const JsonFields& fields, const std::string& key, int6
   return *rank;
 }
 
+// One entry per layer: a reader that trusts a shorter list would take layers for dense.
 Result<std::vector<MlpRanks>> read_ranks(const JsonFields& fields, const ModelConfig& config) {
   const json* list = fields.find("ranks");
+  // As many layers as the model has: which rank belongs to which matrix follows from the position.
   if (list == nullptr) return fields.missing("ranks");
   if (!list->is_array() || static_cast<int64_t>(list->size()) != config.num_hidden_layers)
     return fields.wrong("ranks", fmt::format("a list of {} layers", config.num_hidden_layers));
@@ -47,6 +51,7 @@ Result<std::vector<MlpRanks>> read_ranks(const JsonFields& fields, const ModelCo
 
 }  // namespace
 
+// A folder without the record is a dense model, or comes from another program.
 Result<std::optional<CompressionRecord>> read_compression_record(const JsonFields& config_fields,
                                                                  const ModelConfig& config) {
   const json* value = config_fields.find(kKey);
@@ -57,6 +62,7 @@ Result<std::optional<CompressionRecord>> read_compression_record(const JsonField
   NMM_ASSIGN(record.method, required_string(fields, "method"));
   NMM_ASSIGN(const auto ratio, fields.number("ratio"));
   if (!ratio) return fields.missing("ratio");
+  // A ratio of 1 would leave nothing of the weights.
   if (*ratio < 0.0 || *ratio >= 1.0) return fields.wrong("ratio", "a number in [0, 1)");
   record.ratio = *ratio;
   NMM_ASSIGN(const auto block, fields.integer("block"));
@@ -74,6 +80,8 @@ Result<std::optional<CompressionRecord>> read_compression_record(const JsonField
   return std::optional(std::move(record));
 }
 
+// The config as it was with one key more. Checked first by the parser that refuses duplicate keys,
+// then parsed again by the one that keeps their order.
 Result<std::string> with_compression_record(std::string_view original_text,
                                             const CompressionRecord& record,
                                             const std::string& source) {

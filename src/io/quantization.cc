@@ -11,6 +11,7 @@ constexpr const char* kKey = "quantization_config";
 constexpr const char* kMethod = "neuronmm";
 constexpr int64_t kBits = 8;
 
+// One format only: other bits or group sizes would need other kernels.
 Status require_integer(const JsonFields& fields, const std::string& key, int64_t expected) {
   NMM_ASSIGN(const auto value, fields.integer(key));
   if (!value) return fields.missing(key);
@@ -20,6 +21,8 @@ Status require_integer(const JsonFields& fields, const std::string& key, int64_t
 
 }  // namespace
 
+// False without the entry. Another quant_method means int8 or int4 of another kind, which must not
+// be taken for ours.
 Result<bool> read_quantization(const JsonFields& config_fields) {
   const json* value = config_fields.find(kKey);
   if (value == nullptr) return false;
@@ -36,6 +39,7 @@ Result<bool> read_quantization(const JsonFields& config_fields) {
   return true;
 }
 
+// Everything else in the config stays as it is.
 Result<std::string> with_quantization(std::string_view original_text, const std::string& source) {
   using nlohmann::ordered_json;
   const Result<json> checked = parse_json_object(original_text, source);

@@ -30,7 +30,8 @@ Status check_prompt(std::span<const TokenId> prompt, const io::ModelConfig& conf
   return check_token_ids(prompt, config);
 }
 
-// A sequence so far, with what is needed to extend it by one token.
+// A sequence so far, with what is needed to extend it by one token. The tokens that the cache lacks
+// are those that still have to run: a prompt, or the last token made.
 class Sequence {
  public:
   // `limit` new tokens fit the model's context.
@@ -50,6 +51,8 @@ class Sequence {
   ops::KvCache& cache() { return *cache_; }
 
   // Takes the token that follows all tokens so far; nothing if that is a stop token.
+  // A logit that is not finite would win every comparison or poison the softmax, and generate text
+  // that looks merely odd; so it is an error.
   Result<std::optional<TokenId>> extend(std::span<const float> logits) {
     for (size_t id = 0; id < logits.size(); ++id) {
       if (std::isfinite(logits[id])) continue;
@@ -65,6 +68,8 @@ class Sequence {
     }
     tokens_.push_back(token);
     generation_.tokens.push_back(token);
+    // Stopped by the room in the model's context or by what was asked for: the caller reports them
+    // differently.
     if (std::ssize(generation_.tokens) == limit_) {
       finish(limit_ < options_.max_new_tokens ? Generation::Stop::kContextFull
                                               : Generation::Stop::kLimit);
@@ -94,7 +99,8 @@ class Sequence {
 };
 
 // Runs a piece of the prompts as long as there are any, then one decode step after the other, until
-// all sequences are done.
+// all sequences are done. Prefilling comes first, so that every decode step has as many sequences
+// as possible to read the weights for.
 class Run {
  public:
   Run(const Transformer& transformer, const std::function<void(int64_t, TokenId)>& on_token)
@@ -103,11 +109,13 @@ class Run {
   void add(std::span<const TokenId> prompt, const GenerateOptions& options, int64_t limit,
            uint64_t seed) {
     sequences_.emplace_back(transformer_, prompt, options, limit, seed);
+    // No room for a single token: done before it has begun.
     if (limit <= 0) sequences_.back().finish(Generation::Stop::kLimit);
   }
 
   Result<std::vector<Generation>> all() {
     while (std::ranges::any_of(sequences_, [](const Sequence& s) { return !s.done(); })) {
+      // Between steps only; what has been generated so far is a result.
       if (interrupted()) {
         for (Sequence& s : sequences_) {
           if (!s.done()) s.finish(Generation::Stop::kInterrupted);
@@ -122,6 +130,8 @@ class Run {
   }
 
  private:
+  // One pass over the weights: as many tokens of unfinished prompts as fit, or the last token of
+  // every sequence.
   Status step() {
     const double start = now();
     const bool prefilling = std::ranges::any_of(
@@ -142,9 +152,12 @@ class Run {
         members.size() > 1 || batch[0].tokens.size() == sequences_[members[0]].pending().size();
     int64_t rows = 0;
     for (const SequenceTokens& sequence : batch) rows += std::ssize(sequence.tokens);
+    // A simulated device chooses and times its kernels for this number of rows here, where it can
+    // fail.
     NMM_TRY(transformer_.backend().prepare(rows));
     const Matrix logits = transformer_.forward(
         batch, any_complete ? Transformer::Logits::kLast : Transformer::Logits::kNone);
+    // A sequence whose prompt is not finished has no next token yet; it is the last of the batch.
     for (size_t row = 0; row < members.size(); ++row) {
       if (!sequences_[members[row]].pending().empty()) break;
       NMM_TRY(extend(members[row], logits.view().row_range(static_cast<int64_t>(row), 1), start));
@@ -152,6 +165,8 @@ class Run {
     return {};
   }
 
+  // Times are those of the backend's clock: wall time on the CPU, predicted time on a simulated
+  // device.
   Status extend(size_t i, ConstMatrixView logits, double step_start) {
     Sequence& s = sequences_[i];
     const bool first = s.generation().tokens.empty();
@@ -210,6 +225,8 @@ Result<std::vector<Generation>> generate_batch(
   return run.all();
 }
 
+// generation_config.json is newer than config.json and lists all tokens that end a turn, where
+// config.json has the end of text alone.
 Result<std::vector<TokenId>> stop_tokens_of(const std::filesystem::path& folder,
                                             const io::ModelConfig& config) {
   const std::filesystem::path path = folder / "generation_config.json";

@@ -14,7 +14,8 @@
 namespace neuronmm::model {
 namespace {
 
-// Reads the tensors of one layer and remembers which it has read.
+// Reads the tensors of one layer and remembers which it has read, so that what is left over is
+// found.
 class LayerReader {
  public:
   LayerReader(const io::Checkpoint& checkpoint, const io::ModelConfig& config, int64_t layer)
@@ -68,6 +69,7 @@ class LayerReader {
     return weight;
   }
 
+  // Dense or as two factors. Both at once would leave it open which one the model is.
   Result<ops::LinearWeight> mlp_matrix(std::string_view which, int64_t in, int64_t out) {
     const std::string dense = fmt::format("mlp.{}_proj.weight", which);
     const std::string first = fmt::format("mlp.{}_v_proj.weight", which);
@@ -92,6 +94,8 @@ class LayerReader {
     return factors(first, second, in, out);
   }
 
+  // The rank is not in config.json of every such folder (the reference system writes none); the
+  // tensors' shapes say it, and both must agree.
   Result<ops::LinearWeight> factors(const std::string& first, const std::string& second, int64_t in,
                                     int64_t out) {
     const Shape& u_shape = checkpoint_.tensors().at(prefix_ + first).shape;
@@ -107,6 +111,8 @@ class LayerReader {
     return weight;
   }
 
+  // A folder of ours records its ranks. Tensors that differ from the record come from another
+  // model.
   Status check_recorded_ranks(const ops::MlpWeight& mlp) const {
     if (!config_.compression) return {};
     const auto& records = config_.compression->ranks;
@@ -148,6 +154,7 @@ class LayerReader {
     read_.insert(prefix_ + name);
     return checkpoint_.require(prefix_ + name, shape);
   }
+  // An int8 weight is two tensors; both count as read.
   Result<ops::WeightView> require_matrix(const std::string& name, const Shape& shape) {
     NMM_ASSIGN(auto weight, require_weight(checkpoint_, config_, prefix_ + name, shape));
     read_.insert(prefix_ + name);
@@ -165,7 +172,8 @@ class LayerReader {
 
 static_assert(io::kInt8GroupSize == ops::kQuantGroup, "what is stored is what backends compute");
 
-// The scales of the int8 weight `name`: [rows, groups].
+// The scales of the int8 weight `name`: [rows, groups]. All are looked at: one negative or infinite
+// scale would turn into wrong text without any other sign.
 Result<TensorView> require_scales(const io::Checkpoint& checkpoint, const std::string& name,
                                   int64_t rows, int64_t groups) {
   NMM_ASSIGN(const TensorView scales, checkpoint.require(name, {rows, groups}));
@@ -188,6 +196,8 @@ Result<TensorView> require_scales(const io::Checkpoint& checkpoint, const std::s
 
 }  // namespace
 
+// A weight is what its tensor's dtype says, and I8 only in a folder that declares int8 weights:
+// other programs store other formats as I8, with other scales.
 Result<ops::WeightView> require_weight(const io::Checkpoint& checkpoint,
                                        const io::ModelConfig& config, const std::string& name,
                                        const Shape& shape) {
@@ -214,6 +224,7 @@ Result<ops::WeightView> require_weight(const io::Checkpoint& checkpoint,
   return ops::WeightView(weight, scales);
 }
 
+// Some exports leave out "model." in front of every name.
 std::string tensor_prefix(const io::Checkpoint& checkpoint) {
   return checkpoint.has("embed_tokens.weight") ? "" : "model.";
 }

@@ -11,6 +11,8 @@ namespace {
 // context / high_freq_factor are kept, and in between the two are blended.
 double scaled(double frequency, const io::Llama3RopeScaling& scaling) {
   const double wavelength = 2.0 * std::numbers::pi / frequency;
+  // How many turns the angle makes over the context that the model was first trained on. The
+  // factors of the config are in turns.
   const double turns = scaling.original_max_position_embeddings / wavelength;
   if (turns < scaling.low_freq_factor) return frequency / scaling.factor;
   if (turns > scaling.high_freq_factor) return frequency;
@@ -21,6 +23,8 @@ double scaled(double frequency, const io::Llama3RopeScaling& scaling) {
 
 }  // namespace
 
+// The rotation of pair j at position p is p * theta^(-2j / head_dim), computed in fp64 and stored
+// once.
 std::vector<float> rope_inverse_frequencies(const io::ModelConfig& config) {
   std::vector<float> frequencies;
   for (int64_t j = 0; j < config.head_dim / 2; ++j) {

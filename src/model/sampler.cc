@@ -24,6 +24,8 @@ std::vector<double> readable(std::span<const float> logits) {
   return values;
 }
 
+// Every token counts once, however often it was seen. A penalty makes a logit smaller whatever its
+// sign, so that positive ones are divided and negative ones multiplied.
 void penalise(std::vector<double>& logits, std::span<const TokenId> seen, double penalty) {
   std::vector<TokenId> distinct(seen.begin(), seen.end());
   std::sort(distinct.begin(), distinct.end());
@@ -35,6 +37,8 @@ void penalise(std::vector<double>& logits, std::span<const TokenId> seen, double
   }
 }
 
+// Weights are relative to the most likely token, which has 1: they cannot overflow, and only their
+// ratios matter.
 std::vector<Candidate> softmax(const std::vector<double>& logits, double temperature) {
   const double largest = *std::max_element(logits.begin(), logits.end());
   std::vector<Candidate> candidates;

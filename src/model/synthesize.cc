@@ -53,7 +53,9 @@ class NormalTable {
     append_rounded(dtype, values.data(), kSize, bits_);
   }
 
-  // Elements [first, first + count) of the stream `key` as Bits (uint16_t or uint32_t).
+  // Elements [first, first + count) of the stream `key` as Bits (uint16_t or uint32_t). Each takes
+  // 16 random bits, four of them a word: the element at a position does not depend on the piece or
+  // the thread that makes it.
   template <typename Bits>
   void fill(uint64_t key, int64_t first, int64_t count, std::byte* out) const {
     NMM_CHECK(bits_.size() == kSize * sizeof(Bits));
@@ -74,6 +76,7 @@ class NormalTable {
   std::vector<std::byte> bits_;
 };
 
+// Tensor by tensor, each with a random stream of its own, derived from the seed and its number.
 class Synthesizer {
  public:
   Synthesizer(const io::ModelConfig& config, uint64_t seed, Progress& progress)
@@ -103,6 +106,7 @@ class Synthesizer {
     return {};
   }
 
+  // Norms are ones: with random gains the activations would grow or vanish from layer to layer.
   void make_piece(uint64_t key, int64_t first, int64_t count, bool norm) {
     piece_.clear();
     if (norm) return append_rounded(dtype_, std::vector<float>(count, 1.0f).data(), count, piece_);
@@ -130,6 +134,8 @@ Status check_space(const fs::path& folder, int64_t needed) {
   return {};
 }
 
+// Weights first, config.json last: a folder without it is no model, should the process be killed
+// here.
 Status write_folder(const io::ModelConfig& config, const std::string& config_text,
                     const fs::path& folder, uint64_t seed, Progress& progress) {
   const std::vector<io::TensorSpec> specs = tensor_specs(config);

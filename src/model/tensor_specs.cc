@@ -31,6 +31,7 @@ class SpecList {
   std::vector<io::TensorSpec> specs_;
 };
 
+// In the order in which a forward pass reads them.
 void add_layer(SpecList& specs, const io::ModelConfig& config, int64_t index) {
   const std::string layer = fmt::format("model.layers.{}", index);
   const std::string attention = layer + ".self_attn", mlp = layer + ".mlp";
@@ -57,6 +58,8 @@ void add_layer(SpecList& specs, const io::ModelConfig& config, int64_t index) {
 
 }  // namespace
 
+// The names and shapes of Hugging Face's Llama and Qwen models, which compress and synthesize
+// write.
 std::vector<io::TensorSpec> tensor_specs(const io::ModelConfig& config) {
   SpecList specs(config.dtype);
   specs.linear("model.embed_tokens", config.vocab_size, config.hidden_size);
@@ -66,8 +69,10 @@ std::vector<io::TensorSpec> tensor_specs(const io::ModelConfig& config) {
   return specs.take();
 }
 
+// By the endings that Hugging Face's models have.
 bool is_norm(std::string_view tensor_name) { return tensor_name.ends_with("norm.weight"); }
 
+// Where embeddings are tied, the embedding table is the vocabulary's matrix as well.
 bool is_linear(std::string_view tensor_name, const io::ModelConfig& config) {
   return tensor_name.ends_with("_proj.weight") || tensor_name == "lm_head.weight" ||
          (config.tie_word_embeddings && tensor_name.ends_with("embed_tokens.weight"));

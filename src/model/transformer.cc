@@ -13,6 +13,7 @@ std::vector<float> to_vector(const TensorView& tensor) {
   return values;
 }
 
+// A tied head multiplies by the embedding table: it has no tensor of its own.
 Result<ops::LinearWeight> lm_head_weight(const io::Checkpoint& checkpoint,
                                          const io::ModelConfig& config,
                                          const ops::WeightView& embedding) {
@@ -32,6 +33,8 @@ Result<ops::LinearWeight> lm_head_weight(const io::Checkpoint& checkpoint,
   return weight;
 }
 
+// Rotary embedding needs the position within the sequence, not within the batch.
+// The position of every row: sequences of different lengths run in one batch.
 std::vector<int64_t> positions_of(ops::Batch batch) {
   std::vector<int64_t> positions;
   for (const auto& [cache, rows] : batch) {
@@ -42,6 +45,7 @@ std::vector<int64_t> positions_of(ops::Batch batch) {
 
 }  // namespace
 
+// Norm gains are a few thousand floats and are copied; matrices are packed by the backend.
 DecoderLayer::DecoderLayer(const io::ModelConfig& config, int64_t index,
                            const LayerWeights& weights, const ops::Backend& backend)
     : config_(config),
@@ -57,6 +61,7 @@ DecoderLayer::DecoderLayer(const io::ModelConfig& config, int64_t index,
       o_(backend.make_linear(weights.o)),
       mlp_(backend.make_mlp(weights.mlp)) {}
 
+// Residuals: hidden += attention(norm(hidden)), then hidden += mlp(norm(hidden)).
 void DecoderLayer::forward(MutableMatrixView hidden, std::span<const float> inverse_frequencies,
                            ops::Batch batch, MlpObserver* observer) const {
   attention_half(hidden, inverse_frequencies, batch);
@@ -64,10 +69,12 @@ void DecoderLayer::forward(MutableMatrixView hidden, std::span<const float> inve
   const auto eps = static_cast<float>(config_.rms_norm_eps);
   backend_.rms_norm(hidden, post_attention_norm_, eps, normed.view());
   mlp_->apply(normed.view(), output.view());
+  // Calibration sees what the MLP reads and what it makes of it, before the residual is added.
   if (observer != nullptr) observer->on_mlp(index_, normed.view(), output.view());
   backend_.add(output.view(), hidden);
 }
 
+// A half of its own because compression runs it without the MLP that it replaces.
 void DecoderLayer::attention_half(MutableMatrixView hidden,
                                   std::span<const float> inverse_frequencies,
                                   ops::Batch batch) const {
@@ -84,6 +91,7 @@ void DecoderLayer::attend(ConstMatrixView x, std::span<const float> inverse_freq
   Matrix q(x.rows, heads * head_dim), k(x.rows, kv_heads * head_dim), v(x.rows, k.columns());
   const ops::Linear* const projections[] = {q_.get(), k_.get(), v_.get()};
   const MutableMatrixView projected[] = {q.view(), k.view(), v.view()};
+  // One packing of x and one parallel loop for all three, where the backend can.
   backend_.apply_together(projections, x, projected);
   if (config_.qk_norm) {  // every head is a row of its own
     const auto eps = static_cast<float>(config_.rms_norm_eps);
@@ -93,6 +101,7 @@ void DecoderLayer::attend(ConstMatrixView x, std::span<const float> inverse_freq
     backend_.rms_norm(k_heads, k_norm_, eps, k_heads);
   }
   const std::vector<int64_t> positions = positions_of(batch);
+  // Only queries and keys are rotated: positions enter through their product.
   backend_.rope(q.view(), head_dim, positions, inverse_frequencies);
   backend_.rope(k.view(), head_dim, positions, inverse_frequencies);
   Matrix mixed(x.rows, q.columns());
@@ -101,6 +110,7 @@ void DecoderLayer::attend(ConstMatrixView x, std::span<const float> inverse_freq
   o_->apply(mixed.view(), y);
 }
 
+// Also for programs that hold one layer at a time and need the head by itself.
 Result<LmHead> LmHead::load(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
                             const ops::Backend& backend) {
   const std::string prefix = tensor_prefix(checkpoint);
@@ -147,7 +157,8 @@ Status Transformer::pack() {
   const std::string prefix = tensor_prefix(*checkpoint_);
   NMM_ASSIGN(embedding_, require_weight(*checkpoint_, config, prefix + "embed_tokens.weight",
                                         {config.vocab_size, config.hidden_size}));
-  // All names and shapes are checked before the first (slow) packing.
+  // All names and shapes are checked before the first packing: a wrong shape in the last layer is
+  // found before minutes of it.
   std::vector<LayerWeights> layers;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(auto weights, layer_weights(*checkpoint_, config, layer));
@@ -164,6 +175,8 @@ Status Transformer::pack() {
   return {};
 }
 
+// The cache holds what the weights were made for. An int8 model was made from a bf16 or fp32 one,
+// whose dtype config.json still says.
 std::unique_ptr<ops::KvCache> Transformer::make_cache(int64_t capacity_tokens) const {
   const DType dtype = embedding_.quantized() ? config_->dtype : embedding_.dtype;
   return make_cache(capacity_tokens, dtype == DType::kBF16 ? DType::kBF16 : DType::kF32);
@@ -192,10 +205,13 @@ Matrix Transformer::forward(std::span<const SequenceTokens> batch, Logits which,
   }
   for (const DecoderLayer& layer : layers_)
     layer.forward(hidden.view(), inverse_frequencies_, rows, observer);
+  // Layers append behind the old length; it moves when all of them have.
   for (const auto& [cache, count] : rows) cache->set_length(cache->length() + count);
   if (which == Logits::kNone) return {};
   if (which == Logits::kAll) return lm_head_->logits(hidden.view());
 
+  // Of a prompt only the last position predicts something new: the vocabulary's matrix is the
+  // largest of the model, and its product with all rows would be wasted.
   int64_t last = -1;
   for (size_t i = 0; i < rows.size(); ++i) {  // the last rows move to the front
     last += rows[i].rows;

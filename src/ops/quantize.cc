@@ -8,6 +8,7 @@
 namespace neuronmm::ops {
 namespace {
 
+// Symmetric: -128 is not used, so that a value and its negative have the same error.
 constexpr double kLargest = 127.0;
 
 // max |value|, which NaN and infinity turn into NaN.
@@ -23,6 +24,8 @@ double largest_of(const double* values, int64_t count) {
 // One group; a scale of 0 (all zeros, or so small that bf16 has no such scale) gives zeros.
 bf16 quantize_group(const double* values, int64_t count, int8_t* quantized) {
   const double largest = largest_of(values, count);
+  // The scale is rounded first, and the values are divided by the rounded one: the error of
+  // rounding the scale is then part of what rounding the values makes good.
   const bf16 scale = bf16::from_float(static_cast<float>(largest / kLargest));
   const auto step = static_cast<double>(scale.to_float());  // of NaN, "step > 0" is false
   for (int64_t i = 0; i < count; ++i) {
@@ -38,6 +41,7 @@ QuantizedWeight quantize_rows(int64_t rows, int64_t columns, const Row& row) {
   QuantizedWeight weight = {rows, columns, {}, {}};
   weight.values.resize(static_cast<size_t>(rows * columns));
   weight.scales.resize(static_cast<size_t>(rows * weight.groups()));
+  // A group's scale depends on its own row alone, so that rows are shared out among the threads.
   parallel_ranges(rows, [&](int64_t first_row, int64_t last_row) {
     std::vector<double> values(static_cast<size_t>(columns));
     for (int64_t i = first_row; i < last_row; ++i) {

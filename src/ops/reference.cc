@@ -9,7 +9,8 @@
 namespace neuronmm::ops {
 namespace {
 
-// Intermediate results stay in fp64; only what the interface stores is rounded to fp32.
+// Intermediate results stay in fp64; only what the interface stores is rounded to fp32. This
+// backend is what the others are compared with, so it is written for reading and not for speed.
 struct DoubleMatrix {
   DoubleMatrix(int64_t r, int64_t c)
       : rows(r), columns(c), values(static_cast<size_t>(rows * columns)) {}
@@ -39,8 +40,8 @@ double dot(const double* a, const double* b, int64_t count) {
   return sum;
 }
 
-// Below this, waking the threads costs more than they save (microseconds, or a time slice of the
-// scheduler's when the cores are busy with others).
+// Below so many multiply-adds waking the threads costs more than they save: microseconds, or a time
+// slice of the scheduler's when the cores are busy with others. Assumed.
 constexpr int64_t kSerialWork = 200'000;
 
 // body(first, last) over [0, count), which is `work` multiply-adds in all.
@@ -58,6 +59,7 @@ DoubleMatrix multiply(const DoubleMatrix& x, const WeightView& w_t) {
   NMM_CHECK(x.columns == w_t.columns());
   DoubleMatrix y(x.rows, w_t.rows());
   for_ranges(w_t.rows(), x.rows * w_t.size(), [&](int64_t first, int64_t last) {
+    // A column of the weights is widened once for all rows.
     std::vector<double> weights(static_cast<size_t>(x.columns));
     for (int64_t n = first; n < last; ++n) {
       to_doubles(w_t, n * x.columns, x.columns, weights.data());
@@ -67,6 +69,7 @@ DoubleMatrix multiply(const DoubleMatrix& x, const WeightView& w_t) {
   return y;
 }
 
+// A low-rank layer is two products; the first gives X·U, M x r.
 DoubleMatrix multiply(const DoubleMatrix& x, const LinearWeight& weight) {
   DoubleMatrix y =
       weight.low_rank() ? multiply(multiply(x, weight.u_t), weight.v_t) : multiply(x, weight.w_t);
@@ -81,6 +84,7 @@ DoubleMatrix multiply(const DoubleMatrix& x, const LinearWeight& weight) {
 
 double silu(double z) { return z / (1.0 + std::exp(-z)); }
 
+// Weights stay as the checkpoint has them and are widened at every use: slow, and exact.
 class ReferenceLinear final : public Linear {
  public:
   explicit ReferenceLinear(const LinearWeight& weight) : weight_(weight) {}
@@ -92,6 +96,7 @@ class ReferenceLinear final : public Linear {
   LinearWeight weight_;
 };
 
+// H = silu(X·gate) * (X·up) in fp64 and never rounded; only Y is.
 class ReferenceMlp final : public Mlp {
  public:
   explicit ReferenceMlp(const MlpWeight& weight) : weight_(weight) {}
@@ -108,7 +113,7 @@ class ReferenceMlp final : public Mlp {
   MlpWeight weight_;
 };
 
-// One [capacity, kv_heads*head_dim] matrix of keys and one of values per layer.
+// Keys and values as they come: one [capacity, kv_heads * head_dim] matrix of each per layer.
 class ReferenceKvCache final : public KvCache {
  public:
   explicit ReferenceKvCache(const KvCacheShape& shape) : KvCache(shape) {
@@ -136,6 +141,8 @@ void attend(const float* q, const float* keys, const float* values, int64_t stri
       score += static_cast<double>(q[d]) * static_cast<double>(keys[j * stride + d]);
     weights.push_back(score / std::sqrt(static_cast<double>(head_dim)));
   }
+  // The largest score is taken off before the exponential, which then cannot overflow; the quotient
+  // is the same.
   const double largest = *std::max_element(weights.begin(), weights.end());
   double total = 0.0;
   for (double& weight : weights) total += weight = std::exp(weight - largest);
@@ -161,6 +168,7 @@ class ReferenceBackend final : public Backend {
     return std::make_unique<ReferenceKvCache>(shape);
   }
 
+  // y = x / sqrt(mean(x²) + eps) * weight.
   void rms_norm(ConstMatrixView x, std::span<const float> weight, float eps,
                 MutableMatrixView y) const override {
     NMM_CHECK(static_cast<int64_t>(weight.size()) == x.columns);
@@ -182,6 +190,7 @@ class ReferenceBackend final : public Backend {
     const int64_t half = head_dim / 2;
     NMM_CHECK(std::ssize(inverse_frequencies) == half && std::ssize(positions) == x.rows &&
               x.columns % head_dim == 0);
+    // A pair of elements is rotated by its angle; all heads of a row have the same angles.
     for (int64_t i = 0; i < x.rows; ++i) {
       for (int64_t j = 0; j < half; ++j) {
         const double angle = static_cast<double>(positions[static_cast<size_t>(i)]) *
@@ -214,6 +223,8 @@ class ReferenceBackend final : public Backend {
   }
 
  private:
+  // First all new keys and values are stored, then every query attends to those up to its own
+  // position: new tokens see one another, but not what follows them.
   static void attend_sequence(const AttentionShape& shape, int64_t layer, ConstMatrixView q,
                               ConstMatrixView k, ConstMatrixView v, KvCache& cache,
                               MutableMatrixView y) {
@@ -225,6 +236,7 @@ class ReferenceBackend final : public Backend {
       std::copy_n(k.row(i), k.columns, keys.row(first_position + i));
       std::copy_n(v.row(i), v.columns, values.row(first_position + i));
     }
+    // `group` query heads share one key/value head.
     const int64_t group = shape.num_attention_heads / shape.num_key_value_heads;
     const int64_t work = q.rows * q.columns * 2 * (first_position + q.rows);
     for_ranges(q.rows * shape.num_attention_heads, work, [&](int64_t begin, int64_t end) {

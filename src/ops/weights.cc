@@ -3,7 +3,8 @@
 namespace neuronmm::ops {
 namespace {
 
-// A byte times a bf16 scale has at most 15 significant bits: exact in fp32, too.
+// A byte times a bf16 scale has at most 15 significant bits: exact in fp32, too. A scale belongs to
+// a row and a group of 128 columns, so it changes where a group begins.
 template <typename Out>
 void dequantize(const WeightView& weight, int64_t first, int64_t count, Out* out) {
   const int64_t columns = weight.columns(), row = first / columns, column = first % columns;

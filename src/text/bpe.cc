@@ -18,6 +18,8 @@ Bpe::Bpe(const Vocabulary& vocabulary, const MergeTable& merges, bool ignore_mer
     : vocabulary_(vocabulary),
       merges_(merges),
       ignore_merges_(ignore_merges),
+      // Most words of a text are tokens by themselves. Whether merging would also arrive at that
+      // token is found out once per token and kept, since merges need not lead to every token.
       whole_(static_cast<size_t>(vocabulary.size())) {
   for (int byte = 0; byte < 256; ++byte) {
     const char character = static_cast<char>(byte);
@@ -31,6 +33,7 @@ void Bpe::encode(std::string_view word, Workspace& workspace, std::vector<TokenI
   if (!token) return merge(word, workspace, out);
   if (ignore_merges_) return out.push_back(*token);
   std::atomic<Whole>& whole = whole_[static_cast<size_t>(*token)];
+  // Threads may find out the same at the same time; all of them write the same value.
   const Whole known = whole.load(std::memory_order_relaxed);
   if (known == Whole::kYes) return out.push_back(*token);
   const size_t before = out.size();
@@ -46,6 +49,7 @@ void Bpe::encode_byte(char byte, std::vector<TokenId>& out) const {
   if (id != kNoToken) out.push_back(id);
 }
 
+// The pair of a symbol and its right neighbour, if the vocabulary merges it.
 void Bpe::add_candidate(int64_t position, Workspace& workspace) const {
   const Workspace::Symbol& left = workspace.symbols[static_cast<size_t>(position)];
   if (left.next < 0) return;
@@ -55,12 +59,16 @@ void Bpe::add_candidate(int64_t position, Workspace& workspace) const {
   workspace.candidates.push_back({merge->rank, left.id, right, merge->merged, position});
 }
 
+// Merges the pair of the lowest rank, the leftmost first, until no pair of neighbours is in the
+// table. With a heap this takes n log n steps for n bytes; looking for the best pair anew each time
+// would take n^2, minutes for a word of a megabyte.
 void Bpe::merge(std::string_view word, Workspace& workspace, std::vector<TokenId>& out) const {
   auto& [symbols, candidates] = workspace;
   symbols.clear();
   candidates.clear();
   for (const char byte : word) {
     const TokenId id = byte_ids_[static_cast<uint8_t>(byte)];
+    // A byte that is no token disappears, as in the reference.
     if (id == kNoToken) continue;
     const int64_t index = std::ssize(symbols);
     symbols.push_back({id, index - 1, index + 1});
@@ -84,6 +92,7 @@ void Bpe::merge(std::string_view word, Workspace& workspace, std::vector<TokenId
     right.id = kNoToken;
     left.next = right.next;
     if (left.next >= 0) symbols[static_cast<size_t>(left.next)].previous = best.position;
+    // The new symbol has new pairs with both neighbours.
     for (const int64_t position : {left.previous, best.position}) {
       const size_t before = candidates.size();
       if (position >= 0) add_candidate(position, workspace);

@@ -14,6 +14,8 @@ namespace {
 using nlohmann::json;
 using Pair = std::pair<std::string_view, std::string_view>;
 
+// Two tokens and one space: a line of merges.txt, or the older form in tokenizer.json. A token
+// cannot contain a space, which byte-level spelling writes as another character.
 std::optional<Pair> pair_of_line(std::string_view line) {
   const size_t space = line.find(' ');
   if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos)
@@ -28,6 +30,7 @@ std::optional<Pair> pair_of_json(const json& merge) {
   return Pair(merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>());
 }
 
+// Both halves and the result must be tokens: ids are all that merging works with.
 Status add_merge(const Vocabulary& vocabulary, Pair pair, int64_t rank, MergeTable& merges) {
   const auto [left, right] = pair;
   const std::string merged = std::string(left).append(right);
@@ -41,6 +44,7 @@ Status add_merge(const Vocabulary& vocabulary, Pair pair, int64_t rank, MergeTab
   return {};
 }
 
+// The rank of a merge is its place in the list: lower ranks are merged first.
 Result<MergeTable> read_merges(const json& list, const std::string& source,
                                const Vocabulary& vocabulary) {
   MergeTable merges(std::ssize(list));
@@ -57,6 +61,7 @@ Result<MergeTable> read_merges(const json& list, const std::string& source,
   return merges;
 }
 
+// Then no text can meet an unknown token, and what the file says about it does not matter.
 bool has_all_bytes(const Vocabulary& vocabulary) {
   for (int byte = 0; byte < 256; ++byte) {
     const char character = static_cast<char>(byte);
@@ -84,6 +89,7 @@ Status check_variant(const io::JsonFields& fields, const Vocabulary& vocabulary)
 
 }  // namespace
 
+// "vocab": the spelling of every token and its id.
 Status read_vocab(const json& vocab, const std::string& source, Vocabulary& vocabulary) {
   if (!vocab.is_object())
     return fail("{}: expected an object, found {}", source, io::describe_json(vocab));
@@ -118,6 +124,7 @@ Status read_bpe_model(const json& model, const std::string& source,
   return {};
 }
 
+// GPT-2's own format, merges.txt: a version line, then a merge per line.
 Result<MergeTable> read_merges_text(std::string_view text, const std::string& source,
                                     const Vocabulary& vocabulary) {
   MergeTable merges(std::count(text.begin(), text.end(), '\n') + 1);

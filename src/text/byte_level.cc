@@ -11,6 +11,8 @@ namespace {
 constexpr int kNoByte = -1;
 constexpr int kCharacters = 256 + 68;
 
+// GPT-2's table (bytes_to_unicode): a byte that is a printable character of Latin-1 stands for
+// itself; the other 68 become the characters from U+0100 on, in order.
 constexpr bool stands_for_itself(int byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
@@ -29,6 +31,8 @@ constexpr std::array<int, kCharacters> kByteOfCharacter = byte_of_character();
 
 }  // namespace
 
+// The way back: nothing when a character of the spelling stands for no byte, as in the names of
+// added tokens.
 std::optional<std::string> bytes_of_spelling(std::string_view spelling) {
   std::string bytes;
   bytes.reserve(spelling.size());

@@ -48,6 +48,7 @@ Result<Instruction> parse_record(const nlohmann::json& record, const std::string
 
 }  // namespace
 
+// The prompt of Stanford Alpaca, with and without an input; the response follows.
 std::string alpaca_prompt(std::string_view instruction, std::string_view input) {
   if (input.empty()) {
     return fmt::format(
@@ -62,6 +63,8 @@ std::string alpaca_prompt(std::string_view instruction, std::string_view input) 
       instruction, input);
 }
 
+// A JSON list. The parser does not keep positions, so that the lines are counted apart, for
+// messages.
 Result<std::vector<Instruction>> parse_instruction_list(std::string_view content,
                                                         const std::string& source) {
   NMM_ASSIGN(const auto list, io::parse_json(content, source));
@@ -84,6 +87,7 @@ Result<std::vector<Instruction>> parse_instruction_list(std::string_view content
   return all;
 }
 
+// JSON lines: one record per line, empty lines passed over.
 Result<std::vector<Instruction>> parse_instruction_lines(std::string_view content,
                                                          const std::string& source) {
   std::vector<Instruction> all;

@@ -17,6 +17,8 @@ void append_utf8(utf8proc_int32_t code_point, std::string& out) {
 
 }  // namespace
 
+// As Python's str.capitalize: the first character in title case, all others in lower case. Bytes
+// that are not UTF-8 stay as they are.
 std::string capitalize(std::string_view text) {
   std::string out;
   for (bool first = true; !text.empty(); first = false) {
@@ -32,6 +34,7 @@ std::string capitalize(std::string_view text) {
   return out;
 }
 
+// Every byte that does not continue a character begins one.
 int64_t count_code_points(std::string_view text) {
   return std::count_if(text.begin(), text.end(),
                        [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; });

@@ -21,6 +21,7 @@ struct Component {
   std::string type;
 };
 
+// Every object of the pipeline has a "type", and its other fields depend on it.
 Result<Component> component(const json& value, const std::string& source) {
   if (!value.is_object())
     return fail("{}: expected an object, found {}", source, io::describe_json(value));
@@ -59,6 +60,7 @@ Status read_normalizer(const json& value, const std::string& source,
   });
 }
 
+// A split hands on its matches, the text between them (gaps), or both, each as a piece of its own.
 Status add_split(const std::string& source, std::string_view pattern, PreTokenizer& out,
                  SplitRegex::Kind kind = SplitRegex::Kind::kRegex, bool keep_matches = true,
                  bool keep_gaps = true) {
@@ -79,6 +81,7 @@ Status read_split(const io::JsonFields& fields, PreTokenizer& out) {
   NMM_ASSIGN(const auto text, pattern_fields.string(is_regex ? "Regex" : "String"));
   NMM_ASSIGN(const auto behavior, fields.string("behavior"));
   NMM_ASSIGN(const auto invert, fields.boolean("invert"));
+  // "Isolated" keeps everything; "Removed" drops the matches, or everything else when inverted.
   const bool removed = behavior == "Removed";
   if (!removed && behavior != "Isolated")
     return fields.wrong("behavior", "\"Isolated\" or \"Removed\"");
@@ -105,6 +108,7 @@ Status read_pre_tokenizer(const json& value, const std::string& source, PreToken
     // Later steps would see the spelling of bytes instead of the text.
     if (byte_level) return unsupported(step, "nothing after ByteLevel");
     if (step.type == "Split") return read_split(step.fields, out);
+    // Digits one by one, or runs of them.
     if (step.type == "Digits") {
       NMM_ASSIGN(const auto individual, step.fields.boolean("individual_digits"));
       return add_split(step.fields.source(), individual.value_or(false) ? "\\p{N}" : "\\p{N}+",
@@ -118,7 +122,8 @@ Status read_pre_tokenizer(const json& value, const std::string& source, PreToken
   return {};
 }
 
-// The ids of the special token `name` of a TemplateProcessing.
+// The ids that stand for the special token `name` of a TemplateProcessing: the template names it,
+// and "special_tokens" has its ids.
 Status append_special(const io::JsonFields& processor, const std::string& name,
                       const Vocabulary& vocabulary, std::vector<TokenId>& out) {
   const json* special_tokens = processor.find("special_tokens");
@@ -169,6 +174,7 @@ Status read_template(const io::JsonFields& fields, TokenizerDefinition& definiti
   return {};
 }
 
+// What is added around every text: a begin-of-text token, mostly.
 Status read_post_processor(const json& value, const std::string& source,
                            TokenizerDefinition& definition) {
   return for_each_component(value, source, "processors", [&](const Component& step) -> Status {
@@ -187,6 +193,7 @@ Status read_decoder(const json& value, const std::string& source) {
 
 }  // namespace
 
+// The four stages of the tokenizers library's pipeline. What is not known is refused by name.
 Status read_pipeline(const io::JsonFields& root, TokenizerDefinition& definition) {
   const auto source_of = [&](const char* key) { return root.source() + ": " + key; };
   if (const json* normalizer = root.find("normalizer"))

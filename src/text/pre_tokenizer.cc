@@ -4,6 +4,8 @@
 
 namespace neuronmm::text {
 
+// Splits are nested: what one hands on, the next one cuts further, and what the last one hands on
+// is a word. Text is never copied, except where a space is put in front of it.
 void PreTokenizer::split_from(int64_t step, std::string_view text, const OnWord& on_word) const {
   if (text.empty()) return;
   std::string with_space;

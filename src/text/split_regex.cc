@@ -19,6 +19,8 @@ constexpr size_t kMaxPatternBytes = 10'000;
 // Escapes of letters that mean the same to Oniguruma and PCRE2, or are rewritten here.
 constexpr std::string_view kSharedEscapes = "pPdDnrtfvsS";
 
+// An escaped letter or digit has a meaning, which the two libraries may not share; an escaped sign
+// means itself in both.
 bool is_ascii_letter_or_digit(char c) {
   return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }
@@ -33,6 +35,8 @@ Result<std::string> translate_escape(char c) {
   return std::string{'\\', c};
 }
 
+// Tokenizers are written for Oniguruma's syntax. What means something else in PCRE2 is rewritten,
+// and what cannot be is refused: a silent difference would be wrong ids.
 Result<std::string> translate_from_oniguruma(std::string_view pattern) {
   std::string out;
   bool in_class = false;
@@ -82,12 +86,14 @@ Result<SplitRegex> SplitRegex::compile(std::string_view pattern, Kind kind) {
   if (pattern.size() > kMaxPatternBytes)
     return fail("the pattern has {} bytes, more than {}", pattern.size(), kMaxPatternBytes);
   std::string translated(pattern);
+  // A literal pattern has no syntax to translate.
   uint32_t options = PCRE2_UTF | PCRE2_LITERAL;
   if (kind == Kind::kRegex) {
     NMM_ASSIGN(translated, translate_from_oniguruma(pattern));
     // In Ruby's syntax ^ and $ always mean lines.
     options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE;
   }
+  // Shared by all copies of the tokenizer; PCRE2 compiles once and matches from any thread.
   auto compiled = std::make_shared<Compiled>();
   int error = 0;
   PCRE2_SIZE at = 0;
@@ -112,6 +118,7 @@ SplitRegex::Matches::Matches(const SplitRegex& regex, std::string_view text)
   NMM_CHECK(match_data_ != nullptr);
 }
 
+// The next match from where the last one ended. Errors end the matches, like the end of the text.
 bool SplitRegex::Matches::next() {
   if (from_ > text_.size()) return false;
   auto* match_data = static_cast<pcre2_match_data*>(match_data_.get());

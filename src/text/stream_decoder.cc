@@ -13,6 +13,8 @@ constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
 StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool skip_special_tokens)
     : tokenizer_(&tokenizer), skip_special_tokens_(skip_special_tokens) {}
 
+// A character may be cut in two by the end of a token: its bytes are held until the rest comes.
+// Bytes that no rest can complete become U+FFFD at once.
 std::string StreamDecoder::push(TokenId id) {
   held_ += tokenizer_->decode({&id, 1}, skip_special_tokens_);
   std::string text;
@@ -29,6 +31,7 @@ std::string StreamDecoder::push(TokenId id) {
   return text;
 }
 
+// What is still incomplete at the end stays so.
 std::string StreamDecoder::finish() {
   const bool incomplete = !held_.empty();
   held_.clear();

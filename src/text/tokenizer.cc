@@ -19,7 +19,8 @@ namespace {
 // Bytes of text per token, to guess the size of the result: English has 4 to 5.
 constexpr size_t kBytesPerToken = 4;
 
-// The added tokens that are searched before (or after) normalization.
+// The added tokens that are searched before normalization, or those that are searched after it. The
+// latter are normalized themselves, or they would never be found.
 std::vector<AddedToken> select_added(const TokenizerDefinition& definition, bool normalized) {
   std::vector<AddedToken> tokens;
   std::set<std::string> contents;
@@ -35,6 +36,8 @@ std::vector<AddedToken> select_added(const TokenizerDefinition& definition, bool
 
 }  // namespace
 
+// All of a tokenizer that does not change after loading, in one place that does not move: the
+// matchers and Bpe hold references into the definition.
 struct Tokenizer::State {
   explicit State(TokenizerDefinition d)
       : definition(std::move(d)),
@@ -42,6 +45,7 @@ struct Tokenizer::State {
         raw_matcher(select_added(definition, false)),
         normalized_matcher(select_added(definition, true)),
         special(static_cast<size_t>(definition.vocabulary.size())) {
+    // By id, because decoding asks for every token.
     for (const AddedToken& token : definition.added_tokens) {
       special[static_cast<size_t>(token.id)] = token.special;
     }
@@ -61,6 +65,7 @@ struct Tokenizer::State {
   std::string chat_template;
 };
 
+// tokenizer_config.json names the special tokens by their text; ids come from the vocabulary.
 Status Tokenizer::State::apply(TokenizerConfig config, const std::string& source) {
   const auto set = [&](const std::optional<std::string>& token, const char* key,
                        std::optional<TokenId>& id) -> Status {
@@ -77,7 +82,9 @@ Status Tokenizer::State::apply(TokenizerConfig config, const std::string& source
 
 namespace {
 
-// One encode(): the steps from text to ids, each handing its parts to the next.
+// One encode(): the steps from text to ids, each handing its parts to the next: added tokens that
+// are searched in the text as it is, stretches of valid UTF-8, normalization, added tokens that are
+// searched after it, words, and BPE of each word.
 class Encoding {
  public:
   Encoding(const TokenizerDefinition& definition, const Bpe& bpe, const AddedTokenMatcher* raw,
@@ -121,6 +128,8 @@ class Encoding {
     }
   }
 
+  // Normalization comes after the added tokens of the first kind: their text must be found as it
+  // was written.
   void encode_utf8(std::string_view text) {
     std::string storage;
     if (definition_.nfc) text = normalize_nfc(text, storage);
@@ -140,6 +149,7 @@ class Encoding {
 
 }  // namespace
 
+// Here, where State is complete.
 Tokenizer::Tokenizer() = default;
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
@@ -152,6 +162,7 @@ Result<Tokenizer> Tokenizer::parse(std::string_view tokenizer_json, const std::s
   return tokenizer;
 }
 
+// The folder is named in the message: a missing tokenizer.json often means a missing folder.
 Result<Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
   const auto path = folder / "tokenizer.json";
   std::error_code ignored;
@@ -179,6 +190,8 @@ Result<Tokenizer> Tokenizer::load_vocab_and_merges(const std::filesystem::path& 
 
 std::vector<TokenId> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   const bool parse = options.parse_added_tokens;
+  // Text of users must not become control tokens: without parsing, "<|eot_id|>" is encoded as the
+  // characters that it is written with.
   Encoding encoding(state_->definition, state_->bpe, parse ? &state_->raw_matcher : nullptr,
                     parse ? &state_->normalized_matcher : nullptr);
   encoding.reserve(text.size() / kBytesPerToken + state_->definition.prefix.size() +
@@ -189,6 +202,8 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, const EncodeOption
   return encoding.take();
 }
 
+// Bytes and not characters: a character may be spread over several tokens, and only the whole text
+// is UTF-8.
 std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special_tokens) const {
   std::string text;
   text.reserve(ids.size() * kBytesPerToken);

@@ -45,6 +45,7 @@ Result<TokenizerConfig> load_tokenizer_config(const std::filesystem::path& folde
     NMM_ASSIGN(auto chat_template, read_chat_template(fields));
     config.chat_template = std::move(chat_template).value_or("");
   }
+  // The file wins over the field: newer folders have the template here only.
   if (const auto path = folder / "chat_template.jinja"; std::filesystem::exists(path, ignored)) {
     NMM_ASSIGN(config.chat_template, io::read_text_file(path, io::kMaxConfigBytes));
   }

@@ -40,6 +40,7 @@ Result<AddedToken> read_added_token(const json& entry, const std::string& source
   return token;
 }
 
+// Added tokens come after the vocabulary and may name tokens that are in it already.
 Status read_added_tokens(const io::JsonFields& root, TokenizerDefinition& definition) {
   const json* list = root.find("added_tokens");
   if (list == nullptr) return {};
@@ -54,6 +55,7 @@ Status read_added_tokens(const io::JsonFields& root, TokenizerDefinition& defini
 
 }  // namespace
 
+// The vocabulary comes first, since added tokens and the pipeline name tokens of it.
 Result<TokenizerDefinition> parse_tokenizer_json(std::string_view text, const std::string& source) {
   NMM_ASSIGN(const json root, io::parse_json_object(text, source));
   const io::JsonFields fields(root, source);
@@ -75,6 +77,7 @@ Result<TokenizerDefinition> parse_gpt2_files(std::string_view vocab_json,
   NMM_TRY(read_vocab(vocab, vocab_source, definition.vocabulary));
   NMM_ASSIGN(definition.merges,
              read_merges_text(merges_text, merges_source, definition.vocabulary));
+  // The one special token that GPT-2 has; its files do not mark it.
   if (const auto id = definition.vocabulary.find(kGpt2EndOfText)) {
     AddedToken token;
     token.content = kGpt2EndOfText;
@@ -82,6 +85,7 @@ Result<TokenizerDefinition> parse_gpt2_files(std::string_view vocab_json,
     token.special = true;
     definition.added_tokens.push_back(token);
   }
+  // GPT-2's files say nothing of the pipeline, which is fixed: byte level, no space in front.
   const json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
   const json root = {{"pre_tokenizer", byte_level}, {"decoder", byte_level}};
   NMM_TRY(read_pipeline(io::JsonFields(root, vocab_source), definition));

@@ -10,6 +10,8 @@ struct Lead {
   uint8_t second_min, second_max;  // what the second byte may be; the others are 80..BF
 };
 
+// Well-formed sequences as in the Unicode standard, table 3-7: the second byte's range excludes
+// what would be overlong, a surrogate or above U+10FFFF.
 Lead lead_of(uint8_t byte) {
   if (byte < 0x80) return {1, 0, 0};
   if (byte < 0xC2) return {0, 0, 0};
@@ -25,6 +27,9 @@ Lead lead_of(uint8_t byte) {
 
 }  // namespace
 
+// One step: a character, the begin of one that the text cuts off, or bytes that begin none. Of
+// these, as many are taken as the standard's "maximal subpart" has, so that each becomes one U+FFFD
+// as in other programs.
 Utf8Step next_utf8(std::string_view text) {
   const auto byte = [&](int i) { return static_cast<uint8_t>(text[static_cast<size_t>(i)]); };
   const Lead lead = lead_of(byte(0));

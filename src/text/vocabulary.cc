@@ -10,6 +10,7 @@ constexpr int64_t kMaxVocabSize = int64_t{1} << 22;
 
 }  // namespace
 
+// A token of the model is spelled byte by byte; one whose spelling stands for no bytes has a name.
 Status Vocabulary::add_spelling(std::string_view spelling, int64_t id) {
   if (spelling.empty()) return fail("the token of id {} is empty", id);
   std::optional<std::string> word = bytes_of_spelling(spelling);
@@ -17,6 +18,8 @@ Status Vocabulary::add_spelling(std::string_view spelling, int64_t id) {
   return insert(words_, *std::move(word), id);
 }
 
+// An added token. Its text means itself and not bytes, also where the vocabulary has it as a
+// spelling already.
 Status Vocabulary::add_name(std::string_view name, int64_t id) {
   if (name.empty()) return fail("the token of id {} is empty", id);
   if (const auto known = find(name)) {
@@ -27,6 +30,7 @@ Status Vocabulary::add_name(std::string_view name, int64_t id) {
   return insert(names_, std::string(name), id);
 }
 
+// Texts are kept in a deque, which never moves them: the tables hold views of them.
 Status Vocabulary::insert(TokenTable& table, std::string text, int64_t id) {
   if (id < 0 || id >= kMaxVocabSize)
     return fail("{:?} has id {}; ids are 0 to {}", text, id, kMaxVocabSize - 1);
@@ -40,6 +44,7 @@ Status Vocabulary::insert(TokenTable& table, std::string text, int64_t id) {
   return {};
 }
 
+// Names first: they are what a user means by "<|eot_id|>".
 std::optional<TokenId> Vocabulary::find(std::string_view text) const {
   if (const auto id = names_.find(text)) return id;
   const std::optional<std::string> word = bytes_of_spelling(text);

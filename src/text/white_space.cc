@@ -14,6 +14,7 @@ size_t last_character_start(std::string_view text) {
 
 }  // namespace
 
+// The characters with the Unicode property White_Space.
 bool is_white_space(char32_t c) {
   return (c >= 0x09 && c <= 0x0D) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 ||
          (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
@@ -27,6 +28,7 @@ std::optional<char32_t> first_character(std::string_view text) {
   return step.code_point;
 }
 
+// Nothing when the text ends in bytes that are no whole character.
 std::optional<char32_t> last_character(std::string_view text) {
   if (text.empty()) return {};
   const std::string_view last = text.substr(last_character_start(text));

@@ -11,7 +11,8 @@
 namespace neuronmm::device {
 namespace {
 
-// The NeuronCore that the layers share: its clock and its MLP programs.
+// The NeuronCore that the layers share: its clock and its MLP programs. Every layer that the
+// backend makes holds it, so that it lives as long as any of them.
 struct Core {
   Core(const simulator::DeviceSpec& spec, ChooseTiling choose_tiling)
       : device(spec), programs(spec, std::move(choose_tiling)) {}
@@ -20,10 +21,13 @@ struct Core {
 
   simulator::DeviceSpec device;
   MlpPrograms programs;
+  // Kept until prepare() is asked: make_mlp has no way to say that no kernel takes an MLP.
   std::vector<Result<MlpShape>> mlps;  // of every MLP that was made
   double seconds = 0;
 };
 
+// A projection is one operation, or two when it is low-rank: X·U and (X·U)·V, each from HBM and
+// back.
 class DeviceLinear : public ops::Linear {
  public:
   DeviceLinear(std::shared_ptr<Core> core, const ops::LinearWeight& weight,
@@ -49,6 +53,7 @@ class DeviceLinear : public ops::Linear {
   std::unique_ptr<ops::Linear> values_;  // of the host; may be none
 };
 
+// An MLP runs as a tile program, for its time and, if the host computes values, for these too.
 class DeviceMlp : public ops::Mlp {
  public:
   DeviceMlp(std::shared_ptr<Core> core, const MlpShape& shape, std::unique_ptr<MlpWeights> weights)
@@ -68,6 +73,7 @@ class DeviceMlp : public ops::Mlp {
   std::unique_ptr<MlpWeights> weights_;  // none: time alone
 };
 
+// Every operation advances the clock by its own time, as if nothing overlapped between operations.
 class DeviceBackend : public ops::Backend {
  public:
   DeviceBackend(const simulator::DeviceSpec& device, ChooseTiling choose_tiling,
@@ -81,6 +87,8 @@ class DeviceBackend : public ops::Backend {
   }
   double clock_seconds() const override { return core_->seconds; }
 
+  // Builds and times the program of every MLP for this number of tokens, so that a model that
+  // cannot run is refused before it has begun to.
   Status prepare(int64_t tokens) const override {
     for (const Result<MlpShape>& shape : core_->mlps) {
       if (!shape) return shape.error();
@@ -103,6 +111,7 @@ class DeviceBackend : public ops::Backend {
         values ? std::make_unique<MlpWeights>(weight, *shape) : nullptr);
   }
 
+  // Without values, a cache only counts the positions that it would hold.
   std::unique_ptr<ops::KvCache> make_kv_cache(const ops::KvCacheShape& shape) const override {
     return host_ ? host_->make_kv_cache(shape) : std::make_unique<ops::KvCache>(shape);
   }
@@ -119,6 +128,8 @@ class DeviceBackend : public ops::Backend {
     if (host_) host_->rope(x, head_dim, positions, inverse_frequencies);
   }
 
+  // The sequences of a batch are one operation: their work is added up, and the overhead is paid
+  // once.
   void attention(const ops::AttentionShape& shape, int64_t layer, ConstMatrixView q,
                  ConstMatrixView k, ConstMatrixView v, ops::Batch batch,
                  MutableMatrixView y) const override {

@@ -25,6 +25,7 @@ Result<const MlpProgram*> MlpPrograms::find(const MlpShape& shape, int64_t token
   if (const auto found = programs_.find(key); found != programs_.end()) return &found->second;
   Result<MlpProgram> chosen = choose(shape, tokens);
   if (!chosen) {
+    // Ctrl-C during tuning is not an error of the MLP.
     if (chosen.error().kind == Error::Kind::kInterrupted) return chosen.error();
     return fail("{}: an MLP of {} tokens, hidden size {}, intermediate size {}, rank {}: {}",
                 device_.name, tokens, shape.hidden_size, shape.intermediate_size, shape.rank,
@@ -38,6 +39,8 @@ Result<MlpProgram> MlpPrograms::choose(const MlpShape& shape, int64_t tokens) co
   NMM_ASSIGN(program.kernel, kernels::find_kernel(shape.rank > 0 ? "mlp" : "dense_mlp"));
   program.shape = {
       .M = tokens, .K = shape.hidden_size, .r = shape.rank, .N = shape.intermediate_size};
+  // Rounded up to whole tiles, prompts of 100 and 120 tokens share a tiling, and decoding one token
+  // has that of 128. The time is that of the real number of tokens.
   kernels::KernelShape whole_tiles = program.shape;
   whole_tiles.M = tile::ceil_div(tokens, kernels::kPartitions) * kernels::kPartitions;
   NMM_ASSIGN(program.tiling, choose_tiling_(*program.kernel, whole_tiles));

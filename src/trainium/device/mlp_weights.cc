@@ -49,6 +49,7 @@ Matrix product(const TensorView& u_t, const TensorView& v_t) {
   Matrix matrix(in, out);
   parallel_ranges(in, [&](int64_t first, int64_t last) {
     for (int64_t j = 0; j < out; ++j) {
+      // One column at a time: the inner loop runs along a contiguous row of Uᵀ.
       std::vector<float> column(static_cast<size_t>(last - first));
       for (int64_t k = 0; k < rank; ++k) {
         const float* const u_row = u.data() + k * in + first;
@@ -113,6 +114,8 @@ MlpWeights::MlpWeights(const ops::MlpWeight& weight, const MlpShape& shape) {
 }
 
 void MlpWeights::apply(const MlpProgram& program, ConstMatrixView x, MutableMatrixView y) const {
+  // Every thread interprets the whole kernel on its share of the rows, with the same weights in
+  // place.
   const int64_t step = rows_per_part(x.rows);
   parallel_for(tile::ceil_div(x.rows, step), [&](int64_t part) {
     const int64_t first = part * step, rows = std::min(step, x.rows - first);

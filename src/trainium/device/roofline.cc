@@ -8,6 +8,8 @@ namespace {
 constexpr double kBytes = 2;  // bf16
 constexpr double kLanes = 128;
 
+// Sizes are counts of elements; work is in floating point, because products of sizes overflow
+// nothing there.
 double real(int64_t count) { return static_cast<double>(count); }
 
 // Keys that M tokens after `first` others attend to, in all: token i sees the positions up to its
@@ -30,6 +32,8 @@ Work& Work::operator+=(const Work& other) {
   return *this;
 }
 
+// The slowest of the four resources decides, as if they overlapped perfectly; the start and the
+// completion of a DMA come on top, once for the operands and once for the result.
 double roofline_seconds(const simulator::DeviceSpec& device, const Work& work) {
   const double hbm =
       std::min<double>(device.hbm_bandwidth, device.dma_engines * device.dma_bandwidth);
@@ -40,6 +44,7 @@ double roofline_seconds(const simulator::DeviceSpec& device, const Work& work) {
   return 1e-9 * (ns + 2 * (device.dma_start_ns + device.dma_completion_ns));
 }
 
+// X and W are read and Y is written once. A bias is one more pass of the outputs through Vector.
 Work linear_work(int64_t M, int64_t K, int64_t N, bool bias) {
   const double outputs = real(M) * real(N);
   return {.flops = 2 * outputs * real(K),
@@ -48,11 +53,13 @@ Work linear_work(int64_t M, int64_t K, int64_t N, bool bias) {
           .vector_elements = bias ? outputs : 0};
 }
 
+// Squares and their sum, the scaling by the row's factor, the scaling by the weight: three passes.
 Work rms_norm_work(int64_t M, int64_t columns) {
   const double elements = real(M) * real(columns);
   return {.hbm_bytes = kBytes * (2 * elements + real(columns)), .vector_elements = 3 * elements};
 }
 
+// Two products and a sum: three passes. A row's sines and cosines (head_dim of them) are read.
 Work rope_work(int64_t M, int64_t columns, int64_t head_dim) {
   const double elements = real(M) * real(columns);
   return {.hbm_bytes = kBytes * (2 * elements + real(M) * real(head_dim)),
@@ -61,13 +68,19 @@ Work rope_work(int64_t M, int64_t columns, int64_t head_dim) {
 
 Work attention_work(const ops::AttentionShape& shape, int64_t M, int64_t first) {
   const int64_t window = shape.sliding_window;
+  // Positions that any of the new tokens sees. With a window, the first token's oldest one is
+  // window - 1 before it.
   const int64_t in_sight =
       window > 0 ? std::min(first + M, window + M - 1) : first + M;  // of any new token
   const double scores = real(shape.num_attention_heads) * visible_positions(M, first, window);
   const double head_dim = real(shape.head_dim);
   const double queries = real(M) * real(shape.num_attention_heads) * head_dim;
   const double keys = real(shape.num_key_value_heads) * head_dim;
+  // Two products of 2 FLOPs per score and head dimension: Q·K and the weights times V. The softmax
+  // takes three passes on Vector (maximum, sum, scaling) and one exponential per score.
   return {.flops = 4 * scores * head_dim,
+          // Queries are read and outputs written; keys and values in sight are read, those of the
+          // new tokens written as well.
           .hbm_bytes = kBytes * (2 * queries + 2 * keys * real(in_sight + M)),
           .vector_elements = 3 * scores,
           .scalar_elements = scores};

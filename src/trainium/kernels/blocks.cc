@@ -15,6 +15,7 @@ using tile::Slice;
 using tile::Tile;
 using tile::upto;
 
+// A kernel that asks for a parameter which its tiling does not have is an error of the kernel.
 int64_t Tiling::operator[](std::string_view name) const {
   constexpr int64_t kAbsent = -1;
   const int64_t value = value_or(name, kAbsent);
@@ -22,6 +23,8 @@ int64_t Tiling::operator[](std::string_view name) const {
   return value;
 }
 
+// A tiling has a handful of parameters; a search through them costs nothing beside a kernel's
+// program, and the order of the kernel's description is kept.
 int64_t Tiling::value_or(std::string_view name, int64_t otherwise) const {
   for (const auto& [key, value] : values_) {
     if (key == name) return value;
@@ -40,6 +43,8 @@ bool Tiling::set(std::string_view name, int64_t value) {
 
 Tile whole(int64_t dimension) { return {.start = 0, .size = {.max = dimension}}; }
 
+// A matmul streams up to 512 columns. With a tile that divides the block, none of its matmuls
+// streams a short rest.
 int64_t moving_tile(int64_t tiles) {
   for (int64_t per_tile = kMovingFree / 128; per_tile > 1; --per_tile) {
     if (tiles % per_tile == 0) return per_tile * 128;
@@ -47,6 +52,8 @@ int64_t moving_tile(int64_t tiles) {
   return 128;
 }
 
+// All sums of a kernel rotate through the same banks. Two are set apart where transposes need
+// results of another dtype.
 Context::Context(tile::Builder& builder, const KernelOptions& options, bool transposes)
     : b(builder), dtype(options.dtype), accumulate(options.accumulate) {
   const int64_t banks_to_transpose = transposes ? 2 : 0;
@@ -56,15 +63,21 @@ Context::Context(tile::Builder& builder, const KernelOptions& options, bool tran
       b.declare_psum("transposed", {kPartitions, kPartitions}, banks_to_transpose, options.dtype);
 }
 
+// Every call takes the next of the rotating banks, so that a sum can be drained while the next one
+// is made.
 Access Context::new_psum(const Slice& partitions, const Slice& columns) const {
   b.allocate(psum);
   return at(psum, {partitions, columns});
 }
 
+// The DMA transposes 2-byte elements only, so that fp32 goes through the Tensor engine whatever is
+// asked.
 bool transposes_on_tensor_engine(Layout layout, TransposeBy by, DType dtype) {
   return layout == Layout::kNatural && (by == TransposeBy::kTensorEngine || dtype == DType::kF32);
 }
 
+// A block of rows and columns lies as tiles of 128 rows behind one another, so that each tile's
+// rows are partitions.
 BufferId load_block(const Context& c, std::string_view name, BufferId w, const Tile& k,
                     const Tile& n, int64_t copies) {
   const BufferId block =
@@ -77,6 +90,8 @@ BufferId load_block(const Context& c, std::string_view name, BufferId w, const T
 
 namespace {
 
+// Rows come as they are, and each 128 x 128 tile goes through the Tensor engine into PSUM and back
+// to its place.
 void transpose_on_tensor_engine(const Context& c, BufferId block, BufferId x, const Tile& k,
                                 const Tile& m) {
   c.b.loop("mt", m, kPartitions, [&](const Tile& mt) {
@@ -93,6 +108,8 @@ void transpose_on_tensor_engine(const Context& c, BufferId block, BufferId x, co
 
 }  // namespace
 
+// Three ways to X^T, from the cheapest: it lies so already, the DMA transposes, the Tensor engine
+// does.
 BufferId load_left(const Context& c, std::string_view name, const LeftOperand& x, const Tile& k,
                    const Tile& m, int64_t copies) {
   if (x.layout == Layout::kTransposed) return load_block(c, name, x.buffer, k, m, copies);
@@ -112,6 +129,7 @@ BlockSum::BlockSum(const Context& c, std::string_view name, DType dtype, const S
                    int64_t copies, int64_t blocks)
     : c_(c), sums_(c.b.sbuf(name, dtype, shape, copies)), blocks_(blocks) {}
 
+// Sums start from zero, and one block needs no sums: its results are copied.
 void BlockSum::start(std::string_view loop, const Tile& partitions, const Tile& columns) const {
   if (blocks_ == 1) return;
   c_.b.loop(loop, partitions, kPartitions, [&](const Tile& tile) {
@@ -119,6 +137,7 @@ void BlockSum::start(std::string_view loop, const Tile& partitions, const Tile& 
   });
 }
 
+// The first block must not be added to what the buffer held before: start() has zeroed it.
 void BlockSum::add(std::initializer_list<Slice> slices, const Access& psum) const {
   if (blocks_ > 1) {
     c_.b.add(at(sums_, slices), at(sums_, slices), psum);
@@ -127,6 +146,7 @@ void BlockSum::add(std::initializer_list<Slice> slices, const Access& psum) cons
   }
 }
 
+// The sums may be wider than the output: then they are rounded on the way.
 void store_rounded(const Context& c, const Access& y, const Access& sums, const Tile& rows,
                    const Tile& columns) {
   if (c.b.dtype(sums.buffer) == c.dtype) return c.b.store(y, sums);

@@ -7,6 +7,7 @@ namespace neuronmm::kernels {
 
 using tile::ceil_div;
 
+// Kernels that run one after the other.
 Cost operator+(const Cost& a, const Cost& b) {
   return {a.hbm_read_bytes + b.hbm_read_bytes, a.hbm_write_bytes + b.hbm_write_bytes,
           a.flops + b.flops, a.nc_matmuls + b.nc_matmuls};
@@ -14,6 +15,7 @@ Cost operator+(const Cost& a, const Cost& b) {
 
 namespace {
 
+// A plain matmul that reads X `x_loads` times and W `w_loads` times.
 Cost matmul_cost(const KernelShape& p, const KernelOptions& options, int64_t x_loads,
                  int64_t w_loads) {
   const int64_t s = dtype_size_bytes(options.dtype);
@@ -30,9 +32,12 @@ struct Chain {
   bool transposed;
 
   int64_t row_blocks() const { return ceil_div(M, tiles.BM); }
+  // A pass keeps the strip of so many ranks on the chip; more ranks than that need X once more.
   int64_t x_bytes() const { return s * M * K * ceil_div(r, tiles.pass_ranks(r)); }
+  // The factors stay for one block of rows and are read again for the next.
   int64_t weight_bytes() const { return s * row_blocks() * r * (K + N); }
   int64_t y_bytes() const { return s * M * N; }
+  // Multiplications and additions of X·U [M, r] and of the strip times V [M, N].
   int64_t flops() const { return 2 * M * r * (K + N); }
   int64_t project_matmuls() const {
     return ceil_div(M, tiles.row_tile) * ceil_div(K, 128) * ceil_div(r, 128);
@@ -45,6 +50,7 @@ struct Chain {
   int64_t matmuls() const { return project_matmuls() + expand_matmuls(); }
 };
 
+// Rows stream (512 at a time) where the output is transposed; elsewhere they are stationary (128).
 Chain chain(const KernelShape& p, const Tiling& tiling, const KernelOptions& options,
             bool transposed) {
   return {dtype_size_bytes(options.dtype),
@@ -57,6 +63,7 @@ Chain chain(const KernelShape& p, const Tiling& tiling, const KernelOptions& opt
           transposed};
 }
 
+// The operands, once per block that reads them, and Y once.
 Cost fused_cost(const Chain& c) {
   return {.hbm_read_bytes = c.x_bytes() + c.weight_bytes(),
           .hbm_write_bytes = c.y_bytes(),
@@ -74,25 +81,32 @@ Cost up_cost(const Chain& c) {
 
 }  // namespace
 
+// Every tile of X is read for each of the column tiles, and every tile of W for each of the row
+// tiles.
 Cost matmul_tiled_cost(const KernelShape& p, const Tiling&, const KernelOptions& options) {
   return matmul_cost(p, options, ceil_div(p.N, 512), ceil_div(p.M, 128));
 }
+// Rows of X stay while all of W goes by.
 Cost matmul_hoisted_cost(const KernelShape& p, const Tiling&, const KernelOptions& options) {
   return matmul_cost(p, options, 1, ceil_div(p.M, 128));
 }
+// The same with blocks of rows: W goes by less often.
 Cost matmul_blocked_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   return matmul_cost(p, options, 1, ceil_div(p.M, tiling["BM"] * 128));
 }
+// W is read once; X once per block of columns.
 Cost matmul_optimized_cost(const KernelShape& p, const Tiling& tiling,
                            const KernelOptions& options) {
   return matmul_cost(p, options, ceil_div(p.N, tiling["BN"] * 512), 1);
 }
+// Both are read once per block of the other.
 Cost matmul_fixed_order_cost(const KernelShape& p, const Tiling& tiling,
                              const KernelOptions& options) {
   return matmul_cost(p, options, ceil_div(p.N, tiling["BN"] * 512),
                      ceil_div(p.M, tiling["BM"] * 128));
 }
 
+// Y and its transpose: they differ in which operand of the matmuls streams.
 Cost xuv_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   return fused_cost(chain(p, tiling, options, false));
 }
@@ -100,6 +114,8 @@ Cost xuv_transposed_cost(const KernelShape& p, const Tiling& tiling, const Kerne
   return fused_cost(chain(p, tiling, options, true));
 }
 
+// Two matmuls and, between them, the transposition of X·U through HBM: read once and written once
+// more.
 Cost xuv_sequential_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   const KernelShape first{.M = p.M, .K = p.K, .r = 0, .N = p.r};
   const KernelShape second{.M = p.M, .K = p.r, .r = 0, .N = p.N};
@@ -109,6 +125,8 @@ Cost xuv_sequential_cost(const KernelShape& p, const Tiling& tiling, const Kerne
          matmul_optimized_cost(second, tiling, options);
 }
 
+// The strip is computed again for every block of columns, which is what fusing without keeping it
+// costs.
 Cost xuv_naive_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   const Chain c = chain(p, tiling, options, false);
   const int64_t column_blocks = ceil_div(p.N, c.tiles.BN), rank_blocks = ceil_div(p.r, c.tiles.Br);
@@ -119,10 +137,12 @@ Cost xuv_naive_cost(const KernelShape& p, const Tiling& tiling, const KernelOpti
           .nc_matmuls = column_blocks * c.project_matmuls() + c.expand_matmuls()};
 }
 
+// Silu and the product of gate and up happen on the way out of PSUM and move nothing over HBM.
 Cost mlp_up_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   return up_cost(chain(p, tiling, options, true));
 }
 
+// Three weights of K x N are read once per block of rows; H stays on the chip.
 Cost dense_mlp_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   const int64_t s = dtype_size_bytes(options.dtype);
   const LowRankTiles tiles = dense_mlp_tiles(tiling).up;
@@ -141,6 +161,8 @@ Cost mlp_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& o
       s, p.M, p.K, p.r, p.N, low_rank_tiles(tiling, kMovingFree, kStationaryFree, "up."), true};
   Chain down{
       s, p.M, p.N, p.r, p.K, low_rank_tiles(tiling, kStationaryFree, kMovingFree, "down."), false};
+  // With H on the chip both halves have the rows of the first one, and H is neither written nor
+  // read.
   if (on_chip) {
     down.tiles.BM = up.tiles.BM;
     down.tiles.row_tile = up.tiles.row_tile;

@@ -11,6 +11,9 @@ using tile::Access;
 using tile::BufferId;
 using tile::Memory;
 
+// Union-find: loops and dimensions of buffers are nodes, and what must run along the same dimension
+// of the problem is joined. Then the operands in HBM, whose dimensions the kernel states, give each
+// tree its label. A tree with two different labels has none.
 Dimensions::Dimensions(const tile::Program& program, const Description& description)
     : program_(program) {
   auto nodes = static_cast<size_t>(program.num_loops);
@@ -45,11 +48,13 @@ std::optional<size_t> Dimensions::at(size_t node) const {
   return label->dimension;
 }
 
+// No path compression: the trees are a handful of nodes.
 size_t Dimensions::root(size_t node) const {
   while (parents_[node] != node) node = parents_[node];
   return node;
 }
 
+// A matmul joins nothing here: its dimensions pass through PSUM, which is reused for other loops.
 void Dimensions::follow(const std::vector<tile::Node>& body) {
   for (const tile::Node& node : body) {
     if (const auto* loop = std::get_if<tile::Loop>(&node)) {
@@ -71,6 +76,7 @@ void Dimensions::follow(const std::vector<tile::Node>& body) {
   }
 }
 
+// A loop variable in the slice of a dimension runs along that dimension.
 void Dimensions::follow_slices(const Access& access) {
   if (program_.buffer(access.buffer).memory == Memory::kPsum) return;
   for (size_t d = 0; d < access.slices.size(); ++d) {
@@ -80,6 +86,8 @@ void Dimensions::follow_slices(const Access& access) {
   }
 }
 
+// Elements move one to one, so that the n-th dimension of the source is the n-th of the destination
+// (in reverse order when transposed), not counting dimensions that are indexed away.
 void Dimensions::follow_move(const Access& dst, const Access& src, bool transpose) {
   const auto kept = [this](const Access& access) {
     std::vector<size_t> nodes;

@@ -80,6 +80,8 @@ if __name__ == "__main__":
 
 }  // namespace
 
+// The first operand is X and has deviation 1; weights have 1 / sqrt(rows), so that the result has
+// about deviation 1 too, whatever the shape.
 std::string emit_driver(const tile::Program& program, const Description& description,
                         double tolerance) {
   std::vector<std::string> names, assignments;
@@ -95,6 +97,7 @@ std::string emit_driver(const tile::Program& program, const Description& descrip
       assignments.push_back(fmt::format("    {} = {}.to(torch.{})", names.back(), values, dtype));
     }
   }
+  // The only function that a reference may use and torch does not have as a method.
   const bool silu = description.reference.find("silu(") != std::string::npos;
   const std::string_view imports = silu ? "    from torch.nn.functional import silu\n\n" : "";
   return fmt::format(kDriver, fmt::join(names, ", "), description.reference,

@@ -28,13 +28,15 @@ std::string_view nl_dtype(DType dtype) {
   return dtype == DType::kBF16 ? "nl.bfloat16" : "nl.float32";
 }
 
+// NKI tells outputs (shared_hbm: the caller sees them) from scratch (private_hbm).
 std::string_view nl_memory(const Buffer& buffer) {
   if (buffer.memory == Memory::kSbuf) return "nl.sbuf";
   if (buffer.memory == Memory::kPsum) return "nl.psum";
   return buffer.role == HbmRole::kOutput ? "nl.shared_hbm" : "nl.private_hbm";
 }
 
-// The arguments of an instruction after its operands, and the names that NKI gives the operands.
+// The arguments of one nisa call as text. NKI's parameter names differ from instruction to
+// instruction, which is why they stand here and not in the tile program.
 struct Call {
   Expressions& e;
 
@@ -63,6 +65,7 @@ struct Call {
   }
   std::vector<std::string> operator()(const tile::Activate& op) const {
     auto call = of({{"dst", &op.dst}, {"data", &op.src}});
+    // nki.isa.activation takes its function directly behind dst.
     const bool silu = op.function == tile::Activation::kSilu;
     call.insert(call.begin() + 1, silu ? "op=nl.silu" : "op=nl.copy");
     return call;
@@ -70,6 +73,8 @@ struct Call {
   std::vector<std::string> operator()(const tile::Memset& op) const {
     auto call = of({{"dst", &op.dst}});
     const std::string value = fmt::format("{:.9g}", op.value);
+    // Python would take "0" for an integer: numbers without a point, an exponent or a letter get
+    // one.
     const bool whole = value.find_first_of(".en") == value.npos;
     call.push_back(fmt::format("value={}{}", value, whole ? ".0" : ""));
     return call;
@@ -93,10 +98,13 @@ class Emitter {
         description_(description),
         counts_(tile::count(program)),
         e_(program, description),
+        // Buffers are let go by name only where the names would otherwise hold more SBUF than there
+        // is; elsewhere the source stays free of it.
         releases_(description.sbuf_bytes_per_partition > 0 &&
                   held_sbuf_bytes(program, e_.names().buffers) >
                       description.sbuf_bytes_per_partition) {}
 
+  // A whole module as text: head, constants, kernel.
   std::string module() {
     kernel();  // first: it decides which constants the header needs
     PythonText module;
@@ -164,6 +172,7 @@ class Emitter {
       out.line(fmt::format("{} = {}", fmt::join(names, ", "), fmt::join(sizes, ", ")));
     std::vector<std::string> steps;
     collect_steps(program_.body, steps);
+    // A step may be a multiple of P or F that no expression names: "BM = 8 * P" needs P too.
     const auto multiple_of = [&steps](std::string_view unit) {
       return std::any_of(steps.begin(), steps.end(),
                          [unit](const std::string& line) { return line.find(unit) != line.npos; });
@@ -177,7 +186,8 @@ class Emitter {
     for (const std::string& line : steps) out.line(line);
   }
 
-  // "BM = 8 * P  # row tiles of 128 in a block of X"
+  // The constants of the steps that are used: "BM = 8 * P  # row tiles of 128 in a block of X". A
+  // step that several loops share appears once.
   void collect_steps(const std::vector<tile::Node>& body, std::vector<std::string>& lines) const {
     for (const tile::Node& node : body) {
       const auto* loop = std::get_if<Loop>(&node);
@@ -196,6 +206,7 @@ class Emitter {
       collect_steps(loop->body, lines);
     }
   }
+  // In tiles, as the parameter counts it: 512-column tiles are F, others P.
   static std::string multiples(int64_t elements, int64_t tiles) {
     if (elements == tiles * kF) return fmt::format("{} * F", tiles);
     return elements % kP == 0 ? fmt::format("{} * P", elements / kP) : std::to_string(elements);
@@ -212,6 +223,8 @@ class Emitter {
                              fmt::join(names_of(HbmRole::kInput), ", ")));
     kernel_.indent();
     docstring();
+    // The kernel is for one shape. The assertion turns a wrong call into a message and not into an
+    // access outside of an operand.
     for_each_buffer(HbmRole::kInput, [this](BufferId id) {
       kernel_.line(fmt::format("assert {0}.shape == {1} and {0}.dtype == {2}", name(id),
                                e_.shape(id), nl_dtype(program_.buffer(id).dtype)));
@@ -250,12 +263,15 @@ class Emitter {
 
   void allocate(BufferId id) {
     const Buffer& buffer = program_.buffer(id);
+    // HBM is not rotated, and one copy needs no remark.
     const bool rotates = buffer.memory != Memory::kHbm && buffer.copies > 1;
     kernel_.line(fmt::format("{} = nl.ndarray({}, dtype={}, buffer={})", name(id), e_.shape(id),
                              nl_dtype(buffer.dtype), nl_memory(buffer)),
                  rotates ? fmt::format("rotates: {}", buffer.copies) : "");
   }
 
+  // A blank line before every loop of the outermost level, and before what follows one, sets the
+  // stages of a kernel apart.
   void body(const std::vector<tile::Node>& nodes) {
     const auto done = last_uses(program_, nodes);
     for (size_t i = 0; i < nodes.size(); ++i) {
@@ -281,6 +297,8 @@ class Emitter {
     kernel_.line(names + "None");
   }
 
+  // A range whose iterations depend on one another is sequential; affine_range lets the compiler
+  // reorder and overlap.
   void loop(const Loop& loop) {
     const std::string trips = e_.trips(loop);
     kernel_.line(fmt::format("for {} in nl.{}({}):", e_.names().loops[static_cast<size_t>(loop.id)],
@@ -305,6 +323,8 @@ class Emitter {
   PythonText kernel_;
 };
 
+// The description comes from the kernel's catalogue entry and the program from its builder. If they
+// disagree, the names in the source would be wrong.
 Status check_description(const Program& program, const Description& description) {
   for (const Operand& operand : description.operands) {
     const auto buffer =
@@ -323,6 +343,7 @@ Status check_description(const Program& program, const Description& description)
 
 }  // namespace
 
+// Loops that run once are folded away first; they would only add names.
 Result<std::string> emit(const Program& program, const Description& description) {
   NMM_TRY(tile::check_structure(program));
   NMM_TRY(check_description(program, description));

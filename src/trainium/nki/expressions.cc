@@ -42,6 +42,7 @@ void visit(const std::vector<Node>& body, const OnAccess& on_access, const OnLoo
   }
 }
 
+// Two sizes that are the same at all loop values, and may share a variable in the source.
 bool same(const Size& a, const Size& b) {
   return a.max == b.max && a.limit == b.limit && a.origin == b.origin;
 }
@@ -53,6 +54,7 @@ Size covered(const Loop& loop) {
   return {.max = loop.max * loop.step, .limit = loop.limit, .origin = loop.origin};
 }
 
+// The two tile sizes of the hardware have names in every module; other sizes are numbers.
 std::string tile_text(int64_t value) {
   return value == kP ? "P" : value == kF ? "F" : std::to_string(value);
 }
@@ -61,6 +63,7 @@ std::string step_text(const Loop& loop) {
   return loop.step_name.empty() ? tile_text(loop.step) : constant_name(loop.step_name);
 }
 
+// Names that mean something in the module already, so that no loop, buffer or size may have them.
 std::set<std::string> reserved(const tile::Program& program, const Description& description) {
   std::set<std::string> names = {
       "nki", "nl", "nisa", "min", "ceil_div", "P", "F", "main", identifier(program.name)};
@@ -79,6 +82,9 @@ Expressions::Expressions(const tile::Program& program, const Description& descri
       loops_(static_cast<size_t>(program.num_loops)) {
   collect_loops(program.body, loops_);
   for (const tile::Buffer& buffer : program.buffers) tiles_.emplace_back(buffer.shape.size());
+  // Where a dimension of a buffer counts tiles and not elements, it is indexed by a loop variable
+  // alone (coefficient 1). That loop's step is how many elements an index stands for, which is what
+  // turns "4" into "BK // P" in a declaration.
   const auto note_tiles = [this](const Access& access) {
     for (size_t d = 0; d < access.slices.size(); ++d) {
       if (!access.slices[d].index) continue;
@@ -90,6 +96,7 @@ Expressions::Expressions(const tile::Program& program, const Description& descri
   visit(program.body, note_tiles, [](const Loop&) {});
 }
 
+// Only what is used is defined in the module's head, so that every name goes through here.
 std::string Expressions::use(std::string_view name) {
   used_.emplace(name);
   return std::string(name);
@@ -101,8 +108,9 @@ std::string Expressions::tile_constant(int64_t value) { return use(tile_text(val
 
 std::string Expressions::step(const Loop& loop) { return use(step_text(loop)); }
 
-// `value` elements of a dimension: the step of a loop around, the whole of it, or a number. Where
-// the dimension is not known, a name must be the only one of that value.
+// `value` elements of a dimension as the step of a loop around, as the whole dimension, or as a
+// number. The innermost loop comes first. Where the dimension is not known, a name is used only if
+// no other name has the same value: a wrong name would read well and mislead.
 std::string Expressions::extent(int64_t value, Label label) {
   std::set<std::string> candidates;
   for (size_t i = around_.size(); i-- > 0;) {
@@ -118,6 +126,7 @@ std::string Expressions::extent(int64_t value, Label label) {
   return candidates.size() == 1 ? use(*candidates.begin()) : tile_constant(value);
 }
 
+// "BK // P" where the division leaves nothing, "ceil_div(N, F)" where it does not.
 std::string Expressions::quotient(int64_t a, const std::string& a_text, int64_t b,
                                   const std::string& b_text) {
   if (a % b == 0) return fmt::format("{} // {}", a_text, b_text);
@@ -138,12 +147,16 @@ std::string Expressions::tile_count(int64_t count, Label label, int64_t tile,
   return quotient(whole.size, use(whole.name), tile, tile_text);
 }
 
+// A loop with a limit covers what is left of its dimension, which differs from iteration to
+// iteration; others have a number of trips that names can say.
 std::string Expressions::trips(const Loop& loop) {
   const Label label = dimensions_.of(loop.id);
   if (!loop.limit) return tile_count(loop.max, label, loop.step, step(loop));
   return fmt::format("{}({}, {})", use("ceil_div"), size(covered(loop), label), step(loop));
 }
 
+// A ragged size is an expression with min(); if one of the variables in scope holds it, that
+// variable.
 std::string Expressions::size(const Size& size, Label label) {
   if (!size.limit) return extent(size.max, label);
   for (size_t i = sizes_.size(); i-- > 0;) {
@@ -152,7 +165,10 @@ std::string Expressions::size(const Size& size, Label label) {
   return fmt::format("min({}, {})", extent(size.max, label), left_of(size));
 }
 
-// limit - origin, from the size of the tile that this one lies in where there is one.
+// What is left behind the tile's origin: limit - origin. If the tile lies in a tile of an outer
+// loop, the size of that one already says it ("m_size - mt * P"), which is shorter and does not
+// repeat the whole dimension. It is right only if the tile cannot reach beyond the outer one: the
+// inner origin must grow with each loop, and the last inner tile must end inside.
 std::string Expressions::left_of(const Size& size) {
   for (size_t i = sizes_.size(); i-- > 0;) {
     const Size& outer = sizes_[i].size;
@@ -173,6 +189,8 @@ std::string Expressions::left_of(const Size& size) {
 // --- positions ---
 
 // " + m * BM + kt * P": every term after a sign.
+// A coefficient is written as a step where it equals one. Where an index counts tiles, the
+// coefficient of an outer loop is the number of tiles in its block: "m * (BM // P)".
 std::string Expressions::terms(const Affine& affine, std::string_view sign) {
   std::string text;
   int64_t tile = kP;  // of the term that counts tiles
@@ -195,11 +213,14 @@ std::string Expressions::terms(const Affine& affine, std::string_view sign) {
   return text;
 }
 
+// Without the sign of the first term: " + m * BM" becomes "m * BM".
 std::string Expressions::affine(const Affine& affine) {
   const std::string text = terms(affine, " + ");
   return text.empty() ? "0" : text.substr(3);
 }
 
+// The shortest form that NKI takes: an index, ":" for a whole dimension, "0:size" from its begin,
+// and nl.ds(start, size) elsewhere.
 std::string Expressions::slice(const Access& access, size_t dimension) {
   const tile::Slice& slice = access.slices[dimension];
   if (slice.index) return affine(slice.start);
@@ -223,6 +244,8 @@ std::string Expressions::access(const Access& access) {
   return whole ? buffer : fmt::format("{}[{}]", buffer, slices);
 }
 
+// PSUM tiles and partitions have the hardware's sizes, whatever dimension of the problem lies
+// there. Other dimensions are counts of tiles or elements of the problem.
 std::string Expressions::shape(tile::BufferId id) {
   const tile::Buffer& buffer = program_.buffer(id);
   const bool on_chip = buffer.memory != tile::Memory::kHbm;
@@ -240,6 +263,8 @@ std::string Expressions::shape(tile::BufferId id) {
   return fmt::format("({}{})", text, buffer.shape.size() == 1 ? "," : "");
 }
 
+// The accumulate flag of nc_matmul: false where all loops along the contraction are at 0. Without
+// such loops every matmul begins a new sum.
 std::string Expressions::not_first(const std::vector<LoopId>& loops) {
   if (loops.empty()) return "False";
   std::string text;
@@ -251,6 +276,8 @@ std::string Expressions::not_first(const std::vector<LoopId>& loops) {
 
 // --- scopes ---
 
+// A ragged size gets a variable named after its loop, "m_size", numbered if another one has the
+// name.
 std::string Expressions::declare(const Size& size, const Loop& innermost) {
   const std::string wanted = name(innermost.id) + "_size";
   const auto taken = [this](const std::string& name) {
@@ -266,6 +293,8 @@ std::string Expressions::declare(const Size& size, const Loop& innermost) {
   return assignment;
 }
 
+// A size is declared in the innermost loop that its origin depends on: the last term belongs to it,
+// since terms are sorted by loop. There it is computed once for all that use it.
 std::vector<std::string> Expressions::enter(const Loop& loop) {
   around_.push_back(&loop);
   sizes_before_.push_back(sizes_.size());

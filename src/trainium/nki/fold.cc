@@ -13,8 +13,12 @@ using tile::Size;
 
 namespace {
 
+// Loops with a limit may run once or not at all, so that they stay, unless the limit has become
+// constant.
 bool runs_once(const Loop& loop) { return loop.max == 1 && !loop.limit; }
 
+// From the outside in: a loop that is gone is 0 in everything inside it, which may make the limits
+// of inner loops and sizes constant in turn.
 class Fold {
  public:
   std::vector<Node> body(std::vector<Node> nodes) {
@@ -62,6 +66,7 @@ class Fold {
     drop(op.dst);
     if constexpr (requires { op.src; }) drop(op.src);
     if constexpr (requires { op.a; }) drop(op.a), drop(op.b);
+    // A sum over a loop that runs once begins anew at every matmul, as it did before.
     if constexpr (requires { op.stationary; }) {
       drop(op.stationary);
       drop(op.moving);

@@ -13,6 +13,7 @@ using tile::Program;
 
 namespace {
 
+// Runs the program's allocations as Python would bind its names, without the instructions.
 class Held {
  public:
   Held(const Program& program, const std::vector<std::string>& names)
@@ -48,6 +49,8 @@ class Held {
   int64_t total_ = 0, peak_ = 0;
 };
 
+// Moves the last use of the buffers in `last` to `position`. Those that are not in it were
+// allocated elsewhere.
 void note_uses(const Node& node, size_t position, std::map<BufferId, size_t>& last) {
   if (const auto* loop = std::get_if<tile::Loop>(&node)) {
     for (const Node& inner : loop->body) note_uses(inner, position, last);
@@ -67,6 +70,7 @@ int64_t held_sbuf_bytes(const Program& program, const std::vector<std::string>& 
   return held.peak();
 }
 
+// A buffer that is used inside a loop is in use until that loop, a node of `body`, is done.
 std::vector<std::vector<BufferId>> last_uses(const Program& program,
                                              const std::vector<Node>& body) {
   std::map<BufferId, size_t> last;

@@ -13,16 +13,20 @@ using tile::Node;
 
 namespace {
 
-// Where a buffer is in use, in nodes of the program's text; loops have a begin and an end.
+// Where a buffer is in use, in positions of the program's text: every node counts one, and a loop
+// has a begin and an end.
 struct Extent {
   int64_t first = -1, last = -1;
   std::vector<int64_t> loop_ends;  // of the loops around the first allocation
 };
 
-// A use inside a loop that does not allocate the buffer repeats until that loop ends.
+// Two passes: the first numbers the ends of loops, the second notes the uses. A use inside a loop
+// that does not allocate the buffer repeats until that loop ends, and the buffer must not be given
+// up before.
 class Extents {
  public:
   explicit Extents(const tile::Program& program) : extents_(program.buffers.size()) {
+    // An operand keeps its name for the whole of the function.
     for (size_t b = 0; b < extents_.size(); ++b) {
       if (program.buffers[b].memory == tile::Memory::kHbm) extents_[b].first = 0;
     }
@@ -66,6 +70,8 @@ class Extents {
     }
   }
 
+  // The loops that were around the first use (its allocation) are left together with the buffer. Of
+  // those around this use, the outermost that is not among them decides how long it is needed.
   void use(BufferId buffer) {
     Extent& extent = extents_[static_cast<size_t>(buffer)];
     if (extent.first < 0) extent = {at_, at_, around_};
@@ -85,6 +91,8 @@ class Extents {
   int64_t at_ = 0;
 };
 
+// A loop variable may reuse the name of a loop that it does not stand in: two "m" loops one after
+// the other are both called m.
 void name_loops(const std::vector<Node>& body, const std::set<std::string>& taken,
                 std::vector<std::string>& loops) {
   for (const Node& node : body) {
@@ -102,6 +110,8 @@ void name_loops(const std::vector<Node>& body, const std::set<std::string>& take
 
 }  // namespace
 
+// Characters that Python does not take become underscores; a digit at the begin gets one before it,
+// and a keyword one behind it.
 std::string identifier(std::string_view name) {
   constexpr std::array<std::string_view, 35> kKeywords = {
       "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
@@ -117,6 +127,8 @@ std::string identifier(std::string_view name) {
   return text;
 }
 
+// Only the part's prefix is raised: "BM" is a constant already, and "up.BM" is the BM of the part
+// "up".
 std::string constant_name(std::string_view step_name) {
   std::string text(step_name);
   const size_t dot = step_name.find('.');
@@ -126,6 +138,8 @@ std::string constant_name(std::string_view step_name) {
   return identifier(text);
 }
 
+// Buffers are named in order, so that the first holder of a name keeps it. A name may be given
+// again where the uses of both buffers do not overlap.
 Names choose_names(const tile::Program& program, const std::set<std::string>& taken) {
   const Extents extents(program);
   Names names{.loops = std::vector<std::string>(static_cast<size_t>(program.num_loops)),

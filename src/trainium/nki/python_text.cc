@@ -6,9 +6,11 @@
 namespace neuronmm::nki {
 
 namespace {
+// As wide as this project's own sources.
 constexpr size_t kWidth = 100;
 }  // namespace
 
+// A comment stands behind the text if the line stays within the width, else on a line before it.
 void PythonText::line(std::string_view text, std::string_view comment) {
   const bool behind = depth_ + text.size() + comment.size() + 4 <= kWidth;
   if (!comment.empty() && !behind) line(fmt::format("# {}", comment));
@@ -17,6 +19,8 @@ void PythonText::line(std::string_view text, std::string_view comment) {
   text_ += '\n';
 }
 
+// On one line if it fits, else one argument per line with a comma behind the last one, as Python's
+// formatters do it.
 void PythonText::call(const std::string& function, const std::vector<std::string>& arguments) {
   const std::string one_line = fmt::format("{}({})", function, fmt::join(arguments, ", "));
   if (depth_ + one_line.size() <= kWidth) return line(one_line);
@@ -27,6 +31,7 @@ void PythonText::call(const std::string& function, const std::vector<std::string
   line(")");
 }
 
+// Breaks at spaces only: a word that is wider than the line stays whole.
 void PythonText::paragraph(std::string_view text) {
   std::string current;
   while (!text.empty()) {

@@ -21,7 +21,11 @@ struct EngineWork {
   double psum = 0;                            // of all this, what touches PSUM
 
   double least_ns(const DeviceSpec& device) const {
+    // Whatever engine each free instruction goes to, the busier of the two has at least half of
+    // their work.
     double ns = std::max({vector, scalar, gpsimd, (vector + scalar + either) / 2});
+    // Where Vector and Scalar shut one another out of PSUM (NeuronCore-v2), all that touches it is
+    // serial; the same holds for Vector and GpSimd in SBUF.
     if (device.psum_exclusive > 0) ns = std::max(ns, psum);
     if (device.sbuf_exclusive > 0) ns = std::max(ns, vector + gpsimd);
     return ns;
@@ -36,6 +40,9 @@ class Work {
         grids_(make_grids(program)),
         lanes_(static_cast<size_t>(device.dma_engines)) {}
 
+  // `times` instances of the instruction whose tiles have the sizes that they have at `values`. The
+  // preparation is kept, because the ragged tiles at the ends of a block meet the same instruction
+  // again.
   void add(const tile::Instruction& instruction, LoopValues values, int64_t times) {
     const auto [at, fresh] = prepared_.try_emplace(&instruction);
     if (fresh) at->second = prepare(program_, instruction, grids_, device_);
@@ -55,6 +62,8 @@ class Work {
   Bound bound() const { return {tensor_ns_, dma_bound_ns(), engines_.least_ns(device_)}; }
 
  private:
+  // A matmul streams the columns of its moving operand. A transpose streams an identity as wide as
+  // the data has partitions.
   void add_tensor(const Prepared& p, LoopValues values, double count) {
     const int64_t columns = p.kind == Kind::kMatmul
                                 ? p.operands[2].eval(values.data()).free_elements
@@ -62,6 +71,8 @@ class Work {
     tensor_ns_ += count * p.tensor.interval(columns);
   }
 
+  // A bound must not guess which engine the simulation would choose, so that what may run on either
+  // is priced at the cheaper one and kept apart from what has no choice.
   void add_engine(const Prepared& p, LoopValues values, double count) {
     const int64_t elements = p.operands[0].eval(values.data()).free_elements;
     const double vector = count * p.vector.interval(elements);
@@ -78,6 +89,8 @@ class Work {
     if (p.touches_psum) engines_.psum += ns;
   }
 
+  // Every transfer takes its share of HBM and keeps the DMA engines of its partitions busy. Both
+  // are added up, and whichever is busy longer is the bound.
   void add_dma(const Prepared& p, LoopValues values, double count) {
     const Transfer transfer = make_transfer(program_, p, values);
     if (transfer.bytes() == 0) return;
@@ -94,6 +107,9 @@ class Work {
     return std::max(0.0, transfers / count - 1) * device_.dma_issue_ns;
   }
 
+  // The first data moves a start latency after the first trigger, and the last consumer sees its
+  // data a completion latency after it has moved. The queues' own waiting (their depth) is left
+  // out: it can only add.
   double dma_bound_ns() const {
     const double busiest = *std::max_element(lanes_.begin(), lanes_.end());
     const double ns = std::max({hbm_ns_, busiest, issue_ns(DmaSystem::Class::kLoad, loads_),

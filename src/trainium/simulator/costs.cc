@@ -6,6 +6,8 @@ namespace {
 
 using tile::Memory;
 
+// The tables of nki.isa are in cycles of the engine that runs the instruction; from here on all is
+// ns.
 EngineCost engine_cost(const DeviceSpec& d, Unit unit, double elements_per_cycle) {
   const Parameter* ghz = &d.vector_ghz;
   const Parameter* fixed = &d.vector_fixed;
@@ -21,8 +23,11 @@ EngineCost engine_cost(const DeviceSpec& d, Unit unit, double elements_per_cycle
           .latency_ns = *latency / *ghz};
 }
 
+// The fast modes of the Vector engine are for 16-bit elements.
 bool narrow(Place place) { return dtype_size_bytes(place.dtype) == 2; }
 
+// The sustained limit stretches the cycles in which columns stream. It leaves loading weights and
+// the latency alone, which do not keep the multipliers busy.
 TensorCost tensor_cost(const DeviceSpec& d, int halves, double cycles_per_column, double minimum) {
   const double ns = 1.0 / d.tensor_ghz;
   return {.ns_per_column = cycles_per_column * ns / d.matmul_utilization_limit,
@@ -35,6 +40,8 @@ TensorCost tensor_cost(const DeviceSpec& d, int halves, double cycles_per_column
 
 }  // namespace
 
+// An fp32 matmul is issued as two halves (a profile shows two MultiplyMoving for one nc_matmul),
+// each with half of the passes over its columns.
 TensorCost matmul_cost(const DeviceSpec& device, DType dtype) {
   if (dtype != DType::kF32) return tensor_cost(device, 1, 1, device.matmul_minimum);
   return tensor_cost(device, 2, device.fp32_passes / 2, device.matmul_minimum);
@@ -46,6 +53,8 @@ TensorCost transpose_cost(const DeviceSpec& device, DType dtype) {
   return tensor_cost(device, 2, device.fp32_transpose_passes / 2, device.matmul_minimum);
 }
 
+// Only Vector has faster modes: with 16-bit elements on both sides, or inside SBUF. A copy between
+// SBUF and PSUM of anything wider goes at one element per cycle, on every engine.
 EngineCost copy_cost(const DeviceSpec& device, Unit unit, Place dst, Place src) {
   double rate = 1;
   if (unit == Unit::kVector) {
@@ -59,6 +68,8 @@ EngineCost copy_cost(const DeviceSpec& device, Unit unit, Place dst, Place src) 
   return engine_cost(device, unit, rate);
 }
 
+// The cost table of nki.isa: two inputs from the same memory take two cycles per element, unless
+// all three operands are 16-bit and the fast mode applies; inputs from different memories take one.
 EngineCost binary_cost(const DeviceSpec& device, Place dst, Place a, Place b) {
   if (a.memory != b.memory) return engine_cost(device, Unit::kVector, 1);
   const bool all_narrow = narrow(dst) && narrow(a) && narrow(b);
@@ -70,6 +81,7 @@ EngineCost activation_cost(const DeviceSpec& device) {
   return engine_cost(device, Unit::kScalar, 1);
 }
 
+// Zeros of 16 bits are written two per cycle (cost table of nki.isa), anything else one per cycle.
 EngineCost memset_cost(const DeviceSpec& device, Unit unit, Place dst, bool zero) {
   return engine_cost(device, unit, zero && narrow(dst) ? 2 : 1);
 }

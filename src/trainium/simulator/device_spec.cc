@@ -4,6 +4,7 @@ namespace neuronmm::simulator {
 
 namespace {
 
+// One letter each, because every line of the tables below has one.
 constexpr Grade kD = Grade::kDocumented;
 constexpr Grade kM = Grade::kMeasured;
 constexpr Grade kF = Grade::kFitted;
@@ -17,6 +18,7 @@ constexpr std::string_view kDma = "NKI: introduction to DMA, table and screensho
 constexpr std::string_view kTutorialProfile =
     "NKI kernel optimization tutorial, profile screenshots";
 
+// The first core with public profiles. What later cores do not state is taken from here.
 DeviceSpec trn1() {
   DeviceSpec d;
   d.name = "trn1";
@@ -73,6 +75,8 @@ DeviceSpec trn1() {
   return d;
 }
 
+// The throttle is documented from this core on. It is an option of the timing model, off unless it
+// is asked for.
 DeviceSpec trn2() {
   DeviceSpec d = trn1();
   d.name = "trn2";
@@ -107,6 +111,8 @@ DeviceSpec trn2() {
   return d;
 }
 
+// Nothing measured is public for this core. What is not documented is copied from trn2 and graded
+// as assumed.
 DeviceSpec trn3() {
   DeviceSpec d = trn2();
   d.name = "trn3";
@@ -156,6 +162,8 @@ Result<DeviceSpec> find_device(std::string_view name) {
   return fail("unknown device '{}': expected trn1, trn2 or trn3", name);
 }
 
+// Every parameter has a row, which a test checks: the tuner's fingerprint of a device is made of
+// them.
 const std::vector<ParameterRow>& parameter_rows() {
   using D = DeviceSpec;
   static const std::vector<ParameterRow> rows = {

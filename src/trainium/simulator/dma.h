@@ -44,9 +44,10 @@ struct TransferTimes {
   int queue = 0;
 };
 
-// When one engine is busy: time in slots of kSlot ns, per slot the busy time between its first and
-// its last busy moment. Exact while a slot holds one busy stretch. Slots older than kSlots are
-// gone.
+// When one engine is busy. Time is cut into slots of kSlot ns. A slot knows its first and its last
+// busy moment and how much of the time between them is busy, but not which part of it: this is
+// exact while a slot holds one busy stretch, and an approximation when it holds several. The newest
+// kSlots slots are kept in a ring.
 class Lane {
  public:
   // Reserves `duration` ns, not before `from`; where the lane is busy, later. Returns the end.
@@ -59,7 +60,10 @@ class Lane {
   struct Slot {
     float begin = 0, end = 0, busy = 0;
   };
+  struct Reservation;
   Slot& slot(int64_t index);
+  void fill(int64_t index, double position, Reservation& reservation);
+  void note_full(int64_t index);
 
   std::vector<Slot> slots_ = std::vector<Slot>(kSlots);
   int64_t newest_ = 0;                     // slots beyond it are free
@@ -83,8 +87,9 @@ class DmaSystem {
   int num_queues() const { return static_cast<int>(queues_.size()); }
 
  private:
+  static constexpr double kLongAgo = -1e18;  // before any time of a simulation
   struct Queue {
-    double last_issue = -1e18;
+    double last_issue = kLongAgo;
     std::vector<double> ends;  // of the last `depth` transfers, a ring
     size_t at = 0;
   };

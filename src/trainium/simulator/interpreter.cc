@@ -45,6 +45,9 @@ class Interpreter {
         memory_(program.buffers.size()),
         in_place_(memory_.size()) {}
 
+  // Allocations and instructions in program order, one thread. Every allocation makes a new
+  // instance: that it is empty is what finds kernels that rely on leftovers of the iteration
+  // before.
   Result<Interpretation> run(const Inputs& inputs) {
     NMM_TRY(fill_hbm(inputs));
     Interpretation result;
@@ -66,6 +69,7 @@ class Interpreter {
  private:
   const Buffer& buffer(const Access& access) const { return program_.buffer(access.buffer); }
   Values& values(BufferId id) { return memory_[static_cast<size_t>(id)]; }
+  // Inputs that are read in place lie in the caller's memory, which is const.
   float* data(BufferId id) {
     const float* const in_place = in_place_[static_cast<size_t>(id)];
     return in_place ? const_cast<float*>(in_place) : values(id).data();  // write() protects it
@@ -77,6 +81,7 @@ class Interpreter {
     values(id).assign(static_cast<size_t>(elements), kUnwritten);
   }
 
+  // Inputs get the caller's values, outputs and scratch start as not written.
   Status fill_hbm(const Inputs& inputs) {
     for (size_t i = 0; i < program_.buffers.size(); ++i) {
       const Buffer& buffer = program_.buffers[i];
@@ -90,6 +95,8 @@ class Interpreter {
     return {};
   }
 
+  // Copies an input into the program's memory, rounded to the buffer's dtype, or notes where it
+  // lies.
   Status take_input(BufferId id, const Inputs& inputs) {
     const Buffer& buffer = program_.buffer(id);
     const auto input = inputs.find(buffer.name);
@@ -110,6 +117,8 @@ class Interpreter {
     for (int64_t i = 0; i < view.rows; ++i) {
       for (int64_t j = 0; j < columns; ++j) {
         const float value = round_to(buffer.dtype, view.row(i)[j]);
+        // An input may hold any NaN, also the one that marks what was not written. All become the
+        // ordinary one.
         values(id)[static_cast<size_t>(i * columns + j)] =
             std::isnan(value) ? std::numeric_limits<float>::quiet_NaN() : value;
       }
@@ -117,6 +126,7 @@ class Interpreter {
     return {};
   }
 
+  // An output of which an element was never written is an error of the program and has no values.
   Status take_outputs(std::map<std::string, Matrix>& outputs) {
     for (size_t i = 0; i < program_.buffers.size(); ++i) {
       const Buffer& buffer = program_.buffers[i];
@@ -135,6 +145,8 @@ class Interpreter {
 
   // --- operands ---
 
+  // The error that names the instruction, the buffer, and the ranges that all its operands have at
+  // these loop values: enough to find the wrong index without running again.
   Error at_fault(Fault::Kind kind, const Access& access, std::string_view what) {
     fault_ = {kind, instruction_->label, buffer(access).name};
     std::string operands;
@@ -151,6 +163,8 @@ class Interpreter {
     return fail("\"{}\": {} {} ({})", instruction_->label, buffer(access).name, what, operands);
   }
 
+  // The elements that an access means at these loop values. The check of the bounds comes first:
+  // every pointer made from here on is inside its buffer.
   Status view_of(const Access& access, Strided& view) {
     const tile::Region region = tile::evaluate(access, loop_values_);
     const Buffer& b = buffer(access);
@@ -164,7 +178,7 @@ class Interpreter {
     return {};
   }
 
-  // The view of what an instruction writes.
+  // The view of what an instruction writes. An input that is read in place belongs to the caller.
   Status write(const Access& access, Strided& view) {
     if (in_place_[static_cast<size_t>(access.buffer)] != nullptr) {
       return at_fault(Fault::Kind::kMalformed, access,
@@ -184,7 +198,7 @@ class Interpreter {
     return found != 0;
   }
 
-  // The view of what an instruction reads.
+  // The view of what an instruction reads; every element of it must have been written.
   Status read(const Access& access, Strided& view) {
     NMM_TRY(view_of(access, view));
     bool unwritten = false;
@@ -209,6 +223,7 @@ class Interpreter {
         return at_fault(Fault::Kind::kShapes, *sources[i], "has another shape than dst");
       }
     }
+    // The rounding of a write: to bf16, or none for fp32.
     const bool narrow = buffer(dst).dtype == DType::kBF16;
     const bool contiguous = std::all_of(views.begin(), views.end(),
                                         [](const Strided& view) { return view.step() == 1; });
@@ -223,6 +238,7 @@ class Interpreter {
         }
       };
       if (contiguous) {
+        // Two instances of one loop: with a step of 1 that the compiler knows, it uses vectors.
         all([](size_t) { return int64_t{1}; });
       } else {
         all([&views](size_t v) { return views[v].step(); });
@@ -243,6 +259,8 @@ class Interpreter {
   Status execute(const tile::NcTranspose& op) { return copy_transposed(op.dst, op.src); }
   Status execute(const tile::TensorCopy& op) { return copy(op.dst, op.src); }
 
+  // DMA and Tensor engine transpose two dimensions; which of the two does it changes the time and
+  // not the values.
   Status copy_transposed(const Access& dst, const Access& src) {
     Strided to, from;
     NMM_TRY(write(dst, to));
@@ -277,6 +295,9 @@ class Interpreter {
     return map<0>(op.dst, {}, [&op] { return op.value; });
   }
 
+  // dst = stationary^T x moving, or += where an accumulation goes on: `first` are the loops along
+  // the contraction, and a new sum begins where all of them are at 0. The product of one tile is
+  // summed in fp32 by itself and then added, as PSUM does.
   Status execute(const tile::NcMatmul& op) {
     const bool overwrites = std::all_of(op.first.begin(), op.first.end(), [this](auto loop) {
       return loop_values_[static_cast<size_t>(loop)] == 0;
@@ -286,11 +307,13 @@ class Interpreter {
     NMM_TRY(read(op.moving, moving));
     NMM_TRY(write(op.dst, dst));
     if (!overwrites) NMM_TRY(read(op.dst, dst));
+    // The contraction runs along the partitions, the first dimension of both operands.
     const int64_t K = stationary.rows(), M = stationary.elements() / K;
     const int64_t N = moving.elements() / moving.rows();
     if (moving.rows() != K || dst.rows() != M || dst.elements() != M * N) {
       return at_fault(Fault::Kind::kShapes, op.dst, "is not stationary^T x moving in shape");
     }
+    // Padding the columns spares the multiplication its tails. It is cut off again by unpack.
     const int64_t padded = (N + kColumnPadding - 1) / kColumnPadding * kColumnPadding;
     pack(stationary, M, M, stationary_);
     pack(moving, N, padded, moving_);
@@ -315,6 +338,7 @@ class Interpreter {
     }
   }
 
+  // Writes or adds the product to the elements of dst, without the columns of padding.
   void unpack(const Strided& dst, int64_t row, int64_t padded, bool overwrites) const {
     int64_t done = 0;
     for_each_run<1>({&dst}, [&](const auto& run) {
@@ -338,6 +362,8 @@ class Interpreter {
 
 }  // namespace
 
+// A malformed program is refused before it runs: the interpreter relies on what check_structure has
+// checked.
 Result<Interpretation> interpret(const Program& program, const Inputs& inputs, Fault* fault) {
   Fault ignored;
   Fault& found = fault ? *fault : ignored;

@@ -15,6 +15,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::CappedTag<float, kColumnPadding / 2>;
 using Vector = hn::Vec<Floats>;
 
+// A row of sums is one column of the stationary tile: product[r][n] = sum over k of
+// stationary[k][r] * moving[k][n].
 // R rows x two vectors of sums stay in registers while k advances.
 template <int R>
 HWY_INLINE void multiply_rows(const float* HWY_RESTRICT stationary,
@@ -45,6 +47,8 @@ inline constexpr int kRows = 12;
 inline constexpr int kRows = 6;
 #endif
 
+// Columns in steps of two vectors, rows in steps of kRows, then 4, then 1. How the rows are grouped
+// does not change a bit of the result: each element is its own sum over k in order.
 void multiply(const float* stationary, const float* moving, int64_t K, int64_t M, int64_t N,
               float* product) {
   const auto width = 2 * static_cast<int64_t>(hn::Lanes(Floats()));

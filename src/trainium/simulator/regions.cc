@@ -10,6 +10,8 @@ namespace {
 // Beyond this many cells, the dimensions with most of them are tracked as a whole.
 constexpr int64_t kMaxCells = 1 << 16;
 
+// Makes cells small enough that the slice begins and ends on their boundaries at all loop values:
+// the cell size must divide the constant, every coefficient and the length.
 void restrict_extent(int64_t& extent, const tile::Slice& slice, int64_t dimension) {
   extent = std::gcd(extent, slice.start.constant);
   for (const auto& [loop, coefficient] : slice.start.terms) extent = std::gcd(extent, coefficient);
@@ -18,6 +20,7 @@ void restrict_extent(int64_t& extent, const tile::Slice& slice, int64_t dimensio
   if (size < dimension) extent = std::gcd(extent, size);
 }
 
+// Cells are numbered with the last dimension varying fastest.
 void count_cells(Grid& grid, const Shape& shape) {
   grid.cells = 1;
   grid.counts.assign(shape.size(), 1);
@@ -33,6 +36,9 @@ void count_cells(Grid& grid, const Shape& shape) {
 
 FlatAffine::FlatAffine(const tile::Affine& affine, int64_t divisor) { add(affine, divisor, 1); }
 
+// Adds affine / divisor * factor. The divisions are exact, because restrict_extent has made the
+// divisor a divisor of every coefficient. Terms of one loop are merged: evaluation is the inner
+// loop of the simulation.
 void FlatAffine::add(const tile::Affine& affine, int64_t divisor, int64_t factor) {
   constant_ += affine.constant / divisor * factor;
   for (const auto& [loop, coefficient] : affine.terms) {
@@ -51,6 +57,7 @@ int64_t Grid::cell_elements() const {
   return std::accumulate(extent.begin(), extent.end(), int64_t{1}, std::multiplies<>());
 }
 
+// A buffer starts as one cell, the whole of it, and every access may cut it finer.
 std::vector<Grid> make_grids(const tile::Program& program) {
   std::vector<Grid> grids(program.buffers.size());
   for (size_t b = 0; b < grids.size(); ++b) grids[b].extent = program.buffers[b].shape;
@@ -66,6 +73,8 @@ std::vector<Grid> make_grids(const tile::Program& program) {
   for (size_t b = 0; b < grids.size(); ++b) {
     const Shape& shape = program.buffers[b].shape;
     count_cells(grids[b], shape);
+    // Hazards of a coarser cell are a superset of the real ones, so that the time can only become
+    // longer, while the work per instruction stays bounded.
     while (grids[b].cells > kMaxCells) {
       const auto most = std::max_element(grids[b].counts.begin(), grids[b].counts.end());
       const auto d = static_cast<size_t>(most - grids[b].counts.begin());
@@ -79,6 +88,8 @@ std::vector<Grid> make_grids(const tile::Program& program) {
 Operand::Operand(const tile::Program& program, const tile::Access& access, const Grid& grid)
     : buffer_(access.buffer) {
   const Shape& shape = program.buffer(access.buffer).shape;
+  // Most axes of most accesses are one cell long and never change; what can be said about them is
+  // said here once. Only the others are kept in axes_ and looked at again at every evaluation.
   for (size_t d = 0; d < shape.size(); ++d) {
     const tile::Slice& slice = access.slices[d];
     const bool tracked = grid.counts[d] > 1;
@@ -101,6 +112,8 @@ Operand::Operand(const tile::Program& program, const tile::Access& access, const
   }
 }
 
+// Where and how large the operand is at these loop values, in cells and in elements. A ragged tile
+// is what is left of `limit` behind its origin, at most `max` and at least nothing.
 Operand::Extent Operand::eval(const int64_t* loop_values) const {
   Extent extent;
   extent.cells.first = first_cell_.eval(loop_values);

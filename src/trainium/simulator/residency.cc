@@ -60,6 +60,8 @@ bool only_loads(const Program& program, const Node& node, BufferId buffer) {
   return loads > 0 && others == 0;
 }
 
+// A loop is a place to sink a load into only if it loads something itself: then it waits for DMA
+// anyway, and one more load per iteration is what the published profiles show.
 bool loads_something(const Program& program, const Loop& loop) {
   bool found = false;
   for_each_instruction(loop.body, [&](const Instruction& instruction) {
@@ -76,6 +78,9 @@ struct Sink {
   size_t allocate = 0, loads_end = 0, loop = 0;
 };
 
+// Walks the nest to the buffer's allocation, takes the loads that stand directly behind it, and
+// looks at the first node that uses the buffer. That must be a loop that loads other things, and
+// the allocation must stand in a sequential loop (`carried`); otherwise there is no sink.
 std::optional<Sink> find_sink(const Program& program, std::vector<Node>& body, BufferId buffer,
                               bool carried = false) {
   for (size_t i = 0; i < body.size(); ++i) {
@@ -98,6 +103,8 @@ std::optional<Sink> find_sink(const Program& program, std::vector<Node>& body, B
   return std::nullopt;
 }
 
+// Moves the allocation and its loads to the begin of the loop. The buffer then lives for one
+// iteration, and is loaded once per iteration.
 void apply(const Sink& sink) {
   std::vector<Node>& body = *sink.body;
   const auto first = body.begin() + static_cast<std::ptrdiff_t>(sink.allocate);
@@ -142,6 +149,8 @@ class Remedies {
   }
 
   bool find() {
+    // Every round makes the buffers of the worst peak fit, until there is no peak above the
+    // capacity.
     while (true) {
       const MemoryUse worst = tile::sbuf_use(program_, free_bytes_);
       if (worst.peak <= plan_.capacity) return true;
@@ -150,7 +159,7 @@ class Remedies {
   }
 
  private:
-  // Makes the buffers of one peak fit.
+  // Makes the buffers of one peak fit, by the first remedy of residency.h that is enough.
   bool relieve(const MemoryUse& peak) {
     members_.assign(program_.buffers.size(), false);
     for (const auto& [b, bytes] : peak.live) members_[static_cast<size_t>(b)] = true;
@@ -161,6 +170,8 @@ class Remedies {
       use_room_left(dropped);
       return true;
     }
+    // Streaming is an alternative to the remedies before it and not an addition: it starts from the
+    // program as it was before this peak.
     if (spill_sums()) return true;
     plan_ = as_written;
     return stream_largest_load();
@@ -175,6 +186,8 @@ class Remedies {
   bool fits() const { return use().peak <= plan_.capacity; }
   Buffer& buffer(BufferId b) { return program_.buffers[static_cast<size_t>(b)]; }
 
+  // Largest first, and no more of them than it takes: every sunk load is paid for with traffic. A
+  // sunk buffer no longer rotates, since its copies would take back the room.
   void sink_loads() {
     const MemoryUse now = use();
     for (const auto& [b, bytes] : now.live) {
@@ -188,6 +201,8 @@ class Remedies {
     }
   }
 
+  // Every buffer of the peak that rotates is held once, which gives up fetching ahead. What can be
+  // given back of that is, in use_room_left.
   std::vector<BufferId> drop_rotation() {
     std::vector<BufferId> dropped;
     const MemoryUse now = use();
@@ -199,7 +214,9 @@ class Remedies {
     return dropped;
   }
 
-  // Buffers that cannot rotate as a whole do so with as many tiles as the room holds.
+  // Shares out what is still free among the buffers that have lost their rotation, in proportion to
+  // their size. One that cannot rotate as a whole does so with as many tiles as fit: an instance
+  // and a part of the next, at most two.
   void use_room_left(const std::vector<BufferId>& dropped) {
     const MemoryUse now = use();
     int64_t dropped_bytes = 0;
@@ -214,12 +231,15 @@ class Remedies {
     }
   }
 
+  // The largest buffer that can be loaded again at any time gives up its place: its tiles are
+  // loaded when they are used, through a window of what is left beside the other buffers.
   bool stream_largest_load() {
     const MemoryUse now = use();
     for (const auto& [b, bytes] : now.live) {
       if (bytes == 0 || !is_loaded(program_, b)) continue;
       const int64_t room = plan_.capacity - (now.peak - bytes);
-      // A much smaller window would load tiles more than once within one use of the buffer.
+      // Assumed: a window below a quarter of the buffer would load tiles more than once within one
+      // use of the buffer, and no published profile shows that.
       if (room < buffer(b).free_bytes() / 4) return false;
       buffer(b).copies = 1;
       const int64_t window = std::min(room, buffer(b).free_bytes());
@@ -231,11 +251,14 @@ class Remedies {
     return false;
   }
 
+  // The largest buffer of sums keeps as much as fits; the rest goes to HBM and back at every visit.
+  // The content of sums exists nowhere else, so that it has to be saved, not only loaded again.
   bool spill_sums() {
     const MemoryUse now = use();
     for (const auto& [b, bytes] : now.live) {
       if (!holds_sums(program_, b)) continue;
       const int64_t room = plan_.capacity - (now.peak - bytes);
+      // Assumed: a buffer of which less than a sixteenth would stay is not worth spilling.
       if (room < bytes / 16) continue;
       // Staging: what one iteration visits, once in use and once on its way in or out, but not so
       // much that little is left to stay.
@@ -250,7 +273,9 @@ class Remedies {
     return false;
   }
 
-  // The blocks that a kernel loads have the size of the blocks of sums that it visits with them.
+  // What one iteration visits of the spilled sums, in bytes per partition. The blocks that a kernel
+  // loads have the size of the blocks of sums that it visits with them, so that the largest of
+  // those is taken, and no less than one PSUM bank (2 KiB), which is what one eviction adds.
   int64_t visit_bytes(const MemoryUse& now, BufferId spilled) const {
     int64_t largest = 2048;
     for (const auto& [b, bytes] : now.live) {
@@ -281,6 +306,7 @@ tile::Limits limits_of(const DeviceSpec& device) {
           .psum_bank_bytes = static_cast<int64_t>(device.psum_bank_bytes)};
 }
 
+// The message of a program that is too large: who holds how much where most is live.
 std::string describe(const Program& program, const MemoryUse& use) {
   std::string text = mebibytes(use.peak) + ":";
   for (size_t i = 0; i < use.live.size(); ++i) {
@@ -291,6 +317,7 @@ std::string describe(const Program& program, const MemoryUse& use) {
   return text;
 }
 
+// PSUM has no remedies: it holds results only until they are evicted, and nothing spills from it.
 Result<Residency> make_resident(const Program& program, const DeviceSpec& device) {
   Residency plan;
   plan.program = program;
@@ -307,6 +334,7 @@ Result<Residency> make_resident(const Program& program, const DeviceSpec& device
         "{}: SBUF needs {}; {} usable on {}, and nothing of it can be spilled or loaded later",
         program.name, describe(program, plan.wanted), mebibytes(plan.capacity), device.name);
   }
+  // Buffers that no remedy has touched rotate as the program says.
   for (size_t b = 0; b < plan.rotation.size(); ++b) {
     const auto copies = static_cast<double>(plan.program.buffers[b].copies);
     plan.rotation[b] = std::max(plan.rotation[b], copies);

@@ -12,11 +12,15 @@ namespace {
 using tile::Engine;
 using tile::Memory;
 
+// Fills in what depends on the kind of instruction: which engines may run it and what it costs
+// there. One overload per alternative of tile::Operation, for std::visit.
 class Preparer {
  public:
   Preparer(const tile::Program& program, const DeviceSpec& device, Prepared& out)
       : program_(program), device_(device), out_(out) {}
 
+  // One side of a DMA is in HBM, or both are. The on-chip side decides which DMA engines take part,
+  // the HBM side how long the contiguous chunks are.
   void operator()(const tile::DmaCopy& op) const {
     out_.kind = Kind::kDma;
     out_.transposes = op.transpose;
@@ -50,11 +54,14 @@ class Preparer {
     out_.scalar = copy_cost(device_, Unit::kScalar, dst, src);
     out_.gpsimd = copy_cost(device_, Unit::kGpSimd, dst, src);
   }
+  // Modelled on Vector alone, where these run unless a kernel asks for GpSimd. Scalar takes one
+  // tensor operand only.
   void operator()(const tile::TensorTensor& op) const {
     out_.kind = Kind::kBinary;
     out_.on_vector = true;
     out_.vector = binary_cost(device_, place(op.dst), place(op.a), place(op.b));
   }
+  // Only Scalar has the function tables.
   void operator()(const tile::Activate&) const {
     out_.kind = Kind::kActivate;
     out_.on_scalar = true;
@@ -104,16 +111,22 @@ Transfer make_transfer(const tile::Program& program, const Prepared& p,
   const tile::Region chip = tile::evaluate(*p.on_chip, loop_values);
   const tile::Region hbm = tile::evaluate(*p.in_hbm, loop_values);
   const Shape& shape = program.buffer(p.in_hbm->buffer).shape;
+  // Elements that follow one another in HBM: the innermost dimensions as long as they are taken
+  // whole, and the first that is not.
   int64_t contiguous = 1;
   for (size_t d = hbm.dimensions; d-- > 0;) {
     contiguous *= hbm.size[d];
     if (hbm.size[d] != shape[d]) break;
   }
+  // A copy from HBM to HBM has no partitions of its own. It is spread over all 128, which keeps
+  // every DMA engine busy.
   Transfer transfer{.first_partition = p.spans_partitions ? chip.start[0] : 0,
                     .partitions = p.spans_partitions ? chip.partitions() : 128,
                     .transposes = p.transposes};
   const int64_t row = p.spans_partitions ? chip.free_elements() : (chip.elements() + 127) / 128;
   transfer.bytes_per_partition = row * p.hbm_element_bytes;
+  // The rate of a transposing transfer (dma_transpose_rate) stands for all of its scattered reads;
+  // charging it for short chunks as well would count them twice.
   transfer.chunk_bytes = (p.transposes ? row : std::min(row, contiguous)) * p.hbm_element_bytes;
   return transfer;
 }

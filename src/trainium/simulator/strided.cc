@@ -18,6 +18,7 @@ bool Strided::same_shape(const Strided& other) const {
   return true;
 }
 
+// No value moves: sizes and strides change places.
 Strided Strided::transposed() const {
   Strided view = *this;
   std::swap(view.size[0], view.size[1]);
@@ -30,9 +31,11 @@ Strided strided(const tile::Access& access, const tile::Region& region, const ti
   Strided view;
   int64_t stride = 1;
   std::array<int64_t, tile::kMaxDimensions> strides{};
+  // Row-major strides of the buffer, in elements, from the last dimension to the first.
   for (size_t d = region.dimensions; d-- > 0; stride *= buffer.shape[d]) strides[d] = stride;
   for (size_t d = 0; d < region.dimensions; ++d) {
     data += region.start[d] * strides[d];
+    // An indexed dimension has one element: it moves the origin and is dropped from the view.
     if (access.slices[d].index) continue;
     view.size[view.dimensions] = region.size[d];
     view.stride[view.dimensions++] = strides[d];

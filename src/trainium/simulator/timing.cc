@@ -24,6 +24,7 @@ using tile::HbmRole;
 using tile::Memory;
 using tile::Program;
 
+// One run over the program. All times are in ns, from the begin of the kernel.
 class Simulation {
  public:
   Simulation(const Residency& plan, const DeviceSpec& device, const TimingOptions& options)
@@ -35,9 +36,13 @@ class Simulation {
         grids_(make_grids(program_)) {
     make_buffers();
     add_tracks();
+    // What the Tensor engine has to do in all; what is done is taken off as it is simulated
+    // (too_long).
     if (options.longest_ns) tensor_left_ = bound(program_, device).tensor_ns;
   }
 
+  // Walks the loop nest as the hardware's instruction streams would unroll it. A node of the
+  // program is prepared once, however often it runs.
   Summary run() {
     tile::Walker walker(program_);
     prepared_.resize(static_cast<size_t>(walker.num_nodes()));
@@ -46,6 +51,8 @@ class Simulation {
       if (const tile::Allocate* allocate = walker.allocate()) {
         BufferState& buffer = state(allocate->buffer);
         buffer.allocate();
+        // A new instance of a buffer that is not wholly resident: nothing of the old one is staged
+        // any more, and a streamed one finds its content in HBM.
         if (StagedBuffer* staged = staged_of(allocate->buffer)) {
           staged->staging.forget(buffer, staged->streams);
         }
@@ -95,6 +102,9 @@ class Simulation {
     for (const Partial& partial : plan_.partials) make_staging(partial);
   }
 
+  // Bytes are per partition and cells are blocks of elements, so that the room in bytes becomes a
+  // number of cells: as many as fit along the free dimensions, for every row of cells along the
+  // partitions. The staging area has at least two cells per row, one in use and one on its way.
   void make_staging(const Partial& partial) {
     const auto b = static_cast<size_t>(partial.buffer);
     const tile::Buffer& buffer = program_.buffers[b];
@@ -131,7 +141,9 @@ class Simulation {
     }
   }
 
-  // The Tensor engine works in order: what is left for it comes on top.
+  // The Tensor engine works in order, so that what is left for it comes on top of when it is free.
+  // The margin keeps a program that takes exactly as long as allowed from being given up by
+  // rounding.
   bool too_long() {
     return options_.longest_ns && std::max(end_, engine(Unit::kTensor).free + tensor_left_) >
                                       *options_.longest_ns * (1 + 1e-9);
@@ -152,6 +164,10 @@ class Simulation {
     }
   }
 
+  // Brings what an instruction touches into the staging area. From the last operand to the first:
+  // where a sum is both source and destination, the visit as a source reloads it before the visit
+  // as a destination, which would not. The load of a streamed buffer is skipped, because its tiles
+  // come when they are used.
   void visit_staged(const Prepared& p, const std::array<Extent, kMaxOperands>& extents) {
     for (size_t i = p.operands.size(); i-- > 0;) {
       StagedBuffer* staged = staged_of(p.operands[i].buffer());
@@ -163,6 +179,8 @@ class Simulation {
     }
   }
 
+  // A transfer that the program does not contain: a cell that is saved, reloaded, or streamed in.
+  // Streaming takes the place of loads and uses their queues.
   double spill(const Transfer& transfer, const std::string& name, bool streams, bool save,
                double ready) {
     static const std::string kSave = "spill", kReload = "reload", kStream = "stream";
@@ -178,6 +196,7 @@ class Simulation {
     return times.visible;
   }
 
+  // When all sources are visible to the engine. Operand 0 is the destination.
   double inputs_ready(const Prepared& p, const std::array<Extent, kMaxOperands>& extents) {
     double ready = 0;
     for (size_t i = 1; i < p.operands.size(); ++i) {
@@ -186,6 +205,8 @@ class Simulation {
     return ready;
   }
 
+  // Notes for the instructions that come later until when the sources are read and from when on the
+  // result is visible. `end_` is the latest of all these times, the duration of the program.
   void complete(const Prepared& p, const std::array<Extent, kMaxOperands>& extents, Unit unit,
                 double read_end, double visible) {
     // The Tensor engine is done with the stationary tile once its weights are loaded.
@@ -223,7 +244,8 @@ class Simulation {
     trace(Unit::kTensor, p, begin, tensor.free);
   }
 
-  // After a pause, the array starts at part of its rate and ramps up (dI/dt limit).
+  // The dI/dt limit of trn2 and trn3: after a pause, the array starts at a part of its rate and
+  // ramps up. Assumed: a pause of half the ramp starts it anew.
   double throttle_factor(double begin) {
     const double ramp = device_.throttle_ramp_ns;
     if (ramp <= 0) return 1;
@@ -243,7 +265,8 @@ class Simulation {
     summary_.adjusted_hardware_flops += flops * (p.fp32 ? 4 : 1);
     if (!matmul) summary_.transpose_flops += flops;
     summary_.matmul_instruction_count += p.tensor.halves;
-    engine(Unit::kTensor).count += 2 * p.tensor.halves - 1;  // LoadStationary and MultiplyMoving
+    // Every half is a LoadStationary and a MultiplyMoving; run() has counted one of them already.
+    engine(Unit::kTensor).count += 2 * p.tensor.halves - 1;
     count_bytes(p, extents);
   }
 
@@ -264,6 +287,8 @@ class Simulation {
     const EngineCost& cost = best == Unit::kVector   ? p.vector
                              : best == Unit::kScalar ? p.scalar
                                                      : p.gpsimd;
+    // Loading a function's table delays the activation. The choice above does not see it, which is
+    // no loss: only Scalar runs activations.
     if (p.kind == Kind::kActivate) best_begin = load_activation_table(p, best_begin);
     const double interval = cost.interval(extents[0].free_elements);
     engine(best).run(best_begin, interval, cost.latency_ns);
@@ -275,6 +300,8 @@ class Simulation {
     trace(best, p, best_begin, engine(best).free);
   }
 
+  // An engine starts when it is free, its inputs are visible and its destination is no longer read;
+  // on NeuronCore-v2 also when no other engine holds the port to PSUM or SBUF.
   double engine_begin(const Prepared& p, const std::array<Extent, kMaxOperands>& extents, Unit unit,
                       double ready) {
     double begin = std::max(
@@ -286,6 +313,7 @@ class Simulation {
     return begin;
   }
 
+  // The copy function needs no table, and the one that is loaded stays until another is wanted.
   double load_activation_table(const Prepared& p, double begin) {
     const auto function = std::get<tile::Activate>(p.instruction->operation).function;
     if (function == tile::Activation::kCopy || function == activation_table_) return begin;
@@ -293,6 +321,8 @@ class Simulation {
     return begin + device_.activation_table_load_ns;
   }
 
+  // A transfer that is empty at the ragged end of a loop costs nothing. One into a streamed buffer
+  // is made when its tiles are used (visit_staged).
   void run_dma(const Prepared& p, const std::array<Extent, kMaxOperands>& extents) {
     const Transfer transfer =
         make_transfer(program_, p, {values_, static_cast<size_t>(program_.num_loops)});
@@ -306,6 +336,7 @@ class Simulation {
     complete(p, extents, Unit::kDma, times.data_end, times.visible);
     summary_.hbm_read_bytes += p.loads ? transfer.bytes() : 0;
     summary_.hbm_write_bytes += p.stores ? transfer.bytes() : 0;
+    // From HBM to HBM no byte touches SBUF.
     if (p.spans_partitions) {
       (p.loads ? summary_.sbuf_write_bytes : summary_.sbuf_read_bytes) += transfer.bytes();
     }
@@ -334,6 +365,7 @@ class Simulation {
                            bytes);
   }
 
+  // The summary of neuron-profile is in seconds.
   void finish() {
     summary_.total_time = end_ * 1e-9;
     summary_.tensor = engine(Unit::kTensor).summary();
@@ -352,6 +384,8 @@ class Simulation {
       for (const int64_t size : buffer.shape) bytes *= size;
       summary_.inputs_outputs_weights_size_bytes += bytes;
     }
+    // Without a figure from the kernel, derive() takes what the Tensor engine did without
+    // transposes.
     if (options_.model_flops) summary_.model_flops = *options_.model_flops;
     summary_.derive(device_);
   }

@@ -3,6 +3,8 @@
 namespace neuronmm::tile {
 namespace {
 
+// The destination comes first in every list. The names are NKI's, for messages and printed
+// programs.
 struct Operands {
   std::vector<Operand> operator()(const DmaCopy& op) const { return of(op.dst, op.src); }
   std::vector<Operand> operator()(const NcMatmul& op) const {
@@ -24,6 +26,7 @@ struct Operands {
   }
 };
 
+// The names of nki.isa.
 struct Name {
   std::string_view operator()(const DmaCopy& op) const {
     return op.transpose ? "dma_transpose" : "dma_copy";

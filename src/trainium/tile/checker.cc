@@ -23,6 +23,7 @@ class Checker {
         values_(static_cast<size_t>(program.num_loops)),
         names_(static_cast<size_t>(program.num_loops)) {}
 
+  // Inputs are there from the beginning; everything else has to be written before it is read.
   void run() {
     for (const Buffer& buffer : program_.buffers) {
       if (buffer.role == HbmRole::kInput) written_.insert(id_of(buffer));
@@ -36,7 +37,8 @@ class Checker {
     return static_cast<BufferId>(&buffer - program_.buffers.data());
   }
 
-  // Each rule is reported once per instruction, at the first iteration that breaks it.
+  // Each rule is reported once per instruction, at the first iteration that breaks it. Messages
+  // that differ in their numbers alone are the same rule.
   void report(const Instruction& instruction, BufferId buffer, const std::string& what,
               bool with_loops) {
     std::string rule = what;
@@ -48,6 +50,7 @@ class Checker {
     violations_.push_back({std::move(message), instruction.label, name});
   }
 
+  // The loops around the instruction and their values, for the message: "m=0 k=3".
   std::string iteration() const {
     std::string text;
     for (const LoopId id : open_) {
@@ -65,6 +68,7 @@ class Checker {
         first_writes(loop->body);
         open_.pop_back();
       } else if (const auto* allocate = std::get_if<Allocate>(&node)) {
+        // A new instance holds nothing, whatever the former one held.
         written_.erase(allocate->buffer);
         allocated_in_[allocate->buffer] = open_;
       } else {
@@ -73,6 +77,8 @@ class Checker {
     }
   }
 
+  // What does not depend on the iteration: the operands' kinds and shapes, and that something was
+  // written before.
   void first_writes_of(const Instruction& instruction) {
     const auto fail_with = [&](BufferId buffer, const std::string& what) {
       report(instruction, buffer, what, false);
@@ -84,6 +90,8 @@ class Checker {
         fail_with(operand.access->buffer, "read before anything is written to it");
       }
     }
+    // A sum over a loop must live outside of it. A buffer that the loop allocates is a new one in
+    // each iteration, and what is added to has never been written.
     if (const auto* matmul = std::get_if<NcMatmul>(&instruction.operation)) {
       const std::vector<LoopId>& around = allocated_in_[matmul->dst.buffer];
       for (const LoopId id : matmul->first) {
@@ -97,7 +105,8 @@ class Checker {
     written_.insert(operands.front().access->buffer);
   }
 
-  // The first, the last full and the last iteration of every loop.
+  // The first, the last full and the last iteration of every loop, nested: the tiles of those
+  // between have the sizes and the alignment of one of these.
   void walk_edges(const std::vector<Node>& body) {
     for (const Node& node : body) {
       if (const auto* loop = std::get_if<Loop>(&node)) {
@@ -105,6 +114,7 @@ class Checker {
         const int64_t trips = loop->trip_count(values_);
         names_[id] = loop->name;
         open_.push_back(loop->id);
+        // A set, because loops of one or two iterations have these values more than once.
         for (const int64_t value : std::set<int64_t>{0, trips - 2, trips - 1}) {
           if (value < 0 || value >= trips) continue;
           values_[id] = value;
@@ -136,7 +146,8 @@ std::string on_device(const Limits& limits) {
   return limits.device.empty() ? "" : fmt::format(" on {}", limits.device);
 }
 
-// "SBUF needs 26.1 MiB: strip 8.0 + x 4.0; 22.0 usable on trn1"
+// The message names who holds what where most is live, largest first: "SBUF needs 26.1 MiB: strip
+// 8.0 + x 4.0; 22.0 usable on trn1".
 std::string sbuf_message(const Program& program, const Limits& limits, const MemoryUse& use) {
   const double unit = static_cast<double>(limits.partitions) / kMiB;
   std::string parts;
@@ -150,6 +161,7 @@ std::string sbuf_message(const Program& program, const Limits& limits, const Mem
       static_cast<double>(limits.sbuf_bytes_per_partition_usable) * unit, on_device(limits));
 }
 
+// PSUM is counted in whole banks, since a sum cannot begin in the middle of one.
 std::string psum_message(const Program& program, const Limits& limits, const MemoryUse& use) {
   std::string parts;
   for (const MemoryShare& share : use.live) {
@@ -162,12 +174,14 @@ std::string psum_message(const Program& program, const Limits& limits, const Mem
 
 }  // namespace
 
+// A program without a sound structure has no iterations to walk, so that nothing else is looked at.
 CheckReport check(const Program& program, const Limits& limits) {
   CheckReport report;
   if (const Status structure = check_structure(program); !structure.ok()) {
     report.violations.push_back({structure.error().message, "", ""});
     return report;
   }
+  // Not an access but the declaration itself is too tall, so that no instruction is named.
   for (const Buffer& buffer : program.buffers) {
     if (buffer.memory == Memory::kHbm || buffer.shape[0] <= limits.partitions) continue;
     report.violations.push_back({fmt::format("buffer {}: {} partitions, at most {}", buffer.name,

@@ -8,6 +8,7 @@
 namespace neuronmm::tile {
 namespace {
 
+// Whether the node, or anything inside it, reads or writes the buffer.
 bool mentions(const Node& node, BufferId buffer) {
   if (const auto* loop = std::get_if<Loop>(&node)) {
     return std::any_of(loop->body.begin(), loop->body.end(),
@@ -20,6 +21,8 @@ bool mentions(const Node& node, BufferId buffer) {
                      [buffer](const Operand& operand) { return operand.access->buffer == buffer; });
 }
 
+// Walks the text of the program once and keeps the list of what is live. Iterations do not differ
+// in that, so that loops are entered once.
 class Scan {
  public:
   Scan(const Program& program, Memory memory, std::function<int64_t(BufferId)> amount)
@@ -41,6 +44,7 @@ class Scan {
   void body(const std::vector<Node>& nodes) {
     const size_t outer = live_.size();
     for (size_t i = 0; i < nodes.size(); ++i) {
+      // What was last used before this node shares its memory with what comes now.
       live_.erase(std::remove_if(live_.begin() + static_cast<std::ptrdiff_t>(outer), live_.end(),
                                  [i](const Live& live) { return live.last < i; }),
                   live_.end());
@@ -50,14 +54,20 @@ class Scan {
         enter(allocate->buffer, nodes, i);
       }
     }
+    // Whatever a loop's body has allocated ends with the body.
     live_.resize(std::min(live_.size(), outer));
   }
 
   void enter(BufferId id, const std::vector<Node>& nodes, size_t i) {
     const Buffer& buffer = program_.buffer(id);
+    // An instance of this buffer is live already (its Allocate appears twice): they rotate in the
+    // same memory.
     const bool known = std::any_of(live_.begin(), live_.end(),
                                    [id](const Live& live) { return live.share.buffer == id; });
     if (buffer.memory != memory_ || known) return;
+    // With one copy a buffer ends at its last use in this body. With more, the next iteration's
+    // instance is brought in before this one is done, and all copies are held to the end of the
+    // body.
     size_t last = nodes.size();
     if (buffer.copies == 1) {
       while (--last > i && !mentions(nodes[last], id)) continue;
@@ -89,6 +99,7 @@ MemoryUse sbuf_use(const Program& program, std::span<const int64_t> free_bytes) 
       .run();
 }
 
+// A buffer takes whole banks: two matmul results never share one.
 MemoryUse psum_use(const Program& program, int64_t bank_bytes) {
   return Scan(program, Memory::kPsum,
               [&](BufferId id) {

@@ -45,6 +45,8 @@ void collect_names(const std::vector<Node>& body, std::vector<std::string>& name
   }
 }
 
+// The text is for people and for the tuner's fingerprint, which changes with it. Nothing reads it
+// back.
 class Printer {
  public:
   explicit Printer(const Program& program)
@@ -72,6 +74,7 @@ class Printer {
 
  private:
   void buffer_line(const Buffer& buffer) {
+    // All copies, over all partitions.
     int64_t bytes = buffer.free_bytes() * buffer.shape.at(0) * buffer.copies;
     text_ += fmt::format("  {:4} {} {} {}, {} bytes", memory_name(buffer.memory), buffer.name,
                          dtype_name(buffer.dtype), shape_string(buffer.shape), bytes);
@@ -83,6 +86,7 @@ class Printer {
     text_ += "\n";
   }
 
+  // One line per node, indented by the depth of its loops, as Python has it.
   void body(const std::vector<Node>& nodes, int depth) {
     const std::string indent(static_cast<size_t>(2 * depth + 2), ' ');
     for (const Node& node : nodes) {
@@ -98,12 +102,14 @@ class Printer {
     }
   }
 
+  // A loop with a limit runs for what is left of its dimension.
   std::string trips(const Loop& loop) const {
     if (!loop.limit) return std::to_string(loop.max);
     return fmt::format("min({}, ceil(({}) / {}))", loop.max, left(*loop.limit, loop.origin),
                        loop.step);
   }
 
+  // Operands by their roles, since their order differs between instructions.
   std::string instruction(const Instruction& instruction) const {
     std::string text;
     for (const Operand& operand : operands_of(instruction.operation)) {
@@ -120,6 +126,7 @@ class Printer {
                        instruction.label);
   }
 
+  // "2 m + k + 1": the loops' terms first, the constant last and only where it is not 0.
   std::string affine(const Affine& affine) const {
     std::string text;
     for (const auto& [loop, coefficient] : affine.terms) {
@@ -131,6 +138,7 @@ class Printer {
     return affine.constant == 0 ? text : fmt::format("{} + {}", text, affine.constant);
   }
 
+  // What is left of a dimension of `limit` from `origin` on.
   std::string left(int64_t limit, const Affine& origin) const {
     const bool zero = origin.constant == 0 && origin.terms.empty();
     return zero ? std::to_string(limit) : fmt::format("{} - ({})", limit, affine(origin));

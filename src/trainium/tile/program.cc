@@ -4,6 +4,8 @@
 
 namespace neuronmm::tile {
 
+// Terms are sorted by loop and none is zero, so that equal expressions have equal terms and the
+// innermost loop is last.
 Affine operator+(const Affine& a, const Affine& b) {
   Affine sum = a;
   sum.constant += b.constant;
@@ -36,17 +38,20 @@ bool operator==(const Affine& a, const Affine& b) {
   return difference.constant == 0 && difference.terms.empty();
 }
 
+// Behind the limit nothing is left, and not a negative number of elements.
 int64_t Size::eval(std::span<const int64_t> loop_values) const {
   if (!limit) return max;
   return std::clamp<int64_t>(*limit - origin.eval(loop_values), 0, max);
 }
 
+// As many steps as it takes to cover what is left.
 int64_t Loop::trip_count(std::span<const int64_t> loop_values) const {
   if (!limit) return max;
   const int64_t left = *limit - origin.eval(loop_values);
   return std::clamp<int64_t>((left + step - 1) / step, 0, max);
 }
 
+// The first dimension is the partition; the others lie behind one another in it.
 int64_t Buffer::free_bytes() const {
   int64_t bytes = dtype_size_bytes(dtype);
   for (size_t d = 1; d < shape.size(); ++d) bytes *= shape[d];

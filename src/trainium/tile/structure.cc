@@ -1,4 +1,6 @@
-// check_structure: that the numbers in a program mean something.
+// check_structure: that the numbers in a program mean something. Everything else that reads
+// programs relies on it: numbers of buffers and loops are in range, loops enclose what uses them,
+// and on-chip buffers are allocated before they are used.
 
 #include <set>
 #include <string>
@@ -13,6 +15,7 @@
 namespace neuronmm::tile {
 namespace {
 
+// What is in a buffer is a rectangle of bf16 or fp32 elements; nothing else has an instruction.
 Status check_buffer(const Buffer& buffer) {
   const bool on_chip = buffer.memory != Memory::kHbm;
   if (buffer.shape.empty() || buffer.shape.size() > kMaxDimensions) {
@@ -38,6 +41,7 @@ class Structure {
  public:
   explicit Structure(const Program& program) : program_(program) {}
 
+  // Buffers first, since the walk over the body relies on them.
   Status run() {
     for (const Buffer& buffer : program_.buffers) NMM_TRY(check_buffer(buffer));
     return body(program_.body);
@@ -45,6 +49,7 @@ class Structure {
 
  private:
   Status body(const std::vector<Node>& nodes) {
+    // A buffer may be used in the body that allocates it and in the loops inside, not behind it.
     const std::set<BufferId> outer = allocated_;
     for (const Node& node : nodes) {
       if (const auto* inner = std::get_if<Loop>(&node)) {
@@ -66,6 +71,7 @@ class Structure {
 
   Status loop(const Loop& loop) {
     const bool valid = loop.id >= 0 && loop.id < program_.num_loops;
+    // A loop variable has one loop: its value would otherwise depend on which loop ran last.
     if (!valid || !seen_.insert(loop.id).second) {
       return fail("loop {}: expected an id of its own below {}, found {}", loop.name,
                   program_.num_loops, loop.id);
@@ -81,6 +87,8 @@ class Structure {
     return {};
   }
 
+  // Every operand, and, for a sum, the loops that it runs over: only loops around it can decide
+  // where a sum begins.
   Status instruction(const Instruction& instruction) {
     for (const Operand& operand : operands_of(instruction.operation)) {
       NMM_TRY(access(*operand.access, instruction.label));
@@ -119,6 +127,7 @@ class Structure {
                 program_.buffers.size(), id);
   }
 
+  // A position may depend on the loops around it only.
   Status affine(const Affine& affine, const std::string& where) const {
     for (const auto& [id, coefficient] : affine.terms) {
       if (!open_.contains(id)) return fail("\"{}\": loop {} does not enclose it", where, id);

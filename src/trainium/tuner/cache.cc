@@ -18,6 +18,8 @@ using kernels::Tiling;
 
 namespace {
 
+// Another number means that this program cannot read the file; a new fingerprint only makes entries
+// stale.
 constexpr int64_t kFormat = 2;
 constexpr const char* kFormatKey = "neuronmm_tilings";
 constexpr const char* kChecksumKey = "checksum";
@@ -55,6 +57,7 @@ Json outcome_json(const Outcome& outcome) {
 
 // --- reading ---
 
+// A field that must be there: its value, or an error that names the file and the field.
 template <typename T>
 Result<T> required(const JsonFields& fields, const std::string& key,
                    Result<std::optional<T>> value) {
@@ -62,6 +65,7 @@ Result<T> required(const JsonFields& fields, const std::string& key,
   if (!found) return fields.missing(key);
   return *found;
 }
+// Times, bytes and counts: none is negative in a file that this program has written.
 Result<int64_t> integer(const JsonFields& fields, const std::string& key) {
   NMM_ASSIGN(const int64_t value, required(fields, key, fields.integer(key)));
   if (value < 0) return fields.wrong(key, "a number that is not negative");
@@ -87,6 +91,7 @@ Result<const Json*> array(const JsonFields& fields, const std::string& key) {
   return structure(fields, key, Json::value_t::array);
 }
 
+// In the order of the file. The kernel's order is restored by find(), which knows the kernel.
 Result<Tiling> read_tiling(const JsonFields& fields, const std::string& key) {
   NMM_ASSIGN(const Json* json, object(fields, key));
   const JsonFields values(*json, fields.source() + ": \"" + key + "\"");
@@ -140,6 +145,7 @@ Result<Outcome> read_outcome(const JsonFields& fields) {
   return outcome;
 }
 
+// A trial is {"ns": 12.5} when it was measured and {"more_than": 12.5} when it was given up there.
 Result<Trials> read_trials(const Json& json, const std::string& source) {
   Trials trials;
   const JsonFields fields(json, source);
@@ -156,7 +162,7 @@ Result<Trials> read_trials(const Json& json, const std::string& source) {
 
 }  // namespace
 
-// Reads and writes what only a cache may see.
+// Reads and writes Cache::Entry, which is private to the cache.
 struct CacheJson {
   static Json write(const Cache::Entry& entry) {
     Json json = {{"fingerprint", entry.fingerprint}};
@@ -203,6 +209,8 @@ Status check_sum(const std::string& text, const fs::path& path) {
 
 }  // namespace
 
+// A missing file is an empty cache. Anything else that cannot be read is an error: the file is
+// somebody's and must not be overwritten.
 Result<Cache> Cache::open(const fs::path& path) {
   Cache cache;
   std::error_code error;
@@ -272,6 +280,8 @@ Cache::Entry Cache::merge(const Entry& theirs, const Entry& mine) {
   return merged;
 }
 
+// An entry counts only if it was made for this kernel, device, timing model and search space. A
+// stale one is removed at once, so that saving the cache cleans the file.
 const Cache::Entry* Cache::fresh(const Problem& problem) {
   const auto found = entries_.find(key_of(problem));
   if (found == entries_.end()) return nullptr;
@@ -283,6 +293,7 @@ const Cache::Entry* Cache::fresh(const Problem& problem) {
 
 Result<std::optional<Outcome>> Cache::find(const Problem& problem, int64_t top) {
   const Entry* entry = fresh(problem);
+  // An outcome with fewer tilings than are wanted now is as good as none.
   if (!entry || !entry->outcome || entry->top < top) return std::optional<Outcome>();
   Outcome outcome = *entry->outcome;
   if (static_cast<int64_t>(outcome.best.size()) > top) {
@@ -293,6 +304,8 @@ Result<std::optional<Outcome>> Cache::find(const Problem& problem, int64_t top) 
   for (Losers& l : outcome.losers) {
     if (!l.closest.values().empty()) tilings.push_back(&l.closest);
   }
+  // The file may be edited by hand, or come from elsewhere: its tilings must be ones that the
+  // kernel takes.
   for (Tiling* tiling : tilings) {
     auto checked = kernels::tiling_of(*problem.kernel, tiling->values());
     if (!checked.ok()) {
@@ -309,6 +322,7 @@ Trials Cache::trials(const Problem& problem) {
   return entry ? entry->trials : Trials();
 }
 
+// An outcome replaces the trials of interrupted searches: they are no longer needed.
 void Cache::keep(const Problem& problem, int64_t top, const Outcome& outcome) {
   entries_[key_of(problem)] = {fingerprint(problem), top, outcome, {}};
   kept_.insert(key_of(problem));
@@ -319,6 +333,8 @@ void Cache::keep(const Problem& problem, const Trials& trials) {
   kept_.insert(key_of(problem));
 }
 
+// As the XDG base directory specification has it. Without a home there is no place, and nothing is
+// kept.
 fs::path default_cache_path() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) {
     return fs::path(cache) / "neuronmm/tilings.json";

@@ -11,7 +11,8 @@
 namespace neuronmm::tuner {
 namespace {
 
-// Ragged in every dimension, several blocks of each.
+// Every dimension is ragged and takes several blocks, so that the program contains every branch of
+// the kernel's builder. It is small, because it is built and simulated whenever a cache is asked.
 constexpr kernels::KernelShape kSample = {.M = 1100, .K = 600, .r = 300, .N = 2100};
 
 std::string_view name_of(DType dtype) { return dtype == DType::kBF16 ? "bf16" : "fp32"; }
@@ -41,6 +42,8 @@ std::string tiling_text(const kernels::Tiling& tiling) {
   return text;
 }
 
+// The problem in words, as it stands in the cache file. Whatever changes the result is in it; what
+// is the usual case (transposed X, nothing chosen) is left out.
 std::string key_of(const Problem& p) {
   const kernels::KernelShape& s = p.shape;
   const std::string rank = p.kernel->has_rank ? fmt::format("{},", s.r) : "";
@@ -52,6 +55,9 @@ std::string key_of(const Problem& p) {
   return chosen.empty() ? key : key + " " + chosen;
 }
 
+// Everything that the tuner's result can depend on and the key does not show. The timing model's
+// code cannot be hashed; the simulated time of the sample stands for it, and its printed program
+// for the kernel's builder.
 std::string fingerprint(const Problem& p) {
   Hash hash;
   for (const simulator::ParameterRow& row : simulator::parameter_rows()) {
@@ -66,7 +72,8 @@ std::string fingerprint(const Problem& p) {
   for (const kernels::Half& half : p.kernel->halves) hash.add(half.kernel);
   const auto defaults = kernels::tiling_of(*p.kernel, {});
   const auto sample = kernels::make_program(*p.kernel, kSample, *defaults, p.options);
-  if (!sample.ok()) return hash.hex();  // options that the kernel refuses; tune() says so
+  // Options that the kernel refuses have no program; tune() says so in words.
+  if (!sample.ok()) return hash.hex();
   hash.add(tile::print(*sample));
   const auto timing = simulator::simulate(*sample, p.device);
   if (timing.ok()) hash.add(fmt::format("{}", timing->summary.total_time));

@@ -12,7 +12,8 @@ using tile::ceil_div;
 
 namespace {
 
-// The least block that needs no more blocks than this one does.
+// Blocks of equal size waste the least: the least block that covers `whole` in no more blocks than
+// `block` does. 12 tiles of 32 become 11: 11 + 11 + 10 in place of 12 + 12 + 8.
 int64_t balanced(int64_t whole, int64_t block) { return ceil_div(whole, ceil_div(whole, block)); }
 
 bool is_chosen(const kernels::TilingValues& chosen, std::string_view name) {
@@ -22,11 +23,16 @@ bool is_chosen(const kernels::TilingValues& chosen, std::string_view name) {
 
 }  // namespace
 
+// The powers of two, and for blocks of rows (M) also 1.25 and 1.5 times them: rows decide how often
+// the weights are read, and a block of 11 tiles may fit where 16 do not. Parameters that only
+// matter with wide sums keep their default without them.
 std::vector<int64_t> values_to_try(const TilingParameter& parameter,
                                    const kernels::KernelShape& shape,
                                    const kernels::KernelOptions& options) {
   const bool wide_sums = dtype_size_bytes(options.accumulate) > dtype_size_bytes(options.dtype);
   if (parameter.for_wide_sums && !wide_sums) return {parameter.value};
+  // Not a block of a dimension but a choice, such as the number of passes; the kernel lists its
+  // values.
   if (parameter.dimension == 0) return parameter.tried;
   std::vector<int64_t> values;
   const int64_t whole = ceil_div(kernels::dimension_of(shape, parameter.dimension), parameter.tile);
@@ -41,6 +47,7 @@ std::vector<int64_t> values_to_try(const TilingParameter& parameter,
   return values;
 }
 
+// "up." of "up.BM", and nothing of "BM".
 std::string_view part_of(std::string_view parameter) {
   return parameter.substr(0, parameter.find('.') + 1);
 }
@@ -55,6 +62,8 @@ std::vector<std::string_view> parts(const kernels::Kernel& kernel) {
   return all;
 }
 
+// Every combination of the values of one part's parameters: the product grows by one parameter per
+// round.
 std::vector<Tiling> combinations(const Problem& problem, const Tiling& base,
                                  std::string_view part) {
   std::vector<Tiling> all = {base};
@@ -72,6 +81,8 @@ std::vector<Tiling> combinations(const Problem& problem, const Tiling& base,
   return all;
 }
 
+// Also contains the tiling itself, once per parameter; the search knows it by its name and skips
+// it.
 std::vector<Tiling> neighbours(const Problem& problem, const Tiling& tiling) {
   std::vector<Tiling> all;
   for (const TilingParameter& parameter : problem.kernel->tiling) {

@@ -20,9 +20,11 @@ namespace {
 using kernels::Tiling;
 using tile::Program;
 
-// Simulated before the bounds are looked at again: on any machine the same, and enough for many
-// cores.
+// How many tilings are simulated before the bounds are compared again. A constant and not the
+// number of cores, so that the same tilings are simulated on every machine; enough to keep many
+// cores busy.
 constexpr size_t kBatch = 16;
+// Of the best tilings of each half, this many are combined: 8 x 8 with two halves.
 constexpr int64_t kBestOfHalf = 8;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -37,7 +39,8 @@ struct Candidate {
   double latency_ns = kNever;  // once simulated to its end
 };
 
-// Whether `a` is better than `b`, where all that take no longer than `limit_ns` are as fast.
+// Whether `a` is better than `b`. All that take no longer than `limit_ns` count as equally fast,
+// and the fewest bytes win among them; beyond it the shorter time wins.
 bool is_better(const Candidate& a, const Candidate& b, double limit_ns) {
   const auto rank = [limit_ns](const Candidate& c) {
     const bool fast = c.latency_ns <= limit_ns;
@@ -52,11 +55,16 @@ class Search {
   Search(const Problem& problem, const TuneOptions& options, Trials trials)
       : p_(problem), options_(options), trials_(std::move(trials)) {}
 
+  // The kernel's default is always simulated: what is chosen must not be slower. A kernel of one
+  // part is searched as a whole. One of several parts is searched part by part, each with the best
+  // found so far of the others, for every setting of the parameters that belong to no part.
   Status run() {
     NMM_ASSIGN(const Tiling defaults, kernels::tiling_of(*p_.kernel, p_.chosen));
     default_ = tiling_text(defaults);
     NMM_TRY(search({defaults}));
     if (!p_.kernel->halves.empty()) return search_halves(defaults);
+    // The search begins at a tiling that fits: while one part is searched, the others must leave it
+    // room.
     NMM_ASSIGN(Tiling start, kernels::fitting_tiling(*p_.kernel, p_.shape, p_.options, p_.chosen,
                                                      simulator::limits_of(p_.device)));
     const std::vector<std::string_view> all_parts = parts(*p_.kernel);
@@ -112,7 +120,10 @@ class Search {
   std::set<std::string> names_;  // of all; parts are searched in turn, and meet a tiling again
 };
 
-// Every combination of the best tilings of the halves, then step by step to what is better.
+// The kernel is two kernels one after the other. The best tilings of each half by itself are
+// combined. That need not contain the best of the whole, because halves share SBUF and overlap; so
+// the search then looks at what differs from the best one in one parameter, until nothing better is
+// found.
 Status Search::search_halves(const Tiling& defaults) {
   std::vector<Tiling> all = combine(defaults, "");
   for (const kernels::Half& half : p_.kernel->halves) {
@@ -129,6 +140,7 @@ Status Search::search_halves(const Tiling& defaults) {
     all = std::move(more);
   }
   NMM_TRY(search(all));
+  // The names that neighbours were tried of: the search stops where the best one was there before.
   std::set<std::string> left;
   for (const Candidate* best = best_like({}, true); best && left.insert(best->name).second;
        best = best_like({}, true)) {
@@ -137,6 +149,8 @@ Status Search::search_halves(const Tiling& defaults) {
   return {};
 }
 
+// A half is a kernel of its own with a shape of its own, so that it is tuned like one, and cached.
+// The parameters that the caller has chosen for it carry its prefix.
 Result<Outcome> Search::tune_half(const kernels::Half& half) const {
   NMM_ASSIGN(const kernels::Kernel* kernel, kernels::find_kernel(half.kernel));
   Problem problem{
@@ -178,7 +192,9 @@ Status Search::search(const std::vector<Tiling>& tilings) {
   return measure(std::move(order));
 }
 
-// What is as fast as the fastest, also when one is found that takes `least_ns`.
+// The longest time that counts as "as fast as the fastest": kSlack more than the fastest, but not
+// slower than the kernel's default. `least_ns`: a time that a tiling not simulated yet may turn out
+// to take; the limit is what it would then be.
 double Search::limit_ns(double least_ns) const {
   double fastest = least_ns, standard = kNever;
   for (const Candidate& c : all_) {
@@ -188,7 +204,8 @@ double Search::limit_ns(double least_ns) const {
   return std::max(fastest, std::min(fastest * (1 + kSlack), standard));
 }
 
-// What takes longer is neither as fast as the fastest nor one of the `top` fastest.
+// A tiling that takes longer than this changes nothing in the outcome: it is neither as fast as the
+// fastest, nor one of the `top` fastest. Unlimited as long as fewer than `top` are known.
 double Search::longest_of_use() const {
   std::vector<double> latencies;
   for (const Candidate& c : all_) {
@@ -201,8 +218,11 @@ double Search::longest_of_use() const {
   return std::max(latencies[n - 1], limit_ns());
 }
 
-// What moves more is none of the `top` best: those are as fast as the fastest already, and stay so
-// when one of those that are left takes no more than its bound, `least_ns` or more.
+// A tiling that moves more bytes than this is not among the `top` best, however fast it turns out:
+// at least `top` others are as fast as the fastest, and each of them moves fewer bytes. They must
+// count as fast also after the fastest is found; no tiling that is left can take less than
+// `least_ns`, the lowest of their bounds, so that the limit which follows from that time is the
+// strictest that there can be.
 int64_t Search::most_bytes_of_use(double least_ns) const {
   const double limit = limit_ns(least_ns);
   std::vector<int64_t> bytes;
@@ -215,6 +235,8 @@ int64_t Search::most_bytes_of_use(double least_ns) const {
   return bytes[n - 1];
 }
 
+// A simulation stops once the tiling is certain to take longer than `trial.ns`; then that is all
+// that is known of it.
 void Search::simulate(Candidate& candidate, Trial& trial) const {
   simulator::TimingOptions timing_options;
   if (trial.ns < kNever) timing_options.longest_ns = trial.ns;
@@ -224,9 +246,13 @@ void Search::simulate(Candidate& candidate, Trial& trial) const {
   if (!trial.gave_up) trial.ns = timing->summary.total_time * 1e9;
 }
 
-// The promising first: the lowest bound, then the fewest bytes. A simulation that is sure to take
-// longer than is of use is given up early on; so that this is known before something fast is found,
-// only what is little slower than the lowest bound is looked for at first, then more.
+// Simulates in the order of promise: the lowest bound first, and at equal bounds the fewest bytes.
+// A simulation is given up as soon as it is certain to take longer than is of use. Before anything
+// fast is known, that is never, and every simulation would run to its end. So the search first
+// assumes that something within 0.5 % of the lowest bound exists and gives up what takes longer;
+// when fewer than `top` tilings turn out that fast, it assumes 2 %, 10 %, 50 %, and at last
+// nothing. What was given up is simulated again under the next assumption. Assumed: these four
+// steps; they decide the time of the search and not its result.
 Status Search::measure(std::vector<size_t> order) {
   if (order.empty()) return {};
   std::sort(order.begin(), order.end(), [this](size_t a, size_t b) {
@@ -244,11 +270,14 @@ Status Search::measure(std::vector<size_t> order) {
   return {};
 }
 
+// One assumption of measure(): tilings that take at most `most_ns`. Ends when no bound is below
+// what is known already.
 Status Search::measure_within(double most_ns, std::vector<size_t> order, Progress& progress) {
   const auto whole = std::ssize(order);
   progress.start(fmt::format("tune {}", p_.kernel->name), whole);
   while (!order.empty()) {
     const double longest = std::min(longest_of_use(), most_ns);
+    // `order` is sorted by bound, so that the first one has the lowest of those that are left.
     const double least = all_[order.front()].bound.ns();
     const int64_t most_bytes = most_bytes_of_use(least);
     std::erase_if(order, [&](size_t i) { return all_[i].hbm_bytes > most_bytes; });
@@ -264,6 +293,8 @@ Status Search::measure_within(double most_ns, std::vector<size_t> order, Progres
   return {};
 }
 
+// The trials of a search that was interrupted are taken over, unless one was given up at a shorter
+// time than is of use now.
 void Search::measure_batch(std::span<const size_t> batch, double longest) {
   std::vector<Trial> trials(batch.size(), Trial{.ns = longest});
   std::vector<char> done(batch.size());
@@ -280,6 +311,7 @@ void Search::measure_batch(std::span<const size_t> batch, double longest) {
     }
     done[i] = 1;
   });
+  // After the parallel part, in order: the outcome must not depend on which simulation ends first.
   for (size_t i = 0; i < batch.size(); ++i) {
     if (!done[i]) continue;
     Candidate& candidate = all_[batch[i]];
@@ -306,6 +338,8 @@ const Candidate* Search::best_like(const Tiling& setting, bool any) const {
   return best;
 }
 
+// Which of the reasons of tuner.h it was. A candidate that was never simulated, though its bound is
+// within the limit, was left out for its bytes.
 Loss Search::loss(const Candidate& candidate, double limit) const {
   if (!candidate.fits) return Loss::kCapacity;
   if (candidate.latency_ns <= limit) return Loss::kTraffic;
@@ -336,11 +370,15 @@ std::string Search::why(const Candidate& candidate, Loss loss) const {
     case Loss::kWaiting:
       break;
   }
+  // No resource alone takes that long: what is left is waiting, the difference between the time and
+  // the bound.
   const Trial& trial = trials_.at(candidate.name);
   return fmt::format("takes {}{}, of which no resource is busy for more than {}",
                      trial.gave_up ? "more than " : "", ms(trial.ns), ms(candidate.bound.ns()));
 }
 
+// The message names the tiling that comes closest, and its buffers, since those are what has to
+// shrink.
 Error Search::nothing_fits() const {
   const auto least = std::min_element(all_.begin(), all_.end(), [](const auto& a, const auto& b) {
     return a.sbuf.peak < b.sbuf.peak;
@@ -361,6 +399,7 @@ Result<Outcome> Search::outcome() const {
                    [limit](const auto* a, const auto* b) { return is_better(*a, *b, limit); });
   Outcome outcome;
   outcome.fastest_ns = kNever;
+  // The best is not always the fastest: it may take kSlack more and move fewer bytes.
   for (const Candidate* c : ranked)
     outcome.fastest_ns = std::min(outcome.fastest_ns, c->latency_ns);
   outcome.tilings = std::ssize(all_);
@@ -371,6 +410,7 @@ Result<Outcome> Search::outcome() const {
     outcome.best.push_back({c->tiling, c->latency_ns, c->hbm_bytes, c->bound});
   }
   lost.insert(lost.begin(), ranked.begin() + 1, ranked.end());
+  // How close a tiling came, in the unit of what it lost by.
   const auto distance = [](const Candidate& c, Loss reason) {
     if (reason == Loss::kCapacity) return static_cast<double>(c.sbuf.peak);
     if (reason == Loss::kTraffic) return static_cast<double>(c.hbm_bytes);
@@ -390,6 +430,7 @@ Result<Outcome> Search::outcome() const {
     outcome.losers[i].closest = closest[i]->tiling;
     outcome.losers[i].why = why(*closest[i], static_cast<Loss>(i));
   }
+  // What every kernel for this problem has to move: each operand over HBM once.
   for (const tile::Buffer& buffer : program(ranked.front()->tiling).buffers) {
     if (buffer.role != tile::HbmRole::kInput && buffer.role != tile::HbmRole::kOutput) continue;
     int64_t bytes = dtype_size_bytes(buffer.dtype);
@@ -407,6 +448,7 @@ std::string_view loss_name(Loss loss) {
 }
 
 Result<Outcome> tune(const Problem& problem, const TuneOptions& options) {
+  // Without a cache of the caller's, one in memory takes its place, and the rest need not ask.
   Cache none;
   Cache& cache = options.cache ? *options.cache : none;
   NMM_ASSIGN(std::optional<Outcome> known, cache.find(problem, options.top));
@@ -415,6 +457,7 @@ Result<Outcome> tune(const Problem& problem, const TuneOptions& options) {
   NMM_ASSIGN(const Tiling defaults, kernels::tiling_of(*problem.kernel, problem.chosen));
   NMM_TRY(kernels::make_program(*problem.kernel, problem.shape, defaults, problem.options));
   Search search(problem, options, cache.trials(problem));
+  // What was simulated before an interruption is kept: the next run goes on from there.
   if (const Status done = search.run(); !done.ok()) {
     cache.keep(problem, search.trials());
     return done.error();
