@@ -32,14 +32,15 @@ void add_device_options(CLI::App* command, DeviceOptions& options, Devices devic
       ->capture_default_str();
 }
 
-// Settings of the process first: kernels are chosen when the backend is made.
 Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options) {
   if (options.threads > 0) set_num_threads(options.threads);
-  if (options.activations == "bf16") cpu::allow_dot_products(cpu::DotProducts::kInt8AndBf16);
   if (options.device == "reference") return ops::make_reference_backend();
-  if (!options.simulated()) return cpu::make_backend();
+  cpu::KernelChoice choice;
+  if (options.activations == "bf16") choice.most_dot_products = cpu::DotProducts::kInt8AndBf16;
+  auto host = cpu::make_backend(cpu::best_kernels(choice));
+  if (!options.simulated()) return host;
   NMM_ASSIGN(const auto device, simulator::find_device(options.device));
-  return device::make_backend(device, tuned_tilings(device), cpu::make_backend());
+  return device::make_backend(device, tuned_tilings(device), std::move(host));
 }
 
 // Times need no values. A simulated device then computes nothing, so that a model of any size can

@@ -325,7 +325,7 @@ bool agree(const std::vector<Contender>& all, int64_t rows, int64_t columns) {
 class Report {
  public:
   Report(const std::string& device, const MachineLimits& limits, const Options& options)
-      : limits_(limits) {
+      : limits_(limits), our_dots_(cpu::best_kernels({options.dots, options.amx}).dot_products) {
     fmt::print(
         "{}: {:.0f} GFLOP/s of FMA, {:.0f} of bf16 products, {:.0f} GOP/s of 8-bit products, "
         "streaming read {:.1f} GB/s\n",
@@ -359,9 +359,8 @@ class Report {
   }
 
  private:
-  static bool rounds_to_bf16(const Contender& contender) {
-    return contender.bits == 16 &&
-           (!contender.ours || cpu::best_kernels().dot_products == cpu::DotProducts::kInt8AndBf16);
+  bool rounds_to_bf16(const Contender& contender) const {
+    return contender.bits == 16 && (!contender.ours || our_dots_ == cpu::DotProducts::kInt8AndBf16);
   }
 
   // The fastest peer's median; only peers whose weights are not smaller than ours when ours are
@@ -404,6 +403,7 @@ class Report {
   }
 
   MachineLimits limits_;
+  cpu::DotProducts our_dots_;
   std::string model_;
   nlohmann::json json_;
 };
@@ -476,15 +476,13 @@ int main(int argc, char** argv) {
   app.add_flag("!--no-peers", options.peers, "only our own kernels");
   app.add_option("--json", options.json, "also write the results to this file");
   CLI11_PARSE(app, argc, argv);
-  cpu::allow_dot_products(options.dots);
-  cpu::allow_amx(options.amx);
   if (options.threads > 0) set_num_threads(options.threads);
   bench::set_peer_threads(num_threads());
   std::vector<std::string> missing;
   std::vector<std::unique_ptr<bench::Peer>> peers;
   if (options.peers) peers = bench::make_peers(missing);
   for (const std::string& name : missing) fmt::print("not built in: {}\n", name);
-  const auto backend = cpu::make_backend();
+  const auto backend = cpu::make_backend(cpu::best_kernels({options.dots, options.amx}));
   bench::Report report(backend->name(), bench::measure_machine_limits(), options);
   if (!bench::run(options, *backend, peers, report)) return 1;
   if (!options.json.empty() && !report.write(options.json)) {

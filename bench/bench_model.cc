@@ -37,7 +37,14 @@ struct Options {
   std::vector<std::string> against, gguf;
   int64_t prompt_tokens = 512, new_tokens = 32;
   int runs = 3;
+  bool bf16_activations = false;
 };
+
+const cpu::Kernels& kernels_of(const Options& options) {
+  cpu::KernelChoice choice;
+  if (options.bf16_activations) choice.most_dot_products = cpu::DotProducts::kInt8AndBf16;
+  return cpu::best_kernels(choice);
+}
 
 // What a token costs at least.
 struct Work {
@@ -122,7 +129,7 @@ void add_turn(Contender& contender, const TokensPerSecond& speed, const MachineL
   contender.decode_share.push_back(contender.work.decode_bytes * speed.decode / 1e9 /
                                    limits.read_gb_s);
   if (!contender.transformer) return;
-  const bool bf16 = cpu::best_kernels().dot_products == cpu::DotProducts::kInt8AndBf16;
+  const bool bf16 = kernels_of(options).dot_products == cpu::DotProducts::kInt8AndBf16;
   const double peak = contender.work.int8 ? limits.int8_gops
                       : bf16              ? limits.bf16_gflops
                                           : limits.fma_gflops;
@@ -263,7 +270,7 @@ Result<Contender> load(const std::string& folder, const ops::Backend& backend,
 }
 
 Status run(const Options& options) {
-  const auto backend = cpu::make_backend();
+  const auto backend = cpu::make_backend(kernels_of(options));
   std::vector<Contender> contenders;
   std::vector<std::string> folders = {options.model_dir};
   folders.insert(folders.end(), options.against.begin(), options.against.end());
@@ -300,12 +307,11 @@ int main(int argc, char** argv) {
   app.add_option("--new-tokens", options.new_tokens)->check(CLI::Range(1, 1 << 20));
   app.add_option("--runs", options.runs, "timed turns")->check(CLI::Range(1, 1000));
   app.add_option("--threads", threads)->check(CLI::Range(1, 1024));
-  bool bf16_activations = false;
-  app.add_flag("--bf16-activations", bf16_activations, "as `neuronmm bench --activations bf16`");
+  app.add_flag("--bf16-activations", options.bf16_activations,
+               "as `neuronmm bench --activations bf16`");
   app.add_option("--json", options.json, "also write the measurements to this file");
   CLI11_PARSE(app, argc, argv);
   set_num_threads(threads);
-  if (bf16_activations) cpu::allow_dot_products(cpu::DotProducts::kInt8AndBf16);
   const Status status = run(options);
   if (!status.ok()) fmt::print(stderr, "bench_model: {}\n", status.error().message);
   return status.ok() ? 0 : 1;

@@ -198,6 +198,16 @@ class Compression {
   }
 
  private:
+  CompressionInputs inputs() const {
+    return {.checkpoint = checkpoint_,
+            .config = config_,
+            .plan = plan_,
+            .format = request_.weights,
+            .backend = backend_,
+            .text = grams_.text ? &*grams_.text : nullptr,
+            .progress = progress_};
+  }
+
   Result<Plan> plan_by_sensitivity(const StagedWork& work) {
     const fs::path path = work.path() / "ranks.json";
     auto ranks = read_ranks(path, plan_);
@@ -207,8 +217,7 @@ class Compression {
         NMM_ASSIGN(grams, calibrated_grams(work.path()));
       }
       NMM_ASSIGN(const auto sensitivities,
-                 measure_sensitivity(checkpoint_, config_, plan_, request_.rule.block, grams,
-                                     backend_, *grams_.text, progress_));
+                 measure_sensitivity(inputs(), request_.rule.block, grams));
       Allocation found = allocate_ranks(plan_, request_.rule.block, sensitivities);
       progress_.print(
           fmt::format("allocated by sensitivity: {} parameters in the matrices to compress; "
@@ -225,15 +234,13 @@ class Compression {
 
   Result<std::vector<MatrixReport>> factorize(const StagedWork& work, const OnMatrix& on_matrix) {
     if (request_.method == Method::kErrorAware) {
-      return compress_error_aware(checkpoint_, config_, plan_, backend_, *grams_.text, work,
-                                  request_.weights, progress_, on_matrix);
+      return compress_error_aware(inputs(), work, on_matrix);
     }
     GramSource source;
     if (request_.method != Method::kSvd) {
       NMM_ASSIGN(source, gram_source(work.path()));
     }
-    return factorize_model(checkpoint_, config_, plan_, source, work, request_.weights, progress_,
-                           on_matrix);
+    return factorize_model(inputs(), source, work, on_matrix);
   }
 
   Result<GramSource> calibrated_grams(const fs::path& work) {

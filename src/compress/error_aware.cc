@@ -64,17 +64,15 @@ Matrix difference(ConstMatrixView a, ConstMatrixView b) {
 
 class ErrorAware {
  public:
-  ErrorAware(const io::Checkpoint& checkpoint, const io::ModelConfig& config, const Plan& plan,
-             const ops::Backend& backend, const CalibrationSequences& text, const StagedWork& work,
-             WeightFormat format, Progress& progress, const OnMatrix& on_matrix)
-      : checkpoint_(checkpoint),
-        config_(config),
-        plan_(plan),
-        backend_(backend),
-        text_(text),
+  ErrorAware(const CompressionInputs& inputs, const StagedWork& work, const OnMatrix& on_matrix)
+      : checkpoint_(inputs.checkpoint),
+        config_(inputs.config),
+        plan_(inputs.plan),
+        backend_(inputs.backend),
+        text_(*inputs.text),
         work_(work),
-        format_(format),
-        progress_(progress),
+        format_(inputs.format),
+        progress_(inputs.progress),
         on_matrix_(on_matrix) {}
 
   // When everything is finished, only the reports are read.
@@ -250,12 +248,10 @@ class ErrorAware {
 
 }  // namespace
 
-Result<std::vector<MatrixReport>> compress_error_aware(
-    const io::Checkpoint& checkpoint, const io::ModelConfig& config, const Plan& plan,
-    const ops::Backend& backend, const CalibrationSequences& text, const StagedWork& work,
-    WeightFormat format, Progress& progress, const OnMatrix& on_matrix) {
-  return ErrorAware(checkpoint, config, plan, backend, text, work, format, progress, on_matrix)
-      .run();
+Result<std::vector<MatrixReport>> compress_error_aware(const CompressionInputs& inputs,
+                                                       const StagedWork& work,
+                                                       const OnMatrix& on_matrix) {
+  return ErrorAware(inputs, work, on_matrix).run();
 }
 
 }  // namespace neuronmm::compress

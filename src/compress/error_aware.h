@@ -22,19 +22,15 @@
 
 #include "base/progress.h"
 #include "base/result.h"
-#include "compress/calibration_text.h"
 #include "compress/factorize_matrix.h"
-#include "io/checkpoint.h"
-#include "io/model_config.h"
-#include "ops/backend.h"
+#include "compress/inputs.h"
 
 namespace neuronmm::compress {
 
 // Leaves the factors in `work` and goes on from what an interrupted run left there. The reports, in
 // the plan's order, have the energy that each truncation lost of its refitted matrix.
-Result<std::vector<MatrixReport>> compress_error_aware(
-    const io::Checkpoint& checkpoint, const io::ModelConfig& config, const Plan& plan,
-    const ops::Backend& backend, const CalibrationSequences& text, const StagedWork& work,
-    WeightFormat format, Progress& progress, const OnMatrix& on_matrix);
+Result<std::vector<MatrixReport>> compress_error_aware(const CompressionInputs& inputs,
+                                                       const StagedWork& work,
+                                                       const OnMatrix& on_matrix);
 
 }  // namespace neuronmm::compress

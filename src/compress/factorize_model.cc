@@ -19,16 +19,15 @@ constexpr int64_t kMaxLayersAtOnce = 8;
 // Threads take the next layer when they are done with one. The first error stops them all.
 class ModelFactorization {
  public:
-  ModelFactorization(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
-                     const Plan& plan, const GramSource& grams, const StagedWork& work,
-                     WeightFormat format, Progress& progress, const OnMatrix& on_matrix)
-      : checkpoint_(checkpoint),
-        config_(config),
-        plan_(plan),
+  ModelFactorization(const CompressionInputs& inputs, const GramSource& grams,
+                     const StagedWork& work, const OnMatrix& on_matrix)
+      : checkpoint_(inputs.checkpoint),
+        config_(inputs.config),
+        plan_(inputs.plan),
         grams_(grams),
         work_(work),
-        format_(format),
-        progress_(progress),
+        format_(inputs.format),
+        progress_(inputs.progress),
         on_matrix_(on_matrix) {}
 
   Result<std::vector<MatrixReport>> run() {
@@ -150,13 +149,10 @@ class ModelFactorization {
 
 }  // namespace
 
-Result<std::vector<MatrixReport>> factorize_model(const io::Checkpoint& checkpoint,
-                                                  const io::ModelConfig& config, const Plan& plan,
+Result<std::vector<MatrixReport>> factorize_model(const CompressionInputs& inputs,
                                                   const GramSource& grams, const StagedWork& work,
-                                                  WeightFormat format, Progress& progress,
                                                   const OnMatrix& on_matrix) {
-  return ModelFactorization(checkpoint, config, plan, grams, work, format, progress, on_matrix)
-      .run();
+  return ModelFactorization(inputs, grams, work, on_matrix).run();
 }
 
 }  // namespace neuronmm::compress

@@ -6,14 +6,11 @@
 // processes want the cores), while layers are independent. It also makes the results the same
 // with any number of threads.
 
-#include "base/progress.h"
 #include "base/result.h"
 #include "compress/factorize_matrix.h"
 #include "compress/gram.h"
-#include "compress/plan.h"
+#include "compress/inputs.h"
 #include "compress/staged_work.h"
-#include "io/checkpoint.h"
-#include "io/model_config.h"
 
 namespace neuronmm::compress {
 
@@ -21,10 +18,8 @@ namespace neuronmm::compress {
 // that are there. Without `grams` (null): plain SVD. on_matrix is called for every matrix as it is
 // finished, from one thread at a time. Asks interrupted() between matrices. The reports are in the
 // plan's order.
-Result<std::vector<MatrixReport>> factorize_model(const io::Checkpoint& checkpoint,
-                                                  const io::ModelConfig& config, const Plan& plan,
+Result<std::vector<MatrixReport>> factorize_model(const CompressionInputs& inputs,
                                                   const GramSource& grams, const StagedWork& work,
-                                                  WeightFormat format, Progress& progress,
                                                   const OnMatrix& on_matrix);
 
 }  // namespace neuronmm::compress

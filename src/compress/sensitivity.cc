@@ -64,17 +64,15 @@ ops::MlpWeight with_matrix(ops::MlpWeight mlp, MlpMatrix which, const ops::Linea
 // from there on every variant runs through dense layers.
 class SensitivityPass {
  public:
-  SensitivityPass(const io::Checkpoint& checkpoint, const io::ModelConfig& config, const Plan& plan,
-                  int64_t block, const GramSource& grams, const ops::Backend& backend,
-                  const CalibrationSequences& text, Progress& progress)
-      : checkpoint_(checkpoint),
-        config_(config),
-        plan_(plan),
+  SensitivityPass(const CompressionInputs& inputs, int64_t block, const GramSource& grams)
+      : checkpoint_(inputs.checkpoint),
+        config_(inputs.config),
+        plan_(inputs.plan),
         block_(block),
         grams_(grams),
-        backend_(backend),
-        probes_(probe_sequences(text)),
-        progress_(progress) {}
+        backend_(inputs.backend),
+        probes_(probe_sequences(*inputs.text)),
+        progress_(inputs.progress) {}
 
   Result<std::vector<MatrixSensitivity>> run() {
     NMM_TRY(embed());
@@ -271,11 +269,9 @@ double mean_divergence(ConstMatrixView dense, ConstMatrixView other) {
   return sum / static_cast<double>(dense.rows);
 }
 
-Result<std::vector<MatrixSensitivity>> measure_sensitivity(
-    const io::Checkpoint& checkpoint, const io::ModelConfig& config, const Plan& plan,
-    int64_t block, const GramSource& grams, const ops::Backend& backend,
-    const CalibrationSequences& text, Progress& progress) {
-  return SensitivityPass(checkpoint, config, plan, block, grams, backend, text, progress).run();
+Result<std::vector<MatrixSensitivity>> measure_sensitivity(const CompressionInputs& inputs,
+                                                           int64_t block, const GramSource& grams) {
+  return SensitivityPass(inputs, block, grams).run();
 }
 
 }  // namespace neuronmm::compress

@@ -10,15 +10,10 @@
 
 #include <vector>
 
-#include "base/progress.h"
 #include "base/result.h"
 #include "compress/allocate.h"
-#include "compress/calibration_text.h"
 #include "compress/gram.h"
-#include "compress/plan.h"
-#include "io/checkpoint.h"
-#include "io/model_config.h"
-#include "ops/backend.h"
+#include "compress/inputs.h"
 
 namespace neuronmm::compress {
 
@@ -36,9 +31,7 @@ double mean_divergence(ConstMatrixView dense, ConstMatrixView other);
 // Of the matrices that `plan` compresses, in its order, at its ranks and at their floors. `grams`
 // are the dense model's; null: truncations are those of plain SVD. Factors are not rounded. Asks
 // interrupted() between branches; keeps nothing then.
-Result<std::vector<MatrixSensitivity>> measure_sensitivity(
-    const io::Checkpoint& checkpoint, const io::ModelConfig& config, const Plan& plan,
-    int64_t block, const GramSource& grams, const ops::Backend& backend,
-    const CalibrationSequences& text, Progress& progress);
+Result<std::vector<MatrixSensitivity>> measure_sensitivity(const CompressionInputs& inputs,
+                                                           int64_t block, const GramSource& grams);
 
 }  // namespace neuronmm::compress

@@ -3,8 +3,8 @@
 // has) on the thread team.
 //
 // BF16 weights are packed as bf16, int8 ones as int8, all others as fp32; activations and sums are
-// fp32, but for activations that meet int8 weights, and those that meet bf16 ones if
-// allow_dot_products (kernels.h) says so. Results do not depend on the number of threads. A backend
+// fp32, but for activations that meet int8 weights, and those that meet bf16 ones if the kernels
+// were chosen so (kernels.h). Results do not depend on the number of threads. A backend
 // and all that it made share scratch memory, so they serve one forward at a time: use one backend
 // per concurrent forward.
 
@@ -16,7 +16,7 @@ namespace neuronmm::cpu {
 
 struct Kernels;
 
-std::unique_ptr<ops::Backend> make_backend();                        // of best_kernels()
-std::unique_ptr<ops::Backend> make_backend(const Kernels& kernels);  // which must outlive it
+std::unique_ptr<ops::Backend> make_backend();  // with best_kernels()
+std::unique_ptr<ops::Backend> make_backend(const Kernels& kernels);
 
 }  // namespace neuronmm::cpu

@@ -136,22 +136,15 @@ bool amx_works(int64_t target) {
 #endif
 }
 
-// Of the whole process; a table that a backend has taken already is not affected.
-DotProducts most_dot_products = DotProducts::kInt8;
-bool may_use_amx = true;
-
 }  // namespace
 
-const Kernels& best_kernels() {
+const Kernels& best_kernels(const KernelChoice& choice) {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());  // a test may have changed them
   const int64_t target = HWY_DYNAMIC_DISPATCH(target)();
-  const DotProducts dots = std::min(dot_products_of_cpu(target), most_dot_products);
-  const bool amx = may_use_amx && dots != DotProducts::kNone && amx_works(target);
+  const DotProducts dots = std::min(dot_products_of_cpu(target), choice.most_dot_products);
+  const bool amx = choice.amx && dots != DotProducts::kNone && amx_works(target);
   return *HWY_DYNAMIC_DISPATCH(kernels)(dots, amx);
 }
-
-DotProducts allow_dot_products(DotProducts most) { return std::exchange(most_dot_products, most); }
-bool allow_amx(bool allowed) { return std::exchange(may_use_amx, allowed); }
 
 }  // namespace neuronmm::cpu
 #endif  // HWY_ONCE

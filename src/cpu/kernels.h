@@ -77,12 +77,14 @@ struct Kernels {
   void (*rotate)(const float* cos, const float* sin, float* low, float* high, int64_t count);
 };
 
+// What kernels may use of the CPU's instructions.
+struct KernelChoice {
+  // By default no products of bf16, which round the activations that meet bf16 weights.
+  DotProducts most_dot_products = DotProducts::kInt8;
+  bool amx = true;  // changes no result
+};
+
 // The table of the best instruction set among those that hwy::SupportedTargets() reports now.
-const Kernels& best_kernels();
-// The most that best_kernels() may use, from now on; at first kInt8, since products of bf16 round
-// the activations that meet bf16 weights. Returns what it was before.
-DotProducts allow_dot_products(DotProducts most);
-// Whether best_kernels() may use AMX, which changes no result; at first true. Returns what it was.
-bool allow_amx(bool allowed);
+const Kernels& best_kernels(const KernelChoice& choice = {});
 
 }  // namespace neuronmm::cpu

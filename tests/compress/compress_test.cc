@@ -225,8 +225,14 @@ TEST_F(Compress, ShardsHoldTheSameTensors) {
   fs::create_directories(path("staging"));
   const auto work = StagedWork::open(path("staging"), "settings");
   ASSERT_TRUE(work.ok()) << work.error().message;
-  const auto reports = factorize_model(*checkpoint, config_, *plan, GramSource(), *work,
-                                       WeightFormat::kAsIs, silent_, OnMatrix());
+  const auto reports = factorize_model({.checkpoint = *checkpoint,
+                                        .config = config_,
+                                        .plan = *plan,
+                                        .format = WeightFormat::kAsIs,
+                                        .backend = backend_,
+                                        .text = nullptr,
+                                        .progress = silent_},
+                                       GramSource(), *work, OnMatrix());
   ASSERT_TRUE(reports.ok()) << reports.error().message;
   fs::create_directories(path("single"));
   fs::create_directories(path("sharded"));

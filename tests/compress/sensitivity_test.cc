@@ -108,9 +108,14 @@ TEST_F(Sensitivity, IsThatOfAModelWithTheTruncatedMatrix) {
   std::vector<Matrix> dense;
   for (const auto& tokens : probes) dense.push_back(logits(input_.path(), tokens));
   for (const bool whitened : {false, true}) {
-    const auto measured =
-        measure_sensitivity(*checkpoint, config_, *plan, kBlock, whitened ? grams : GramSource(),
-                            backend_, *text, silent_);
+    const auto measured = measure_sensitivity({.checkpoint = *checkpoint,
+                                               .config = config_,
+                                               .plan = *plan,
+                                               .format = WeightFormat::kAsIs,
+                                               .backend = backend_,
+                                               .text = &*text,
+                                               .progress = silent_},
+                                              kBlock, whitened ? grams : GramSource());
     ASSERT_TRUE(measured.ok()) << measured.error().message;
     ASSERT_EQ(measured->size(), static_cast<size_t>(2 * kLayers));
     size_t next = 0;

@@ -29,7 +29,7 @@ class EmulatedAmx : public OnEveryTarget {
                  << weight.rank() << ", N " << weight.out_features());
     const Matrix x = random_matrix(m, weight.in_features(), random_);
     Matrix expected(m, weight.out_features()), y(m, weight.out_features());
-    make_backend(best_kernels())->make_linear(weight)->apply(x.view(), expected.view());
+    make_backend(current_kernels())->make_linear(weight)->apply(x.view(), expected.view());
     make_backend(kernels_)->make_linear(weight)->apply(x.view(), y.view());
     const size_t bytes = static_cast<size_t>(m * y.columns()) * sizeof(float);
     EXPECT_EQ(std::memcmp(y.data(), expected.data(), bytes), 0);
@@ -89,13 +89,13 @@ void multiply_wrongly(const PackedRows& a, const PackedMatrix& w, const ProductP
   if (a.rows == kMaxTileRows) y.row(kMaxTileRows - 1)[0] *= 1.0000002f;
 }
 
-// What best_kernels() does before it uses AMX. One wrong element is enough to refuse it.
+// What current_kernels() does before it uses AMX. One wrong element is enough to refuse it.
 TEST_P(EmulatedAmx, IsComparedBeforeItIsUsed) {
-  EXPECT_TRUE(multiply_alike(best_kernels(), kernels_));
+  EXPECT_TRUE(multiply_alike(current_kernels(), kernels_));
   right_kernels = &kernels_;
   Kernels wrong = kernels_;
   wrong.multiply = multiply_wrongly;
-  EXPECT_FALSE(multiply_alike(best_kernels(), wrong));
+  EXPECT_FALSE(multiply_alike(current_kernels(), wrong));
 }
 
 }  // namespace

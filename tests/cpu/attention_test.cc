@@ -125,7 +125,7 @@ class Attention : public OnEveryTarget {
   }
 
   std::mt19937_64 random_{kSeed};
-  std::unique_ptr<ops::Backend> backend_ = make_backend();
+  std::unique_ptr<ops::Backend> backend_ = make_backend(current_kernels());
   std::unique_ptr<ops::Backend> reference_ = ops::make_reference_backend();
 };
 NMM_ON_EVERY_TARGET(Attention);

@@ -16,13 +16,15 @@ NMM_ON_EVERY_TARGET(Dispatch);
 // The name is compiled into each table beside the kernels of its instruction set.
 TEST_P(Dispatch, TakesTheForcedInstructionSet) {
   set_num_threads(3);
-  EXPECT_EQ(make_backend()->name(), std::string("cpu (") + GetParam().name() + ", 3 threads)");
+  EXPECT_EQ(make_backend(current_kernels())->name(),
+            std::string("cpu (") + GetParam().name() + ", 3 threads)");
   set_num_threads(1);
-  EXPECT_EQ(make_backend()->name(), std::string("cpu (") + GetParam().name() + ", 1 thread)");
+  EXPECT_EQ(make_backend(current_kernels())->name(),
+            std::string("cpu (") + GetParam().name() + ", 1 thread)");
 }
 
 TEST_P(Dispatch, ABackendKeepsItsInstructionSet) {
-  const auto backend = make_backend();
+  const auto backend = make_backend(current_kernels());
   hwy::SetSupportedTargetsForTest(0);
   EXPECT_THAT(backend->name(), testing::HasSubstr(GetParam().name()));
 }

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "cpu/current_kernels.h"
 #include "cpu/emulated_tiles.h"
 
 // The order matters: foreach_target.h compiles this file once per instruction set.
@@ -22,14 +23,14 @@ using EmulatedProduct = AmxProduct<EmulatedTiles, WidenedByteDot>;
 
 void multiply_emulated(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
                        const float* bias, MutableMatrixView y) {
-  if (w.type() != WeightType::kInt8) return best_kernels().multiply(a, w, part, bias, y);
+  if (w.type() != WeightType::kInt8) return current_kernels().multiply(a, w, part, bias, y);
   multiply_part<EmulatedProduct>(a, w, part, bias, y);
 }
 
 const Kernels* emulated() {
-  static const std::string name = std::string(best_kernels().target) + "+emulated_amx";
+  static const std::string name = std::string(current_kernels().target) + "+emulated_amx";
   static const Kernels table = [] {
-    Kernels kernels = best_kernels();
+    Kernels kernels = current_kernels();
     kernels.target = name.c_str();
     kernels.amx = true;
     kernels.quantize_tile = quantize_tile<EmulatedProduct>;
@@ -50,7 +51,7 @@ HWY_EXPORT(emulated);
 }  // namespace
 
 const Kernels& emulated_amx() {
-  best_kernels();  // chooses what is dispatched to
+  current_kernels();  // chooses what is dispatched to
   return *HWY_DYNAMIC_DISPATCH(emulated)();
 }
 

@@ -5,7 +5,7 @@
 
 namespace neuronmm::cpu {
 
-// Those of best_kernels() now, with others for int8 products. They call best_kernels() for the
+// Those of current_kernels(), with others for int8 products. They call current_kernels() for the
 // rest, so it must not change while they are used.
 const Kernels& emulated_amx();
 

@@ -13,6 +13,7 @@
 
 #include "base/float16.h"
 #include "base/tensor.h"
+#include "cpu/current_kernels.h"
 #include "cpu/kernels.h"
 #include "ops/weights.h"
 
@@ -57,7 +58,7 @@ inline Bounded rounded_to_bf16(Bounded x) {
 
 inline Bounded multiply(const Bounded& activations, const TensorView& w_t) {
   const bool rounded =
-      w_t.dtype == DType::kBF16 && best_kernels().dot_products == DotProducts::kInt8AndBf16;
+      w_t.dtype == DType::kBF16 && current_kernels().dot_products == DotProducts::kInt8AndBf16;
   const Bounded x = rounded ? rounded_to_bf16(activations) : activations;
   const int64_t k = x.columns, n = w_t.rows();
   Bounded y(x.rows, n);

@@ -329,7 +329,7 @@ TEST_P(Linear, TogetherAsAlone) {
 
 TEST_P(Linear, OutlivesItsBackend) {
   const OwnedTensor w_t = tensor(DType::kF32, 3, 4);
-  const auto linear = make_backend()->make_linear({.w_t = w_t.view()});
+  const auto linear = make_backend(current_kernels())->make_linear({.w_t = w_t.view()});
   const Matrix x = random_matrix(2, 4, random_);
   Matrix y(2, 3);
   linear->apply(x.view(), y.view());

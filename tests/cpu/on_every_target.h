@@ -11,6 +11,7 @@
 
 #include "base/parallel.h"
 #include "cpu/backend.h"
+#include "cpu/current_kernels.h"
 #include "cpu/emulated_amx.h"
 #include "cpu/kernels.h"
 #include "hwy/targets.h"
@@ -34,14 +35,12 @@ struct InstructionSet {
   // Allows nothing better from now on; the best kernels, or the emulated ones.
   const Kernels& force() const {
     hwy::SetSupportedTargetsForTest(target);
-    allow_dot_products(dots);
-    allow_amx(amx == Amx::kOfTheCpu);
-    return amx == Amx::kEmulated ? emulated_amx() : best_kernels();
+    current_choice = {dots, amx == Amx::kOfTheCpu};
+    return amx == Amx::kEmulated ? emulated_amx() : current_kernels();
   }
   static void force_none() {
     hwy::SetSupportedTargetsForTest(0);
-    allow_dot_products(DotProducts::kInt8);
-    allow_amx(true);
+    current_choice = {};
   }
 };
 inline void PrintTo(const InstructionSet& set, std::ostream* out) { *out << set.name(); }
