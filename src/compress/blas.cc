@@ -10,9 +10,10 @@
 namespace neuronmm::compress {
 namespace {
 
-// Below this OpenBLAS 0.3.21 retries its reservation for ever instead of failing. Measured with 2
-// to 64 threads under falling `ulimit -v`: it needs up to 0.7 GiB.
-constexpr uint64_t kAddressSpaceBytes = uint64_t{1} << 30;
+// With too little address space OpenBLAS retries its reservation for ever instead of failing.
+// Measured with OpenBLAS 0.3.21 and one thread under `ulimit -v`: 300 MB are too little, 400 MB are
+// enough to load both libraries.
+constexpr uint64_t kAddressSpaceBytes = uint64_t{512} << 20;
 
 constexpr const char* kBlasName = "libopenblas.so.0";
 constexpr const char* kLapackName = "liblapacke.so.3";

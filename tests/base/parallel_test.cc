@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "base/threads.h"
 
 namespace neuronmm {
 namespace {
@@ -97,6 +100,33 @@ TEST_F(Parallel, LoopsInsideLoopsAndBesideEachOther) {
   for (int64_t& pairs : found) callers.emplace_back([&] { pairs = count_pairs(); });
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(found, std::vector<int64_t>(4, 600));
+}
+
+TEST_F(Parallel, WhatAnIterationThrowsIsThrownToTheCaller) {
+  for (const int threads : {1, 3}) {
+    set_num_threads(threads);
+    const auto fails_at = [](int64_t bad) {
+      parallel_for(100, [&](int64_t i) {
+        if (i == bad) throw std::bad_alloc();
+      });
+    };
+    for (const int64_t bad : {0, 57, 99}) EXPECT_THROW(fails_at(bad), std::bad_alloc);
+    std::atomic<int> done = 0;  // and the team goes on working
+    parallel_for(100, [&](int64_t) { ++done; });
+    EXPECT_EQ(done, 100);
+  }
+}
+
+TEST(Threads, AllTasksEndBeforeOnesErrorIsThrown) {
+  std::atomic<int> done = 0;
+  const auto tasks = [&] {
+    run_on_threads(4, [&](int64_t i) {
+      ++done;
+      if (i == 2) throw std::bad_alloc();
+    });
+  };
+  EXPECT_THROW(tasks(), std::bad_alloc);
+  EXPECT_EQ(done, 4);
 }
 
 }  // namespace

@@ -1,0 +1,213 @@
+// What the program does when the operating system does not cooperate: streams that are closed or
+// full, devices and pipes in the place of files, signals, limits, files that change meanwhile.
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <thread>
+
+#include <sys/stat.h>
+
+#include "run_program.h"
+
+namespace neuronmm::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+const std::string kDemo = neuronmm::source_dir().string() + "/models/demo";
+
+// A shell line in which "neuronmm" is the program.
+Outcome shell(const std::string& line) {
+  const std::string script = "neuronmm() { '" + program_path().string() + "' \"$@\"; }\n" + line;
+  const std::string quoted = "bash -c \"$SCRIPT\"";
+  setenv("SCRIPT", script.c_str(), 1);
+  std::FILE* pipe = popen((quoted + " 2>&1 </dev/null").c_str(), "r");
+  Outcome outcome;
+  std::array<char, 4096> buffer;
+  while (const size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) {
+    outcome.output.append(buffer.data(), n);
+  }
+  const int status = pclose(pipe);
+  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return outcome;
+}
+
+class OperatingSystem : public ProgramTest {
+ protected:
+  std::string model() const { return path("model"); }
+  void SetUp() override {
+    ProgramTest::SetUp();
+    expect(neuronmm("compress " + kDemo + " --ratio 0.5 --block 64 --method svd -o " + model()), 0,
+           {});
+  }
+};
+
+TEST_F(OperatingSystem, FullAndClosedStreamsAreNoticed) {
+  for (const char* command : {"inspect --tensors", "tokenize hello", "--help"}) {
+    const std::string arguments = std::string(command) == "--help" ? "--help"
+                                  : std::string(command) == "tokenize hello"
+                                      ? "tokenize " + kDemo + " hello"
+                                      : "inspect " + kDemo + " --tensors";
+    expect(shell("neuronmm " + arguments + " >/dev/full"), 1, {"standard output", "No space left"});
+    expect(shell("neuronmm " + arguments + " >&-"), 1, {"standard output"});
+    EXPECT_EQ(shell("neuronmm " + arguments + " 2>&- >/dev/null").exit_code, 0) << command;
+  }
+  // A closed stream's number must not become that of a file that is written.
+  EXPECT_EQ(shell("neuronmm compress " + kDemo + " --ratio 0.5 --block 64 --method svd -o " +
+                  path("b") + " <&- >/dev/null 2>&-")
+                .exit_code,
+            0);
+  EXPECT_EQ(read(path("b") + "/model.safetensors"), read(model() + "/model.safetensors"));
+}
+
+TEST_F(OperatingSystem, JsonGoesToStreamsAndDevicesAsTheyAre) {
+  const std::string command =
+      "perplexity " + kDemo + " " + write("t", "Once upon a time there was a cat.") + " --json ";
+  ASSERT_EQ(neuronmm(command + path("o.json")).exit_code, 0);
+  const std::string report = read(path("o.json"));
+  expect(shell("neuronmm " + command + "/dev/full"), 1, {"/dev/full", "No space left"});
+  EXPECT_TRUE(fs::is_character_file("/dev/full"));
+  EXPECT_NE(shell("neuronmm " + command + "/dev/stdout").output.find(report), std::string::npos);
+  EXPECT_NE(shell("neuronmm " + command + "/dev/stdout > " + path("all") + "; cat " + path("all"))
+                .output.find(report),
+            std::string::npos);
+  EXPECT_EQ(shell("mkfifo " + path("p") + "; cat " + path("p") + " & neuronmm " + command +
+                  path("p") + " >/dev/null; wait")
+                .output,
+            report);
+  EXPECT_TRUE(fs::is_fifo(path("p")));
+  expect(shell("neuronmm " + command + folder_.string()), 1, {"found a folder"});
+}
+
+TEST_F(OperatingSystem, PipesAndDevicesAreNoModelFiles) {
+  fs::copy(kDemo, path("m"));
+  for (const char* name : {"config.json", "tokenizer.json", "model.safetensors"}) {
+    const std::string file = path("m") + "/" + name;
+    const std::string saved = read(file);
+    fs::remove(file);
+    ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+    expect(neuronmm("generate " + path("m") + " --prompt a", "timeout 10"), 1,
+           {name, "regular file"});
+    fs::remove(file);
+    fs::create_symlink("/dev/zero", file);
+    expect(neuronmm("generate " + path("m") + " --prompt a", "timeout 10"), 1,
+           {name, "regular file"});
+    fs::remove(file);
+    std::ofstream(file, std::ios::binary) << saved;
+  }
+  std::ofstream(path("m") + "/config.json") << std::string(10 << 20, ' ');
+  expect(neuronmm("inspect " + path("m")), 1, {"config.json", "at most 8 MB"});
+}
+
+// Starts the program blocked or busy, sends one signal, and asks how long it took to end.
+void expect_ends_soon(const std::string& line, int signal, double after_s) {
+  const std::string script =
+      "trap '' EXIT; " + line + " & pid=$!; sleep " + std::to_string(after_s) +
+      "; start=$(date +%s%N); kill -" + std::to_string(signal) +
+      " $pid; wait $pid; code=$?; end=$(date +%s%N); echo took $(((end-start)/1000000)) code $code";
+  setenv("SCRIPT", script.c_str(), 1);
+  std::FILE* pipe = popen("bash -c \"$SCRIPT\" 2>/dev/null", "r");
+  std::string output;
+  std::array<char, 4096> buffer;
+  while (const size_t n = fread(buffer.data(), 1, buffer.size(), pipe))
+    output.append(buffer.data(), n);
+  pclose(pipe);
+  int milliseconds = -1, code = -1;
+  const size_t found = output.rfind("took ");
+  ASSERT_NE(found, std::string::npos) << output;
+  ASSERT_EQ(std::sscanf(output.c_str() + found, "took %d code %d", &milliseconds, &code), 2);
+  EXPECT_EQ(code, 130) << line;
+  EXPECT_LT(milliseconds, 1500) << line;  // 0.5 s promised; a busy machine is slow to schedule
+}
+
+TEST_F(OperatingSystem, TheFirstSignalEndsAnything) {
+  const std::string program = "'" + program_path().string() + "' ";
+  ASSERT_EQ(mkfifo(path("never").c_str(), 0600), 0);
+  {
+    std::ofstream text(path("long.txt"));
+    for (int i = 0; i < 3'000'000; ++i) text << "word" << i % 977 << ' ';
+  }
+  for (const int signal : {SIGINT, SIGTERM}) {
+    expect_ends_soon("sleep 100 | " + program + "perplexity " + kDemo + " -", signal, 0.5);
+    expect_ends_soon(program + "perplexity " + kDemo + " " + path("never"), signal, 0.5);
+    expect_ends_soon(program + "perplexity " + kDemo + " " + path("long.txt"), signal, 1.0);
+    expect_ends_soon(
+        program + "compress " + kDemo + " -o " + path("c") +
+            " --ratio 0.5 --method error-aware --calibration-tokens 20000 --calibration " +
+            path("long.txt"),
+        signal, 1.0);
+  }
+}
+
+TEST_F(OperatingSystem, LimitsAreMessages) {
+  const std::string compress =
+      "neuronmm compress " + kDemo + " --ratio 0.5 --block 64 --method svd -o " + path("limited");
+  expect(shell("ulimit -f 100; " + compress), 1, {"cannot be written", "too large"});
+  expect(shell("ulimit -v 300000; " + compress + " --threads 1"), 1,
+         {"address space", "ulimit -v"});
+  expect(shell(compress), 0, {"written to"});
+  const Outcome tokens = shell("ulimit -v 200000; timeout 20 '" + program_path().string() +
+                               "' tokenize " + kDemo + " hello");
+  EXPECT_EQ(tokens.exit_code, 0) << tokens.output;
+}
+
+TEST_F(OperatingSystem, TwoRunsWithOneOutputDoNotMix) {
+  const std::string one =
+      "neuronmm compress " + kDemo + " --ratio 0.5 --block 64 --method svd -o " + path("same");
+  const std::string other =
+      "neuronmm compress " + kDemo + " --ratio 0.2 --block 64 --method svd -o " + path("same");
+  const Outcome both =
+      shell(one + " & first=$!; " + other + "; echo second $?; wait $first; echo first $?");
+  const bool first = both.output.find("first 0") != std::string::npos,
+             second = both.output.find("second 0") != std::string::npos;
+  EXPECT_TRUE(first != second) << both.output;
+  EXPECT_TRUE(both.output.find("in use") != std::string::npos ||
+              both.output.find("already exists") != std::string::npos)
+      << both.output;
+  EXPECT_FALSE(fs::exists(path("same.partial")));
+  if (first)
+    EXPECT_EQ(read(path("same") + "/model.safetensors"), read(model() + "/model.safetensors"));
+}
+
+TEST_F(OperatingSystem, AWeightsFileThatShrinksIsAnError) {
+  fs::copy(kDemo, path("m"));
+  const std::string weights = path("m") + "/model.safetensors";
+  // The calibration text comes through a pipe, so that the file is mapped before it shrinks.
+  ASSERT_EQ(mkfifo(path("text").c_str(), 0600), 0);
+  const Outcome outcome =
+      shell("neuronmm inspect " + path("m") + " >/dev/null; neuronmm bench " + path("m") +
+            " --prompt-tokens 8 --new-tokens 8 --runs 1 & pid=$!; for i in $(seq 400); do if grep "
+            "-q model.safetensors /proc/$pid/maps 2>/dev/null || grep -ql model.safetensors "
+            "/proc/*/maps 2>/dev/null; then truncate -s 4096 " +
+            weights + "; break; fi; sleep 0.005; done; wait $pid; echo code $?");
+  const bool in_time = outcome.output.find("code 0") == std::string::npos;
+  if (!in_time) GTEST_SKIP() << "the model was loaded before its file could be cut";
+  EXPECT_NE(outcome.output.find("code 1"), std::string::npos) << outcome.output;
+  EXPECT_NE(outcome.output.find("model.safetensors"), std::string::npos) << outcome.output;
+}
+
+TEST_F(OperatingSystem, NamesFromFilesCannotSteerATerminal) {
+  fs::create_directories(path("m"));
+  fs::copy_file(kDemo + "/config.json", path("m") + "/config.json");
+  std::ofstream(path("m") + "/model.safetensors.index.json")
+      << "{\"weight_map\": {\"a\": \"\\u001b[2Jx.safetensors\"}}";
+  const Outcome outcome = neuronmm("inspect " + path("m"));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.output.find('\x1b'), std::string::npos);
+  EXPECT_NE(outcome.output.find("x.safetensors"), std::string::npos) << outcome.output;
+}
+
+TEST_F(OperatingSystem, TwoTunesShareOneCache) {
+  const std::string tune = "neuronmm tune xuv --cache " + path("tilings.json") + " --shape ";
+  const Outcome both =
+      shell(tune + "128,128,128,128 & " + tune + "128,256,128,128; echo $?; wait $!; echo $?");
+  EXPECT_EQ(both.output.find("neuronmm tune:"), std::string::npos) << both.output;
+  const std::string cache = read(path("tilings.json"));
+  EXPECT_NE(cache.find("xuv 128,128,128,128"), std::string::npos);
+  EXPECT_NE(cache.find("xuv 128,256,128,128"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace neuronmm::apps

@@ -1,0 +1,27 @@
+#include "base/printable.h"
+
+#include <gtest/gtest.h>
+
+namespace neuronmm {
+namespace {
+
+TEST(Printable, TextStaysAndControlsAreNamed) {
+  EXPECT_EQ(printable("model-00001.safetensors: \"größer\" 模型\n\tend"),
+            "model-00001.safetensors: \"größer\" 模型\n\tend");
+  EXPECT_EQ(printable("\x1b[31mred\x07\x7f\r"), "\\x1b[31mred\\x07\\x7f\\x0d");
+  EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a\\x00b");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m"),
+            "\\xc2\\x9b"
+            "31m")
+      << "a C1 control";
+}
+
+TEST(Printable, BytesThatAreNotUtf8AreNamed) {
+  EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
+  EXPECT_EQ(printable("\xe2\x82"), "\\xe2\\x82");
+  EXPECT_EQ(printable(""), "");
+}
+
+}  // namespace
+}  // namespace neuronmm
