@@ -1,6 +1,5 @@
 // neuronmm emit: a kernel, for one shape and tiling, as NKI source.
 
-#include <cmath>
 #include <filesystem>
 
 #include <fmt/core.h>
@@ -10,6 +9,8 @@
 #include "output_file.h"
 #include "trainium/nki/driver.h"
 #include "trainium/nki/emitter.h"
+#include "trainium/reference/errors.h"
+#include "trainium/reference/python.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -33,39 +34,13 @@ std::string command_of(const KernelSettings& s) {
   return command + fmt::format(" --device {}", s.device.name);
 }
 
-// The registry's expression has tokens as rows; the operands lie as they lie.
-std::string reference_of(const KernelSettings& s) {
-  std::string expression(s.kernel->reference);
-  if (is_transposed(s, s.kernel->operands.front())) {
-    for (size_t at = 0; (at = expression.find("x @", at)) != expression.npos; at += 3) {
-      expression.replace(at, 1, "x.T");
-    }
-  }
-  const bool transposed = is_transposed(s, s.kernel->operands.back());
-  return transposed ? fmt::format("({}).T", expression) : expression;
-}
-
-// Five times the relative rms error that independent roundings, of 0.41 units rms each, would add
-// up to: one to the operands' dtype per product and two for a gate; for a sum that is kept in bf16
-// up to one per 128 rows of the contraction, of partial sums that have half the final variance on
-// average; and the fp32 sums themselves.
-double tolerance_of(const KernelSettings& s) {
-  double roundings = 2, sums = 0;
-  for (const kernels::OperandDescription& operand : s.kernel->operands) {
-    if (operand.role != tile::HbmRole::kInput || operand.name == "x") continue;
-    const auto contraction = static_cast<double>(operand_shape(s, operand)[0]);
-    roundings += 1 + (s.options.accumulate == DType::kBF16 ? contraction / 256 : 0);
-    sums += contraction;
-  }
-  const double unit = s.options.dtype == DType::kBF16 ? 0x1p-8 : 0x1p-24;
-  return 5 * 0.41 * std::sqrt(roundings * unit * unit + sums * 0x1p-48);
-}
-
 nki::Description describe(const KernelSettings& s) {
+  const reference::Python reference = reference::python(*s.kernel, s.options);
   nki::Description description{
       .summary = std::string(s.kernel->description),
       .provenance = "Emitted by: " + command_of(s),
-      .reference = reference_of(s),
+      .reference = reference.expression,
+      .functions = {reference.functions.begin(), reference.functions.end()},
       .dimensions = {},
       .operands = {},
       .blocks = {},
@@ -75,16 +50,15 @@ nki::Description describe(const KernelSettings& s) {
         {std::string(1, letter), kernels::dimension_of(s.shape, letter)});
   }
   for (const kernels::OperandDescription& operand : s.kernel->operands) {
-    const auto [rows, columns] = operand_dimensions(s, operand);
+    const kernels::MatrixLayout layout = layout_of(*s.kernel, operand, s.options);
     description.operands.push_back(
-        {std::string(operand.name), {std::string(1, rows), std::string(1, columns)}});
+        {std::string(operand.name), {std::string(1, layout.rows), std::string(1, layout.columns)}});
   }
   for (const kernels::TilingParameter& parameter : s.kernel->tiling) {
     description.blocks.push_back({parameter.name, s.tiling[parameter.name], parameter.meaning});
   }
-  for (const char* prefix : {"", "up.", "down."}) {
-    description.blocks.push_back({fmt::format("{}TM", prefix), 0, "rows that one matmul streams"});
-    description.blocks.push_back({fmt::format("{}RP", prefix), 0, "ranks of one pass over X"});
+  for (const kernels::DerivedStep& step : s.kernel->steps) {
+    description.blocks.push_back({step.name, 0, step.meaning});
   }
   return description;
 }
@@ -117,7 +91,7 @@ Result<int> run_emit(const EmitFlags& flags) {
   const nki::Description description = describe(settings);
   NMM_ASSIGN(std::string source, nki::emit(settings.program, description));
   if (flags.driver) {
-    source += nki::emit_driver(settings.program, description, tolerance_of(settings));
+    source += nki::emit_driver(settings.program, description, reference::tolerance(settings));
   }
   NMM_TRY(output.write(source));
   fmt::print("{}: {} for {}, tiling {}\n", flags.output, settings.kernel->name,

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "kernel/tuned.h"
+#include "trainium/reference/errors.h"
 #include "trainium/simulator/residency.h"
 #include "trainium/tuner/cache.h"
 
@@ -73,39 +74,16 @@ Result<kernels::TilingValues> parse_tiling(std::string_view text) {
   return values;
 }
 
-// The dimensions of [rows, columns], "[K, r]".
-std::array<char, 2> letters(std::string_view layout) { return {layout[1], layout[4]}; }
-
-double flops_of(const Kernel& kernel, const KernelShape& shape) {
-  const auto size = [&](char letter) {
-    return static_cast<double>(kernels::dimension_of(shape, letter));
-  };
-  double flops = 0;
-  for (const kernels::OperandDescription& operand : kernel.operands) {
-    if (operand.role != tile::HbmRole::kInput || operand.name == "x") continue;
-    const auto [rows, columns] = letters(operand.layout);
-    flops += 2.0 * size('M') * size(rows) * size(columns);
-  }
-  return flops;
-}
-
 // The closed formulas are in 64 bits: what is hopelessly large is refused before they are used.
 Status check_work(const tuner::Problem& p, const kernels::Tiling& tiling) {
   constexpr double kTile = 128.0 * 128 * 512;
-  double matmuls = flops_of(*p.kernel, p.shape) / 2 / kTile;
+  double matmuls = reference::problem_flops(*p.kernel, p.shape) / 2 / kTile;
   if (matmuls <= kMostMatmuls) {
     matmuls = static_cast<double>(p.kernel->cost(p.shape, tiling, p.options).nc_matmuls);
   }
   if (matmuls <= kMostMatmuls) return {};
   return fail("--shape: {} would take {:.3g} nc_matmul instructions; at most {:.0f} are simulated",
               tuner::key_of(p), matmuls, kMostMatmuls);
-}
-
-// "[K, M], or [M, K] with a natural left operand": the layout is the first or the second one.
-std::string_view layout_of(const KernelSettings& s, const kernels::OperandDescription& operand) {
-  const bool natural = s.kernel->left_layout && s.options.left == kernels::Layout::kNatural;
-  const bool left = operand.name == "x" && natural;
-  return operand.layout.substr(left ? operand.layout.rfind('[') : 0);
 }
 
 }  // namespace
@@ -174,22 +152,6 @@ Result<KernelSettings> read_settings(const KernelFlags& flags) {
   NMM_ASSIGN(s.program, kernels::make_program(*s.kernel, s.shape, s.tiling, s.options));
   return s;
 }
-
-std::array<char, 2> operand_dimensions(const KernelSettings& s,
-                                       const kernels::OperandDescription& operand) {
-  return letters(layout_of(s, operand));
-}
-
-Shape operand_shape(const KernelSettings& s, const kernels::OperandDescription& operand) {
-  const auto [rows, columns] = operand_dimensions(s, operand);
-  return {kernels::dimension_of(s.shape, rows), kernels::dimension_of(s.shape, columns)};
-}
-
-bool is_transposed(const KernelSettings& s, const kernels::OperandDescription& operand) {
-  return operand_dimensions(s, operand)[1] == 'M';
-}
-
-double problem_flops(const KernelSettings& s) { return flops_of(*s.kernel, s.shape); }
 
 std::string shape_text(const KernelSettings& s) {
   const std::string rank = s.kernel->has_rank ? fmt::format(", r {}", s.shape.r) : "";

@@ -1,7 +1,6 @@
 #pragma once
 // What the user asks of a kernel (shape, dtype, tiling, device), read from flags and checked.
 
-#include <array>
 #include <string>
 
 #include "base/result.h"
@@ -25,27 +24,13 @@ void add_kernel_flags(CLI::App* command, KernelFlags& flags);
 // --tiling as parameters that a search leaves alone.
 Result<tuner::Problem> read_problem(const KernelFlags& flags);
 
-struct KernelSettings {
-  const kernels::Kernel* kernel = nullptr;
-  kernels::KernelShape shape;
-  kernels::KernelOptions options;
-  kernels::Tiling tiling;
+struct KernelSettings : kernels::Instance {
   bool tiling_given = false;
   simulator::DeviceSpec device;
   tile::Limits limits;  // of the device
   tile::Program program;
 };
 Result<KernelSettings> read_settings(const KernelFlags& flags);
-
-// The letters of an operand's rows and columns in HBM: 'M', 'K'.
-std::array<char, 2> operand_dimensions(const KernelSettings& settings,
-                                       const kernels::OperandDescription& operand);
-// [rows, columns] of an operand in HBM.
-Shape operand_shape(const KernelSettings& settings, const kernels::OperandDescription& operand);
-// X, Y or H with the tokens M as its columns.
-bool is_transposed(const KernelSettings& settings, const kernels::OperandDescription& operand);
-// FLOPs of the problem, without recomputation: every weight meets each of the M rows once.
-double problem_flops(const KernelSettings& settings);
 
 std::string shape_text(const KernelSettings& settings);  // "M 4096, K 8192, r 4096, N 16384"
 std::string tiling_text(const kernels::Tiling& tiling);  // "BM=8,BK=4", as --tiling takes it

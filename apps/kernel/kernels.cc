@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "trainium/kernels/registry.h"
+#include "trainium/reference/python.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -23,13 +24,25 @@ std::string_view role_text(tile::HbmRole role) {
   return role == tile::HbmRole::kInput ? "input" : "output";
 }
 
+std::string layout_text(const Kernel& kernel, const kernels::OperandDescription& operand) {
+  const auto with = [&](kernels::Layout left) {
+    return to_string(layout_of(kernel, operand, {.left = left}));
+  };
+  const std::string usual = with(kernels::Layout::kTransposed);
+  const std::string natural = with(kernels::Layout::kNatural);
+  if (usual == natural) return usual;
+  return fmt::format("{}, or {} with a natural left operand", usual, natural);
+}
+
 void print_kernel(const Kernel& kernel) {
   fmt::print("{}: {}\n  --shape {}\n\n{:<12}{:<9}{}\n", kernel.name, kernel.description,
              kernel.has_rank ? "M,K,r,N" : "M,K,N", "operand", "role", "layout in HBM");
   for (const kernels::OperandDescription& operand : kernel.operands) {
-    fmt::print("{:<12}{:<9}{}\n", operand.name, role_text(operand.role), operand.layout);
+    fmt::print("{:<12}{:<9}{}\n", operand.name, role_text(operand.role),
+               layout_text(kernel, operand));
   }
-  fmt::print("\nin Python, with tokens as rows: {}\n", kernel.reference);
+  fmt::print("\nin Python, with tokens as rows: {}\n",
+             reference::python_by_rows(kernel).expression);
   fmt::print("\n{:<12}{:<9}{}\n", "tiling", "default", "meaning");
   for (const kernels::TilingParameter& parameter : kernel.tiling) {
     fmt::print("{:<12}{:<9}{}\n", parameter.name, parameter.value, parameter.meaning);

@@ -7,6 +7,7 @@
 #include "kernel/kernel_check.h"
 #include "kernel/simulate_report.h"
 #include "output_file.h"
+#include "trainium/reference/errors.h"
 #include "trainium/tile/printer.h"
 
 namespace neuronmm::apps {
@@ -31,7 +32,7 @@ Result<int> run_simulate(const SimulateFlags& flags) {
   }
   simulator::Trace trace;
   simulator::TimingOptions options;
-  options.model_flops = problem_flops(settings);
+  options.model_flops = reference::problem_flops(*settings.kernel, settings.shape);
   if (trace_file.wanted()) options.trace = &trace;
   NMM_ASSIGN(report.timing, simulator::simulate(settings.program, settings.device, options));
   if (!report.timing.remedies.empty()) report.changes = changes_that_fit(settings);

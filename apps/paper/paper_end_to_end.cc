@@ -14,13 +14,13 @@
 #include "paper/paper_figures.h"
 #include "paper/paper_models.h"
 #include "trainium/device/backend.h"
-#include "trainium/simulator/published.h"
+#include "trainium/validation/published.h"
 
 namespace neuronmm::apps {
 namespace {
 
-using simulator::PublishedRequest;
-using simulator::PublishedSample;
+using validation::PublishedRequest;
+using validation::PublishedSample;
 using Json = nlohmann::ordered_json;
 
 // The lengths of the published requests.
@@ -124,8 +124,8 @@ std::string sample(const Row& row) {
                      row.published.model, row.published.ratio, "", "prefill", "decode, one token",
                      "request", "") +
          fmt::format(" {0:>9}{1:>10} {0:>9}{1:>10} {0:>9}{1:>10}\n", "published", "simulated") +
-         sample_line("dense", simulator::kPublishedDense, row.dense) +
-         sample_line("low-rank", simulator::kPublishedLowRank, row.low_rank);
+         sample_line("dense", validation::kPublishedDense, row.dense) +
+         sample_line("low-rank", validation::kPublishedLowRank, row.low_rank);
 }
 
 Json request_json(const Request& request) {
@@ -159,7 +159,7 @@ Result<Figure> end_to_end_figure(const Choice& choice) {
   const std::vector<std::string> wanted = models_or_all(choice.models);
   std::vector<Row> rows;
   Json json = Json::array();
-  for (const PublishedRequest& published : simulator::kPublishedRequests) {
+  for (const PublishedRequest& published : validation::kPublishedRequests) {
     if (std::find(wanted.begin(), wanted.end(), published.model) == wanted.end()) continue;
     NMM_ASSIGN(Row row, simulate_row(published));
     chart.groups.push_back(fmt::format("{} {}", published.model, published.ratio));
@@ -175,7 +175,8 @@ Result<Figure> end_to_end_figure(const Choice& choice) {
   figure.text = kHeading + table(rows);
   for (const Row& row : rows) {
     const PublishedRequest& published = row.published;
-    if (published.model == simulator::kSampleModel && published.ratio == simulator::kSampleRatio) {
+    if (published.model == validation::kSampleModel &&
+        published.ratio == validation::kSampleRatio) {
       figure.text += sample(row);
     }
   }

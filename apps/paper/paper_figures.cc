@@ -8,16 +8,14 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "trainium/kernels/cost.h"
-#include "trainium/kernels/xuv.h"
 #include "trainium/simulator/timing.h"
 #include "trainium/validation/validation.h"
 
 namespace neuronmm::apps {
 namespace {
 
-using simulator::Published;
-using simulator::Quantity;
+using validation::Published;
+using validation::Quantity;
 using validation::Row;
 using Json = nlohmann::ordered_json;
 
@@ -29,11 +27,13 @@ constexpr const char* kHeading =
 constexpr std::array kRows = {1024, 2048, 4096, 8192, 16384, 32768};  // M
 
 struct PaperKernel {
-  const char *id, *name, *colour;
+  validation::PublishedProgram (*program)(int64_t M);
+  const char *name, *colour;
 };
-constexpr std::array<PaperKernel, 3> kPaperKernels = {{{"nki_xw", "NKI XW", "#c0504d"},
-                                                       {"nki_xuv", "NKI XUV", "#4878a8"},
-                                                       {"neuronmm", "NeuronMM", "#4f9a4f"}}};
+constexpr std::array<PaperKernel, 3> kPaperKernels = {
+    {{validation::nki_xw, "NKI XW", "#c0504d"},
+     {validation::nki_xuv, "NKI XUV", "#4878a8"},
+     {validation::neuronmm, "NeuronMM", "#4f9a4f"}}};
 
 // The two series of a kernel: published in its colour, simulated in a pale one.
 std::array<BarSeries, 2> pair_of(const std::string& name, const std::string& colour) {
@@ -45,13 +45,13 @@ std::array<BarSeries, 2> pair_of(const std::string& name, const std::string& col
 // All that is known of a row, so that a plot elsewhere needs no other source.
 Json row_json(const Row& row) {
   const Published& p = *row.published;
-  return {{"id", p.id},
-          {"kernel", p.kernel},
-          {"shape", p.shape},
-          {"device", p.device},
-          {"dtype", p.dtype},
-          {"quantity", simulator::quantity_name(p.quantity)},
-          {"set", simulator::set_name(p.set)},
+  return {{"id", p.program.id},
+          {"kernel", p.program.kernel},
+          {"shape", shape_text(p.program)},
+          {"device", p.program.device},
+          {"dtype", dtype_text(p.program)},
+          {"quantity", quantity_name(p.quantity)},
+          {"set", set_name(p.set)},
           {"published", p.value},
           {"published_reading_error", p.tolerance},
           {"simulated", row.simulated},
@@ -76,7 +76,7 @@ std::string head_of_table() {
 // The kernels were measured at other rows in traffic than in time: not every pair has a row.
 const Row* find_row(const std::vector<Row>& rows, const std::string& id, Quantity quantity) {
   for (const Row& row : rows) {
-    if (row.published->id == id && row.published->quantity == quantity) return &row;
+    if (row.published->program.id == id && row.published->quantity == quantity) return &row;
   }
   return nullptr;
 }
@@ -92,7 +92,7 @@ void add_rows(const std::vector<Row>& rows, Quantity quantity, Figure& figure) {
     figure.text += fmt::format("\n{:>7}", m);
     chart.groups.push_back(fmt::format("{}", m));
     for (size_t i = 0; i < kPaperKernels.size(); ++i) {
-      const Row* row = find_row(rows, fmt::format("{}_{}", kPaperKernels[i].id, m), quantity);
+      const Row* row = find_row(rows, kPaperKernels[i].program(m).id, quantity);
       const double published = row ? row->published->value : kNone;
       const double simulated = row ? row->simulated : kNone;
       chart.series[2 * i].values.push_back(published);
@@ -137,15 +137,13 @@ struct BlockRun {
   std::vector<std::string> remedies;
 };
 
-// Simulates the shape of the published sweep with row blocks of so many rows.
-Result<BlockRun> run_block(int64_t rows) {
-  const kernels::KernelShape shape{.M = 4096, .K = 7168, .r = 4096, .N = 18432};
-  const kernels::Tiling tiling({{"BM", rows / 128}, {"BK", 4}, {"Br", 8}, {"BN", 2}});
-  const kernels::KernelOptions options{.accumulate = DType::kBF16};
+// Simulates the shape of the published sweep with one of its row blocks.
+Result<BlockRun> run_block(const validation::PublishedRowBlock& block) {
+  const kernels::Instance xuv = kernel_of(block);
   NMM_ASSIGN(const simulator::DeviceSpec device, simulator::find_device("trn1"));
   NMM_ASSIGN(const simulator::Timing timing,
-             simulator::simulate(kernels::xuv(shape, tiling, options), device));
-  const kernels::Cost cost = kernels::xuv_cost(shape, tiling, options);
+             simulator::simulate(xuv.kernel->make(xuv.shape, xuv.tiling, xuv.options), device));
+  const kernels::Cost cost = xuv.kernel->cost(xuv.shape, xuv.tiling, xuv.options);
   // More than the capacity cannot be used: what does not fit was spilled.
   const int64_t used = std::min(timing.sbuf_wanted.peak, timing.sbuf_capacity);
   const simulator::Summary& summary = timing.summary;
@@ -173,7 +171,7 @@ struct BlockCharts {
     }
     latency.series.erase(latency.series.begin());
   }
-  void add(const simulator::PublishedRowBlock& published, const BlockRun& run) {
+  void add(const validation::PublishedRowBlock& published, const BlockRun& run) {
     for (BarChart* chart : {&intensity, &spill, &latency}) {
       chart->groups.push_back(fmt::format("{}", published.rows));
     }
@@ -205,7 +203,7 @@ std::string head_of_blocks() {
   return text + fmt::format("{:>12}\n", "simulated");
 }
 
-Json block_json(const simulator::PublishedRowBlock& published, const BlockRun& run) {
+Json block_json(const validation::PublishedRowBlock& published, const BlockRun& run) {
   return {{"BM", published.rows},
           {"published",
            {{"flops_per_byte", published.flops_per_byte},
@@ -230,8 +228,8 @@ Result<Figure> blocks_figure() {
   figure.text = fmt::format("{}{}", kHeading, head_of_blocks());
   BlockCharts charts;
   Json json = Json::array();
-  for (const simulator::PublishedRowBlock& published : simulator::kPublishedRowBlocks) {
-    NMM_ASSIGN(const BlockRun run, run_block(published.rows));
+  for (const validation::PublishedRowBlock& published : validation::kPublishedRowBlocks) {
+    NMM_ASSIGN(const BlockRun run, run_block(published));
     const double used = published.sbuf_used_percent > 0 ? published.sbuf_used_percent : kNone;
     figure.text += fmt::format("{:>6}{}{}{}{:>12.3f}\n", published.rows,
                                compared(published.flops_per_byte, run.flops_per_byte, 0),
@@ -268,8 +266,8 @@ Result<Figure> validation_figure() {
     const Published& p = *row.published;
     // Traffic has a figure of its own; here are all times.
     if (p.quantity != Quantity::kMilliseconds && p.quantity != Quantity::kMfuPercent) continue;
-    const bool calibration = p.set == simulator::Set::kCalibration;
-    chart.groups.emplace_back(p.id);
+    const bool calibration = p.set == validation::Set::kCalibration;
+    chart.groups.emplace_back(p.program.id);
     chart.series[0].values.push_back(calibration ? 100 * row.difference : kNone);
     chart.series[1].values.push_back(calibration ? kNone : 100 * row.difference);
   }

@@ -1,6 +1,7 @@
 #include "eval/task.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/ranges.h>
 
@@ -11,86 +12,112 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Each archive unpacked in the data folder, its file alone there, or the file in a folder of the
-// task's name where archives call different files alike.
 const std::vector<Task>& table() {
   static const std::vector<Task> tasks = {
-      {"wikitext2",
-       TaskFormat::kWikiText,
-       "",
-       "",
-       0,
-       {{"wikitext-2-raw/wiki.test.raw"}, {"wiki.test.raw"}, {"text/wiki.test.raw"}}},
-      {"ptb",
-       TaskFormat::kPennTreebank,
-       "",
-       "",
-       0,
-       {{"simple-examples/data/ptb.test.txt"}, {"ptb.test.txt"}, {"text/ptb.test.txt"}}},
-      {"c4",
-       TaskFormat::kC4,
-       "",
-       "",
-       0,
-       {{"c4-validation.00000-of-00008.json"},
-        {"en/c4-validation.00000-of-00008.json"},
-        {"text/c4_sample.jsonl"}}},
-      {"openbookqa",
-       TaskFormat::kQuestion,
-       "",
-       "",
-       500,
-       {{"OpenBookQA-V1-Sep2018/Data/Main/test.jsonl"},
-        {"openbookqa/test.jsonl"},
-        {"openbookqa_test.jsonl"},
-        {"tasks/openbookqa_test.jsonl"}}},
-      {"winogrande",
-       TaskFormat::kBlank,
-       "",
-       "",
-       1267,
-       {{"winogrande_1.1/dev.jsonl"},
-        {"winogrande/dev.jsonl"},
-        {"winogrande_xl_val.jsonl"},
-        {"tasks/winogrande_xl_val.jsonl"}}},
-      {"piqa",
-       TaskFormat::kGoal,
-       "Question: ",
-       "\nAnswer:",
-       1838,
-       {{"physicaliqa-train-dev/dev.jsonl", "physicaliqa-train-dev/dev-labels.lst"},
-        {"piqa/valid.jsonl", "piqa/valid-labels.lst"},
-        {"piqa_val.jsonl"},
-        {"tasks/piqa_val.jsonl"}}},
-      {"hellaswag",
-       TaskFormat::kEndings,
-       "",
-       "",
-       10042,
-       {{"hellaswag_val.jsonl"},
-        {"hellaswag/hellaswag_val.jsonl"},
-        {"hellaswag_val_1000.jsonl"},
-        {"tasks/hellaswag_val_1000.jsonl"}}},
-      {"arc_easy",
-       TaskFormat::kQuestion,
-       "Question: ",
-       "\nAnswer:",
-       2376,
-       {{"ARC-V1-Feb2018-2/ARC-Easy/ARC-Easy-Test.jsonl"},
-        {"ARC-Easy-Test.jsonl"},
-        {"arc_easy_test.jsonl"},
-        {"tasks/arc_easy_test.jsonl"}}},
-      {"arc_challenge",
-       TaskFormat::kQuestion,
-       "Question: ",
-       "\nAnswer:",
-       1172,
-       {{"ARC-V1-Feb2018-2/ARC-Challenge/ARC-Challenge-Test.jsonl"},
-        {"ARC-Challenge-Test.jsonl"},
-        {"arc_challenge_test.jsonl"},
-        {"tasks/arc_challenge_test.jsonl"}}},
+      {.name = "wikitext2",
+       .format = TaskFormat::kWikiText,
+       .published = {{"wikitext-2-raw/wiki.test.raw"}, {"wiki.test.raw"}}},
+      {.name = "ptb",
+       .format = TaskFormat::kPennTreebank,
+       .published = {{"simple-examples/data/ptb.test.txt"}, {"ptb.test.txt"}}},
+      {.name = "c4",
+       .format = TaskFormat::kC4,
+       .published = {{"c4-validation.00000-of-00008.json"},
+                     {"en/c4-validation.00000-of-00008.json"}}},
+      {.name = "openbookqa",
+       .format = TaskFormat::kQuestion,
+       .published_items = 500,
+       .published = {{"OpenBookQA-V1-Sep2018/Data/Main/test.jsonl"}, {"openbookqa/test.jsonl"}}},
+      {.name = "winogrande",
+       .format = TaskFormat::kBlank,
+       .published_items = 1267,
+       .published = {{"winogrande_1.1/dev.jsonl"}, {"winogrande/dev.jsonl"}}},
+      {.name = "piqa",
+       .format = TaskFormat::kGoal,
+       .prompt_prefix = "Question: ",
+       .prompt_suffix = "\nAnswer:",
+       .published_items = 1838,
+       .published = {{"physicaliqa-train-dev/dev.jsonl", "physicaliqa-train-dev/dev-labels.lst"},
+                     {"piqa/valid.jsonl", "piqa/valid-labels.lst"}}},
+      {.name = "hellaswag",
+       .format = TaskFormat::kEndings,
+       .published_items = 10042,
+       .published = {{"hellaswag_val.jsonl"}, {"hellaswag/hellaswag_val.jsonl"}}},
+      {.name = "arc_easy",
+       .format = TaskFormat::kQuestion,
+       .prompt_prefix = "Question: ",
+       .prompt_suffix = "\nAnswer:",
+       .published_items = 2376,
+       .published = {{"ARC-V1-Feb2018-2/ARC-Easy/ARC-Easy-Test.jsonl"}, {"ARC-Easy-Test.jsonl"}}},
+      {.name = "arc_challenge",
+       .format = TaskFormat::kQuestion,
+       .prompt_prefix = "Question: ",
+       .prompt_suffix = "\nAnswer:",
+       .published_items = 1172,
+       .published = {{"ARC-V1-Feb2018-2/ARC-Challenge/ARC-Challenge-Test.jsonl"},
+                     {"ARC-Challenge-Test.jsonl"}}},
   };
   return tasks;
+}
+
+bool is_json(TaskFormat format) {
+  return format != TaskFormat::kWikiText && format != TaskFormat::kPennTreebank;
+}
+
+std::string_view extension(const Task& task) { return is_json(task.format) ? ".jsonl" : ".txt"; }
+
+// What lies in `folder`, by alphabet; nothing where it cannot be read.
+std::vector<fs::path> entries(const fs::path& folder) {
+  std::error_code ignored;
+  std::vector<fs::path> all;
+  for (fs::directory_iterator at(folder, ignored), end; at != end; at.increment(ignored)) {
+    all.push_back(at->path());
+  }
+  std::ranges::sort(all);
+  return all;
+}
+
+// The one file called "piqa_*.jsonl", if there is one.
+Result<std::optional<fs::path>> find_variant(const Task& task, const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code ignored;
+  for (const fs::path& path : entries(folder)) {
+    const std::string name = path.filename().string();
+    if (name.starts_with(fmt::format("{}_", task.name)) && path.extension() == extension(task) &&
+        !fs::is_directory(path, ignored)) {
+      found.push_back(path);
+    }
+  }
+  if (found.empty()) return std::optional<fs::path>();
+  if (found.size() == 1) return std::optional<fs::path>(found.front());
+  return fail("{}: expected one file for {}, found {} and {}: call the one that is meant {}{}",
+              folder.string(), task.name, found[0].filename().string(),
+              found[1].filename().string(), task.name, extension(task));
+}
+
+Result<std::optional<TaskFiles>> find_in(const Task& task, const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path own = folder / fmt::format("{}{}", task.name, extension(task));
+  if (fs::is_regular_file(own, ignored)) return std::optional(TaskFiles{own, {}});
+  for (const Task::File& file : task.published) {
+    const fs::path items = folder / file.path, labels = folder / file.labels;
+    if (!fs::exists(items, ignored)) continue;
+    if (file.labels.empty()) return std::optional(TaskFiles{items, {}});
+    if (fs::exists(labels, ignored)) return std::optional(TaskFiles{items, labels});
+    return fail("{}: expected the labels of {}, found no such file", labels.string(),
+                items.string());
+  }
+  NMM_ASSIGN(const std::optional<fs::path> variant, find_variant(task, folder));
+  if (variant) return std::optional(TaskFiles{*variant, {}});
+  return std::optional<TaskFiles>();
+}
+
+Error nothing_found(const Task& task, const fs::path& folder) {
+  std::vector<std::string> names = {fmt::format("{}{}", task.name, extension(task))};
+  for (const Task::File& file : task.published) names.emplace_back(file.path);
+  names.push_back(fmt::format("{}_*{}", task.name, extension(task)));
+  return fail("{}: no file for {}: looked there and in its folders for {}", folder.string(),
+              task.name, fmt::join(names, ", "));
 }
 
 Error unknown(std::string_view name) {
@@ -122,20 +149,16 @@ Result<std::vector<const Task*>> parse_tasks(std::string_view names) {
 
 Result<TaskFiles> find_files(const Task& task, const fs::path& folder) {
   NMM_TRY(io::require_folder(folder));
-  std::vector<std::string_view> looked_for;
-  for (const Task::File& file : task.files) {
-    std::error_code ignored;
-    const fs::path items = folder / file.path;
-    looked_for.push_back(file.path);
-    if (!fs::exists(items, ignored)) continue;
-    if (file.labels.empty()) return TaskFiles{items, {}};
-    const fs::path labels = folder / file.labels;
-    if (fs::exists(labels, ignored)) return TaskFiles{items, labels};
-    return fail("{}: expected the labels of {}, found no such file", labels.string(),
-                items.string());
+  std::vector<fs::path> folders = {folder};
+  std::error_code ignored;
+  for (const fs::path& path : entries(folder)) {
+    if (fs::is_directory(path, ignored)) folders.push_back(path);
   }
-  return fail("{}: no file for {}: looked for {}", folder.string(), task.name,
-              fmt::join(looked_for, ", "));
+  for (const fs::path& each : folders) {
+    NMM_ASSIGN(const std::optional<TaskFiles> found, find_in(task, each));
+    if (found) return *found;
+  }
+  return nothing_found(task, folder);
 }
 
 }  // namespace neuronmm::eval

@@ -1,6 +1,6 @@
 #pragma once
-// The data sets of the evaluation, as data: how a line of each becomes a prompt, and the exact
-// names of its files. Formats and scoring rules are those of lm-evaluation-harness
+// The data sets of the evaluation, as data: how a line of each becomes a prompt, and the names that
+// its files are published by. Formats and scoring rules are those of lm-evaluation-harness
 // (docs/evaluation.md).
 
 #include <cstdint>
@@ -25,7 +25,8 @@ enum class TaskFormat {
 };
 
 struct Task {
-  // A file relative to the data folder, and the one that holds its labels where that is another.
+  // A file under the name that it is published by, and the one that holds its labels where that is
+  // another.
   struct File {
     std::string_view path, labels = {};
   };
@@ -33,9 +34,11 @@ struct Task {
   std::string_view name;
   TaskFormat format;
   // What the harness puts around a question or goal: "{prefix}{question}{suffix}".
-  std::string_view prompt_prefix, prompt_suffix;
-  int64_t published_items;  // in the split that is scored; of texts: unknown, 0
-  std::vector<File> files;  // the first that exists is read
+  std::string_view prompt_prefix = "", prompt_suffix = "";
+  int64_t published_items = 0;  // in the split that is scored; of texts: unknown, 0
+  // As the archives have it, as it is called alone, and in a folder of the task's name where
+  // archives call different files alike.
+  std::vector<File> published;
 
   bool is_text() const {
     return format == TaskFormat::kWikiText || format == TaskFormat::kPennTreebank ||
@@ -53,7 +56,9 @@ Result<std::vector<const Task*>> parse_tasks(std::string_view names);
 struct TaskFiles {
   std::filesystem::path items, labels;  // labels: empty where the items have them
 };
-// Errors name the folder and every file that was looked for.
+// A user's own file, "piqa.jsonl" ("ptb.txt"), then the published ones, then "piqa_*.jsonl"; the
+// first of these that is in `folder`, or else in a folder that lies in it (by alphabet). Errors
+// name the folder and every file that was looked for, and files that match the last name alike.
 Result<TaskFiles> find_files(const Task& task, const std::filesystem::path& folder);
 
 }  // namespace neuronmm::eval

@@ -30,6 +30,7 @@ const std::map<std::string, Folders> kArrows = {
     {"eval", {"model", "io", "text", "base"}},
     {"trainium/tile", {"base"}},
     {"trainium/kernels", {"trainium/tile", "base"}},
+    {"trainium/reference", {"trainium/kernels", "trainium/tile", "base"}},
     {"trainium/nki", {"trainium/tile", "base"}},
     {"trainium/simulator", {"trainium/tile", "base"}},
     {"trainium/tuner", {"trainium/simulator", "trainium/kernels", "trainium/tile", "io", "base"}},

@@ -183,24 +183,47 @@ TEST_F(TaskFiles, ErrorsNameFileAndLine) {
   EXPECT_EQ(message_of(read(empty)), empty + ": expected items, found none");
 }
 
-TEST_F(TaskFiles, FoundByTheirExactNames) {
+TEST_F(TaskFiles, FoundByTheirNames) {
   const auto find = [&] { return find_files(task("hellaswag"), folder_.path()); };
-  EXPECT_EQ(message_of(find()), folder_.path().string() +
-                                    ": no file for hellaswag: looked for hellaswag_val.jsonl, "
-                                    "hellaswag/hellaswag_val.jsonl, hellaswag_val_1000.jsonl, "
-                                    "tasks/hellaswag_val_1000.jsonl");
-  write("hellaswag_val_1000.jsonl", "");
-  EXPECT_EQ(value_of(find()).items.filename(), "hellaswag_val_1000.jsonl");
+  const auto found = [&] {
+    return std::filesystem::relative(value_of(find()).items, folder_.path()).string();
+  };
+  EXPECT_EQ(message_of(find()),
+            folder_.path().string() +
+                ": no file for hellaswag: looked there and in its folders for hellaswag.jsonl, "
+                "hellaswag_val.jsonl, hellaswag/hellaswag_val.jsonl, hellaswag_*.jsonl");
+  // Each is preferred to those before.
+  std::filesystem::create_directory(folder_.path() / "some");
+  write("some/hellaswag_val_1000.jsonl", "");
+  EXPECT_EQ(found(), "some/hellaswag_val_1000.jsonl");
+  write("some/hellaswag_val.jsonl", "");
+  EXPECT_EQ(found(), "some/hellaswag_val.jsonl");
+  write("hellaswag_mine.jsonl", "");
+  EXPECT_EQ(found(), "hellaswag_mine.jsonl");
   write("hellaswag_val.jsonl", "");
-  EXPECT_EQ(value_of(find()).items.filename(), "hellaswag_val.jsonl");
+  EXPECT_EQ(found(), "hellaswag_val.jsonl");
+  write("hellaswag.jsonl", "");
+  EXPECT_EQ(found(), "hellaswag.jsonl");
+  EXPECT_TRUE(has(message_of(find_files(task("piqa"), folder_.path() / "none")), "none"));
+}
 
+TEST_F(TaskFiles, TwoThatMatchAlikeAreNamed) {
+  write("c4_b.jsonl", "");
+  write("c4_a.jsonl", "");
+  write("c4_a.txt", "");
+  EXPECT_EQ(message_of(find_files(task("c4"), folder_.path())),
+            folder_.path().string() +
+                ": expected one file for c4, found c4_a.jsonl and c4_b.jsonl: call the one that is "
+                "meant c4.jsonl");
+}
+
+TEST_F(TaskFiles, LabelsBesideTheItems) {
   std::filesystem::create_directory(folder_.path() / "piqa");
   write("piqa/valid.jsonl", "");
   EXPECT_TRUE(has(message_of(find_files(task("piqa"), folder_.path())), "piqa/valid-labels.lst"));
   write("piqa/valid-labels.lst", "");
   EXPECT_EQ(value_of(find_files(task("piqa"), folder_.path())).labels.filename(),
             "valid-labels.lst");
-  EXPECT_TRUE(has(message_of(find_files(task("piqa"), folder_.path() / "none")), "none"));
 }
 
 TEST(Tasks, NamesAreCheckedBeforeAnythingIsRead) {

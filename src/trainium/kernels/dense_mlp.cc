@@ -3,6 +3,8 @@
 
 #include "trainium/kernels/dense_mlp.h"
 
+#include "trainium/kernels/description.h"
+
 namespace neuronmm::kernels {
 
 using tile::at;
@@ -95,6 +97,66 @@ tile::Program dense_mlp(const KernelShape& shape, const Tiling& tiling,
     });
   });
   return b.finish();
+}
+
+namespace {
+
+using tile::HbmRole;
+
+Formula dense_formula() {
+  const auto half = [](std::string_view weight) {
+    return product(operand("x"), weight, "up.BK", Formula::Kept::kAsSums);
+  };
+  return product(gated(half("w_gate"), half("w_up")), "w_down", "down.BK");
+}
+
+std::vector<TilingParameter> dense_tiling() {
+  return {{.name = "BM",
+           .value = 4,
+           .meaning = "row tiles of 128 in a block of X, H and Y",
+           .dimension = 'M',
+           .tile = 128},
+          {.name = "up.BK",
+           .value = 8,
+           .meaning = "gate and up: contraction tiles of 128 in a block of W",
+           .dimension = 'K',
+           .tile = 128},
+          {.name = "up.BN",
+           .value = 4,
+           .meaning = "gate and up: column tiles of 128 in a block of W",
+           .dimension = 'N',
+           .tile = 128},
+          {.name = "down.BK",
+           .value = 8,
+           .meaning = "down: contraction tiles of 128 in a block of W",
+           .dimension = 'N',
+           .tile = 128},
+          {.name = "down.BN",
+           .value = 2,
+           .meaning = "down: column tiles of 512 in a block of W",
+           .dimension = 'K',
+           .tile = 512}};
+}
+
+}  // namespace
+
+std::vector<Kernel> dense_mlp_kernels() {
+  return {{.name = "dense_mlp",
+           .description = "Y = (silu(X·Wg) * (X·Wu))·Wd fused: the dense SwiGLU layer, K = hidden, "
+                          "N = intermediate",
+           .computes = dense_formula(),
+           .operands = {{.name = "x", .layout = {'M', 'K'}, .role = HbmRole::kInput},
+                        {.name = "w_gate", .layout = {'K', 'N'}, .role = HbmRole::kInput},
+                        {.name = "w_up", .layout = {'K', 'N'}, .role = HbmRole::kInput},
+                        {.name = "w_down", .layout = {'N', 'K'}, .role = HbmRole::kInput},
+                        {.name = "y", .layout = {'M', 'K'}, .role = HbmRole::kOutput}},
+           .tiling = dense_tiling(),
+           .steps = {{.name = "TM", .meaning = "rows that one matmul streams"}},
+           .hbm_bytes = "s·(2·M·K + 3·⌈M/BM⌉·K·N)",
+           .flops = "6·M·K·N",
+           .nc_matmuls = "⌈N/128⌉·(2·⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈K/512⌉)",
+           .make = dense_mlp,
+           .cost = dense_mlp_cost}};
 }
 
 }  // namespace neuronmm::kernels

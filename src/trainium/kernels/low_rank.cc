@@ -38,6 +38,53 @@ tile::Step LowRankTiles::pass_ranks(int64_t r) const {
   return {share <= Bu ? share : ceil_div(share, Bu) * Bu, prefix + "RP"};
 }
 
+std::vector<TilingParameter> chain_tiling(Layout y) {
+  const bool natural = y == Layout::kNatural;
+  const int64_t rows = natural ? kStationaryFree : kMovingFree;
+  const int64_t columns = natural ? kMovingFree : kStationaryFree;
+  return {{.name = "BM",
+           .value = 1024 / rows,
+           .meaning = fmt::format("row tiles of {} in a block of X", rows),
+           .dimension = 'M',
+           .tile = rows},
+          {.name = "BK",
+           .value = 4,
+           .meaning = "contraction tiles of 128 in a block of X and U",
+           .dimension = 'K',
+           .tile = 128},
+          {.name = "Bu",
+           .value = 8,
+           .meaning = "rank tiles of 128 in a block of U",
+           .dimension = 'r',
+           .tile = 128},
+          {.name = "Br",
+           .value = 8,
+           .meaning = "rank tiles of 128 in a block of V",
+           .dimension = 'r',
+           .tile = 128},
+          {.name = "BN",
+           .value = natural ? 2 : 4,
+           .meaning = fmt::format("column tiles of {} in a block of V", columns),
+           .dimension = 'N',
+           .tile = columns},
+          {.name = "passes",
+           .value = 1,
+           .meaning = "over X, each for a share of the ranks, so that fewer sums are kept",
+           .most = 8,
+           .tried = {1, 2, 4},
+           .for_wide_sums = true},
+          {.name = "copies",
+           .value = 2,
+           .meaning = "of the blocks of X, U and V, which rotate",
+           .most = 4,
+           .tried = {2, 3}}};
+}
+
+std::vector<DerivedStep> chain_steps(std::string_view prefix) {
+  return {{.name = fmt::format("{}TM", prefix), .meaning = "rows that one matmul streams"},
+          {.name = fmt::format("{}RP", prefix), .meaning = "ranks of one pass over X"}};
+}
+
 LeftBlock load_left_blocks(const Context& c, std::string name, const LeftOperand& x, const Tile& m,
                            int64_t copies) {
   return [&c, name = std::move(name), x, m, copies](const Tile& k) -> LeftTile {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "trainium/kernels/blocks.h"
+#include "trainium/kernels/description.h"
 #include "trainium/kernels/kernel.h"
 #include "trainium/tile/builder.h"
 
@@ -38,6 +39,12 @@ struct LowRankTiles {
 // is Br, passes 1, copies 2, as in the paper's kernels.
 LowRankTiles low_rank_tiles(const Tiling& tiling, int64_t rows, int64_t columns,
                             std::string_view prefix = "");
+
+// The parameters of a low-rank chain that makes Y or Y^T: the blocks of the paper's released
+// kernels, and what those leave fixed.
+std::vector<TilingParameter> chain_tiling(Layout y);
+// What low_rank_tiles and pass_ranks call the steps that follow from them.
+std::vector<DerivedStep> chain_steps(std::string_view prefix = "");
 
 // Where stage one finds X^T: called for each block of K, gives the access of one tile of it.
 using LeftTile = std::function<tile::Access(const tile::Tile& kt, const tile::Tile& mt)>;

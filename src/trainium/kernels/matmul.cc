@@ -175,4 +175,118 @@ Program matmul_fixed_order(const KernelShape& shape, const Tiling& tiling,
   return b.finish();
 }
 
+namespace {
+
+using tile::HbmRole;
+
+std::vector<OperandDescription> matmul_operands() {
+  return {{.name = "x", .layout = {'K', 'M'}, .role = HbmRole::kInput},
+          {.name = "w", .layout = {'K', 'N'}, .role = HbmRole::kInput},
+          {.name = "y", .layout = {'M', 'N'}, .role = HbmRole::kOutput}};
+}
+
+constexpr std::string_view kFlops = "2·M·K·N";
+constexpr std::string_view kMatmuls = "⌈M/128⌉·⌈K/128⌉·⌈N/512⌉";
+
+}  // namespace
+
+// The published baselines use BM 8.
+std::vector<TilingParameter> matmul_tiling() {
+  return {{.name = "BM",
+           .value = 16,
+           .meaning = "row tiles of 128 in a block of X",
+           .dimension = 'M',
+           .tile = 128},
+          {.name = "BK",
+           .value = 8,
+           .meaning = "contraction tiles of 128 in a block",
+           .dimension = 'K',
+           .tile = 128},
+          {.name = "BN",
+           .value = 2,
+           .meaning = "column tiles of 512 in a block of W",
+           .dimension = 'N',
+           .tile = 512}};
+}
+
+namespace {
+
+// Those whose strips hold the whole contraction.
+std::vector<Kernel> strip_kernels() {
+  return {{.name = "matmul_tiled",
+           .description = "Y = X·W, both operand tiles loaded for every multiplication",
+           .computes = product(operand("x"), "w"),
+           .operands = matmul_operands(),
+           .left_layout = true,
+           .hbm_bytes = "s·(M·K·⌈N/512⌉ + K·N·⌈M/128⌉ + M·N)",
+           .flops = kFlops,
+           .nc_matmuls = kMatmuls,
+           .make = matmul_tiled,
+           .cost = matmul_tiled_cost},
+          {.name = "matmul_hoisted",
+           .description = "Y = X·W, strips of X and W loaded ahead of the contraction",
+           .computes = product(operand("x"), "w"),
+           .operands = matmul_operands(),
+           .left_layout = true,
+           .hbm_bytes = "s·(M·K + K·N·⌈M/128⌉ + M·N)",
+           .flops = kFlops,
+           .nc_matmuls = kMatmuls,
+           .make = matmul_hoisted,
+           .cost = matmul_hoisted_cost},
+          {.name = "matmul_blocked",
+           .description = "Y = X·W, strips for blocks of BM x BN output tiles",
+           .computes = product(operand("x"), "w"),
+           .operands = matmul_operands(),
+           .left_layout = true,
+           .tiling = {{.name = "BM",
+                       .value = 2,
+                       .meaning = "row tiles of 128 in an output block",
+                       .dimension = 'M',
+                       .tile = 128},
+                      {.name = "BN",
+                       .value = 2,
+                       .meaning = "column tiles of 512 in an output block",
+                       .dimension = 'N',
+                       .tile = 512}},
+           .hbm_bytes = "s·(M·K + K·N·⌈M/BM⌉ + M·N)",
+           .flops = kFlops,
+           .nc_matmuls = kMatmuls,
+           .make = matmul_blocked,
+           .cost = matmul_blocked_cost}};
+}
+
+// Those that cut it into blocks.
+std::vector<Kernel> block_kernels() {
+  return {{.name = "matmul_optimized",
+           .description = "Y = X·W, blocked in all dimensions; sums of all rows stay in SBUF",
+           .computes = product(operand("x"), "w", "BK"),
+           .operands = matmul_operands(),
+           .left_layout = true,
+           .tiling = matmul_tiling(),
+           .hbm_bytes = "s·(M·K·⌈N/BN⌉ + K·N + M·N)",
+           .flops = kFlops,
+           .nc_matmuls = kMatmuls,
+           .make = matmul_optimized,
+           .cost = matmul_optimized_cost},
+          {.name = "matmul_fixed_order",
+           .description = "Y = X·W, blocked in all dimensions; sums of one output block in SBUF",
+           .computes = product(operand("x"), "w", "BK"),
+           .operands = matmul_operands(),
+           .left_layout = true,
+           .tiling = matmul_tiling(),
+           .hbm_bytes = "s·(M·K·⌈N/BN⌉ + K·N·⌈M/BM⌉ + M·N)",
+           .flops = kFlops,
+           .nc_matmuls = kMatmuls,
+           .make = matmul_fixed_order,
+           .cost = matmul_fixed_order_cost}};
+}
+
+}  // namespace
+
+std::vector<Kernel> matmul_kernels() {
+  std::vector<Kernel> all = strip_kernels();
+  for (Kernel& kernel : block_kernels()) all.push_back(std::move(kernel));
+  return all;
+}
+
 }  // namespace neuronmm::kernels

@@ -2,11 +2,17 @@
 // Y = X·W in the forms of the matrix multiplication tutorial of NKI ("Matrix Multiplication", AWS
 // Neuron documentation), X [M, K] or X^T [K, M] and W [K, N] in HBM.
 
+#include <vector>
+
 #include "trainium/kernels/blocks.h"
+#include "trainium/kernels/description.h"
 #include "trainium/kernels/kernel.h"
 #include "trainium/tile/builder.h"
 
 namespace neuronmm::kernels {
+
+// The blocks of the tutorial's fully optimised kernel.
+std::vector<TilingParameter> matmul_tiling();
 
 // Loads both operand tiles for every multiplication.
 tile::Program matmul_tiled(const KernelShape&, const Tiling&, const KernelOptions&);

@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "trainium/kernels/description.h"
 #include "trainium/kernels/low_rank.h"
 
 namespace neuronmm::kernels {
@@ -158,6 +159,118 @@ Program mlp(const KernelShape& shape, const Tiling& tiling, const KernelOptions&
     mlp_on_chip(c, shape, up_tiles, down_tiles, up, down, y);
   }
   return b.finish();
+}
+
+namespace {
+
+using tile::HbmRole;
+
+// silu(X·Ug·Vg) * (X·Uu·Vu), by the blocks whose names begin with `prefix`. Both factors of the
+// gate are kept as sums.
+Formula hidden(const std::string& prefix) {
+  const std::string u_block = prefix + "BK", v_block = prefix + "Br";
+  const auto half = [&](std::string_view u, std::string_view v) {
+    return chain(operand("x"), {.u = u, .v = v, .u_block = u_block, .v_block = v_block},
+                 Formula::Kept::kAsSums);
+  };
+  return gated(half("u_gate", "v_gate"), half("u_up", "v_up"));
+}
+
+std::vector<OperandDescription> up_operands() {
+  return {{.name = "x", .layout = {'M', 'K'}, .role = HbmRole::kInput},
+          {.name = "u_gate", .layout = {'K', 'r'}, .role = HbmRole::kInput},
+          {.name = "v_gate", .layout = {'r', 'N'}, .role = HbmRole::kInput},
+          {.name = "u_up", .layout = {'K', 'r'}, .role = HbmRole::kInput},
+          {.name = "v_up", .layout = {'r', 'N'}, .role = HbmRole::kInput}};
+}
+
+std::vector<OperandDescription> mlp_up_operands() {
+  std::vector<OperandDescription> all = up_operands();
+  all.push_back({.name = "h", .layout = {'N', 'M'}, .role = HbmRole::kOutput});
+  return all;
+}
+
+std::vector<OperandDescription> mlp_operands() {
+  std::vector<OperandDescription> all = up_operands();
+  all.push_back({.name = "u_down", .layout = {'N', 'r'}, .role = HbmRole::kInput});
+  all.push_back({.name = "v_down", .layout = {'r', 'K'}, .role = HbmRole::kInput});
+  all.push_back({.name = "y", .layout = {'M', 'K'}, .role = HbmRole::kOutput});
+  return all;
+}
+
+// X -> H^T -> Y: the down half contracts over N, and its columns are K.
+std::vector<TilingParameter> mlp_tiling() {
+  std::vector<TilingParameter> all;
+  for (TilingParameter p : chain_tiling(Layout::kTransposed)) {
+    p.name = "up." + p.name;
+    p.meaning = "gate and up: " + p.meaning;
+    all.push_back(p);
+  }
+  for (TilingParameter p : chain_tiling(Layout::kNatural)) {
+    if (p.dimension == 'K' || p.dimension == 'N') p.dimension = p.dimension == 'K' ? 'N' : 'K';
+    p.meaning = "down, X is H: " + p.meaning + (p.name == "BM" ? " (h_on_chip: up.BM)" : "");
+    p.name = "down." + p.name;
+    all.push_back(p);
+  }
+  all.push_back({.name = "h_on_chip",
+                 .value = 0,
+                 .meaning = "1: H^T of a row block stays in SBUF, 0: it goes through HBM",
+                 .least = 0,
+                 .most = 1,
+                 .tried = {0, 1}});
+  return all;
+}
+
+std::vector<DerivedStep> mlp_steps() {
+  std::vector<DerivedStep> all = chain_steps("up.");
+  for (DerivedStep& step : chain_steps("down.")) all.push_back(std::move(step));
+  return all;
+}
+
+Formula mlp_formula() {
+  return chain(hidden("up."),
+               {.u = "u_down", .v = "v_down", .u_block = "down.BK", .v_block = "down.Br"});
+}
+
+std::vector<Half> mlp_halves() {
+  return {{.prefix = "up.", .kernel = "mlp_up", .shape = [](const KernelShape& p) { return p; }},
+          {.prefix = "down.", .kernel = "xtuv", .shape = [](const KernelShape& p) {
+             return KernelShape{.M = p.M, .K = p.N, .r = p.r, .N = p.K};
+           }}};
+}
+
+}  // namespace
+
+std::vector<Kernel> mlp_kernels() {
+  return {{.name = "mlp_up",
+           .description = "H^T = (silu(X·Ug·Vg) * (X·Uu·Vu))^T fused",
+           .computes = hidden(""),
+           .operands = mlp_up_operands(),
+           .has_rank = true,
+           .tiling = chain_tiling(Layout::kTransposed),
+           .steps = chain_steps(),
+           .hbm_bytes = "s·(P·M·K + 2·⌈M/BM⌉·r·(K + N) + M·N)",
+           .flops = "4·M·r·(K + N)",
+           .nc_matmuls = "2·⌈r/128⌉·⌈M/512⌉·(⌈K/128⌉ + ⌈N/128⌉)",
+           .make = mlp_up,
+           .cost = mlp_up_cost},
+          {.name = "mlp",
+           .description =
+               "Y = H·Ud·Vd with H of mlp_up: the whole SwiGLU layer, K = hidden, N = intermediate",
+           .computes = mlp_formula(),
+           .operands = mlp_operands(),
+           .has_rank = true,
+           .tiling = mlp_tiling(),
+           .steps = mlp_steps(),
+           .hbm_bytes =
+               "s·((P + 1)·M·K + (1 + P)·M·N + (2·⌈M/up.BM⌉ + ⌈M/down.BM⌉)·r·(K + N)); h_on_chip: "
+               "s·((P + 1)·M·K + 3·⌈M/up.BM⌉·r·(K + N))",
+           .flops = "6·M·r·(K + N)",
+           .nc_matmuls =
+               "⌈r/128⌉·(2·⌈M/512⌉·(⌈K/128⌉ + ⌈N/128⌉) + ⌈M/row tile⌉·⌈N/128⌉ + ⌈M/128⌉·⌈K/512⌉)",
+           .make = mlp,
+           .cost = mlp_cost,
+           .halves = mlp_halves()}};
 }
 
 }  // namespace neuronmm::kernels

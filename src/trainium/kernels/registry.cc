@@ -47,10 +47,6 @@ std::string tiling_names(const Kernel& kernel) {
 
 }  // namespace
 
-int64_t dimension_of(const KernelShape& shape, char letter) {
-  return letter == 'M' ? shape.M : letter == 'K' ? shape.K : letter == 'r' ? shape.r : shape.N;
-}
-
 Result<const Kernel*> find_kernel(std::string_view name) {
   std::string names;
   for (const Kernel& kernel : kernels()) {

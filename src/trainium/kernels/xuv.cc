@@ -1,5 +1,6 @@
 #include "trainium/kernels/xuv.h"
 
+#include "trainium/kernels/description.h"
 #include "trainium/kernels/low_rank.h"
 #include "trainium/kernels/matmul.h"
 
@@ -123,6 +124,139 @@ Program xuv_naive(const KernelShape& shape, const Tiling& tiling, const KernelOp
     });
   });
   return b.finish();
+}
+
+namespace {
+
+using tile::HbmRole;
+
+std::vector<OperandDescription> chain_operands(MatrixLayout x, MatrixLayout y) {
+  return {{.name = "x", .layout = x, .role = HbmRole::kInput},
+          {.name = "u", .layout = {'K', 'r'}, .role = HbmRole::kInput},
+          {.name = "v", .layout = {'r', 'N'}, .role = HbmRole::kInput},
+          {.name = "y", .layout = y, .role = HbmRole::kOutput}};
+}
+
+// X·U·V; `v_block` says in what blocks the ranks are summed.
+Formula xuv_formula(std::string_view v_block) {
+  return chain(operand("x"), {.u = "u", .v = "v", .u_block = "BK", .v_block = v_block});
+}
+
+constexpr std::string_view kBytes = "s·(P·M·K + ⌈M/BM⌉·r·(K + N) + M·N)";
+constexpr std::string_view kFlops = "2·M·r·(K + N)";
+constexpr std::string_view kMatmuls = "⌈r/128⌉·(⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈N/512⌉)";
+constexpr std::string_view kTransposedMatmuls = "⌈r/128⌉·⌈M/row tile⌉·(⌈K/128⌉ + ⌈N/128⌉)";
+
+// The blocks of the paper's released kernels.
+std::vector<TilingParameter> naive_tiling() {
+  return {{.name = "BM",
+           .value = 8,
+           .meaning = "row tiles of 128 in a block of X",
+           .dimension = 'M',
+           .tile = 128},
+          {.name = "BK",
+           .value = 4,
+           .meaning = "contraction tiles of 128 in a block of X and U",
+           .dimension = 'K',
+           .tile = 128},
+          {.name = "Br",
+           .value = 8,
+           .meaning = "rank tiles of 128 in a block of U and V",
+           .dimension = 'r',
+           .tile = 128},
+          {.name = "BN",
+           .value = 2,
+           .meaning = "column tiles of 512 in a block of V",
+           .dimension = 'N',
+           .tile = 512}};
+}
+
+std::vector<Kernel> fused_kernels() {
+  return {{.name = "xuv",
+           .description = "Y = X·U·V fused; the loading DMA transposes X",
+           .computes = xuv_formula("Br"),
+           .operands = chain_operands({'M', 'K'}, {'M', 'N'}),
+           .has_rank = true,
+           .tiling = chain_tiling(Layout::kNatural),
+           .steps = chain_steps(),
+           .hbm_bytes = kBytes,
+           .flops = kFlops,
+           .nc_matmuls = kMatmuls,
+           .make = xuv,
+           .cost = xuv_cost},
+          {.name = "xtuv",
+           .description = "Y = X·U·V fused, from X^T",
+           .computes = xuv_formula("Br"),
+           .operands = chain_operands({'K', 'M'}, {'M', 'N'}),
+           .has_rank = true,
+           .tiling = chain_tiling(Layout::kNatural),
+           .steps = chain_steps(),
+           .hbm_bytes = kBytes,
+           .flops = kFlops,
+           .nc_matmuls = kMatmuls,
+           .make = xtuv,
+           .cost = xuv_cost},
+          {.name = "xuv_transposed",
+           .description = "Y^T = (X·U·V)^T fused; the loading DMA transposes X",
+           .computes = xuv_formula("Br"),
+           .operands = chain_operands({'M', 'K'}, {'N', 'M'}),
+           .has_rank = true,
+           .tiling = chain_tiling(Layout::kTransposed),
+           .steps = chain_steps(),
+           .hbm_bytes = kBytes,
+           .flops = kFlops,
+           .nc_matmuls = kTransposedMatmuls,
+           .make = xuv_transposed,
+           .cost = xuv_transposed_cost},
+          {.name = "xtuv_transposed",
+           .description = "Y^T = (X·U·V)^T fused, from X^T",
+           .computes = xuv_formula("Br"),
+           .operands = chain_operands({'K', 'M'}, {'N', 'M'}),
+           .has_rank = true,
+           .tiling = chain_tiling(Layout::kTransposed),
+           .steps = chain_steps(),
+           .hbm_bytes = kBytes,
+           .flops = kFlops,
+           .nc_matmuls = kTransposedMatmuls,
+           .make = xtuv_transposed,
+           .cost = xuv_transposed_cost}};
+}
+
+// What the fused ones are compared with.
+std::vector<Kernel> baseline_kernels() {
+  return {
+      {.name = "xuv_sequential",
+       .description =
+           "Y = X·U·V as two calls of matmul_optimized, X·U transposed between them through HBM",
+       .computes = xuv_formula("BK"),
+       .operands = chain_operands({'K', 'M'}, {'M', 'N'}),
+       .has_rank = true,
+       .tiling = matmul_tiling(),
+       .hbm_bytes = "s·(M·K·⌈r/BN⌉ + K·r + M·r·(3 + ⌈N/BN⌉) + r·N + M·N)",
+       .flops = kFlops,
+       .nc_matmuls = "⌈M/128⌉·(⌈K/128⌉·⌈r/512⌉ + ⌈r/128⌉·⌈N/512⌉)",
+       .make = xuv_sequential,
+       .cost = xuv_sequential_cost},
+      {.name = "xuv_naive",
+       .description = "Y = X·U·V fused, X·U computed again for every block of BN columns",
+       .computes = xuv_formula("Br"),
+       .operands = chain_operands({'K', 'M'}, {'M', 'N'}),
+       .has_rank = true,
+       .tiling = naive_tiling(),
+       .steps = chain_steps(),
+       .hbm_bytes = "s·(M·K·⌈N/BN⌉·⌈r/Br⌉ + ⌈M/BM⌉·r·(K·⌈N/BN⌉ + N) + M·N)",
+       .flops = "2·M·r·(K·⌈N/BN⌉ + N)",
+       .nc_matmuls = "⌈r/128⌉·(⌈N/BN⌉·⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈N/512⌉)",
+       .make = xuv_naive,
+       .cost = xuv_naive_cost}};
+}
+
+}  // namespace
+
+std::vector<Kernel> xuv_kernels() {
+  std::vector<Kernel> all = fused_kernels();
+  for (Kernel& kernel : baseline_kernels()) all.push_back(std::move(kernel));
+  return all;
 }
 
 }  // namespace neuronmm::kernels

@@ -34,9 +34,10 @@ struct BlockSize {  // a loop's step_name: "BM", 8, "row tiles of 128 in a block
 
 // What the program itself does not say.
 struct Description {
-  std::string summary;     // "Y = X·U·V": the first line of the docstrings
-  std::string provenance;  // the command that made it
-  std::string reference;   // the same in Python, over the operands: "x @ u @ v"
+  std::string summary;                      // "Y = X·U·V": the first line of the docstrings
+  std::string provenance;                   // the command that made it
+  std::string reference;                    // the same in Python, over the operands: "x @ u @ v"
+  std::vector<std::string> functions = {};  // of torch.nn.functional, that it calls: "silu"
   std::vector<Dimension> dimensions;
   std::vector<Operand> operands;
   std::vector<BlockSize> blocks;

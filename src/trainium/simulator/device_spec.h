@@ -12,7 +12,7 @@
 namespace neuronmm::simulator {
 
 // Documented by AWS; measured (read off a published profile or benchmark); fitted to the
-// calibration set of published.h; assumed (no public figure).
+// calibration set of validation/published.h; assumed (no public figure).
 enum class Grade { kDocumented, kMeasured, kFitted, kAssumed };
 std::string_view grade_name(Grade grade);
 

@@ -1,5 +1,6 @@
 #include "trainium/kernels/registry.h"
 
+#include <algorithm>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -18,10 +19,10 @@ TEST(Registry, NamesAreUniqueAndDescribed) {
   for (const Kernel& k : kernels()) {
     EXPECT_TRUE(names.insert(k.name).second) << k.name;
     EXPECT_FALSE(k.description.empty() || k.hbm_bytes.empty() || k.flops.empty() ||
-                 k.nc_matmuls.empty() || k.operands.empty() || k.reference.empty())
+                 k.nc_matmuls.empty() || k.operands.empty())
         << k.name;
   }
-  EXPECT_EQ(names.size(), 14u);
+  EXPECT_GE(names.size(), 14u);
 }
 
 TEST(Registry, UnknownKernelListsTheNames) {
@@ -42,6 +43,80 @@ TEST(Registry, OperandsAreTheBuffersOfTheProgram) {
       if (buffer.memory == tile::Memory::kHbm && !scratch) found.insert(buffer.name);
     }
     EXPECT_EQ(wanted, found) << k.name;
+  }
+}
+
+// The dimension that the columns of `formula` run along; every contraction is one dimension.
+char columns_of(const Kernel& k, const Formula& formula, std::multiset<std::string>& used) {
+  using Operation = Formula::Operation;
+  switch (formula.operation) {
+    case Operation::kOperand: {
+      const MatrixLayout layout = operand_of(k, formula.operand).layout;
+      EXPECT_TRUE(layout.has_tokens()) << formula.operand;
+      return layout.transposed() ? layout.rows : layout.columns;
+    }
+    case Operation::kProduct: {
+      const MatrixLayout weight = operand_of(k, formula.operand).layout;
+      EXPECT_FALSE(weight.has_tokens()) << formula.operand;
+      EXPECT_EQ(columns_of(k, formula.of.at(0), used), weight.rows) << formula.operand;
+      used.insert(formula.operand);
+      return weight.columns;
+    }
+    case Operation::kSilu:
+      return columns_of(k, formula.of.at(0), used);
+    case Operation::kTimes: {
+      const char columns = columns_of(k, formula.of.at(0), used);
+      EXPECT_EQ(columns_of(k, formula.of.at(1), used), columns);
+      return columns;
+    }
+  }
+  return 0;
+}
+
+// The blocks of a product, which must be a tiling parameter of 128s along its contraction.
+void expect_blocks(const Kernel& k, const Formula& formula) {
+  for (const Formula& part : formula.of) expect_blocks(k, part);
+  if (formula.block.empty()) return;
+  const auto parameter = std::ranges::find(k.tiling, formula.block, &TilingParameter::name);
+  ASSERT_NE(parameter, k.tiling.end()) << formula.block;
+  EXPECT_EQ(parameter->tile, 128) << formula.block;
+  // xuv_sequential is two calls of one kernel, whose BK is of K in the first and of r in the
+  // second.
+  if (k.name == "xuv_sequential") return;
+  EXPECT_EQ(parameter->dimension, operand_of(k, formula.operand).layout.rows) << formula.block;
+}
+
+TEST(Registry, FormulasFitTheirOperands) {
+  for (const Kernel& k : kernels()) {
+    SCOPED_TRACE(k.name);
+    std::multiset<std::string> used, weights;
+    const char columns = columns_of(k, k.computes, used);
+    const MatrixLayout output = output_of(k).layout;
+    EXPECT_EQ(columns, output.transposed() ? output.rows : output.columns);
+    EXPECT_EQ(output_of(k).role, tile::HbmRole::kOutput);
+    for (const OperandDescription& operand : k.operands) {
+      if (!operand.layout.has_tokens()) weights.emplace(operand.name);
+    }
+    EXPECT_EQ(used, weights);
+    expect_blocks(k, k.computes);
+  }
+}
+
+TEST(Registry, OperandsLieAsTheProgramDeclaresThem) {
+  const KernelShape shape{130, 384, 70, 640};
+  for (const Kernel& k : kernels()) {
+    for (const Layout left : {Layout::kTransposed, Layout::kNatural}) {
+      if (left == Layout::kNatural && !k.left_layout) continue;
+      const KernelOptions options{.left = left};
+      const auto program = make_program(k, shape, tiling_of(k, {}).value(), options).value();
+      for (const tile::Buffer& buffer : program.buffers) {
+        if (buffer.role != tile::HbmRole::kInput && buffer.role != tile::HbmRole::kOutput) continue;
+        const OperandDescription& operand = operand_of(k, buffer.name);
+        EXPECT_EQ(buffer.role, operand.role) << k.name << " " << buffer.name;
+        EXPECT_EQ(buffer.shape, shape_of(shape, layout_of(k, operand, options)))
+            << k.name << " " << buffer.name;
+      }
+    }
   }
 }
 

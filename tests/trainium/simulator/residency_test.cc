@@ -5,11 +5,11 @@
 #include <gtest/gtest.h>
 
 #include "trainium/kernels/matmul.h"
-#include "trainium/kernels/published_baselines.h"
 #include "trainium/kernels/xuv.h"
 #include "trainium/simulator/timing.h"
 #include "trainium/tile/builder.h"
 #include "trainium/tile/counts.h"
+#include "trainium/validation/published_kernels.h"
 
 namespace neuronmm::simulator {
 namespace {
@@ -70,7 +70,7 @@ TEST(Residency, SpillsSums) {
 
 // NKIBench matmul: nothing to spill, so W streams: once per row tile, to the byte.
 TEST(Residency, StreamsTheLargestLoad) {
-  const Summary s = simulate(kernels::nkibench_matmul(), kTrn1)->summary;
+  const Summary s = simulate(validation::nkibench_matmul_kernel(), kTrn1)->summary;
   const int64_t w = 5120LL * 12288 * 4, x = 4096LL * 5120 * 4;
   EXPECT_EQ(s.hbm_read_bytes, 32 * w + 12 * x + 65536);
   EXPECT_EQ(s.hbm_read_bytes, 9'059'762'176);

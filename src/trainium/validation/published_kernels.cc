@@ -1,14 +1,19 @@
-#include "trainium/kernels/published_baselines.h"
+#include "trainium/validation/published_kernels.h"
 
 #include <algorithm>
 
 #include "trainium/kernels/blocks.h"
 #include "trainium/tile/builder.h"
 
-namespace neuronmm::kernels {
+namespace neuronmm::validation {
 
 namespace {
 
+using kernels::Context;
+using kernels::KernelOptions;
+using kernels::Layout;
+using kernels::load_block;
+using kernels::whole;
 using tile::Access;
 using tile::at;
 using tile::BufferId;
@@ -49,7 +54,7 @@ void load_and_transpose(const Context& c, BufferId x_t, BufferId x, const Tile& 
 
 }  // namespace
 
-Program nkibench_matmul() {
+Program nkibench_matmul_kernel() {
   constexpr int64_t kM = 4096, kK = 5120, kN = 12288;
   Builder b("nkibench_matmul");
   const BufferId x = b.input("x", DType::kF32, {kM, kK}), w = b.input("w", DType::kF32, {kK, kN});
@@ -77,7 +82,7 @@ Program nkibench_matmul() {
   return b.finish();
 }
 
-Program nkibench_transpose_matmul() {
+Program nkibench_transpose_matmul_kernel() {
   constexpr int64_t kM = 4096, kK = 2048, kN = 10944;
   Builder b("nkibench_transpose_matmul");
   const BufferId x = b.input("x", DType::kF32, {kK, kM}), w = b.input("w", DType::kF32, {kK, kN});
@@ -168,7 +173,7 @@ void lora_store(const Context& c, const LoraOperands& o, BufferId sums, const Ti
 
 }  // namespace
 
-Program nkibench_lora() {
+Program nkibench_lora_kernel() {
   Builder b("nkibench_lora");
   const LoraOperands o = {.x = b.input("x", DType::kF32, {kLoraM, kLoraK}),
                           .w = b.input("w", DType::kF32, {kLoraK, kLoraN}),
@@ -246,7 +251,7 @@ Program ladder_resident(std::string_view name, int64_t accumulators) {
 
 }  // namespace
 
-Program ladder_inner_loads() {
+Program ladder_inner_loads_kernel() {
   Builder b("ladder_inner_loads");
   const LadderOperands o(b);
   b.loop("m", kLadder, 128, [&](const Tile& m) {
@@ -268,10 +273,10 @@ Program ladder_inner_loads() {
   return b.finish();
 }
 
-Program ladder_hoisted() { return ladder_resident("ladder_hoisted", 1); }
-Program ladder_double_psum() { return ladder_resident("ladder_double_psum", 2); }
+Program ladder_hoisted_kernel() { return ladder_resident("ladder_hoisted", 1); }
+Program ladder_double_psum_kernel() { return ladder_resident("ladder_double_psum", 2); }
 
-Program ladder_streaming() {
+Program ladder_streaming_kernel() {
   Builder b("ladder_streaming");
   const LadderOperands o(b);
   const Context c(b, kBf16);
@@ -295,7 +300,7 @@ Program ladder_streaming() {
   return b.finish();
 }
 
-Program ladder_two_stage() {
+Program ladder_two_stage_kernel() {
   Builder b("ladder_two_stage");
   const LadderOperands o(b);
   const Context c(b, kBf16);
@@ -338,4 +343,4 @@ Program with_copies(Program program, std::initializer_list<std::string_view> buf
   return program;
 }
 
-}  // namespace neuronmm::kernels
+}  // namespace neuronmm::validation

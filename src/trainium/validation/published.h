@@ -16,18 +16,19 @@
 #include <string_view>
 #include <vector>
 
-namespace neuronmm::simulator {
+#include "trainium/kernels/description.h"
+#include "trainium/validation/published_programs.h"
+
+namespace neuronmm::validation {
 
 enum class Set { kCalibration, kValidation };
 enum class Quantity { kMilliseconds, kHbmGib, kMfuPercent, kHbmReadBytes, kHbmWriteBytes };
 
 struct Published {
-  std::string_view id;      // which program: "neuronmm_32768"
-  std::string_view kernel;  // as its authors call it
-  std::string_view shape, device, dtype;
+  PublishedProgram program;
   Quantity quantity;
   double value;
-  double tolerance;  // reading error of a chart, in the unit of the value; 0: printed
+  double tolerance = 0;  // reading error of a chart, in the unit of the value; 0: printed
   Set set;
   std::string_view source;
 };
@@ -38,14 +39,20 @@ const std::vector<Published>& published();
 // M 4096, K 7168, r 4096, N 18432, bf16. No latencies are published. Read in third-party notes on
 // the paper (3brown1blue, videos/neuronmm), not in the paper itself.
 struct PublishedRowBlock {
-  int64_t rows;              // BM
-  double flops_per_byte;     // arithmetic intensity
-  double sbuf_used_percent;  // of the whole SBUF; 0: not published
-  double spill_mb;           // 0: none
+  int64_t rows;                  // BM
+  double flops_per_byte;         // arithmetic intensity
+  double sbuf_used_percent = 0;  // of the whole SBUF; 0: not published
+  double spill_mb = 0;           // 0: none
 };
 inline constexpr PublishedRowBlock kPublishedRowBlocks[] = {
-    {128, 124, 0, 0},   {256, 239, 0, 0},     {512, 455, 0, 0},
-    {1024, 819, 90, 0}, {2048, 1280, 96, 29}, {4096, 2048, 99, 931}};
+    {.rows = 128, .flops_per_byte = 124},
+    {.rows = 256, .flops_per_byte = 239},
+    {.rows = 512, .flops_per_byte = 455},
+    {.rows = 1024, .flops_per_byte = 819, .sbuf_used_percent = 90},
+    {.rows = 2048, .flops_per_byte = 1280, .sbuf_used_percent = 96, .spill_mb = 29},
+    {.rows = 4096, .flops_per_byte = 2048, .sbuf_used_percent = 99, .spill_mb = 931}};
+// The program that was measured, with the paper's other blocks and its bf16 sums.
+kernels::Instance kernel_of(const PublishedRowBlock& block);
 
 // Whole requests, dense over compressed: batch 1 on one core of trn1, bf16 (README of the paper's
 // repository, Jerry2423/neuron-mm; their mean and range are those of the abstract of arXiv
@@ -57,9 +64,14 @@ struct PublishedRequest {
   double speedup;
 };
 inline constexpr PublishedRequest kPublishedRequests[] = {
-    {"Llama-3.2-1B", 0.1, 1.21}, {"Llama-3.2-1B", 0.2, 1.63}, {"Llama-3.2-3B", 0.1, 1.88},
-    {"Llama-3.2-3B", 0.2, 2.49}, {"Qwen3-1.7B", 0.1, 1.41},   {"Qwen3-1.7B", 0.2, 1.74},
-    {"Qwen3-4B", 0.1, 1.28},     {"Qwen3-4B", 0.2, 1.67}};
+    {.model = "Llama-3.2-1B", .ratio = 0.1, .speedup = 1.21},
+    {.model = "Llama-3.2-1B", .ratio = 0.2, .speedup = 1.63},
+    {.model = "Llama-3.2-3B", .ratio = 0.1, .speedup = 1.88},
+    {.model = "Llama-3.2-3B", .ratio = 0.2, .speedup = 2.49},
+    {.model = "Qwen3-1.7B", .ratio = 0.1, .speedup = 1.41},
+    {.model = "Qwen3-1.7B", .ratio = 0.2, .speedup = 1.74},
+    {.model = "Qwen3-4B", .ratio = 0.1, .speedup = 1.28},
+    {.model = "Qwen3-4B", .ratio = 0.2, .speedup = 1.67}};
 
 // The README's sample run in milliseconds, medians.
 inline constexpr const char* kSampleModel = "Llama-3.2-1B";
@@ -67,10 +79,12 @@ inline constexpr double kSampleRatio = 0.2;
 struct PublishedSample {
   double request, prefill, decode;
 };
-inline constexpr PublishedSample kPublishedDense = {1299.87, 70.280, 39.082};
-inline constexpr PublishedSample kPublishedLowRank = {893.82, 66.628, 26.092};
+inline constexpr PublishedSample kPublishedDense = {
+    .request = 1299.87, .prefill = 70.280, .decode = 39.082};
+inline constexpr PublishedSample kPublishedLowRank = {
+    .request = 893.82, .prefill = 66.628, .decode = 26.092};
 
 std::string_view set_name(Set set);
 std::string_view quantity_name(Quantity quantity);
 
-}  // namespace neuronmm::simulator
+}  // namespace neuronmm::validation

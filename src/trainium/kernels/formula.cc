@@ -1,0 +1,50 @@
+#include "trainium/kernels/formula.h"
+
+#include <utility>
+
+namespace neuronmm::kernels {
+
+using Operation = Formula::Operation;
+using Kept = Formula::Kept;
+
+namespace {
+
+std::vector<Formula> list(Formula a) {
+  std::vector<Formula> all;
+  all.push_back(std::move(a));
+  return all;
+}
+
+}  // namespace
+
+Formula operand(std::string_view name) {
+  return {.operation = Operation::kOperand, .operand = std::string(name)};
+}
+
+Formula product(Formula left, std::string_view weight, std::string_view block, Kept kept) {
+  return {.operation = Operation::kProduct,
+          .operand = std::string(weight),
+          .block = std::string(block),
+          .kept = kept,
+          .of = list(std::move(left))};
+}
+
+Formula silu(Formula of, Kept kept) {
+  return {.operation = Operation::kSilu, .kept = kept, .of = list(std::move(of))};
+}
+
+Formula times(Formula a, Formula b, Kept kept) {
+  Formula formula{.operation = Operation::kTimes, .kept = kept, .of = list(std::move(a))};
+  formula.of.push_back(std::move(b));
+  return formula;
+}
+
+Formula chain(Formula left, const Pair& pair, Kept kept) {
+  return product(product(std::move(left), pair.u, pair.u_block), pair.v, pair.v_block, kept);
+}
+
+Formula gated(Formula gate, Formula up) {
+  return times(silu(std::move(gate), Kept::kAsSums), std::move(up));
+}
+
+}  // namespace neuronmm::kernels

@@ -1,0 +1,106 @@
+// A bound follows every rounding: a unit of the dtype that a result is kept in, a unit of the dtype
+// of sums per block of a contraction, and a unit of fp32 per product (Higham, Accuracy and
+// Stability of Numerical Algorithms, section 3.1).
+
+#include "trainium/reference/errors.h"
+
+#include <cmath>
+
+namespace neuronmm::reference {
+
+using kernels::Formula;
+using kernels::Instance;
+using Operation = Formula::Operation;
+
+namespace {
+
+constexpr double kUnitFp32 = 0x1p-24, kUnitBf16 = 0x1p-8;
+constexpr double kSecondOrder = 1.02;  // covers the products of two errors
+constexpr double kSiluUnits = 16;      // of fp32: how exactly the activation itself is computed
+
+double unit(DType dtype) { return dtype == DType::kBF16 ? kUnitBf16 : kUnitFp32; }
+
+// A rounding is off by up to a unit times the power of two below the value: evenly spread, the
+// relative error's root mean square is about 0.41 units.
+double variance(double unit) { return 0.41 * unit * 0.41 * unit; }
+
+DType kept_dtype(const Formula& operation, const Instance& instance) {
+  switch (operation.kept) {
+    case Formula::Kept::kAsOperands:
+      return instance.options.dtype;
+    case Formula::Kept::kAsSums:
+      return instance.options.accumulate;
+    case Formula::Kept::kInPsum:
+      return DType::kF32;
+  }
+  return DType::kF32;
+}
+
+int64_t contraction_of(const Formula& product, const Instance& instance) {
+  const kernels::OperandDescription& weight = operand_of(*instance.kernel, product.operand);
+  return dimension_of(instance.shape, weight.layout.rows);
+}
+
+OperationError error_of_product(const Formula& product, const Instance& instance) {
+  const int64_t contraction = contraction_of(product, instance);
+  const int64_t block = product.block.empty() ? contraction : 128 * instance.tiling[product.block];
+  const auto blocks = static_cast<double>(tile::ceil_div(contraction, block));
+  const auto terms = static_cast<double>(contraction);
+  const DType sums = instance.options.accumulate, kept = kept_dtype(product, instance);
+  double bound = (terms + blocks) * kUnitFp32;
+  if (sums == DType::kBF16) bound += blocks * kUnitBf16;
+  if (kept == DType::kBF16) bound += kUnitBf16;
+  // Partial sums have half the final variance on average.
+  return {.bound = kSecondOrder * bound,
+          .variance = variance(unit(kept)) + (blocks + 1) / 2 * variance(unit(sums)) +
+                      terms / 2 * variance(kUnitFp32)};
+}
+
+double variance_of(const Formula& formula, const Instance& instance) {
+  double sum = error_of(formula, instance).variance;
+  for (const Formula& part : formula.of) sum += variance_of(part, instance);
+  return sum;
+}
+
+double flops_of(const Formula& formula, const kernels::Kernel& kernel,
+                const kernels::KernelShape& shape) {
+  double flops = 0;
+  if (formula.operation == Operation::kProduct) {
+    const kernels::MatrixLayout weight = operand_of(kernel, formula.operand).layout;
+    flops = 2 * static_cast<double>(shape.M);
+    for (const char letter : {weight.rows, weight.columns}) {
+      flops *= static_cast<double>(dimension_of(shape, letter));
+    }
+  }
+  for (const Formula& part : formula.of) flops += flops_of(part, kernel, shape);
+  return flops;
+}
+
+}  // namespace
+
+OperationError error_of(const Formula& operation, const Instance& instance) {
+  const double kept = unit(kept_dtype(operation, instance));
+  switch (operation.operation) {
+    case Operation::kOperand:
+      return {};
+    case Operation::kProduct:
+      return error_of_product(operation, instance);
+    case Operation::kSilu:
+      return {.bound = kSecondOrder * (kSiluUnits * kUnitFp32 + kept), .variance = variance(kept)};
+    case Operation::kTimes:
+      return {.bound = kSecondOrder * kept, .variance = variance(kept)};
+  }
+  return {};
+}
+
+double expected_error(const Instance& instance) {
+  return std::sqrt(variance_of(instance.kernel->computes, instance));
+}
+
+double tolerance(const Instance& instance) { return 5 * expected_error(instance); }
+
+double problem_flops(const kernels::Kernel& kernel, const kernels::KernelShape& shape) {
+  return flops_of(kernel.computes, kernel, shape);
+}
+
+}  // namespace neuronmm::reference

@@ -1,0 +1,68 @@
+#include "trainium/reference/python.h"
+
+#include <fmt/format.h>
+
+namespace neuronmm::reference {
+
+using kernels::Formula;
+using Operation = Formula::Operation;
+
+namespace {
+
+class Writer {
+ public:
+  // `transposed`: the operands that have tokens as their columns.
+  explicit Writer(std::set<std::string> transposed) : transposed_(std::move(transposed)) {}
+
+  std::string text(const Formula& formula) {
+    switch (formula.operation) {
+      case Operation::kOperand:
+        return formula.operand + (transposed_.contains(formula.operand) ? ".T" : "");
+      case Operation::kProduct: {
+        const bool elementwise = formula.of[0].operation == Operation::kTimes;
+        return fmt::format("{} @ {}",
+                           elementwise ? in_brackets(formula.of[0]) : text(formula.of[0]),
+                           formula.operand);
+      }
+      case Operation::kSilu:
+        functions_.insert("silu");
+        return fmt::format("silu({})", text(formula.of[0]));
+      case Operation::kTimes:
+        return fmt::format("{} * {}", factor(formula.of[0]), factor(formula.of[1]));
+    }
+    return "";
+  }
+  std::set<std::string> functions() const { return functions_; }
+
+ private:
+  std::string in_brackets(const Formula& formula) { return fmt::format("({})", text(formula)); }
+  // Python's * and @ bind alike.
+  std::string factor(const Formula& formula) {
+    const bool compound =
+        formula.operation == Operation::kProduct || formula.operation == Operation::kTimes;
+    return compound ? in_brackets(formula) : text(formula);
+  }
+
+  std::set<std::string> transposed_, functions_;
+};
+
+}  // namespace
+
+Python python(const kernels::Kernel& kernel, const kernels::KernelOptions& options) {
+  std::set<std::string> transposed;
+  for (const kernels::OperandDescription& operand : kernel.operands) {
+    if (layout_of(kernel, operand, options).transposed()) transposed.emplace(operand.name);
+  }
+  Writer writer(transposed);
+  const std::string text = writer.text(kernel.computes);
+  const bool transpose_all = transposed.contains(std::string(output_of(kernel).name));
+  return {transpose_all ? fmt::format("({}).T", text) : text, writer.functions()};
+}
+
+Python python_by_rows(const kernels::Kernel& kernel) {
+  Writer writer({});
+  const std::string text = writer.text(kernel.computes);
+  return {text, writer.functions()};
+}
+
+}  // namespace neuronmm::reference

@@ -1,0 +1,121 @@
+#include "trainium/reference/values.h"
+
+#include <cmath>
+#include <random>
+
+#include "base/float16.h"
+#include "base/result.h"
+#include "trainium/reference/errors.h"
+
+namespace neuronmm::reference {
+
+using kernels::Formula;
+using kernels::Instance;
+using Operation = Formula::Operation;
+
+namespace {
+
+BoundedRow product(const BoundedRow& left, const Matrix& weight, double relative) {
+  NMM_CHECK(std::ssize(left.value) == weight.rows());
+  BoundedRow result(weight.columns());
+  for (int64_t k = 0; k < weight.rows(); ++k) {
+    const double value = left.value[static_cast<size_t>(k)];
+    const double error = left.error[static_cast<size_t>(k)];
+    const double bound = error + relative * (std::fabs(value) + error);
+    const float* row = weight.row(k);
+    for (size_t j = 0; j < result.value.size(); ++j) {
+      const auto factor = static_cast<double>(row[j]);
+      result.value[j] += value * factor;
+      result.error[j] += bound * std::fabs(factor);
+    }
+  }
+  return result;
+}
+
+BoundedRow silu(const BoundedRow& of, double relative) {
+  constexpr double kSlope = 1.1;  // |silu'| < 1.0998
+  BoundedRow result = of;
+  for (size_t j = 0; j < of.value.size(); ++j) {
+    const double value = of.value[j] / (1 + std::exp(-of.value[j]));
+    const double error = kSlope * of.error[j];
+    result.value[j] = value;
+    result.error[j] = error + relative * (std::fabs(value) + error);
+  }
+  return result;
+}
+
+BoundedRow times(const BoundedRow& a, const BoundedRow& b, double relative) {
+  NMM_CHECK(a.value.size() == b.value.size());
+  BoundedRow result = a;
+  for (size_t j = 0; j < a.value.size(); ++j) {
+    const double value_a = std::fabs(a.value[j]), value_b = std::fabs(b.value[j]);
+    const double error = a.error[j] * (value_b + b.error[j]) + value_a * b.error[j];
+    result.value[j] = a.value[j] * b.value[j];
+    result.error[j] = error + relative * (value_a * value_b + error);
+  }
+  return result;
+}
+
+struct Evaluation {
+  const Instance& instance;
+  const Operands& operands;
+  int64_t token;
+
+  const Matrix& matrix(const std::string& name) const { return operands.find(name)->second; }
+
+  BoundedRow tokens(const std::string& name) const {
+    const kernels::OperandDescription& description = operand_of(*instance.kernel, name);
+    const bool transposed = layout_of(*instance.kernel, description, instance.options).transposed();
+    const Matrix& values = matrix(name);
+    BoundedRow row(transposed ? values.rows() : values.columns());
+    for (size_t i = 0; i < row.value.size(); ++i) {
+      const auto at = static_cast<int64_t>(i);
+      row.value[i] =
+          static_cast<double>(transposed ? values.row(at)[token] : values.row(token)[at]);
+    }
+    return row;
+  }
+
+  BoundedRow operator()(const Formula& formula) const {
+    const double relative = error_of(formula, instance).bound;
+    switch (formula.operation) {
+      case Operation::kOperand:
+        return tokens(formula.operand);
+      case Operation::kProduct:
+        return product((*this)(formula.of[0]), matrix(formula.operand), relative);
+      case Operation::kSilu:
+        return silu((*this)(formula.of[0]), relative);
+      case Operation::kTimes:
+        return times((*this)(formula.of[0]), (*this)(formula.of[1]), relative);
+    }
+    return BoundedRow(0);
+  }
+};
+
+}  // namespace
+
+Operands random_operands(const Instance& instance, uint32_t seed) {
+  std::mt19937 random(seed);
+  Operands operands;
+  for (const kernels::OperandDescription& operand : instance.kernel->operands) {
+    if (operand.role != tile::HbmRole::kInput) continue;
+    const kernels::MatrixLayout layout = layout_of(*instance.kernel, operand, instance.options);
+    const Shape shape = shape_of(instance.shape, layout);
+    const double scale = layout.has_tokens() ? 1.0 : 1.0 / std::sqrt(static_cast<double>(shape[0]));
+    std::normal_distribution<float> normal(0.0f, static_cast<float>(scale));
+    Matrix matrix(shape[0], shape[1]);
+    const bool rounded = instance.options.dtype == DType::kBF16;
+    for (int64_t i = 0; i < shape[0] * shape[1]; ++i) {
+      const float value = normal(random);
+      matrix.data()[i] = rounded ? bf16::from_float(value).to_float() : value;
+    }
+    operands.emplace(operand.name, std::move(matrix));
+  }
+  return operands;
+}
+
+BoundedRow exact_row(const Instance& instance, const Operands& operands, int64_t token) {
+  return Evaluation{instance, operands, token}(instance.kernel->computes);
+}
+
+}  // namespace neuronmm::reference

@@ -1,0 +1,187 @@
+#pragma once
+// What every kernel should give, written out by hand for each by name: in fp64 with a bound, and in
+// Python. Nothing here reads the formula that a kernel describes itself with.
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "trainium/kernels/oracle.h"
+#include "trainium/kernels/registry.h"
+
+namespace neuronmm::kernels {
+
+using Operands = std::map<std::string, Matrix, std::less<>>;
+
+// The rounding of a contraction over `size` in blocks of `tiles` x 128, whose result is kept in the
+// operands' dtype. 0 tiles: one block.
+inline Rounding rounding(const Instance& c, int64_t size, int64_t tiles) {
+  return {c.options.accumulate, c.options.dtype,
+          tiles == 0 ? 1 : tile::ceil_div(size, tiles * 128)};
+}
+
+inline Bounded expected_matmul(const Instance& c, const Bounded& x, const Operands& in) {
+  const bool strips =
+      c.kernel->name != "matmul_optimized" && c.kernel->name != "matmul_fixed_order";
+  return multiply(x, in.at("w"), rounding(c, c.shape.K, strips ? 0 : c.tiling["BK"]));
+}
+
+struct Blocks {
+  int64_t BK, Br;
+};
+inline Bounded chain_of(const Instance& c, const Bounded& x, const Matrix& u, const Matrix& v,
+                        const Blocks& blocks, DType result) {
+  const Bounded strip = multiply(x, u, rounding(c, x.columns, blocks.BK));
+  Rounding last = rounding(c, u.columns(), blocks.Br);
+  last.result = result;
+  return multiply(strip, v, last);
+}
+
+inline Bounded expected_chain(const Instance& c, const Bounded& x, const Operands& in) {
+  const int64_t BK = c.tiling["BK"];
+  const Blocks blocks{BK, c.kernel->name == "xuv_sequential" ? BK : c.tiling["Br"]};
+  return chain_of(c, x, in.at("u"), in.at("v"), blocks, c.options.dtype);
+}
+
+inline Bounded hidden_of(const Instance& c, const Bounded& x, const Operands& in,
+                         const Blocks& blocks) {
+  const DType sums = c.options.accumulate;
+  const Bounded gate = chain_of(c, x, in.at("u_gate"), in.at("v_gate"), blocks, sums);
+  const Bounded up = chain_of(c, x, in.at("u_up"), in.at("v_up"), blocks, sums);
+  return gated(gate, up, sums, c.options.dtype);
+}
+
+inline Bounded expected_mlp_up(const Instance& c, const Bounded& x, const Operands& in) {
+  return hidden_of(c, x, in, {c.tiling["BK"], c.tiling["Br"]});
+}
+
+inline Bounded expected_mlp(const Instance& c, const Bounded& x, const Operands& in) {
+  const Bounded h = hidden_of(c, x, in, {c.tiling["up.BK"], c.tiling["up.Br"]});
+  return chain_of(c, h, in.at("u_down"), in.at("v_down"),
+                  {c.tiling["down.BK"], c.tiling["down.Br"]}, c.options.dtype);
+}
+
+inline Bounded expected_dense_mlp(const Instance& c, const Bounded& x, const Operands& in) {
+  Rounding rounding_up = rounding(c, c.shape.K, c.tiling["up.BK"]);
+  rounding_up.result = c.options.accumulate;
+  const Bounded gate = multiply(x, in.at("w_gate"), rounding_up);
+  const Bounded up = multiply(x, in.at("w_up"), rounding_up);
+  const Bounded h = gated(gate, up, c.options.accumulate, c.options.dtype);
+  return multiply(h, in.at("w_down"), rounding(c, c.shape.N, c.tiling["down.BK"]));
+}
+
+struct Expected {
+  Bounded (*values)(const Instance&, const Bounded& x, const Operands&);  // tokens as rows
+  std::string_view python;         // over the operands as they lie in HBM
+  std::string_view natural = {};   // the same with a natural left operand, where that is an option
+  std::string_view function = {};  // of torch.nn.functional
+};
+
+// A kernel that is missing here has no oracle: add what it computes.
+inline const std::map<std::string_view, Expected>& all_expected() {
+  constexpr Expected kMatmul = {expected_matmul, "x.T @ w", "x @ w"};
+  static const std::map<std::string_view, Expected> all = {
+      {"matmul_tiled", kMatmul},
+      {"matmul_hoisted", kMatmul},
+      {"matmul_blocked", kMatmul},
+      {"matmul_optimized", kMatmul},
+      {"matmul_fixed_order", kMatmul},
+      {"xuv", {expected_chain, "x @ u @ v"}},
+      {"xtuv", {expected_chain, "x.T @ u @ v"}},
+      {"xuv_transposed", {expected_chain, "(x @ u @ v).T"}},
+      {"xtuv_transposed", {expected_chain, "(x.T @ u @ v).T"}},
+      {"xuv_sequential", {expected_chain, "x.T @ u @ v"}},
+      {"xuv_naive", {expected_chain, "x.T @ u @ v"}},
+      {"mlp_up",
+       {expected_mlp_up, "(silu(x @ u_gate @ v_gate) * (x @ u_up @ v_up)).T", {}, "silu"}},
+      {"mlp",
+       {expected_mlp,
+        "(silu(x @ u_gate @ v_gate) * (x @ u_up @ v_up)) @ u_down @ v_down",
+        {},
+        "silu"}},
+      {"dense_mlp", {expected_dense_mlp, "(silu(x @ w_gate) * (x @ w_up)) @ w_down", {}, "silu"}}};
+  return all;
+}
+
+inline const Expected& expected_of(const Kernel& kernel) {
+  static const Expected none = {};
+  const auto found = all_expected().find(kernel.name);
+  EXPECT_NE(found, all_expected().end()) << kernel.name << ": add it to expected.h";
+  return found == all_expected().end() ? none : found->second;
+}
+
+inline std::string_view python_of(const Kernel& kernel, Layout left) {
+  const Expected& expected = expected_of(kernel);
+  return kernel.left_layout && left == Layout::kNatural ? expected.natural : expected.python;
+}
+
+inline bool is_transposed(const Instance& c, std::string_view operand) {
+  return layout_of(*c.kernel, operand_of(*c.kernel, operand), c.options).transposed();
+}
+
+// Tokens as rows, whatever the layouts in HBM.
+inline Bounded expected_values(const Instance& c, const Operands& in) {
+  const Bounded x(is_transposed(c, "x") ? transpose(in.at("x")) : in.at("x"));
+  const Expected& expected = expected_of(*c.kernel);
+  return expected.values == nullptr ? Bounded(0, 0) : expected.values(c, x, in);
+}
+
+// An input of values of about 1: weights that much smaller.
+inline Matrix random_operand(const Instance& c, const OperandDescription& operand,
+                             std::mt19937& random) {
+  const MatrixLayout layout = layout_of(*c.kernel, operand, c.options);
+  const Shape shape = shape_of(c.shape, layout);
+  const double scale = operand.name == "x" ? 1.0 : 1.0 / std::sqrt(static_cast<double>(shape[0]));
+  return random_matrix(shape[0], shape[1], scale, c.options.dtype, random);
+}
+
+inline Operands random_operands(const Instance& c, std::mt19937& random) {
+  Operands operands;
+  for (const OperandDescription& operand : c.kernel->operands) {
+    if (operand.role != tile::HbmRole::kInput) continue;
+    operands.emplace(operand.name, random_operand(c, operand, random));
+  }
+  return operands;
+}
+
+// Sizes around the tiles, a random tiling and every dtype in turn.
+inline Instance random_instance(const Kernel& kernel, int64_t index, std::mt19937& random) {
+  const auto pick = [&random](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
+  // Next to nothing, up to a tile or two, several tiles and a bit.
+  const auto size = [&pick] {
+    const int64_t most[] = {3, 260, 260, 600};
+    return pick(1, most[pick(0, 3)]);
+  };
+  Instance c{
+      .kernel = &kernel, .shape = {size(), size(), size(), size()}, .options = {}, .tiling = {}};
+  if (index == 0) c.shape.M = 1;
+  TilingValues chosen;
+  for (const TilingParameter& parameter : kernel.tiling) {
+    const int64_t most = parameter.dimension == 0 ? parameter.most : 5;
+    chosen.emplace_back(parameter.name, pick(parameter.least, most));
+  }
+  c.tiling = tiling_of(kernel, chosen).value();
+  if (index % 3 == 1) c.options.accumulate = DType::kBF16;
+  if (index % 3 == 2) c.options.dtype = DType::kF32;
+  if (kernel.left_layout && pick(0, 1) == 1) c.options.left = Layout::kNatural;
+  return c;
+}
+
+inline std::string to_string(const Instance& c) {
+  std::string tiling;
+  for (const auto& [name, value] : c.tiling.values()) tiling += fmt::format(" {}={}", name, value);
+  return fmt::format("{} M={} K={} r={} N={}{} {} accumulate {} natural {}", c.kernel->name,
+                     c.shape.M, c.shape.K, c.shape.r, c.shape.N, tiling,
+                     dtype_name(c.options.dtype), dtype_name(c.options.accumulate),
+                     c.options.left == Layout::kNatural);
+}
+
+inline std::vector<const Kernel*> all_kernels() {
+  std::vector<const Kernel*> all;
+  for (const Kernel& kernel : kernels()) all.push_back(&kernel);
+  return all;
+}
+
+}  // namespace neuronmm::kernels
