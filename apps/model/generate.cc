@@ -76,6 +76,7 @@ Result<std::string> prompt_text(const GenerateFlags& flags) {
   return text;
 }
 
+// In a chat the template brings the special tokens along; elsewhere the tokenizer adds its own.
 Result<std::vector<text::TokenId>> prompt_tokens(const GenerateFlags& flags,
                                                  const text::Tokenizer& tokenizer) {
   NMM_ASSIGN(const std::string prompt, prompt_text(flags));
@@ -87,11 +88,13 @@ Result<std::vector<text::TokenId>> prompt_tokens(const GenerateFlags& flags,
   return tokenizer.encode(chat, {.add_special_tokens = false});
 }
 
+// Text is shown as it is made, also where stdout is a pipe.
 void write_now(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
 }
 
+// To stderr: stdout holds nothing but the text.
 void print_timings(size_t prompt_tokens, const model::Generation& generation,
                    const std::string& note) {
   const auto& latencies = generation.decode_latencies_s;
