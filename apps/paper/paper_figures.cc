@@ -137,7 +137,6 @@ struct BlockRun {
   std::vector<std::string> remedies;
 };
 
-// Simulates the shape of the published sweep with row blocks of so many rows.
 Result<BlockRun> run_block(int64_t rows) {
   const kernels::KernelShape shape{.M = 4096, .K = 7168, .r = 4096, .N = 18432};
   const kernels::Tiling tiling({{"BM", rows / 128}, {"BK", 4}, {"Br", 8}, {"BN", 2}});
@@ -146,7 +145,6 @@ Result<BlockRun> run_block(int64_t rows) {
   NMM_ASSIGN(const simulator::Timing timing,
              simulator::simulate(kernels::xuv(shape, tiling, options), device));
   const kernels::Cost cost = kernels::xuv_cost(shape, tiling, options);
-  // More than the capacity cannot be used: what does not fit was spilled.
   const int64_t used = std::min(timing.sbuf_wanted.peak, timing.sbuf_capacity);
   const simulator::Summary& summary = timing.summary;
   return BlockRun{
