@@ -49,6 +49,8 @@ void load_and_transpose(const Context& c, BufferId x_t, BufferId x, const Tile& 
 
 }  // namespace
 
+// X in rows: the published source transposes it on the Tensor engine, with an identity that it
+// loads.
 Program nkibench_matmul() {
   constexpr int64_t kM = 4096, kK = 5120, kN = 12288;
   Builder b("nkibench_matmul");
@@ -77,6 +79,7 @@ Program nkibench_matmul() {
   return b.finish();
 }
 
+// X comes transposed, so that nothing is transposed on the chip.
 Program nkibench_transpose_matmul() {
   constexpr int64_t kM = 4096, kK = 2048, kN = 10944;
   Builder b("nkibench_transpose_matmul");
@@ -115,7 +118,8 @@ struct LoraOperands {
   BufferId low_rank;  // (X·A·B)^T [N, M], in HBM
 };
 
-// x_t = X^T, low_rank = (X·A·B)^T.
+// x_t = X^T, low_rank = (X·A·B)^T, both to HBM: the profile shows the compiler to spill them
+// between the stages.
 void lora_low_rank(const Context& c, const LoraOperands& o) {
   Builder& b = c.b;
   const Tile k = whole(kLoraK), rank = whole(kLoraRank);
@@ -145,7 +149,7 @@ void lora_low_rank(const Context& c, const LoraOperands& o) {
   });
 }
 
-// y [m, nt] = the transposed sums plus the low-rank part.
+// y [m, nt] = the transposed sums plus the low-rank part, transposed back on the Tensor engine.
 void lora_store(const Context& c, const LoraOperands& o, BufferId sums, const Tile& n) {
   Builder& b = c.b;
   b.loop("m", kLoraM, 512, [&](const Tile& m) {
@@ -220,7 +224,8 @@ struct LadderOperands {
         y(b.output("y", DType::kBF16, {kLadder, kLadder})) {}
 };
 
-// Both operands in SBUF; per row tile one accumulator of four banks, zeroed and drained as a whole.
+// Both operands in SBUF for all of the kernel; per row tile one accumulator of four banks, zeroed
+// and drained as a whole. With one accumulator the next row waits until it is drained.
 Program ladder_resident(std::string_view name, int64_t accumulators) {
   Builder b(name);
   const LadderOperands o(b);
@@ -246,6 +251,7 @@ Program ladder_resident(std::string_view name, int64_t accumulators) {
 
 }  // namespace
 
+// One buffer each: as the source has it, a load waits for the matmul before.
 Program ladder_inner_loads() {
   Builder b("ladder_inner_loads");
   const LadderOperands o(b);
@@ -271,6 +277,7 @@ Program ladder_inner_loads() {
 Program ladder_hoisted() { return ladder_resident("ladder_hoisted", 1); }
 Program ladder_double_psum() { return ladder_resident("ladder_double_psum", 2); }
 
+// Blocks of both operands are loaded ahead of their use, in two copies.
 Program ladder_streaming() {
   Builder b("ladder_streaming");
   const LadderOperands o(b);
@@ -295,6 +302,7 @@ Program ladder_streaming() {
   return b.finish();
 }
 
+// K in two blocks: the sums of the first are kept in SBUF, in bf16, until the second is added.
 Program ladder_two_stage() {
   Builder b("ladder_two_stage");
   const LadderOperands o(b);

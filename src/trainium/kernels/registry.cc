@@ -21,6 +21,7 @@ Status check_shape(const Kernel& kernel, const KernelShape& shape) {
   return {};
 }
 
+// Combinations that no kernel has.
 Status check_options(const Kernel& kernel, const KernelOptions& options) {
   for (const DType dtype : {options.dtype, options.accumulate}) {
     if (dtype != DType::kBF16 && dtype != DType::kF32) {
@@ -60,6 +61,8 @@ Result<const Kernel*> find_kernel(std::string_view name) {
   return fail("unknown kernel {}: expected one of {}", name, names);
 }
 
+// The kernel's defaults with what is chosen in their place. The order of the parameters is the
+// kernel's, whatever the order in which they were given.
 Result<Tiling> tiling_of(const Kernel& kernel, const TilingValues& chosen) {
   TilingValues values;
   for (const TilingParameter& parameter : kernel.tiling) {
@@ -90,6 +93,8 @@ Result<tile::Program> make_program(const Kernel& kernel, const KernelShape& shap
   return kernel.make(shape, tiling, options);
 }
 
+// Halves the row blocks (BM) that were not chosen until SBUF holds the program, or until none is
+// left to halve. Rows are what the memory of sums and strips is proportional to.
 Result<Tiling> fitting_tiling(const Kernel& kernel, const KernelShape& shape,
                               const KernelOptions& options, const TilingValues& chosen,
                               const tile::Limits& limits) {

@@ -97,7 +97,6 @@ std::string emit_driver(const tile::Program& program, const Description& descrip
       assignments.push_back(fmt::format("    {} = {}.to(torch.{})", names.back(), values, dtype));
     }
   }
-  // The only function that a reference may use and torch does not have as a method.
   const bool silu = description.reference.find("silu(") != std::string::npos;
   const std::string_view imports = silu ? "    from torch.nn.functional import silu\n\n" : "";
   return fmt::format(kDriver, fmt::join(names, ", "), description.reference,
