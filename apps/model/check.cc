@@ -100,6 +100,7 @@ Result<eval::ReferenceLogits> reference_logits(const CheckFlags& flags,
                                                const io::ModelConfig& config,
                                                const ops::Backend& backend, Progress& progress) {
   std::error_code ignored;
+  // A folder is a model that computes its logits now; anything else is a recording.
   if (!fs::is_directory(flags.reference, ignored)) {
     if (!flags.prompts.empty() || flags.new_tokens) {
       return fail(

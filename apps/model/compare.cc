@@ -89,7 +89,7 @@ std::string short_name(const std::string& folder) {
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
-// Evaluation runs on the CPU, on any device that computes values.
+// An interrupted evaluation has fewer tasks than the dense model's: the model gets no column.
 Result<Column> evaluate_model(const std::string& folder, const model::Transformer& transformer,
                               const std::vector<eval::TaskData>& data,
                               const eval::EvaluationSettings& settings, Progress& progress) {
