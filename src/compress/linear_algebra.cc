@@ -122,7 +122,8 @@ void round_to(DType dtype, DoubleMatrix& matrix) {
   }
 }
 
-// OpenBLAS asks OpenMP's count, which every thread has for itself.
+// OpenBLAS asks OpenMP for its number of threads, and OpenMP keeps that number for every thread by
+// itself.
 void use_one_blas_thread() { omp_set_num_threads(1); }
 
 DoubleMatrix multiply(const DoubleMatrix& a, Transpose op_a, const DoubleMatrix& b,

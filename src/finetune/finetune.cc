@@ -30,6 +30,7 @@ using Clock = std::chrono::steady_clock;
 // Assumed: what a killed run may lose.
 constexpr auto kCheckpointInterval = std::chrono::minutes(5);
 
+// All that the result depends on: a resumed run must have the same.
 std::string settings_of(const FinetuneRequest& request) {
   const Recipe& recipe = request.recipe;
   nlohmann::ordered_json phases = nlohmann::ordered_json::array();

@@ -80,7 +80,8 @@ Status load(const fs::path& path, const std::vector<io::TensorSpec>& tensors,
   return {};
 }
 
-// An error that names the first setting in which the runs differ.
+// An error that names the first setting in which the runs differ. The learning rate may change:
+// turning it down is what one resumes for after a divergence.
 Status check_same_run(const fs::path& staging, const json& before, const json& now) {
   for (const auto& [key, value] : now.items()) {
     if (key == kLearningRateKey || (before.contains(key) && before.at(key) == value)) continue;

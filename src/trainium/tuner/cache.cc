@@ -17,6 +17,8 @@ using kernels::Tiling;
 
 namespace {
 
+// Another number means that this program cannot read the file; a new fingerprint only makes entries
+// stale.
 constexpr int64_t kFormat = 1;
 constexpr const char* kFormatKey = "neuronmm_tilings";
 
@@ -189,6 +191,8 @@ struct CacheJson {
   }
 };
 
+// A missing file is an empty cache. Anything else that cannot be read is an error: the file is
+// somebody's and must not be overwritten.
 Result<Cache> Cache::open(const fs::path& path) {
   Cache cache;
   std::error_code error;
