@@ -49,14 +49,13 @@ void load_and_transpose(const Context& c, BufferId x_t, BufferId x, const Tile& 
 
 }  // namespace
 
-// X in rows: the published source transposes it on the Tensor engine, with an identity that it
-// loads.
 Program nkibench_matmul() {
   constexpr int64_t kM = 4096, kK = 5120, kN = 12288;
   Builder b("nkibench_matmul");
   const BufferId x = b.input("x", DType::kF32, {kM, kK}), w = b.input("w", DType::kF32, {kK, kN});
   const BufferId y = b.output("y", DType::kF32, {kM, kN});
   const Context c(b, kFp32);
+  // X in rows: the published source transposes it on the Tensor engine, by an identity.
   load_identity(c);
   const Tile k = whole(kK);
   b.loop("n", kN, 1024, [&](const Tile& n) {
@@ -79,7 +78,6 @@ Program nkibench_matmul() {
   return b.finish();
 }
 
-// X comes transposed, so that nothing is transposed on the chip.
 Program nkibench_transpose_matmul() {
   constexpr int64_t kM = 4096, kK = 2048, kN = 10944;
   Builder b("nkibench_transpose_matmul");
@@ -88,6 +86,7 @@ Program nkibench_transpose_matmul() {
   const Context c(b, kFp32);
   const Tile k = whole(kK);
   b.loop("m", kM, 1024, [&](const Tile& m) {
+    // X comes transposed, so that nothing is transposed on the chip.
     const BufferId x_block = load_block(c, "x_block", x, k, m, 1);
     b.loop("n", kN, 1024, [&](const Tile& n) {
       const BufferId w_block = load_block(c, "w_block", w, k, n, 2);
@@ -251,7 +250,6 @@ Program ladder_resident(std::string_view name, int64_t accumulators) {
 
 }  // namespace
 
-// One buffer each: as the source has it, a load waits for the matmul before.
 Program ladder_inner_loads() {
   Builder b("ladder_inner_loads");
   const LadderOperands o(b);
@@ -259,6 +257,7 @@ Program ladder_inner_loads() {
     b.loop("n", kLadder, 512, [&](const Tile& n) {
       const BufferId sums = b.psum("sums", {128, 512}, 1);
       b.loop("k", kLadder, 128, [&](const Tile& k) {
+        // One buffer each: as the source has it, a load waits for the matmul before.
         const BufferId x = b.sbuf("x_tile", DType::kBF16, {128, 128}, 1);
         const BufferId w = b.sbuf("w_tile", DType::kBF16, {128, 512}, 1);
         b.load(at(x, {upto(k), upto(m)}), at(o.x, {k, m}));
