@@ -276,11 +276,11 @@ Program ladder_inner_loads() {
 Program ladder_hoisted() { return ladder_resident("ladder_hoisted", 1); }
 Program ladder_double_psum() { return ladder_resident("ladder_double_psum", 2); }
 
-// Blocks of both operands are loaded ahead of their use, in two copies.
 Program ladder_streaming() {
   Builder b("ladder_streaming");
   const LadderOperands o(b);
   const Context c(b, kBf16);
+  // Blocks of both operands are loaded ahead of their use, in two copies.
   const Tile k = whole(kLadder);
   b.loop("n", kLadder, 512, [&](const Tile& n) {
     const BufferId w_block = load_block(c, "w_block", o.w, k, n, 2);
@@ -301,11 +301,11 @@ Program ladder_streaming() {
   return b.finish();
 }
 
-// K in two blocks: the sums of the first are kept in SBUF, in bf16, until the second is added.
 Program ladder_two_stage() {
   Builder b("ladder_two_stage");
   const LadderOperands o(b);
   const Context c(b, kBf16);
+  // K in two blocks: the sums of the first are kept in SBUF, in bf16, until the second is added.
   b.loop("n", kLadder, 512, [&](const Tile& n) {
     const BufferId sums = b.sbuf("sums", DType::kBF16, {128, 16, 512}, 4);
     b.loop("m", kLadder, 128, [&](const Tile& m) {
