@@ -114,6 +114,7 @@ Result<int> run_generate(GenerateFlags& flags) {
   NMM_ASSIGN(const auto prompt, prompt_tokens(flags, tokenizer));
   NMM_ASSIGN(const auto backend, make_backend(flags.device));
   NMM_ASSIGN(const auto transformer, model::Transformer::load(flags.model_dir, *backend));
+  // The end of a text is a token like any other with --ignore-eos: what follows it is shown.
   if (!flags.ignore_eos) {
     auto& stops = flags.options.stop_tokens;
     NMM_ASSIGN(stops, model::stop_tokens_of(flags.model_dir, transformer.config()));
@@ -121,6 +122,7 @@ Result<int> run_generate(GenerateFlags& flags) {
     if (flags.chat && tokenizer.eos_id()) stops.push_back(*tokenizer.eos_id());
   }
 
+  // Tokens are printed as they come, but never a part of a character.
   text::StreamDecoder decoder(tokenizer);
   NMM_ASSIGN(const auto generation,
              model::generate(transformer, prompt, flags.options,

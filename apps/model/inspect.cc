@@ -53,6 +53,7 @@ Result<std::vector<LayerRows>> read_layers(const io::Checkpoint& checkpoint,
 
 // 10^6 bytes, as disks and downloads count.
 double megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
+// 0 of a model without parameters, which is no division.
 double percent(int64_t part, int64_t whole) {
   return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -111,6 +112,7 @@ void print_compression(const io::ModelConfig& config) {
              record.allocate);
 }
 
+// r(K + N) over KN: the share that the ratio asked for only approximates.
 double kept_share(const MatrixRow& matrix) {
   return static_cast<double>(matrix.parameters) / static_cast<double>(matrix.in * matrix.out);
 }

@@ -48,7 +48,7 @@ Result<Architecture> find_architecture(const JsonFields& fields, const std::stri
               fmt::join(known, ", "));
 }
 
-// "architectures" is exact; "model_type" is the fallback for older files.
+// Class names say exactly what computes the model. "model_type" is for files that leave them out.
 Result<Architecture> read_architecture(const JsonFields& fields) {
   const json* list = fields.find("architectures");
   if (list != nullptr && !(list->is_array() && list->empty())) {
@@ -139,7 +139,8 @@ Status refuse_unsupported(const JsonFields& fields) {
   return {};
 }
 
-// Each architecture has its own rules of which projections have a bias.
+// Whether projections have a bias is a flag of Llama's and Qwen3's configs, always true for q, k
+// and v of Qwen2, and never for Mistral.
 Status read_switches(const JsonFields& fields, ModelConfig& config) {
   NMM_ASSIGN(const auto tied, fields.boolean("tie_word_embeddings"));
   config.tie_word_embeddings = tied.value_or(false);  // the default of all four classes
@@ -236,6 +237,8 @@ Status read_sliding_window(const JsonFields& fields, ModelConfig& config) {
   return {};
 }
 
+// Negative ids, which some files have for "none", are refused: a token of that id would be read out
+// of bounds.
 Result<int64_t> checked_token_id(const JsonFields& fields, const std::string& key,
                                  const json& value) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > kMaxTokenId)

@@ -82,6 +82,7 @@ bool is_size(const json& value) {
   return value.is_number_unsigned() && value.get<uint64_t>() <= INT64_MAX;
 }
 
+// A scalar has the shape [].
 Result<Shape> read_shape(const JsonFields& fields) {
   const json* value = fields.find("shape");
   if (value == nullptr) return fields.missing("shape");
@@ -144,6 +145,7 @@ Status check_layout(std::vector<Placed>& tensors, uint64_t data_bytes, const std
   });
   uint64_t cursor = 0;
   for (const Placed& tensor : tensors) {
+    // Sorted by their begins, each tensor has to begin where the one before has ended.
     if (tensor.begin != cursor)
       return fail(
           "{}: tensor {:?}: data_offsets begin at {}, which {} the tensor before (ends at {})",

@@ -86,6 +86,7 @@ Result<Tiling> tiling_of(const Kernel& kernel, const TilingValues& chosen) {
   return tiling;
 }
 
+// The one way to a program: whoever builds one has its shape and options checked.
 Result<tile::Program> make_program(const Kernel& kernel, const KernelShape& shape,
                                    const Tiling& tiling, const KernelOptions& options) {
   NMM_TRY(check_shape(kernel, shape));
@@ -103,6 +104,7 @@ Result<Tiling> fitting_tiling(const Kernel& kernel, const KernelShape& shape,
     return std::any_of(chosen.begin(), chosen.end(),
                        [&name](const auto& value) { return value.first == name; });
   };
+  // Programs are cheap to make: each halving is tried out.
   while (true) {
     NMM_ASSIGN(const tile::Program program, make_program(kernel, shape, tiling, options));
     if (tile::sbuf_use(program).peak <= limits.sbuf_bytes_per_partition_usable) return tiling;
