@@ -63,6 +63,8 @@ nki::Description describe(const KernelSettings& s) {
   return description;
 }
 
+// A program that does not fit the device is not emitted: the compiler would spill, and the times
+// would be others. The message says which one change of the tiling would help.
 Status check_fits(const KernelSettings& s) {
   NMM_ASSIGN(const tile::CheckReport report, check_program(s));
   if (report.fits()) return {};
@@ -83,6 +85,7 @@ Status check_output(const EmitFlags& flags) {
   return fail("{} exists; --force replaces it", flags.output);
 }
 
+// The file is opened before the tiling is searched, which may take minutes.
 Result<int> run_emit(const EmitFlags& flags) {
   NMM_TRY(check_output(flags));
   NMM_ASSIGN(OutputFile output, OutputFile::open(flags.output));

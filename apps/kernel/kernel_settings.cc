@@ -30,6 +30,7 @@ Result<int64_t> parse_whole(std::string_view flag, std::string_view text) {
   return value;
 }
 
+// Keeps empty parts, so that "1,,2" is refused and not read as "1,2".
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> parts;
   while (true) {
@@ -40,6 +41,8 @@ std::vector<std::string_view> split(std::string_view text) {
   }
 }
 
+// Four sizes with a rank and three without: the number of them is the first thing that can be
+// wrong.
 Result<KernelShape> parse_shape(const Kernel& kernel, std::string_view text) {
   const std::vector<std::string_view> parts = split(text);
   const size_t wanted = kernel.has_rank ? 4 : 3;
@@ -56,6 +59,7 @@ Result<KernelShape> parse_shape(const Kernel& kernel, std::string_view text) {
       .M = sizes[0], .K = sizes[1], .r = kernel.has_rank ? sizes[2] : 0, .N = sizes.back()};
 }
 
+// Names are checked against the kernel later; here only the form.
 Result<kernels::TilingValues> parse_tiling(std::string_view text) {
   kernels::TilingValues values;
   if (text.empty()) return values;
@@ -113,6 +117,8 @@ void add_kernel_flags(CLI::App* command, KernelFlags& flags) {
       ->capture_default_str();
 }
 
+// Everything that the flags of a kernel can get wrong is found here, before anything is searched or
+// simulated.
 Result<tuner::Problem> read_problem(const KernelFlags& flags) {
   const auto dtype = [](const std::string& name) {
     return name == "bf16" ? DType::kBF16 : DType::kF32;
@@ -133,6 +139,7 @@ Result<tuner::Problem> read_problem(const KernelFlags& flags) {
   return p;
 }
 
+// Without --tiling the kernel's default, fitted to SBUF; with auto, the tuner's best.
 Result<KernelSettings> read_settings(const KernelFlags& flags) {
   NMM_ASSIGN(const tuner::Problem problem, read_problem(flags));
   KernelSettings s;

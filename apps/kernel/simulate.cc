@@ -19,6 +19,8 @@ struct SimulateFlags {
   bool values = false, print_program = false;
 };
 
+// What can be refused is refused before the simulation: the values' size, and files that cannot be
+// written.
 Result<int> run_simulate(const SimulateFlags& flags) {
   NMM_ASSIGN(const KernelSettings settings, read_settings(flags.kernel));
   if (flags.values) NMM_TRY(check_values_size(settings));
@@ -47,6 +49,7 @@ Result<int> run_simulate(const SimulateFlags& flags) {
   if (trace.total() > trace.kept()) {
     fmt::print("\ntrace: the first {} of {} events\n", trace.kept(), trace.total());
   }
+  // Exit code 1 for values outside their bounds, so that scripts see it.
   return report.values && report.values->worst_share > 1 ? 1 : 0;
 }
 

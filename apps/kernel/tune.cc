@@ -27,11 +27,14 @@ struct TuneFlags {
 
 constexpr double kMiB = 1024.0 * 1024.0;
 
+// How much of the latency the Tensor engine needs at least: what is missing to 100 % is waiting or
+// DMA.
 double tensor_share(const Measurement& m) { return m.bound.tensor_ns / m.latency_ns; }
 double traffic_ratio(const Outcome& outcome, const Measurement& m) {
   return static_cast<double>(m.hbm_bytes) / static_cast<double>(outcome.compulsory_bytes);
 }
 
+// The best tilings, and of each reason for losing the tiling that came closest.
 std::string to_text(const tuner::Problem& problem, const Outcome& outcome) {
   std::string text = fmt::format(
       "simulated (no Trainium was used)\n\n{}: {} tilings, {} fit into SBUF, {} simulated{}\n\n",
@@ -95,6 +98,7 @@ std::string to_json(const tuner::Problem& problem, const Outcome& outcome) {
   return json.dump(2) + "\n";
 }
 
+// The result is kept in the cache, also when writing the JSON fails.
 Result<int> run_tune(const TuneFlags& flags) {
   NMM_ASSIGN(const tuner::Problem problem, read_problem(flags.kernel));
   if (flags.threads > 0) set_num_threads(flags.threads);

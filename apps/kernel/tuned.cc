@@ -28,6 +28,8 @@ Result<tuner::Outcome> tune_with_cache(const tuner::Problem& problem, int64_t to
   return outcome;
 }
 
+// For backends, which ask for a tiling when a model is loaded: searched once per shape, then read
+// from the cache.
 device::ChooseTiling tuned_tilings(const simulator::DeviceSpec& device) {
   return [device](const kernels::Kernel& kernel,
                   const kernels::KernelShape& shape) -> Result<kernels::Tiling> {

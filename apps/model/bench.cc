@@ -51,6 +51,7 @@ struct Row {
   double value;
 };
 
+// The statistics of the reference system's report, under its names.
 void append_rows(const char* what, const eval::LatencyStatistics& s, std::vector<Row>& rows) {
   rows.insert(rows.end(), {{what, "p50 ms", s.p50},
                            {"", "p90 ms", s.p90},
@@ -61,6 +62,7 @@ void append_rows(const char* what, const eval::LatencyStatistics& s, std::vector
                            {"", "tokens/s", s.throughput}});
 }
 
+// Rows in the order of the table; the speed-up is a column of the same rows.
 std::vector<Row> table_rows(const eval::LatencyReport& report) {
   const eval::LatencyStatistics &ttft = report.context_encoding,
                                 &tpot = report.time_per_output_token;
@@ -107,6 +109,7 @@ void print_report(const BenchFlags& flags, const std::string& device,
   print_table(reports);
 }
 
+// Both models are loaded before either is timed: loading would disturb the other's runs.
 Result<int> run_bench(const BenchFlags& flags) {
   NMM_ASSIGN(const auto backend, make_latency_backend(flags.device));
   NMM_ASSIGN(const auto transformer, model::Transformer::load(flags.model_dir, *backend));

@@ -68,6 +68,7 @@ void add_flags(CLI::App* command, CheckFlags& flags) {
   add_device_options(command, flags.device);
 }
 
+// A model without a tokenizer can be checked too: the same ids in every run.
 std::vector<Tokens> random_prompts(int64_t vocab_size) {
   std::mt19937_64 random(0);
   std::vector<Tokens> prompts(kPrompts.size(), Tokens(kRandomPromptTokens));
@@ -79,6 +80,7 @@ std::vector<Tokens> random_prompts(int64_t vocab_size) {
   return prompts;
 }
 
+// Prompts are encoded by the reference's tokenizer: token ids are what is compared.
 Result<std::vector<Tokens>> prompt_tokens(const CheckFlags& flags, int64_t vocab_size) {
   std::error_code ignored;
   if (flags.prompts.empty() && !fs::exists(fs::path(flags.reference) / "tokenizer.json", ignored)) {
@@ -98,6 +100,7 @@ Result<eval::ReferenceLogits> reference_logits(const CheckFlags& flags,
                                                const io::ModelConfig& config,
                                                const ops::Backend& backend, Progress& progress) {
   std::error_code ignored;
+  // A folder is a model that computes its logits now; anything else is a recording.
   if (!fs::is_directory(flags.reference, ignored)) {
     if (!flags.prompts.empty() || flags.new_tokens) {
       return fail(
@@ -140,6 +143,7 @@ void print_report(const eval::AccuracyReport& report) {
   fmt::print("{}\n", report.passed ? "PASSED" : "FAILED");
 }
 
+// Exit code 1 when the check does not pass, so that scripts see it.
 Result<int> run_check(const CheckFlags& flags) {
   eval::AccuracyOptions options;
   options.divergence_tol = flags.divergence_tol;

@@ -83,11 +83,13 @@ Status check_model(const std::string& folder, const CompareFlags& flags) {
               config.max_position_embeddings);
 }
 
+// The last part of the path, which is what tells columns apart.
 std::string short_name(const std::string& folder) {
   const std::filesystem::path path = std::filesystem::path(folder).lexically_normal();
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
+// An interrupted evaluation has fewer tasks than the dense model's: the model gets no column.
 Result<Column> evaluate_model(const std::string& folder, const model::Transformer& transformer,
                               const std::vector<eval::TaskData>& data,
                               const eval::EvaluationSettings& settings, Progress& progress) {
@@ -99,11 +101,13 @@ Result<Column> evaluate_model(const std::string& folder, const model::Transforme
   return column;
 }
 
+// A simulated device predicts times; the quality is computed by the host.
 DeviceOptions host(DeviceOptions device) {
   if (device.simulated()) device.device = "cpu";
   return device;
 }
 
+// Both models take turns, so that what disturbs the machine disturbs both.
 Result<double> measure_speedup(const model::Transformer& dense, const model::Transformer& other,
                                const eval::LatencySettings& settings, Progress& progress) {
   NMM_ASSIGN(const auto measured, eval::measure_latency({{&dense, &other}}, settings, progress));
@@ -114,6 +118,7 @@ Result<double> measure_speedup(const model::Transformer& dense, const model::Tra
   return average(0) / average(1);
 }
 
+// From shapes alone: no value is computed.
 Result<double> predict_speedup(const std::string& folder, const CompareFlags& flags,
                                Progress& progress) {
   NMM_ASSIGN(const auto backend, make_latency_backend(flags.device));
@@ -122,6 +127,7 @@ Result<double> predict_speedup(const std::string& folder, const CompareFlags& fl
   return measure_speedup(dense, compressed, flags.latency, progress);
 }
 
+// The dense model stays loaded, as the one that the others are timed against.
 Result<Column> compare_model(const std::string& folder, const model::Transformer& dense,
                              const std::vector<eval::TaskData>& data, const CompareFlags& flags,
                              Progress& progress) {
@@ -210,6 +216,7 @@ std::string to_json(const std::vector<Column>& columns, const CompareFlags& flag
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+// All folders and data sets are checked before the first model computes.
 Result<int> run_compare(const CompareFlags& flags) {
   NMM_ASSIGN(const auto tasks, eval::parse_tasks(flags.evaluation.tasks));
   NMM_ASSIGN(OutputFile json, OutputFile::open(flags.json));

@@ -101,6 +101,7 @@ Result<int> dry_run(const compress::CompressRequest& request) {
   return 0;
 }
 
+// What the flags mean is worked out before any file is read.
 Result<int> run(Flags& flags) {
   compress::CompressRequest& request = flags.request;
   NMM_ASSIGN(request.rule.align, compress::parse_align(flags.align));

@@ -16,6 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// exec, so that there is one process: signals and the exit code are those of the trainer.
 Result<int> run_trainer(std::vector<std::string> arguments) {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);

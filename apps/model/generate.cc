@@ -78,6 +78,7 @@ Result<std::string> prompt_text(const GenerateFlags& flags) {
   return text;
 }
 
+// In a chat the template brings the special tokens along; elsewhere the tokenizer adds its own.
 Result<std::vector<text::TokenId>> prompt_tokens(const GenerateFlags& flags,
                                                  const text::Tokenizer& tokenizer) {
   NMM_ASSIGN(const std::string prompt, prompt_text(flags));
@@ -89,11 +90,13 @@ Result<std::vector<text::TokenId>> prompt_tokens(const GenerateFlags& flags,
   return tokenizer.encode(chat, {.add_special_tokens = false});
 }
 
+// Text is shown as it is made, also where stdout is a pipe.
 void write_now(const std::string& text) {
   fmt::print("{}", text);
   if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category());
 }
 
+// To stderr: stdout holds nothing but the text.
 void print_timings(size_t prompt_tokens, const model::Generation& generation,
                    const std::string& note) {
   const auto& latencies = generation.decode_latencies_s;
@@ -113,6 +116,7 @@ Result<int> run_generate(GenerateFlags& flags) {
   NMM_ASSIGN(const auto prompt, prompt_tokens(flags, tokenizer));
   NMM_ASSIGN(const auto backend, make_backend(flags.device));
   NMM_ASSIGN(const auto transformer, model::Transformer::load(flags.model_dir, *backend));
+  // The end of a text is a token like any other with --ignore-eos: what follows it is shown.
   if (!flags.ignore_eos) {
     auto& stops = flags.options.stop_tokens;
     NMM_ASSIGN(stops, model::stop_tokens_of(flags.model_dir, transformer.config()));
@@ -120,6 +124,7 @@ Result<int> run_generate(GenerateFlags& flags) {
     if (flags.chat && tokenizer.eos_id()) stops.push_back(*tokenizer.eos_id());
   }
 
+  // Tokens are printed as they come, but never a part of a character.
   text::StreamDecoder decoder(tokenizer);
   NMM_ASSIGN(const auto generation,
              model::generate(transformer, prompt, flags.options,

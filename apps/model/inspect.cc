@@ -32,12 +32,14 @@ struct MatrixRow {
 using LayerRows = std::array<MatrixRow, 3>;  // gate, up, down
 constexpr std::array kMatrixNames = {"gate", "up", "down"};
 
+// The bytes as stored: int8 with its scales.
 MatrixRow matrix_row(const LinearWeight& weight) {
   const int64_t bytes = weight.low_rank() ? weight.u_t.stored_bytes() + weight.v_t.stored_bytes()
                                           : weight.w_t.stored_bytes();
   return {weight.in_features(), weight.rank(), weight.out_features(), weight.parameters(), bytes};
 }
 
+// Reads the weights' names and shapes as loading would, so that what inspect shows is what runs.
 Result<std::vector<LayerRows>> read_layers(const io::Checkpoint& checkpoint,
                                            const io::ModelConfig& config) {
   std::vector<LayerRows> layers;
@@ -49,7 +51,9 @@ Result<std::vector<LayerRows>> read_layers(const io::Checkpoint& checkpoint,
   return layers;
 }
 
+// 10^6 bytes, as disks and downloads count.
 double megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
+// 0 of a model without parameters, which is no division.
 double percent(int64_t part, int64_t whole) {
   return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -108,6 +112,7 @@ void print_compression(const io::ModelConfig& config) {
              record.allocate);
 }
 
+// r(K + N) over KN: the share that the ratio asked for only approximates.
 double kept_share(const MatrixRow& matrix) {
   return static_cast<double>(matrix.parameters) / static_cast<double>(matrix.in * matrix.out);
 }

@@ -40,6 +40,7 @@ void print_report(const eval::PerplexityReport& report, const char* context_note
              static_cast<double>(report.scored_tokens) / report.seconds, speed_note);
 }
 
+// The text may be standard input: it is read before the model, which takes longer to load.
 Result<int> run_perplexity(const PerplexityFlags& flags) {
   NMM_ASSIGN(OutputFile json, OutputFile::open(flags.json));
   NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.model_dir));

@@ -59,6 +59,7 @@ class Timer {
     return outcome.best.front();
   }
 
+  // At a given tiling: the fused kernel takes those of its two parts.
   Result<simulator::Timing> simulate(std::string_view kernel, const KernelShape& shape,
                                      const Tiling& tiling) const {
     NMM_ASSIGN(const Kernel* found, kernels::find_kernel(kernel));
@@ -164,6 +165,7 @@ constexpr const char* kNote =
     "the\n"
     "hidden size, N the intermediate size, ranks are those of ratio 0.2.\n";
 
+// A low-rank row is followed by the dense one of the same group.
 BarChart chart_of(const std::vector<Row>& rows) {
   BarChart chart{.title = "Whole MLPs, bf16, trn1, simulated: gain of one kernel over several",
                  .unit = "latency of several / latency of one",
@@ -177,6 +179,7 @@ BarChart chart_of(const std::vector<Row>& rows) {
   return chart;
 }
 
+// Six models at three numbers of tokens, unless others are chosen.
 Result<std::vector<Row>> rows_of(const Choice& choice) {
   const std::vector<std::string> models = models_or_all(choice.models);
   NMM_ASSIGN(const simulator::DeviceSpec device, simulator::find_device("trn1"));
@@ -218,6 +221,7 @@ Result<Figure> fused_mlp_figure(const Choice& choice) {
     figure.text += line(row);
     json.push_back(row_json(row));
   }
+  // The worst case by itself: it answers whether fusing ever costs time.
   const auto least = std::min_element(
       rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.gain() < b.gain(); });
   figure.text += fmt::format("least gain: {:.4f}x ({}, M {})\n{}", least->gain(), least->model,

@@ -33,6 +33,8 @@ void pause() {
 #endif
 }
 
+// One loop at a time, of the whole process. The calling thread takes part as thread 0 and never
+// waits for a worker that has not come: whoever is there takes the next iteration.
 class ThreadTeam {
  public:
   // Never destroyed: its threads sleep until the process ends.
@@ -41,7 +43,9 @@ class ThreadTeam {
     return *team;
   }
 
-  // False: the team is at work for somebody else.
+  // False: the team is at work for somebody else. Otherwise opens the loop by making the state's
+  // number odd, works on it, closes it, and waits until the workers that had entered have left:
+  // only then may the loop's data change.
   bool try_run(int threads, int64_t count, internal::LoopBody body, const void* context) {
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
     start_workers(threads - 1);
@@ -99,6 +103,7 @@ class ThreadTeam {
     }
   }
 
+  // The loop is copied: it may be reused as soon as this thread has left.
   void take_iterations(int thread) {
     const Loop loop = loop_;
     try {
@@ -111,6 +116,8 @@ class ThreadTeam {
   }
   int64_t take() { return next_.fetch_add(1, std::memory_order_relaxed); }
 
+  // First in a short loop, in which the next loop of a forward pass usually comes; then offering
+  // the core to others; then asleep.
   void wait_for_change(uint32_t seen) {
     for (int i = 0; i < kPauses + kYields; ++i) {
       if (state_.load(std::memory_order_relaxed) != seen) return;
@@ -156,6 +163,7 @@ int num_threads() { return thread_count().load(std::memory_order_relaxed); }
 
 void set_num_threads(int threads) { thread_count().store(threads, std::memory_order_relaxed); }
 
+// Small loops, one thread, and loops inside of loops run where they are called.
 void internal::run_loop(int64_t count, LoopBody body, const void* context) {
   const int threads = num_threads();
   if (count > 1 && threads > 1 && ThreadTeam::instance().try_run(threads, count, body, context)) {

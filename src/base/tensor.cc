@@ -112,6 +112,7 @@ void append(DType dtype, const In* values, int64_t count, std::vector<std::byte>
 int64_t dtype_size_bytes(DType dtype) { return info(dtype).size_bytes; }
 std::string_view dtype_name(DType dtype) { return info(dtype).name; }
 
+// The names of safetensors.
 Result<DType> parse_dtype(std::string_view name) {
   for (const DTypeInfo& entry : kDTypes) {
     if (entry.name == name) return entry.dtype;
@@ -138,6 +139,7 @@ void to_floats(const TensorView& tensor, int64_t first, int64_t count, float* ou
 void to_doubles(const TensorView& tensor, int64_t first, int64_t count, double* out) {
   convert(tensor, first, count, out);
 }
+// fp32 is widened first, so that one path rounds; widening is exact.
 void append_rounded(DType dtype, const float* values, int64_t count, std::vector<std::byte>& out) {
   append(dtype, values, count, out);
 }

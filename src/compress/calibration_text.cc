@@ -39,11 +39,12 @@ std::vector<int64_t> even_shares(const std::vector<Tokens>& texts, int64_t total
   return shares;
 }
 
-// Equal sequences of at most `longest` tokens, spread evenly over the text. The text is thought of
-// as `available` places of one sequence each, of which every (available / count)th is taken.
+// Equal sequences of at most `longest` tokens, spread evenly over the text.
 void add_sequences(const Tokens& tokens, int64_t share, int64_t longest,
                    std::vector<Tokens>& sequences) {
   if (share == 0) return;
+  // The text is thought of as `available` places of one sequence each, of which every
+  // (available / count)th is taken.
   const int64_t count = (share + longest - 1) / longest, length = share / count;
   const int64_t available = static_cast<int64_t>(tokens.size()) / length;
   for (int64_t i = 0; i < count; ++i) {

@@ -47,6 +47,7 @@ class ModelFactorization {
   }
 
  private:
+  // Layers run side by side, each in one thread: BLAS must not start threads of its own.
   void work() {
     for (int64_t layer; (layer = next_layer_.fetch_add(1)) < config_.num_hidden_layers;) {
       const Status status = factorize_layer(layer);
@@ -105,6 +106,7 @@ class ModelFactorization {
 
   Status factorize(const ops::MlpWeight& mlp, const MatrixPlan& plan,
                    const Factorization& factorization) {
+    // Between matrices, because an SVD cannot be interrupted.
     if (stopping()) return stop();
     NMM_ASSIGN(const MatrixReport matrix, factorize_matrix(mlp, plan, factorization, format_, work_,
                                                            checkpoint_.folder().string()));

@@ -20,6 +20,7 @@ std::span<const std::byte> bytes_of(const Owner& matrix, int64_t size) {
   return std::as_bytes(std::span(matrix.data(), static_cast<size_t>(size)));
 }
 
+// A tensor of the saved state, if it is exactly what this run would have saved.
 bool has(const io::SafetensorsFile& file, const std::string& name, DType dtype,
          const Shape& shape) {
   const auto found = file.tensors().find(name);
@@ -44,8 +45,8 @@ Result<LayerwisePass> LayerwisePass::open(const io::Checkpoint& checkpoint,
   for (const auto& sequence : text.sequences) {
     pass.first_row_.push_back(pass.first_row_.back() + static_cast<int64_t>(sequence.size()));
   }
-  // All hidden states of the text, of every stream: this is what the pass keeps in memory, so that
-  // each layer's weights are read once.
+  // The hidden states of all of the text stay in memory, in every stream, so that each layer's
+  // weights are read once.
   for (int64_t i = 0; i < settings.streams; ++i) {
     pass.hidden_.emplace_back(pass.first_row_.back(), config.hidden_size);
   }
@@ -76,6 +77,8 @@ MutableMatrixView LayerwisePass::hidden(int64_t stream, size_t sequence) {
       .row_range(first, first_row_.at(sequence + 1) - first);
 }
 
+// A layer has several stages where a matrix must be compressed before the next one's input is
+// known. Sums are of one stage.
 void LayerwisePass::next_stage() {
   ++stage_;
   sequence_ = 0;
@@ -98,6 +101,7 @@ Status LayerwisePass::next_layer() {
   return {};
 }
 
+// The state is written before the message says that it is kept.
 Status LayerwisePass::stop() const {
   NMM_TRY(save());
   return interrupted_error(fmt::format(

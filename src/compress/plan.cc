@@ -34,6 +34,7 @@ int64_t matrix_bytes(const io::ModelConfig& config, int64_t out, int64_t in, Wei
   return stored_bytes({"", config.dtype, {out, in}}, format == WeightFormat::kInt8);
 }
 
+// Down maps back from the intermediate size to the hidden one; gate and up the other way.
 MatrixPlan dense_matrix(const io::ModelConfig& config, int64_t layer, MlpMatrix matrix,
                         WeightFormat format) {
   MatrixPlan plan;

@@ -44,6 +44,7 @@ Result<Align> parse_align(std::string_view name) {
   return fail("alignment: expected nearest, floor or ceil, found \"{}\"", name);
 }
 
+// The rank at which r(K + N) = (1 - ratio) KN, in whole blocks.
 int64_t aligned_rank(int64_t in_features, int64_t out_features, const RankRule& rule) {
   const double k = static_cast<double>(in_features), n = static_cast<double>(out_features);
   const double blocks = k * n * (1.0 - rule.ratio) / ((k + n) * static_cast<double>(rule.block));
@@ -55,6 +56,7 @@ double kept_share(int64_t in_features, int64_t out_features, int64_t rank) {
          static_cast<double>(in_features * out_features);
 }
 
+// At the break-even rank, and above, two factors have no fewer parameters than the weight.
 bool saves_parameters(int64_t in_features, int64_t out_features, int64_t rank) {
   return rank * (in_features + out_features) < in_features * out_features;
 }

@@ -13,6 +13,7 @@ namespace {
 using model::Transformer;
 using text::TokenId;
 
+// Before anything is timed: both models must take the lengths.
 Status check_settings(std::span<const Transformer* const> models, const LatencySettings& settings) {
   if (settings.prompt_tokens < 1) {
     return fail("--prompt-tokens: expected at least 1, found {}", settings.prompt_tokens);
@@ -39,7 +40,8 @@ Status check_settings(std::span<const Transformer* const> models, const LatencyS
 
 using Prompts = std::vector<std::vector<TokenId>>;
 
-// Modulo instead of std::uniform_int_distribution, whose draws differ between standard libraries.
+// Ids that all models have, so that all get the same prompts. Modulo instead of
+// std::uniform_int_distribution, whose draws differ between standard libraries.
 Prompts random_prompts(std::span<const Transformer* const> models,
                        const LatencySettings& settings) {
   int64_t vocab_size = std::numeric_limits<TokenId>::max();
@@ -97,6 +99,8 @@ Result<LatencyMeasurement> measure_latency(std::span<const Transformer* const> m
   LatencyMeasurement measurement;
   measurement.models.resize(models.size());
   progress.start("runs", settings.runs + 1);
+  // Run 0 warms up: pages are read, buffers grow, clocks rise. Of an interrupted measurement the
+  // finished runs are reported.
   for (int64_t run = 0; run <= settings.runs; ++run) {
     Result<std::vector<RunLatency>> round = time_round(models, prompts, settings.new_tokens);
     if (!round) {

@@ -59,6 +59,7 @@ Status parse_row(const Json& json, const std::string& where, std::span<float> ro
   return {};
 }
 
+// A row per token: row i predicts token i + 1.
 Result<Matrix> parse_logits(const Json& json, const std::string& where, int64_t positions,
                             int64_t vocab_size) {
   if (!json.is_array() || std::ssize(json) != positions) {
@@ -107,6 +108,8 @@ Status check_finite(const ReferenceSequence& sequence) {
 
 }  // namespace
 
+// The KV cache holds fp32 whatever the model's dtype: rounding keys and values would add an error
+// that is not the model's.
 Matrix position_logits(const model::Transformer& transformer, std::span<const TokenId> tokens,
                        int64_t first_position) {
   using Logits = model::Transformer::Logits;
@@ -116,6 +119,7 @@ Matrix position_logits(const model::Transformer& transformer, std::span<const To
   return transformer.forward(tokens.subspan(first_position), *cache, Logits::kAll);
 }
 
+// A recording of another program. It is somebody's data, so that every error says where it is.
 Result<ReferenceLogits> parse_reference_logits(std::string_view json_text,
                                                const std::string& source,
                                                const io::ModelConfig& config) {

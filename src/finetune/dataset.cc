@@ -16,6 +16,7 @@ class InstructionEncoder {
   InstructionEncoder(const text::Tokenizer& tokenizer, const io::ModelConfig& config,
                      int64_t cutoff)
       : tokenizer_(tokenizer), config_(config), cutoff_(static_cast<size_t>(cutoff)) {
+    // The tokenizer knows the end of text if its files name it; otherwise the model's config does.
     if (const auto eos = tokenizer.eos_id()) {
       eos_ = *eos;
     } else if (!config.eos_token_ids.empty()) {
@@ -35,7 +36,6 @@ class InstructionEncoder {
     if (eos_ && example.tokens.size() < cutoff_ && example.tokens.back() != *eos_) {
       example.tokens.push_back(*eos_);
     }
-    // The prompt's tokens are read and not scored; the first token of all has nothing before it.
     const auto prompt_tokens = std::ssize(tokenizer_.encode(instruction.prompt));
     example.scored_from = std::max<int64_t>(1, prompt_tokens);
     if (example.scored_tokens() > 0) {
@@ -64,6 +64,7 @@ Result<Dataset> read_text(std::string_view content, const std::string& source,
   if (!ids.ok()) return fail("{}: {}", source, ids.error().message);
   Dataset dataset;
   const auto count = static_cast<int64_t>(tokens.size());
+  // A last piece of one token has nothing to predict and is left out.
   for (int64_t first = 0; first + 1 < count; first += cutoff) {
     const auto begin = tokens.begin() + first;
     dataset.examples.push_back({{begin, begin + std::min(cutoff, count - first)}});
@@ -91,6 +92,7 @@ Result<Dataset> read_any(std::string_view content, const std::filesystem::path& 
 
 }  // namespace
 
+// An empty set would train nothing and look like success.
 Result<Dataset> read_dataset(std::string_view content, const std::filesystem::path& path,
                              const text::Tokenizer& tokenizer, const io::ModelConfig& config,
                              int64_t cutoff) {

@@ -132,6 +132,7 @@ struct TrainableModel::State {
     return hidden.reshape({-1, hidden.size(-1)}).index_select(0, batch.rows);
   }
 
+  // The teacher sees the same tokens and has no gradient.
   at::Tensor teacher_rows(const PaddedBatch& batch) const {
     if (!teacher) return {};
     const at::NoGradGuard no_gradients;
@@ -262,6 +263,7 @@ Matrix TrainableModel::logits(std::span<const text::TokenId> tokens) const {
   return result;
 }
 
+// Factors themselves (kFactors) or adapters beside one of them or both.
 void TrainableModel::begin_phase(Part part, const Recipe& recipe, uint64_t seed) {
   std::mt19937_64 random(seed);
   for_each_factor(state_->model, [&](TorchMatrix& matrix, Part factor) {
@@ -311,6 +313,7 @@ void TrainableModel::clear_gradients() {
   for (Parameter& parameter : state_->parameters) parameter.value.mutable_grad() = at::Tensor();
 }
 
+// Of all parameters as one vector, in fp64.
 double TrainableModel::gradient_norm() const {
   double squares = 0.0;
   for (const Parameter& parameter : state_->parameters) {

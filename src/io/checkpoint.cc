@@ -33,6 +33,8 @@ std::vector<std::string> other_weights(const fs::path& folder) {
   return names;
 }
 
+// The message of a folder without readable weights says what it has instead: most often another
+// format, or half a download.
 Error no_weights(const fs::path& folder) {
   const std::vector<std::string> found = other_weights(folder);
   if (found.empty())
@@ -48,6 +50,7 @@ bool is_plain_file_name(const std::string& name) {
          name.find('\0') == std::string::npos;
 }
 
+// model.safetensors.index.json: which shard holds which tensor.
 Result<WeightMap> read_index(const fs::path& path) {
   NMM_ASSIGN(const nlohmann::json index, read_json_object(path, kMaxIndexBytes));
   const JsonFields fields(index, path.string());
@@ -65,6 +68,7 @@ Result<WeightMap> read_index(const fs::path& path) {
   return weight_map;
 }
 
+// A scale belongs to an int8 weight and is no parameter of its own.
 bool is_scale(const std::map<std::string, TensorView>& tensors, std::string_view name) {
   if (!name.ends_with(kScaleEnding)) return false;
   name.remove_suffix(std::string_view(kScaleEnding).size());
@@ -90,6 +94,7 @@ Result<Checkpoint> Checkpoint::open(const fs::path& folder) {
   }
   if (!is_present(folder / kIndexFileName)) return no_weights(folder);
   NMM_ASSIGN(const WeightMap weight_map, read_index(folder / kIndexFileName));
+  // Shards in the order of their names, whatever the order of the index.
   std::set<std::string> names;
   for (const auto& [tensor, file] : weight_map) names.insert(file);
   for (const std::string& name : names) {
@@ -102,6 +107,8 @@ Result<Checkpoint> Checkpoint::open(const fs::path& folder) {
   return checkpoint;
 }
 
+// All tensors lie in the same pages of zeros, which the system gives memory for only when they are
+// written, and nobody writes.
 Result<Checkpoint> Checkpoint::zeros(const fs::path& folder, const std::vector<TensorSpec>& specs) {
   Checkpoint checkpoint;
   checkpoint.folder_ = folder;
@@ -129,6 +136,7 @@ Status Checkpoint::add_file(const std::string& name) {
   return {};
 }
 
+// The shards are read for what they hold; the index must not promise more.
 Status Checkpoint::check_index(const std::map<std::string, std::string>& weight_map) const {
   for (const auto& [tensor, file] : weight_map) {
     if (!files_.at(file).tensors().contains(tensor))
@@ -153,6 +161,7 @@ Result<TensorView> Checkpoint::require(const std::string& name, const Shape& sha
   return tensor;
 }
 
+// What a model is known by: its weights without the scales of quantized ones.
 int64_t Checkpoint::parameters() const {
   int64_t total = 0;
   for (const auto& [name, tensor] : tensors_) {

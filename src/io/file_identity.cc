@@ -27,6 +27,7 @@ ordered_json file_identity(const fs::path& path) {
           {"modified", nanoseconds(status.st_mtim)}};
 }
 
+// Weights and configs decide what a model computes; other files in the folder may change.
 ordered_json folder_identity(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code ignored;

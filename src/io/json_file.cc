@@ -41,6 +41,8 @@ class Builder : public nlohmann::json_sax<json> {
   bool end_object() override { return close(); }
   bool start_array(size_t) override { return open(json::array()); }
   bool end_array() override { return close(); }
+  // A key that occurs twice means different things to different parsers, which an attacker may use
+  // and a typo may cause.
   bool key(std::string& key) override {
     auto& object = open_.back()->get_ref<json::object_t&>();
     const auto [entry, is_new] = object.try_emplace(std::move(key));
@@ -82,6 +84,7 @@ class Builder : public nlohmann::json_sax<json> {
 
 }  // namespace
 
+// Through the events of the parser, which keeps no call stack of its own.
 Result<json> parse_json(std::string_view text, const std::string& source) {
   Builder builder;
   if (!json::sax_parse(text, &builder)) {
@@ -102,6 +105,7 @@ Result<json> read_json_object(const std::filesystem::path& path, int64_t max_byt
   return parse_json_object(text, path.string());
 }
 
+// What a message quotes of a value: short, and without control characters.
 std::string describe_json(const json& value) {
   if (value.is_object()) return fmt::format("an object of {}", value.size());
   if (value.is_array()) return fmt::format("an array of {}", value.size());
@@ -114,6 +118,7 @@ std::string describe_json(const json& value) {
 JsonFields::JsonFields(const json& object, std::string source)
     : object_(object), source_(std::move(source)) {}
 
+// null counts as absent, as in the files of transformers.
 const json* JsonFields::find(const std::string& key) const {
   const auto found = object_.find(key);
   return found == object_.end() || found->is_null() ? nullptr : &*found;

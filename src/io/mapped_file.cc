@@ -104,6 +104,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem
   return std::shared_ptr<const MappedFile>(new MappedFile(*bytes, path.string()));
 }
 
+// Private and anonymous: pages that are only read share one page of zeros.
 Result<std::shared_ptr<const MappedFile>> MappedFile::zeros(int64_t size) {
   const auto length = static_cast<size_t>(size);
   void* const address = mmap(nullptr, length, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -114,6 +115,7 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::zeros(int64_t size) {
       new MappedFile(std::span(static_cast<const std::byte*>(address), length), "zeros"));
 }
 
+// The pages can be read again from the file at any time; until then they are not counted as ours.
 void MappedFile::release_pages() const {
   if (!bytes_.empty()) {
     madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_DONTNEED);

@@ -48,6 +48,7 @@ Result<Architecture> find_architecture(const JsonFields& fields, const std::stri
               fmt::join(known, ", "));
 }
 
+// Class names say exactly what computes the model. "model_type" is for files that leave them out.
 Result<Architecture> read_architecture(const JsonFields& fields) {
   const json* list = fields.find("architectures");
   if (list != nullptr && !(list->is_array() && list->empty())) {
@@ -84,6 +85,7 @@ Result<double> read_number(const JsonFields& fields, const std::string& key, dou
   return number;
 }
 
+// Older configs leave head_dim out, where it is hidden_size over heads, except for Qwen3.
 Result<int64_t> read_head_dim(const JsonFields& fields, const ModelConfig& config) {
   constexpr int64_t kQwen3HeadDim = 128;  // Qwen3Config's default, whatever hidden_size is
   std::optional<int64_t> otherwise;
@@ -105,6 +107,7 @@ Result<int64_t> read_head_dim(const JsonFields& fields, const ModelConfig& confi
   return head_dim;
 }
 
+// Sizes are checked before anything is multiplied or allocated with them.
 Status read_sizes(const JsonFields& fields, ModelConfig& config) {
   NMM_ASSIGN(config.hidden_size, read_size(fields, "hidden_size", kMaxSize));
   NMM_ASSIGN(config.intermediate_size, read_size(fields, "intermediate_size", kMaxSize));
@@ -136,6 +139,8 @@ Status refuse_unsupported(const JsonFields& fields) {
   return {};
 }
 
+// Whether projections have a bias is a flag of Llama's and Qwen3's configs, always true for q, k
+// and v of Qwen2, and never for Mistral.
 Status read_switches(const JsonFields& fields, ModelConfig& config) {
   NMM_ASSIGN(const auto tied, fields.boolean("tie_word_embeddings"));
   config.tie_word_embeddings = tied.value_or(false);  // the default of all four classes
@@ -155,6 +160,7 @@ Status read_switches(const JsonFields& fields, ModelConfig& config) {
   return {};
 }
 
+// The four numbers of "llama3" scaling; all must be there, since they have no defaults.
 Result<Llama3RopeScaling> read_llama3_scaling(const JsonFields& fields) {
   constexpr double kLargest = 1e9;
   Llama3RopeScaling scaling;
@@ -183,6 +189,7 @@ Status read_rope(const JsonFields& fields, ModelConfig& config) {
     NMM_ASSIGN(config.rope_theta,
                read_number(rope, "rope_theta", 1.0, kLargestTheta, config.rope_theta));
   }
+  // transformers renamed "type" to "rope_type".
   const std::string type_key = rope.find("rope_type") != nullptr ? "rope_type" : "type";
   NMM_ASSIGN(const auto type, rope.string(type_key));
   if (!type && !is_new) return rope.missing("rope_type");
@@ -212,6 +219,7 @@ Result<int64_t> count_sliding_layers(const JsonFields& fields, const ModelConfig
   return config.num_hidden_layers - std::clamp<int64_t>(full, 0, config.num_hidden_layers);
 }
 
+// All layers with a window or none: the KV cache has one shape for all.
 Status read_sliding_window(const JsonFields& fields, ModelConfig& config) {
   if (config.architecture == Architecture::kLlama) return {};
   if (config.architecture != Architecture::kMistral) {
@@ -229,6 +237,8 @@ Status read_sliding_window(const JsonFields& fields, ModelConfig& config) {
   return {};
 }
 
+// Negative ids, which some files have for "none", are refused: a token of that id would be read out
+// of bounds.
 Result<int64_t> checked_token_id(const JsonFields& fields, const std::string& key,
                                  const json& value) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() > kMaxTokenId)
@@ -237,6 +247,7 @@ Result<int64_t> checked_token_id(const JsonFields& fields, const std::string& ke
   return value.get<int64_t>();
 }
 
+// eos_token_id is one id or a list.
 Status read_special_tokens(const JsonFields& fields, ModelConfig& config) {
   if (const json* bos = fields.find("bos_token_id")) {
     NMM_ASSIGN(config.bos_token_id, checked_token_id(fields, "bos_token_id", *bos));
@@ -251,6 +262,7 @@ Status read_special_tokens(const JsonFields& fields, ModelConfig& config) {
   return {};
 }
 
+// transformers 5 renamed "torch_dtype" to "dtype".
 Status read_dtype(const JsonFields& fields, ModelConfig& config) {
   const std::string key = fields.find("dtype") != nullptr ? "dtype" : "torch_dtype";
   NMM_ASSIGN(const auto name, fields.string(key));
@@ -273,6 +285,7 @@ std::string_view architecture_name(Architecture architecture) {
   return kArchitectures[static_cast<size_t>(architecture)].class_name;
 }
 
+// In this order, because later parts need what earlier ones have read.
 Result<ModelConfig> ModelConfig::parse(std::string_view json_text, const std::string& source) {
   NMM_ASSIGN(const json document, parse_json_object(json_text, source));
   const JsonFields fields(document, source);

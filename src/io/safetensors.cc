@@ -24,6 +24,7 @@ constexpr std::string_view kIncomplete = "(an incomplete download?)";
 // What a clone without Git LFS leaves in place of a large file.
 constexpr std::string_view kLfsPointer = "version https://git-lfs";
 
+// A tensor of the header, before its place in the file is known to be good.
 struct Placed {
   std::string name;
   uint64_t begin, end;  // data_offsets
@@ -34,6 +35,8 @@ std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+// The first eight bytes are the header's length. The two usual ways to have a wrong file, a pointer
+// of Git LFS and a download that broke off, are told by name.
 Result<std::string_view> header_text(std::span<const std::byte> bytes, const std::string& source) {
   if (as_text(bytes).starts_with(kLfsPointer))
     return fail("{}: expected a safetensors file, found a Git LFS pointer (run git lfs pull)",
@@ -52,6 +55,7 @@ Result<std::string_view> header_text(std::span<const std::byte> bytes, const std
   return as_text(bytes.subspan(kLengthBytes, length));
 }
 
+// Strings only, as the format has it.
 Result<std::map<std::string, std::string>> read_metadata(const json& value,
                                                          const std::string& source) {
   std::map<std::string, std::string> metadata;
@@ -79,6 +83,7 @@ bool is_size(const json& value) {
   return value.is_number_unsigned() && value.get<uint64_t>() <= INT64_MAX;
 }
 
+// A scalar has the shape [].
 Result<Shape> read_shape(const JsonFields& fields) {
   const json* value = fields.find("shape");
   if (value == nullptr) return fields.missing("shape");
@@ -103,6 +108,7 @@ std::optional<uint64_t> checked_size_bytes(DType dtype, const Shape& shape) {
   return static_cast<uint64_t>(bytes);
 }
 
+// Shape, dtype and offsets must agree: each says how many bytes there are.
 Result<Placed> read_entry(const std::string& name, const json& value, const std::string& source) {
   const std::string tensor = fmt::format("{}: tensor {:?}", source, name);
   if (!value.is_object())
@@ -132,13 +138,15 @@ Result<Placed> read_entry(const std::string& name, const json& value, const std:
   return placed;
 }
 
-// The tensors must tile the data: no gap, no overlap, ending with the file.
+// The tensors must tile the data, with no gap, no overlap, and ending where the file ends: anything
+// else is a damaged file or an attempt to read one tensor as another.
 Status check_layout(std::vector<Placed>& tensors, uint64_t data_bytes, const std::string& source) {
   std::sort(tensors.begin(), tensors.end(), [](const Placed& a, const Placed& b) {
     return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
   });
   uint64_t cursor = 0;
   for (const Placed& tensor : tensors) {
+    // Sorted by their begins, each tensor has to begin where the one before has ended.
     if (tensor.begin != cursor)
       return fail(
           "{}: tensor {:?}: data_offsets begin at {}, which {} the tensor before (ends at {})",
@@ -181,6 +189,7 @@ void SafetensorsFile::release_pages() const {
   if (file_ != nullptr) file_->release_pages();
 }
 
+// All of the header is checked before any view into the data is made.
 Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes,
                                                const std::string& source) {
   NMM_ASSIGN(const std::string_view text, header_text(bytes, source));

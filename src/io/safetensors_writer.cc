@@ -21,6 +21,8 @@ struct Header {
   uint64_t data_bytes = 0;
 };
 
+// Tensors lie behind one another in the order of `specs`, so that offsets are known before any byte
+// is written.
 Result<Header> make_header(const std::vector<TensorSpec>& specs,
                            const std::map<std::string, std::string>& metadata,
                            const std::string& source) {
@@ -45,6 +47,7 @@ Result<Header> make_header(const std::vector<TensorSpec>& specs,
   return header;
 }
 
+// Spaces at the end are part of the JSON and change nothing.
 std::string padded_text(const json& entries) {
   // Names may come from anywhere: bytes that are not UTF-8 are replaced instead of thrown at.
   std::string text = entries.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -76,6 +79,7 @@ SafetensorsWriter::SafetensorsWriter(SafetensorsWriter&&) noexcept = default;
 SafetensorsWriter& SafetensorsWriter::operator=(SafetensorsWriter&&) noexcept = default;
 SafetensorsWriter::~SafetensorsWriter() = default;
 
+// The header goes first: what follows is written as it comes, and never held as a whole.
 Result<SafetensorsWriter> SafetensorsWriter::create(
     const std::filesystem::path& path, std::vector<TensorSpec> specs,
     const std::map<std::string, std::string>& metadata) {
@@ -114,6 +118,7 @@ Status SafetensorsWriter::append(std::span<const std::byte> bytes) {
   return state_->append(bytes);
 }
 
+// The header promises bytes. A file with fewer would be read as a truncated one.
 Status SafetensorsWriter::finish() {
   if (state_->appended_bytes != state_->expected_bytes)
     return fail("{}: expected {} bytes of tensors, {} were written", state_->source,

@@ -35,7 +35,6 @@ bool is_word_character(std::optional<char32_t> code_point) {
 
 }  // namespace
 
-// Sorted, tokens that begin alike lie together, and a search narrows one range.
 AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
   std::sort(tokens_.begin(), tokens_.end(),
             [](const auto& a, const auto& b) { return a.content < b.content; });
@@ -59,9 +58,6 @@ const AddedToken* AddedTokenMatcher::longest_at(std::string_view text) const {
   return longest;
 }
 
-// The first place where an added token begins, and the longest that begins there. A token that
-// counts as a word of its own is passed over between letters, and one that strips takes white space
-// around it along.
 std::optional<AddedTokenMatcher::Match> AddedTokenMatcher::find(std::string_view text,
                                                                 size_t from) const {
   if (tokens_.empty()) return {};

@@ -4,8 +4,6 @@
 
 namespace neuronmm::text {
 
-// Splits are nested: what one hands on, the next one cuts further, and what the last one hands on
-// is a word. Text is never copied, except where a space is put in front of it.
 void PreTokenizer::split_from(int64_t step, std::string_view text, const OnWord& on_word) const {
   if (text.empty()) return;
   std::string with_space;
@@ -15,6 +13,8 @@ void PreTokenizer::split_from(int64_t step, std::string_view text, const OnWord&
   }
   if (step == std::ssize(splits_)) return on_word(text);
 
+  // Splits are nested: what one hands on, the next one cuts further, and what the last one hands on
+  // is a word. Text is never copied, except where a space is put in front of it.
   const Split& split = splits_[static_cast<size_t>(step)];
   SplitRegex::Matches matches(split.regex, text);
   size_t done = 0;

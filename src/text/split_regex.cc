@@ -118,7 +118,6 @@ SplitRegex::Matches::Matches(const SplitRegex& regex, std::string_view text)
   NMM_CHECK(match_data_ != nullptr);
 }
 
-// The next match from where the last one ended. Errors end the matches, like the end of the text.
 bool SplitRegex::Matches::next() {
   if (from_ > text_.size()) return false;
   auto* match_data = static_cast<pcre2_match_data*>(match_data_.get());

@@ -82,9 +82,7 @@ Status Tokenizer::State::apply(TokenizerConfig config, const std::string& source
 
 namespace {
 
-// One encode(): the steps from text to ids, each handing its parts to the next: added tokens that
-// are searched in the text as it is, stretches of valid UTF-8, normalization, added tokens that are
-// searched after it, words, and BPE of each word.
+// One encode(): the steps from text to ids, each handing its parts to the next.
 class Encoding {
  public:
   Encoding(const TokenizerDefinition& definition, const Bpe& bpe, const AddedTokenMatcher* raw,
@@ -128,8 +126,6 @@ class Encoding {
     }
   }
 
-  // Normalization comes after the added tokens of the first kind: their text must be found as it
-  // was written.
   void encode_utf8(std::string_view text) {
     std::string storage;
     if (definition_.nfc) text = normalize_nfc(text, storage);

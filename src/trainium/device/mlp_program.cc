@@ -13,6 +13,7 @@ Result<tile::Program> MlpProgram::for_rows(int64_t tokens) const {
   return kernels::make_program(*kernel, rows, tiling, {});
 }
 
+// Without a tuner: the kernel's default, fitted to the device's SBUF.
 ChooseTiling default_tilings(const simulator::DeviceSpec& device) {
   return [limits = simulator::limits_of(device)](const kernels::Kernel& kernel,
                                                  const kernels::KernelShape& shape) {
@@ -20,6 +21,8 @@ ChooseTiling default_tilings(const simulator::DeviceSpec& device) {
   };
 }
 
+// A program and its time are kept for every number of tokens, since decoding asks for the same one
+// again and again.
 Result<const MlpProgram*> MlpPrograms::find(const MlpShape& shape, int64_t tokens) {
   const auto key = std::make_pair(shape, tokens);
   if (const auto found = programs_.find(key); found != programs_.end()) return &found->second;

@@ -74,6 +74,9 @@ int64_t rows_per_part(int64_t tokens) {
 
 }  // namespace
 
+// Ranks may differ between the three matrices: the kernel has one rank, the largest, and the others
+// are padded with zeros. If any matrix is dense, the dense kernel runs and low-rank ones are
+// multiplied out.
 Result<MlpShape> mlp_shape(const ops::MlpWeight& weight) {
   MlpShape shape{.hidden_size = weight.gate.in_features(),
                  .intermediate_size = weight.gate.out_features()};
@@ -95,6 +98,7 @@ Result<MlpShape> mlp_shape(const ops::MlpWeight& weight) {
   return shape;
 }
 
+// Operands are prepared once: transposed, rounded to bf16 as the device holds them, and padded.
 MlpWeights::MlpWeights(const ops::MlpWeight& weight, const MlpShape& shape) {
   for (const auto& [name, w] : parts_of(weight)) {
     const int64_t in = w.in_features(), out = w.out_features();

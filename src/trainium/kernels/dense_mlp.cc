@@ -21,7 +21,8 @@ struct Operands {
   BufferId x, w_gate, w_up, w_down, y;
 };
 
-// H^T of the rows m and the columns n, from X^T in SBUF.
+// H^T of the rows m and the columns n, from X^T in SBUF: the sums of gate and up, then silu and the
+// product, all with columns as partitions.
 void hidden_block(const Context& c, int64_t K, const LowRankTiles& tiles, const Operands& in,
                   const Tile& m, const Tile& n, const LeftBlock& x, BufferId h) {
   const std::vector<Factors> weights = {{.u = in.w_gate, .v = -1, .prefix = "gate_"},
@@ -38,6 +39,7 @@ void hidden_block(const Context& c, int64_t K, const LowRankTiles& tiles, const 
 
 }  // namespace
 
+// The tiles of low_rank.h with names of its own; what a dense layer does not have is 1.
 DenseMlpTiles dense_mlp_tiles(const Tiling& tiling) {
   constexpr int64_t kUnused = 1;
   const tile::Step BM = block_step(tiling, "BM", 128), row_tile{moving_tile(tiling["BM"]), "TM"};
@@ -78,6 +80,7 @@ tile::Program dense_mlp(const KernelShape& shape, const Tiling& tiling,
   const DenseMlpTiles tiles = dense_mlp_tiles(tiling);
   const Tile contraction = whole(shape.K), columns = whole(shape.N);
   b.loop("m", shape.M, tiles.up.BM, [&](const Tile& m) {
+    // X^T of a block of rows stays in SBUF for all columns of both weights.
     const BufferId x_strip =
         load_left(c, "x_strip", {in.x, Layout::kNatural, TransposeBy::kDma}, contraction, m, 1);
     const LeftBlock x = [&](const Tile&) -> LeftTile {
@@ -89,6 +92,7 @@ tile::Program dense_mlp(const KernelShape& shape, const Tiling& tiling,
         b.sbuf("h", c.dtype, {kPartitions, ceil_div(shape.N, kPartitions), m.size.max});
     b.loop("n", columns, tiles.up.Br,
            [&](const Tile& n) { hidden_block(c, shape.K, tiles.up, in, m, n, x, h); });
+    // The strip that Wd expands is H^T, whose "ranks" are the intermediate columns.
     const DType sums_dtype = BlockSum::dtype_for(c, ceil_div(shape.N, tiles.down.Br));
     const Factors down{.u = -1, .v = in.w_down, .prefix = "down_"};
     b.loop("k", contraction, tiles.down.BN, [&](const Tile& k) {

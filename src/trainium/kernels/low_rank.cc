@@ -13,6 +13,7 @@ using tile::Tile;
 using tile::upto;
 using Iterations = tile::Builder::Iterations;
 
+// The same parameters under a prefix, where a kernel has two low-rank products.
 LowRankTiles low_rank_tiles(const Tiling& tiling, int64_t rows, int64_t columns,
                             std::string_view prefix) {
   const auto named = [&](std::string_view name) { return fmt::format("{}{}", prefix, name); };
@@ -20,6 +21,7 @@ LowRankTiles low_rank_tiles(const Tiling& tiling, int64_t rows, int64_t columns,
     return block_step(tiling, named(name), tile);
   };
   constexpr int64_t kAbsent = 0;
+  // The paper's kernels have one block size for the ranks of U and of V.
   const bool has_u = tiling.value_or(named("Bu"), kAbsent) != kAbsent;
   const tile::Step BM = step("BM", rows);
   return {.BM = BM,
@@ -33,6 +35,7 @@ LowRankTiles low_rank_tiles(const Tiling& tiling, int64_t rows, int64_t columns,
           .prefix = std::string(prefix)};
 }
 
+// Passes share r evenly, in whole blocks of U.
 tile::Step LowRankTiles::pass_ranks(int64_t r) const {
   const int64_t share = ceil_div(ceil_div(r, kPartitions), passes) * kPartitions;
   return {share <= Bu ? share : ceil_div(share, Bu) * Bu, prefix + "RP"};
@@ -103,7 +106,8 @@ struct Pass {
   const Tile& ranks;
 };
 
-// Adds the contraction over the block `k` to the rank tiles of the block `q`.
+// Adds the contraction over the block `k` to the rank tiles of the block `q`. U is stationary and
+// X^T moves: the result comes out transposed, as the next stage wants its stationary operand.
 void project_block(const Context& c, const LowRankTiles& tiles, const Pass& pass, const Tile& k,
                    const Tile& q, const LeftTile& x, const Factors& factors, const BlockSum& sums) {
   const Tile& m = pass.m;
@@ -135,6 +139,7 @@ void round_strip(const Context& c, const Pass& pass, const Tile& ranks, const Bl
 
 }  // namespace
 
+// K is the outer loop, so that a block of X is loaded once for all ranks and all factor pairs.
 std::vector<BlockSum> project_sums(const Context& c, int64_t K, const LowRankTiles& tiles,
                                    const Tile& m, const Tile& ranks, const LeftBlock& x,
                                    const std::vector<Factors>& factors, DType dtype) {
@@ -159,6 +164,8 @@ std::vector<BlockSum> project_sums(const Context& c, int64_t K, const LowRankTil
   return sums;
 }
 
+// Where one pass holds all ranks, its sums become the strip in place if they have the strip's dtype
+// already. Otherwise only one pass's sums are ever in fp32.
 std::vector<BufferId> project(const Context& c, int64_t K, const LowRankTiles& tiles, const Tile& m,
                               const Tile& ranks, const LeftBlock& x,
                               const std::vector<Factors>& factors) {
@@ -182,6 +189,7 @@ std::vector<BufferId> project(const Context& c, int64_t K, const LowRankTiles& t
   return strips;
 }
 
+// Sums lie with the output's partitions first: rows of Y, or of Y^T.
 BlockSum output_sums(const Context& c, const OutputBlock& block, const std::string& prefix,
                      DType dtype, int64_t blocks) {
   const Tile& partitions = block.transposed ? block.n : block.m;
@@ -192,6 +200,7 @@ BlockSum output_sums(const Context& c, const OutputBlock& block, const std::stri
   return sums;
 }
 
+// The strip is stationary for Y and moves for Y^T; everything else is the same.
 void expand_block(const Context& c, const LowRankTiles& tiles, const OutputBlock& block,
                   const Tile& q, const Tile& ranks, const Factors& factors, BufferId strip,
                   const BlockSum& sums) {
@@ -236,6 +245,7 @@ BlockSum expand(const Context& c, const LowRankTiles& tiles, const OutputBlock& 
   return sums;
 }
 
+// The sums are rounded and stored tile by tile.
 void store_output(const Context& c, const OutputBlock& block, const BlockSum& sums, BufferId y) {
   const Tile &m = block.m, &n = block.n;
   if (block.transposed) {

@@ -15,6 +15,7 @@ using tile::upto;
 
 namespace {
 
+// X comes as it is (natural) or transposed, as the Tensor engine wants it.
 MatmulOperands declare_operands(Builder& b, const KernelShape& shape,
                                 const KernelOptions& options) {
   const bool natural = options.left == Layout::kNatural;
@@ -24,6 +25,7 @@ MatmulOperands declare_operands(Builder& b, const KernelShape& shape,
           .y = b.output("y", options.dtype, {shape.M, shape.N})};
 }
 
+// Plain matmuls transpose a natural X on the Tensor engine, as the published kernels do.
 bool transposes(const KernelOptions& options) {
   return transposes_on_tensor_engine(options.left, TransposeBy::kTensorEngine, options.dtype);
 }
@@ -52,6 +54,8 @@ void store_block(const Context& c, BufferId y, BufferId x_strip, BufferId w_stri
   });
 }
 
+// A strip of X, all of K, stays in SBUF while strips of W go by: the tutorial's second and third
+// kernels differ in the sizes of the blocks alone.
 Program blocked(std::string_view name, const KernelShape& shape, const Step& rows,
                 const Step& columns, const KernelOptions& options) {
   Builder b(name);
@@ -70,6 +74,7 @@ Program blocked(std::string_view name, const KernelShape& shape, const Step& row
 
 }  // namespace
 
+// The tutorial's first kernel: both tiles are loaded for every matmul.
 Program matmul_tiled(const KernelShape& shape, const Tiling&, const KernelOptions& options) {
   Builder b("matmul_tiled");
   const MatmulOperands operands = declare_operands(b, shape, options);
@@ -101,6 +106,8 @@ Program matmul_blocked(const KernelShape& shape, const Tiling& tiling,
                  block_step(tiling, "BN", kMovingFree), options);
 }
 
+// The tutorial's last kernel: blocks in all three dimensions. Columns are the outer loop and K the
+// next, so that W is read once, and the sums of all rows stay in SBUF meanwhile.
 void optimized_matmul(const Context& c, const KernelShape& shape, const Tiling& tiling,
                       const MatmulOperands& operands) {
   const int64_t M = shape.M, K = shape.K, N = shape.N;
@@ -141,6 +148,8 @@ Program matmul_optimized(const KernelShape& shape, const Tiling& tiling,
   return b.finish();
 }
 
+// Rows outside of K: the sums of one block of rows at a time, which need less SBUF, and W is read
+// once per block of rows.
 Program matmul_fixed_order(const KernelShape& shape, const Tiling& tiling,
                            const KernelOptions& options) {
   const int64_t M = shape.M, K = shape.K, N = shape.N;

@@ -19,6 +19,7 @@ using tile::upto;
 
 namespace {
 
+// The operands of one matrix, named after it: u_gate, v_gate.
 Factors declare_factors(Builder& b, DType dtype, const std::string& name, int64_t in, int64_t r,
                         int64_t out) {
   return {b.input("u_" + name, dtype, {in, r}), b.input("v_" + name, dtype, {r, out}), name + "_"};
@@ -41,17 +42,21 @@ struct HiddenSink {
   std::function<void(const Tile& nt)> finish;
 };
 
+// X is transposed by DMA, except in fp32, where only the Tensor engine can.
 bool transposes(const KernelOptions& options) {
   return transposes_on_tensor_engine(Layout::kNatural, TransposeBy::kDma, options.dtype);
 }
 
-// H^T for the rows m.
+// H^T = silu(gate)·up for the rows m. Both chains share the blocks of X, so that X is read once for
+// the two.
 void up_rows(const Context& c, const KernelShape& shape, const LowRankTiles& tiles, const Up& up,
              const Tile& m, const HiddenSink& sink) {
   const Tile ranks = whole(shape.r);
   const LeftBlock x =
       load_left_blocks(c, "x_block", {up.x, Layout::kNatural, TransposeBy::kDma}, m, tiles.copies);
   const std::vector<BufferId> strips = project(c, shape.K, tiles, m, ranks, x, up.factors);
+  // Column tiles of H are partitions of H^T: they are what down contracts over, and need no
+  // transposition.
   c.b.loop("n", shape.N, tiles.BN, [&](const Tile& n) {
     const OutputBlock block{m, n, true};
     const BlockSum gate = expand(c, tiles, block, ranks, up.factors[0], strips[0], c.accumulate);
@@ -66,6 +71,7 @@ void up_rows(const Context& c, const KernelShape& shape, const LowRankTiles& til
   });
 }
 
+// H^T goes to HBM tile by tile, and each tile's buffer is free again when it is stored.
 void up_through_hbm(const Context& c, const KernelShape& shape, const LowRankTiles& tiles,
                     const Up& up, BufferId h) {
   c.b.loop("m", shape.M, tiles.BM, [&](const Tile& m) {
@@ -108,6 +114,7 @@ Program mlp_up(const KernelShape& shape, const Tiling& tiling, const KernelOptio
 
 namespace {
 
+// The two halves one after the other, each with row blocks of its own; H passes through HBM.
 void mlp_through_hbm(const Context& c, const KernelShape& shape, const LowRankTiles& up_tiles,
                      const LowRankTiles& down_tiles, const Up& up, const Factors& down,
                      BufferId y) {
@@ -120,6 +127,8 @@ void mlp_through_hbm(const Context& c, const KernelShape& shape, const LowRankTi
   });
 }
 
+// One block of rows at a time goes through both halves, and its H^T is never stored. Down therefore
+// has the row blocks of up.
 void mlp_on_chip(const Context& c, const KernelShape& shape, const LowRankTiles& up_tiles,
                  LowRankTiles down_tiles, const Up& up, const Factors& down, BufferId y) {
   down_tiles.BM = up_tiles.BM;
@@ -134,6 +143,7 @@ void mlp_on_chip(const Context& c, const KernelShape& shape, const LowRankTiles&
                    return at(h, {upto(nt), one(nt.index_in(columns)), upto(m)});
                  },
              .finish = [](const Tile&) {}});
+    // Down finds its input on the chip: nothing is loaded.
     const LeftBlock blocks = [&](const Tile&) -> LeftTile {
       return [&](const Tile& kt, const Tile& mt) {
         return at(h, {upto(kt), one(kt.index_in(columns)), mt.in(m)});

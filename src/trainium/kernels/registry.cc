@@ -21,6 +21,7 @@ Status check_shape(const Kernel& kernel, const KernelShape& shape) {
   return {};
 }
 
+// Combinations that no kernel has.
 Status check_options(const Kernel& kernel, const KernelOptions& options) {
   for (const DType dtype : {options.dtype, options.accumulate}) {
     if (dtype != DType::kBF16 && dtype != DType::kF32) {
@@ -56,6 +57,8 @@ Result<const Kernel*> find_kernel(std::string_view name) {
   return fail("unknown kernel {}: expected one of {}", name, names);
 }
 
+// The kernel's defaults with what is chosen in their place. The order of the parameters is the
+// kernel's, whatever the order in which they were given.
 Result<Tiling> tiling_of(const Kernel& kernel, const TilingValues& chosen) {
   TilingValues values;
   for (const TilingParameter& parameter : kernel.tiling) {
@@ -79,6 +82,7 @@ Result<Tiling> tiling_of(const Kernel& kernel, const TilingValues& chosen) {
   return tiling;
 }
 
+// The one way to a program: whoever builds one has its shape and options checked.
 Result<tile::Program> make_program(const Kernel& kernel, const KernelShape& shape,
                                    const Tiling& tiling, const KernelOptions& options) {
   NMM_TRY(check_shape(kernel, shape));
@@ -86,6 +90,8 @@ Result<tile::Program> make_program(const Kernel& kernel, const KernelShape& shap
   return kernel.make(shape, tiling, options);
 }
 
+// Halves the row blocks (BM) that were not chosen until SBUF holds the program, or until none is
+// left to halve. Rows are what the memory of sums and strips is proportional to.
 Result<Tiling> fitting_tiling(const Kernel& kernel, const KernelShape& shape,
                               const KernelOptions& options, const TilingValues& chosen,
                               const tile::Limits& limits) {
@@ -94,6 +100,7 @@ Result<Tiling> fitting_tiling(const Kernel& kernel, const KernelShape& shape,
     return std::any_of(chosen.begin(), chosen.end(),
                        [&name](const auto& value) { return value.first == name; });
   };
+  // Programs are cheap to make: each halving is tried out.
   while (true) {
     NMM_ASSIGN(const tile::Program program, make_program(kernel, shape, tiling, options));
     if (tile::sbuf_use(program).peak <= limits.sbuf_bytes_per_partition_usable) return tiling;

@@ -21,6 +21,7 @@ struct Operands {
   Factors factors;
 };
 
+// The DMA transposes a natural X while it loads.
 Operands declare_inputs(Builder& b, const KernelShape& shape, DType dtype, Layout x_layout) {
   const bool natural = x_layout == Layout::kNatural;
   const Shape x = natural ? Shape{shape.M, shape.K} : Shape{shape.K, shape.M};
@@ -29,6 +30,8 @@ Operands declare_inputs(Builder& b, const KernelShape& shape, DType dtype, Layou
                       b.input("v", dtype, {shape.r, shape.N}), ""}};
 }
 
+// One row block goes through both stages before the next one starts: its strip X·U stays in SBUF.
+// The four kernels differ in the layouts of X and Y.
 Program fused(std::string_view name, Layout x_layout, Layout y_layout, const KernelShape& shape,
               const Tiling& tiling, const KernelOptions& options) {
   const bool transposed = y_layout == Layout::kTransposed;
@@ -72,7 +75,8 @@ Program xtuv_transposed(const KernelShape& shape, const Tiling& tiling,
 
 namespace {
 
-// xu_t [r, M] = xu [M, r]^T, both in HBM.
+// xu_t [r, M] = xu [M, r]^T, both in HBM, by way of the Tensor engine: the pass that the fused
+// kernel does not need.
 void transpose(const Context& c, const KernelShape& shape, BufferId xu, BufferId xu_t) {
   c.b.loop("m", shape.M, 512, [&](const Tile& m) {
     c.b.loop("q", shape.r, 1024, [&](const Tile& q) {
@@ -87,6 +91,7 @@ void transpose(const Context& c, const KernelShape& shape, BufferId xu, BufferId
 
 }  // namespace
 
+// The paper's baseline: two tuned matmuls, X·U through HBM between them.
 Program xuv_sequential(const KernelShape& shape, const Tiling& tiling,
                        const KernelOptions& options) {
   Builder b("xuv_sequential");
@@ -103,6 +108,7 @@ Program xuv_sequential(const KernelShape& shape, const Tiling& tiling,
   return b.finish();
 }
 
+// Fused, but the strip is made again for each block of columns: what keeping it is worth.
 Program xuv_naive(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
   Builder b("xuv_naive");
   const Operands in = declare_inputs(b, shape, options.dtype, Layout::kTransposed);

@@ -51,6 +51,7 @@ class Fold {
     std::erase_if(affine.terms, [this](const auto& term) { return gone(term.first); });
   }
 
+  // A size whose limit no longer depends on a loop is a constant.
   void drop(tile::Access& access) const {
     for (tile::Slice& slice : access.slices) {
       drop(slice.start);
@@ -79,6 +80,7 @@ class Fold {
 
 }  // namespace
 
+// NKI source with loops of one iteration is longer and no clearer; the instructions are the same.
 tile::Program fold_single_trips(tile::Program program) {
   program.body = Fold().body(std::move(program.body));
   return program;

@@ -25,6 +25,7 @@ class Held {
         bind(allocate->buffer);
       } else if (const auto* loop = std::get_if<tile::Loop>(&node)) {
         run(loop->body);
+        // In the second iteration the buffers of the first are still bound.
         if (loop->max > 1) run(loop->body);  // the others are like the second
       }
     }

@@ -60,6 +60,7 @@ Program nkibench_matmul_kernel() {
   const BufferId x = b.input("x", DType::kF32, {kM, kK}), w = b.input("w", DType::kF32, {kK, kN});
   const BufferId y = b.output("y", DType::kF32, {kM, kN});
   const Context c(b, kFp32);
+  // X in rows: the published source transposes it on the Tensor engine, by an identity.
   load_identity(c);
   const Tile k = whole(kK);
   b.loop("n", kN, 1024, [&](const Tile& n) {
@@ -90,6 +91,7 @@ Program nkibench_transpose_matmul_kernel() {
   const Context c(b, kFp32);
   const Tile k = whole(kK);
   b.loop("m", kM, 1024, [&](const Tile& m) {
+    // X comes transposed, so that nothing is transposed on the chip.
     const BufferId x_block = load_block(c, "x_block", x, k, m, 1);
     b.loop("n", kN, 1024, [&](const Tile& n) {
       const BufferId w_block = load_block(c, "w_block", w, k, n, 2);
@@ -120,7 +122,8 @@ struct LoraOperands {
   BufferId low_rank;  // (X·A·B)^T [N, M], in HBM
 };
 
-// x_t = X^T, low_rank = (X·A·B)^T.
+// x_t = X^T, low_rank = (X·A·B)^T, both to HBM: the profile shows the compiler to spill them
+// between the stages.
 void lora_low_rank(const Context& c, const LoraOperands& o) {
   Builder& b = c.b;
   const Tile k = whole(kLoraK), rank = whole(kLoraRank);
@@ -150,7 +153,7 @@ void lora_low_rank(const Context& c, const LoraOperands& o) {
   });
 }
 
-// y [m, nt] = the transposed sums plus the low-rank part.
+// y [m, nt] = the transposed sums plus the low-rank part, transposed back on the Tensor engine.
 void lora_store(const Context& c, const LoraOperands& o, BufferId sums, const Tile& n) {
   Builder& b = c.b;
   b.loop("m", kLoraM, 512, [&](const Tile& m) {
@@ -225,7 +228,8 @@ struct LadderOperands {
         y(b.output("y", DType::kBF16, {kLadder, kLadder})) {}
 };
 
-// Both operands in SBUF; per row tile one accumulator of four banks, zeroed and drained as a whole.
+// Both operands in SBUF for all of the kernel; per row tile one accumulator of four banks, zeroed
+// and drained as a whole. With one accumulator the next row waits until it is drained.
 Program ladder_resident(std::string_view name, int64_t accumulators) {
   Builder b(name);
   const LadderOperands o(b);
@@ -258,6 +262,7 @@ Program ladder_inner_loads_kernel() {
     b.loop("n", kLadder, 512, [&](const Tile& n) {
       const BufferId sums = b.psum("sums", {128, 512}, 1);
       b.loop("k", kLadder, 128, [&](const Tile& k) {
+        // One buffer each: as the source has it, a load waits for the matmul before.
         const BufferId x = b.sbuf("x_tile", DType::kBF16, {128, 128}, 1);
         const BufferId w = b.sbuf("w_tile", DType::kBF16, {128, 512}, 1);
         b.load(at(x, {upto(k), upto(m)}), at(o.x, {k, m}));
@@ -280,6 +285,7 @@ Program ladder_streaming_kernel() {
   Builder b("ladder_streaming");
   const LadderOperands o(b);
   const Context c(b, kBf16);
+  // Blocks of both operands are loaded ahead of their use, in two copies.
   const Tile k = whole(kLadder);
   b.loop("n", kLadder, 512, [&](const Tile& n) {
     const BufferId w_block = load_block(c, "w_block", o.w, k, n, 2);
@@ -304,6 +310,7 @@ Program ladder_two_stage_kernel() {
   Builder b("ladder_two_stage");
   const LadderOperands o(b);
   const Context c(b, kBf16);
+  // K in two blocks: the sums of the first are kept in SBUF, in bf16, until the second is added.
   b.loop("n", kLadder, 512, [&](const Tile& n) {
     const BufferId sums = b.sbuf("sums", DType::kBF16, {128, 16, 512}, 4);
     b.loop("m", kLadder, 128, [&](const Tile& m) {
