@@ -2,9 +2,14 @@
 // What every kernel should give, written out by hand for each by name: in fp64 with a bound, and in
 // Python. Nothing here reads the formula that a kernel describes itself with.
 
-#include <functional>
 #include <map>
+#include <random>
 #include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include "trainium/kernels/oracle.h"
 #include "trainium/kernels/registry.h"
