@@ -112,6 +112,8 @@ Program xuv_sequential(const KernelShape& shape, const Tiling& tiling,
 Program xuv_naive(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
   Builder b("xuv_naive");
   const Operands in = declare_inputs(b, shape, options.dtype, Layout::kTransposed);
+  // Every block of ranks makes its part of the strip and adds its part of Y: no strip outlives its
+  // block of columns.
   const BufferId y = b.output("y", options.dtype, {shape.M, shape.N});
   const Context c(b, options);
   const LowRankTiles tiles = low_rank_tiles(tiling, kStationaryFree, kMovingFree);
