@@ -138,6 +138,7 @@ namespace {
 
 using tile::HbmRole;
 
+// X and Y lie with tokens as rows or as columns; the factors are the same for all.
 std::vector<OperandDescription> chain_operands(MatrixLayout x, MatrixLayout y) {
   return {{.name = "x", .layout = x, .role = HbmRole::kInput},
           {.name = "u", .layout = {'K', 'r'}, .role = HbmRole::kInput},
@@ -179,6 +180,7 @@ std::vector<TilingParameter> naive_tiling() {
            .tile = 512}};
 }
 
+// The same nest for two layouts of X and two of Y.
 std::vector<Kernel> fused_kernels() {
   return {{.name = "xuv",
            .description = "Y = X·U·V fused; the loading DMA transposes X",
