@@ -45,6 +45,7 @@ int report(const std::string& message) {
   return 1;
 }
 
+// The last place where an exception can become a message. By kind: each has its own advice.
 int run_caught(const std::function<int()>& program) {
   try {
     return program();
@@ -63,6 +64,8 @@ int run_caught(const std::function<int()>& program) {
 
 }  // namespace
 
+// Output that cannot be written is an error of a command that has succeeded otherwise: a full disk
+// must not look like success.
 int run_guarded(const std::function<int()>& program) {
   prepare();
   const int code = run_caught(program);

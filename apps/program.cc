@@ -24,6 +24,7 @@ CLI::App* Program::add(const std::string& name, const std::string& description) 
 
 void Program::set_run(CLI::App* command, Run run) { runs_.emplace_back(command, std::move(run)); }
 
+// CLI11 prints its own messages of wrong usage; --help and --version are no errors.
 int Program::run(int argc, char** argv) {
   try {
     cli_.parse(argc, argv);

@@ -34,6 +34,8 @@ std::string command_of(const KernelSettings& s) {
   return command + fmt::format(" --device {}", s.device.name);
 }
 
+// All that the emitted file says beside its instructions: where it comes from, what it computes,
+// and what its numbers mean.
 nki::Description describe(const KernelSettings& s) {
   const reference::Python reference = reference::python(*s.kernel, s.options);
   nki::Description description{
@@ -79,6 +81,7 @@ Status check_fits(const KernelSettings& s) {
   return fail("{}", message);
 }
 
+// An emitted kernel may have been edited by hand since.
 Status check_output(const EmitFlags& flags) {
   std::error_code ignored;
   if (flags.force || !std::filesystem::exists(flags.output, ignored)) return {};

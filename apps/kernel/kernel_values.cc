@@ -16,6 +16,7 @@ constexpr double kMostElements = 0x1p28;  // 1 GiB of operands as fp32
 constexpr double kRowsFlops = 0x1p32;     // that the fp64 computation may take
 constexpr uint32_t kSeed = 1;
 
+// By token and feature, however the output lies.
 float element(const Matrix& matrix, bool transposed, int64_t row, int64_t column) {
   return transposed ? matrix.row(column)[row] : matrix.row(row)[column];
 }
@@ -30,6 +31,7 @@ void compare_row(const Matrix& found, bool transposed, int64_t row,
       report.largest_error = error;
       report.bound_there = exact.error[j];
     }
+    // A bound of 0 stands for an exact result: any error there is outside.
     const double share = exact.error[j] > 0 ? error / exact.error[j] : (error > 0 ? 2.0 : 0.0);
     report.worst_share = std::max(report.worst_share, share);
     report.rms_error += error * error;
@@ -47,6 +49,7 @@ void compare(const KernelSettings& s, const reference::Operands& operands, const
   const bool transposed = layout_of(*s.kernel, output_of(*s.kernel), s.options).transposed();
   std::vector<reference::BoundedRow> rows(static_cast<size_t>(report.rows),
                                           reference::BoundedRow(0));
+  // Spread over all rows, so that every block of them is looked at.
   const auto row_number = [&](int64_t i) { return i * s.shape.M / report.rows; };
   parallel_for(report.rows, [&](int64_t i) {
     rows[static_cast<size_t>(i)] = reference::exact_row(s, operands, row_number(i));
@@ -64,6 +67,7 @@ void compare(const KernelSettings& s, const reference::Operands& operands, const
 
 }  // namespace
 
+// What would take minutes to interpret is refused before anything runs.
 Status check_values_size(const KernelSettings& s) {
   const auto flops = static_cast<double>(s.kernel->cost(s.shape, s.tiling, s.options).flops);
   if (flops > kMostFlops) {

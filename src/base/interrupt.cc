@@ -34,6 +34,7 @@ void start_grace() {
   timer_settime(grace_timer, 0, &once, nullptr);
 }
 
+// The second signal ends the process at once: the handlers are removed by the first.
 void on_interrupt(int) {
   interrupt_flag.store(true);
   set_handler(SIGINT, SIG_DFL);
@@ -41,6 +42,7 @@ void on_interrupt(int) {
   start_grace();
 }
 
+// For what does not look at interrupted() in time, a blocked system call for one.
 void on_grace_over(int) {
   if (unsaved_works.load() > 0) return;  // its owner starts the grace again when it is done
   constexpr char kMessage[] = "\nneuronmm: interrupted\n";
@@ -50,6 +52,7 @@ void on_grace_over(int) {
 
 }  // namespace
 
+// Without a timer the program still stops where it looks at interrupted().
 void install_interrupt_handler() {
   struct sigevent event {};
   event.sigev_notify = SIGEV_SIGNAL;
@@ -64,6 +67,7 @@ bool interrupted() { return interrupt_flag.load(std::memory_order_relaxed); }
 void set_interrupted(bool value) { interrupt_flag.store(value); }
 
 UnsavedWork::UnsavedWork() { unsaved_works.fetch_add(1); }
+// The last owner starts the grace again, so that saving is never cut off.
 UnsavedWork::~UnsavedWork() {
   if (unsaved_works.fetch_sub(1) == 1 && interrupted()) start_grace();
 }

@@ -31,6 +31,8 @@ bool is_control(std::string_view character) {
 
 }  // namespace
 
+// File names and tensor names come from strangers: escape sequences in them could move a terminal's
+// cursor and forge messages.
 std::string printable(std::string_view text) {
   std::string shown;
   while (!text.empty()) {

@@ -6,6 +6,8 @@
 
 namespace neuronmm {
 
+// An exception ends its task alone. All threads are joined first, and the first exception by number
+// is thrown on: an order that does not depend on time.
 void run_on_threads(int64_t count, const std::function<void(int64_t)>& task) {
   std::vector<std::exception_ptr> thrown(static_cast<size_t>(count) + 1);
   std::vector<std::thread> threads;

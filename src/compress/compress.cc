@@ -36,6 +36,8 @@ struct GramInput {
   }
 };
 
+// Every combination of flags that would be ignored is refused: a file that is named and not read
+// would be taken for used.
 Status check_method(const CompressRequest& request) {
   const bool text = request.calibration.has_value(), file = !request.gram.empty();
   const bool measures = request.allocate == Allocate::kSensitivity;
@@ -63,6 +65,7 @@ Status check_method(const CompressRequest& request) {
       "--method whitened needs --calibration TEXT or --gram FILE; --method svd needs neither");
 }
 
+// A folder whose config hides that it is compressed: the tensors tell.
 Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
   if (config.int8_weights) {
     return fail("{}: its weights are int8; compress the original model, with --weights int8",
@@ -81,6 +84,7 @@ Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& conf
   return {};
 }
 
+// Opened and encoded before anything is written: a wrong path or a short text costs no work.
 Result<GramInput> gram_input(const CompressRequest& request, const io::ModelConfig& config,
                              Progress& progress) {
   GramInput input;
@@ -103,6 +107,7 @@ Result<GramInput> gram_input(const CompressRequest& request, const io::ModelConf
   return input;
 }
 
+// All that the factors depend on. Work that was kept under other settings is thrown away.
 std::string settings_of(const CompressRequest& request, const GramInput& grams,
                         const ordered_json& model) {
   ordered_json settings = {
@@ -122,6 +127,7 @@ std::string settings_of(const CompressRequest& request, const GramInput& grams,
   return settings.dump(2) + "\n";
 }
 
+// What the new config.json says of how the model was made.
 io::CompressionRecord record_of(const CompressRequest& request, const Plan& plan) {
   return {std::string(method_name(request.method)),
           request.rule.ratio,
@@ -146,6 +152,8 @@ std::optional<std::vector<int64_t>> read_ranks(const fs::path& path, const Plan&
   if (*saved != nlohmann::json(ranks_json(list))) return std::nullopt;  // damaged
   if (!list.is_array() || list.size() != uniform.matrices.size()) return std::nullopt;
   std::vector<int64_t> ranks;
+  // Ranks are taken over only if each of them could have been allocated: smaller than the
+  // break-even, and 0 where the matrix is not to be compressed.
   for (const MatrixPlan& matrix : uniform.matrices) {
     const nlohmann::json& rank = list[ranks.size()];
     if (!rank.is_number_unsigned()) return std::nullopt;
@@ -184,10 +192,12 @@ class Compression {
     NMM_ASSIGN(summary.matrices, factorize(work, on_matrix));
     NMM_TRY(write_folder(output, work));
     {
+      // Sizes are counted in what was written, not in what was planned.
       NMM_ASSIGN(const auto written, io::Checkpoint::open(output.staging()));
       summary.parameters_after = written.parameters();
       summary.bytes_after = written.size_bytes();
     }
+    // A model that another program has changed meanwhile would give factors of two models.
     NMM_TRY(io::check_unchanged(request_.model, model_identity_));
     NMM_TRY(output.commit());
     summary.parameters_before = checkpoint_.parameters();
@@ -208,6 +218,8 @@ class Compression {
             .progress = progress_};
   }
 
+  // Measuring takes minutes: its result is kept beside the factors, and an interrupted run goes on
+  // with it.
   Result<Plan> plan_by_sensitivity(const StagedWork& work) {
     const fs::path path = work.path() / "ranks.json";
     auto ranks = read_ranks(path, plan_);
@@ -243,6 +255,7 @@ class Compression {
     return factorize_model(inputs(), source, work, on_matrix);
   }
 
+  // Calibration leaves a file per layer, which is read when the layer is factorized.
   Result<GramSource> calibrated_grams(const fs::path& work) {
     NMM_TRY(calibrate(checkpoint_, config_, backend_, *grams_.text, work, progress_));
     return GramSource([work, hidden = config_.hidden_size](int64_t layer) {

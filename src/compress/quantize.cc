@@ -82,6 +82,8 @@ Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoin
           fmt::format("{} of {} matrices are kept in {}; run the same command again to go on", done,
                       matrices.size(), work.path().parent_path().string()));
     }
+    // As many matrices at once as there are threads; what is finished is saved before an interrupt
+    // is looked at.
     const int64_t count = std::min(std::ssize(matrices) - done, int64_t{num_threads()});
     const std::span group =
         std::span(matrices).subspan(static_cast<size_t>(done), static_cast<size_t>(count));
@@ -119,6 +121,7 @@ Status write_folder(const ModelSource& source, const io::FolderWriter& output, P
 
 Result<QuantizeSummary> quantize(const fs::path& model, const fs::path& out, bool force,
                                  Progress& progress, const OnMatrix& on_matrix) {
+  // BLAS first: without it nothing can be done, and that is known at once.
   NMM_TRY(load_blas());
   const nlohmann::ordered_json identity = io::folder_identity(model);
   NMM_ASSIGN(const auto config, io::ModelConfig::load(model / "config.json"));

@@ -26,6 +26,8 @@ std::vector<double> singular_values(const io::SafetensorsFile& factors) {
 
 }  // namespace
 
+// Work under the same settings goes on; anything else in the folder is of another run and is
+// deleted.
 Result<StagedWork> StagedWork::open(const fs::path& folder, const std::string& settings) {
   const StagedWork work(folder);
   const fs::path settings_path = folder / kSettingsName;
@@ -48,6 +50,8 @@ Result<StagedWork> StagedWork::subfolder(const std::string& name) const {
   return inner;
 }
 
+// A matrix is done if its file is whole and holds what this run would have written: its ranks,
+// shapes and dtype.
 std::optional<MatrixReport> StagedWork::finished(const MatrixPlan& plan, DType dtype) const {
   std::error_code ignored;
   if (!fs::exists(factor_path(plan.layer, plan.matrix), ignored)) return std::nullopt;
@@ -66,6 +70,7 @@ std::optional<MatrixReport> StagedWork::finished(const MatrixPlan& plan, DType d
                       energy_lost(singular_values(*file), plan.rank)};
 }
 
+// Singular values are kept so that a run that goes on reports the same energies.
 Status StagedWork::save(const MatrixPlan& plan, DType dtype, const Factors& factors) const {
   const std::vector<double>& values = factors.singular_values;
   NMM_ASSIGN(auto writer, io::SafetensorsWriter::create_checked(

@@ -23,6 +23,7 @@ constexpr std::string_view kTemporaryEnding = ".neuronmm";
 constexpr size_t kDigits = 16;          // of the number that makes a temporary's name unique
 constexpr size_t kMaxNameInName = 200;  // file systems allow 255 bytes in all
 
+// The name that the user knows, not the temporary's.
 Error write_error(const fs::path& path, int code) {
   return fail("{}: cannot be written: {}", path.string(), std::generic_category().message(code));
 }
@@ -39,6 +40,7 @@ fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
+// Time and process number: two writers of one file at the same moment get different names.
 std::string unique_digits() {
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
   return fmt::format("{:016x}",
@@ -110,6 +112,7 @@ Result<int> open_stream(const fs::path& path) {
 
 }  // namespace
 
+// ".NAME.0123456789abcdef.neuronmm": long enough not to be anybody else's file.
 bool is_temporary_name(std::string_view name) {
   if (!name.starts_with('.') || !name.ends_with(kTemporaryEnding)) return false;
   name.remove_suffix(kTemporaryEnding.size());
@@ -118,6 +121,7 @@ bool is_temporary_name(std::string_view name) {
   return digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
+// A new name is on disk only when its folder is.
 Status sync_folder(const fs::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return write_error(folder, errno);
@@ -144,6 +148,8 @@ AtomicFile& AtomicFile::operator=(AtomicFile&& other) noexcept {
 }
 AtomicFile::~AtomicFile() { abandon(); }
 
+// A regular file is written beside its place and renamed; a terminal, a pipe and a device are
+// written as they are, since replacing them makes no sense.
 Result<AtomicFile> AtomicFile::create(const fs::path& path) {
   struct stat status {};
   fs::path target = path;
@@ -177,6 +183,7 @@ Result<AtomicFile> AtomicFile::create(const fs::path& path) {
   return AtomicFile(std::move(target), std::move(temporary.path), temporary.descriptor);
 }
 
+// A write may take less than it was given, or be broken off by a signal.
 Status AtomicFile::append(std::span<const std::byte> bytes) {
   if (descriptor_ < 0) return fail("{}: is closed after an earlier error", path_.string());
   while (!bytes.empty()) {
@@ -198,6 +205,8 @@ Status AtomicFile::finish() {
     if (close(std::exchange(descriptor_, -1)) != 0) return write_error(path_, errno);
     return {};
   }
+  // The bytes reach the disk before the name does: after a crash there is the old file or the new
+  // one.
   if (fsync(descriptor_) != 0) return give_up(errno);
   // Renamed while it is still open, so that it is locked as long as it has a temporary's name.
   if (rename(temporary_.c_str(), path_.c_str()) != 0) return give_up(errno);
@@ -210,6 +219,7 @@ Error AtomicFile::give_up(int code) {
   return write_error(path_, code);
 }
 
+// Leaves nothing: a file that is not finished is no file.
 void AtomicFile::abandon() {
   if (descriptor_ < 0) return;
   if (!temporary_.empty()) unlink(temporary_.c_str());

@@ -32,6 +32,7 @@ bool is_within(const fs::path& inner, const fs::path& outer) {
   }
 }
 
+// Writing into the input, or around it, could delete what is being read.
 Status check_apart(const fs::path& out, const fs::path& input) {
   NMM_ASSIGN(const fs::path source, identity(input));
   if (is_within(out, source) || is_within(source, out))
@@ -40,6 +41,7 @@ Status check_apart(const fs::path& out, const fs::path& input) {
   return {};
 }
 
+// A config.json alone may belong to anything.
 bool has_safetensors(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
@@ -124,6 +126,8 @@ Result<FolderWriter> FolderWriter::create(const fs::path& out, IfExists if_exist
                                           const fs::path& input) {
   if (out.empty()) return fail("expected the path of an output folder, found an empty one");
   NMM_ASSIGN(const fs::path target, identity(out));
+  // The staging folder lies beside the output, on the same file system, so that it can be renamed
+  // into its place.
   const fs::path staging_path = target.string() + ".partial";
   if (!input.empty()) {
     NMM_TRY(check_apart(target, input));
@@ -148,6 +152,8 @@ Result<FolderWriter> FolderWriter::create(const fs::path& out, IfExists if_exist
   return FolderWriter(target, std::move(staging), if_exists);
 }
 
+// Exchanging is one step of the system: at every moment the name has the old output or the new one.
+// Where that is not possible, the old one is put aside and comes back if the second step fails.
 Status FolderWriter::put_in_place() {
   std::error_code error;
   if (!fs::exists(out_, error)) return rename_folder(staging(), out_);
@@ -159,6 +165,8 @@ Status FolderWriter::put_in_place() {
   return renamed;
 }
 
+// Data reach the disk before their names do: after a crash of the machine the output is the old one
+// or the new one, whole.
 Status FolderWriter::commit() {
   NMM_TRY(check_replaceable(out_, if_exists_));  // it may have appeared meanwhile
   NMM_TRY(sync_folder(staging()));

@@ -31,6 +31,8 @@ struct Mapping {
 constexpr size_t kMaxMappings = 1024;
 std::array<Mapping, kMaxMappings> mappings;
 
+// A place is taken by its begin, in one atomic step; its size comes last, and until then no address
+// is inside.
 void register_mapping(std::span<const std::byte> bytes, const std::string& name) {
   for (Mapping& mapping : mappings) {
     const std::byte* expected = nullptr;
@@ -42,6 +44,7 @@ void register_mapping(std::span<const std::byte> bytes, const std::string& name)
   }
 }
 
+// The size goes first, so that the handler never reads a name that is being replaced.
 void forget_mapping(std::span<const std::byte> bytes) {
   for (Mapping& mapping : mappings) {
     if (mapping.begin.load() != bytes.data()) continue;
@@ -55,6 +58,7 @@ void print(const char* text) {
   [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, text, std::strlen(text));
 }
 
+// Runs in a signal handler: no allocation, no locks, nothing but write and _exit.
 void on_bus_error(int signal, siginfo_t* info, void*) {
   const auto* address = static_cast<const std::byte*>(info->si_addr);
   for (const Mapping& mapping : mappings) {
@@ -94,6 +98,7 @@ MappedFile::MappedFile(std::span<const std::byte> bytes, const std::string& name
   if (!bytes_.empty()) register_mapping(bytes_, name);
 }
 
+// Mapped and not read: only the pages that are used come into memory.
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::filesystem::path& path) {
   // O_NONBLOCK: opening a named pipe returns at once, to be refused as not a regular file.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

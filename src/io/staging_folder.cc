@@ -37,6 +37,7 @@ std::string process_name(int64_t pid) {
   return fmt::format("process {} ({})", pid, words);
 }
 
+// The process is named, so that the user knows what to wait for.
 Error held_by_another(const fs::path& path) {
   const auto marker = read_json_object(path / "neuronmm.json", kMaxConfigBytes);
   const bool named = marker.ok() && marker->contains("pid") && marker->at("pid").is_number();
@@ -82,6 +83,8 @@ StagingFolder::~StagingFolder() {
   if (lock_ >= 0) close(lock_);
 }
 
+// O_NOFOLLOW and the lock together: what is found here is a folder, is nobody else's at the moment,
+// and still has this name.
 Result<std::optional<StagingFolder>> StagingFolder::find(const fs::path& path) {
   while (true) {
     const int descriptor =
@@ -104,6 +107,8 @@ Result<std::optional<StagingFolder>> StagingFolder::find(const fs::path& path) {
   }
 }
 
+// Another process may remove or lock the folder between the two steps: then it is made or found
+// anew.
 Result<StagingFolder> StagingFolder::create(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
@@ -129,6 +134,8 @@ Status StagingFolder::write_marker(std::optional<FolderIdentity> commits) const 
   return write_text_file(marker(), content.dump() + "\n");
 }
 
+// The marker names the folder that was to become the output, by device and inode: they stay with a
+// folder when it is renamed.
 bool StagingFolder::is_committed(const fs::path& out) const {
   const auto content = read_json_object(marker(), kMaxConfigBytes);
   const auto identity = folder_identity_of(out);

@@ -42,6 +42,7 @@ class Descriptor {
 };
 
 // What is left to read; a signal that interrupts ends it.
+// The size is not known in advance, of a pipe for example; the buffer doubles.
 Result<std::string> read_all(int descriptor, const std::string& name, int64_t max_bytes) {
   std::string text;
   size_t filled = 0;
@@ -87,6 +88,8 @@ Status write_text_file(const fs::path& path, std::string_view text) {
   return file.finish();
 }
 
+// Configs, tokenizers and the like: regular files of a limited size, since a wrong path may lead to
+// anything.
 Result<std::string> read_text_file(const fs::path& path, int64_t max_bytes) {
   struct stat status {};
   NMM_ASSIGN(const int number, open_to_read(path, status));
@@ -96,6 +99,7 @@ Result<std::string> read_text_file(const fs::path& path, int64_t max_bytes) {
   return read_all(descriptor.get(), path.string(), max_bytes);
 }
 
+// What the user names as a text may be a pipe, which is waited for, or standard input.
 Result<std::string> read_user_text(const std::string& path_or_dash) {
   if (path_or_dash == "-") return read_all(STDIN_FILENO, "standard input", kMaxTextBytes);
   struct stat status {};

@@ -107,6 +107,7 @@ namespace {
 
 using tile::HbmRole;
 
+// Gate and up stay sums until the activation; H is rounded as an operand.
 Formula dense_formula() {
   const auto half = [](std::string_view weight) {
     return product(operand("x"), weight, "up.BK", Formula::Kept::kAsSums);
@@ -114,6 +115,7 @@ Formula dense_formula() {
   return product(gated(half("w_gate"), half("w_up")), "w_down", "down.BK");
 }
 
+// The rows of a block are the same for both halves, since H stays on the chip.
 std::vector<TilingParameter> dense_tiling() {
   return {{.name = "BM",
            .value = 4,

@@ -234,6 +234,8 @@ void expand_block(const Context& c, const LowRankTiles& tiles, const OutputBlock
   });
 }
 
+// A block of Y is summed over all blocks of ranks. Where there is one block alone, its results
+// leave PSUM once.
 BlockSum expand(const Context& c, const LowRankTiles& tiles, const OutputBlock& block,
                 const Tile& ranks, const Factors& factors, BufferId strip, DType dtype) {
   const int64_t blocks = ceil_div(ranks.size.max, tiles.Br);

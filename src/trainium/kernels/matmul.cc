@@ -188,6 +188,7 @@ namespace {
 
 using tile::HbmRole;
 
+// As X comes transposed; with --left natural its dimensions are swapped (layout_of).
 std::vector<OperandDescription> matmul_operands() {
   return {{.name = "x", .layout = {'K', 'M'}, .role = HbmRole::kInput},
           {.name = "w", .layout = {'K', 'N'}, .role = HbmRole::kInput},

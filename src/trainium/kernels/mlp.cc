@@ -155,6 +155,7 @@ void mlp_on_chip(const Context& c, const KernelShape& shape, const LowRankTiles&
 
 }  // namespace
 
+// One kernel with a switch: which of the two is faster depends on the shape, and the tuner decides.
 Program mlp(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
   Builder b("mlp");
   const Up up = declare_up(b, shape, options.dtype);
@@ -186,6 +187,7 @@ Formula hidden(const std::string& prefix) {
   return gated(half("u_gate", "v_gate"), half("u_up", "v_up"));
 }
 
+// The inputs that mlp_up and mlp have in common.
 std::vector<OperandDescription> up_operands() {
   return {{.name = "x", .layout = {'M', 'K'}, .role = HbmRole::kInput},
           {.name = "u_gate", .layout = {'K', 'r'}, .role = HbmRole::kInput},
@@ -237,11 +239,13 @@ std::vector<DerivedStep> mlp_steps() {
   return all;
 }
 
+// H is an operand of the down half, which is rounded as such.
 Formula mlp_formula() {
   return chain(hidden("up."),
                {.u = "u_down", .v = "v_down", .u_block = "down.BK", .v_block = "down.Br"});
 }
 
+// What the tuner searches one by one. Down reads H, so that its K is the N of up.
 std::vector<Half> mlp_halves() {
   return {{.prefix = "up.", .kernel = "mlp_up", .shape = [](const KernelShape& p) { return p; }},
           {.prefix = "down.", .kernel = "xtuv", .shape = [](const KernelShape& p) {

@@ -112,6 +112,8 @@ Program xuv_sequential(const KernelShape& shape, const Tiling& tiling,
 Program xuv_naive(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
   Builder b("xuv_naive");
   const Operands in = declare_inputs(b, shape, options.dtype, Layout::kTransposed);
+  // Every block of ranks makes its part of the strip and adds its part of Y: no strip outlives its
+  // block of columns.
   const BufferId y = b.output("y", options.dtype, {shape.M, shape.N});
   const Context c(b, options);
   const LowRankTiles tiles = low_rank_tiles(tiling, kStationaryFree, kMovingFree);
@@ -136,6 +138,7 @@ namespace {
 
 using tile::HbmRole;
 
+// X and Y lie with tokens as rows or as columns; the factors are the same for all.
 std::vector<OperandDescription> chain_operands(MatrixLayout x, MatrixLayout y) {
   return {{.name = "x", .layout = x, .role = HbmRole::kInput},
           {.name = "u", .layout = {'K', 'r'}, .role = HbmRole::kInput},
@@ -177,6 +180,7 @@ std::vector<TilingParameter> naive_tiling() {
            .tile = 512}};
 }
 
+// The same nest for two layouts of X and two of Y.
 std::vector<Kernel> fused_kernels() {
   return {{.name = "xuv",
            .description = "Y = X·U·V fused; the loading DMA transposes X",

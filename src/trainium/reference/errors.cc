@@ -24,6 +24,7 @@ double unit(DType dtype) { return dtype == DType::kBF16 ? kUnitBf16 : kUnitFp32;
 // relative error's root mean square is about 0.41 units.
 double variance(double unit) { return 0.41 * unit * 0.41 * unit; }
 
+// Where a result is rounded: on leaving PSUM, as an operand or as a sum, or not at all.
 DType kept_dtype(const Formula& operation, const Instance& instance) {
   switch (operation.kept) {
     case Formula::Kept::kAsOperands:
@@ -36,11 +37,13 @@ DType kept_dtype(const Formula& operation, const Instance& instance) {
   return DType::kF32;
 }
 
+// How many terms a sum has: the rows of the weight.
 int64_t contraction_of(const Formula& product, const Instance& instance) {
   const kernels::OperandDescription& weight = operand_of(*instance.kernel, product.operand);
   return dimension_of(instance.shape, weight.layout.rows);
 }
 
+// Without a block the whole contraction stays in PSUM and is rounded once.
 OperationError error_of_product(const Formula& product, const Instance& instance) {
   const int64_t contraction = contraction_of(product, instance);
   const int64_t block = product.block.empty() ? contraction : 128 * instance.tiling[product.block];
@@ -56,12 +59,14 @@ OperationError error_of_product(const Formula& product, const Instance& instance
                       terms / 2 * variance(kUnitFp32)};
 }
 
+// Independent errors add by their squares, and factors pass relative errors on as they are.
 double variance_of(const Formula& formula, const Instance& instance) {
   double sum = error_of(formula, instance).variance;
   for (const Formula& part : formula.of) sum += variance_of(part, instance);
   return sum;
 }
 
+// 2 M times the elements of each weight.
 double flops_of(const Formula& formula, const kernels::Kernel& kernel,
                 const kernels::KernelShape& shape) {
   double flops = 0;
@@ -78,6 +83,7 @@ double flops_of(const Formula& formula, const kernels::Kernel& kernel,
 
 }  // namespace
 
+// Of this operation alone; what its parts bring along is added by who walks the formula.
 OperationError error_of(const Formula& operation, const Instance& instance) {
   const double kept = unit(kept_dtype(operation, instance));
   switch (operation.operation) {
@@ -97,6 +103,8 @@ double expected_error(const Instance& instance) {
   return std::sqrt(variance_of(instance.kernel->computes, instance));
 }
 
+// Assumed: five times what independent roundings are expected to add up to leaves room for inputs
+// that round worse, and is far below what a wrong kernel gives.
 double tolerance(const Instance& instance) { return 5 * expected_error(instance); }
 
 double problem_flops(const kernels::Kernel& kernel, const kernels::KernelShape& shape) {

@@ -9,6 +9,8 @@ using Operation = Formula::Operation;
 
 namespace {
 
+// A formula as Python text with tokens as rows: an operand that lies the other way is transposed
+// where it is read.
 class Writer {
  public:
   // `transposed`: the operands that have tokens as their columns.
@@ -48,6 +50,7 @@ class Writer {
 
 }  // namespace
 
+// As the operands of this kernel lie; a kernel that writes Yᵀ gets the transpose of the whole.
 Python python(const kernels::Kernel& kernel, const kernels::KernelOptions& options) {
   std::set<std::string> transposed;
   for (const kernels::OperandDescription& operand : kernel.operands) {

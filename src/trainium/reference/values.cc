@@ -15,6 +15,7 @@ using Operation = Formula::Operation;
 
 namespace {
 
+// (x ± e) W: each product may be off by what x is off and by a rounding of it, both times |w|.
 BoundedRow product(const BoundedRow& left, const Matrix& weight, double relative) {
   NMM_CHECK(std::ssize(left.value) == weight.rows());
   BoundedRow result(weight.columns());
@@ -32,6 +33,7 @@ BoundedRow product(const BoundedRow& left, const Matrix& weight, double relative
   return result;
 }
 
+// The slope of silu limits how far it passes an error on.
 BoundedRow silu(const BoundedRow& of, double relative) {
   constexpr double kSlope = 1.1;  // |silu'| < 1.0998
   BoundedRow result = of;
@@ -44,6 +46,7 @@ BoundedRow silu(const BoundedRow& of, double relative) {
   return result;
 }
 
+// (a ± ea)(b ± eb), of which the product of both errors is kept, too: the bound must hold.
 BoundedRow times(const BoundedRow& a, const BoundedRow& b, double relative) {
   NMM_CHECK(a.value.size() == b.value.size());
   BoundedRow result = a;
@@ -56,6 +59,7 @@ BoundedRow times(const BoundedRow& a, const BoundedRow& b, double relative) {
   return result;
 }
 
+// Evaluates a kernel's formula for one token, from the operands inwards.
 struct Evaluation {
   const Instance& instance;
   const Operands& operands;
@@ -63,6 +67,7 @@ struct Evaluation {
 
   const Matrix& matrix(const std::string& name) const { return operands.find(name)->second; }
 
+  // The token's row of X, wherever it lies.
   BoundedRow tokens(const std::string& name) const {
     const kernels::OperandDescription& description = operand_of(*instance.kernel, name);
     const bool transposed = layout_of(*instance.kernel, description, instance.options).transposed();
@@ -94,6 +99,7 @@ struct Evaluation {
 
 }  // namespace
 
+// The seed is the caller's, so that a failure can be had again.
 Operands random_operands(const Instance& instance, uint32_t seed) {
   std::mt19937 random(seed);
   Operands operands;

@@ -41,6 +41,7 @@ Program make_optimized(const PublishedProgram& p) {
   return kernels::matmul_optimized(p.shape, kTutorialTiling, options(p));
 }
 
+// The kernels of AWS's matmul tutorial, which publishes times for trn2 in fp32.
 PublishedProgram tutorial(std::string_view id, std::string_view version,
                           Program (*make)(const PublishedProgram&)) {
   return {.id = std::string(id),
@@ -51,6 +52,7 @@ PublishedProgram tutorial(std::string_view id, std::string_view version,
           .make = make};
 }
 
+// Two of them have published times on trn1, too, in bf16.
 PublishedProgram tutorial_trn1(std::string_view id, PublishedProgram program) {
   program.id = id;
   program.device = "trn1";
@@ -58,6 +60,7 @@ PublishedProgram tutorial_trn1(std::string_view id, PublishedProgram program) {
   return program;
 }
 
+// One square matmul, improved rung by rung.
 PublishedProgram ladder(std::string_view id, std::string_view rung,
                         Program (*make)(const PublishedProgram&)) {
   return {.id = std::string(id),
@@ -79,6 +82,7 @@ PublishedProgram nkibench(std::string_view id, std::string_view kernel,
           .make = make};
 }
 
+// What the paper compares, at every M that it measured.
 PublishedProgram compared(std::string_view id, std::string_view kernel,
                           const kernels::KernelShape& shape,
                           Program (*make)(const PublishedProgram&)) {

@@ -9,6 +9,7 @@ namespace neuronmm::validation {
 
 namespace {
 
+// What was simulated, in the unit of what was published.
 double measure(const simulator::Summary& summary, Quantity quantity) {
   switch (quantity) {
     case Quantity::kMilliseconds:
@@ -25,11 +26,14 @@ double measure(const simulator::Summary& summary, Quantity quantity) {
   return 0;
 }
 
+// Positive means slower, or more bytes, than published. An MFU is inverted, since less of it is
+// slower.
 double difference(const Published& published, double simulated) {
   if (published.quantity == Quantity::kMfuPercent) return published.value / simulated - 1;
   return simulated / published.value - 1;
 }
 
+// An MFU is a time, too: the FLOPs are known.
 bool is_time(const Published& published) {
   return published.quantity == Quantity::kMilliseconds ||
          published.quantity == Quantity::kMfuPercent;
@@ -37,6 +41,7 @@ bool is_time(const Published& published) {
 
 }  // namespace
 
+// Several quantities are published of one program: it is simulated once.
 Result<std::vector<Row>> validate() {
   std::map<std::string, simulator::Summary> summaries;  // by program
   std::vector<Row> rows;
@@ -70,6 +75,8 @@ TimeError time_error(const std::vector<Row>& rows, Set set) {
   return error;
 }
 
+// A line per published number, calibration and validation apart, so that what was fitted is not
+// taken for a prediction.
 std::string to_string(const std::vector<Row>& rows) {
   std::string text;
   for (const Set set : {Set::kCalibration, Set::kValidation}) {
