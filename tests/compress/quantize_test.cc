@@ -193,7 +193,9 @@ TEST_F(Quantize, AnInterruptedRunGoesOnWhereItWas) {
     EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
     EXPECT_FALSE(fs::exists(path("parts")));
     const auto kept = fs::directory_iterator(path("parts.partial") / "work");
-    EXPECT_EQ(std::distance(fs::begin(kept), fs::end(kept)), stop + 1);  // and the settings
+    const auto files = std::distance(fs::begin(kept), fs::end(kept));  // and the settings
+    EXPECT_GE(files, stop + 1);
+    EXPECT_LE(files, stop + num_threads());  // as many at once
     set_interrupted(false);
     quantize_well(path("small"), "parts");
     EXPECT_EQ(bytes_of(open(path("parts")).tensors().begin()->second),

@@ -68,7 +68,8 @@ bool path_counts(int at, const char* path) {
   if (path[0] == '/') return is_below(path);
   if (at != AT_FDCWD) return descriptor_counts(at);
   char current[4096];
-  return getcwd(current, sizeof(current)) != nullptr && is_below(current);
+  if (getcwd(current, sizeof(current) - 1) == nullptr) return false;
+  return is_below(std::strcat(current, "/"));
 }
 
 // True: this call is the one, and fails.
