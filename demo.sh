@@ -5,12 +5,12 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 readonly out=build/demo
-readonly program=build/release/neuronmm
+readonly program=build/neuronmm
 readonly prompt="Once upon a time, there was a little dog named Max."
 
 tools/install_dependencies.sh build
-cmake --preset release -DNEURONMM_TESTS=OFF -DNEURONMM_BENCH=OFF >/dev/null
-cmake --build --preset release --target neuronmm
+cmake -B build >/dev/null
+cmake --build build --target neuronmm -j "$(nproc)"
 mkdir -p "$out"
 
 json_number() { # FILE KEY: the first number under that key

@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# Installs what is missing, then: format check; a clang build with ASan and UBSan, all tests in it and a short fuzz of
-# each parser; a g++ release build and all tests in it. Exits non-zero at the first failure.
-#   ./test.sh --quick     only the release build and its tests
+# Installs what is missing, then: format check; a clang build with ASan and UBSan, the unit tests in it and a short fuzz
+# of each parser; a g++ release build and all tests in it, whole commands included. Exits non-zero at the first failure.
+#   ./test.sh --quick     only the release build of the program and the unit tests
+#   ./test.sh --slow      all of that and what takes longer: commands under the sanitizers, every fault at every system
+#                         call, the benchmark programs, clang-tidy, a build without precompiled headers
 #   ./test.sh --aarch64   only what concerns 64-bit ARM: a cross build; the kernels' tests and the program under QEMU
 set -euo pipefail
 cd "$(dirname "$0")"
 
-quick=false
-case "${1:-}" in
-  "") ;;
-  --quick) quick=true ;;
+mode=${1:-}
+case "$mode" in
+  "" | --quick | --slow) ;;
   --aarch64) exec tools/test_aarch64.sh ;;
-  *) echo "usage: ./test.sh [--quick|--aarch64]" >&2; exit 2 ;;
+  *) echo "usage: ./test.sh [--quick|--slow|--aarch64]" >&2; exit 2 ;;
 esac
-readonly fuzz_seconds=30
+jobs=$(nproc)
+readonly mode jobs fuzz_seconds=30
 
 step() { printf '\n== %s\n' "$*"; }
 
@@ -29,25 +31,55 @@ fuzz() {
 step "packages"
 tools/install_dependencies.sh test
 
-if [ "$quick" = false ]; then
-  step "format"
-  git ls-files -z -- '*.cc' '*.h' | xargs -0 clang-format --dry-run -Werror
+if [ "$mode" = --quick ]; then
+  step "release: the program and the unit tests"
+  cmake --preset release >/dev/null
+  cmake --build --preset quick
+  ctest --preset quick -j "$jobs"
+  exit
+fi
 
-  step "clang and sanitizers: build and tests"
-  cmake --preset dev >/dev/null
-  cmake --build --preset dev
-  ctest --preset dev -j "$(nproc)"
+step "format"
+git ls-files -z -- '*.cc' '*.h' | xargs -0 clang-format --dry-run -Werror
 
-  step "fuzzers, side by side for $fuzz_seconds s"
-  running=()
-  for target in safetensors config tokenizer task_item tuner_cache instructions; do
-    fuzz "$target" &
-    running+=($!)
-  done
-  for process in "${running[@]}"; do wait "$process"; done
+step "clang and sanitizers: build and unit tests"
+cmake --preset dev >/dev/null
+cmake --build --preset dev
+ctest --preset dev -j "$jobs"
+
+step "fuzzers, side by side for $fuzz_seconds s"
+running=()
+for target in safetensors config tokenizer task_item tuner_cache instructions; do
+  fuzz "$target" &
+  running+=($!)
+done
+for process in "${running[@]}"; do wait "$process"; done
+
+if [ "$mode" = --slow ]; then
+  step "clang and sanitizers: whole commands"
+  cmake --build --preset dev --target all
+  ctest --preset dev-slow -j "$jobs"
+
+  step "clang-tidy"
+  tools/tidy.sh
+
+  step "every file includes what it uses: a build without precompiled headers"
+  cmake --preset release -B build/headers -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DNEURONMM_BENCH=ON >/dev/null
+  cmake --build build/headers
 fi
 
 step "release: build and tests"
-cmake --preset release -DNEURONMM_TESTS=ON -DNEURONMM_BENCH=ON >/dev/null
+cmake --preset release >/dev/null
 cmake --build --preset release
-ctest --preset release -j "$(nproc)"
+if [ "$mode" = --slow ]; then
+  for script in tests/slow/*.sh; do
+    [ -e "$script" ] || continue
+    step "$script"
+    "$script"
+  done
+  export NEURONMM_FAULTS=all
+  step "release: all tests, those that take long included"
+  ctest --preset all -j "$jobs"
+else
+  ctest --preset release -j "$jobs"
+fi

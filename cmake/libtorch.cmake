@@ -11,6 +11,11 @@ if(NOT Torch_FOUND)
   return()
 endif()
 
+# What every libstdc++ does since GCC 5, but said aloud it keeps the compiler from using our precompiled headers.
+get_target_property(options torch INTERFACE_COMPILE_OPTIONS)
+list(REMOVE_ITEM options -D_GLIBCXX_USE_CXX11_ABI=1)
+set_target_properties(torch PROPERTIES INTERFACE_COMPILE_OPTIONS "${options}")
+
 # Not every libtorch goes with every compiler: the headers of Debian's 1.13 are no C++20 to clang.
 set(CMAKE_REQUIRED_LIBRARIES ${TORCH_LIBRARIES})
 check_cxx_source_compiles("

@@ -3,7 +3,7 @@
 add_library(neuronmm_flags INTERFACE)
 target_include_directories(neuronmm_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(neuronmm_flags INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion $<$<BOOL:${NEURONMM_WERROR}>:-Werror>)
 if(NEURONMM_SANITIZE)
   set(sanitizers address,undefined)
   target_compile_options(neuronmm_flags INTERFACE
@@ -11,27 +11,53 @@ if(NEURONMM_SANITIZE)
   target_link_options(neuronmm_flags INTERFACE -fsanitize=${sanitizers})
 endif()
 
-# neuronmm_library(NAME SOURCES file... LINKS folder-or-library...): the static library of one src/ folder.
+# neuronmm_library(NAME SOURCES file... LINKS folder-or-library... [COLD] [PARSES]): the static library of one src/ folder.
+# COLD: its time goes to what it calls (the disk, libtorch, a person who reads), so -O1, which compiles a third faster,
+# will do. PARSES: it reads what strangers wrote, and the fuzzers are guided by which of its branches an input reaches.
 function(neuronmm_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "COLD;PARSES" "" "SOURCES;LINKS" ${ARGN})
   add_library(neuronmm_${name} STATIC ${ARG_SOURCES})
-  target_link_libraries(neuronmm_${name} PUBLIC neuronmm_flags ${ARG_LINKS})
+  add_library(neuronmm::${name} ALIAS neuronmm_${name})
+  set_target_properties(neuronmm_${name} PROPERTIES EXPORT_NAME ${name})
+  target_link_libraries(neuronmm_${name} PUBLIC $<BUILD_INTERFACE:neuronmm_flags> ${ARG_LINKS})
+  target_include_directories(neuronmm_${name} INTERFACE $<INSTALL_INTERFACE:include/neuronmm>)
+  target_compile_features(neuronmm_${name} PUBLIC cxx_std_20)
+  if(ARG_PARSES AND NEURONMM_FUZZ)
+    target_compile_options(neuronmm_${name} PRIVATE -fsanitize=fuzzer-no-link)
+    neuronmm_use_headers(neuronmm_${name} fuzzed)
+  else()
+    neuronmm_use_headers(neuronmm_${name} library)
+  endif()
+  if(ARG_COLD)
+    target_compile_options(neuronmm_${name} PRIVATE -O1)
+  endif()
 endfunction()
 
-# neuronmm_test(NAME SOURCES file... LINKS library... [ONE_PROCESS]): the tests of one folder; skips carry their
+# Every test is labelled `unit` (one library, in seconds) or `slow` (whole commands); `unit_tests` builds the former.
+add_custom_target(unit_tests)
+
+# neuronmm_test(NAME SOURCES file... LINKS library... [SLOW] [ONE_PROCESS]): the tests of one folder; skips carry their
 # reason. ONE_PROCESS: they share work that takes long, so that one process runs them all.
 function(neuronmm_test name)
-  cmake_parse_arguments(ARG "ONE_PROCESS" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "ONE_PROCESS;SLOW" "" "SOURCES;LINKS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-  target_link_libraries(test_${name} PRIVATE ${ARG_LINKS} neuronmm_test_places GTest::gtest_main)
+  target_link_libraries(
+    test_${name} PRIVATE ${ARG_LINKS} neuronmm_test_places GTest::gtest_main OpenMP::OpenMP_CXX)
   target_compile_options(test_${name} PRIVATE -O1)  # tests build faster, and run as fast
+  neuronmm_use_headers(test_${name} test)
+  if(ARG_SLOW)
+    set(label slow)
+  else()
+    set(label unit)
+    add_dependencies(unit_tests test_${name})
+  endif()
   # Tests run side by side: a waiting OpenMP thread must not hold a core that another test needs.
+  set(properties LABELS ${label} ENVIRONMENT OMP_WAIT_POLICY=PASSIVE)
   if(ARG_ONE_PROCESS)
     add_test(NAME ${name} COMMAND test_${name})
-    set_tests_properties(${name} PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=PASSIVE)
+    set_tests_properties(${name} PROPERTIES ${properties})
   else()
-    gtest_discover_tests(test_${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST
-      PROPERTIES ENVIRONMENT OMP_WAIT_POLICY=PASSIVE)
+    gtest_discover_tests(test_${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST PROPERTIES ${properties})
   endif()
 endfunction()

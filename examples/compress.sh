@@ -3,7 +3,7 @@
 #   examples/compress.sh [MODEL_DIR [TEXT [OUT]]]     a Hugging Face folder, a text like those it will meet
 set -euo pipefail
 root=$(dirname "$0")/..
-neuronmm=${NEURONMM:-$root/build/release/neuronmm}
+neuronmm=${NEURONMM:-$root/build/neuronmm}
 work=${WORK:-$root/build/examples}
 model=${1:-$root/models/demo}
 text=${2:-$root/models/demo/calibration.txt}

@@ -3,7 +3,7 @@
 #   examples/evaluate.sh [DENSE_DIR COMPRESSED_DIR DATA_DIR]     docs/evaluation.md says what DATA_DIR holds
 set -euo pipefail
 root=$(dirname "$0")/..
-neuronmm=${NEURONMM:-$root/build/release/neuronmm}
+neuronmm=${NEURONMM:-$root/build/neuronmm}
 work=${WORK:-$root/build/examples}
 dense=${1:-$root/models/demo}
 small=${2:-$work/evaluated}

@@ -4,7 +4,7 @@
 #   examples/recover.sh [DENSE_DIR COMPRESSED_DIR TEXT OUT]
 set -euo pipefail
 root=$(dirname "$0")/..
-neuronmm=${NEURONMM:-$root/build/release/neuronmm}
+neuronmm=${NEURONMM:-$root/build/neuronmm}
 work=${WORK:-$root/build/examples}
 dense=${1:-$root/models/demo}
 small=${2:-$work/half}

@@ -4,7 +4,7 @@
 #   examples/tune_and_emit.sh [KERNEL SHAPE [OUT.py]]     neuronmm kernels lists the kernels and their shapes
 set -euo pipefail
 root=$(dirname "$0")/..
-neuronmm=${NEURONMM:-$root/build/release/neuronmm}
+neuronmm=${NEURONMM:-$root/build/neuronmm}
 work=${WORK:-$root/build/examples}
 kernel=${1:-xuv}
 shape=${2:-512,2048,1280,8192}                        # Llama-3.2-1B's up projection at ratio 0.2, 512 tokens
