@@ -35,9 +35,11 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME neuronmm)
+# Loaded when a factorization begins (src/compress/blas.cc), which dpkg-shlibdeps cannot see.
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "libopenblas0-openmp, liblapacke")
 set(CPACK_DEBIAN_FINETUNE_PACKAGE_NAME neuronmm-finetune)
 set(CPACK_DEBIAN_FINETUNE_PACKAGE_DEPENDS neuronmm)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libneuronmm-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
-    "libfmt-dev, nlohmann-json3-dev, libhwy-dev, libopenblas-dev, liblapacke-dev, libpcre2-dev, libutf8proc-dev")
+    "libfmt-dev, nlohmann-json3-dev, libhwy-dev, libxxhash-dev, libopenblas0-openmp, liblapacke, libpcre2-dev, libutf8proc-dev")
 include(CPack)

@@ -2,11 +2,11 @@
 # their folder, as #include "text/tokenizer.h". Components are names of libraries that have to be there.
 
 include(CMakeFindDependencyMacro)
-find_dependency(OpenMP COMPONENTS CXX)
+find_dependency(Threads)
 find_dependency(PkgConfig)
 find_dependency(fmt)
 find_dependency(nlohmann_json)
-foreach(library HWY=libhwy PCRE2=libpcre2-8 UTF8PROC=libutf8proc OPENBLAS=openblas LAPACKE=lapacke)
+foreach(library HWY=libhwy PCRE2=libpcre2-8 UTF8PROC=libutf8proc XXHASH=libxxhash)
   string(REPLACE "=" ";" library ${library})
   list(GET library 0 name)
   list(GET library 1 module)

@@ -101,7 +101,7 @@ void add_flags(CLI::App* command, Flags& flags) {
   command->add_option("--threads", flags.threads, "threads; 0 = all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  command->add_flag("--resume", request.resume, "go on with an interrupted run");
+  command->add_flag("--resume", request.resume, "go on with an interrupted run that had another --lr");
   command->add_flag("--force", request.force,
                     "replace an existing output folder, forget an interrupted run");
 }

@@ -330,7 +330,7 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
                                  Progress& progress, const OnMatrix& on_matrix) {
   NMM_TRY(check_method(request));
   NMM_TRY(load_blas());
-  ordered_json identity = io::folder_identity(request.model);
+  NMM_ASSIGN(ordered_json identity, io::folder_identity(request.model));
   NMM_ASSIGN(auto config, io::ModelConfig::load(request.model / "config.json"));
   NMM_ASSIGN(auto plan, make_plan(config, request.rule, request.only, request.weights,
                                   request.model.string()));

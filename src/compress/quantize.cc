@@ -123,7 +123,7 @@ Result<QuantizeSummary> quantize(const fs::path& model, const fs::path& out, boo
                                  Progress& progress, const OnMatrix& on_matrix) {
   // BLAS first: without it nothing can be done, and that is known at once.
   NMM_TRY(load_blas());
-  const nlohmann::ordered_json identity = io::folder_identity(model);
+  NMM_ASSIGN(const nlohmann::ordered_json identity, io::folder_identity(model));
   NMM_ASSIGN(const auto config, io::ModelConfig::load(model / "config.json"));
   if (config.int8_weights) {
     return fail("{}: its weights are int8 already; quantize the original model", model.string());

@@ -31,16 +31,28 @@ using Clock = std::chrono::steady_clock;
 // Assumed: what a killed run may lose.
 constexpr auto kCheckpointInterval = std::chrono::minutes(5);
 
+// What the models were before anything of them was read.
+struct ModelIdentities {
+  nlohmann::ordered_json model, teacher;
+};
+
+Result<ModelIdentities> identities_of(const FinetuneRequest& request) {
+  ModelIdentities models;
+  NMM_ASSIGN(models.model, io::folder_identity(request.model));
+  if (request.teacher.empty()) return models;
+  NMM_ASSIGN(models.teacher, io::folder_identity(request.teacher));
+  return models;
+}
+
 // All that the result depends on: a resumed run must have the same.
-std::string settings_of(const FinetuneRequest& request,
-                        const nlohmann::ordered_json& model_identity) {
+std::string settings_of(const FinetuneRequest& request, const ModelIdentities& models) {
   const Recipe& recipe = request.recipe;
   nlohmann::ordered_json phases = nlohmann::ordered_json::array();
   for (const Part part : recipe.phases) phases.push_back(part_name(part));
   nlohmann::ordered_json settings = {{"command", "finetune"},
-                                     {"model", model_identity},
+                                     {"model", models.model},
                                      {"data", io::file_identity(request.data)},
-                                     {"teacher", io::folder_identity(request.teacher)},
+                                     {"teacher", models.teacher},
                                      {"which", phases},
                                      {"rank", recipe.rank},
                                      {"alpha", recipe.alpha},
@@ -283,20 +295,19 @@ int64_t scored_tokens(const Dataset& data) {
   return tokens;
 }
 
-Result<TrainingFolder> open_work(const FinetuneRequest& request,
-                                 const nlohmann::ordered_json& model_identity,
+Result<TrainingFolder> open_work(const FinetuneRequest& request, const ModelIdentities& models,
                                  const fs::path& folder) {
   using IfStarted = TrainingFolder::IfStarted;
   const IfStarted if_started = request.resume  ? IfStarted::kResume
                                : request.force ? IfStarted::kRestart
                                                : IfStarted::kResumeSame;
-  return TrainingFolder::open(folder, settings_of(request, model_identity), if_started);
+  return TrainingFolder::open(folder, settings_of(request, models), if_started);
 }
 
 Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress,
                               const OnStep& on_step) {
   set_torch_threads(num_threads());
-  const nlohmann::ordered_json identity = io::folder_identity(request.model);
+  NMM_ASSIGN(const ModelIdentities models, identities_of(request));
   NMM_ASSIGN(const auto config, io::ModelConfig::load(request.model / "config.json"));
   NMM_ASSIGN(const Dataset data, load_data(request, config));
   progress.print(
@@ -312,13 +323,13 @@ Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress
   const auto if_exists =
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, request.model));
-  NMM_ASSIGN(auto folder, open_work(request, identity, output.work()));
+  NMM_ASSIGN(auto folder, open_work(request, models, output.work()));
   Training training(request, data, model, folder, progress, on_step);
   NMM_TRY(training.run());
   NMM_TRY(write_weights(model, output.staging(), progress));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(request.model, output.staging()));
   for (const std::string& note : left_out) progress.print(note);
-  NMM_TRY(io::check_unchanged(request.model, identity));
+  NMM_TRY(io::check_unchanged(request.model, models.model));
   NMM_TRY(output.commit());
   return FinetuneSummary{static_cast<int64_t>(data.examples.size()), scored_tokens(data),
                          training.summary()};

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
 
+#include "io/folder_writer.h"
+
 namespace neuronmm::io {
 namespace {
 
@@ -30,13 +32,16 @@ ordered_json file_identity(const fs::path& path) {
 }
 
 // Weights and configs decide what a model computes; other files in the folder may change.
-ordered_json folder_identity(const fs::path& folder) {
+Result<ordered_json> folder_identity(const fs::path& folder) {
+  NMM_TRY(require_folder(folder));
   std::vector<fs::path> files;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const std::string extension = entry.path().extension().string();
-    if (extension == ".safetensors" || extension == ".json") files.push_back(entry.path());
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string extension = entry->path().extension().string();
+    if (extension == ".safetensors" || extension == ".json") files.push_back(entry->path());
   }
+  if (error) return fail("{}: cannot be read: {}", folder.string(), error.message());
   std::sort(files.begin(), files.end());
   ordered_json identity = ordered_json::array();
   for (const fs::path& file : files) identity.push_back(file_identity(file));
@@ -45,7 +50,7 @@ ordered_json folder_identity(const fs::path& folder) {
 
 // Names the first file that differs.
 Status check_unchanged(const fs::path& folder, const ordered_json& before) {
-  const ordered_json now = folder_identity(folder);
+  NMM_ASSIGN(const ordered_json now, folder_identity(folder));
   if (now == before) return {};
   for (size_t i = 0; i < std::max(now.size(), before.size()); ++i) {
     if (i < now.size() && i < before.size() && now[i] == before[i]) continue;

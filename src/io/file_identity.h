@@ -13,7 +13,7 @@ namespace neuronmm::io {
 
 nlohmann::ordered_json file_identity(const std::filesystem::path& path);
 // Of every *.safetensors and *.json in the folder.
-nlohmann::ordered_json folder_identity(const std::filesystem::path& folder);
+Result<nlohmann::ordered_json> folder_identity(const std::filesystem::path& folder);
 // An error that names the first file whose identity is not as it was in `before`.
 Status check_unchanged(const std::filesystem::path& folder, const nlohmann::ordered_json& before);
 
