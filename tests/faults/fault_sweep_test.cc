@@ -37,7 +37,7 @@ namespace fs = std::filesystem;
 using io::get;
 using io::put;
 
-constexpr int kSampledCalls = 4;  // per command and kind of fault
+constexpr int kSampledCalls = 3;  // per command and kind of fault
 
 struct Command {
   const char* name;
