@@ -85,10 +85,11 @@ Status check_same_run(const fs::path& staging, const json& before, const json& n
   for (const auto& [key, value] : now.items()) {
     if (key == kLearningRateKey || (before.contains(key) && before.at(key) == value)) continue;
     const std::string there = before.contains(key) ? before.at(key).dump() : "nothing";
-    return fail(
-        "{}: the unfinished run there has {} {}, this one has {}; resume with the same, or start "
-        "afresh with --force",
-        staging.string(), key, there, value.dump());
+    return Error{
+        fmt::format("{}: the unfinished run there has {} {}, this one has {}, and it goes on "
+                    "with the same only",
+                    staging.string(), key, there, value.dump()),
+        Error::Kind::kExists};
   }
   return {};
 }
@@ -115,10 +116,8 @@ Result<TrainingFolder> TrainingFolder::open(const fs::path& staging, const std::
                   staging.string());
     }
     if (if_started == IfStarted::kRefuse) {
-      return fail(
-          "{}: an unfinished run is kept there; go on with --resume or start afresh with "
-          "--force",
-          staging.string());
+      return Error{staging.string() + ": an unfinished run is kept there",
+                   Error::Kind::kUnfinished};
     }
     if (if_started == IfStarted::kResume) {
       NMM_TRY(check_same_run(staging, before, now));

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "io/atomic_file.h"
+#include "io/gguf.h"
 #include "io/mapped_file.h"
 
 namespace neuronmm::io {
@@ -49,7 +50,7 @@ Status check_replaceable(const fs::path& out, FolderWriter::IfExists if_exists) 
   if (!fs::is_directory(status))
     return fail("{}: expected an output folder, found a file", out.string());
   if (if_exists == FolderWriter::IfExists::kRefuse)
-    return fail("{}: already exists (--force replaces it)", out.string());
+    return Error{out.string() + ": already exists", Error::Kind::kExists};
   // Replacing deletes what is there: never a folder that this program would not have written.
   if (!fs::is_empty(out, error) && !fs::exists(out / "config.json", error))
     return fail("{}: is not replaced: it has no config.json, so it is not a model folder",
@@ -87,6 +88,15 @@ bool is_weights(const std::string& name) {
   return std::ranges::any_of(kEndings, [&](std::string_view end) { return name.ends_with(end); });
 }
 
+// Pages and texts tell of the model that they came with. Licences bind what is made of it, too.
+bool is_about_the_model(const std::string& name) {
+  if (!name.ends_with(".md") && !name.ends_with(".txt")) return false;
+  if (name == "merges.txt" || name == "vocab.txt") return false;  // a tokenizer's
+  constexpr std::string_view kLegal[] = {"LICENSE", "LICENCE", "NOTICE", "COPYING", "USE_POLICY"};
+  return std::ranges::none_of(kLegal,
+                              [&](std::string_view start) { return name.starts_with(start); });
+}
+
 Status copy_durably(const fs::path& from, const fs::path& to) {
   NMM_ASSIGN(const auto source, MappedFile::open(from));
   NMM_ASSIGN(AtomicFile copy, AtomicFile::create(to));
@@ -106,6 +116,7 @@ Status require_folder(const fs::path& folder) {
   if (status.type() == fs::file_type::not_found)
     return fail("{}: there is no such folder", folder.string());
   if (error) return fail("{}: cannot be read: {}", folder.string(), error.message());
+  NMM_TRY(refuse_gguf(folder, "a model folder (config.json, *.safetensors, tokenizer.json)"));
   if (!fs::is_directory(status))
     return fail("{}: expected a model folder, found a file", folder.string());
   return {};
@@ -134,7 +145,10 @@ Status FolderWriter::copy_other_files(const fs::path& from) {
        entry.increment(error)) {
     std::error_code ignored;  // a link to nowhere is no regular file
     const std::string name = entry->path().filename().string();
-    if (name.starts_with('.') || is_weights(name) || !entry->is_regular_file(ignored)) continue;
+    if (name.starts_with('.') || is_weights(name) || is_about_the_model(name) ||
+        !entry->is_regular_file(ignored)) {
+      continue;
+    }
     if (fs::exists(staging_ / name, ignored)) continue;
     NMM_TRY(copy_durably(entry->path(), staging_ / name));
   }

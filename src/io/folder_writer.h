@@ -25,8 +25,9 @@ class FolderWriter {
   const std::filesystem::path& out() const { return out_; }
   const std::filesystem::path& staging() const { return staging_; }
   // Copies every file of `from` that is not weights (*.safetensors, *.bin, their *.index.json,
-  // *.pt, *.pth, *.gguf, *.h5, *.msgpack, *.onnx) and that the staging folder does not already
-  // have; sub-folders and hidden files are left out.
+  // *.pt, *.pth, *.gguf, *.h5, *.msgpack, *.onnx), nor a page or text about the model (*.md, *.txt,
+  // but for licences and a tokenizer's merges.txt and vocab.txt), and that the staging folder does
+  // not already have; sub-folders and hidden files are left out.
   Status copy_other_files(const std::filesystem::path& from);
   // Replaces `out` by the staging folder.
   Status commit();

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "io/atomic_file.h"
+#include "io/gguf.h"
 
 namespace neuronmm::io {
 
@@ -19,6 +20,7 @@ Status write_text_file(const fs::path& path, std::string_view text) {
 }
 
 Result<std::string> read_text_file(const fs::path& path) {
+  NMM_TRY(refuse_gguf(path, "a text"));
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
                                                              std::fclose);
   std::string text;

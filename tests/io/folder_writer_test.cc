@@ -43,8 +43,8 @@ TEST_F(FolderWriterTest, AppearsWithCommit) {
 TEST_F(FolderWriterTest, ExistingFoldersAreRefusedOrReplacedWhole) {
   const fs::path old = make_model("old");
   put(old / "stale", "");
-  EXPECT_TRUE(fails_with(FolderWriter::create(old, IfExists::kRefuse),
-                         {old.string(), "already exists", "--force"}));
+  EXPECT_TRUE(
+      fails_with(FolderWriter::create(old, IfExists::kRefuse), {old.string(), "already exists"}));
   auto writer = FolderWriter::create(old / "", IfExists::kReplace);  // a slash at the end
   ASSERT_TRUE(writer.ok()) << writer.error().message;
   put(writer->staging() / "config.json", "new");
@@ -118,23 +118,24 @@ TEST_F(FolderWriterTest, AnInterruptedRunsFilesAreKeptButNotItsHalfFiles) {
 TEST_F(FolderWriterTest, CopiesWhatIsNotWeights) {
   const fs::path in = make_model("in");
   for (const std::string name :
-       {"tokenizer.json", "README.md", "generation_config.json", "model.safetensors",
-        "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json",
-        "consolidated.00.pth", "model.gguf", "tf_model.h5", ".gitattributes"})
+       {"tokenizer.json", "README.md", "notes.txt", "merges.txt", "LICENSE.txt", "NOTICE.md",
+        "generation_config.json", "model.safetensors", "model.safetensors.index.json",
+        "pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth", "model.gguf",
+        "tf_model.h5", ".gitattributes"})
     put(in / name, "from " + name);
   fs::create_directories(in / "original");
-  fs::create_symlink(in / "README.md", in / "linked.txt");  // as in the Hugging Face cache
+  fs::create_symlink(in / "tokenizer.json", in / "linked.json");  // as in the Hugging Face cache
   fs::create_symlink(in / "nowhere", in / "dangling.txt");
   auto writer = FolderWriter::create(root_ / "out", IfExists::kRefuse, in);
   ASSERT_TRUE(writer.ok());
   put(writer->staging() / "config.json", "ours");
   ASSERT_TRUE(writer->copy_other_files(in).ok());
   EXPECT_EQ(names_in(writer->staging()),
-            (std::set<std::string>{"config.json", "tokenizer.json", "README.md", "linked.txt",
-                                   "generation_config.json"}));
+            (std::set<std::string>{"config.json", "tokenizer.json", "linked.json", "merges.txt",
+                                   "LICENSE.txt", "NOTICE.md", "generation_config.json"}));
   EXPECT_EQ(get(writer->staging() / "config.json"), "ours");
   EXPECT_EQ(get(writer->staging() / "tokenizer.json"), "from tokenizer.json");
-  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(writer->staging() / "linked.txt")));
+  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(writer->staging() / "linked.json")));
 }
 
 TEST_F(FolderWriterTest, CopyErrorsAreReported) {
