@@ -30,7 +30,7 @@ measure() { # NAME FOLDER
   kept=$("$program" inspect "$2" | awk '$2 == "gate" {print $6; exit}')
   table+=$(printf '%-16s %9s %9s %12.2f %12.0f' "$1" "$kept" "$(awk "BEGIN{printf \"%.2f\", $bytes/1e6}")" \
     "$(json_number "$out/perplexity.json" perplexity)" \
-    "$(json_number "$out/bench.json" generated_tokens_per_s)")$'\n'
+    "$(json_number "$out/bench.json" decode_tokens_per_s)")$'\n'
   printf '\n--- %s, a sample (greedy):\n' "$1"
   "$program" generate "$2" --prompt "$prompt" --max-new-tokens 60 2>/dev/null | sed "s/^/    /"
 }
@@ -56,10 +56,10 @@ What the columns say
               svd keeps what is largest in W and never looks at a text,
               whitened (the default) keeps what matters to the layer's outputs on models/demo/calibration.txt,
               error-aware also makes up for what the compressed layers before it have changed.
-  MLP kept    the share of MLP parameters really kept: ranks are multiples of 64 here, so it differs from 1 - ratio.
+  MLP kept    the share of MLP parameters really kept: ranks are multiples of --block 64 here, so it differs from 1 - ratio.
   size MB     model.safetensors on disk.
   perplexity  on models/demo/evaluation.txt, which no compression has seen; lower is better, dense is the reference.
-  tokens/s    generated tokens per second of a whole request (64 tokens of prompt, 64 new ones) on this machine.
+  tokens/s    decoded tokens per second (after a prompt of 64 tokens, 64 new ones) on this machine.
 
 The folders are in $out. Try one:
   $program generate $out/whitened-0.1 --prompt "One day, a cat" --temperature 0.7

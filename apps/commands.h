@@ -20,19 +20,28 @@ namespace neuronmm::apps {
 // 130 when it is an interrupt.
 using Run = std::function<Result<int>()>;
 
+inline constexpr int kInterruptedExit = 130;  // 128 + SIGINT, what shells report
+
+// Where a subcommand stands in the help.
+enum class CommandGroup { kModels, kKernels, kPaper };
+
 class Program {
  public:
   Program();
   // The new subcommand; put its flags on the returned CLI::App and its work into set_run.
-  CLI::App* add(const std::string& name, const std::string& description);
+  CLI::App* add(CommandGroup group, const std::string& name, const std::string& description);
   void set_run(CLI::App* command, Run run);
   int run(int argc, char** argv);
+  // What followed the program's name.
+  const std::vector<std::string>& arguments() const { return arguments_; }
 
  private:
   void add_describe();
+  int explain(const CLI::ParseError& error);
 
   CLI::App cli_;
   std::vector<std::pair<CLI::App*, Run>> runs_;
+  std::vector<std::string> arguments_;
 };
 
 // --device, --threads and --activations, shared by every command that runs a model. Some run it on

@@ -4,12 +4,80 @@
 #include "base/printable.h"
 #include "commands.h"
 #include "documentation.h"
+#include "suggestion.h"
 #include "version.h"
 
 namespace neuronmm::apps {
 namespace {
 
 constexpr int kUsageError = 2;
+
+// Shows one name of every option; older names are understood but not shown.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    std::string names = CLI::Formatter::make_option_name(option, is_positional);
+    constexpr std::string_view kOlder = ",--out";
+    if (names.ends_with(kOlder)) names.resize(names.size() - kOlder.size());
+    return names;
+  }
+};
+
+const char* title_of(CommandGroup group) {
+  switch (group) {
+    case CommandGroup::kModels:
+      return "Models";
+    case CommandGroup::kKernels:
+      return "Trainium kernels";
+    case CommandGroup::kPaper:
+      break;
+  }
+  return "The paper";
+}
+
+// The flags that would help: libraries, which serve other programs too, do not name them.
+std::string_view hint_of(Error::Kind kind) {
+  switch (kind) {
+    case Error::Kind::kExists:
+      return "; --force replaces it";
+    case Error::Kind::kUnfinished:
+      return "; --resume goes on with it, --force starts afresh";
+    case Error::Kind::kFailure:
+    case Error::Kind::kInterrupted:
+      break;
+  }
+  return {};
+}
+
+std::vector<std::string> flags_of(const CLI::App& command) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  return flags;
+}
+
+std::vector<std::string> commands_of(const CLI::App& program) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : program.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+// The message about the first argument that `command` has no place for.
+std::string unknown_argument(const CLI::App& command, const std::string& argument) {
+  const bool is_flag = argument.size() > 1 && argument.starts_with('-');
+  const bool is_command = !is_flag && command.get_parent() == nullptr;
+  const std::string name = is_flag ? argument.substr(0, argument.find('=')) : argument;
+  const auto nearest = is_flag      ? nearest_name(name, flags_of(command))
+                       : is_command ? nearest_name(name, commands_of(command))
+                                    : std::nullopt;
+  return fmt::format("{} {:?}{}",
+                     is_flag      ? "unknown flag"
+                     : is_command ? "unknown command"
+                                  : "unexpected argument",
+                     name, nearest ? fmt::format("; did you mean {:?}?", *nearest) : "");
+}
+
 }  // namespace
 
 Program::Program()
@@ -17,13 +85,16 @@ Program::Program()
            "neuronmm") {
   cli_.require_subcommand(1);
   cli_.set_version_flag("--version", fmt::format("neuronmm {}", kVersion));
-  cli_.get_formatter()->column_width(34);
+  const auto formatter = std::make_shared<HelpFormatter>();
+  formatter->column_width(34);
+  cli_.formatter(formatter);
   add_describe();
 }
 
 // For the build: not in --help.
 void Program::add_describe() {
-  CLI::App* command = add("describe", "the program's description in the forms that are installed");
+  CLI::App* command =
+      cli_.add_subcommand("describe", "the program's description in the forms that are installed");
   command->group("");
   const auto form = std::make_shared<std::string>();
   command->add_option("FORM", *form, "which one")
@@ -35,25 +106,45 @@ void Program::add_describe() {
   });
 }
 
-CLI::App* Program::add(const std::string& name, const std::string& description) {
-  return cli_.add_subcommand(name, description);
+CLI::App* Program::add(CommandGroup group, const std::string& name,
+                       const std::string& description) {
+  return cli_.add_subcommand(name, description)->group(title_of(group));
 }
 
 void Program::set_run(CLI::App* command, Run run) { runs_.emplace_back(command, std::move(run)); }
 
-// CLI11 prints its own messages of wrong usage; --help and --version are no errors.
+// A typo often makes other arguments seem wrong or missing, too: it is what the message is about.
+int Program::explain(const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return cli_.exit(error);  // --help, --version
+  const CLI::App* command = &cli_;
+  if (const auto parsed = cli_.get_subcommands(); !parsed.empty()) command = parsed.front();
+  const std::vector<std::string> unknown = cli_.remaining(/*recurse=*/true);
+  if (unknown.empty()) {
+    cli_.exit(error);
+    return kUsageError;
+  }
+  const bool in_command = command != &cli_;
+  const std::string name = in_command ? "neuronmm " + command->get_name() : "neuronmm";
+  fmt::print(stderr, "{}: {}\n{} --help shows what there is\n", name,
+             unknown_argument(*command, unknown.front()), name);
+  return kUsageError;
+}
+
 int Program::run(int argc, char** argv) {
+  arguments_.assign(argv + 1, argv + argc);
   try {
     cli_.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return cli_.exit(error) == 0 ? 0 : kUsageError;
+    return explain(error);
   }
   for (const auto& [command, run] : runs_) {
     if (!command->parsed()) continue;
     const Result<int> result = run();
     if (result.ok()) return result.value();
-    fmt::print(stderr, "neuronmm {}: {}\n", command->get_name(), printable(result.error().message));
-    return result.error().kind == Error::Kind::kInterrupted ? kInterruptedExit : 1;
+    const Error& error = result.error();
+    fmt::print(stderr, "neuronmm {}: {}{}\n", command->get_name(), printable(error.message),
+               hint_of(error.kind));
+    return error.kind == Error::Kind::kInterrupted ? kInterruptedExit : 1;
   }
   return kUsageError;
 }

@@ -3,10 +3,13 @@
 #include <filesystem>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "flags.h"
 #include "kernel/kernel_check.h"
 #include "output_file.h"
+#include "report_writer.h"
 #include "trainium/nki/driver.h"
 #include "trainium/nki/emitter.h"
 #include "trainium/reference/errors.h"
@@ -15,9 +18,11 @@
 namespace neuronmm::apps {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 struct EmitFlags {
   KernelFlags kernel;
-  std::string output;
+  std::string output, json;
   bool driver = false, force = false;
 };
 
@@ -85,13 +90,14 @@ Status check_fits(const KernelSettings& s) {
 Status check_output(const EmitFlags& flags) {
   std::error_code ignored;
   if (flags.force || !std::filesystem::exists(flags.output, ignored)) return {};
-  return fail("{} exists; --force replaces it", flags.output);
+  return Error{flags.output + ": already exists", Error::Kind::kExists};
 }
 
 // The file is opened before the tiling is searched, which may take minutes.
 Result<int> run_emit(const EmitFlags& flags) {
   NMM_TRY(check_output(flags));
   NMM_ASSIGN(OutputFile output, OutputFile::open(flags.output));
+  NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   NMM_ASSIGN(const KernelSettings settings, read_settings(flags.kernel));
   NMM_TRY(check_fits(settings));
   const nki::Description description = describe(settings);
@@ -100,8 +106,14 @@ Result<int> run_emit(const EmitFlags& flags) {
     source += nki::emit_driver(settings.program, description, reference::tolerance(settings));
   }
   NMM_TRY(output.write(source));
-  fmt::print("{}: {} for {}, tiling {}\n", flags.output, settings.kernel->name,
-             shape_text(settings), tiling_text(settings.tiling));
+  NMM_TRY(report.write_json(Json{{"output", flags.output},
+                                 {"kernel", settings.kernel->name},
+                                 {"shape", shape_text(settings)},
+                                 {"tiling", tiling_text(settings.tiling)},
+                                 {"device", settings.device.name},
+                                 {"driver", flags.driver}}));
+  report.print("{}: {} for {}, tiling {}\n", flags.output, settings.kernel->name,
+               shape_text(settings), tiling_text(settings.tiling));
   return 0;
 }
 
@@ -109,9 +121,11 @@ Result<int> run_emit(const EmitFlags& flags) {
 
 void add_emit(Program& program) {
   auto flags = std::make_shared<EmitFlags>();
-  CLI::App* command = program.add("emit", "Write a kernel as NKI source for Trainium");
+  CLI::App* command =
+      program.add(CommandGroup::kKernels, "emit", "Write a kernel as NKI source for Trainium");
   add_kernel_flags(command, flags->kernel);
-  command->add_option("-o,--output", flags->output, "the Python file to write")->required();
+  add_output_option(command, flags->output, "the Python file to write")->required();
+  add_json_option(command, flags->json, "what was emitted");
   command->add_flag("--driver", flags->driver,
                     "add a main that runs it from torch on a device, checks and times it");
   command->add_flag("--force", flags->force, "replace the file if it exists");

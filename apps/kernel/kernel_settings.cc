@@ -93,7 +93,7 @@ Status check_work(const tuner::Problem& p, const kernels::Tiling& tiling) {
 }  // namespace
 
 void add_kernel_flags(CLI::App* command, KernelFlags& flags) {
-  command->add_option("kernel", flags.kernel, "its name; `neuronmm kernels` lists them")
+  command->add_option("KERNEL", flags.kernel, "its name; `neuronmm kernels` lists them")
       ->required();
   command->add_option("--shape", flags.shape, "M,K,r,N; for plain matmuls M,K,N")->required();
   command->add_option("--device", flags.device, "NeuronCore-v2, v3 or v4")

@@ -1,8 +1,10 @@
 // neuronmm kernels: the list of tile kernels, or all about one.
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "report_writer.h"
 #include "trainium/kernels/registry.h"
 #include "trainium/reference/python.h"
 
@@ -10,14 +12,50 @@ namespace neuronmm::apps {
 namespace {
 
 using kernels::Kernel;
+using Json = nlohmann::ordered_json;
 
-void print_list() {
-  fmt::print("{:<20}{:<11}{}\n", "kernel", "shape", "what it computes");
+struct KernelsFlags {
+  std::string kernel, json;
+};
+
+Json list_json() {
+  Json list = Json::array();
   for (const Kernel& kernel : kernels::kernels()) {
-    fmt::print("{:<20}{:<11}{}\n", kernel.name, kernel.has_rank ? "M,K,r,N" : "M,K,N",
-               kernel.description);
+    list.push_back({{"kernel", kernel.name},
+                    {"shape", kernel.has_rank ? "M,K,r,N" : "M,K,N"},
+                    {"description", kernel.description}});
   }
-  fmt::print("\n`neuronmm kernels NAME`: operands, tiling parameters, closed formulas.\n");
+  return {{"kernels", list}};
+}
+
+Json kernel_json(const Kernel& kernel) {
+  Json operands = Json::array(), tiling = Json::array();
+  for (const kernels::OperandDescription& operand : kernel.operands) {
+    operands.push_back({{"name", operand.name},
+                        {"role", operand.role == tile::HbmRole::kInput ? "input" : "output"},
+                        {"layout", operand.layout}});
+  }
+  for (const kernels::TilingParameter& parameter : kernel.tiling) {
+    tiling.push_back(
+        {{"name", parameter.name}, {"default", parameter.value}, {"meaning", parameter.meaning}});
+  }
+  return {{"kernel", kernel.name},
+          {"shape", kernel.has_rank ? "M,K,r,N" : "M,K,N"},
+          {"description", kernel.description},
+          {"operands", operands},
+          {"tiling", tiling},
+          {"hbm_bytes", kernel.hbm_bytes},
+          {"flops", kernel.flops},
+          {"nc_matmuls", kernel.nc_matmuls}};
+}
+
+void print_list(const ReportWriter& report) {
+  report.print("{:<20}{:<11}{}\n", "kernel", "shape", "what it computes");
+  for (const Kernel& kernel : kernels::kernels()) {
+    report.print("{:<20}{:<11}{}\n", kernel.name, kernel.has_rank ? "M,K,r,N" : "M,K,N",
+                 kernel.description);
+  }
+  report.print("\n`neuronmm kernels NAME`: operands, tiling parameters, closed formulas.\n");
 }
 
 std::string_view role_text(tile::HbmRole role) {
@@ -34,46 +72,50 @@ std::string layout_text(const Kernel& kernel, const kernels::OperandDescription&
   return fmt::format("{}, or {} with a natural left operand", usual, natural);
 }
 
-void print_kernel(const Kernel& kernel) {
-  fmt::print("{}: {}\n  --shape {}\n\n{:<12}{:<9}{}\n", kernel.name, kernel.description,
-             kernel.has_rank ? "M,K,r,N" : "M,K,N", "operand", "role", "layout in HBM");
+void print_kernel(const ReportWriter& report, const Kernel& kernel) {
+  report.print("{}: {}\n  --shape {}\n\n{:<12}{:<9}{}\n", kernel.name, kernel.description,
+               kernel.has_rank ? "M,K,r,N" : "M,K,N", "operand", "role", "layout in HBM");
   for (const kernels::OperandDescription& operand : kernel.operands) {
-    fmt::print("{:<12}{:<9}{}\n", operand.name, role_text(operand.role),
-               layout_text(kernel, operand));
+    report.print("{:<12}{:<9}{}\n", operand.name, role_text(operand.role),
+                 layout_text(kernel, operand));
   }
-  fmt::print("\nin Python, with tokens as rows: {}\n",
-             reference::python_by_rows(kernel).expression);
-  fmt::print("\n{:<12}{:<9}{}\n", "tiling", "default", "meaning");
+  report.print("\nin Python, with tokens as rows: {}\n",
+               reference::python_by_rows(kernel).expression);
+  report.print("\n{:<12}{:<9}{}\n", "tiling", "default", "meaning");
   for (const kernels::TilingParameter& parameter : kernel.tiling) {
-    fmt::print("{:<12}{:<9}{}\n", parameter.name, parameter.value, parameter.meaning);
+    report.print("{:<12}{:<9}{}\n", parameter.name, parameter.value, parameter.meaning);
   }
-  if (kernel.tiling.empty()) fmt::print("none\n");
-  fmt::print("\n{:<12}{}\n{:<12}{}\n{:<12}{}\n", "HBM bytes", kernel.hbm_bytes, "FLOPs",
-             kernel.flops, "nc_matmul", kernel.nc_matmuls);
-  fmt::print(
+  if (kernel.tiling.empty()) report.print("none\n");
+  report.print("\n{:<12}{}\n{:<12}{}\n{:<12}{}\n", "HBM bytes", kernel.hbm_bytes, "FLOPs",
+               kernel.flops, "nc_matmul", kernel.nc_matmuls);
+  report.print(
       "  s: bytes per element. BM, BK, Br, BN: here in elements, tiles times tile size. A row\n"
       "  tile: the largest of 512, 384, 256, 128 rows that divides BM. P: passes over X, as many\n"
       "  as equal shares of the ranks, in whole blocks of U, need. Spills come on top.\n");
 }
 
-Result<int> run_kernels(const std::string& name) {
-  if (name.empty()) {
-    print_list();
+Result<int> run_kernels(const KernelsFlags& flags) {
+  NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
+  if (flags.kernel.empty()) {
+    print_list(report);
+    NMM_TRY(report.write_json(list_json()));
     return 0;
   }
-  NMM_ASSIGN(const Kernel* kernel, kernels::find_kernel(name));
-  print_kernel(*kernel);
+  NMM_ASSIGN(const Kernel* kernel, kernels::find_kernel(flags.kernel));
+  print_kernel(report, *kernel);
+  NMM_TRY(report.write_json(kernel_json(*kernel)));
   return 0;
 }
 
 }  // namespace
 
 void add_kernels(Program& program) {
-  auto name = std::make_shared<std::string>();
-  CLI::App* command =
-      program.add("kernels", "Trainium kernels: operands, tiling parameters, formulas");
-  command->add_option("name", *name, "one kernel");
-  program.set_run(command, [name] { return run_kernels(*name); });
+  auto flags = std::make_shared<KernelsFlags>();
+  CLI::App* command = program.add(CommandGroup::kKernels, "kernels",
+                                  "Trainium kernels: operands, tiling parameters, formulas");
+  command->add_option("KERNEL", flags->kernel, "one kernel");
+  add_json_option(command, flags->json, "this");
+  program.set_run(command, [flags] { return run_kernels(*flags); });
 }
 
 }  // namespace neuronmm::apps

@@ -7,6 +7,7 @@
 #include "kernel/kernel_check.h"
 #include "kernel/simulate_report.h"
 #include "output_file.h"
+#include "report_writer.h"
 #include "trainium/reference/errors.h"
 #include "trainium/tile/printer.h"
 
@@ -25,12 +26,12 @@ Result<int> run_simulate(const SimulateFlags& flags) {
   NMM_ASSIGN(const KernelSettings settings, read_settings(flags.kernel));
   if (flags.values) NMM_TRY(check_values_size(settings));
   NMM_ASSIGN(OutputFile trace_file, OutputFile::open(flags.trace));
-  NMM_ASSIGN(OutputFile json_file, OutputFile::open(flags.json));
+  NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   SimulateReport report;
   NMM_ASSIGN(report.check, check_program(settings));
   if (flags.print_program) {
-    fmt::print("{}", tile::print(settings.program));
-    std::fflush(stdout);
+    writer.print("{}", tile::print(settings.program));
+    std::fflush(writer.text());
   }
   simulator::Trace trace;
   simulator::TimingOptions options;
@@ -44,10 +45,10 @@ Result<int> run_simulate(const SimulateFlags& flags) {
   if (trace_file.wanted()) {
     NMM_TRY(trace_file.write(trace.json(settings.kernel->name, settings.device.name)));
   }
-  if (json_file.wanted()) NMM_TRY(json_file.write(to_json(settings, report)));
-  fmt::print("{}{}", flags.print_program ? "\n" : "", to_text(settings, report));
+  if (writer.wants_json()) NMM_TRY(writer.write_json_text(to_json(settings, report)));
+  writer.print("{}{}", flags.print_program ? "\n" : "", to_text(settings, report));
   if (trace.total() > trace.kept()) {
-    fmt::print("\ntrace: the first {} of {} events\n", trace.kept(), trace.total());
+    writer.print("\ntrace: the first {} of {} events\n", trace.kept(), trace.total());
   }
   // Exit code 1 for values outside their bounds, so that scripts see it.
   return report.values && report.values->worst_share > 1 ? 1 : 0;
@@ -58,12 +59,13 @@ Result<int> run_simulate(const SimulateFlags& flags) {
 void add_simulate(Program& program) {
   auto flags = std::make_shared<SimulateFlags>();
   CLI::App* command =
-      program.add("simulate", "Run a kernel on a simulated Trainium core: latency, bytes, engines");
+      program.add(CommandGroup::kKernels, "simulate",
+                  "Run a kernel on a simulated Trainium core: latency, bytes, engines");
   add_kernel_flags(command, flags->kernel);
   command->add_flag("--values", flags->values, "also compute it, and compare with fp64");
   command->add_flag("--program", flags->print_program, "also print the tile program");
   command->add_option("--trace", flags->trace, "write a timeline that ui.perfetto.dev opens");
-  command->add_option("--json", flags->json, "write the measurements, by neuron-profile's names");
+  add_json_option(command, flags->json, "the measurements, by neuron-profile's names,");
   program.set_run(command, [flags] { return run_simulate(*flags); });
 }
 

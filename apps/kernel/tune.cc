@@ -8,7 +8,7 @@
 #include "commands.h"
 #include "kernel/kernel_settings.h"
 #include "kernel/tuned.h"
-#include "output_file.h"
+#include "report_writer.h"
 #include "trainium/tuner/cache.h"
 
 namespace neuronmm::apps {
@@ -102,12 +102,12 @@ std::string to_json(const tuner::Problem& problem, const Outcome& outcome) {
 Result<int> run_tune(const TuneFlags& flags) {
   NMM_ASSIGN(const tuner::Problem problem, read_problem(flags.kernel));
   if (flags.threads > 0) set_num_threads(flags.threads);
-  NMM_ASSIGN(OutputFile json, OutputFile::open(flags.json));
+  NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   Progress progress(stderr);
   NMM_ASSIGN(const Outcome outcome,
              tune_with_cache(problem, flags.top, flags.kernel.cache, progress));
-  NMM_TRY(json.write(to_json(problem, outcome)));
-  fmt::print("{}", to_text(problem, outcome));
+  NMM_TRY(report.write_json_text(to_json(problem, outcome)));
+  report.print("{}", to_text(problem, outcome));
   return 0;
 }
 
@@ -116,12 +116,13 @@ Result<int> run_tune(const TuneFlags& flags) {
 void add_tune(Program& program) {
   auto flags = std::make_shared<TuneFlags>();
   CLI::App* command =
-      program.add("tune", "Find the fastest tiling of a kernel on a simulated Trainium core");
+      program.add(CommandGroup::kKernels, "tune",
+                  "Find the fastest tiling of a kernel on a simulated Trainium core");
   add_kernel_flags(command, flags->kernel);
   command->add_option("--top", flags->top, "how many tilings to show")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command->add_option("--json", flags->json, "also write the result to this file");
+  add_json_option(command, flags->json, "the result");
   command->add_option("--threads", flags->threads, "threads; 0 = all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();

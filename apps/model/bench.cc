@@ -1,48 +1,78 @@
 // neuronmm bench: the latency report of one model, or of two side by side.
 
+#include <filesystem>
 #include <optional>
 #include <vector>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "commands.h"
 #include "eval/latency_report.h"
-#include "io/folder_writer.h"
-#include "io/text_file.h"
+#include "io/shards.h"
+#include "model/tensor_specs.h"
+#include "report_writer.h"
 
 namespace neuronmm::apps {
 namespace {
 
-constexpr int kInterruptedExit = 130;  // 128 + SIGINT, as for every interrupted command
+using Json = nlohmann::ordered_json;
 
 struct BenchFlags {
   std::string model_dir, against_dir, json;
-  eval::LatencySettings settings;
+  eval::LatencySettings settings;  // but for these, which may be lists
+  std::vector<int64_t> prompt_tokens = {settings.prompt_tokens};
+  std::vector<int64_t> new_tokens = {settings.new_tokens};
+  std::vector<int64_t> batch = {settings.batch};
   DeviceOptions device;
 };
 
 void add_flags(CLI::App* command, BenchFlags& flags) {
   const CLI::Range count(int64_t{1}, int64_t{1} << 30);
-  command->add_option("MODEL_DIR", flags.model_dir, "a Hugging Face model folder")->required();
+  const auto list = [&](const char* name, std::vector<int64_t>& values, const char* help,
+                        const CLI::Range& range) {
+    command->add_option(name, values, help)
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->check(range)
+        ->type_name("N,...")
+        ->capture_default_str();
+  };
+  command
+      ->add_option("MODEL_DIR", flags.model_dir,
+                   "a Hugging Face model folder; for a simulated device a config.json is enough")
+      ->required();
   command->add_option("--against", flags.against_dir,
                       "a second model, run in turns with the first; speed-up = the latency of "
                       "MODEL_DIR over the latency of this one");
-  command->add_option("--prompt-tokens", flags.settings.prompt_tokens, "random tokens to prefill")
-      ->check(count)
-      ->capture_default_str();
-  command->add_option("--new-tokens", flags.settings.new_tokens, "tokens to make, 2 or more")
-      ->check(CLI::Range(int64_t{2}, int64_t{1} << 30))
-      ->capture_default_str();
-  command
-      ->add_option("--batch", flags.settings.batch,
-                   "sequences decoded together; latencies are the batch's, throughputs its sum")
-      ->check(count)
-      ->capture_default_str();
+  list("--prompt-tokens", flags.prompt_tokens, "random tokens to prefill; several: one run each",
+       count);
+  list("--new-tokens", flags.new_tokens, "tokens to make, 2 or more",
+       CLI::Range(int64_t{2}, int64_t{1} << 30));
+  list("--batch", flags.batch,
+       "sequences decoded together; latencies are the batch's, throughputs its sum", count);
   command->add_option("--runs", flags.settings.runs, "timed runs of each model, after one warm-up")
       ->check(count)
       ->capture_default_str();
-  command->add_option("--json", flags.json, "also write the report to this file");
+  add_json_option(command, flags.json);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
+}
+
+// Every combination of the lists, in their order.
+std::vector<eval::LatencySettings> all_settings(const BenchFlags& flags) {
+  std::vector<eval::LatencySettings> all;
+  eval::LatencySettings settings = flags.settings;
+  for (const int64_t batch : flags.batch) {
+    for (const int64_t prompt : flags.prompt_tokens) {
+      for (const int64_t made : flags.new_tokens) {
+        settings.batch = batch;
+        settings.prompt_tokens = prompt;
+        settings.new_tokens = made;
+        all.push_back(settings);
+      }
+    }
+  }
+  return all;
 }
 
 struct Row {
@@ -70,78 +100,129 @@ std::vector<Row> table_rows(const eval::LatencyReport& report) {
   append_rows("e2e_model", report.end_to_end, rows);
   append_rows("context_encoding_model", report.context_encoding, rows);
   append_rows("token_generation_model", report.token_generation, rows);
-  rows.insert(rows.end(), {{"time to first token (TTFT)", "mean ms", ttft.average},
-                           {"", "p50 ms", ttft.p50},
-                           {"", "p99 ms", ttft.p99},
-                           {"time per output token (TPOT)", "mean ms", tpot.average},
-                           {"", "p50 ms", tpot.p50},
-                           {"", "p99 ms", tpot.p99},
-                           {"generated tokens", "tokens/s", report.generated_tokens_per_s}});
+  rows.insert(rows.end(),
+              {{"time to first token (TTFT)", "mean ms", ttft.average},
+               {"", "p50 ms", ttft.p50},
+               {"", "p99 ms", ttft.p99},
+               {"time per output token (TPOT)", "mean ms", tpot.average},
+               {"", "p50 ms", tpot.p50},
+               {"", "p99 ms", tpot.p99},
+               {"new tokens, prefill and all", "tokens/s", report.generated_tokens_per_s}});
   return rows;
 }
 
-void print_table(const std::vector<eval::LatencyReport>& reports) {
+void print_table(const ReportWriter& writer, const std::vector<eval::LatencyReport>& reports) {
   std::vector<std::vector<Row>> columns;
   for (const eval::LatencyReport& report : reports) columns.push_back(table_rows(report));
   const bool two = reports.size() == 2;
   if (two) columns.push_back(table_rows(eval::speedup(reports[0], reports[1])));
 
-  fmt::print("{:29} {:9} {:>11}", "", "", "model");
-  if (two) fmt::print(" {:>11} {:>9}", "against", "speed-up");
-  fmt::print("\n");
+  writer.print("{:29} {:9} {:>11}", "", "", "model");
+  if (two) writer.print(" {:>11} {:>9}", "against", "speed-up");
+  writer.print("\n");
   for (size_t i = 0; i < columns[0].size(); ++i) {
-    fmt::print("{:29} {:9} {:11.3f}", columns[0][i].what, columns[0][i].unit, columns[0][i].value);
-    if (two) fmt::print(" {:11.3f} {:8.3f}x", columns[1][i].value, columns[2][i].value);
-    fmt::print("\n");
+    writer.print("{:29} {:9} {:11.3f}", columns[0][i].what, columns[0][i].unit,
+                 columns[0][i].value);
+    if (two) writer.print(" {:11.3f} {:8.3f}x", columns[1][i].value, columns[2][i].value);
+    writer.print("\n");
   }
 }
 
-void print_report(const BenchFlags& flags, const std::string& device,
-                  const std::vector<eval::LatencyReport>& reports) {
-  fmt::print("model    {}\n", flags.model_dir);
+void print_speed(const ReportWriter& writer, const char* what,
+                 const std::vector<eval::LatencyReport>& reports,
+                 eval::LatencyStatistics eval::LatencyReport::*statistics) {
+  const double model = (reports[0].*statistics).throughput;
+  writer.print("{:8} {:>11.1f} tokens/s", what, model);
   if (reports.size() == 2) {
-    fmt::print("against  {}\nspeed-up = latency of model / latency of against\n",
-               flags.against_dir);
+    const double against = (reports[1].*statistics).throughput;
+    writer.print(", against {:.1f} tokens/s: {:.3f}x", against, against / model);
   }
-  fmt::print("{} prompt + {} new tokens x {}, {} of {} runs after 1 warm-up, {}\n",
-             flags.settings.prompt_tokens, flags.settings.new_tokens, flags.settings.batch,
-             reports[0].runs, flags.settings.runs, device);
-  print_table(reports);
+  writer.print("\n");
+}
+
+void print_report(const ReportWriter& writer, const BenchFlags& flags,
+                  const eval::LatencyContext& context,
+                  const std::vector<eval::LatencyReport>& reports) {
+  const eval::LatencySettings& settings = context.settings;
+  print_speed(writer, "prefill", reports, &eval::LatencyReport::context_encoding);
+  print_speed(writer, "decode", reports, &eval::LatencyReport::token_generation);
+  writer.print("{} prompt + {} new tokens x {}, {} of {} runs after 1 warm-up, {}\n",
+               settings.prompt_tokens, settings.new_tokens, settings.batch, reports[0].runs,
+               settings.runs, context.device);
+  writer.print("model    {}\n", flags.model_dir);
+  if (reports.size() == 2) {
+    writer.print("against  {}\nspeed-up = latency of model / latency of against\n",
+                 flags.against_dir);
+  }
+  print_table(writer, reports);
+}
+
+// A simulated device computes no values, so that it needs none: shapes are in the config.
+Result<model::Transformer> load_model(const std::string& model_dir, const BenchFlags& flags,
+                                      const ops::Backend& backend) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const bool is_folder = fs::is_directory(model_dir, ignored);
+  const fs::path folder = is_folder ? fs::path(model_dir) : fs::path(model_dir).parent_path();
+  const bool has_weights = fs::exists(folder / io::kSingleFileName, ignored) ||
+                           fs::exists(folder / io::kIndexFileName, ignored);
+  if (!flags.device.simulated() || (is_folder && has_weights)) {
+    return model::Transformer::load(model_dir, backend);
+  }
+  NMM_ASSIGN(auto config,
+             io::ModelConfig::load(is_folder ? folder / "config.json" : fs::path(model_dir)));
+  if (config.int8_weights) {
+    return fail("{}: a NeuronCore's int8 products are not simulated", model_dir);
+  }
+  NMM_ASSIGN(auto zeros, io::Checkpoint::zeros(model_dir, model::tensor_specs(config)));
+  return model::Transformer::load(std::move(config), std::move(zeros), backend);
+}
+
+// One combination of the lists, printed and appended to `runs`.
+Result<bool> run_settings(const BenchFlags& flags, const eval::LatencyContext& context,
+                          const std::vector<const model::Transformer*>& models,
+                          const ReportWriter& writer, Json& runs) {
+  Progress progress(stderr);
+  NMM_ASSIGN(const auto measurement, eval::measure_latency(models, context.settings, progress));
+  std::vector<eval::LatencyReport> reports;
+  for (const auto& timed : measurement.models) {
+    reports.push_back(eval::latency_report(timed, context.settings));
+  }
+  if (!runs.empty()) writer.print("\n");
+  print_report(writer, flags, context, reports);
+  runs.push_back(Json::parse(reports.size() == 2 ? eval::to_json(reports[0], reports[1], context)
+                                                 : eval::to_json(reports[0], context)));
+  return measurement.interrupted;
 }
 
 // Both models are loaded before either is timed: loading would disturb the other's runs.
 Result<int> run_bench(const BenchFlags& flags) {
+  NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   NMM_ASSIGN(const auto backend, make_latency_backend(flags.device));
-  NMM_ASSIGN(const auto transformer, model::Transformer::load(flags.model_dir, *backend));
+  NMM_ASSIGN(const auto transformer, load_model(flags.model_dir, flags, *backend));
   std::vector<const model::Transformer*> models = {&transformer};
   std::optional<model::Transformer> against;
   if (!flags.against_dir.empty()) {
-    NMM_ASSIGN(against, model::Transformer::load(flags.against_dir, *backend));
+    NMM_ASSIGN(against, load_model(flags.against_dir, flags, *backend));
     models.push_back(&*against);
   }
-
-  Progress progress(stderr);
-  NMM_ASSIGN(const auto measurement, eval::measure_latency(models, flags.settings, progress));
-  std::vector<eval::LatencyReport> reports;
-  for (const auto& runs : measurement.models) {
-    reports.push_back(eval::latency_report(runs, flags.settings));
-  }
-  print_report(flags, backend->name(), reports);
-  if (!flags.json.empty()) {
-    const eval::LatencyContext context = {flags.settings, backend->name(), flags.model_dir,
+  Json runs = Json::array();
+  bool stopped = false;
+  for (const eval::LatencySettings& settings : all_settings(flags)) {
+    const eval::LatencyContext context = {settings, backend->name(), flags.model_dir,
                                           flags.against_dir};
-    NMM_TRY(io::write_text_file(flags.json, reports.size() == 2
-                                                ? eval::to_json(reports[0], reports[1], context)
-                                                : eval::to_json(reports[0], context)));
+    NMM_ASSIGN(stopped, run_settings(flags, context, models, writer, runs));
+    if (stopped) break;
   }
-  return measurement.interrupted ? kInterruptedExit : 0;
+  NMM_TRY(writer.write_json(runs.size() == 1 ? runs[0] : Json{{"runs", runs}}));
+  return stopped ? kInterruptedExit : 0;
 }
 
 }  // namespace
 
 void add_bench(Program& program) {
-  CLI::App* command =
-      program.add("bench", "Latency and throughput of a model, or of two side by side");
+  CLI::App* command = program.add(CommandGroup::kModels, "bench",
+                                  "Latency and throughput of a model, or of two side by side");
   auto flags = std::make_shared<BenchFlags>();
   add_flags(command, *flags);
   program.set_run(command, [flags] { return run_bench(*flags); });

@@ -5,17 +5,19 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "commands.h"
 #include "eval/accuracy_check.h"
-#include "io/folder_writer.h"
-#include "io/text_file.h"
+#include "eval/reference_file.h"
+#include "report_writer.h"
 #include "text/tokenizer.h"
 
 namespace neuronmm::apps {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 using Tokens = std::vector<text::TokenId>;
 
 // The prompts of the reference system's example run.
@@ -25,7 +27,8 @@ constexpr int64_t kNewTokens = 32;
 constexpr int64_t kRandomPromptTokens = 8;  // about as many as those have
 
 struct CheckFlags {
-  std::string model_dir, reference, mode = "logit-matching", tolerance_map;
+  std::string model_dir, reference, save_reference, json;
+  std::string mode = "logit-matching", tolerance_map;
   double divergence_tol = eval::AccuracyOptions().divergence_tol;
   std::vector<std::string> prompts;
   std::optional<int64_t> new_tokens;
@@ -36,9 +39,9 @@ void add_flags(CLI::App* command, CheckFlags& flags) {
   command->add_option("MODEL_DIR", flags.model_dir, "the model folder to check")->required();
   command
       ->add_option("--reference", flags.reference,
-                   "a model folder, whose greedy continuations are compared, or a JSON file of "
-                   "recorded logits {\"sequences\": [[id ...] ...], \"logits\": [[[x ...] ...] "
-                   "...]}")
+                   "a model folder, whose greedy continuations are compared, or recorded logits: a "
+                   ".safetensors file that --save-reference wrote (tensors sequences.N, logits.N), "
+                   "or JSON {\"sequences\": [[id ...] ...], \"logits\": [[[x ...] ...] ...]}")
       ->required();
   command->add_option("--mode", flags.mode, "compare logits or only the greedy tokens")
       ->check(CLI::IsMember({"logit-matching", "token-matching"}))
@@ -65,6 +68,16 @@ void add_flags(CLI::App* command, CheckFlags& flags) {
       ->allow_extra_args(false);
   command->add_option("--new-tokens", flags.new_tokens, "tokens of each continuation; default: 32")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  command
+      ->add_option("--save-reference", flags.save_reference,
+                   "also save the reference's logits to this .safetensors file")
+      ->check([](const std::string& path) {
+        return path.ends_with(".safetensors")
+                   ? std::string()
+                   : fmt::format("expected a file name that ends in .safetensors, found {:?}",
+                                 path);
+      });
+  add_json_option(command, flags.json);
   add_device_options(command, flags.device);
 }
 
@@ -108,8 +121,7 @@ Result<eval::ReferenceLogits> reference_logits(const CheckFlags& flags,
           "reference folder",
           flags.reference);
     }
-    NMM_ASSIGN(const std::string text, io::read_text_file(flags.reference, io::kMaxTextBytes));
-    return eval::parse_reference_logits(text, flags.reference, config);
+    return eval::read_reference_logits(flags.reference, config);
   }
   NMM_ASSIGN(const auto reference, model::Transformer::load(flags.reference, backend));
   const int64_t vocab_size = reference.config().vocab_size;
@@ -122,29 +134,48 @@ Result<eval::ReferenceLogits> reference_logits(const CheckFlags& flags,
                                        progress);
 }
 
-void print_report(const eval::AccuracyReport& report) {
-  fmt::print("compared            {} positions of {} sequences\n", report.positions,
-             report.sequences);
+void print_report(const ReportWriter& writer, const eval::AccuracyReport& report) {
+  writer.print("compared            {} positions of {} sequences\n", report.positions,
+               report.sequences);
   const eval::LogitDeviation& largest = report.largest_deviation;
-  fmt::print("largest difference  {:.6g}", largest.value);
+  writer.print("largest difference  {:.6g}", largest.value);
   if (largest.value > 0.0) {
-    fmt::print(" (sequence {}, position {}, token {}: logit {:.6g}, reference {:.6g})",
-               largest.sequence, largest.position, largest.token, largest.model_logit,
-               largest.reference_logit);
+    writer.print(" (sequence {}, position {}, token {}: logit {:.6g}, reference {:.6g})",
+                 largest.sequence, largest.position, largest.token, largest.model_logit,
+                 largest.reference_logit);
   }
-  fmt::print("\ndiverging tokens    {}\n", report.divergences);
+  writer.print("\ndiverging tokens    {}\n", report.divergences);
   if (const auto& first = report.first_divergence) {
-    fmt::print(
+    writer.print(
         "first divergence    sequence {}, position {}: token {}, reference {}, logits {:.6g} "
         "apart\n",
         first->sequence, first->position, first->model_token, first->reference_token, first->gap);
   }
-  if (!report.passed) fmt::print("failed at           {}\n", report.first_failure);
-  fmt::print("{}\n", report.passed ? "PASSED" : "FAILED");
+  if (!report.passed) writer.print("failed at           {}\n", report.first_failure);
+  writer.print("{}\n", report.passed ? "PASSED" : "FAILED");
+}
+
+Json to_json(const eval::AccuracyReport& report) {
+  const eval::LogitDeviation& largest = report.largest_deviation;
+  Json json = {{"passed", report.passed},
+               {"sequences", report.sequences},
+               {"positions", report.positions},
+               {"largest_difference", largest.value},
+               {"divergences", report.divergences}};
+  if (const auto& first = report.first_divergence) {
+    json["first_divergence"] = {{"sequence", first->sequence},
+                                {"position", first->position},
+                                {"token", first->model_token},
+                                {"reference_token", first->reference_token},
+                                {"gap", first->gap}};
+  }
+  if (!report.passed) json["first_failure"] = report.first_failure;
+  return json;
 }
 
 // Exit code 1 when the check does not pass, so that scripts see it.
 Result<int> run_check(const CheckFlags& flags) {
+  NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   eval::AccuracyOptions options;
   options.divergence_tol = flags.divergence_tol;
   if (flags.mode == "token-matching") {
@@ -157,17 +188,21 @@ Result<int> run_check(const CheckFlags& flags) {
   NMM_ASSIGN(const auto backend, make_backend(flags.device));
   Progress progress(stderr);
   NMM_ASSIGN(const auto reference, reference_logits(flags, config, *backend, progress));
+  if (!flags.save_reference.empty()) {
+    NMM_TRY(eval::write_reference_logits(flags.save_reference, reference));
+  }
   NMM_ASSIGN(const auto transformer, model::Transformer::load(flags.model_dir, *backend));
   NMM_ASSIGN(const auto report, eval::check_accuracy(transformer, reference, options, progress));
-  print_report(report);
+  print_report(writer, report);
+  NMM_TRY(writer.write_json(to_json(report)));
   return report.passed ? 0 : 1;
 }
 
 }  // namespace
 
 void add_check(Program& program) {
-  CLI::App* command =
-      program.add("check", "Compares a model's logits or tokens with a reference's");
+  CLI::App* command = program.add(CommandGroup::kModels, "check",
+                                  "Compare a model's logits or tokens with a reference's");
   auto flags = std::make_shared<CheckFlags>();
   add_flags(command, *flags);
   program.set_run(command, [flags] { return run_check(*flags); });

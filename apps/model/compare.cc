@@ -1,6 +1,7 @@
 // neuronmm compare: what compressed models lose and gain against the dense one, in one table.
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -14,14 +15,12 @@
 #include "eval/latency_report.h"
 #include "eval/trade_off.h"
 #include "model/evaluation_flags.h"
-#include "output_file.h"
+#include "report_writer.h"
 
 namespace neuronmm::apps {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr int kInterruptedExit = 130;  // 128 + SIGINT, as for every interrupted command
 
 struct CompareFlags {
   std::string dense_dir, json;
@@ -46,18 +45,21 @@ void add_flags(CLI::App* command, CompareFlags& flags) {
   command->add_option("--runs", flags.latency.runs, "timed runs of each model, after one warm-up")
       ->check(count)
       ->capture_default_str();
-  command->add_option("--json", flags.json, "also write the table to this file");
+  add_json_option(command, flags.json, "the table");
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
   command->footer(
+      "acc       with half of its 95 % confidence interval\n"
       "mAcc      the unweighted mean of acc over the accuracy tasks (the paper: all six)\n"
+      "mAcc lost with half of the interval of the difference: both models answer the same items\n"
       "speed-up  mean latency of the dense model's generations, prompt and new tokens, over the\n"
       "          compressed model's; both run in turns, as in `neuronmm bench --against`. With\n"
       "          --device trn1, trn2 or trn3 it is predicted by the simulator; quality is the "
       "CPU's\n"
       "gamma     (mAcc of dense - mAcc) / (speed-up - 1): accuracy lost per 100 % of speed "
       "gained;\n"
-      "          lower is better, - where there is no speed-up. The speed degradation ratio of\n"
-      "          arXiv 2406.15786, inferred to be the paper's from its published pairs");
+      "          lower is better; - where there is no speed-up, and where the loss is no larger\n"
+      "          than its interval. The speed degradation ratio of arXiv 2406.15786, inferred to "
+      "be the paper's from its published pairs");
 }
 
 // One model of the table; the dense one is first.
@@ -140,49 +142,71 @@ Result<Column> compare_model(const std::string& folder, const model::Transformer
   return column;
 }
 
+// Half of a 95 % confidence interval beside the value; nothing where a single item gives none.
+std::string with_interval(double value, double standard_error) {
+  if (!std::isfinite(standard_error)) return fmt::format("{:.4f}", value);
+  return fmt::format("{:.4f} ± {:.4f}", value, eval::kInterval * standard_error);
+}
+
+std::optional<eval::AccuracyLoss> loss_of(const Column& dense, const Column& column) {
+  return eval::accuracy_loss(dense.evaluation.results, column.evaluation.results);
+}
+
 std::optional<double> gamma_of(const Column& dense, const Column& column) {
+  const auto loss = loss_of(dense, column);
+  if (!loss || loss->is_noise()) return {};
   return eval::gamma(dense.mean_accuracy(), column.mean_accuracy(), column.speedup);
 }
 
-void print_row(const std::string& name, const std::vector<Column>& columns,
+void print_row(const ReportWriter& writer, const std::string& name,
+               const std::vector<Column>& columns,
                const std::function<std::string(const Column&)>& cell) {
-  fmt::print("{:24}", name);
+  writer.print("{:32}", name);
   for (const Column& column : columns) {
-    fmt::print(" {:>{}}", cell(column), std::max<size_t>(10, column.name.size()));
+    writer.print(" {:>{}}", cell(column), std::max<size_t>(16, column.name.size()));
   }
-  fmt::print("\n");
+  writer.print("\n");
 }
 
-void print_task_rows(const std::vector<Column>& columns) {
+std::string row_name(const eval::TaskResult& result) {
+  const std::string_view name = result.task->name;
+  if (!result.perplexity) return fmt::format("{} acc, {} items", name, result.items.size());
+  return fmt::format("{} perplexity, {} tokens", name, result.perplexity->scored_tokens);
+}
+
+void print_task_rows(const ReportWriter& writer, const std::vector<Column>& columns) {
   const auto& tasks = columns[0].evaluation.results;
   for (size_t i = 0; i < tasks.size(); ++i) {
-    const bool text = tasks[i].task->is_text();
-    print_row(fmt::format("{} {}", tasks[i].task->name, text ? "perplexity" : "acc"), columns,
-              [&](const Column& column) {
-                const eval::TaskResult& result = column.evaluation.results[i];
-                return text ? fmt::format("{:.4f}", result.perplexity->perplexity)
-                            : fmt::format("{:.4f}", result.score->acc.value);
-              });
+    print_row(writer, row_name(tasks[i]), columns, [&](const Column& column) {
+      const eval::TaskResult& result = column.evaluation.results[i];
+      if (result.perplexity) return fmt::format("{:.4f}", result.perplexity->perplexity);
+      return with_interval(result.score->acc.value, result.score->acc.standard_error);
+    });
   }
 }
 
-void print_table(const std::vector<Column>& columns, const CompareFlags& flags) {
+void print_table(const ReportWriter& writer, const std::vector<Column>& columns,
+                 const CompareFlags& flags) {
   const Column& dense = columns[0];
-  print_row("", columns, [](const Column& column) { return column.name; });
-  print_row("size, MB", columns, [](const Column& column) {
+  print_row(writer, "", columns, [](const Column& column) { return column.name; });
+  print_row(writer, "size, MB", columns, [](const Column& column) {
     return fmt::format("{:.2f}", static_cast<double>(column.size_bytes) / 1e6);
   });
-  print_task_rows(columns);
+  print_task_rows(writer, columns);
   const auto mean = eval::mean_accuracy(dense.evaluation.results);
   if (mean) {
-    print_row(fmt::format("mAcc, {} tasks", mean->tasks), columns,
+    print_row(writer, fmt::format("mAcc, {} tasks", mean->tasks), columns,
               [](const Column& column) { return fmt::format("{:.4f}", column.mean_accuracy()); });
   }
   const bool simulated = flags.device.simulated();
-  print_row(simulated ? "speed-up, " + flags.device.device + " simulated" : "speed-up", columns,
-            [](const Column& column) { return fmt::format("{:.3f}x", column.speedup); });
+  print_row(writer, simulated ? "speed-up, " + flags.device.device + " simulated" : "speed-up",
+            columns, [](const Column& column) { return fmt::format("{:.3f}x", column.speedup); });
   if (!mean) return;
-  print_row("gamma", columns, [&](const Column& column) {
+  print_row(writer, "mAcc lost", columns, [&](const Column& column) {
+    const auto loss = loss_of(dense, column);
+    return &column == &dense ? std::string("-") : with_interval(loss->value, loss->standard_error);
+  });
+  print_row(writer, "gamma", columns, [&](const Column& column) {
     const auto value = gamma_of(dense, column);
     return value ? fmt::format("{:.2f} %", 100.0 * *value) : std::string("-");
   });
@@ -191,38 +215,47 @@ void print_table(const std::vector<Column>& columns, const CompareFlags& flags) 
 Json column_json(const Column& dense, const Column& column) {
   Json json = {{"model", column.name}, {"size_bytes", column.size_bytes}};
   for (const eval::TaskResult& result : column.evaluation.results) {
-    json[std::string(result.task->name)] =
-        result.perplexity ? result.perplexity->perplexity : result.score->acc.value;
+    const std::string name(result.task->name);
+    if (result.perplexity) {
+      json[name] = result.perplexity->perplexity;
+      json[name + "_tokens"] = result.perplexity->scored_tokens;
+      continue;
+    }
+    json[name] = result.score->acc.value;
+    json[name + "_stderr"] = result.score->acc.standard_error;  // NaN becomes null
+    json[name + "_items"] = result.items.size();
   }
   json["speedup"] = column.speedup;
   if (!eval::mean_accuracy(column.evaluation.results)) return json;
   json["mean_acc"] = column.mean_accuracy();
+  const auto loss = loss_of(dense, column);
+  json["mean_acc_lost"] = loss->value;
+  json["mean_acc_lost_stderr"] = loss->standard_error;
   const auto value = gamma_of(dense, column);
   json["gamma"] = value ? Json(*value) : Json();
   return json;
 }
 
-std::string to_json(const std::vector<Column>& columns, const CompareFlags& flags) {
+Json to_json(const std::vector<Column>& columns, const CompareFlags& flags) {
   Json models = Json::array();
   for (const Column& column : columns) models.push_back(column_json(columns[0], column));
-  const Json json = {{"models", models},
-                     {"limit", flags.evaluation.limit},
-                     {"add_bos", !flags.evaluation.no_bos},
-                     {"prompt_tokens", flags.latency.prompt_tokens},
-                     {"new_tokens", flags.latency.new_tokens},
-                     {"runs", flags.latency.runs},
-                     {"speedup_on", flags.device.device},
-                     {"speedup_simulated", flags.device.simulated()}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return {{"models", models},
+          {"limit", flags.evaluation.limit},
+          {"add_bos", !flags.evaluation.no_bos},
+          {"prompt_tokens", flags.latency.prompt_tokens},
+          {"new_tokens", flags.latency.new_tokens},
+          {"runs", flags.latency.runs},
+          {"speedup_on", flags.device.device},
+          {"speedup_simulated", flags.device.simulated()}};
 }
 
 // All folders and data sets are checked before the first model computes.
 Result<int> run_compare(const CompareFlags& flags) {
-  NMM_ASSIGN(const auto tasks, eval::parse_tasks(flags.evaluation.tasks));
-  NMM_ASSIGN(OutputFile json, OutputFile::open(flags.json));
+  NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   NMM_TRY(check_model(flags.dense_dir, flags));
   for (const std::string& folder : flags.compressed_dirs) NMM_TRY(check_model(folder, flags));
   const auto settings = flags.evaluation.settings();
+  NMM_ASSIGN(const auto tasks, tasks_with_files(flags.evaluation));
   NMM_ASSIGN(const auto data, eval::read_tasks(tasks, settings));
   NMM_ASSIGN(const auto backend, make_backend(host(flags.device)));
 
@@ -242,8 +275,8 @@ Result<int> run_compare(const CompareFlags& flags) {
     stopped = fmt::format("{}: {}", folder, column.error().message);
     break;
   }
-  print_table(columns, flags);
-  NMM_TRY(json.write(to_json(columns, flags)));
+  print_table(writer, columns, flags);
+  NMM_TRY(writer.write_json(to_json(columns, flags)));
   if (stopped.empty()) return 0;
   fmt::print(stderr, "neuronmm compare: {}; the models above are complete\n", stopped);
   return kInterruptedExit;
@@ -253,7 +286,8 @@ Result<int> run_compare(const CompareFlags& flags) {
 
 void add_compare(Program& program) {
   CLI::App* command =
-      program.add("compare", "Size, quality and speed of compressed models against the dense one");
+      program.add(CommandGroup::kModels, "compare",
+                  "Size, quality and speed of compressed models against the dense one");
   auto flags = std::make_shared<CompareFlags>();
   add_flags(command, *flags);
   program.set_run(command, [flags] { return run_compare(*flags); });

@@ -2,18 +2,24 @@
 
 #include "compress/compress.h"
 
+#include <cmath>
 #include <filesystem>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "commands.h"
 #include "compress/allocate.h"
+#include "eval/divergence.h"
+#include "flags.h"
 #include "io/text_file.h"
+#include "report_writer.h"
 
 namespace neuronmm::apps {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 
 struct Flags {
   compress::CompressRequest request;
@@ -21,7 +27,8 @@ struct Flags {
   std::string weights = "original", allocate = "uniform";
   std::vector<std::string> calibration;
   int64_t calibration_tokens = compress::kDefaultCalibrationTokens;
-  bool dry_run = false;
+  std::string json;
+  bool dry_run = false, no_measure = false;
   DeviceOptions device;
 };
 
@@ -42,62 +49,178 @@ std::string in_megabytes(int64_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
 }
 
-void print_total(int64_t parameters_before, int64_t parameters_after, int64_t bytes_before,
-                 int64_t bytes_after) {
+void print_total(const ReportWriter& writer, int64_t parameters_before, int64_t parameters_after,
+                 int64_t bytes_before, int64_t bytes_after) {
   const double share =
       static_cast<double>(parameters_after) / static_cast<double>(parameters_before);
-  fmt::print("whole model: {} -> {} parameters ({:.4f}), {} -> {} bytes ({} -> {})\n",
-             parameters_before, parameters_after, share, bytes_before, bytes_after,
-             in_megabytes(bytes_before), in_megabytes(bytes_after));
+  writer.print("whole model: {} -> {} parameters ({:.4f}), {} -> {} bytes ({} -> {})\n",
+               parameters_before, parameters_after, share, bytes_before, bytes_after,
+               in_megabytes(bytes_before), in_megabytes(bytes_after));
 }
 
-void print_plan(const compress::Plan& plan) {
+void print_plan(const ReportWriter& writer, const compress::Plan& plan) {
   const size_t layers = plan.matrices.size() / compress::kMlpMatrices.size();
-  fmt::print("layers 0-{}, each:\n", layers - 1);  // one rule for all: they are alike
-  fmt::print("{:<7} {:>7} {:>7} {:>7} {:>8} {:>14} {:>14}\n", "matrix", "K", "rank", "N", "kept",
-             "bytes before", "bytes after");
+  writer.print("layers 0-{}, each:\n", layers - 1);  // one rule for all: they are alike
+  writer.print("{:<7} {:>7} {:>7} {:>7} {:>8} {:>14} {:>14}\n", "matrix", "K", "rank", "N", "kept",
+               "bytes before", "bytes after");
   for (const compress::MlpMatrix which : compress::kMlpMatrices) {
     const compress::MatrixPlan& matrix = plan.of(0, which);
     const std::string rank = matrix.rank == 0 ? "dense" : std::to_string(matrix.rank);
-    fmt::print("{:<7} {:>7} {:>7} {:>7} {:>8.4f} {:>14} {:>14}\n", compress::matrix_name(which),
-               matrix.in_features, rank, matrix.out_features, matrix.kept_share,
-               matrix.bytes_before, matrix.bytes_after);
+    writer.print("{:<7} {:>7} {:>7} {:>7} {:>8.4f} {:>14} {:>14}\n", compress::matrix_name(which),
+                 matrix.in_features, rank, matrix.out_features, matrix.kept_share,
+                 matrix.bytes_before, matrix.bytes_after);
   }
-  print_total(plan.parameters_before, plan.parameters_after, plan.bytes_before, plan.bytes_after);
+  print_total(writer, plan.parameters_before, plan.parameters_after, plan.bytes_before,
+              plan.bytes_after);
 }
 
-void print_summary(const compress::CompressSummary& summary) {
-  fmt::print("{:>5} {:<7} {:>7} {:>7} {:>7} {:>8} {:>12}\n", "layer", "matrix", "K", "rank", "N",
-             "kept", "energy lost");
+void print_summary(const ReportWriter& writer, const compress::CompressSummary& summary) {
+  writer.print("{:>5} {:<7} {:>7} {:>7} {:>7} {:>8} {:>12}\n", "layer", "matrix", "K", "rank", "N",
+               "kept", "energy lost");
   auto report = summary.matrices.begin();  // of the matrices that have factors, in this order
   for (const compress::MatrixPlan& matrix : summary.plan.matrices) {
     const bool dense = matrix.rank == 0;
-    fmt::print("{:>5} {:<7} {:>7} {:>7} {:>7} {:>8.4f} {:>12}\n", matrix.layer,
-               compress::matrix_name(matrix.matrix), matrix.in_features,
-               dense ? "dense" : std::to_string(matrix.rank), matrix.out_features,
-               matrix.kept_share, dense ? "0" : fmt::format("{:.4e}", report++->energy_lost));
+    writer.print("{:>5} {:<7} {:>7} {:>7} {:>7} {:>8.4f} {:>12}\n", matrix.layer,
+                 compress::matrix_name(matrix.matrix), matrix.in_features,
+                 dense ? "dense" : std::to_string(matrix.rank), matrix.out_features,
+                 matrix.kept_share, dense ? "0" : fmt::format("{:.4e}", report++->energy_lost));
   }
   if (summary.calibration_tokens > 0) {
-    fmt::print("calibration: {} tokens\n", summary.calibration_tokens);
+    writer.print("calibration: {} tokens\n", summary.calibration_tokens);
   }
-  print_total(summary.parameters_before, summary.parameters_after, summary.bytes_before,
+  print_total(writer, summary.parameters_before, summary.parameters_after, summary.bytes_before,
               summary.bytes_after);
 }
 
-Result<int> dry_run(const compress::CompressRequest& request) {
+// Warnings go to standard error, also where the report is JSON.
+template <typename... Args>
+void warn(fmt::format_string<Args...> format, Args&&... args) {
+  fmt::print(stderr, "warning: {}\n", fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Ranks are multiples of the block: small matrices may be far from what was asked.
+void warn_of_share(const compress::CompressRequest& request, const compress::Plan& plan) {
+  constexpr double kTolerance = 0.02;
+  const compress::RankRule& rule = request.rule;
+  const double kept = compress::kept_share(plan, rule, request.only);
+  if (std::abs(kept - (1.0 - rule.ratio)) <= kTolerance) return;
+  const auto block = compress::finer_block(plan, rule, request.only, kTolerance);
+  std::string remedy = "and no finer block would come nearer";
+  if (block) {
+    compress::RankRule finer = rule;
+    finer.block = *block;
+    remedy = fmt::format("--block {} would keep {:.4f}", *block,
+                         compress::kept_share(plan, finer, request.only));
+  }
+  warn(
+      "the compressed matrices keep {:.4f} of their parameters, asked was {:.4f}: ranks are "
+      "multiples of --block {}; {}",
+      kept, 1.0 - rule.ratio, rule.block, remedy);
+}
+
+// Both models are in memory for it.
+compress::Measure measure_on(const compress::CompressRequest& request, const ops::Backend& backend,
+                             Progress& progress) {
+  return [&](const fs::path& compressed, const std::vector<std::vector<text::TokenId>>& sequences)
+             -> Result<compress::MeasuredLoss> {
+    NMM_ASSIGN(const auto dense, model::Transformer::load(request.model, backend));
+    NMM_ASSIGN(const auto other, model::Transformer::load(compressed, backend));
+    NMM_ASSIGN(const auto tokens, eval::token_divergences(dense, other, sequences, progress));
+    const eval::DivergenceSummary summary = eval::summarize(tokens);
+    return compress::MeasuredLoss{summary.tokens, summary.divergence, summary.dense_perplexity,
+                                  summary.perplexity};
+  };
+}
+
+void print_loss(const ReportWriter& writer, const Flags& flags,
+                const std::optional<compress::MeasuredLoss>& loss) {
+  if (!loss) {
+    writer.print("against the dense model: not measured{}\n",
+                 flags.no_measure ? "" : "; give --calibration");
+    return;
+  }
+  writer.print("against the dense model: {}\n", compress::loss_text(loss));
+  constexpr double kMostDivergence = 0.5, kMostPerplexity = 1.5;
+  const bool far = !(loss->divergence <= kMostDivergence);  // also where it is not a number
+  if (!far && loss->perplexity <= kMostPerplexity * loss->dense_perplexity) return;
+  warn(
+      "the compressed model predicts much worse than the dense one (KL {:.3g}, perplexity {:.4g} "
+      "after {:.4g}); remove less, calibrate on more text, or use --method error-aware",
+      loss->divergence, loss->perplexity, loss->dense_perplexity);
+}
+
+Json loss_json(const std::optional<compress::MeasuredLoss>& loss) {
+  if (!loss) return {};
+  return {{"tokens", loss->tokens},
+          {"held_out", loss->held_out},
+          {"kl", loss->divergence},
+          {"dense_perplexity", loss->dense_perplexity},
+          {"perplexity", loss->perplexity}};
+}
+
+Json request_json(const compress::CompressRequest& request) {
+  return {{"model", request.model.string()},
+          {"output", request.out.string()},
+          {"method", compress::method_name(request.method)},
+          {"ratio", request.rule.ratio},
+          {"block", request.rule.block},
+          {"align", compress::align_name(request.rule.align)},
+          {"allocate", compress::allocate_name(request.allocate)},
+          {"weights", compress::weights_name(request.weights)}};
+}
+
+Json matrix_json(const compress::MatrixPlan& matrix) {
+  return {{"layer", matrix.layer},
+          {"matrix", compress::matrix_name(matrix.matrix)},
+          {"in_features", matrix.in_features},
+          {"rank", matrix.rank},  // 0: dense
+          {"out_features", matrix.out_features},
+          {"kept_share", matrix.kept_share},
+          {"bytes_before", matrix.bytes_before},
+          {"bytes_after", matrix.bytes_after}};
+}
+
+Json plan_json(const compress::CompressRequest& request, const compress::Plan& plan) {
+  Json json = request_json(request);
+  json["parameters_before"] = plan.parameters_before;
+  json["parameters_after"] = plan.parameters_after;
+  json["bytes_before"] = plan.bytes_before;
+  json["bytes_after"] = plan.bytes_after;
+  json["matrices"] = Json::array();
+  for (const compress::MatrixPlan& matrix : plan.matrices) {
+    json["matrices"].push_back(matrix_json(matrix));
+  }
+  return json;
+}
+
+Json summary_json(const compress::CompressRequest& request,
+                  const compress::CompressSummary& summary) {
+  Json json = plan_json(request, summary.plan);
+  json["calibration_tokens"] = summary.calibration_tokens;
+  json["measured"] = loss_json(summary.loss);
+  auto report = summary.matrices.begin();  // of the matrices that have factors, in this order
+  for (Json& matrix : json["matrices"]) {
+    matrix["energy_lost"] = matrix["rank"] == 0 ? 0.0 : report++->energy_lost;
+  }
+  return json;
+}
+
+Result<int> dry_run(const compress::CompressRequest& request, ReportWriter& writer) {
   std::error_code ignored;
   const fs::path config_json =
       fs::is_directory(request.model, ignored) ? request.model / "config.json" : request.model;
   NMM_ASSIGN(const auto config, io::ModelConfig::load(config_json));
   NMM_ASSIGN(const auto plan, compress::make_plan(config, request.rule, request.only,
                                                   request.weights, request.model.string()));
-  print_plan(plan);
+  print_plan(writer, plan);
+  warn_of_share(request, plan);
   if (request.allocate == compress::Allocate::kSensitivity) {
     NMM_TRY(compress::check_allocation(plan, request.rule.block, request.model.string()));
-    fmt::print(
+    writer.print(
         "--allocate sensitivity measures which matrices get more and which get less; the total "
         "above is not exceeded\n");
   }
+  NMM_TRY(writer.write_json(plan_json(request, plan)));
   return 0;
 }
 
@@ -113,7 +236,8 @@ Result<int> run(Flags& flags) {
   if (flags.allocate == compress::allocate_name(compress::Allocate::kSensitivity)) {
     request.allocate = compress::Allocate::kSensitivity;
   }
-  if (flags.dry_run) return dry_run(request);
+  NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
+  if (flags.dry_run) return dry_run(request, writer);
   if (request.out.empty()) return fail("-o OUT_DIR is missing (only --dry-run needs none)");
   if (!flags.calibration.empty()) {
     request.calibration = {{}, flags.calibration_tokens};
@@ -124,17 +248,38 @@ Result<int> run(Flags& flags) {
   }
   NMM_ASSIGN(const auto backend, make_backend(flags.device));
   Progress progress(stderr);
-  NMM_ASSIGN(const auto summary, compress::compress(request, *backend, progress));
-  print_summary(summary);
-  fmt::print("written to {}\n", request.out.string());
+  const compress::Measure measure =
+      flags.no_measure ? compress::Measure() : measure_on(request, *backend, progress);
+  NMM_ASSIGN(const auto summary, compress::compress(request, *backend, progress, {}, measure));
+  print_summary(writer, summary);
+  warn_of_share(request, summary.plan);
+  print_loss(writer, flags, summary.loss);
+  writer.print("written to {}\n", request.out.string());
+  NMM_TRY(writer.write_json(summary_json(request, summary)));
   return 0;
+}
+
+// What the library would refuse too, here by the names of the flags.
+void require_text(const Flags& flags) {
+  if (!flags.calibration.empty() || flags.dry_run) return;
+  if (flags.allocate == "sensitivity") {
+    throw CLI::ValidationError("--allocate sensitivity",
+                               "needs --calibration TEXT, on which it measures what every matrix "
+                               "is worth");
+  }
+  if (flags.method == "svd" || (flags.method == "whitened" && !flags.request.gram.empty())) return;
+  throw CLI::ValidationError("--method " + flags.method,
+                             flags.method == "whitened"
+                                 ? "needs --calibration TEXT or --gram FILE; svd needs neither"
+                                 : "needs --calibration TEXT; svd needs none");
 }
 
 void add_calibration_flags(CLI::App* command, Flags& flags) {
   command
       ->add_option("--calibration", flags.calibration,
                    "text that the model runs on; - is standard input. Several are sampled "
-                   "evenly, so that the model stays good at all of them")
+                   "evenly, so that the model stays good at all of them. svd only measures the "
+                   "result on it")
       ->allow_extra_args(false);
   command
       ->add_option(
@@ -143,6 +288,9 @@ void add_calibration_flags(CLI::App* command, Flags& flags) {
           "of at most 2048")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();
+  command->add_flag("--no-measure", flags.no_measure,
+                    "do not compare the result with the dense model on 2048 tokens of the text; "
+                    "both are in memory for it");
   command->add_option("--gram", flags.request.gram,
                       "Gram matrices that --save-gram wrote, in place of --calibration");
   command->add_option("--save-gram", flags.request.save_gram,
@@ -176,14 +324,15 @@ void add_rank_flags(CLI::App* command, Flags& flags) {
 }  // namespace
 
 void add_compress(Program& program) {
-  CLI::App* command = program.add(
-      "compress", "Replace MLP weights by low-rank factors, whitened by a calibration text");
+  CLI::App* command =
+      program.add(CommandGroup::kModels, "compress",
+                  "Replace MLP weights by low-rank factors, whitened by a calibration text");
   const auto flags = std::make_shared<Flags>();
   command
-      ->add_option("model", flags->request.model,
+      ->add_option("MODEL_DIR", flags->request.model,
                    "model folder (for --dry-run its config.json is enough)")
       ->required();
-  command->add_option("-o,--out", flags->request.out, "the new model folder");
+  add_output_option(command, flags->request.out, "the new model folder");
   command
       ->add_option("--method", flags->method,
                    "whitened: least output error; error-aware: whitened, and every layer makes up "
@@ -200,13 +349,9 @@ void add_compress(Program& program) {
   add_calibration_flags(command, *flags);
   command->add_flag("--dry-run", flags->dry_run, "print ranks and sizes, write nothing");
   command->add_flag("--force", flags->request.force, "replace an existing output folder");
+  add_json_option(command, flags->json);
   add_device_options(command, flags->device);
-  command->parse_complete_callback([flags] {
-    if (flags->allocate == "uniform" || !flags->calibration.empty() || flags->dry_run) return;
-    throw CLI::ValidationError("--allocate sensitivity",
-                               "needs --calibration TEXT, on which it measures what every matrix "
-                               "is worth");
-  });
+  command->parse_complete_callback([flags] { require_text(*flags); });
   program.set_run(command, [flags] { return run(*flags); });
 }
 

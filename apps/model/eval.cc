@@ -8,11 +8,10 @@
 #include "eval/evaluation_json.h"
 #include "model/evaluation_flags.h"
 #include "output_file.h"
+#include "report_writer.h"
 
 namespace neuronmm::apps {
 namespace {
-
-constexpr int kInterruptedExit = 130;  // 128 + SIGINT, as for every interrupted command
 
 struct EvalFlags {
   std::string model_dir, json, log_samples;
@@ -23,7 +22,7 @@ struct EvalFlags {
 void add_flags(CLI::App* command, EvalFlags& flags) {
   command->add_option("MODEL_DIR", flags.model_dir, "a Hugging Face model folder")->required();
   add_evaluation_flags(command, flags.evaluation);
-  command->add_option("--json", flags.json, "also write the results to this file");
+  add_json_option(command, flags.json, "the results");
   command->add_option("--log-samples", flags.log_samples,
                       "also write every item of the multiple-choice tasks to this file: prompts, "
                       "log-likelihoods, acc, acc_norm; one JSON object per line");
@@ -34,26 +33,26 @@ std::string with_error(const eval::Accuracy& accuracy) {
   return fmt::format("{:.4f} ± {:.4f}", accuracy.value, accuracy.standard_error);
 }
 
-void print_text(const eval::TaskResult& result) {
+void print_text(const ReportWriter& writer, const eval::TaskResult& result) {
   const eval::PerplexityReport& report = *result.perplexity;
-  fmt::print("{:14} {:>14.4f}   {} chunks of {} tokens, {:.0f} tokens/s, {}\n", result.task->name,
-             report.perplexity, report.chunks, report.context,
-             static_cast<double>(report.scored_tokens) / report.seconds, result.file.string());
+  writer.print("{:14} {:>14.4f}   {} chunks of {} tokens, {:.0f} tokens/s, {}\n", result.task->name,
+               report.perplexity, report.chunks, report.context,
+               static_cast<double>(report.scored_tokens) / report.seconds, result.file.string());
 }
 
-void print_accuracy(const eval::TaskResult& result) {
+void print_accuracy(const ReportWriter& writer, const eval::TaskResult& result) {
   const auto items = std::ssize(result.items);
-  fmt::print("{:14} {:>15}   {:>15}   {:>6}", result.task->name, with_error(result.score->acc),
-             result.score->acc_norm ? with_error(*result.score->acc_norm) : "-", items);
-  if (items != result.task->published_items) fmt::print(" of {}", result.task->published_items);
+  writer.print("{:14} {:>15}   {:>15}   {:>6}", result.task->name, with_error(result.score->acc),
+               result.score->acc_norm ? with_error(*result.score->acc_norm) : "-", items);
+  if (items != result.task->published_items) writer.print(" of {}", result.task->published_items);
   if (result.truncated > 0) {
-    fmt::print(", {} too long: the begin of their contexts is cut off", result.truncated);
+    writer.print(", {} too long: the begin of their contexts is cut off", result.truncated);
   }
-  fmt::print("  {}\n", result.file.string());
+  writer.print("  {}\n", result.file.string());
 }
 
 // What the requests would be, run one by one, beside what was computed.
-void print_speed(const std::vector<eval::TaskResult>& results) {
+void print_speed(const ReportWriter& writer, const std::vector<eval::TaskResult>& results) {
   int64_t tokens = 0, computed = 0;
   double seconds = 0.0;
   for (const eval::TaskResult& result : results) {
@@ -61,36 +60,36 @@ void print_speed(const std::vector<eval::TaskResult>& results) {
     computed += result.likelihoods.computed_tokens;
     seconds += result.likelihoods.seconds;
   }
-  fmt::print("{} tokens of requests, {} computed, in {:.1f} s: {:.0f} and {:.0f} tokens/s\n",
-             tokens, computed, seconds, static_cast<double>(tokens) / seconds,
-             static_cast<double>(computed) / seconds);
+  writer.print("{} tokens of requests, {} computed, in {:.1f} s: {:.0f} and {:.0f} tokens/s\n",
+               tokens, computed, seconds, static_cast<double>(tokens) / seconds,
+               static_cast<double>(computed) / seconds);
 }
 
-void print_results(const std::vector<eval::TaskResult>& results) {
+void print_results(const ReportWriter& writer, const std::vector<eval::TaskResult>& results) {
   const auto any = [&](bool text) {
     return std::ranges::any_of(
         results, [&](const eval::TaskResult& result) { return result.task->is_text() == text; });
   };
-  if (any(true)) fmt::print("{:14} {:>14}\n", "", "perplexity");
+  if (any(true)) writer.print("{:14} {:>14}\n", "", "perplexity");
   for (const eval::TaskResult& result : results) {
-    if (result.perplexity) print_text(result);
+    if (result.perplexity) print_text(writer, result);
   }
   if (!any(false)) return;
-  fmt::print("{:14} {:>15}   {:>15}   {:>6}\n", "", "acc", "acc_norm", "items");
+  writer.print("{:14} {:>15}   {:>15}   {:>6}\n", "", "acc", "acc_norm", "items");
   for (const eval::TaskResult& result : results) {
-    if (result.score) print_accuracy(result);
+    if (result.score) print_accuracy(writer, result);
   }
   const auto mean = *eval::mean_accuracy(results);
-  fmt::print("{:14} {:>6.4f}   mean acc of {} tasks{}\n", "mAcc", mean.value, mean.tasks,
-             mean.tasks == eval::kAccuracyTasks ? "" : "; the paper's mAcc has 6");
-  print_speed(results);
+  writer.print("{:14} {:>6.4f}   mean acc of {} tasks{}\n", "mAcc", mean.value, mean.tasks,
+               mean.tasks == eval::kAccuracyTasks ? "" : "; the paper's mAcc has 6");
+  print_speed(writer, results);
 }
 
 Result<int> run_eval(const EvalFlags& flags) {
-  NMM_ASSIGN(const auto tasks, eval::parse_tasks(flags.evaluation.tasks));
-  NMM_ASSIGN(OutputFile json, OutputFile::open(flags.json));
+  NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   NMM_ASSIGN(OutputFile samples, OutputFile::open(flags.log_samples));
   const eval::EvaluationSettings settings = flags.evaluation.settings();
+  NMM_ASSIGN(const auto tasks, tasks_with_files(flags.evaluation));
   NMM_ASSIGN(const auto data, eval::read_tasks(tasks, settings));
   NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.model_dir));
   NMM_ASSIGN(const auto backend, make_backend(flags.device));
@@ -99,21 +98,22 @@ Result<int> run_eval(const EvalFlags& flags) {
   Progress progress(stderr);
   NMM_ASSIGN(const auto evaluation,
              eval::evaluate(transformer, tokenizer, data, settings, progress));
-  fmt::print("model  {}, {}\n", flags.model_dir, backend->name());
-  print_results(evaluation.results);
-  if (json.wanted()) NMM_TRY(json.write(eval::to_json(evaluation, settings, flags.model_dir)));
+  writer.print("model  {}, {}\n", flags.model_dir, backend->name());
+  print_results(writer, evaluation.results);
+  NMM_TRY(writer.write_json_text(eval::to_json(evaluation, settings, flags.model_dir)));
   if (samples.wanted()) NMM_TRY(samples.write(eval::samples_json_lines(evaluation)));
   if (evaluation.stopped.empty()) return 0;
   fmt::print(stderr, "neuronmm eval: {}; the tasks above are complete{}\n", evaluation.stopped,
-             json.wanted() || samples.wanted() ? " and in the files" : "");
+             writer.wants_json() || samples.wanted() ? " and in the files" : "");
   return kInterruptedExit;
 }
 
 }  // namespace
 
 void add_eval(Program& program) {
-  CLI::App* command = program.add(
-      "eval", "Perplexities and zero-shot accuracies, as lm-evaluation-harness computes them");
+  CLI::App* command =
+      program.add(CommandGroup::kModels, "eval",
+                  "Perplexities and zero-shot accuracies, as lm-evaluation-harness computes them");
   auto flags = std::make_shared<EvalFlags>();
   add_flags(command, *flags);
   program.set_run(command, [flags] { return run_eval(*flags); });

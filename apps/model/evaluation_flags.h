@@ -4,6 +4,7 @@
 #include <string>
 
 #include <CLI/CLI.hpp>
+#include <fmt/core.h>
 
 #include "eval/evaluation.h"
 
@@ -18,6 +19,16 @@ struct EvaluationFlags {
 
   eval::EvaluationSettings settings() const { return {data, limit, !no_bos}; }
 };
+
+// The tasks to run; those without files are named on standard error and left out.
+inline Result<std::vector<const eval::Task*>> tasks_with_files(const EvaluationFlags& flags) {
+  NMM_ASSIGN(const auto wanted, eval::parse_tasks(flags.tasks));
+  NMM_ASSIGN(const auto available, eval::available_tasks(wanted, flags.data));
+  for (const auto& [task, reason] : available.skipped) {
+    fmt::print(stderr, "skipped {}: {}\n", task->name, reason);
+  }
+  return available.found;
+}
 
 inline void add_evaluation_flags(CLI::App* command, EvaluationFlags& flags) {
   command->add_option("--tasks", flags.tasks, "data sets, with commas between them")

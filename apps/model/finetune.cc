@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "model/finetune_flags.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -22,7 +23,7 @@ Result<int> run_trainer(std::vector<std::string> arguments) {
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   if (error) return fail("/proc/self/exe: cannot be read: {}", error.message());
   const fs::path trainer = self.parent_path() / "neuronmm-finetune";
-  arguments.insert(arguments.begin(), {trainer.string(), "finetune"});
+  arguments.insert(arguments.begin(), trainer.string());
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
@@ -42,11 +43,10 @@ Result<int> run_trainer(std::vector<std::string> arguments) {
 }  // namespace
 
 void add_finetune(Program& program) {
-  CLI::App* command = program.add(
-      "finetune", "Train the factors of a compressed model to recover its quality (libtorch)");
-  command->set_help_flag();  // the other program has the flags, and the help
-  command->allow_extras();
-  program.set_run(command, [command] { return run_trainer(command->remaining()); });
+  CLI::App* command = program.add(CommandGroup::kModels, "finetune", kFinetuneDescription);
+  const auto flags = std::make_shared<FinetuneFlags>();  // checked here, read by the other program
+  add_finetune_flags(command, *flags);
+  program.set_run(command, [flags, &program] { return run_trainer(program.arguments()); });
 }
 
 }  // namespace neuronmm::apps

@@ -10,6 +10,7 @@
 
 #include "base/interrupt.h"
 #include "commands.h"
+#include "flags.h"
 #include "io/text_file.h"
 #include "text/chat_template.h"
 #include "text/stream_decoder.h"
@@ -60,7 +61,7 @@ void add_flags(CLI::App* command, GenerateFlags& flags) {
       ->check(real_range(0.01, 100.0))
       ->capture_default_str();
   command->add_option("--seed", sampling.seed, "of the random draws")
-      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 63))
+      ->check(whole_number())
       ->capture_default_str();
   auto* chat = command->add_flag("--chat", flags.chat, "the prompt is a user's message");
   command
@@ -147,7 +148,8 @@ Result<int> run_generate(GenerateFlags& flags) {
 }  // namespace
 
 void add_generate(Program& program) {
-  CLI::App* command = program.add("generate", "Continues a prompt, or answers a chat message");
+  CLI::App* command =
+      program.add(CommandGroup::kModels, "generate", "Continue a prompt, or answer a chat message");
   auto flags = std::make_shared<GenerateFlags>();
   add_flags(command, *flags);
   program.set_run(command, [flags] { return run_generate(*flags); });

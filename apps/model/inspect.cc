@@ -5,20 +5,23 @@
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "commands.h"
 #include "io/checkpoint.h"
 #include "io/model_config.h"
 #include "io/quantization.h"
 #include "model/transformer.h"
+#include "report_writer.h"
 
 namespace neuronmm::apps {
 namespace {
 
+using Json = nlohmann::ordered_json;
 using ops::LinearWeight;
 
 struct InspectOptions {
-  std::string folder;
+  std::string folder, json;
   bool tensors = false;
 };
 
@@ -58,21 +61,21 @@ double percent(int64_t part, int64_t whole) {
   return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-void print_config(const io::ModelConfig& config) {
-  fmt::print("{}\n", io::architecture_name(config.architecture));
-  fmt::print("  {:<24}{}\n  {:<24}{}\n  {:<24}{}\n", "hidden_size", config.hidden_size,
-             "intermediate_size", config.intermediate_size, "num_hidden_layers",
-             config.num_hidden_layers);
-  fmt::print("  {:<24}{} heads, {} kv heads, head_dim {}{}{}\n", "attention",
-             config.num_attention_heads, config.num_key_value_heads, config.head_dim,
-             config.attention_bias ? ", q/k/v bias" : "", config.qk_norm ? ", q/k norm" : "");
+void print_config(const ReportWriter& writer, const io::ModelConfig& config) {
+  writer.print("{}\n", io::architecture_name(config.architecture));
+  writer.print("  {:<24}{}\n  {:<24}{}\n  {:<24}{}\n", "hidden_size", config.hidden_size,
+               "intermediate_size", config.intermediate_size, "num_hidden_layers",
+               config.num_hidden_layers);
+  writer.print("  {:<24}{} heads, {} kv heads, head_dim {}{}{}\n", "attention",
+               config.num_attention_heads, config.num_key_value_heads, config.head_dim,
+               config.attention_bias ? ", q/k/v bias" : "", config.qk_norm ? ", q/k norm" : "");
   if (config.sliding_window > 0)
-    fmt::print("  {:<24}{}\n", "sliding_window", config.sliding_window);
-  fmt::print("  {:<24}{}{}\n", "vocab_size", config.vocab_size,
-             config.tie_word_embeddings ? ", tied LM head" : "");
-  fmt::print("  {:<24}{}\n", "max_position_embeddings", config.max_position_embeddings);
-  fmt::print("  {:<24}theta {}{}\n", "RoPE", config.rope_theta,
-             config.rope_scaling ? ", llama3 scaling" : "");
+    writer.print("  {:<24}{}\n", "sliding_window", config.sliding_window);
+  writer.print("  {:<24}{}{}\n", "vocab_size", config.vocab_size,
+               config.tie_word_embeddings ? ", tied LM head" : "");
+  writer.print("  {:<24}{}\n", "max_position_embeddings", config.max_position_embeddings);
+  writer.print("  {:<24}theta {}{}\n", "RoPE", config.rope_theta,
+               config.rope_scaling ? ", llama3 scaling" : "");
 }
 
 // "BF16", or all dtypes when they differ.
@@ -85,7 +88,8 @@ std::string dtypes_of(const io::Checkpoint& checkpoint) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-void print_totals(const io::Checkpoint& checkpoint, const std::vector<LayerRows>& layers) {
+void print_totals(const ReportWriter& writer, const io::Checkpoint& checkpoint,
+                  const std::vector<LayerRows>& layers) {
   int64_t parameters = 0, bytes = 0;
   for (const LayerRows& layer : layers) {
     for (const MatrixRow& matrix : layer) {
@@ -93,23 +97,23 @@ void print_totals(const io::Checkpoint& checkpoint, const std::vector<LayerRows>
       bytes += matrix.bytes;
     }
   }
-  fmt::print("  {:<24}{} in {} tensors, {}, {:.1f} MB\n", "parameters", checkpoint.parameters(),
-             checkpoint.tensors().size(), dtypes_of(checkpoint),
-             megabytes(checkpoint.size_bytes()));
-  fmt::print("  {:<24}{} ({:.1f} % of all), {:.1f} MB\n", "MLP parameters", parameters,
-             percent(parameters, checkpoint.parameters()), megabytes(bytes));
+  writer.print("  {:<24}{} in {} tensors, {}, {:.1f} MB\n", "parameters", checkpoint.parameters(),
+               checkpoint.tensors().size(), dtypes_of(checkpoint),
+               megabytes(checkpoint.size_bytes()));
+  writer.print("  {:<24}{} ({:.1f} % of all), {:.1f} MB\n", "MLP parameters", parameters,
+               percent(parameters, checkpoint.parameters()), megabytes(bytes));
 }
 
-void print_compression(const io::ModelConfig& config) {
+void print_compression(const ReportWriter& writer, const io::ModelConfig& config) {
   if (config.int8_weights) {
-    fmt::print("  {:<24}int8, a bf16 scale per row and {} columns\n", "weights",
-               io::kInt8GroupSize);
+    writer.print("  {:<24}int8, a bf16 scale per row and {} columns\n", "weights",
+                 io::kInt8GroupSize);
   }
   if (!config.compression) return;
   const io::CompressionRecord& record = *config.compression;
-  fmt::print("  {:<24}method {}, ratio {} (removed), block {}, align {}, allocate {}\n",
-             "compression", record.method, record.ratio, record.block, record.align,
-             record.allocate);
+  writer.print("  {:<24}method {}, ratio {} (removed), block {}, align {}, allocate {}\n",
+               "compression", record.method, record.ratio, record.block, record.align,
+               record.allocate);
 }
 
 // r(K + N) over KN: the share that the ratio asked for only approximates.
@@ -118,42 +122,102 @@ double kept_share(const MatrixRow& matrix) {
 }
 
 // One group of rows per run of layers that are alike.
-void print_layers(const std::vector<LayerRows>& layers) {
-  fmt::print("\n{:<9}{:<8}{:>8}{:>8}{:>8}{:>10}{:>12}\n", "layers", "matrix", "K (in)", "rank",
-             "N (out)", "kept", "MB each");
+void print_layers(const ReportWriter& writer, const std::vector<LayerRows>& layers) {
+  writer.print("\n{:<9}{:<8}{:>8}{:>8}{:>8}{:>10}{:>12}\n", "layers", "matrix", "K (in)", "rank",
+               "N (out)", "kept", "MB each");
   for (size_t first = 0, last = 0; first < layers.size(); first = last) {
     while (last < layers.size() && layers[last] == layers[first]) ++last;
     const std::string range =
         last - first == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, last - 1);
     for (size_t i = 0; i < kMatrixNames.size(); ++i) {
       const MatrixRow& matrix = layers[first][i];
-      fmt::print("{:<9}{:<8}{:>8}{:>8}{:>8}{:>10.4f}{:>12.3f}\n", range, kMatrixNames[i], matrix.in,
-                 matrix.rank == 0 ? "dense" : fmt::format("{}", matrix.rank), matrix.out,
-                 kept_share(matrix), megabytes(matrix.bytes));
+      writer.print("{:<9}{:<8}{:>8}{:>8}{:>8}{:>10.4f}{:>12.3f}\n", range, kMatrixNames[i],
+                   matrix.in, matrix.rank == 0 ? "dense" : fmt::format("{}", matrix.rank),
+                   matrix.out, kept_share(matrix), megabytes(matrix.bytes));
     }
   }
 }
 
-void print_tensors(const io::Checkpoint& checkpoint) {
-  fmt::print("\n{:<56}{:<6}{:<20}{:>14}\n", "tensor", "dtype", "shape", "bytes");
+void print_tensors(const ReportWriter& writer, const io::Checkpoint& checkpoint) {
+  writer.print("\n{:<56}{:<6}{:<20}{:>14}\n", "tensor", "dtype", "shape", "bytes");
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     // Debug format escapes what a hostile name could do to a terminal; its quotes are not wanted.
     const std::string quoted = fmt::format("{:?}", name);
-    fmt::print("{:<56}{:<6}{:<20}{:>14}\n", quoted.substr(1, quoted.size() - 2),
-               dtype_name(tensor.dtype), shape_string(tensor.shape), tensor.size_bytes());
+    writer.print("{:<56}{:<6}{:<20}{:>14}\n", quoted.substr(1, quoted.size() - 2),
+                 dtype_name(tensor.dtype), shape_string(tensor.shape), tensor.size_bytes());
   }
 }
 
+Json layers_json(const std::vector<LayerRows>& layers) {
+  Json list = Json::array();
+  for (const LayerRows& layer : layers) {
+    Json row = Json::object();
+    for (size_t i = 0; i < kMatrixNames.size(); ++i) {
+      const MatrixRow& matrix = layer[i];
+      row[kMatrixNames[i]] = {{"in_features", matrix.in},
+                              {"rank", matrix.rank},
+                              {"out_features", matrix.out},
+                              {"kept_share", kept_share(matrix)},
+                              {"bytes", matrix.bytes}};
+    }
+    list.push_back(std::move(row));
+  }
+  return list;
+}
+
+Json tensors_json(const io::Checkpoint& checkpoint) {
+  Json tensors = Json::object();
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    tensors[name] = {{"dtype", dtype_name(tensor.dtype)},
+                     {"shape", tensor.shape},
+                     {"bytes", tensor.size_bytes()}};
+  }
+  return tensors;
+}
+
+// Field names are those of config.json.
+Json to_json(const io::ModelConfig& config, const io::Checkpoint& checkpoint,
+             const std::vector<LayerRows>& layers, bool with_tensors) {
+  Json json = {{"model", checkpoint.folder().string()},
+               {"architecture", io::architecture_name(config.architecture)},
+               {"hidden_size", config.hidden_size},
+               {"intermediate_size", config.intermediate_size},
+               {"num_hidden_layers", config.num_hidden_layers},
+               {"num_attention_heads", config.num_attention_heads},
+               {"num_key_value_heads", config.num_key_value_heads},
+               {"head_dim", config.head_dim},
+               {"vocab_size", config.vocab_size},
+               {"max_position_embeddings", config.max_position_embeddings},
+               {"tie_word_embeddings", config.tie_word_embeddings},
+               {"dtypes", dtypes_of(checkpoint)},
+               {"int8_weights", config.int8_weights},
+               {"parameters", checkpoint.parameters()},
+               {"bytes", checkpoint.size_bytes()},
+               {"layers", layers_json(layers)}};
+  if (config.compression) {
+    const io::CompressionRecord& record = *config.compression;
+    json["compression"] = {{"method", record.method},
+                           {"ratio", record.ratio},
+                           {"block", record.block},
+                           {"align", record.align},
+                           {"allocate", record.allocate}};
+  }
+  if (with_tensors) json["tensors"] = tensors_json(checkpoint);
+  return json;
+}
+
 Result<int> run_inspect(const InspectOptions& options) {
+  NMM_ASSIGN(ReportWriter writer, ReportWriter::open(options.json));
   const std::filesystem::path folder = options.folder;
   NMM_ASSIGN(const io::ModelConfig config, io::ModelConfig::load(folder / "config.json"));
   NMM_ASSIGN(const io::Checkpoint checkpoint, io::Checkpoint::open(folder));
   NMM_ASSIGN(const std::vector<LayerRows> layers, read_layers(checkpoint, config));
-  print_config(config);
-  print_totals(checkpoint, layers);
-  print_compression(config);
-  print_layers(layers);
-  if (options.tensors) print_tensors(checkpoint);
+  print_config(writer, config);
+  print_totals(writer, checkpoint, layers);
+  print_compression(writer, config);
+  print_layers(writer, layers);
+  if (options.tensors) print_tensors(writer, checkpoint);
+  NMM_TRY(writer.write_json(to_json(config, checkpoint, layers, options.tensors)));
   return 0;
 }
 
@@ -161,9 +225,11 @@ Result<int> run_inspect(const InspectOptions& options) {
 
 void add_inspect(Program& program) {
   auto options = std::make_shared<InspectOptions>();
-  CLI::App* command = program.add("inspect", "Show a model's shape, size and ranks");
-  command->add_option("model", options->folder, "Hugging Face model folder")->required();
+  CLI::App* command =
+      program.add(CommandGroup::kModels, "inspect", "Show a model's shape, size and ranks");
+  command->add_option("MODEL_DIR", options->folder, "a Hugging Face model folder")->required();
   command->add_flag("--tensors", options->tensors, "also list every tensor");
+  add_json_option(command, options->json, "this");
   program.set_run(command, [options] { return run_inspect(*options); });
 }
 

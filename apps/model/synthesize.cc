@@ -3,24 +3,32 @@
 #include "model/synthesize.h"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "flags.h"
+#include "report_writer.h"
 
 namespace neuronmm::apps {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 struct SynthesizeOptions {
-  std::string config, out;
+  std::string config, out, json;
   uint64_t seed = 0;
   bool force = false;
 };
 
 Result<int> run_synthesize(const SynthesizeOptions& options) {
+  NMM_ASSIGN(ReportWriter report, ReportWriter::open(options.json));
   NMM_ASSIGN(const io::ModelConfig config, io::ModelConfig::load(options.config));
   Progress progress(stderr);
   NMM_TRY(model::synthesize(config, options.config, options.out, options.force, options.seed,
                             progress));
-  fmt::print("{}\n", options.out);
+  report.print("{}\n", options.out);
+  NMM_TRY(report.write_json(
+      Json{{"output", options.out}, {"config", options.config}, {"seed", options.seed}}));
   return 0;
 }
 
@@ -28,12 +36,15 @@ Result<int> run_synthesize(const SynthesizeOptions& options) {
 
 void add_synthesize(Program& program) {
   auto options = std::make_shared<SynthesizeOptions>();
-  CLI::App* command =
-      program.add("synthesize", "Write a model folder with random weights of a real shape");
+  CLI::App* command = program.add(CommandGroup::kModels, "synthesize",
+                                  "Write a model folder with random weights of a real shape");
   command->add_option("--config", options->config, "config.json of the model whose shape to use")
       ->required();
-  command->add_option("-o,--out", options->out, "folder to write")->required();
-  command->add_option("--seed", options->seed, "seed of the weights")->capture_default_str();
+  add_output_option(command, options->out, "the new model folder")->required();
+  add_json_option(command, options->json);
+  command->add_option("--seed", options->seed, "of the weights")
+      ->check(whole_number())
+      ->capture_default_str();
   command->add_flag("--force", options->force, "replace an existing model folder");
   command->footer(
       "The folder has no tokenizer: bench, inspect and compress --method svd work on it,\n"

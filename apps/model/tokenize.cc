@@ -4,19 +4,22 @@
 
 #include <fmt/core.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "commands.h"
 #include "io/text_file.h"
+#include "report_writer.h"
 #include "text/tokenizer.h"
 
 namespace neuronmm::apps {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 struct Options {
-  std::string model_dir;
+  std::string model_dir, json;
   std::string text = "-";
   bool no_bos = false;
-  bool ids = false;  // what it does anyway; --ids says so
   bool decode = false;
 };
 
@@ -41,6 +44,7 @@ Result<std::vector<text::TokenId>> parse_ids(std::string_view list, int64_t voca
 }
 
 Result<int> run_tokenize(const Options& options) {
+  NMM_ASSIGN(ReportWriter report, ReportWriter::open(options.json));
   NMM_ASSIGN(const text::Tokenizer tokenizer, text::Tokenizer::load(options.model_dir));
   std::string input = options.text;
   if (input == "-") {
@@ -48,29 +52,30 @@ Result<int> run_tokenize(const Options& options) {
   }
   if (options.decode) {
     NMM_ASSIGN(const auto ids, parse_ids(input, tokenizer.vocab_size()));
-    fmt::print("{}\n", tokenizer.decode(ids));
+    const std::string text = tokenizer.decode(ids);
+    report.print("{}\n", text);
+    NMM_TRY(report.write_json(Json{{"ids", ids}, {"text", text}}));
     return 0;
   }
   NMM_ASSIGN(const auto ids, tokenizer.encode(input, {.add_special_tokens = !options.no_bos}));
-  fmt::print("{}\n", fmt::join(ids, " "));
+  report.print("{}\n", fmt::join(ids, " "));
+  NMM_TRY(report.write_json(Json{{"ids", ids}, {"text", input}}));
   return 0;
 }
 
 }  // namespace
 
 void add_tokenize(Program& program) {
-  CLI::App* command = program.add("tokenize", "text to token ids, or ids to text");
+  CLI::App* command =
+      program.add(CommandGroup::kModels, "tokenize", "Text to token ids, or ids to text");
   const auto options = std::make_shared<Options>();
-  command->add_option("model_dir", options->model_dir, "folder with a tokenizer.json")->required();
-  command->add_option("text", options->text, "the text itself (or ids); -: standard input")
+  command->add_option("MODEL_DIR", options->model_dir, "folder with a tokenizer.json")->required();
+  command->add_option("TEXT", options->text, "the text itself (or ids); -: standard input")
       ->capture_default_str();
   command->add_flag("--no-bos", options->no_bos, "add no begin-of-text token");
-  CLI::Option* ids =
-      command->add_flag("--ids", options->ids, "print ids, one line for the text (the default)");
-  command
-      ->add_flag("--decode", options->decode,
-                 "read ids (spaces or commas between them) and print their text")
-      ->excludes(ids);
+  command->add_flag("--decode", options->decode,
+                    "read ids (spaces or commas between them) and print their text");
+  add_json_option(command, options->json, "ids and text");
   program.set_run(command, [options] { return run_tokenize(*options); });
 }
 

@@ -6,9 +6,9 @@
 #include <fmt/core.h>
 
 #include "commands.h"
-#include "output_file.h"
 #include "paper/paper_figures.h"
 #include "paper/paper_models.h"
+#include "report_writer.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -41,11 +41,11 @@ Result<Figure> make_figure(const PaperFlags& flags) {
 // Files are opened before anything is simulated: a path that cannot be written is found at once.
 Result<int> run_paper(const PaperFlags& flags) {
   NMM_ASSIGN(OutputFile svg, OutputFile::open(flags.svg));
-  NMM_ASSIGN(OutputFile json, OutputFile::open(flags.json));
+  NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   NMM_ASSIGN(const Figure figure, make_figure(flags));
   if (svg.wanted()) NMM_TRY(svg.write(to_svg(figure.charts)));
-  if (json.wanted()) NMM_TRY(json.write(figure.json));
-  fmt::print("{}", figure.text);
+  NMM_TRY(report.write_json_text(figure.json));
+  report.print("{}", figure.text);
   return 0;
 }
 
@@ -53,11 +53,11 @@ Result<int> run_paper(const PaperFlags& flags) {
 
 void add_paper(Program& program) {
   auto flags = std::make_shared<PaperFlags>();
-  CLI::App* command =
-      program.add("paper", "The paper's Trainium figures: published beside simulated");
+  CLI::App* command = program.add(CommandGroup::kPaper, "paper",
+                                  "The paper's Trainium figures: published beside simulated");
   command
       ->add_option(
-          "figure", flags->figure,
+          "FIGURE", flags->figure,
           "kernels (latency), traffic (HBM), blocks (the BM sweep), validation (all), "
           "tuning (tuned tilings beside the paper's), fused-mlp (beside its kernels one by "
           "one), end-to-end (whole models)")
@@ -75,7 +75,7 @@ void add_paper(Program& program) {
       ->check(CLI::Range(1, 1 << 16))
       ->allow_extra_args(false);
   command->add_option("--svg", flags->svg, "also draw it to this file");
-  command->add_option("--json", flags->json, "also write the numbers to this file");
+  add_json_option(command, flags->json, "the numbers");
   program.set_run(command, [flags] { return run_paper(*flags); });
 }
 

@@ -15,7 +15,10 @@
 namespace neuronmm {
 
 struct Error {
-  enum class Kind { kFailure, kInterrupted };
+  // What a caller may act on. A program can name the flag, a server the field, that would help:
+  // kExists: an output is there already and may be replaced on request. kUnfinished: a run that was
+  // interrupted is kept and may be continued or forgotten.
+  enum class Kind { kFailure, kInterrupted, kExists, kUnfinished };
   std::string message;
   Kind kind = Kind::kFailure;
 };

@@ -39,18 +39,65 @@ std::vector<int64_t> even_shares(const std::vector<Tokens>& texts, int64_t total
   return shares;
 }
 
-// Equal sequences of at most `longest` tokens, spread evenly over the text.
+// Equal sequences of at most `longest` tokens, spread evenly over the text; what lies between them
+// joins `spare`.
 void add_sequences(const Tokens& tokens, int64_t share, int64_t longest,
-                   std::vector<Tokens>& sequences) {
+                   std::vector<Tokens>& sequences, std::vector<Tokens>& spare) {
   if (share == 0) return;
   // The text is thought of as `available` places of one sequence each, of which every
   // (available / count)th is taken.
   const int64_t count = (share + longest - 1) / longest, length = share / count;
   const int64_t available = static_cast<int64_t>(tokens.size()) / length;
+  auto end = tokens.begin();  // of the sequence before
   for (int64_t i = 0; i < count; ++i) {
     const auto first = tokens.begin() + (i * available / count) * length;
-    sequences.emplace_back(first, first + length);
+    if (first > end) spare.emplace_back(end, first);
+    end = first + length;
+    sequences.emplace_back(first, end);
   }
+  if (end < tokens.end()) spare.emplace_back(end, tokens.end());
+}
+
+// Pieces of `length` tokens of longer sequences; shorter ones as they are, unless `whole_only`.
+std::vector<Tokens> pieces_of(const std::vector<Tokens>& sequences, int64_t length,
+                              bool whole_only) {
+  std::vector<Tokens> pieces;
+  for (const Tokens& sequence : sequences) {
+    const int64_t size = std::ssize(sequence);
+    if (size < length && size >= 2 && !whole_only) pieces.push_back(sequence);
+    for (int64_t first = 0; first + length <= size; first += length) {
+      pieces.emplace_back(sequence.begin() + first, sequence.begin() + first + length);
+    }
+  }
+  return pieces;
+}
+
+// So many of them, spread evenly, that they have kMeasuredTokens tokens; all where they have fewer.
+std::vector<Tokens> spread(std::vector<Tokens> pieces) {
+  int64_t tokens = 0;
+  for (const Tokens& piece : pieces) tokens += std::ssize(piece);
+  if (tokens <= kMeasuredTokens) return pieces;
+  const int64_t available = std::ssize(pieces);
+  const int64_t count = (kMeasuredTokens * available + tokens - 1) / tokens;
+  std::vector<Tokens> chosen;
+  int64_t left = kMeasuredTokens;
+  for (int64_t i = 0; i < count; ++i) {
+    chosen.push_back(std::move(pieces[static_cast<size_t>(i * available / count)]));
+    left -= std::ssize(chosen.back());
+  }
+  if (left < 0) chosen.back().resize(chosen.back().size() + left);
+  return chosen;
+}
+
+void choose_measured(const std::vector<Tokens>& spare, int64_t longest,
+                     CalibrationSequences& result) {
+  constexpr int64_t kPieceTokens = 512;  // a few places of the text rather than one
+  const int64_t length = std::min(longest, kPieceTokens);
+  std::vector<Tokens> held_out = pieces_of(spare, length, /*whole_only=*/true);
+  result.measured_held_out = std::ssize(held_out) * length >= kMeasuredTokens;
+  result.measured =
+      spread(result.measured_held_out ? std::move(held_out)
+                                      : pieces_of(result.sequences, length, /*whole_only=*/false));
 }
 
 }  // namespace
@@ -87,8 +134,9 @@ Result<CalibrationSequences> calibration_sequences(const text::Tokenizer& tokeni
   }
   const int64_t longest = std::min(kSequenceTokens, config.max_position_embeddings);
   const std::vector<int64_t> shares = even_shares(encoded, max_tokens);
+  std::vector<Tokens> spare;
   for (size_t i = 0; i < encoded.size(); ++i) {
-    add_sequences(encoded[i], shares[i], longest, result.sequences);
+    add_sequences(encoded[i], shares[i], longest, result.sequences, spare);
   }
   int64_t& used = result.origin.tokens;
   for (const Tokens& sequence : result.sequences) used += static_cast<int64_t>(sequence.size());
@@ -100,6 +148,7 @@ Result<CalibrationSequences> calibration_sequences(const text::Tokenizer& tokeni
         joined_names(texts), config.hidden_size, enough, found, used);
   }
   result.few = used < enough;
+  choose_measured(spare, longest, result);
   return result;
 }
 

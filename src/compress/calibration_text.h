@@ -16,6 +16,10 @@ namespace neuronmm::compress {
 inline constexpr int64_t kSequenceTokens = 2048;
 inline constexpr int64_t kDefaultCalibrationTokens = 64 * kSequenceTokens;
 
+// Few enough to cost little beside the calibration, many enough to tell a model that still works
+// from one that does not.
+inline constexpr int64_t kMeasuredTokens = 2048;
+
 struct NamedText {
   std::string name, text;  // name: what messages call it
 };
@@ -25,6 +29,11 @@ std::string joined_names(const std::vector<NamedText>& texts);  // "a.txt, b.txt
 // Every sequence is a fresh context.
 struct CalibrationSequences {
   std::vector<std::vector<text::TokenId>> sequences;
+  // What the compressed model can be measured on: kMeasuredTokens tokens that no sequence has, in
+  // pieces that are spread over the texts, or, where those have fewer to spare, pieces of the
+  // sequences themselves.
+  std::vector<std::vector<text::TokenId>> measured;
+  bool measured_held_out = false;
   GramOrigin origin;
   bool few = false;  // fewer than ten tokens per dimension of the Gram matrix
 

@@ -34,6 +34,10 @@ struct GramInput {
     if (file) return file->origin().tokens;
     return text ? text->origin.tokens : 0;
   }
+  std::string names() const {
+    if (file) return file->origin().text;
+    return text ? text->origin.text : "none";
+  }
 };
 
 // Every combination of flags that would be ignored is refused: a file that is named and not read
@@ -43,32 +47,32 @@ Status check_method(const CompressRequest& request) {
   const bool measures = request.allocate == Allocate::kSensitivity;
   if (measures && (!text || file)) {
     return fail(
-        "--allocate sensitivity needs --calibration TEXT, on which it measures what every matrix "
-        "is worth; Gram matrices (--gram) are not enough");
+        "allocate sensitivity needs a calibration text, on which it measures what every matrix is "
+        "worth; saved Gram matrices are not enough");
   }
   if (request.method == Method::kSvd) {
-    if (text == measures && !file && request.save_gram.empty()) return {};
-    return fail(
-        "--method svd uses neither --calibration (unless for --allocate sensitivity) nor --gram "
-        "nor --save-gram");
+    if (!file && request.save_gram.empty()) return {};
+    return fail("method svd neither reads nor saves Gram matrices");
   }
   if (request.method == Method::kErrorAware) {
     if (text && !file && request.save_gram.empty()) return {};
     return fail(
-        "--method error-aware needs --calibration TEXT, which it runs through the layers that it "
-        "has compressed; it uses neither --gram nor --save-gram, the dense model's Gram matrices");
+        "method error-aware needs a calibration text, which it runs through the layers that it has "
+        "compressed; it neither reads nor saves the dense model's Gram matrices");
   }
-  if (text && file) return fail("--calibration and --gram exclude each other");
-  if (!request.save_gram.empty() && !text) return fail("--save-gram needs --calibration TEXT");
+  if (text && file) return fail("a calibration text and saved Gram matrices exclude each other");
+  if (!request.save_gram.empty() && !text) {
+    return fail("saving Gram matrices needs a calibration text");
+  }
   if (text || file) return {};
   return fail(
-      "--method whitened needs --calibration TEXT or --gram FILE; --method svd needs neither");
+      "method whitened needs a calibration text or saved Gram matrices; method svd needs neither");
 }
 
 // A folder whose config hides that it is compressed: the tensors tell.
 Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
   if (config.int8_weights) {
-    return fail("{}: its weights are int8; compress the original model, with --weights int8",
+    return fail("{}: its weights are int8; compress the original model, with weights int8",
                 checkpoint.folder().string());
   }
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
@@ -179,7 +183,7 @@ class Compression {
         plan_(std::move(plan)),
         grams_(std::move(grams)) {}
 
-  Result<CompressSummary> run(const OnMatrix& on_matrix) {
+  Result<CompressSummary> run(const OnMatrix& on_matrix, const Measure& measure) {
     const auto if_exists =
         request_.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
     NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
@@ -191,6 +195,8 @@ class Compression {
     CompressSummary summary;
     NMM_ASSIGN(summary.matrices, factorize(work, on_matrix));
     NMM_TRY(write_folder(output, work));
+    NMM_ASSIGN(summary.loss, measured_loss(output.staging(), measure));
+    NMM_TRY(write_card(output, summary.loss));
     {
       // Sizes are counted in what was written, not in what was planned.
       NMM_ASSIGN(const auto written, io::Checkpoint::open(output.staging()));
@@ -275,6 +281,34 @@ class Compression {
     return source;
   }
 
+  // Plain SVD looks at no text, unless the ranks were allocated on it.
+  bool calibrated() const {
+    return request_.method != Method::kSvd || request_.allocate == Allocate::kSensitivity;
+  }
+
+  Result<std::optional<MeasuredLoss>> measured_loss(const fs::path& folder,
+                                                    const Measure& measure) const {
+    if (!measure || !grams_.text) return std::optional<MeasuredLoss>();
+    NMM_ASSIGN(MeasuredLoss loss, measure(folder, grams_.text->measured));
+    loss.held_out = grams_.text->measured_held_out || !calibrated();
+    return std::optional(loss);
+  }
+
+  Status write_card(const io::FolderWriter& output, const std::optional<MeasuredLoss>& loss) const {
+    NMM_ASSIGN(const std::string config,
+               io::read_text_file(request_.model / "config.json", io::kMaxConfigBytes));
+    ModelCard card = {fmt::format("{}: {} with low-rank MLP weights", folder_name(output.out()),
+                                  folder_name(request_.model)),
+                      hub_name(config),
+                      folder_name(output.out()),
+                      {}};
+    const io::CompressionRecord record = record_of(request_, plan_);
+    card.facts = compression_facts(record, config_, weights_name(request_.weights));
+    card.facts.emplace_back("calibration", calibrated() ? grams_.names() : "none");
+    card.facts.emplace_back("measured against the dense model", loss_text(loss));
+    return io::write_text_file(output.staging() / "README.md", model_card_text(card));
+  }
+
   Status write_folder(io::FolderWriter& output, const StagedWork& work) {
     const fs::path original = request_.model / "config.json";
     NMM_TRY(write_model({checkpoint_, config_, plan_.matrices, work}, request_.weights,
@@ -327,7 +361,8 @@ Result<Method> parse_method(std::string_view name) {
 }
 
 Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,
-                                 Progress& progress, const OnMatrix& on_matrix) {
+                                 Progress& progress, const OnMatrix& on_matrix,
+                                 const Measure& measure) {
   NMM_TRY(check_method(request));
   NMM_TRY(load_blas());
   NMM_ASSIGN(ordered_json identity, io::folder_identity(request.model));
@@ -342,7 +377,7 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
   NMM_ASSIGN(auto grams, gram_input(request, config, progress));
   Compression compression(request, backend, progress, std::move(identity), std::move(config),
                           std::move(checkpoint), std::move(plan), std::move(grams));
-  return compression.run(on_matrix);
+  return compression.run(on_matrix, measure);
 }
 
 }  // namespace neuronmm::compress

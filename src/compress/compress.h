@@ -2,6 +2,7 @@
 // Compresses a model folder: plan the ranks, gather Gram matrices, factorize, write a new folder.
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "base/result.h"
 #include "compress/calibration_text.h"
 #include "compress/factorize_matrix.h"
+#include "compress/model_card.h"
 #include "compress/plan.h"
 #include "compress/rank.h"
 #include "ops/backend.h"
@@ -40,17 +42,25 @@ struct CompressRequest {
   MatrixSet only;
   WeightFormat weights = WeightFormat::kAsIs;
   Allocate allocate = Allocate::kUniform;
-  // whitened: this or `gram`; error-aware and allocate by sensitivity: this
+  // whitened: this or `gram`; error-aware and allocate by sensitivity: this; svd: only to measure
+  // what it has cost
   std::optional<CalibrationText> calibration;
   std::filesystem::path gram;       // saved Gram matrices; empty: none
   std::filesystem::path save_gram;  // where to save those of `calibration`; empty: not
   bool force = false;               // replace an existing output folder
 };
 
+// What the result costs, asked of the caller before it gets its name: `compressed` is the folder as
+// it stands, `sequences` are tokens to compare the two models on. An error ends the compression.
+using Measure =
+    std::function<Result<MeasuredLoss>(const std::filesystem::path& compressed,
+                                       const std::vector<std::vector<text::TokenId>>& sequences)>;
+
 struct CompressSummary {
   Plan plan;
   std::vector<MatrixReport> matrices;
   int64_t calibration_tokens = 0;                       // 0: none were needed
+  std::optional<MeasuredLoss> loss;                     // nothing without a text or a Measure
   int64_t parameters_before = 0, parameters_after = 0;  // of the whole model
   int64_t bytes_before = 0, bytes_after = 0;
 };
@@ -59,6 +69,7 @@ struct CompressSummary {
 // (out + ".partial") and the same request goes on from there. Needs a silent Progress or a visible
 // one; prints nothing else.
 Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,
-                                 Progress& progress, const OnMatrix& on_matrix = {});
+                                 Progress& progress, const OnMatrix& on_matrix = {},
+                                 const Measure& measure = {});
 
 }  // namespace neuronmm::compress

@@ -1,6 +1,7 @@
 #include "compress/plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "compress/tensor_writer.h"
 #include "io/safetensors_writer.h"
@@ -56,17 +57,16 @@ Status check_rank(const MatrixPlan& plan, const RankRule& rule, const std::strin
                   plan.in_features, plan.out_features);
   if (plan.rank == 0) {
     return fail(
-        "{}: --ratio {} with --block {} and --align {} gives rank 0; use a smaller --ratio, a "
-        "smaller --block, --align ceil, or leave this matrix out with --only",
+        "{}: ratio {} with block {} and align {} gives rank 0; use a smaller ratio, a smaller "
+        "block, align ceil, or leave this matrix dense",
         where, rule.ratio, rule.block, align_name(rule.align));
   }
   if (!saves_parameters(plan.in_features, plan.out_features, plan.rank)) {
     const double k = static_cast<double>(plan.in_features);
     const double n = static_cast<double>(plan.out_features);
     return fail(
-        "{}: --ratio {} with --block {} and --align {} gives rank {}, which saves nothing "
-        "(break-even is {:.1f}); use a larger --ratio, --align floor, a smaller --block, or leave "
-        "this matrix out with --only",
+        "{}: ratio {} with block {} and align {} gives rank {}, which saves nothing (break-even "
+        "is {:.1f}); use a larger ratio, align floor, a smaller block, or leave this matrix dense",
         where, rule.ratio, rule.block, align_name(rule.align), plan.rank, k * n / (k + n));
   }
   return {};
@@ -167,6 +167,27 @@ Plan plan_of_ranks(const io::ModelConfig& config, const std::vector<int64_t>& ra
     plan.matrices.push_back(matrix);
   }
   return plan;
+}
+
+double kept_share(const Plan& plan, const RankRule& rule, MatrixSet only) {
+  int64_t kept = 0, all = 0;
+  for (const MlpMatrix which : kMlpMatrices) {
+    if (!only.has(which)) continue;
+    const MatrixPlan& matrix = plan.of(0, which);
+    const int64_t k = matrix.in_features, n = matrix.out_features;
+    kept += aligned_rank(k, n, rule) * (k + n);
+    all += k * n;
+  }
+  return all == 0 ? 1.0 : static_cast<double>(kept) / static_cast<double>(all);
+}
+
+std::optional<int64_t> finer_block(const Plan& plan, RankRule rule, MatrixSet only,
+                                   double tolerance) {
+  for (rule.block /= 2; rule.block >= 1; rule.block /= 2) {
+    const double missed = kept_share(plan, rule, only) - (1.0 - rule.ratio);
+    if (std::abs(missed) <= tolerance) return rule.block;
+  }
+  return std::nullopt;
 }
 
 Result<Plan> make_plan(const io::ModelConfig& config, const RankRule& rule, MatrixSet only,

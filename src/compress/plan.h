@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,15 @@ struct Plan {
   const MatrixPlan& of(int64_t layer, MlpMatrix matrix) const;
   std::vector<io::MlpRanks> ranks() const;
 };
+
+// The share of the parameters of the matrices in `only` that the rule's ranks keep, for the sizes
+// of this plan's first layer (all layers are alike).
+double kept_share(const Plan& plan, const RankRule& rule, MatrixSet only);
+
+// The largest of half, a quarter ... of the rule's block at which that share is within `tolerance`
+// of the 1 - ratio that was asked for; nothing where not even single ranks are.
+std::optional<int64_t> finer_block(const Plan& plan, RankRule rule, MatrixSet only,
+                                   double tolerance);
 
 // The plan of these ranks, three per layer: gate, up, down; 0: stays dense.
 Plan plan_of_ranks(const io::ModelConfig& config, const std::vector<int64_t>& ranks,

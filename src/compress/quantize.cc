@@ -10,6 +10,7 @@
 #include "base/threads.h"
 #include "compress/blas.h"
 #include "compress/factorize.h"
+#include "compress/model_card.h"
 #include "compress/model_writer.h"
 #include "compress/staged_work.h"
 #include "io/checkpoint.h"
@@ -107,11 +108,25 @@ Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoin
   return {};
 }
 
+Status write_card(const ModelSource& source, const io::FolderWriter& output,
+                  const std::string& config_text) {
+  const std::string model = folder_name(source.checkpoint.folder());
+  ModelCard card = {fmt::format("{}: {} with int8 weights", folder_name(output.out()), model),
+                    hub_name(config_text),
+                    folder_name(output.out()),
+                    {{"weights", "int8"}}};
+  if (const auto& record = source.config.compression) {
+    card.facts = compression_facts(*record, source.config, "int8");
+  }
+  return io::write_text_file(output.staging() / "README.md", model_card_text(card));
+}
+
 Status write_folder(const ModelSource& source, const io::FolderWriter& output, Progress& progress) {
   const fs::path& model = source.checkpoint.folder();
   const fs::path original = model / "config.json";
   NMM_TRY(write_model(source, WeightFormat::kInt8, output.staging(), progress));
   NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
+  NMM_TRY(write_card(source, output, config));
   NMM_ASSIGN(config, io::with_quantization(config, original.string()));
   NMM_TRY(io::write_text_file(output.staging() / "config.json", config));
   return {};

@@ -5,8 +5,9 @@
 namespace neuronmm::compress {
 namespace {
 
-// Ratios such as 0.2 are not exact in binary, so a quotient this near to a whole number is meant to
-// be that number. Quotients are below 2^20 and carry a relative rounding error below 1e-15.
+// Ratios such as 0.2 are not exact in binary, so a quotient this near to a whole number, or to the
+// middle between two, is meant to be there. Quotients are below 2^20 and carry a relative rounding
+// error below 1e-15.
 constexpr double kWholeTolerance = 1e-9;
 
 int64_t round_blocks(double blocks, Align align) {
@@ -20,7 +21,10 @@ int64_t round_blocks(double blocks, Align align) {
     case Align::kNearest:
       break;
   }
-  return static_cast<int64_t>(std::floor(blocks + 0.5));
+  const double below = std::floor(blocks), rest = blocks - below;
+  const bool tie = std::abs(rest - 0.5) < kWholeTolerance;
+  const bool up = tie ? std::fmod(below, 2.0) != 0.0 : rest > 0.5;
+  return static_cast<int64_t>(below) + (up ? 1 : 0);
 }
 
 }  // namespace

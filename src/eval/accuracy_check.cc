@@ -126,12 +126,12 @@ class Comparison {
 
 Status check_fit(const io::ModelConfig& config, const ReferenceSequence& sequence) {
   if (sequence.logits.columns() != config.vocab_size) {
-    return fail("--reference: expected logits of {} tokens (the model's vocab_size), found {}",
+    return fail("reference: expected logits of {} tokens (the model's vocab_size), found {}",
                 config.vocab_size, sequence.logits.columns());
   }
   if (std::ssize(sequence.tokens) > config.max_position_embeddings) {
     return fail(
-        "--reference: a sequence of {} tokens is longer than the model's "
+        "reference: a sequence of {} tokens is longer than the model's "
         "max_position_embeddings {}",
         sequence.tokens.size(), config.max_position_embeddings);
   }

@@ -16,22 +16,22 @@ using text::TokenId;
 // Before anything is timed: both models must take the lengths.
 Status check_settings(std::span<const Transformer* const> models, const LatencySettings& settings) {
   if (settings.prompt_tokens < 1) {
-    return fail("--prompt-tokens: expected at least 1, found {}", settings.prompt_tokens);
+    return fail("prompt_tokens: expected at least 1, found {}", settings.prompt_tokens);
   }
   if (settings.new_tokens < 2) {
     return fail(
-        "--new-tokens: expected at least 2 (the first comes out of the prompt's prefill), "
+        "new_tokens: expected at least 2 (the first comes out of the prompt's prefill), "
         "found {}",
         settings.new_tokens);
   }
-  if (settings.batch < 1) return fail("--batch: expected at least 1, found {}", settings.batch);
-  if (settings.runs < 1) return fail("--runs: expected at least 1, found {}", settings.runs);
+  if (settings.batch < 1) return fail("batch: expected at least 1, found {}", settings.batch);
+  if (settings.runs < 1) return fail("runs: expected at least 1, found {}", settings.runs);
   for (const Transformer* transformer : models) {
     const int64_t limit = transformer->config().max_position_embeddings;
     if (settings.prompt_tokens <= limit && settings.new_tokens <= limit - settings.prompt_tokens) {
       continue;
     }
-    return fail("{}: --prompt-tokens {} and --new-tokens {} do not fit max_position_embeddings {}",
+    return fail("{}: prompt_tokens {} and new_tokens {} do not fit max_position_embeddings {}",
                 transformer->checkpoint().folder().string(), settings.prompt_tokens,
                 settings.new_tokens, limit);
   }

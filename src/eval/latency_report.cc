@@ -39,7 +39,9 @@ Json serving_keys(const LatencyStatistics& s, const std::string& unit) {
 
 // `unit` is "_ms", or empty for ratios.
 Json report_keys(const LatencyReport& report, const std::string& unit) {
-  return {{"e2e_model", reference_keys(report.end_to_end)},
+  return {{"prefill_tokens_per_s", report.context_encoding.throughput},
+          {"decode_tokens_per_s", report.token_generation.throughput},
+          {"e2e_model", reference_keys(report.end_to_end)},
           {"context_encoding_model", reference_keys(report.context_encoding)},
           {"token_generation_model", reference_keys(report.token_generation)},
           {"time_to_first_token", serving_keys(report.context_encoding, unit)},

@@ -7,7 +7,9 @@
 //   token_generation_model  decode calls over their own time. (The reference credits every new
 //                           token, though the first comes out of the prefill: 64/63 too fast at 64
 //                           tokens.)
-//   generated_tokens_per_s  new tokens over whole generations
+//   generated_tokens_per_s  new tokens over whole generations, their prefill included
+// prefill_tokens_per_s and decode_tokens_per_s repeat the second and the third by the names that
+// people look for.
 
 #include <span>
 #include <string>

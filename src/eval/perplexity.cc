@@ -23,13 +23,13 @@ constexpr int64_t kPieceTokens = 512;
 Status check_input(const io::ModelConfig& config, std::span<const TokenId> tokens,
                    int64_t context) {
   if (context < 2 || context > config.max_position_embeddings) {
-    return fail("--context: expected 2 ... {} (the model's max_position_embeddings), found {}",
+    return fail("context: expected 2 ... {} (the model's max_position_embeddings), found {}",
                 config.max_position_embeddings, context);
   }
   if (std::ssize(tokens) < context) {
     return fail(
         "the text has {} tokens, fewer than the {} of one chunk: give a longer text or a smaller "
-        "--context",
+        "context",
         tokens.size(), context);
   }
   return model::check_token_ids(tokens, config);

@@ -78,13 +78,13 @@ Result<Matrix> parse_logits(const Json& json, const std::string& where, int64_t 
 Status check_prompts(const io::ModelConfig& config, std::span<const std::vector<TokenId>> prompts,
                      int64_t new_tokens) {
   const int64_t limit = config.max_position_embeddings;
-  if (new_tokens < 1) return fail("--new-tokens: expected at least 1, found {}", new_tokens);
+  if (new_tokens < 1) return fail("new_tokens: expected at least 1, found {}", new_tokens);
   for (size_t i = 0; i < prompts.size(); ++i) {
     const int64_t length = std::ssize(prompts[i]);
     if (length == 0) return fail("prompt {} has no tokens", i + 1);
     if (length <= limit && new_tokens <= limit - length) continue;
     return fail(
-        "prompt {}: its {} tokens and --new-tokens {} do not fit the reference's "
+        "prompt {}: its {} tokens and new_tokens {} do not fit the reference's "
         "max_position_embeddings {}",
         i + 1, length, new_tokens, limit);
   }
@@ -100,7 +100,7 @@ Status check_finite(const ReferenceSequence& sequence) {
                     [](float logit) { return std::isfinite(logit); })) {
       continue;
     }
-    return fail("--reference: the logits at position {} are not finite",
+    return fail("the reference's logits at position {} are not finite",
                 sequence.first_position + i);
   }
   return {};
@@ -123,12 +123,8 @@ Matrix position_logits(const model::Transformer& transformer, std::span<const To
 Result<ReferenceLogits> parse_reference_logits(std::string_view json_text,
                                                const std::string& source,
                                                const io::ModelConfig& config) {
-  Json json;
-  try {
-    json = Json::parse(json_text);
-  } catch (const Json::exception& error) {
-    return fail("{}: not JSON: {}", source, error.what());
-  }
+  const Json json = Json::parse(json_text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return fail("{}: not JSON", source);
   for (const char* key : {"sequences", "logits"}) {
     if (json.is_object() && json.contains(key) && json[key].is_array()) continue;
     return fail(

@@ -147,6 +147,26 @@ Result<std::vector<const Task*>> parse_tasks(std::string_view names) {
   return tasks;
 }
 
+Result<AvailableTasks> available_tasks(const std::vector<const Task*>& tasks,
+                                       const fs::path& folder) {
+  NMM_TRY(io::require_folder(folder));
+  AvailableTasks available;
+  for (const Task* task : tasks) {
+    const auto files = find_files(*task, folder);
+    if (files.ok()) {
+      available.found.push_back(task);
+    } else {
+      available.skipped.push_back({task, files.error().message});
+    }
+  }
+  if (!available.found.empty()) return available;
+  std::string reasons;
+  for (const auto& [task, reason] : available.skipped) {
+    reasons += (reasons.empty() ? "" : "\n") + reason;
+  }
+  return Error{reasons};
+}
+
 Result<TaskFiles> find_files(const Task& task, const fs::path& folder) {
   NMM_TRY(io::require_folder(folder));
   std::vector<fs::path> folders = {folder};

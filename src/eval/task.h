@@ -53,6 +53,19 @@ inline constexpr int64_t kAccuracyTasks = 6;
 // "piqa,c4" in that order. Errors: an unknown name (with the known ones), one named twice.
 Result<std::vector<const Task*>> parse_tasks(std::string_view names);
 
+// Those of `tasks` whose files are in `folder`, and why the others are left out. Errors: no such
+// folder, no task with files.
+struct AvailableTasks {
+  struct Skipped {
+    const Task* task = nullptr;
+    std::string reason;
+  };
+  std::vector<const Task*> found;
+  std::vector<Skipped> skipped;
+};
+Result<AvailableTasks> available_tasks(const std::vector<const Task*>& tasks,
+                                       const std::filesystem::path& folder);
+
 struct TaskFiles {
   std::filesystem::path items, labels;  // labels: empty where the items have them
 };

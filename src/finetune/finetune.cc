@@ -12,6 +12,7 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
+#include "compress/model_card.h"
 #include "finetune/dataset.h"
 #include "finetune/trainable_model.h"
 #include "finetune/training_folder.h"
@@ -58,6 +59,7 @@ std::string settings_of(const FinetuneRequest& request, const ModelIdentities& m
                                      {"alpha", recipe.alpha},
                                      {"learning_rate", recipe.learning_rate},
                                      {"epochs", recipe.epochs},
+                                     {"steps", recipe.steps},
                                      {"batch", recipe.batch},
                                      {"micro_batch", recipe.micro_batch},
                                      {"warmup", recipe.warmup},
@@ -106,7 +108,7 @@ class Training {
     auto epoch = position_.epochs.begin();
     for (const Part part : recipe_.phases) {
       phases.push_back({part, total_steps(), {}});
-      for (int64_t i = 0; i < recipe_.epochs; ++i)
+      for (int64_t i = 0; i < epochs_begun(); ++i)
         phases.back().epoch_losses.push_back((epoch++)->mean());
     }
     return phases;
@@ -116,12 +118,20 @@ class Training {
   Part part() const { return recipe_.phases[static_cast<size_t>(position_.phase)]; }
   int64_t examples() const { return static_cast<int64_t>(data_.examples.size()); }
   int64_t steps_per_epoch() const { return (examples() + recipe_.batch - 1) / recipe_.batch; }
-  int64_t total_steps() const { return steps_per_epoch() * recipe_.epochs; }
-  int64_t epoch() const { return position_.step / steps_per_epoch(); }
-  // Sequences that the finished steps of the phase have seen.
-  int64_t sequences_done() const {
-    return epoch() * examples() + position_.step % steps_per_epoch() * recipe_.batch;
+  // Of a phase.
+  int64_t total_steps() const {
+    const int64_t all = steps_per_epoch() * recipe_.epochs;
+    return recipe_.steps > 0 ? std::min(all, recipe_.steps) : all;
   }
+  int64_t epochs_begun() const {
+    return (total_steps() + steps_per_epoch() - 1) / steps_per_epoch();
+  }
+  int64_t epoch() const { return position_.step / steps_per_epoch(); }
+  // Sequences that so many steps of a phase see.
+  int64_t sequences_in(int64_t steps) const {
+    return steps / steps_per_epoch() * examples() + steps % steps_per_epoch() * recipe_.batch;
+  }
+  int64_t sequences_done() const { return sequences_in(position_.step); }
 
   // A phase trains one part, or both, from the first step or from where an interrupted run was. Its
   // adapters are merged at its end, and the next phase starts from the merged factors.
@@ -134,7 +144,7 @@ class Training {
                                                 recipe_.phases.size(), part_name(part()));
     progress_.print(fmt::format("{}: {} trainable parameters, {} steps", label,
                                 model_.trainable_parameters(), total_steps()));
-    progress_.start(label, recipe_.epochs * examples(), sequences_done());
+    progress_.start(label, sequences_in(total_steps()), sequences_done());
     started_ = saved_ = Clock::now();
     tokens_ = 0;
     const UnsavedWork unsaved;  // a step may take long, and saving after each would take longer
@@ -219,9 +229,8 @@ class Training {
       if (!saved.ok()) return saved.error();
     }
     return interrupted_error(
-        fmt::format("{} of {} steps of phase {} of {} are kept; the same command with --resume "
-                    "goes on",
-                    position_.step, total_steps(), position_.phase + 1, recipe_.phases.size()));
+        fmt::format("{} of {} steps of phase {} of {} are kept and can be resumed", position_.step,
+                    total_steps(), position_.phase + 1, recipe_.phases.size()));
   }
 
   // The kept state is from before the divergence, and the message says which one it is.
@@ -229,7 +238,7 @@ class Training {
     const Position& kept = folder_.position();
     return fail(
         "the {} is NaN or infinite at step {} of phase {}; the state of phase {}, step {} is kept: "
-        "go on from it with --resume and a smaller --lr than {}",
+        "resume from it with a learning rate below {}",
         what, position_.step + 1, position_.phase + 1, kept.phase + 1, kept.step,
         recipe_.learning_rate);
   }
@@ -281,7 +290,7 @@ Status write_weights(const TrainableModel& model, const fs::path& folder, Progre
 Result<Dataset> load_data(const FinetuneRequest& request, const io::ModelConfig& config) {
   const int64_t cutoff = request.recipe.cutoff;
   if (cutoff < 2 || cutoff > config.max_position_embeddings) {
-    return fail("--cutoff: expected 2 to {} tokens (the model's max_position_embeddings), found {}",
+    return fail("cutoff: expected 2 to {} tokens (the model's max_position_embeddings), found {}",
                 config.max_position_embeddings, cutoff);
   }
   NMM_ASSIGN(const auto content, io::read_text_file(request.data, io::kMaxTextBytes));
@@ -293,6 +302,28 @@ int64_t scored_tokens(const Dataset& data) {
   int64_t tokens = 0;
   for (const Example& example : data.examples) tokens += example.scored_tokens();
   return tokens;
+}
+
+Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,
+                  const io::FolderWriter& output) {
+  NMM_ASSIGN(const std::string config_text,
+             io::read_text_file(request.model / "config.json", io::kMaxConfigBytes));
+  using compress::folder_name;
+  compress::ModelCard card = {
+      fmt::format("{}: {}, fine-tuned", folder_name(output.out()), folder_name(request.model)),
+      compress::hub_name(config_text),
+      folder_name(output.out()),
+      {}};
+  if (config.compression) {
+    card.facts = compress::compression_facts(*config.compression, config, "original");
+  }
+  std::string parts;
+  for (const Part part : request.recipe.phases) {
+    parts += fmt::format("{}{}", parts.empty() ? "" : ", ", part_name(part));
+  }
+  card.facts.emplace_back("fine-tuned on", folder_name(request.data));
+  card.facts.emplace_back("what was trained", parts);
+  return io::write_text_file(output.staging() / "README.md", compress::model_card_text(card));
 }
 
 Result<TrainingFolder> open_work(const FinetuneRequest& request, const ModelIdentities& models,
@@ -327,6 +358,7 @@ Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress
   Training training(request, data, model, folder, progress, on_step);
   NMM_TRY(training.run());
   NMM_TRY(write_weights(model, output.staging(), progress));
+  NMM_TRY(write_card(request, config, output));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(request.model, output.staging()));
   for (const std::string& note : left_out) progress.print(note);
   NMM_TRY(io::check_unchanged(request.model, models.model));
@@ -343,7 +375,7 @@ Result<FinetuneSummary> finetune(const FinetuneRequest& request, Progress& progr
     return train(request, progress, on_step);
   } catch (const std::exception& error) {  // libtorch's way to say that memory is short
     const std::string_view what = error.what();
-    return fail("libtorch: {}; if memory is short, a smaller --micro-batch or --cutoff may fit",
+    return fail("libtorch: {}; if memory is short, a smaller micro_batch or cutoff may fit",
                 what.substr(0, what.find('\n')));
   }
 }

@@ -25,6 +25,7 @@ struct Recipe {
   double alpha = 16;            // an adapter adds alpha / rank · B·A
   double learning_rate = 1e-4;  // the largest
   int64_t epochs = 2;           // of every phase
+  int64_t steps = 0;            // of every phase at most, also for the learning rate; 0: all epochs
   int64_t batch = 64;           // sequences of a step
   int64_t micro_batch = 4;      // sequences computed together; changes memory and speed only
   int64_t warmup = 100;         // steps; at most a tenth of a phase's steps

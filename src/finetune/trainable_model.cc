@@ -83,8 +83,8 @@ int64_t layer_elements_per_token(const io::ModelConfig& config, int64_t length) 
 
 Result<at::Device> find_device(const std::string& name) {
   if (name == "cpu") return at::Device(at::kCPU);
-  if (name != "cuda") return fail("--device: expected cpu or cuda, found \"{}\"", name);
-  if (!at::hasCUDA()) return fail("--device cuda: this libtorch finds no CUDA device; use cpu");
+  if (name != "cuda") return fail("device: expected cpu or cuda, found \"{}\"", name);
+  if (!at::hasCUDA()) return fail("device cuda: this libtorch finds no CUDA device; use cpu");
   return at::Device(at::kCUDA);
 }
 

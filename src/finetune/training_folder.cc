@@ -89,11 +89,11 @@ Status check_same_run(const fs::path& staging, const json& before, const json& n
     if (before.contains(key) && before.at(key) == value) continue;
     if (key == kLearningRateKey && other_rate) continue;
     const std::string there = before.contains(key) ? before.at(key).dump() : "nothing";
-    return fail(
-        "{}: the unfinished run there has {} {}, this one has {}; resume with the same, or start "
-        "afresh with --force{}",
-        staging.string(), key, there, value.dump(),
-        key == kLearningRateKey ? ", or take the other one from here on with --resume" : "");
+    // Another rate may be meant: the run that diverged is gone on from with a smaller one.
+    const auto kind = key == kLearningRateKey ? Error::Kind::kUnfinished : Error::Kind::kExists;
+    return Error{fmt::format("{}: the unfinished run there has {} {}, this one has {}",
+                             staging.string(), key, there, value.dump()),
+                 kind};
   }
   return {};
 }

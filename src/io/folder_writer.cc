@@ -7,6 +7,7 @@
 #include <fcntl.h>
 
 #include "io/atomic_file.h"
+#include "io/gguf.h"
 #include "io/model_config.h"
 
 namespace neuronmm::io {
@@ -59,7 +60,7 @@ Status check_replaceable(const fs::path& out, FolderWriter::IfExists if_exists) 
   if (!fs::is_directory(status))
     return fail("{}: expected an output folder, found a file", out.string());
   if (if_exists == FolderWriter::IfExists::kRefuse)
-    return fail("{}: already exists (--force replaces it)", out.string());
+    return Error{out.string() + ": already exists", Error::Kind::kExists};
   // Replacing deletes what is there: never a folder that this program would not have written.
   if (fs::is_empty(out, error)) return {};
   const auto config = ModelConfig::load(out / "config.json");
@@ -114,6 +115,7 @@ Status require_folder(const fs::path& folder) {
   if (status.type() == fs::file_type::not_found)
     return fail("{}: there is no such folder", folder.string());
   if (error) return fail("{}: cannot be read: {}", folder.string(), error.message());
+  NMM_TRY(refuse_gguf(folder, "a model folder (config.json, *.safetensors, tokenizer.json)"));
   if (!fs::is_directory(status))
     return fail("{}: expected a model folder, found a file", folder.string());
   return {};

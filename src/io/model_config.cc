@@ -8,6 +8,7 @@
 
 #include "io/compression_record.h"
 #include "io/folder_writer.h"
+#include "io/gguf.h"
 #include "io/json_file.h"
 #include "io/quantization.h"
 #include "io/text_file.h"
@@ -305,6 +306,7 @@ Result<ModelConfig> ModelConfig::parse(std::string_view json_text, const std::st
 
 Result<ModelConfig> ModelConfig::load(const std::filesystem::path& config_json) {
   if (config_json.has_parent_path()) NMM_TRY(require_folder(config_json.parent_path()));
+  NMM_TRY(refuse_gguf(config_json, "a model folder or its config.json"));
   NMM_ASSIGN(const std::string text, read_text_file(config_json, kMaxConfigBytes));
   return parse(text, config_json.string());
 }

@@ -12,6 +12,7 @@
 
 #include "base/interrupt.h"
 #include "io/atomic_file.h"
+#include "io/gguf.h"
 
 namespace neuronmm::io {
 namespace {
@@ -102,6 +103,7 @@ Result<std::string> read_text_file(const fs::path& path, int64_t max_bytes) {
 // What the user names as a text may be a pipe, which is waited for, or standard input.
 Result<std::string> read_user_text(const std::string& path_or_dash) {
   if (path_or_dash == "-") return read_all(STDIN_FILENO, "standard input", kMaxTextBytes);
+  NMM_TRY(refuse_gguf(path_or_dash, "a text"));
   struct stat status {};
   if (stat(path_or_dash.c_str(), &status) != 0) return read_error(path_or_dash, errno);
   if (!S_ISFIFO(status.st_mode)) return read_text_file(path_or_dash, kMaxTextBytes);

@@ -67,8 +67,7 @@ bool has_all(std::string_view text, std::span<const std::string_view> marks) {
   });
 }
 
-// str.strip() of Python: White_Space and the four information separators.
-bool is_python_space(char32_t c) { return is_white_space(c) || (c >= 0x1C && c <= 0x1F); }
+// str.strip() of Python.
 std::string_view trim(std::string_view text) {
   return strip_left(strip_right(text, is_python_space), is_python_space);
 }

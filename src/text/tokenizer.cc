@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "io/folder_writer.h"
+#include "io/gguf.h"
 #include "io/text_file.h"
 #include "text/added_tokens.h"
 #include "text/bpe.h"
@@ -220,6 +221,7 @@ Result<Tokenizer> Tokenizer::parse(std::string_view tokenizer_json, const std::s
 Result<Tokenizer> Tokenizer::load(const std::filesystem::path& folder) {
   const auto path = folder / "tokenizer.json";
   std::error_code ignored;
+  NMM_TRY(io::refuse_gguf(folder, "a model folder (config.json, *.safetensors, tokenizer.json)"));
   if (!std::filesystem::is_directory(folder, ignored))
     return fail("{}: expected a model folder, found none", folder.string());
   if (!std::filesystem::exists(path, ignored))

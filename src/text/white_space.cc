@@ -21,6 +21,8 @@ bool is_white_space(char32_t c) {
          c == 0x3000;
 }
 
+bool is_python_space(char32_t c) { return is_white_space(c) || (c >= 0x1C && c <= 0x1F); }
+
 std::optional<char32_t> first_character(std::string_view text) {
   if (text.empty()) return {};
   const Utf8Step step = next_utf8(text);

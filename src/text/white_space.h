@@ -7,6 +7,8 @@
 namespace neuronmm::text {
 
 bool is_white_space(char32_t code_point);
+// str.isspace() of Python: White_Space and the four separators U+001C ... U+001F.
+bool is_python_space(char32_t code_point);
 
 // Nothing for an empty text and for bytes that are no character.
 std::optional<char32_t> first_character(std::string_view text);

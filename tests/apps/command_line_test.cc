@@ -98,7 +98,7 @@ TEST_F(CommandLine, QuantizeThenRunEveryCommandOnTheResult) {
 }
 
 TEST_F(CommandLine, QuantizeFlagsAndOutputs) {
-  expect(neuronmm("quantize " + kModel), 2, {"--out"});
+  expect(neuronmm("quantize " + kModel), 2, {"--output"});
   expect(neuronmm(compress("--ratio 0.2 --weights int4")), 2, {"--weights", "int8"});
   expect(neuronmm("quantize " + kModel + " -o " + kModel + " --force"), 1, {"input"});
   expect(neuronmm("quantize " + kModel + " -o /proc/nowhere/out"), 1, {"/proc/nowhere"});
@@ -167,10 +167,10 @@ TEST_F(CommandLine, AllocationErrors) {
   }
   expect(neuronmm(compress("--ratio 0.2 --allocate greedy")), 2, {"--allocate"});
   expect(neuronmm(compress("--ratio 0.7 --allocate sensitivity")), 1,
-         {"--allocate sensitivity", "--ratio", "--block of at most 32"});
+         {"allocate sensitivity", "ratio", "block of at most 32"});
   const std::string dry = start + "--allocate sensitivity --dry-run --ratio ";
   expect(neuronmm(dry + "0.2"), 0, {"192", "not exceeded"});
-  expect(neuronmm(dry + "0.7"), 1, {"--block of at most 32"});
+  expect(neuronmm(dry + "0.7"), 1, {"block of at most 32"});
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
@@ -223,7 +223,109 @@ TEST_F(CommandLine, UsageErrors) {
   expect(neuronmm("generate " + kModel + " --prompt x --top-p 1.5"), 2, {"--top-p"});
 }
 
+TEST_F(CommandLine, TyposAreWhatTheMessageIsAbout) {
+  expect(neuronmm("compres " + kModel), 2,
+         {"unknown command \"compres\"", "did you mean \"compress\"?"});
+  expect(neuronmm("--hlep"), 2, {"unknown flag \"--hlep\"", "did you mean \"--help\"?"});
+  expect(neuronmm("compress --hlep"), 2, {"did you mean \"--help\"?"});
+  expect(neuronmm(compress("--raito 0.2")), 2, {"unknown flag \"--raito\"", "\"--ratio\"?"});
+  expect(neuronmm(compress("--raito=0.2")), 2, {"unknown flag \"--raito\"", "\"--ratio\"?"});
+  expect(neuronmm("frobnicate"), 2, {"unknown command \"frobnicate\""});
+  EXPECT_EQ(neuronmm("frobnicate").output.find("did you mean"), std::string::npos);
+  expect(neuronmm("inspect " + kModel + " more"), 2, {"unexpected argument \"more\""});
+}
+
+TEST_F(CommandLine, WholeNumbersHaveNoSign) {
+  for (const std::string value : {"-1", "1.5", "''", "18446744073709551616", "x"}) {
+    const std::string seed = " --seed " + value;
+    expect(neuronmm("generate " + kModel + " --prompt x" + seed), 2, {"--seed"});
+    expect(neuronmm("synthesize --config c.json -o " + path("out") + seed), 2, {"--seed"});
+  }
+  expect(neuronmm("generate " + kModel + " --prompt x --seed -1"), 2,
+         {"expected a whole number from 0, found \"-1\""});
+}
+
+// Older names stay understood; the help shows one.
+TEST_F(CommandLine, OutHasOneNameInTheHelp) {
+  for (const std::string command : {"compress", "quantize", "synthesize", "emit", "finetune"}) {
+    const Outcome help = neuronmm(command + " --help");
+    expect(help, 0, {"-o,--output"});
+    EXPECT_EQ(help.output.find("--out,"), std::string::npos) << help.output;
+    EXPECT_EQ(help.output.find("--out "), std::string::npos) << help.output;
+  }
+  expect(neuronmm("synthesize --config " + kModel + "/config.json --out " + path("old")), 0, {});
+}
+
+TEST_F(CommandLine, EveryReportComesAsJson) {
+  const auto report = [this](const std::string& command) {
+    expect(neuronmm(command + " --json " + path("r.json")), 0, {});
+    return nlohmann::json::parse(read(path("r.json")));
+  };
+  EXPECT_EQ(report("inspect " + kModel + " --tensors")["num_hidden_layers"], 4);
+  EXPECT_EQ(report("tokenize " + kModel + " 'The cat'")["text"], "The cat");
+  const auto small = report("compress " + kModel + " -o " + path("small") +
+                            " --ratio 0.2 --block 64 --method svd");
+  EXPECT_EQ(small["matrices"][0]["rank"], 192);
+  EXPECT_TRUE(small["measured"].is_null());
+  EXPECT_EQ(report("compress " + kModel + " --ratio 0.2 --dry-run --block 64")["ratio"], 0.2);
+  EXPECT_EQ(report("quantize " + path("small") + " -o " + path("int8"))["weights"], "int8");
+  EXPECT_EQ(report("synthesize --config " + kModel + "/config.json -o " + path("random"))["seed"],
+            0);
+  EXPECT_EQ(report("check " + kModel + " --reference " + kModel + " --new-tokens 2")["passed"],
+            true);
+  EXPECT_GT(report("kernels")["kernels"].size(), 3u);
+  EXPECT_EQ(report("kernels xuv")["kernel"], "xuv");
+  EXPECT_EQ(report("emit xuv --shape 512,512,256,512 -o " + path("k.py"))["kernel"], "xuv");
+}
+
+TEST_F(CommandLine, CompressWarnsOfWhatWasNotAskedFor) {
+  const std::string start = "compress " + kModel + " --ratio 0.2 --method svd ";
+  expect(neuronmm(start + "--dry-run"), 0, {"warning", "0.9167", "asked was 0.8", "--block "});
+  EXPECT_EQ(neuronmm(start + "--dry-run --block 8").output.find("warning"), std::string::npos);
+  expect(neuronmm(start + "--block 64 -o " + path("out")), 0, {"not measured", "--calibration"});
+  const std::string half = "compress " + kModel + " --ratio 0.6 --method svd --block 32 -o ";
+  expect(neuronmm(half + path("half") + " --calibration " + kCalibration), 0,
+         {"KL ", "perplexity ", "dense ", "warning: the compressed model predicts much worse"});
+  EXPECT_NE(read(path("half/README.md")).find("perplexity"), std::string::npos);
+  EXPECT_FALSE(fs::exists(path("half/calibration.txt")));
+}
+
+TEST_F(CommandLine, ReferenceLogitsAreSavedAndRead) {
+  const std::string file = path("r.safetensors");
+  expect(neuronmm("check " + kModel + " --reference " + kModel +
+                  " --new-tokens 4 --save-reference " + file),
+         0, {"PASSED"});
+  expect(neuronmm("check " + kModel + " --reference " + file), 0, {"8 positions", "PASSED"});
+  expect(neuronmm("check " + kModel + " --reference " + kModel + " --save-reference r.json"), 2,
+         {"--save-reference", ".safetensors"});
+}
+
+TEST_F(CommandLine, BenchTakesLists) {
+  expect(neuronmm("bench " + kModel + " --prompt-tokens 4,8 --new-tokens 2 --runs 1 --json " +
+                  path("b.json")),
+         0, {"prefill", "decode", "4 prompt", "8 prompt"});
+  const auto runs = nlohmann::json::parse(read(path("b.json")))["runs"];
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_EQ(runs[1]["settings"]["prompt_tokens"], 8);
+  EXPECT_EQ(runs[0]["decode_tokens_per_s"], runs[0]["token_generation_model"]["throughput"]);
+  expect(neuronmm("bench " + kModel + " --prompt-tokens 4,0"), 2, {"--prompt-tokens"});
+  expect(neuronmm("bench " + kModel +
+                  "/config.json --device trn1 --prompt-tokens 16 --new-tokens 2" + " --runs 1"),
+         0, {"prefill", "simulated"});
+}
+
+TEST_F(CommandLine, GgufFilesAreNamed) {
+  const std::string file = write("model.gguf", std::string("GGUF\3\0\0\0", 8));
+  for (const std::string command :
+       {"inspect ", "bench ", "quantize -o out ", "generate --prompt x ", "tokenize ",
+        "compress --ratio 0.2 --dry-run ", "perplexity "}) {
+    expect(neuronmm(command + file + (command == "perplexity " ? " -" : "")), 1,
+           {"model.gguf", "is a GGUF file", "expected a model folder"});
+  }
+}
+
 TEST_F(CommandLine, HelpNamesEveryCommand) {
+  expect(neuronmm("--help"), 0, {"Models:", "Trainium kernels:", "The paper:"});
   expect(neuronmm("--help"), 0,
          {"compress", "generate", "perplexity", "bench", "inspect", "synthesize", "tokenize",
           "check", "quantize"});
@@ -275,7 +377,7 @@ TEST_F(CommandLine, TextsThatAreTooShort) {
   const std::string empty = write("empty.txt", ""), tiny = write("tiny.txt", "A cat sat.");
   expect(neuronmm("perplexity " + kModel + " " + tiny), 1, {"tokens"});
   const std::string start = "compress " + kModel + " -o " + path("out") + " --ratio 0.2 --block 64";
-  expect(neuronmm(start), 1, {"--calibration"});
+  expect(neuronmm(start), 2, {"--calibration"});
   expect(neuronmm(start + " --calibration " + empty), 1, {"tokens"});
   expect(neuronmm(start + " --calibration " + tiny), 1, {"tokens"});
   expect(neuronmm(start + " --calibration " + path("absent.txt")), 1, {"absent.txt"});
@@ -285,7 +387,7 @@ TEST_F(CommandLine, TextsThatAreTooShort) {
 TEST_F(CommandLine, RanksThatSaveNothing) {
   expect(neuronmm("compress " + kModel + " -o " + path("out") +
                   " --ratio 0.05 --align ceil --block 128 --method svd"),
-         1, {"layer", "gate", "--ratio"});
+         1, {"layer", "gate", "ratio"});
   EXPECT_FALSE(fs::exists(path("out")));
 }
 

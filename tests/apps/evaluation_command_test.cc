@@ -74,6 +74,11 @@ TEST_F(EvaluationCommand, EvalPrintsAndWritesEveryTask) {
   EXPECT_GT(json["results"]["ptb"]["perplexity"], 1.0);
 }
 
+TEST_F(EvaluationCommand, EvalSkipsMissingDataSets) {
+  expect(neuronmm(eval("hellaswag,piqa", "--limit 2")), 0,
+         {"skipped hellaswag: ", "hellaswag_val.jsonl", folder_.c_str(), "piqa", "mAcc"});
+}
+
 TEST_F(EvaluationCommand, TwoDevicesAgree) {
   const auto likelihoods = [&](const std::string& device) {
     const std::string flags = "--limit 3 --device " + device + " --log-samples " + path(device);
@@ -92,7 +97,7 @@ TEST_F(EvaluationCommand, TwoDevicesAgree) {
 
 TEST_F(EvaluationCommand, EvalRefusesBadInputBeforeItWorks) {
   expect(neuronmm(eval("piqa,boolq")), 2, {"--tasks", "boolq", "arc_challenge"});
-  expect(neuronmm(eval("piqa,hellaswag")), 1, {"hellaswag_val.jsonl", folder_.c_str()});
+  expect(neuronmm(eval("hellaswag")), 1, {"hellaswag_val.jsonl", folder_.c_str()});
   expect(neuronmm("eval " + kModel), 2, {"--data"});
   expect(neuronmm("eval " + kModel + " --data " + path("none") + " --tasks piqa"), 1, {"none"});
   expect(neuronmm(eval("piqa", "--limit 0")), 2, {"--limit"});
@@ -114,15 +119,19 @@ TEST_F(EvaluationCommand, CompareShowsQualityAndSpeedSideBySide) {
   expect(neuronmm("compare " + kModel + " " + small + " " + kModel + flags + latency + " --json " +
                   path("compare.json")),
          0,
-         {"demo", "small", "size, MB", "ptb perplexity", "piqa acc", "mAcc, 2 tasks", "speed-up",
-          "gamma"});
+         {"demo", "small", "size, MB", "ptb perplexity", "piqa acc, 20 items", "±", "mAcc, 2 tasks",
+          "mAcc lost", "speed-up", "gamma"});
   const auto models = nlohmann::json::parse(read(path("compare.json")))["models"];
   ASSERT_EQ(models.size(), 3u);
   EXPECT_LT(models[1]["size_bytes"], models[0]["size_bytes"]);
   EXPECT_GT(models[1]["ptb"], models[0]["ptb"]);
   EXPECT_EQ(models[2]["piqa"], models[0]["piqa"]);
   EXPECT_EQ(models[0]["speedup"], 1.0);
+  EXPECT_EQ(models[1]["piqa_items"], 20);
+  EXPECT_GT(models[1]["piqa_stderr"], 0.0);
+  EXPECT_EQ(models[2]["mean_acc_lost"], 0.0);
   EXPECT_TRUE(models[0]["gamma"].is_null());
+  EXPECT_TRUE(models[2]["gamma"].is_null());  // a difference of nothing over a speed-up of noise
   EXPECT_GT(models[1]["speedup"], 0.0);
 }
 

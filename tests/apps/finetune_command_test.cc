@@ -4,6 +4,7 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "run_program.h"
 
@@ -25,6 +26,11 @@ TEST_F(FinetuneCommand, SaysWhatIsMissing) {
       "sh -c 'cp \"$0\" " + path("neuronmm") + " && exec " + path("neuronmm") + " \"$@\"'";
   expect(neuronmm("finetune model --data text -o out", alone), 1,
          {"neuronmm-finetune is missing", "libtorch", "install_dependencies.sh finetune"});
+  expect(neuronmm("finetune --help", alone), 0,
+         {"--which", "--teacher", "--steps", "--resume", "MODEL_DIR", "--json"});
+  expect(neuronmm("finetune model --data text -o out --epoch 2", alone), 2,
+         {"unknown flag \"--epoch\"", "did you mean \"--epochs\"?"});
+  expect(neuronmm("finetune model --data text -o out --seed -1", alone), 2, {"--seed", "whole"});
 }
 
 class FinetuneProgram : public FinetuneCommand {
@@ -78,6 +84,20 @@ TEST_F(FinetuneProgram, AnInterruptedRunResumesToTheSameBytes) {
   expect(neuronmm(finetune("parts", recipe + " --resume")), 0, {});
   EXPECT_TRUE(read(path("whole") + "/model.safetensors") ==
               read(path("parts") + "/model.safetensors"));
+}
+
+TEST_F(FinetuneProgram, StopsAfterSteps) {
+  const std::string json = path("report.json");
+  expect(neuronmm(finetune("out", "--which v,u --epochs 9 --steps 2 --json " + json)), 0,
+         {"written to"});
+  const auto report = nlohmann::json::parse(read(json));
+  ASSERT_EQ(report["phases"].size(), 2u);
+  for (const auto& phase : report["phases"]) {
+    EXPECT_EQ(phase["steps"], 2);
+    EXPECT_EQ(phase["epoch_losses"].size(), 1u);
+  }
+  EXPECT_NE(read(path("out") + "/README.md").find("fine-tuned on | stories.txt"),
+            std::string::npos);
 }
 
 TEST_F(FinetuneProgram, RefusesBadInput) {

@@ -26,7 +26,7 @@ const std::map<std::string, Folders> kArrows = {
     {"text", {"io", "base"}},
     {"model", {"ops", "io", "text", "base"}},
     {"compress", {"model", "ops", "io", "text", "base"}},
-    {"finetune", {"model", "io", "text", "base"}},
+    {"finetune", {"compress", "model", "io", "text", "base"}},
     {"eval", {"model", "io", "text", "base"}},
     {"trainium/tile", {"base"}},
     {"trainium/kernels", {"trainium/tile", "base"}},

@@ -227,7 +227,7 @@ TEST(Allocate, OneBlockLeavesNothingToMove) {
   const Status refused =
       check_allocation(uniform_plan(config, {0.5, 128, Align::kNearest}), 128, "the/model");
   ASSERT_FALSE(refused.ok());
-  for (const char* word : {"the/model", "--allocate", "--ratio", "--block of at most 64", "128"}) {
+  for (const char* word : {"the/model", "allocate", "ratio", "block of at most 64", "128"}) {
     EXPECT_NE(refused.error().message.find(word), std::string::npos) << refused.error().message;
   }
 }

@@ -7,6 +7,7 @@
 #include "compress/factorize_model.h"
 #include "compress/model_writer.h"
 #include "io/folder_writer.h"
+#include "io/text_file.h"
 #include "oracle.h"
 
 namespace neuronmm::compress {
@@ -259,22 +260,22 @@ TEST_F(Compress, ShardsHoldTheSameTensors) {
 TEST_F(Compress, RefusesWrongCombinationsOfFlags) {
   CompressRequest none = request("out");
   none.calibration.reset();
-  expect_refused(none, {"--calibration", "--gram", "--method svd"});
+  expect_refused(none, {"calibration text", "Gram matrices", "method svd"});
   CompressRequest both = request("out");
   both.gram = path("g");
-  expect_refused(both, {"--calibration", "--gram", "exclude"});
+  expect_refused(both, {"calibration text", "Gram matrices", "exclude"});
   CompressRequest svd = request("out", Method::kSvd);
   svd.gram = path("g");
-  expect_refused(svd, {"--method svd", "--gram"});
+  expect_refused(svd, {"method svd", "Gram matrices"});
   CompressRequest aware = request("out", Method::kErrorAware);
   aware.calibration.reset();
-  expect_refused(aware, {"--method error-aware", "--calibration"});
+  expect_refused(aware, {"method error-aware", "calibration text"});
   aware.gram = path("g");
-  expect_refused(aware, {"--method error-aware", "--calibration", "--gram"});
+  expect_refused(aware, {"method error-aware", "calibration text", "Gram matrices"});
   CompressRequest save = request("out");
   save.calibration.reset();
   save.gram = save.save_gram = path("g");
-  expect_refused(save, {"--save-gram", "--calibration"});
+  expect_refused(save, {"saving Gram matrices", "calibration text"});
 }
 
 TEST_F(Compress, RefusesTextsThatAreTooShort) {
@@ -320,6 +321,72 @@ TEST_F(Compress, SeveralTextsAreSampledEvenly) {
   EXPECT_NE(mixed->origin.text.find(", c fnv1a:"), std::string::npos);
 }
 
+// One token per letter, and the calibration has all of the a and nothing else.
+TEST_F(Compress, TheResultIsMeasuredOnTokensThatCalibrationHasNotSeen) {
+  const auto tokenizer = text::Tokenizer::load(input_.path());
+  ASSERT_TRUE(tokenizer.ok());
+  const auto total = [](const std::vector<std::vector<text::TokenId>>& sequences) {
+    int64_t tokens = 0;
+    for (const auto& sequence : sequences) tokens += std::ssize(sequence);
+    return tokens;
+  };
+  const std::string text = std::string(64, 'a') + std::string(5000, 'b');
+  const auto rich = calibration_sequences(*tokenizer, {{"text", text}}, 64, config_);
+  ASSERT_TRUE(rich.ok()) << rich.error().message;
+  ASSERT_EQ(total(rich->sequences), 64);
+  EXPECT_TRUE(rich->measured_held_out);
+  EXPECT_EQ(total(rich->measured), kMeasuredTokens);
+  for (const auto& sequence : rich->measured) {
+    for (const text::TokenId id : sequence) EXPECT_NE(id, rich->sequences[0][0]);
+  }
+  const auto poor = calibration_sequences(*tokenizer, {{"text", text}}, 5000, config_);
+  ASSERT_TRUE(poor.ok()) << poor.error().message;
+  EXPECT_FALSE(poor->measured_held_out);
+  EXPECT_GE(total(poor->measured), kMeasuredTokens - 64);
+  EXPECT_LE(total(poor->measured), kMeasuredTokens + 64);
+}
+
+TEST_F(Compress, TheModelCardSaysWhatWasMeasured) {
+  std::vector<std::vector<text::TokenId>> seen;
+  const Measure measure = [&](const fs::path& folder, const auto& sequences) {
+    EXPECT_TRUE(io::Checkpoint::open(folder).ok());
+    EXPECT_FALSE(fs::exists(path("out")));
+    seen = sequences;
+    return Result<MeasuredLoss>(MeasuredLoss{991, 0.1234, 12.5, 13.75});
+  };
+  input_.write_text("README.md", "The dense model is perfect.");
+  CompressRequest request = this->request("out");
+  const auto summary = compress(request, backend_, silent_, {}, measure);
+  ASSERT_TRUE(summary.ok()) << summary.error().message;
+  EXPECT_FALSE(seen.empty());
+  ASSERT_TRUE(summary->loss.has_value());
+  EXPECT_FALSE(summary->loss->held_out);  // 1000 tokens, all of them calibrated on
+  const auto card = io::read_text_file(path("out") / "README.md");
+  ASSERT_TRUE(card.ok());
+  for (const char* word :
+       {"---\nlibrary_name: neuronmm", "whitened", "KL 0.1234", "13.75", "dense 12.50",
+        "991 tokens of the calibration text", "text.txt", "neuronmm generate out"}) {
+    EXPECT_NE(card->find(word), std::string::npos) << word << " in:\n" << *card;
+  }
+  EXPECT_EQ(card->find("perfect"), std::string::npos);
+  request.method = Method::kSvd;  // which looks at no text
+  request.out = path("svd");
+  const auto svd = compress(request, backend_, silent_, {}, measure);
+  ASSERT_TRUE(svd.ok()) << svd.error().message;
+  EXPECT_TRUE(svd->loss->held_out);
+}
+
+TEST_F(Compress, AFailedMeasurementKeepsTheWork) {
+  const Measure failing = [](const fs::path&, const auto&) {
+    return Result<MeasuredLoss>(fail("no memory for it"));
+  };
+  const auto stopped = compress(request("out"), backend_, silent_, {}, failing);
+  ASSERT_FALSE(stopped.ok());
+  EXPECT_EQ(stopped.error().message, "no memory for it");
+  EXPECT_FALSE(fs::exists(path("out")));
+  EXPECT_FALSE(run_well(request("out")).loss.has_value());
+}
+
 TEST_F(Compress, RefusesAModelThatIsCompressed) {
   run_well(request("once", Method::kSvd));
   CompressRequest again = request("twice", Method::kSvd);
@@ -351,7 +418,7 @@ TEST_F(Compress, RefusesOutputsThatMustNotBeTouched) {
   onto_input.force = true;
   expect_refused(onto_input, {"input"});
   run_well(request("out", Method::kSvd));
-  expect_refused(request("out", Method::kSvd), {path("out").string(), "--force"});
+  expect_refused(request("out", Method::kSvd), {path("out").string(), "already exists"});
   CompressRequest forced = request("out", Method::kSvd);
   forced.force = true;
   forced.rule.ratio = 0.5;

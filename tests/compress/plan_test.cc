@@ -81,11 +81,11 @@ void expect_refused(const io::ModelConfig& config, const RankRule& rule,
 }
 
 TEST(Plan, RefusesRanksThatSaveNothing) {
-  expect_refused(llama_1b(), {0.05, 128, Align::kCeil},
-                 {"the/model", "layer 0", "gate", "1664", "1638.4", "--ratio", "--align", "--block",
-                  "--only"});
+  expect_refused(
+      llama_1b(), {0.05, 128, Align::kCeil},
+      {"the/model", "layer 0", "gate", "1664", "1638.4", "ratio", "align", "block", "dense"});
   expect_refused(llama_1b(), {0.99, 128, Align::kFloor},
-                 {"the/model", "layer 0", "gate", "rank 0", "--ratio", "--align ceil", "--block"});
+                 {"the/model", "layer 0", "gate", "rank 0", "ratio", "align ceil", "block"});
 }
 
 TEST(Plan, RefusesACompressedModel) {

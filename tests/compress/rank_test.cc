@@ -3,6 +3,8 @@
 #include "compress/rank.h"
 
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -79,6 +81,21 @@ TEST(Rank, WholeQuotientsAreNotRoundedAway) {
       }
     }
   }
+}
+
+// K = N = 2·block·m gives m·(1 - ratio) blocks: 0.5, 1.5, 2.5 ... at ratio 0.5 and odd m. Python's
+// round() makes 0, 2, 2, 4, 4 ... of them.
+TEST(Rank, TiesGoToTheEvenMultipleAsInPython) {
+  for (const auto& [m, blocks] : std::vector<std::pair<int64_t, int64_t>>{
+           {1, 0}, {3, 2}, {5, 2}, {7, 4}, {9, 4}, {11, 6}, {13, 6}}) {
+    const int64_t size = 2 * 128 * m;
+    EXPECT_EQ(aligned_rank(size, size, {0.5, 128, Align::kNearest}), blocks * 128) << m;
+  }
+  EXPECT_EQ(aligned_rank(1024, 3072, {0.25, 128, Align::kNearest}), 512);  // Qwen3-0.6B: 4.5
+  EXPECT_EQ(aligned_rank(1024, 3072, {0.25, 128, Align::kCeil}), 640);
+  // Ties that 1 - ratio misses by a rounding: 3.5 and 4.5 blocks at ratio 0.3 and 0.1.
+  EXPECT_EQ(aligned_rank(10 * 128, 10 * 128, {0.3, 128, Align::kNearest}), 4 * 128);
+  EXPECT_EQ(aligned_rank(10 * 128, 10 * 128, {0.1, 128, Align::kNearest}), 4 * 128);
 }
 
 TEST(Rank, SmallMatricesMayGetNone) {

@@ -257,15 +257,15 @@ TEST_F(Sensitivity, RefusesWhatItCannotMeasureOrMove) {
   for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
     CompressRequest none = request("out", method);
     none.calibration.reset();
-    expect_refused(none, {"--allocate sensitivity", "--calibration TEXT"});
+    expect_refused(none, {"allocate sensitivity", "calibration text"});
   }
   CompressRequest grams = request("out");
   grams.calibration.reset();
   grams.gram = path("g");
-  expect_refused(grams, {"--allocate sensitivity", "--calibration TEXT", "--gram"});
+  expect_refused(grams, {"allocate sensitivity", "calibration text", "Gram"});
   CompressRequest coarse = request("out");
   coarse.rule.block = kRank;
-  expect_refused(coarse, {"--allocate sensitivity", "--block of at most 8", "layer 0 gate is 16"});
+  expect_refused(coarse, {"allocate sensitivity", "block of at most 8", "layer 0 gate is 16"});
 }
 
 TEST_F(Sensitivity, RefusesWeightsThatAreNotFinite) {

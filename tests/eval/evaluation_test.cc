@@ -215,6 +215,62 @@ TEST_F(EvaluationTest, SamplesShowWhatWasAskedAndWhatItScored) {
   EXPECT_FALSE(samples[1].contains("acc_norm"));
 }
 
+TEST_F(EvaluationTest, MissingDataSetsAreLeftOutWithAReason) {
+  write_piqa(2);
+  const auto wanted = value_of(parse_tasks("hellaswag,piqa,ptb"));
+  const AvailableTasks available = value_of(available_tasks(wanted, folder_.path()));
+  ASSERT_EQ(available.found.size(), 1u);
+  EXPECT_EQ(available.found[0]->name, "piqa");
+  ASSERT_EQ(available.skipped.size(), 2u);
+  EXPECT_EQ(available.skipped[0].task->name, "hellaswag");
+  EXPECT_TRUE(has(available.skipped[0].reason, "hellaswag_val.jsonl"));
+  const std::string none = message_of(available_tasks({wanted[0], wanted[2]}, folder_.path()));
+  EXPECT_TRUE(has(none, "hellaswag_val.jsonl") && has(none, "ptb.test.txt")) << none;
+  EXPECT_TRUE(has(message_of(available_tasks(wanted, folder_.path() / "no")), "no such folder"));
+}
+
+// Two tasks, answers chosen by hand; the errors by the definition, in two passes.
+TEST(TradeOff, LossesArePairedItemByItem) {
+  const auto result_of = [](const std::vector<int>& right) {
+    TaskResult result;
+    std::vector<bool> correct;
+    for (const int value : right) {
+      result.items.emplace_back();  // choice 0 is right
+      result.likelihoods.items.push_back(value == 1 ? std::vector{-1.0, -2.0}
+                                                    : std::vector{-2.0, -1.0});
+      correct.push_back(value == 1);
+    }
+    result.score = MultipleChoiceScore{accuracy(correct), {}};
+    return result;
+  };
+  const std::vector<std::vector<int>> dense = {{1, 1, 1, 0, 1, 0, 1, 1}, {1, 0, 1, 1}};
+  const std::vector<std::vector<int>> other = {{1, 0, 1, 0, 0, 1, 1, 0}, {1, 0, 0, 1}};
+  double value = 0.0, variance = 0.0;
+  std::vector<TaskResult> dense_results, other_results;
+  for (size_t task = 0; task < dense.size(); ++task) {
+    dense_results.push_back(result_of(dense[task]));
+    other_results.push_back(result_of(other[task]));
+    const auto n = static_cast<double>(dense[task].size());
+    double mean = 0.0, squares = 0.0;
+    for (size_t i = 0; i < dense[task].size(); ++i) mean += (dense[task][i] - other[task][i]) / n;
+    for (size_t i = 0; i < dense[task].size(); ++i) {
+      squares += std::pow(dense[task][i] - other[task][i] - mean, 2);
+    }
+    value += mean / 2;
+    variance += squares / (n - 1) / n / 4;
+  }
+  const auto loss = accuracy_loss(dense_results, other_results);
+  ASSERT_TRUE(loss.has_value());
+  EXPECT_NEAR(loss->value, value, 1e-12);
+  EXPECT_NEAR(loss->standard_error, std::sqrt(variance), 1e-12);
+  EXPECT_TRUE(loss->is_noise());
+  EXPECT_TRUE(accuracy_loss(dense_results, dense_results)->is_noise());
+  EXPECT_FALSE((AccuracyLoss{0.1, 0.05}).is_noise());
+  EXPECT_TRUE((AccuracyLoss{0.1, 0.052}).is_noise());
+  EXPECT_TRUE((AccuracyLoss{0.1, NAN}).is_noise());  // of one item
+  EXPECT_FALSE(accuracy_loss({}, {}).has_value());
+}
+
 // The published pairs of loss and speed-up at ratio 0.2 and the range of the published gammas.
 TEST(TradeOff, Gamma) {
   EXPECT_NEAR(*gamma(0.57, 0.50, 1.63), 0.1111, 5e-5);

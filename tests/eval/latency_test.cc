@@ -184,11 +184,11 @@ TEST_F(MeasureLatency, SettingsThatDoNotFit) {
   };
   EXPECT_EQ(message(60, 4, 1), "no error");
   EXPECT_TRUE(has(message(60, 5, 1),
-                  "--prompt-tokens 60 and --new-tokens 5 do not fit max_position_embeddings 64"));
+                  "prompt_tokens 60 and new_tokens 5 do not fit max_position_embeddings 64"));
   EXPECT_TRUE(has(message(INT64_MAX, INT64_MAX, 1), "do not fit"));
-  EXPECT_TRUE(has(message(0, 4, 1), "--prompt-tokens"));
-  EXPECT_TRUE(has(message(4, 1, 1), "--new-tokens"));
-  EXPECT_TRUE(has(message(4, 2, 0), "--runs"));
+  EXPECT_TRUE(has(message(0, 4, 1), "prompt_tokens"));
+  EXPECT_TRUE(has(message(4, 1, 1), "new_tokens"));
+  EXPECT_TRUE(has(message(4, 2, 0), "runs"));
 }
 
 TEST_F(MeasureLatency, AModelThatGivesNoLogitsIsAnError) {

@@ -133,13 +133,13 @@ TEST_F(Perplexity, InputThatCannotBeScored) {
   };
   const std::vector<TokenId> tokens = random_tokens(63, config_.vocab_size, 8);
   const std::string range =
-      "--context: expected 2 ... 64 (the model's max_position_embeddings), found ";
+      "context: expected 2 ... 64 (the model's max_position_embeddings), found ";
   EXPECT_EQ(message(tokens, 1), range + "1");
   EXPECT_EQ(message(tokens, -5), range + "-5");
   EXPECT_EQ(message(tokens, 65), range + "65");
   EXPECT_EQ(message(tokens, 64),
             "the text has 63 tokens, fewer than the 64 of one chunk: give a longer text or a "
-            "smaller --context");
+            "smaller context");
   EXPECT_TRUE(has(message({}, 2), "has 0 tokens"));
   EXPECT_TRUE(has(message({1, 2, 19, 3}, 2), "found 19 at position 2"));
   EXPECT_TRUE(has(message({1, 2, 3, -1}, 2), "found -1 at position 3"));

@@ -100,10 +100,10 @@ TEST_F(RecordLogits, Errors) {
     return message_of(record_reference_logits(transformer, prompts, new_tokens, silent_));
   };
   EXPECT_EQ(message({std::vector<TokenId>(60, 1)}, 4), "no error");
-  EXPECT_TRUE(has(message({std::vector<TokenId>(60, 1)}, 5), "60 tokens and --new-tokens 5"));
+  EXPECT_TRUE(has(message({std::vector<TokenId>(60, 1)}, 5), "60 tokens and new_tokens 5"));
   EXPECT_TRUE(has(message({{1}, std::vector<TokenId>(70, 1)}, 4), "prompt 2: its 70 tokens"));
   EXPECT_TRUE(has(message({{1}}, INT64_MAX), "do not fit"));
-  EXPECT_TRUE(has(message({{1}}, 0), "--new-tokens"));
+  EXPECT_TRUE(has(message({{1}}, 0), "new_tokens"));
   EXPECT_TRUE(has(message({{}}, 4), "prompt 1 has no tokens"));
   EXPECT_TRUE(has(message({{19}}, 4), "19"));
   set_interrupted(true);

@@ -137,12 +137,12 @@ TEST_F(Finetune, InterruptedAndResumedIsTheSame) {
       const auto stopped = run(parts, [&](const StepReport&) { set_interrupted(++done == stop); });
       ASSERT_FALSE(stopped.ok());
       EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
-      EXPECT_NE(stopped.error().message.find("--resume"), std::string::npos);
+      EXPECT_NE(stopped.error().message.find("resumed"), std::string::npos);
       EXPECT_FALSE(fs::exists(path("parts")));
       set_interrupted(false);
       FinetuneRequest other = parts;
       other.recipe.learning_rate *= 2;
-      expect_refused(other, {"parts.partial", "learning_rate", "--resume", "--force"});
+      expect_refused(other, {"parts.partial", "unfinished run", "learning_rate"});
       const FinetuneSummary summary = run_well(parts, [&](const StepReport&) { ++done; });
       EXPECT_EQ(done, steps);
       EXPECT_EQ(bytes("parts"), bytes("whole"));
@@ -151,6 +151,28 @@ TEST_F(Finetune, InterruptedAndResumedIsTheSame) {
       fs::remove_all(path("parts"));
     }
   }
+}
+
+// 5 steps an epoch: 7 steps are an epoch and a part of the next one.
+TEST_F(Finetune, StepsEndEveryPhaseAndResume) {
+  FinetuneRequest whole = request("whole"), parts = request("parts");
+  whole.recipe.steps = parts.recipe.steps = 7;
+  double last_rate = 1.0;
+  const FinetuneSummary expected =
+      run_well(whole, [&](const StepReport& step) { last_rate = step.learning_rate; });
+  EXPECT_NEAR(last_rate, whole.recipe.learning_rate / 7, 1e-12);  // the rate falls to 0 after it
+  ASSERT_EQ(expected.phases.size(), 2u);
+  for (const PhaseSummary& phase : expected.phases) {
+    EXPECT_EQ(phase.steps, 7);
+    EXPECT_EQ(phase.epoch_losses.size(), 2u);
+  }
+  int64_t done = 0;
+  ASSERT_FALSE(run(parts, [&](const StepReport&) { set_interrupted(++done == 9); }).ok());
+  set_interrupted(false);
+  parts.resume = true;
+  run_well(parts, [&](const StepReport&) { ++done; });
+  EXPECT_EQ(done, 14);
+  EXPECT_EQ(bytes("parts"), bytes("whole"));
 }
 
 TEST_F(Finetune, TheMicroBatchOnlyRounds) {
@@ -173,7 +195,7 @@ TEST_F(Finetune, DivergenceKeepsTheLastGoodState) {
   set_interrupted(false);
   wild.resume = true;
   wild.recipe.learning_rate = 1e30;
-  expect_refused(wild, {"NaN or infinite", "step 5", "step 3 is kept", "--resume", "--lr"});
+  expect_refused(wild, {"NaN or infinite", "step 5", "step 3 is kept", "resume", "learning rate"});
   EXPECT_FALSE(fs::exists(path("out")));
   wild.recipe.learning_rate = 1e-2;
   run_well(wild);
@@ -190,7 +212,7 @@ TEST_F(Finetune, RefusesAnotherRun) {
   FinetuneRequest other = first;
   other.resume = true;
   other.recipe.epochs = 3;
-  expect_refused(other, {"out.partial", "epochs 2", "3", "--force"});
+  expect_refused(other, {"out.partial", "epochs 2", "3"});
   other.recipe = first.recipe;
   write_model(input_, config_, factored_tensors(config_, 77));
   expect_refused(other, {"out.partial", "model"});
@@ -214,7 +236,7 @@ TEST_F(Finetune, RefusesWhatCannotBeTrained) {
 
   FinetuneRequest cutoff = request("out");
   cutoff.recipe.cutoff = 65;
-  expect_refused(cutoff, {"--cutoff", "64", "65"});
+  expect_refused(cutoff, {"cutoff", "64", "65"});
   FinetuneRequest absent = request("out");
   absent.data = path("absent.json");
   expect_refused(absent, {"absent.json"});

@@ -47,8 +47,8 @@ TEST_F(FolderWriterTest, AppearsWithCommit) {
 TEST_F(FolderWriterTest, ExistingFoldersAreRefusedOrReplacedWhole) {
   const fs::path old = make_model("old");
   put(old / "stale", "");
-  EXPECT_TRUE(fails_with(FolderWriter::create(old, IfExists::kRefuse),
-                         {old.string(), "already exists", "--force"}));
+  EXPECT_TRUE(
+      fails_with(FolderWriter::create(old, IfExists::kRefuse), {old.string(), "already exists"}));
   auto writer = FolderWriter::create(old / "", IfExists::kReplace);  // a slash at the end
   ASSERT_TRUE(writer.ok()) << writer.error().message;
   put(writer->staging() / "config.json", "new");

@@ -1,0 +1,28 @@
+#include "report_writer.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+namespace neuronmm::apps {
+
+void add_json_option(CLI::App* command, std::string& json, const std::string& what) {
+  command->add_option("--json", json, "also write " + what + " to this file; - is standard output")
+      ->type_name("FILE");
+}
+
+Result<ReportWriter> ReportWriter::open(const std::string& json) {
+  ReportWriter writer;
+  writer.json_on_stdout_ = json == "-";
+  NMM_ASSIGN(writer.json_, OutputFile::open(json));
+  return writer;
+}
+
+Status ReportWriter::write_json_text(std::string_view json) { return json_.write(json); }
+
+Status ReportWriter::write_json(const nlohmann::ordered_json& json) {
+  // Names that are not UTF-8 are still names of files: they are shown as well as JSON can.
+  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+  return write_json_text(json.dump(2, ' ', false, kReplace) + "\n");
+}
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,122 @@
+#include "compress/model_card.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "compress/rank.h"
+
+namespace neuronmm::compress {
+namespace {
+
+// A hub name is two words of these letters with a slash between them: safe in YAML and Markdown.
+bool is_hub_word(std::string_view word) {
+  return !word.empty() && word.front() != '.' &&
+         word.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+             "-_.") == std::string_view::npos;
+}
+
+// Names of files and folders may hold anything; a table's cell may not.
+std::string in_cell(const std::string& text) {
+  std::string cell;
+  for (const char c : text) {
+    if (c == '|' || c == '`' || c == '<' || c == '\\') cell += '\\';
+    cell += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  }
+  return cell;
+}
+
+// Of the parameters of all MLP matrices, those of the dense ones included.
+double mlp_share(const io::CompressionRecord& record, const io::ModelConfig& config) {
+  double kept = 0.0, matrices = 0.0;
+  for (const io::MlpRanks& layer : record.ranks) {
+    for (const int64_t rank : {layer.gate, layer.up, layer.down}) {
+      kept += rank == 0 ? 1.0 : kept_share(config.hidden_size, config.intermediate_size, rank);
+      matrices += 1.0;
+    }
+  }
+  return kept / matrices;
+}
+
+std::string rank_text(int64_t rank) { return rank == 0 ? "dense" : std::to_string(rank); }
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> compression_facts(
+    const io::CompressionRecord& record, const io::ModelConfig& config, std::string_view weights) {
+  return {
+      {"method", record.method},
+      {"ratio asked to be removed from each compressed MLP weight",
+       fmt::format("{}", record.ratio)},
+      {"share of the MLP parameters that is kept",
+       fmt::format("{:.4f}", mlp_share(record, config))},
+      {"ranks", fmt::format("{} (multiples of {}, {}; allocation: {})", ranks_text(record.ranks),
+                            record.block, record.align, record.allocate)},
+      {"weights", std::string(weights)}};
+}
+
+std::string loss_text(const std::optional<MeasuredLoss>& loss) {
+  if (!loss) return "not measured";
+  return fmt::format(
+      "KL {:.4f} nats per token, perplexity {:.2f} (dense {:.2f}), on {} "
+      "tokens{}",
+      loss->divergence, loss->perplexity, loss->dense_perplexity, loss->tokens,
+      loss->held_out ? " that calibration has not seen" : " of the calibration text");
+}
+
+std::string model_card_text(const ModelCard& card) {
+  std::string text = "---\nlibrary_name: neuronmm\n";
+  if (!card.base_model.empty()) text += "base_model: " + card.base_model + "\n";
+  text += "tags:\n- neuronmm\n- low-rank\n- compressed\n---\n\n# " + in_cell(card.title) + "\n\n";
+  text += "| | |\n|---|---|\n";
+  for (const auto& [name, value] : card.facts) {
+    text += "| " + in_cell(name) + " | " + in_cell(value) + " |\n";
+  }
+  text += fmt::format(
+      "\n## How to load it\n\n"
+      "```\n"
+      "neuronmm generate {0} --prompt \"...\"\n"
+      "neuronmm inspect  {0}\n"
+      "```\n\n"
+      "A compressed MLP weight is stored as two factors, `X_v_proj.weight` (applied first) and\n"
+      "`X_u_proj.weight`, int8 weights with their scales beside them; `neuronmm_compression` and\n"
+      "`quantization_config` of config.json say which there are. A program that does not know\n"
+      "these names does not compute this model: it may refuse the folder, or load it with random\n"
+      "weights in the places of those that it misses and generate garbage.\n",
+      in_cell(card.folder));
+  return text;
+}
+
+std::string hub_name(const std::string& config_json_text) {
+  const auto json = nlohmann::json::parse(config_json_text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("_name_or_path")) return {};
+  const nlohmann::json& value = json.at("_name_or_path");
+  if (!value.is_string()) return {};
+  const std::string name = value.get<std::string>();
+  const size_t slash = name.find('/');
+  if (slash == std::string::npos || name.size() > 200) return {};
+  const std::string_view whole = name;
+  return is_hub_word(whole.substr(0, slash)) && is_hub_word(whole.substr(slash + 1)) ? name : "";
+}
+
+std::string folder_name(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  const std::filesystem::path path =
+      std::filesystem::weakly_canonical(std::filesystem::absolute(folder, ignored), ignored);
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
+std::string ranks_text(const std::vector<io::MlpRanks>& ranks) {
+  std::string text;
+  for (const auto& [name, rank] :
+       {std::pair("gate", &io::MlpRanks::gate), std::pair("up", &io::MlpRanks::up),
+        std::pair("down", &io::MlpRanks::down)}) {
+    const auto [least, most] = std::ranges::minmax(ranks, {}, rank);
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, rank_text(least.*rank));
+    if (least.*rank != most.*rank) text += " to " + rank_text(most.*rank);
+  }
+  return text;
+}
+
+}  // namespace neuronmm::compress

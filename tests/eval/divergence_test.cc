@@ -1,0 +1,116 @@
+// Divergences against a transformer in fp64 and the definition of KL, and against closed forms.
+
+#include "eval/divergence.h"
+
+#include <cmath>
+
+#include "eval/eval_test.h"
+#include "model/naive_transformer.h"
+
+namespace neuronmm::eval {
+namespace {
+
+class DivergenceTest : public EvalTest {};
+
+std::vector<long double> probabilities(const std::vector<double>& logits) {
+  std::vector<long double> p;
+  long double sum = 0.0L;
+  for (const double logit : logits)
+    sum += p.emplace_back(std::exp(static_cast<long double>(logit)));
+  for (long double& value : p) value /= sum;
+  return p;
+}
+
+TEST_F(DivergenceTest, AgreesWithTheDefinitionInFp64) {
+  config_.num_hidden_layers = 2;
+  const model::TestTensors a = model::random_tensors(config_, 1);
+  const model::TestTensors b = model::random_tensors(config_, 2);
+  const std::vector<std::vector<TokenId>> sequences = {random_tokens(40, config_.vocab_size, 3),
+                                                       random_tokens(2, config_.vocab_size, 4),
+                                                       random_tokens(64, config_.vocab_size, 5)};
+  const auto tokens = value_of(token_divergences(load(a), load(b), sequences, silent_));
+  ASSERT_EQ(tokens.size(), 39u + 1u + 63u);
+  size_t at = 0;
+  long double sum = 0.0L, dense_loss = 0.0L, loss = 0.0L;
+  for (const std::vector<TokenId>& sequence : sequences) {
+    const auto logits_a = model::naive_logits(config_, a, sequence);
+    const auto logits_b = model::naive_logits(config_, b, sequence);
+    for (size_t i = 0; i + 1 < sequence.size(); ++i, ++at) {
+      const auto p = probabilities(logits_a[i]), q = probabilities(logits_b[i]);
+      long double divergence = 0.0L;
+      for (size_t k = 0; k < p.size(); ++k) divergence += p[k] * std::log(p[k] / q[k]);
+      const auto target = static_cast<size_t>(sequence[i + 1]);
+      EXPECT_NEAR(tokens[at].divergence, static_cast<double>(divergence), 1e-4);
+      EXPECT_NEAR(tokens[at].dense_loss, static_cast<double>(-std::log(p[target])), 1e-4);
+      EXPECT_NEAR(tokens[at].loss, static_cast<double>(-std::log(q[target])), 1e-4);
+      sum += divergence;
+      dense_loss -= std::log(p[target]);
+      loss -= std::log(q[target]);
+    }
+  }
+  const DivergenceSummary summary = summarize(tokens);
+  EXPECT_EQ(summary.tokens, 103);
+  EXPECT_NEAR(summary.divergence, static_cast<double>(sum / 103.0L), 1e-4);
+  EXPECT_NEAR(summary.dense_perplexity / static_cast<double>(std::exp(dense_loss / 103.0L)), 1.0,
+              1e-4);
+  EXPECT_NEAR(summary.perplexity / static_cast<double>(std::exp(loss / 103.0L)), 1.0, 1e-4);
+  EXPECT_GT(summary.divergence, 0.01);  // else the comparison above says little
+}
+
+// More tokens than one forward call takes: cutting a sequence into pieces changes nothing.
+TEST_F(DivergenceTest, LongSequencesGoThroughInPieces) {
+  config_.max_position_embeddings = 1024;
+  const model::TestTensors a = model::random_tensors(config_, 1);
+  const model::TestTensors b = model::random_tensors(config_, 2);
+  const std::vector<TokenId> sequence = random_tokens(700, config_.vocab_size, 6);
+  const auto tokens = value_of(
+      token_divergences(load(a), load(b), std::vector<std::vector<TokenId>>{sequence}, silent_));
+  ASSERT_EQ(tokens.size(), 699u);
+  const auto logits_a = model::naive_logits(config_, a, sequence);
+  for (const size_t i : {0u, 255u, 256u, 511u, 512u, 698u}) {
+    const auto p = probabilities(logits_a[i]);
+    EXPECT_NEAR(tokens[i].dense_loss,
+                static_cast<double>(-std::log(p[static_cast<size_t>(sequence[i + 1])])), 1e-4)
+        << i;
+  }
+}
+
+TEST_F(DivergenceTest, OfAModelWithItselfIsZero) {
+  const auto model = random_model(7);
+  const std::vector<std::vector<TokenId>> sequences = {random_tokens(30, config_.vocab_size, 8)};
+  const DivergenceSummary summary =
+      summarize(value_of(token_divergences(model, model, sequences, silent_)));
+  EXPECT_NEAR(summary.divergence, 0.0, 1e-15);
+  EXPECT_EQ(summary.dense_perplexity, summary.perplexity);
+}
+
+TEST_F(DivergenceTest, ModelsWithoutFiniteLogitsAreNotTakenForGoodOnes) {
+  model::TestTensors wild = model::random_tensors(config_, 1);
+  wild.at("lm_head.weight").values[3] = INFINITY;
+  const std::vector<std::vector<TokenId>> sequences = {random_tokens(10, config_.vocab_size, 8)};
+  const DivergenceSummary summary =
+      summarize(value_of(token_divergences(random_model(7), load(wild), sequences, silent_)));
+  EXPECT_FALSE(std::isfinite(summary.divergence));
+  EXPECT_TRUE(std::isfinite(summary.dense_perplexity));
+}
+
+TEST_F(DivergenceTest, RefusesWhatCannotBeCompared) {
+  const auto model = random_model(1);
+  const auto message = [&](std::vector<TokenId> sequence) {
+    return message_of(token_divergences(
+        model, model, std::vector<std::vector<TokenId>>{std::move(sequence)}, silent_));
+  };
+  EXPECT_TRUE(has(message({1}), "2 to 64 tokens"));
+  EXPECT_TRUE(has(message(std::vector<TokenId>(65, 1)), "found 65"));
+  EXPECT_TRUE(has(message({1, 19}), "found 19 at position 1"));
+  set_interrupted(true);
+  EXPECT_TRUE(has(message({1, 2}), "interrupted"));
+  set_interrupted(false);
+  config_.vocab_size = 20;
+  const std::vector<std::vector<TokenId>> sequences = {{1, 2}};
+  EXPECT_TRUE(has(message_of(token_divergences(model, random_model(1), sequences, silent_)),
+                  "vocab_size, found 19 and 20"));
+}
+
+}  // namespace
+}  // namespace neuronmm::eval

@@ -1,0 +1,42 @@
+// Files of llama.cpp in the places of model folders, config files and texts.
+
+#include "io/gguf.h"
+
+#include "io/checkpoint.h"
+#include "io/folder_writer.h"
+#include "io/model_config.h"
+#include "io/text_file.h"
+#include "io_test.h"
+
+namespace neuronmm::io {
+namespace {
+
+class Gguf : public testing::Test {
+ protected:
+  const TemporaryFolder root_;
+  const std::string bytes_ = std::string("GGUF\3\0\0\0\7\0\0\0\0\0\0\0", 16);
+};
+
+TEST_F(Gguf, IsNamedWhereverAModelIsExpected) {
+  put(root_ / "model.gguf", bytes_);
+  put(root_ / "renamed.bin", bytes_);
+  for (const auto& file : {root_ / "model.gguf", root_ / "renamed.bin"}) {
+    const std::string words = file.string() + ": is a GGUF file; expected a model folder";
+    EXPECT_TRUE(fails_with(require_folder(file), {words}));
+    EXPECT_TRUE(fails_with(Checkpoint::open(file), {words}));
+    EXPECT_TRUE(fails_with(ModelConfig::load(file / "config.json"), {words}));
+    EXPECT_TRUE(fails_with(ModelConfig::load(file), {words}));
+    EXPECT_TRUE(fails_with(read_text_file(file), {"is a GGUF file", "expected a text"}));
+  }
+}
+
+TEST_F(Gguf, TextsThatMentionItAreTexts) {
+  put(root_ / "a.txt", "GGUF is a format of llama.cpp.");
+  put(root_ / "b.txt", "GGUF");
+  EXPECT_EQ(*read_text_file(root_ / "a.txt"), "GGUF is a format of llama.cpp.");
+  EXPECT_EQ(*read_text_file(root_ / "b.txt"), "GGUF");
+  EXPECT_TRUE(refuse_gguf(root_ / "absent.gguf", "x").ok());
+}
+
+}  // namespace
+}  // namespace neuronmm::io
