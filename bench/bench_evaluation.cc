@@ -107,7 +107,7 @@ Status measure_choices(const model::Transformer& transformer, const text::Tokeni
 Status measure_text(const model::Transformer& transformer, const text::Tokenizer& tokenizer,
                     const eval::TaskData& data, int turns) {
   const int64_t context = eval::default_context(transformer.config());
-  std::vector<text::TokenId> tokens = tokenizer.encode(data.text);
+  NMM_ASSIGN(std::vector<text::TokenId> tokens, tokenizer.encode(data.text));
   if (std::ssize(tokens) < context) return fail("{}: too short", data.file.string());
   tokens.resize(static_cast<size_t>(context));
   const Sequences chunk = {{tokens.begin(), tokens.end() - 1}};

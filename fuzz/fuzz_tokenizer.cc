@@ -23,10 +23,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!tokenizer.ok()) return 0;
   for (const std::string_view text : kTexts) {
     for (const bool parse_added : {false, true}) {
-      const auto ids = tokenizer->encode(text, {.parse_added_tokens = parse_added});
-      (void)tokenizer->decode(ids);
+      const neuronmm::text::ByteRange middle{text.size() / 3, text.size() / 2};
+      const auto ids = tokenizer->encode(
+          text, {.parse_added_tokens = parse_added, .literal = {&middle, size_t{parse_added}}});
+      if (!ids.ok()) continue;
+      (void)tokenizer->decode(*ids);
       neuronmm::text::StreamDecoder decoder(*tokenizer);
-      for (const auto id : ids) (void)decoder.push(id);
+      for (const auto id : *ids) (void)decoder.push(id);
       (void)decoder.finish();
     }
   }

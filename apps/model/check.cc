@@ -88,7 +88,7 @@ Result<std::vector<Tokens>> prompt_tokens(const CheckFlags& flags, int64_t vocab
   std::vector<Tokens> prompts;
   for (const std::string& prompt : flags.prompts.empty() ? kPrompts : flags.prompts) {
     if (prompt.empty()) return fail("--prompt is empty: nothing to continue");
-    prompts.push_back(tokenizer.encode(prompt));
+    NMM_ASSIGN(prompts.emplace_back(), tokenizer.encode(prompt));
   }
   return prompts;
 }

@@ -18,7 +18,7 @@ namespace {
 struct GenerateFlags {
   std::string model_dir, prompt, system;
   model::GenerateOptions options;
-  bool chat = false, ignore_eos = false;
+  bool chat = false, ignore_eos = false, parse_special = true;
   DeviceOptions device;
 };
 
@@ -61,6 +61,11 @@ void add_flags(CLI::App* command, GenerateFlags& flags) {
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 63))
       ->capture_default_str();
   auto* chat = command->add_flag("--chat", flags.chat, "the prompt is a user's message");
+  command
+      ->add_flag("--parse-special,!--no-parse-special", flags.parse_special,
+                 "special tokens in the prompt, as <|eot_id|>, are tokens (the default), or plain "
+                 "text; in a chat they are always plain text")
+      ->excludes(chat);
   command->add_option("--system", flags.system, "system message of the chat")->needs(chat);
   command->add_flag("--ignore-eos", flags.ignore_eos, "do not stop at an end-of-text token");
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
@@ -79,12 +84,12 @@ Result<std::string> prompt_text(const GenerateFlags& flags) {
 Result<std::vector<text::TokenId>> prompt_tokens(const GenerateFlags& flags,
                                                  const text::Tokenizer& tokenizer) {
   NMM_ASSIGN(const std::string prompt, prompt_text(flags));
-  if (!flags.chat) return tokenizer.encode(prompt);
+  if (!flags.chat) return tokenizer.encode(prompt, {.parse_added_tokens = flags.parse_special});
   std::vector<text::ChatMessage> messages;
   if (!flags.system.empty()) messages.push_back({"system", flags.system});
   messages.push_back({"user", prompt});
-  NMM_ASSIGN(const std::string chat, text::apply_chat_template(tokenizer, messages));
-  return tokenizer.encode(chat, {.add_special_tokens = false});
+  NMM_ASSIGN(const auto chat, text::apply_chat_template(tokenizer, messages));
+  return tokenizer.encode(chat.text, {.add_special_tokens = false, .literal = chat.said});
 }
 
 void write_now(const std::string& text) {

@@ -48,9 +48,9 @@ Result<int> run_perplexity(const PerplexityFlags& flags) {
   const int64_t default_context = eval::default_context(transformer.config());
   const int64_t context = flags.context > 0 ? flags.context : default_context;
 
+  NMM_ASSIGN(const auto tokens, tokenizer.encode(text));
   Progress progress(stderr);
-  NMM_ASSIGN(const auto report,
-             eval::perplexity(transformer, tokenizer.encode(text), context, progress));
+  NMM_ASSIGN(const auto report, eval::perplexity(transformer, tokens, context, progress));
   const bool models_limit = default_context == transformer.config().max_position_embeddings;
   print_report(report,
                flags.context > 0 ? ""

@@ -50,7 +50,7 @@ Result<int> run_tokenize(const Options& options) {
     fmt::print("{}\n", tokenizer.decode(ids));
     return 0;
   }
-  const auto ids = tokenizer.encode(input, {.add_special_tokens = !options.no_bos});
+  NMM_ASSIGN(const auto ids, tokenizer.encode(input, {.add_special_tokens = !options.no_bos}));
   fmt::print("{}\n", fmt::join(ids, " "));
   return 0;
 }

@@ -71,7 +71,9 @@ Result<CalibrationSequences> calibration_sequences(const text::Tokenizer& tokeni
   std::vector<Tokens> encoded;
   int64_t found = 0;
   for (const NamedText& text : texts) {
-    encoded.push_back(tokenizer.encode(text.text));
+    auto tokens = tokenizer.encode(text.text);
+    if (!tokens.ok()) return fail("{}: {}", text.name, tokens.error().message);
+    encoded.push_back(std::move(tokens).value());
     const Status ids = model::check_token_ids(encoded.back(), config);
     if (!ids.ok()) return fail("{}: {}", text.name, ids.error().message);
     found += static_cast<int64_t>(encoded.back().size());

@@ -14,7 +14,7 @@ Status encode_alone(const text::Tokenizer& tokenizer, const std::string& continu
                     std::vector<TokenId>& tokens, size_t& context_tokens) {
   const auto prefix = tokenizer.bos_id() ? tokenizer.bos_id() : tokenizer.eos_id();
   if (!prefix) return fail("an empty context needs a BOS or EOS token; the tokenizer has neither");
-  tokens = tokenizer.encode(continuation, {.add_special_tokens = false});
+  NMM_ASSIGN(tokens, tokenizer.encode(continuation, {.add_special_tokens = false}));
   if (tokens.empty() || tokens.front() != *prefix) tokens.insert(tokens.begin(), *prefix);
   context_tokens = 1;
   return {};
@@ -30,9 +30,9 @@ Result<EncodedRequest> encode_request(const text::Tokenizer& tokenizer, const Re
     NMM_TRY(encode_alone(tokenizer, request.continuation, whole, context_tokens));
   } else {
     const text::EncodeOptions options = {.add_special_tokens = rules.add_bos};
-    const auto context = tokenizer.encode(rstrip(request.context), options);
+    NMM_ASSIGN(const auto context, tokenizer.encode(rstrip(request.context), options));
     context_tokens = context.size();
-    whole = tokenizer.encode(request.context + request.continuation, options);
+    NMM_ASSIGN(whole, tokenizer.encode(request.context + request.continuation, options));
     // Where a token spans the border, the context keeps its own encoding.
     std::copy_n(context.begin(), std::min(context_tokens, whole.size()), whole.begin());
   }

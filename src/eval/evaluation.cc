@@ -17,7 +17,9 @@ struct EncodedTask {
 
 Result<std::vector<TokenId>> encode_text(const text::Tokenizer& tokenizer, const TaskData& data,
                                          int64_t context, int64_t max_chunks) {
-  std::vector<TokenId> tokens = tokenizer.encode(data.text);
+  auto encoded = tokenizer.encode(data.text);
+  if (!encoded.ok()) return fail("{}: {}", data.file.string(), encoded.error().message);
+  std::vector<TokenId>& tokens = *encoded;
   if (std::ssize(tokens) < context) {
     return fail("{}: the text has {} tokens, fewer than the {} of one chunk", data.file.string(),
                 tokens.size(), context);

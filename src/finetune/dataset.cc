@@ -26,7 +26,8 @@ class InstructionEncoder {
   // `source` begins every message.
   Status add(const text::Instruction& instruction, const std::string& source) {
     Example example;
-    example.tokens = tokenizer_.encode(instruction.prompt + instruction.response);
+    NMM_ASSIGN(example.tokens,
+               encode(instruction.prompt + instruction.response, source, instruction.line));
     const Status ids = model::check_token_ids(example.tokens, config_);
     if (!ids.ok()) return fail("{}:{}: {}", source, instruction.line, ids.error().message);
     if (example.tokens.size() > cutoff_) ++dataset_.truncated;
@@ -34,8 +35,8 @@ class InstructionEncoder {
     if (eos_ && example.tokens.size() < cutoff_ && example.tokens.back() != *eos_) {
       example.tokens.push_back(*eos_);
     }
-    const auto prompt_tokens = std::ssize(tokenizer_.encode(instruction.prompt));
-    example.scored_from = std::max<int64_t>(1, prompt_tokens);
+    NMM_ASSIGN(const auto prompt, encode(instruction.prompt, source, instruction.line));
+    example.scored_from = std::max<int64_t>(1, std::ssize(prompt));
     if (example.scored_tokens() > 0) {
       dataset_.examples.push_back(std::move(example));
     } else {
@@ -46,6 +47,13 @@ class InstructionEncoder {
   Dataset take() { return std::move(dataset_); }
 
  private:
+  Result<std::vector<TokenId>> encode(const std::string& text, const std::string& source,
+                                      int64_t line) const {
+    auto tokens = tokenizer_.encode(text);
+    if (!tokens.ok()) return fail("{}:{}: {}", source, line, tokens.error().message);
+    return tokens;
+  }
+
   const text::Tokenizer& tokenizer_;
   const io::ModelConfig& config_;
   size_t cutoff_;
@@ -56,7 +64,9 @@ class InstructionEncoder {
 Result<Dataset> read_text(std::string_view content, const std::string& source,
                           const text::Tokenizer& tokenizer, const io::ModelConfig& config,
                           int64_t cutoff) {
-  const std::vector<TokenId> tokens = tokenizer.encode(content);
+  auto encoded = tokenizer.encode(content);
+  if (!encoded.ok()) return fail("{}: {}", source, encoded.error().message);
+  const std::vector<TokenId>& tokens = *encoded;
   const Status ids = model::check_token_ids(tokens, config);
   if (!ids.ok()) return fail("{}: {}", source, ids.error().message);
   Dataset dataset;

@@ -1,6 +1,6 @@
 #include "text/added_tokens.h"
 
-#include <algorithm>
+#include <utility>
 
 #include <utf8proc.h>
 
@@ -33,51 +33,99 @@ bool is_word_character(std::optional<char32_t> code_point) {
   }
 }
 
+uint64_t edge_key(uint32_t node, uint8_t byte) { return uint64_t{node} << 8 | byte; }
+
 }  // namespace
 
-AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
-  std::sort(tokens_.begin(), tokens_.end(),
-            [](const auto& a, const auto& b) { return a.content < b.content; });
-  for (const AddedToken& token : tokens_) first_bytes_.set(byte_at(token.content, 0));
-}
-
-// Narrows the sorted tokens to those that agree with the text, one byte further each time. The
-// shortest of them comes first.
-const AddedToken* AddedTokenMatcher::longest_at(std::string_view text) const {
-  const AddedToken* longest = nullptr;
-  auto first = tokens_.begin(), last = tokens_.end();
-  for (size_t length = 0; first != last; ++length) {
-    if (first->content.size() == length) longest = &*first++;
-    if (length == text.size()) break;
-    const uint8_t byte = byte_at(text, length);
-    first = std::partition_point(
-        first, last, [&](const AddedToken& t) { return byte_at(t.content, length) < byte; });
-    last = std::partition_point(
-        first, last, [&](const AddedToken& t) { return byte_at(t.content, length) <= byte; });
+AddedTokenMatcher::AddedTokenMatcher(std::vector<AddedToken> tokens)
+    : tokens_(std::move(tokens)), nodes_(1) {
+  // Edges of all tokens, those of one depth beside each other.
+  std::vector<std::vector<uint64_t>> by_depth;
+  for (int32_t token = 0; token < std::ssize(tokens_); ++token) {
+    const std::string& content = tokens_[static_cast<size_t>(token)].content;
+    if (by_depth.size() < content.size()) by_depth.resize(content.size());
+    uint32_t node = 0;
+    for (size_t depth = 0; depth < content.size(); ++depth) {
+      const uint8_t byte = byte_at(content, content.size() - 1 - depth);
+      const auto [edge, is_new] =
+          edges_.try_emplace(edge_key(node, byte), static_cast<uint32_t>(nodes_.size()));
+      if (is_new) {
+        nodes_.emplace_back();
+        by_depth[depth].push_back(edge->first);
+        if (depth == 0) first_edges_[byte] = edge->second;
+      }
+      node = edge->second;
+    }
+    nodes_[node].token = token;
   }
-  return longest;
+  for (const auto& edges : by_depth) link_suffixes(edges);
 }
 
-std::optional<AddedTokenMatcher::Match> AddedTokenMatcher::find(std::string_view text,
-                                                                size_t from) const {
-  if (tokens_.empty()) return {};
-  for (size_t i = from; i < text.size(); ++i) {
-    if (!first_bytes_.test(byte_at(text, i))) continue;
-    const AddedToken* token = longest_at(text.substr(i));
-    if (token == nullptr) continue;
-    const std::string_view before = text.substr(from, i - from);
-    const std::string_view after = text.substr(i + token->content.size());
-    if (token->single_word && (is_word_character(last_character(text.substr(0, i))) ||
-                               is_word_character(first_character(after)))) {
-      i += token->content.size() - 1;
+// Of nodes whose shorter ones are linked.
+void AddedTokenMatcher::link_suffixes(std::span<const uint64_t> edges) {
+  for (const uint64_t edge : edges) {
+    const auto parent = static_cast<uint32_t>(edge >> 8);
+    Node& node = nodes_[edges_.at(edge)];
+    if (parent != 0) node.suffix = step(nodes_[parent].suffix, static_cast<uint8_t>(edge));
+    if (node.token < 0) node.token = nodes_[node.suffix].token;
+  }
+}
+
+uint32_t AddedTokenMatcher::next(uint32_t node, uint8_t byte) const {
+  if (node == 0) return first_edges_[byte];
+  const auto edge = edges_.find(edge_key(node, byte));
+  return edge == edges_.end() ? 0 : edge->second;
+}
+
+// One byte takes one step forward and as many back as there were forward ones before: constant time
+// on average.
+uint32_t AddedTokenMatcher::step(uint32_t node, uint8_t byte) const {
+  for (;; node = nodes_[node].suffix) {
+    if (const uint32_t found = next(node, byte); found != 0 || node == 0) return found;
+  }
+}
+
+// From the end of the text to its beginning.
+std::vector<AddedTokenMatcher::Hit> AddedTokenMatcher::tokens_at_every_place(
+    std::string_view text, std::span<const ByteRange> literal) const {
+  std::vector<Hit> hits;
+  uint32_t node = 0;
+  for (size_t i = text.size(); i-- > 0;) {
+    while (!literal.empty() && literal.back().begin > i)
+      literal = literal.first(literal.size() - 1);
+    if (!literal.empty() && i < literal.back().end) {
+      node = 0;
       continue;
     }
-    Match match{i, i + token->content.size(), token->id};
-    if (token->lstrip) match.begin = from + strip_right(before).size();
-    if (token->rstrip) match.end = text.size() - strip_left(after).size();
-    return match;
+    node = step(node, byte_at(text, i));
+    if (node != 0 && nodes_[node].token >= 0) hits.push_back({i, nodes_[node].token});
   }
-  return {};
+  return hits;
+}
+
+std::vector<AddedTokenMatcher::Match> AddedTokenMatcher::find_all(
+    std::string_view text, std::span<const ByteRange> literal) const {
+  std::vector<Match> matches;
+  if (tokens_.empty()) return matches;
+  size_t taken = 0, from = 0;  // the end of the last match; where the next token may begin
+  const std::vector<Hit> hits = tokens_at_every_place(text, literal);
+  for (auto hit = hits.rbegin(); hit != hits.rend(); ++hit) {
+    if (hit->begin < from) continue;
+    const AddedToken& token = tokens_[static_cast<size_t>(hit->token)];
+    const size_t end = hit->begin + token.content.size();
+    const std::string_view before = text.substr(taken, hit->begin - taken);
+    const std::string_view after = text.substr(end);
+    from = end;
+    if (token.single_word && (is_word_character(last_character(text.substr(0, hit->begin))) ||
+                              is_word_character(first_character(after))))
+      continue;
+    Match match{hit->begin, end, token.id};
+    if (token.lstrip) match.begin = taken + strip_right(before).size();
+    if (token.rstrip) match.end = text.size() - strip_left(after).size();
+    taken = from = match.end;
+    matches.push_back(match);
+  }
+  return matches;
 }
 
 }  // namespace neuronmm::text

@@ -1,13 +1,16 @@
 #pragma once
 // Added tokens ("<|eot_id|>") found in text before it is split into words.
 
-#include <bitset>
-#include <optional>
+#include <array>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
-#include "text/tokenizer.h"
+#include "text/byte_range.h"
+#include "text/token_id.h"
 
 namespace neuronmm::text {
 
@@ -22,6 +25,10 @@ struct AddedToken {
   bool rstrip = false;       // takes the white space after it
 };
 
+// All tokens in one automaton (Aho-Corasick), so that the time is linear in the text whatever the
+// tokens are. It reads the text backwards, and the tokens too: the state at a place then knows the
+// longest token that begins there. Forwards it would only know those that end there, and would have
+// to begin again after each.
 class AddedTokenMatcher {
  public:
   struct Match {
@@ -32,15 +39,31 @@ class AddedTokenMatcher {
   // Contents are distinct and not empty.
   explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
 
-  // The leftmost match in text[from, end), the longest among those; white space is not taken from
-  // before `from`.
-  std::optional<Match> find(std::string_view text, size_t from) const;
+  // From left to right, without overlaps: the leftmost token, the longest among those, then on
+  // behind it. No token has a byte in a `literal` range (in order, without overlaps). White space
+  // that one token has taken is not taken again.
+  std::vector<Match> find_all(std::string_view text, std::span<const ByteRange> literal = {}) const;
 
  private:
-  const AddedToken* longest_at(std::string_view text) const;
+  struct Node {
+    uint32_t suffix = 0;  // the longest proper suffix that is a node, too
+    int32_t token = -1;   // the longest token that ends here
+  };
+  struct Hit {
+    size_t begin;
+    int32_t token;
+  };
 
-  std::vector<AddedToken> tokens_;  // by content
-  std::bitset<256> first_bytes_;
+  uint32_t next(uint32_t node, uint8_t byte) const;  // 0: no such edge
+  void link_suffixes(std::span<const uint64_t> edges_by_depth);
+  uint32_t step(uint32_t node, uint8_t byte) const;
+  std::vector<Hit> tokens_at_every_place(std::string_view text,
+                                         std::span<const ByteRange> literal) const;
+
+  std::vector<AddedToken> tokens_;
+  std::vector<Node> nodes_;                       // 0: nothing read yet
+  std::unordered_map<uint64_t, uint32_t> edges_;  // (node, byte) to the node one byte further
+  std::array<uint32_t, 256> first_edges_ = {};    // those of node 0, where most of a text is
 };
 
 }  // namespace neuronmm::text

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <utility>
 
 #include "text/white_space.h"
 
@@ -74,40 +75,69 @@ std::string_view trim(std::string_view text) {
 
 bool is_newline(char32_t c) { return c == '\n'; }
 
-std::string llama3_turn(std::string_view role, std::string_view content) {
-  return fmt::format("<|start_header_id|>{}<|end_header_id|>\n\n{}<|eot_id|>", role, content);
-}
-
-std::string apply_llama3(std::string_view bos, std::span<const ChatMessage> messages,
-                         bool add_generation_prompt) {
-  std::string text(bos);
-  for (const ChatMessage& message : messages) {
-    text += llama3_turn(message.role, trim(message.content));
+// The pieces of a prompt in their order.
+class PromptWriter {
+ public:
+  PromptWriter& add(std::string_view of_the_template) {
+    prompt_.text += of_the_template;
+    return *this;
   }
-  if (add_generation_prompt) text += "<|start_header_id|>assistant<|end_header_id|>\n\n";
-  return text;
+  PromptWriter& say(std::string_view content) {
+    const size_t begin = prompt_.text.size();
+    prompt_.text += content;
+    if (!content.empty()) prompt_.said.push_back({begin, prompt_.text.size()});
+    return *this;
+  }
+  ChatPrompt take() { return std::move(prompt_); }
+
+ private:
+  ChatPrompt prompt_;
+};
+
+void add_llama3_header(PromptWriter& prompt, std::string_view role) {
+  prompt.add("<|start_header_id|>").add(role).add("<|end_header_id|>\n\n");
 }
 
-std::string apply_llama31(std::string_view bos, std::span<const ChatMessage> messages,
-                          bool add_generation_prompt) {
-  std::string system(kLlama31Dates);
+ChatPrompt finish_llama3(PromptWriter prompt, std::span<const ChatMessage> messages,
+                         bool add_generation_prompt) {
+  for (const ChatMessage& message : messages) {
+    add_llama3_header(prompt, message.role);
+    prompt.say(trim(message.content)).add("<|eot_id|>");
+  }
+  if (add_generation_prompt) add_llama3_header(prompt, "assistant");
+  return prompt.take();
+}
+
+ChatPrompt apply_llama3(std::string_view bos, std::span<const ChatMessage> messages,
+                        bool add_generation_prompt) {
+  PromptWriter prompt;
+  prompt.add(bos);
+  return finish_llama3(std::move(prompt), messages, add_generation_prompt);
+}
+
+ChatPrompt apply_llama31(std::string_view bos, std::span<const ChatMessage> messages,
+                         bool add_generation_prompt) {
+  PromptWriter prompt;
+  add_llama3_header(prompt.add(bos), "system");
+  prompt.add(kLlama31Dates);
   if (messages.front().role == "system") {
-    system += trim(messages.front().content);
+    prompt.say(trim(messages.front().content));
     messages = messages.subspan(1);
   }
-  const std::string head = std::string(bos) + llama3_turn("system", system);
-  return apply_llama3(head, messages, add_generation_prompt);
+  prompt.add("<|eot_id|>");
+  return finish_llama3(std::move(prompt), messages, add_generation_prompt);
 }
 
-std::string chatml_turn(std::string_view role, std::string_view content) {
-  return fmt::format("<|im_start|>{}\n{}<|im_end|>\n", role, content);
+void add_chatml_turn(PromptWriter& prompt, std::string_view role, std::string_view content) {
+  prompt.add("<|im_start|>").add(role).add("\n").say(content).add("<|im_end|>\n");
 }
 
-std::string apply_chatml(std::span<const ChatMessage> messages, bool add_generation_prompt) {
-  std::string text;
-  for (const ChatMessage& message : messages) text += chatml_turn(message.role, message.content);
-  if (add_generation_prompt) text += "<|im_start|>assistant\n";
-  return text;
+ChatPrompt apply_chatml(std::span<const ChatMessage> messages, bool add_generation_prompt) {
+  PromptWriter prompt;
+  for (const ChatMessage& message : messages)
+    add_chatml_turn(prompt, message.role, message.content);
+  if (add_generation_prompt) prompt.add("<|im_start|>assistant\n");
+  return prompt.take();
 }
 
 // What an assistant said: "<think>reasoning</think>content".
@@ -138,27 +168,27 @@ int64_t last_query_index(std::span<const ChatMessage> messages) {
   return std::ssize(messages) - 1;
 }
 
-std::string apply_qwen3(std::span<const ChatMessage> messages, bool add_generation_prompt) {
+ChatPrompt apply_qwen3(std::span<const ChatMessage> messages, bool add_generation_prompt) {
   const int64_t last_query = last_query_index(messages);
-  std::string text;
+  PromptWriter prompt;
   for (int64_t i = 0; i < std::ssize(messages); ++i) {
     const auto& [role, content] = messages[static_cast<size_t>(i)];
     if (role != "assistant") {
-      text += chatml_turn(role, content);
+      add_chatml_turn(prompt, role, content);
       continue;
     }
     const Thought thought = split_thought(content);
     const bool is_last = i + 1 == std::ssize(messages);
     if (i > last_query && (is_last || !thought.reasoning.empty())) {
-      text += chatml_turn(role, fmt::format("<think>\n{}\n</think>\n\n{}",
-                                            strip_right(thought.reasoning, is_newline),
-                                            strip_left(thought.content, is_newline)));
+      prompt.add("<|im_start|>").add(role).add("\n<think>\n");
+      prompt.say(strip_right(thought.reasoning, is_newline)).add("\n</think>\n\n");
+      prompt.say(strip_left(thought.content, is_newline)).add("<|im_end|>\n");
     } else {
-      text += chatml_turn(role, thought.content);
+      add_chatml_turn(prompt, role, thought.content);
     }
   }
-  if (add_generation_prompt) text += "<|im_start|>assistant\n";
-  return text;
+  if (add_generation_prompt) prompt.add("<|im_start|>assistant\n");
+  return prompt.take();
 }
 
 Status check_messages(const Messages& messages) {
@@ -174,8 +204,8 @@ Status check_messages(const Messages& messages) {
 
 }  // namespace
 
-Result<std::string> apply_chat_template(const Tokenizer& tokenizer, const Messages& messages,
-                                        bool add_generation_prompt) {
+Result<ChatPrompt> apply_chat_template(const Tokenizer& tokenizer, const Messages& messages,
+                                       bool add_generation_prompt) {
   NMM_TRY(check_messages(messages));
   const std::string source = canonical(tokenizer.chat_template());
   if (source.empty())

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "text/byte_range.h"
 #include "text/tokenizer.h"
 
 namespace neuronmm::text {
@@ -15,10 +16,18 @@ struct ChatMessage {
   std::string content;
 };
 
-// The prompt text, ending where the assistant's answer begins when `add_generation_prompt`. Encode
-// it with add_special_tokens = false: it holds its own BOS.
-Result<std::string> apply_chat_template(const Tokenizer& tokenizer,
-                                        const std::vector<ChatMessage>& messages,
-                                        bool add_generation_prompt = true);
+// A chat as the model reads it. Encode it with
+//   {.add_special_tokens = false, .literal = prompt.said}
+// because it holds its own BOS, and because what people say is text: "<|eot_id|>" typed by a user
+// is ten characters and ends no turn.
+struct ChatPrompt {
+  std::string text;
+  std::vector<ByteRange> said;  // the contents of the messages, not the template around them
+};
+
+// Ends where the assistant's answer begins when `add_generation_prompt`.
+Result<ChatPrompt> apply_chat_template(const Tokenizer& tokenizer,
+                                       const std::vector<ChatMessage>& messages,
+                                       bool add_generation_prompt = true);
 
 }  // namespace neuronmm::text

@@ -25,11 +25,14 @@ class PreTokenizer {
   void add_prefix_space() { prefix_space_at_ = std::ssize(splits_); }
 
   using OnWord = std::function<void(std::string_view)>;
-  // `text` is valid UTF-8. No word is empty.
-  void split(std::string_view text, const OnWord& on_word) const { split_from(0, text, on_word); }
+  // `text` is valid UTF-8. No word is empty. Once the budget is spent the words are wrong.
+  void split(std::string_view text, MatchBudget& budget, const OnWord& on_word) const {
+    split_from(0, text, budget, on_word);
+  }
 
  private:
-  void split_from(int64_t step, std::string_view text, const OnWord& on_word) const;
+  void split_from(int64_t step, std::string_view text, MatchBudget& budget,
+                  const OnWord& on_word) const;
 
   std::vector<Split> splits_;
   int64_t prefix_space_at_ = -1;  // before this split; -1: nowhere

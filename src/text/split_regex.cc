@@ -1,7 +1,9 @@
 #include "text/split_regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include <pcre2.h>
 
@@ -10,9 +12,9 @@
 namespace neuronmm::text {
 namespace {
 
-// Published patterns need a few steps per match; a million is a tenth of PCRE2's default and keeps
-// a hostile pattern to milliseconds.
-constexpr uint32_t kMatchLimit = 1'000'000;
+// A match that ran out of steps begins again with this many times more: all that is thrown away
+// together is a seventh of the last try.
+constexpr uint32_t kMoreSteps = 8;
 // The longest published pattern (o200k) has about 400 characters.
 constexpr size_t kMaxPatternBytes = 10'000;
 
@@ -99,7 +101,7 @@ Result<SplitRegex> SplitRegex::compile(std::string_view pattern, Kind kind) {
   pcre2_jit_compile(compiled->code, PCRE2_JIT_COMPLETE);
   compiled->context = pcre2_match_context_create(nullptr);
   NMM_CHECK(compiled->context != nullptr);
-  pcre2_set_match_limit(compiled->context, kMatchLimit);
+  pcre2_set_match_limit(compiled->context, MatchBudget::kFree);
   return SplitRegex(std::move(compiled));
 }
 
@@ -107,27 +109,54 @@ void SplitRegex::Matches::Free::operator()(void* match_data) const {
   pcre2_match_data_free(static_cast<pcre2_match_data*>(match_data));
 }
 
-SplitRegex::Matches::Matches(const SplitRegex& regex, std::string_view text)
-    : regex_(regex), text_(text), match_data_(pcre2_match_data_create(1, nullptr)) {
+SplitRegex::Matches::Matches(const SplitRegex& regex, std::string_view text, MatchBudget& budget)
+    : regex_(regex),
+      text_(text),
+      budget_(budget),
+      match_data_(pcre2_match_data_create(1, nullptr)) {
   NMM_CHECK(match_data_ != nullptr);
 }
 
-bool SplitRegex::Matches::next() {
-  if (from_ > text_.size()) return false;
+// What pcre2_match returns; the compiled pattern and its context belong to all threads, so more
+// steps need a context of their own.
+int SplitRegex::Matches::match_within_budget() {
   auto* match_data = static_cast<pcre2_match_data*>(match_data_.get());
-  const auto match = [&](uint32_t options) {
-    return pcre2_match(regex_.compiled_->code, reinterpret_cast<PCRE2_SPTR>(text_.data()),
-                       text_.size(), from_, options | PCRE2_NO_UTF_CHECK, match_data,
-                       regex_.compiled_->context);
+  const auto match = [&](pcre2_match_context* context) {
+    const auto* text = reinterpret_cast<PCRE2_SPTR>(text_.data());
+    const auto run = [&](uint32_t options) {
+      return pcre2_match(regex_.compiled_->code, text, text_.size(), from_,
+                         options | PCRE2_NO_UTF_CHECK, match_data, context);
+    };
+    const int found = run(0);
+    // The interpreter keeps its stack on the heap.
+    return found == PCRE2_ERROR_JIT_STACKLIMIT ? run(PCRE2_NO_JIT) : found;
   };
-  int found = match(0);
-  // The interpreter keeps its stack on the heap.
-  if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = match(PCRE2_NO_JIT);
+  int found = match(regex_.compiled_->context);
+  if (found != PCRE2_ERROR_MATCHLIMIT) return found;
+  const std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> context(
+      pcre2_match_context_create(nullptr), pcre2_match_context_free);
+  NMM_CHECK(context != nullptr);
+  for (uint64_t steps = MatchBudget::kFree; found == PCRE2_ERROR_MATCHLIMIT;) {
+    steps *= kMoreSteps;
+    if (!budget_.take(steps)) break;
+    pcre2_set_match_limit(context.get(), static_cast<uint32_t>(std::min<uint64_t>(
+                                             steps, std::numeric_limits<uint32_t>::max())));
+    found = match(context.get());
+  }
+  return found;
+}
+
+bool SplitRegex::Matches::next() {
+  if (from_ > text_.size() || budget_.spent()) return false;
+  const int found = match_within_budget();
   if (found < 0) {
+    // The other errors are PCRE2's limits of depth and memory.
+    if (found != PCRE2_ERROR_NOMATCH) budget_.exhaust();
     from_ = text_.size() + 1;
     return false;
   }
-  const PCRE2_SIZE* span = pcre2_get_ovector_pointer(match_data);
+  const PCRE2_SIZE* span =
+      pcre2_get_ovector_pointer(static_cast<pcre2_match_data*>(match_data_.get()));
   begin_ = span[0];
   end_ = span[1];
   from_ = end_;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "text/match_budget.h"
 
 namespace neuronmm::text {
 
@@ -15,11 +16,11 @@ class SplitRegex {
   enum class Kind { kRegex, kLiteral };
   static Result<SplitRegex> compile(std::string_view pattern, Kind kind = Kind::kRegex);
 
-  // The matches in a text (valid UTF-8) from left to right. A pattern that needs more than
-  // kMatchLimit steps for one match finds no more matches in that text.
+  // The matches in a text (valid UTF-8) from left to right. Once the budget is spent there are no
+  // more; whoever gave it has to ask.
   class Matches {
    public:
-    Matches(const SplitRegex& regex, std::string_view text);
+    Matches(const SplitRegex& regex, std::string_view text, MatchBudget& budget);
     bool next();
     size_t begin() const { return begin_; }
     size_t end() const { return end_; }
@@ -28,8 +29,11 @@ class SplitRegex {
     struct Free {
       void operator()(void* match_data) const;
     };
+    int match_within_budget();
+
     const SplitRegex& regex_;
     std::string_view text_;
+    MatchBudget& budget_;
     std::unique_ptr<void, Free> match_data_;
     size_t from_ = 0, begin_ = 0, end_ = 0;
   };

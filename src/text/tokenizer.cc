@@ -8,6 +8,7 @@
 #include "io/text_file.h"
 #include "text/added_tokens.h"
 #include "text/bpe.h"
+#include "text/match_budget.h"
 #include "text/nfc.h"
 #include "text/tokenizer_config.h"
 #include "text/tokenizer_json.h"
@@ -77,56 +78,111 @@ Status Tokenizer::State::apply(TokenizerConfig config, const std::string& source
 
 namespace {
 
+using Ranges = std::span<const ByteRange>;
+
+// What of the ranges lies in [begin, end) of the text, counted from there.
+std::vector<ByteRange> ranges_within(Ranges ranges, size_t begin, size_t end) {
+  std::vector<ByteRange> within;
+  for (const ByteRange& range : ranges) {
+    const size_t from = std::max(range.begin, begin), to = std::min(range.end, end);
+    if (from < to) within.push_back({from - begin, to - begin});
+  }
+  return within;
+}
+
+// Where the ranges of a text lie in its normal form. A character that was composed across a border
+// belongs to the range.
+std::vector<ByteRange> normalized_ranges(std::string_view text, std::string_view normal,
+                                         Ranges ranges) {
+  std::vector<ByteRange> moved;
+  std::string storage;
+  for (const ByteRange& range : ranges) {
+    const std::string_view before = normalize_nfc(text.substr(0, range.begin), storage);
+    const auto same_before =
+        std::mismatch(before.begin(), before.end(), normal.begin(), normal.end());
+    const auto begin = static_cast<size_t>(same_before.first - before.begin());
+    const std::string_view after = normalize_nfc(text.substr(range.end), storage);
+    const auto same_after =
+        std::mismatch(after.rbegin(), after.rend(), normal.rbegin(), normal.rend());
+    const size_t end = normal.size() - static_cast<size_t>(same_after.first - after.rbegin());
+    moved.push_back({begin, std::max(begin, end)});
+  }
+  return moved;
+}
+
 // One encode(): the steps from text to ids, each handing its parts to the next.
 class Encoding {
  public:
+  // Without matchers nothing in the text is an added token.
   Encoding(const TokenizerDefinition& definition, const Bpe& bpe, const AddedTokenMatcher* raw,
-           const AddedTokenMatcher* normalized)
-      : definition_(definition), bpe_(bpe), raw_(raw), normalized_(normalized) {}
+           const AddedTokenMatcher* normalized, std::string_view text)
+      : definition_(definition),
+        bpe_(bpe),
+        raw_(raw),
+        normalized_(normalized),
+        text_(text),
+        budget_(text.size()) {
+    ids_.reserve(text.size() / kBytesPerToken + definition.prefix.size() +
+                 definition.suffix.size());
+  }
 
-  std::vector<TokenId> take() { return std::move(ids_); }
-  void reserve(size_t count) { ids_.reserve(count); }
   void append(const std::vector<TokenId>& ids) { ids_.insert(ids_.end(), ids.begin(), ids.end()); }
 
-  void encode(std::string_view text) {
-    between_added_tokens(raw_, text, [this](std::string_view part) { encode_bytes(part); });
+  void encode(Ranges literal) {
+    between_added_tokens(raw_, text_, literal, [&](size_t begin, size_t end) {
+      encode_bytes(text_.substr(begin, end - begin), ranges_within(literal, begin, end));
+    });
+  }
+
+  Result<std::vector<TokenId>> take() {
+    if (budget_.spent())
+      return fail(
+          "tokenizer: its regular expressions need more than {} steps for this text of {} bytes; "
+          "published tokenizers need a few for each byte",
+          budget_.limit(), text_.size());
+    return std::move(ids_);
   }
 
  private:
-  // on_part for the text between the added tokens, whose ids are appended in their place. Without
-  // a matcher all is text.
+  // on_part(begin, end) for the text between the added tokens, whose ids are appended in their
+  // place.
   template <typename OnPart>
-  void between_added_tokens(const AddedTokenMatcher* matcher, std::string_view text,
+  void between_added_tokens(const AddedTokenMatcher* matcher, std::string_view text, Ranges literal,
                             const OnPart& on_part) {
     size_t done = 0;
-    while (matcher != nullptr) {
-      const auto match = matcher->find(text, done);
-      if (!match) break;
-      on_part(text.substr(done, match->begin - done));
-      ids_.push_back(match->id);
-      done = match->end;
+    if (matcher != nullptr) {
+      for (const AddedTokenMatcher::Match& match : matcher->find_all(text, literal)) {
+        on_part(done, match.begin);
+        ids_.push_back(match.id);
+        done = match.end;
+      }
     }
-    on_part(text.substr(done));
+    on_part(done, text.size());
   }
 
   // Every stretch of UTF-8 is a text of its own; bytes between them become their one-byte tokens.
-  void encode_bytes(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const auto valid = static_cast<size_t>(valid_utf8_length(bytes));
-      encode_utf8(bytes.substr(0, valid));
-      bytes.remove_prefix(valid);
-      if (bytes.empty()) break;
-      bpe_.encode_byte(bytes.front(), ids_);
-      bytes.remove_prefix(1);
+  void encode_bytes(std::string_view bytes, const std::vector<ByteRange>& literal) {
+    for (size_t begin = 0; begin < bytes.size();) {
+      const auto valid = static_cast<size_t>(valid_utf8_length(bytes.substr(begin)));
+      const size_t end = begin + valid;
+      encode_utf8(bytes.substr(begin, valid), ranges_within(literal, begin, end));
+      if (end == bytes.size()) break;
+      bpe_.encode_byte(bytes[end], ids_);
+      begin = end + 1;
     }
   }
 
-  void encode_utf8(std::string_view text) {
+  void encode_utf8(std::string_view text, std::vector<ByteRange> literal) {
     std::string storage;
-    if (definition_.nfc) text = normalize_nfc(text, storage);
-    between_added_tokens(normalized_, text, [this](std::string_view part) {
+    if (definition_.nfc) {
+      const std::string_view normal = normalize_nfc(text, storage);
+      if (normal != text) literal = normalized_ranges(text, normal, literal);
+      text = normal;
+    }
+    between_added_tokens(normalized_, text, literal, [&](size_t begin, size_t end) {
       definition_.pre_tokenizer.split(
-          part, [this](std::string_view word) { bpe_.encode(word, workspace_, ids_); });
+          text.substr(begin, end - begin), budget_,
+          [this](std::string_view word) { bpe_.encode(word, workspace_, ids_); });
     });
   }
 
@@ -134,6 +190,8 @@ class Encoding {
   const Bpe& bpe_;
   const AddedTokenMatcher* raw_;
   const AddedTokenMatcher* normalized_;
+  const std::string_view text_;
+  MatchBudget budget_;
   Bpe::Workspace workspace_;
   std::vector<TokenId> ids_;
 };
@@ -177,14 +235,13 @@ Result<Tokenizer> Tokenizer::load_vocab_and_merges(const std::filesystem::path& 
   return tokenizer;
 }
 
-std::vector<TokenId> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text,
+                                               const EncodeOptions& options) const {
   const bool parse = options.parse_added_tokens;
   Encoding encoding(state_->definition, state_->bpe, parse ? &state_->raw_matcher : nullptr,
-                    parse ? &state_->normalized_matcher : nullptr);
-  encoding.reserve(text.size() / kBytesPerToken + state_->definition.prefix.size() +
-                   state_->definition.suffix.size());
+                    parse ? &state_->normalized_matcher : nullptr, text);
   if (options.add_special_tokens) encoding.append(state_->definition.prefix);
-  encoding.encode(text);
+  encoding.encode(options.literal);
   if (options.add_special_tokens) encoding.append(state_->definition.suffix);
   return encoding.take();
 }

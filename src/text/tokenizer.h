@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "text/byte_range.h"
 #include "text/stream_decoder.h"
 #include "text/token_id.h"
 
@@ -22,6 +23,9 @@ struct EncodeOptions {
       true;  // what the post-processor template adds (BOS for Llama-3; nothing for Qwen)
   bool parse_added_tokens =
       true;  // "<|eot_id|>" in the text becomes its id; false: it is ordinary text
+  // Where the text is ordinary all the same: what a user typed inside a template that is parsed. In
+  // order, without overlaps; an added token that touches one of them is none.
+  std::span<const ByteRange> literal = {};
 };
 
 class Tokenizer {
@@ -37,8 +41,11 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
-  // Any bytes are accepted; text that is not UTF-8 is encoded byte by byte where it is not.
-  std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options = {}) const;
+  // Any bytes are accepted; text that is not UTF-8 is encoded byte by byte where it is not. An
+  // error only if the tokenizer's own regular expressions take too many steps on the text
+  // (text/match_budget.h).
+  Result<std::vector<TokenId>> encode(std::string_view text,
+                                      const EncodeOptions& options = {}) const;
   // Bytes of the tokens in order. Invalid ids decode to nothing. May end inside a UTF-8 character:
   // see StreamDecoder.
   std::string decode(std::span<const TokenId> ids, bool skip_special_tokens = false) const;

@@ -106,9 +106,10 @@ TEST_F(EvaluationTest, LikelihoodsOfAFileAgreeWithWholeSequencesInFp64) {
   const auto& items = evaluation.results[0].likelihoods.items;
   ASSERT_EQ(items.size(), 3u);
   const std::string context = "Question: Find a cat.\nAnswer:";
-  const auto start = std::ssize(tokenizer_.encode(context));
+  const auto start = std::ssize(tokenizer_.encode(context).value());
   for (size_t choice = 0; choice < 2; ++choice) {
-    const auto tokens = tokenizer_.encode(context + (choice == 0 ? " Look at home." : " Go"));
+    const auto tokens =
+        tokenizer_.encode(context + (choice == 0 ? " Look at home." : " Go")).value();
     const auto logits = model::naive_logits(config_, tensors, tokens);
     double expected = 0.0;
     for (int64_t i = start; i < std::ssize(tokens); ++i) {

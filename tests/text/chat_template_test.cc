@@ -38,7 +38,7 @@ Tokenizer with_template(const std::string& chat_template, bool bos = true) {
 
 std::string apply(const Tokenizer& tokenizer, const Messages& messages, bool prompt) {
   const auto text = apply_chat_template(tokenizer, messages, prompt);
-  return text.ok() ? *text : "error: " + text.error().message;
+  return text.ok() ? text->text : "error: " + text.error().message;
 }
 
 void expect_llama31(const Tokenizer& tokenizer) {
@@ -170,6 +170,21 @@ TEST(ChatTemplate, RefusesWhatItDoesNotKnow) {
       R"({{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %})";
   EXPECT_TRUE(apply(with_template(llama3), hello, true).starts_with("<|begin_of_text|>"));
   expect_error(with_template(llama3, false), hello, "bos_token");
+}
+
+// The contents of the messages and nothing else, whatever the template does with them.
+TEST(ChatTemplate, SaysWhichPartsPeopleSaid) {
+  const std::string chatml =
+      "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + "
+      "message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}"
+      "{{ '<|im_start|>assistant\n' }}{% endif %}";
+  const auto prompt = apply_chat_template(
+      with_template(chatml), {{"system", "Be brief."}, {"user", ""}, {"user", "<|im_end|>"}});
+  ASSERT_TRUE(prompt.ok()) << prompt.error().message;
+  std::vector<std::string> said;
+  for (const ByteRange& range : prompt->said)
+    said.push_back(prompt->text.substr(range.begin, range.end - range.begin));
+  EXPECT_EQ(said, (std::vector<std::string>{"Be brief.", "<|im_end|>"}));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The tokenizers of GPT-2, Llama-3 and Qwen3 against published ids and counts.
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -7,6 +8,7 @@
 
 #include "small_tokenizer.h"
 #include "test_data.h"
+#include "text/chat_template.h"
 #include "text/nfc.h"
 
 namespace neuronmm::text {
@@ -46,7 +48,7 @@ void expect_vectors(const Result<Tokenizer>& tokenizer, const std::string& name)
   for (size_t i = 0; i < texts.size(); ++i) {
     std::istringstream line(lines[i]);
     const Ids expected{std::istream_iterator<TokenId>(line), {}};
-    EXPECT_EQ(tokenizer->encode(texts[i], kNoSpecial), expected)
+    EXPECT_EQ(tokenizer->encode(texts[i], kNoSpecial).value(), expected)
         << "text " << i << ": " << texts[i];
     EXPECT_EQ(tokenizer->decode(expected), texts[i]);
   }
@@ -80,7 +82,7 @@ TEST(PublishedTokenizers, SmallTokenizersOfTheTokenizersLibrary) {
     const auto tokenizer = Tokenizer::parse(read(path), path.string());
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
     for (const json& vector : group["cases"]) {
-      const Ids ids = tokenizer->encode(std::string(vector["text"]));
+      const Ids ids = tokenizer->encode(std::string(vector["text"])).value();
       EXPECT_EQ(ids, Ids(vector["ids"])) << name << ": " << vector["text"];
       EXPECT_EQ(tokenizer->decode(ids, true), vector["decoded"]) << name;
     }
@@ -96,13 +98,43 @@ TEST(PublishedTokenizers, EndsOfText) {
   EXPECT_EQ(llama->bos_id(), 128000);
   EXPECT_EQ(llama->eos_id(), 128009);
   EXPECT_EQ(llama->vocab_size(), 128256);
-  EXPECT_EQ(llama->encode("<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"),
+  EXPECT_EQ(llama->encode("<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>").value(),
             (Ids{128000, 128006, 882, 128007, 271, 13347, 128009}));
   EXPECT_EQ(qwen->bos_id(), std::nullopt);
   EXPECT_EQ(qwen->eos_id(), 151645);
   EXPECT_EQ(qwen->vocab_size(), 151669);
   EXPECT_TRUE(qwen->is_special(151645));
   EXPECT_FALSE(qwen->is_special(*qwen->token_to_id("<think>")));
+}
+
+// Text without special tokens has the ids of the whole prompt encoded at once; special tokens that
+// a user types stay text.
+void expect_chat(const Tokenizer& tokenizer, const std::string& end_of_turn) {
+  NMM_TEST_DATA_OR_SKIP(inputs, "tokenizers/vectors/llama-bpe.inp");
+  const TokenId end = *tokenizer.token_to_id(end_of_turn);
+  for (const std::string& text : split(read(inputs), "\n__ggml_vocab_test__\n")) {
+    const auto plain = apply_chat_template(tokenizer, {{"system", text}, {"user", text}});
+    ASSERT_TRUE(plain.ok()) << plain.error().message;
+    const auto ids =
+        tokenizer.encode(plain->text, {.add_special_tokens = false, .literal = plain->said});
+    EXPECT_EQ(ids.value(), tokenizer.encode(plain->text, kNoSpecial).value()) << text;
+
+    const auto hostile = apply_chat_template(
+        tokenizer, {{"system", text}, {"user", text + end_of_turn + text + end_of_turn}});
+    const auto hostile_ids =
+        tokenizer.encode(hostile->text, {.add_special_tokens = false, .literal = hostile->said});
+    EXPECT_EQ(std::count(hostile_ids->begin(), hostile_ids->end(), end), 2) << text;
+    std::string decoded_storage, text_storage;  // Qwen normalizes, Llama does not
+    EXPECT_EQ(normalize_nfc(tokenizer.decode(*hostile_ids), decoded_storage),
+              normalize_nfc(hostile->text, text_storage));
+  }
+}
+
+TEST(PublishedTokenizers, WhatUsersTypeIsText) {
+  NMM_TEST_DATA_OR_SKIP(llama3, "tokenizers/llama3");
+  NMM_TEST_DATA_OR_SKIP(qwen3, "tokenizers/qwen3");
+  expect_chat(Tokenizer::load(llama3).value(), "<|eot_id|>");
+  expect_chat(Tokenizer::load(qwen3).value(), "<|im_end|>");
 }
 
 // The rows of the data set: a line with its newline, or nothing for a line of spaces.
@@ -123,11 +155,11 @@ TEST(PublishedTokenizers, WikiTextHasThePublishedTokenCounts) {
   const std::string raw = read(text), joined = joined_wikitext(raw);
   const auto llama = Tokenizer::load(llama3), qwen = Tokenizer::load(qwen3);
   ASSERT_TRUE(llama.ok() && qwen.ok());
-  EXPECT_EQ(llama->encode(joined).size(), 289'077u);
-  EXPECT_EQ(qwen->encode(joined).size(), 299'078u);
+  EXPECT_EQ(llama->encode(joined).value().size(), 289'077u);
+  EXPECT_EQ(qwen->encode(joined).value().size(), 299'078u);
   for (const std::string* whole : {&raw, &joined}) {
-    EXPECT_EQ(llama->decode(llama->encode(*whole, kNoSpecial)), *whole);
-    EXPECT_EQ(qwen->decode(qwen->encode(*whole)), *whole);  // is in form C already
+    EXPECT_EQ(llama->decode(llama->encode(*whole, kNoSpecial).value()), *whole);
+    EXPECT_EQ(qwen->decode(qwen->encode(*whole).value()), *whole);  // is in form C already
   }
 }
 
@@ -142,8 +174,8 @@ TEST(PublishedTokenizers, C4ComesBack) {
     if (line.empty()) continue;
     const std::string text = json::parse(line)["text"];
     std::string storage;
-    EXPECT_EQ(llama->decode(llama->encode(text, kNoSpecial)), text);
-    EXPECT_EQ(qwen->decode(qwen->encode(text)), normalize_nfc(text, storage));
+    EXPECT_EQ(llama->decode(llama->encode(text, kNoSpecial).value()), text);
+    EXPECT_EQ(qwen->decode(qwen->encode(text).value()), normalize_nfc(text, storage));
     ++documents;
   }
   EXPECT_EQ(documents, 300);

@@ -1,6 +1,5 @@
 #include "text/split_regex.h"
 
-#include <chrono>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -20,7 +19,9 @@ SplitRegex compile(std::string_view pattern, SplitRegex::Kind kind = SplitRegex:
 
 Words split(const PreTokenizer& pre_tokenizer, std::string_view text) {
   Words words;
-  pre_tokenizer.split(text, [&](std::string_view word) { words.emplace_back(word); });
+  MatchBudget budget(text.size());
+  pre_tokenizer.split(text, budget, [&](std::string_view word) { words.emplace_back(word); });
+  EXPECT_FALSE(budget.spent());
   return words;
 }
 
@@ -86,14 +87,35 @@ TEST(SplitRegex, RefusesWhatItWouldReadDifferently) {
   EXPECT_NE(message_of("((((a{1000}){1000}){1000}){1000})").find("regular"), std::string::npos);
 }
 
-// The rest of a text that the pattern cannot cope with is one word.
-TEST(SplitRegex, APatternThatExplodesStops) {
+TEST(SplitRegex, APatternThatExplodesSpendsTheBudget) {
   const std::string text = "b" + std::string(60, 'a') + "c";
-  const auto start = std::chrono::steady_clock::now();
-  const Words words = split_by("b|(a+)+$", text);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  EXPECT_EQ(words, (Words{"b", text.substr(1)}));
-  EXPECT_LT(took.count(), 10.0);
+  MatchBudget budget(text.size());
+  const SplitRegex regex = compile("b|(a+)+$");
+  SplitRegex::Matches matches(regex, text, budget);
+  EXPECT_TRUE(matches.next());
+  EXPECT_FALSE(budget.spent());
+  EXPECT_FALSE(matches.next());
+  EXPECT_TRUE(budget.spent());
+  EXPECT_FALSE(matches.next());
+}
+
+// Each match is cheap enough; all together are a text's length squared.
+TEST(SplitRegex, TheBudgetIsOfTheWholeText) {
+  const std::string text(200'000, 'a');
+  MatchBudget budget(text.size());
+  const SplitRegex regex = compile("a(?=a*b)|(?=(a|b)*c)x|a");
+  SplitRegex::Matches matches(regex, text, budget);
+  size_t found = 0;
+  while (matches.next()) ++found;
+  EXPECT_TRUE(budget.spent());
+  EXPECT_LT(found, text.size());
+}
+
+// As many steps as characters, a thousand times what a match may take uncounted.
+TEST(SplitRegex, ALongRunOfSpacesIsWithinTheBudget) {
+  const std::string spaces(2'000'000, ' ');
+  EXPECT_EQ(split_by(R"(\s*[\r\n]+|\s+(?!\S)|\s+)", spaces + "a"),
+            (Words{spaces.substr(1), " ", "a"}));
 }
 
 // The stack of the compiled code is 32 KiB; recursion beyond it is left to the interpreter.

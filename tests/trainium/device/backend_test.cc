@@ -59,7 +59,7 @@ class Models : public testing::TestWithParam<bool> {
   }
   static std::vector<TokenId> prompt() {
     const auto tokenizer = text::Tokenizer::load(kDemo).value();
-    return tokenizer.encode("The little dog");
+    return tokenizer.encode("The little dog").value();
   }
 
  private:
