@@ -29,6 +29,8 @@ class Program {
   int run(int argc, char** argv);
 
  private:
+  void add_describe();
+
   CLI::App cli_;
   std::vector<std::pair<CLI::App*, Run>> runs_;
 };

@@ -5,8 +5,10 @@
 #include <fmt/core.h>
 
 #include "commands.h"
+#include "documentation.h"
 #include "io/folder_writer.h"
 #include "io/text_file.h"
+#include "version.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -29,8 +31,23 @@ Program::Program()
     : cli_("neuronmm: low-rank compression and fast inference of large language models",
            "neuronmm") {
   cli_.require_subcommand(1);
-  cli_.set_version_flag("--version", "neuronmm 0.1.0");
+  cli_.set_version_flag("--version", fmt::format("neuronmm {}", kVersion));
   cli_.get_formatter()->column_width(34);
+  add_describe();
+}
+
+// For the build: not in --help.
+void Program::add_describe() {
+  CLI::App* command = add("describe", "the program's description in the forms that are installed");
+  command->group("");
+  const auto form = std::make_shared<std::string>();
+  command->add_option("FORM", *form, "which one")
+      ->check(CLI::IsMember({"man-page", "bash-completion"}))
+      ->required();
+  set_run(command, [this, form]() -> Result<int> {
+    fmt::print("{}", *form == "man-page" ? man_page(cli_, kVersion) : bash_completion(cli_));
+    return 0;
+  });
 }
 
 CLI::App* Program::add(const std::string& name, const std::string& description) {

@@ -15,7 +15,7 @@ build_packages=(
 finetune_packages=(libtorch-dev)
 test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
-  clang clang-format libclang-rt-14-dev libomp-14-dev
+  clang clang-format clang-tidy libclang-rt-14-dev libomp-14-dev
   python3-numpy                                    # emitted kernels run in an independent interpreter
   python3-torch                                    # the oracle of fine-tuning
 )

@@ -1,0 +1,102 @@
+#include "documentation.h"
+
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace neuronmm::apps {
+namespace {
+
+// What has no group is hidden from --help.
+std::vector<const CLI::App*> visible_commands(const CLI::App& program) {
+  return program.get_subcommands(
+      [](const CLI::App* command) { return !command->get_group().empty(); });
+}
+
+std::vector<const CLI::Option*> visible_options(const CLI::App& command) {
+  return command.get_options(
+      [](const CLI::Option* option) { return !option->get_group().empty(); });
+}
+
+std::vector<std::string> flags_of(const CLI::App& command) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : visible_options(command)) {
+    for (const std::string& name : option->get_snames()) flags.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  return flags;
+}
+
+// Text that troff prints as it is.
+std::string troff(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\')
+      out += "\\e";
+    else if (c == '-')
+      out += "\\-";
+    else
+      out += c;
+    if (c == '\n') out += "\\&";  // a dot or a quote at the begin of a line is a request
+  }
+  return "\\&" + out;
+}
+
+std::string man_options(const CLI::App& command) {
+  std::string page;
+  for (const CLI::Option* option : visible_options(command)) {
+    std::string text = option->get_description();
+    if (!option->get_default_str().empty())
+      text += fmt::format(" (default: {})", option->get_default_str());
+    page += fmt::format(".TP\n.B {}\n{}\n", troff(option->get_name(true, true)), troff(text));
+  }
+  return page;
+}
+
+}  // namespace
+
+std::string bash_completion(const CLI::App& program) {
+  std::vector<std::string> first = flags_of(program);
+  std::string cases;
+  for (const CLI::App* command : visible_commands(program)) {
+    first.push_back(command->get_name());
+    cases += fmt::format("    {}) words=\"{}\" ;;\n", command->get_name(),
+                         fmt::join(flags_of(*command), " "));
+  }
+  return fmt::format(
+      R"(# bash completion for {0}
+_{0}() {{
+  local word=${{COMP_WORDS[COMP_CWORD]}} words=""
+  case ${{COMP_WORDS[1]}} in
+{1}  esac
+  [ "$COMP_CWORD" -eq 1 ] && words="{2}"
+  COMPREPLY=()
+  if [ "$COMP_CWORD" -eq 1 ] || [[ $word == -* ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+  fi
+}}
+complete -o default -F _{0} {0}
+)",
+      program.get_name(), cases, fmt::join(first, " "));
+}
+
+std::string man_page(const CLI::App& program, const std::string& version) {
+  const std::string name = program.get_name();
+  std::string page = fmt::format(
+      ".TH {} 1 \"\" \"{} {}\"\n.SH NAME\n{} \\- low\\-rank compression and fast inference of "
+      "large "
+      "language models\n.SH SYNOPSIS\n.B {}\n.I COMMAND\n[ARGUMENT...]\n.SH DESCRIPTION\n{}\n"
+      ".SH OPTIONS\n{}.SH COMMANDS\n",
+      name, name, version, name, name, troff(program.get_description()), man_options(program));
+  for (const CLI::App* command : visible_commands(program)) {
+    page += fmt::format(".SS {}\n{}\n{}", troff(command->get_name()),
+                        troff(command->get_description()), man_options(*command));
+  }
+  page +=
+      ".SH EXIT STATUS\n0: done. 1: an error, told on standard error. 2: wrong usage. 130: "
+      "interrupted.\n";
+  return page;
+}
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,43 @@
+# What is installed, in three components that CPack makes Debian packages of: the program; `neuronmm finetune`, which
+# needs libtorch; libraries and headers for other projects (neuronmm-config.cmake says how they are found).
+
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+install(TARGETS neuronmm RUNTIME COMPONENT program)
+install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
+install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+        COMPONENT program)
+if(NEURONMM_FINETUNE)
+  install(TARGETS neuronmm_finetune_program RUNTIME COMPONENT finetune)
+endif()
+
+set(libraries base ops cpu io text model compress eval tile kernels nki simulator tuner device validation)
+foreach(library ${libraries})
+  install(TARGETS neuronmm_${library} EXPORT neuronmm ARCHIVE COMPONENT development)
+endforeach()
+install(DIRECTORY src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/neuronmm COMPONENT development
+        FILES_MATCHING PATTERN "*.h" PATTERN finetune EXCLUDE)
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/neuronmm)
+install(EXPORT neuronmm NAMESPACE neuronmm:: FILE neuronmm-targets.cmake DESTINATION ${package} COMPONENT development)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/neuronmm-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES cmake/neuronmm-config.cmake ${CMAKE_BINARY_DIR}/neuronmm-config-version.cmake DESTINATION ${package}
+        COMPONENT development)
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_CONTACT "neuronmm developers <neuronmm@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "low-rank compression and fast inference of large language models")
+set(CPACK_COMPONENTS_ALL program development)
+if(NEURONMM_FINETUNE)
+  list(APPEND CPACK_COMPONENTS_ALL finetune)
+endif()
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME neuronmm)
+set(CPACK_DEBIAN_FINETUNE_PACKAGE_NAME neuronmm-finetune)
+set(CPACK_DEBIAN_FINETUNE_PACKAGE_DEPENDS neuronmm)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libneuronmm-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
+    "libfmt-dev, nlohmann-json3-dev, libhwy-dev, libopenblas-dev, liblapacke-dev, libpcre2-dev, libutf8proc-dev")
+include(CPack)

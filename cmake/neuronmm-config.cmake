@@ -1,0 +1,26 @@
+# find_package(neuronmm): the libraries as neuronmm::base, neuronmm::text, neuronmm::model, ... Headers are included by
+# their folder, as #include "text/tokenizer.h". Components are names of libraries that have to be there.
+
+include(CMakeFindDependencyMacro)
+find_dependency(OpenMP COMPONENTS CXX)
+find_dependency(PkgConfig)
+find_dependency(fmt)
+find_dependency(nlohmann_json)
+foreach(library HWY=libhwy PCRE2=libpcre2-8 UTF8PROC=libutf8proc OPENBLAS=openblas LAPACKE=lapacke)
+  string(REPLACE "=" ";" library ${library})
+  list(GET library 0 name)
+  list(GET library 1 module)
+  if(NOT TARGET PkgConfig::${name})
+    pkg_check_modules(${name} REQUIRED QUIET IMPORTED_TARGET ${module})
+  endif()
+endforeach()
+
+include(${CMAKE_CURRENT_LIST_DIR}/neuronmm-targets.cmake)
+foreach(component ${neuronmm_FIND_COMPONENTS})
+  if(TARGET neuronmm::${component})
+    set(neuronmm_${component}_FOUND TRUE)
+  elseif(neuronmm_FIND_REQUIRED_${component})
+    set(neuronmm_FOUND FALSE)
+    set(neuronmm_NOT_FOUND_MESSAGE "neuronmm has no library ${component}")
+  endif()
+endforeach()

@@ -1,0 +1,86 @@
+// What is installed beside the program against what `--help` prints.
+
+#include <fstream>
+#include <regex>
+#include <set>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "run_program.h"
+
+namespace neuronmm::apps {
+namespace {
+
+using Names = std::set<std::string>;
+
+Names captures(const std::string& text, const char* pattern) {
+  Names found;
+  const std::regex regex(pattern, std::regex::ECMAScript | std::regex::multiline);
+  for (std::sregex_iterator match(text.begin(), text.end(), regex), end; match != end; ++match)
+    found.insert((*match)[1]);
+  return found;
+}
+
+// The commands that the page of man has, which the other tests compare with the program's help.
+Names commands() { return captures(neuronmm("describe man-page").output, R"(^\.SS \\&(\S+)$)"); }
+
+// Flags that begin a line of the help: "  --prompt TEXT REQUIRED", "  -o,--output TEXT".
+Names flags(const std::string& command) {
+  return captures(neuronmm(command + " --help").output, R"(^ +(?:-\w,)?(--[a-z][a-z0-9-]*))");
+}
+
+class Documentation : public ProgramTest {};
+
+TEST_F(Documentation, EveryCommandIsInTheHelp) {
+  const std::string help = neuronmm("--help").output;
+  EXPECT_GT(commands().size(), 15u);
+  for (const std::string& command : commands()) {
+    EXPECT_TRUE(std::regex_search(
+        help, std::regex("^ +" + command + "\\b", std::regex::ECMAScript | std::regex::multiline)))
+        << command;
+  }
+  EXPECT_EQ(help.find("describe"), std::string::npos);
+}
+
+TEST_F(Documentation, ThePageHasEveryFlag) {
+  const std::string page = neuronmm("describe man-page").output;
+  EXPECT_TRUE(page.starts_with(".TH neuronmm 1")) << page;
+  for (const std::string& command : commands()) {
+    const size_t begin = page.find(fmt::format(".SS \\&{}\n", command));
+    const std::string section = page.substr(begin, page.find("\n.S", begin + 1) - begin);
+    EXPECT_FALSE(flags(command).empty()) << command;
+    for (const std::string& flag : flags(command)) {
+      EXPECT_NE(section.find(std::regex_replace(flag, std::regex("-"), "\\-")), std::string::npos)
+          << command << " " << flag;
+    }
+  }
+}
+
+// Bash itself is asked what it would offer.
+TEST_F(Documentation, BashOffersEveryCommandAndFlag) {
+  const auto script = folder_ / "completion";
+  std::ofstream(script) << neuronmm("describe bash-completion").output;
+  const auto offered = [&](const std::string& words, int current) {
+    const std::string command = fmt::format(
+        "bash -c '. {}; COMP_WORDS=({}); COMP_CWORD={}; _neuronmm; printf \"%s\\n\" "
+        "\"${{COMPREPLY[@]}}\"'",
+        script.string(), words, current);
+    std::FILE* pipe = popen(command.c_str(), "r");
+    std::string output;
+    for (int c; (c = std::fgetc(pipe)) != EOF;) output += static_cast<char>(c);
+    EXPECT_EQ(pclose(pipe), 0) << output;
+    return captures(output, R"(^(\S+)$)");
+  };
+  const Names first = offered("neuronmm \"\"", 1);
+  for (const std::string& command : commands()) {
+    EXPECT_TRUE(first.contains(command)) << command;
+    const Names found = offered("neuronmm " + command + " --", 2);
+    for (const std::string& flag : flags(command))
+      EXPECT_TRUE(found.contains(flag)) << command << " " << flag;
+  }
+  EXPECT_EQ(offered("neuronmm generate --top", 2), (Names{"--top-k", "--top-p"}));
+}
+
+}  // namespace
+}  // namespace neuronmm::apps

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# The Debian packages: that of the program names the libraries it needs, and runs from where it was unpacked.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+work=build/packages
+rm -rf $work
+(cd build/release && cpack -G DEB -B ../packages >/dev/null)
+package=$(echo $work/neuronmm_*.deb)
+depends=$(dpkg-deb -f "$package" Depends)
+echo "$(basename "$package") depends on: $depends"
+for library in libc6 libfmt libpcre2-8 libutf8proc; do
+  grep -q "$library" <<<"$depends" || { echo "expected a dependency on $library" >&2; exit 1; }
+done
+! grep -q torch <<<"$depends"
+dpkg-deb -x "$package" $work/root
+version=$(dpkg-deb -f "$package" Version)
+[ "$($work/root/usr/bin/neuronmm --version)" = "neuronmm ${version%%-*}" ]
