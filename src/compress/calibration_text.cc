@@ -85,7 +85,8 @@ std::vector<Tokens> spread(std::vector<Tokens> pieces) {
     chosen.push_back(std::move(pieces[static_cast<size_t>(i * available / count)]));
     left -= std::ssize(chosen.back());
   }
-  if (left < 0) chosen.back().resize(chosen.back().size() + left);
+  const int64_t rest = std::ssize(chosen.back()) + left;
+  if (left < 0 && rest >= 2) chosen.back().resize(static_cast<size_t>(rest));
   return chosen;
 }
 

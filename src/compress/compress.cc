@@ -288,7 +288,8 @@ class Compression {
 
   Result<std::optional<MeasuredLoss>> measured_loss(const fs::path& folder,
                                                     const Measure& measure) const {
-    if (!measure || !grams_.text) return std::optional<MeasuredLoss>();
+    if (!measure || !grams_.text || grams_.text->measured.empty())
+      return std::optional<MeasuredLoss>();
     NMM_ASSIGN(MeasuredLoss loss, measure(folder, grams_.text->measured));
     loss.held_out = grams_.text->measured_held_out || !calibrated();
     return std::optional(loss);
