@@ -28,12 +28,22 @@ Json list_json() {
   return {{"kernels", list}};
 }
 
+std::string layout_text(const Kernel& kernel, const kernels::OperandDescription& operand) {
+  const auto with = [&](kernels::Layout left) {
+    return to_string(layout_of(kernel, operand, {.left = left}));
+  };
+  const std::string usual = with(kernels::Layout::kTransposed);
+  const std::string natural = with(kernels::Layout::kNatural);
+  if (usual == natural) return usual;
+  return fmt::format("{}, or {} with a natural left operand", usual, natural);
+}
+
 Json kernel_json(const Kernel& kernel) {
   Json operands = Json::array(), tiling = Json::array();
   for (const kernels::OperandDescription& operand : kernel.operands) {
     operands.push_back({{"name", operand.name},
                         {"role", operand.role == tile::HbmRole::kInput ? "input" : "output"},
-                        {"layout", operand.layout}});
+                        {"layout", layout_text(kernel, operand)}});
   }
   for (const kernels::TilingParameter& parameter : kernel.tiling) {
     tiling.push_back(
@@ -60,16 +70,6 @@ void print_list(const ReportWriter& report) {
 
 std::string_view role_text(tile::HbmRole role) {
   return role == tile::HbmRole::kInput ? "input" : "output";
-}
-
-std::string layout_text(const Kernel& kernel, const kernels::OperandDescription& operand) {
-  const auto with = [&](kernels::Layout left) {
-    return to_string(layout_of(kernel, operand, {.left = left}));
-  };
-  const std::string usual = with(kernels::Layout::kTransposed);
-  const std::string natural = with(kernels::Layout::kNatural);
-  if (usual == natural) return usual;
-  return fmt::format("{}, or {} with a natural left operand", usual, natural);
 }
 
 void print_kernel(const ReportWriter& report, const Kernel& kernel) {

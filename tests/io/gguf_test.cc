@@ -26,15 +26,15 @@ TEST_F(Gguf, IsNamedWhereverAModelIsExpected) {
     EXPECT_TRUE(fails_with(Checkpoint::open(file), {words}));
     EXPECT_TRUE(fails_with(ModelConfig::load(file / "config.json"), {words}));
     EXPECT_TRUE(fails_with(ModelConfig::load(file), {words}));
-    EXPECT_TRUE(fails_with(read_text_file(file), {"is a GGUF file", "expected a text"}));
+    EXPECT_TRUE(fails_with(read_user_text(file), {"is a GGUF file", "expected a text"}));
   }
 }
 
 TEST_F(Gguf, TextsThatMentionItAreTexts) {
   put(root_ / "a.txt", "GGUF is a format of llama.cpp.");
   put(root_ / "b.txt", "GGUF");
-  EXPECT_EQ(*read_text_file(root_ / "a.txt"), "GGUF is a format of llama.cpp.");
-  EXPECT_EQ(*read_text_file(root_ / "b.txt"), "GGUF");
+  EXPECT_EQ(*read_user_text(root_ / "a.txt"), "GGUF is a format of llama.cpp.");
+  EXPECT_EQ(*read_user_text(root_ / "b.txt"), "GGUF");
   EXPECT_TRUE(refuse_gguf(root_ / "absent.gguf", "x").ok());
 }
 
