@@ -361,7 +361,7 @@ TEST_F(Compress, TheModelCardSaysWhatWasMeasured) {
   EXPECT_FALSE(seen.empty());
   ASSERT_TRUE(summary->loss.has_value());
   EXPECT_FALSE(summary->loss->held_out);  // 1000 tokens, all of them calibrated on
-  const auto card = io::read_text_file(path("out") / "README.md");
+  const auto card = io::read_text_file(path("out") / "README.md", io::kMaxConfigBytes);
   ASSERT_TRUE(card.ok());
   for (const char* word :
        {"---\nlibrary_name: neuronmm", "whitened", "KL 0.1234", "13.75", "dense 12.50",
