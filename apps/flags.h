@@ -1,7 +1,8 @@
 #pragma once
 // Flags that several commands have, under one name and with one meaning each.
 
-#include <filesystem>
+#include <charconv>
+#include <cstdint>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -17,9 +18,10 @@ CLI::Option* add_output_option(CLI::App* command, Path& path, const std::string&
 // For unsigned values: CLI11 itself takes -1 for the largest of them.
 inline CLI::Validator whole_number() {
   const auto check = [](const std::string& text) {
-    const bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
     uint64_t value = 0;
-    if (digits && CLI::detail::lexical_cast(text, value)) return std::string();
+    const char* const last = text.data() + text.size();
+    const auto [end, error] = std::from_chars(text.data(), last, value);
+    if (error == std::errc() && end == last) return std::string();
     return "expected a whole number from 0, found \"" + text + "\"";
   };
   return {check, "WHOLE"};

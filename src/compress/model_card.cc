@@ -76,8 +76,8 @@ std::string model_card_text(const ModelCard& card) {
   text += fmt::format(
       "\n## How to load it\n\n"
       "```\n"
-      "neuronmm generate {0} --prompt \"...\"\n"
-      "neuronmm inspect  {0}\n"
+      "neuronmm inspect {0}\n"
+      "neuronmm perplexity {0} text.txt\n"
       "```\n\n"
       "A compressed MLP weight is stored as two factors, `X_v_proj.weight` (applied first) and\n"
       "`X_u_proj.weight`, int8 weights with their scales beside them; `neuronmm_compression` and\n"

@@ -365,7 +365,7 @@ TEST_F(Compress, TheModelCardSaysWhatWasMeasured) {
   ASSERT_TRUE(card.ok());
   for (const char* word :
        {"---\nlibrary_name: neuronmm", "whitened", "KL 0.1234", "13.75", "dense 12.50",
-        "991 tokens of the calibration text", "text.txt", "neuronmm generate out"}) {
+        "991 tokens of the calibration text", "text.txt", "neuronmm inspect out"}) {
     EXPECT_NE(card->find(word), std::string::npos) << word << " in:\n" << *card;
   }
   EXPECT_EQ(card->find("perfect"), std::string::npos);
