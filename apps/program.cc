@@ -4,6 +4,7 @@
 #include "base/printable.h"
 #include "commands.h"
 #include "documentation.h"
+#include "message.h"
 #include "suggestion.h"
 #include "version.h"
 
@@ -125,8 +126,8 @@ int Program::explain(const CLI::ParseError& error) {
   }
   const bool in_command = command != &cli_;
   const std::string name = in_command ? "neuronmm " + command->get_name() : "neuronmm";
-  fmt::print(stderr, "{}: {}\n{} --help shows what there is\n", name,
-             unknown_argument(*command, unknown.front()), name);
+  print_message("{}: {}\n{} --help shows what there is\n", name,
+                unknown_argument(*command, unknown.front()), name);
   return kUsageError;
 }
 
@@ -142,8 +143,8 @@ int Program::run(int argc, char** argv) {
     const Result<int> result = run();
     if (result.ok()) return result.value();
     const Error& error = result.error();
-    fmt::print(stderr, "neuronmm {}: {}{}\n", command->get_name(), printable(error.message),
-               hint_of(error.kind));
+    print_message("neuronmm {}: {}{}\n", command->get_name(), printable(error.message),
+                  hint_of(error.kind));
     return error.kind == Error::Kind::kInterrupted ? kInterruptedExit : 1;
   }
   return kUsageError;

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/interrupt.h"
+#include "message.h"
 #include "trainium/tuner/cache.h"
 
 namespace neuronmm::apps {
@@ -15,10 +16,10 @@ Result<tuner::Outcome> tune_with_cache(const tuner::Problem& problem, int64_t to
   NMM_ASSIGN(const std::optional<tuner::Outcome> known, cache.find(problem, top));
   if (known) return *known;
   if (cache.stale() > 0) {
-    fmt::print(stderr,
-               "{}: tuned before the kernel, the device or the timing model changed; "
-               "tuning again\n",
-               tuner::key_of(problem));
+    print_message(
+        "{}: tuned before the kernel, the device or the timing model changed; "
+        "tuning again\n",
+        tuner::key_of(problem));
   }
   NMM_TRY(cache.save());      // before the work: can it be written?
   const UnsavedWork unsaved;  // the measurements so far

@@ -14,6 +14,7 @@
 #include "commands.h"
 #include "eval/latency_report.h"
 #include "eval/trade_off.h"
+#include "message.h"
 #include "model/evaluation_flags.h"
 #include "report_writer.h"
 
@@ -278,7 +279,7 @@ Result<int> run_compare(const CompareFlags& flags) {
   print_table(writer, columns, flags);
   NMM_TRY(writer.write_json(to_json(columns, flags)));
   if (stopped.empty()) return 0;
-  fmt::print(stderr, "neuronmm compare: {}; the models above are complete\n", stopped);
+  print_message("neuronmm compare: {}; the models above are complete\n", stopped);
   return kInterruptedExit;
 }
 

@@ -13,6 +13,7 @@
 #include "eval/divergence.h"
 #include "flags.h"
 #include "io/text_file.h"
+#include "message.h"
 #include "report_writer.h"
 
 namespace neuronmm::apps {
@@ -95,7 +96,7 @@ void print_summary(const ReportWriter& writer, const compress::CompressSummary& 
 // Warnings go to standard error, also where the report is JSON.
 template <typename... Args>
 void warn(fmt::format_string<Args...> format, Args&&... args) {
-  fmt::print(stderr, "warning: {}\n", fmt::format(format, std::forward<Args>(args)...));
+  print_message("warning: {}\n", fmt::format(format, std::forward<Args>(args)...));
 }
 
 // Ranks are multiples of the block: small matrices may be far from what was asked.

@@ -6,6 +6,7 @@
 
 #include "commands.h"
 #include "eval/evaluation_json.h"
+#include "message.h"
 #include "model/evaluation_flags.h"
 #include "output_file.h"
 #include "report_writer.h"
@@ -103,8 +104,8 @@ Result<int> run_eval(const EvalFlags& flags) {
   NMM_TRY(writer.write_json_text(eval::to_json(evaluation, settings, flags.model_dir)));
   if (samples.wanted()) NMM_TRY(samples.write(eval::samples_json_lines(evaluation)));
   if (evaluation.stopped.empty()) return 0;
-  fmt::print(stderr, "neuronmm eval: {}; the tasks above are complete{}\n", evaluation.stopped,
-             writer.wants_json() || samples.wanted() ? " and in the files" : "");
+  print_message("neuronmm eval: {}; the tasks above are complete{}\n", evaluation.stopped,
+                writer.wants_json() || samples.wanted() ? " and in the files" : "");
   return kInterruptedExit;
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "eval/evaluation.h"
+#include "message.h"
 
 namespace neuronmm::apps {
 
@@ -25,7 +26,7 @@ inline Result<std::vector<const eval::Task*>> tasks_with_files(const EvaluationF
   NMM_ASSIGN(const auto wanted, eval::parse_tasks(flags.tasks));
   NMM_ASSIGN(const auto available, eval::available_tasks(wanted, flags.data));
   for (const auto& [task, reason] : available.skipped) {
-    fmt::print(stderr, "skipped {}: {}\n", task->name, reason);
+    print_message("skipped {}: {}\n", task->name, reason);
   }
   return available.found;
 }

@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "flags.h"
 #include "io/text_file.h"
+#include "message.h"
 #include "text/chat_template.h"
 #include "text/stream_decoder.h"
 
@@ -107,14 +108,13 @@ void print_timings(size_t prompt_tokens, const model::Generation& generation,
                    const std::string& note) {
   const auto& latencies = generation.decode_latencies_s;
   const double decode_s = std::accumulate(latencies.begin(), latencies.end(), 0.0);
-  fmt::print(stderr, "prompt tokens {}, new tokens {}, {}time to first token {:.1f} ms",
-             prompt_tokens, generation.tokens.size(), note, generation.time_to_first_token_s * 1e3);
+  print_message("prompt tokens {}, new tokens {}, {}time to first token {:.1f} ms", prompt_tokens,
+                generation.tokens.size(), note, generation.time_to_first_token_s * 1e3);
   if (!latencies.empty())
-    fmt::print(stderr, ", decode {:.2f} tokens/s",
-               static_cast<double>(latencies.size()) / decode_s);
+    print_message(", decode {:.2f} tokens/s", static_cast<double>(latencies.size()) / decode_s);
   if (generation.stop == model::Generation::Stop::kContextFull)
-    fmt::print(stderr, ", stopped: the context is full");
-  fmt::print(stderr, "\n");
+    print_message(", stopped: the context is full");
+  print_message("\n");
 }
 
 Result<int> run_generate(GenerateFlags& flags) {

@@ -78,7 +78,7 @@ TEST_F(EmitCommand, TheDriverHasInputsReferenceAndTolerance) {
 
 TEST_F(EmitCommand, ExistingFilesStay) {
   std::ofstream(path("kernel.py")) << "mine";
-  expect(neuronmm(emit("xuv --shape 64,96,32,80")), 1, {"kernel.py exists", "--force"});
+  expect(neuronmm(emit("xuv --shape 64,96,32,80")), 1, {"kernel.py: already exists", "--force"});
   EXPECT_EQ(read(path("kernel.py")), "mine");
   expect(neuronmm(emit("xuv --shape 64,96,32,80 --force")), 0, {});
   EXPECT_TRUE(contains(read(path("kernel.py")), "def xuv"));

@@ -67,18 +67,20 @@ TEST_F(OperatingSystem, JsonGoesToStreamsAndDevicesAsTheyAre) {
   const std::string command = "perplexity " + kDemo + " " +
                               write("t", read(kDemo + "/evaluation.txt").substr(0, 3000)) +
                               " --json ";
+  const std::string report = "\"scored_tokens\": 511,";  // the times differ from run to run
   ASSERT_EQ(neuronmm(command + path("o.json")).exit_code, 0);
-  const std::string report = read(path("o.json"));
+  EXPECT_NE(read(path("o.json")).find(report), std::string::npos);
   expect(shell("neuronmm " + command + "/dev/full"), 1, {"/dev/full", "No space left"});
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
   EXPECT_NE(shell("neuronmm " + command + "/dev/stdout").output.find(report), std::string::npos);
   EXPECT_NE(shell("neuronmm " + command + "/dev/stdout > " + path("all") + "; cat " + path("all"))
                 .output.find(report),
             std::string::npos);
-  EXPECT_EQ(shell("mkfifo " + path("p") + "; cat " + path("p") + " & neuronmm " + command +
-                  path("p") + " >/dev/null; wait")
-                .output,
-            report);
+  const std::string reader = "mkfifo " + path("p") + "; cat " + path("p") + " & ";
+  EXPECT_NE(
+      shell(reader + "neuronmm " + command + path("p") + " >/dev/null; wait").output.find(report),
+      std::string::npos);
+  EXPECT_NE(shell("neuronmm " + command + "- 2>/dev/null").output.find(report), std::string::npos);
   EXPECT_TRUE(fs::is_fifo(path("p")));
   expect(shell("neuronmm " + command + folder_.string()), 1, {"found a folder"});
 }
@@ -132,7 +134,7 @@ TEST_F(OperatingSystem, TheFirstSignalEndsAnything) {
     for (int i = 0; i < 3'000'000; ++i) text << "word" << i % 977 << ' ';
   }
   for (const int signal : {SIGINT, SIGTERM}) {
-    expect_ends_soon("sleep 100 | " + program + "perplexity " + kDemo + " -", signal, 0.5);
+    expect_ends_soon(program + "perplexity " + kDemo + " - < <(sleep 100)", signal, 0.5);
     expect_ends_soon(program + "perplexity " + kDemo + " " + path("never"), signal, 0.5);
     expect_ends_soon(program + "perplexity " + kDemo + " " + path("long.txt"), signal, 1.0);
     expect_ends_soon(

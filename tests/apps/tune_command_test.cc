@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "io/checksum.h"
 #include "run_program.h"
 
 namespace {
@@ -16,6 +17,12 @@ using neuronmm::apps::expect;
 using neuronmm::apps::neuronmm;
 using neuronmm::apps::Outcome;
 using neuronmm::apps::read;
+
+// A cache that was changed on purpose.
+std::string with_checksum(Json cache) {
+  cache["checksum"] = io::checksum(cache["entries"].dump());
+  return cache.dump();
+}
 
 class TuneCommand : public neuronmm::apps::ProgramTest {
  protected:
@@ -81,7 +88,7 @@ TEST_F(TuneCommand, CachesThatAreStaleOrMalformed) {
   expect(neuronmm(small("")), 0, {});
   Json cache = json("cache.json");
   for (Json& entry : cache["entries"]) entry["fingerprint"] = "of yesterday";
-  write("cache.json", cache.dump());
+  write("cache.json", with_checksum(cache));
   const Outcome again = neuronmm(small(""));
   expect(again, 0, {"xuv 200,256,128,700", "tuning again"});
   EXPECT_EQ(again.output.find("(from the cache)"), std::string::npos);
@@ -114,7 +121,7 @@ TEST_F(TuneCommand, AnInterruptKeepsWhatWasMeasured) {
   ASSERT_GE(entry["trials"].size(), 1u);
   const std::string tiling = entry["trials"].begin().key();
   entry["trials"][tiling] = {{"ns", 1.0}};
-  write("cache.json", kept.dump());
+  write("cache.json", with_checksum(kept));
   expect(neuronmm(command), 0, {tiling.c_str()});
   EXPECT_NEAR(json("t.json")["best"][0]["latency_ms"].get<double>(), 1e-6, 1e-12);
 }

@@ -30,7 +30,7 @@ const std::map<std::string, Folders> kArrows = {
     {"eval", {"model", "io", "text", "base"}},
     {"trainium/tile", {"base"}},
     {"trainium/kernels", {"trainium/tile", "base"}},
-    {"trainium/reference", {"trainium/kernels", "trainium/tile", "base"}},
+    {"trainium/reference", {"trainium/kernels", "base"}},
     {"trainium/nki", {"trainium/tile", "base"}},
     {"trainium/simulator", {"trainium/tile", "base"}},
     {"trainium/tuner", {"trainium/simulator", "trainium/kernels", "trainium/tile", "io", "base"}},
@@ -101,7 +101,9 @@ TEST(Architecture, LinkListsAreTheArrows) {
   for (const auto& [folder, arrows] : kArrows) {
     Folders libraries = {"library"};  // the CMake function's own name
     for (const std::string& arrow : arrows) libraries.insert(library_name(arrow));
-    EXPECT_EQ(matches(read(kSource / folder / "CMakeLists.txt"), link), libraries) << folder;
+    Folders found = matches(read(kSource / folder / "CMakeLists.txt"), link);
+    found.erase(library_name(folder));  // what is said of the library itself
+    EXPECT_EQ(found, libraries) << folder;
   }
 }
 
