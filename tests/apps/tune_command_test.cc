@@ -20,7 +20,7 @@ using neuronmm::apps::read;
 
 // A cache that was changed on purpose.
 std::string with_checksum(Json cache) {
-  cache["checksum"] = io::checksum(cache["entries"].dump());
+  cache["checksum"] = neuronmm::io::checksum(cache["entries"].dump());
   return cache.dump();
 }
 
