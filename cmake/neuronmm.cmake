@@ -36,10 +36,11 @@ endfunction()
 # Every test is labelled `unit` (one library, in seconds) or `slow` (whole commands); `unit_tests` builds the former.
 add_custom_target(unit_tests)
 
-# neuronmm_test(NAME SOURCES file... LINKS library... [SLOW] [ONE_PROCESS]): the tests of one folder; skips carry their
-# reason. ONE_PROCESS: they share work that takes long, so that one process runs them all.
+# neuronmm_test(NAME SOURCES file... LINKS library... [SLOW] [ONE_PROCESS] [LONG filter]): the tests of one folder; skips
+# carry their reason. ONE_PROCESS: they share work that takes long, so that one process runs them all. LONG: those that
+# GoogleTest's filter names take a minute or more, get the label `long`, and run by `./test.sh --slow` only.
 function(neuronmm_test name)
-  cmake_parse_arguments(ARG "ONE_PROCESS;SLOW" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "ONE_PROCESS;SLOW" "LONG" "SOURCES;LINKS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(
@@ -58,6 +59,14 @@ function(neuronmm_test name)
     add_test(NAME ${name} COMMAND test_${name})
     set_tests_properties(${name} PROPERTIES ${properties})
   else()
-    gtest_discover_tests(test_${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST PROPERTIES ${properties})
+    set(filter *)
+    if(ARG_LONG)
+      set(filter -${ARG_LONG})
+      gtest_discover_tests(
+        test_${name} TEST_PREFIX ${name}. TEST_FILTER ${ARG_LONG} TEST_LIST long_${name} DISCOVERY_MODE PRE_TEST
+        PROPERTIES LABELS long ENVIRONMENT OMP_WAIT_POLICY=PASSIVE)
+    endif()
+    gtest_discover_tests(
+      test_${name} TEST_PREFIX ${name}. TEST_FILTER ${filter} DISCOVERY_MODE PRE_TEST PROPERTIES ${properties})
   endif()
 endfunction()
