@@ -2,8 +2,8 @@
 # Installs what is missing, then: format check; a clang build with ASan and UBSan, the unit tests in it and a short fuzz
 # of each parser; a g++ release build and the tests in it, whole commands included. Exits non-zero at the first failure.
 #   ./test.sh --quick     only the release build of the program and the unit tests
-#   ./test.sh --slow      all of that and what takes longer: commands under the sanitizers, every fault at every system
-#                         call, the benchmark programs, clang-tidy, a build without precompiled headers
+#   ./test.sh --slow      all of that and what takes longer: tests of a minute, commands under the sanitizers, every fault
+#                         at every system call, the benchmark programs, clang-tidy, a build without precompiled headers
 #   ./test.sh --aarch64   only what concerns 64-bit ARM: a cross build; the kernels' tests and the program under QEMU
 set -euo pipefail
 cd "$(dirname "$0")"
