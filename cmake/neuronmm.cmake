@@ -44,7 +44,7 @@ function(neuronmm_test name)
   add_executable(test_${name} ${ARG_SOURCES})
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(
-    test_${name} PRIVATE neuronmm_flags ${ARG_LINKS} neuronmm_test_places GTest::gtest_main Threads::Threads)
+    test_${name} PRIVATE neuronmm_flags fmt::fmt ${ARG_LINKS} neuronmm_test_places GTest::gtest_main Threads::Threads)
   target_compile_options(test_${name} PRIVATE -O1)  # tests build faster, and run as fast
   neuronmm_use_headers(test_${name} test)
   if(ARG_SLOW)
