@@ -175,23 +175,6 @@ TEST_F(OperatingSystem, TwoRunsWithOneOutputDoNotMix) {
   EXPECT_EQ(weights == read(model() + "/model.safetensors"), first) << "a mixed model";
 }
 
-TEST_F(OperatingSystem, AWeightsFileThatShrinksIsAnError) {
-  fs::copy(kDemo, path("m"));
-  const std::string weights = path("m") + "/model.safetensors";
-  // The calibration text comes through a pipe, so that the file is mapped before it shrinks.
-  ASSERT_EQ(mkfifo(path("text").c_str(), 0600), 0);
-  const Outcome outcome =
-      shell("neuronmm inspect " + path("m") + " >/dev/null; neuronmm bench " + path("m") +
-            " --prompt-tokens 8 --new-tokens 8 --runs 1 & pid=$!; for i in $(seq 400); do if grep "
-            "-q model.safetensors /proc/$pid/maps 2>/dev/null || grep -ql model.safetensors "
-            "/proc/*/maps 2>/dev/null; then truncate -s 4096 " +
-            weights + "; break; fi; sleep 0.005; done; wait $pid; echo code $?");
-  const bool in_time = outcome.output.find("code 0") == std::string::npos;
-  if (!in_time) GTEST_SKIP() << "the model was loaded before its file could be cut";
-  EXPECT_NE(outcome.output.find("code 1"), std::string::npos) << outcome.output;
-  EXPECT_NE(outcome.output.find("model.safetensors"), std::string::npos) << outcome.output;
-}
-
 TEST_F(OperatingSystem, NamesFromFilesCannotSteerATerminal) {
   fs::create_directories(path("m"));
   fs::copy_file(kDemo + "/config.json", path("m") + "/config.json");
