@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Installs what is missing, then: format check; a clang build with ASan and UBSan, the unit tests in it and a short fuzz
-# of each parser; a g++ release build and the tests in it, whole commands included. Exits non-zero at the first failure.
+# Installs what is missing, then: format check; with clang, ASan and UBSan the unit tests of the folders that read input or
+# handle raw memory, and a short fuzz of each parser; a g++ release build and the tests in it, whole commands included.
+# Exits non-zero at the first failure.
 #   ./test.sh --quick     only the release build of the program and the unit tests
-#   ./test.sh --slow      all of that and what takes longer: tests of a minute, commands under the sanitizers, every fault
-#                         at every system call, the benchmark programs, clang-tidy, a build without precompiled headers
+#   ./test.sh --slow      all of that and what takes longer: tests of a minute, the other tests under the sanitizers, every fault
+#                         at every system call, the benchmark programs, clang-tidy, a build file by file
 #   ./test.sh --aarch64   only what concerns 64-bit ARM: a cross build; the kernels' tests and the program under QEMU
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -56,15 +57,16 @@ done
 for process in "${running[@]}"; do wait "$process"; done
 
 if [ "$mode" = --slow ]; then
-  step "clang and sanitizers: whole commands"
+  step "clang and sanitizers: the other folders and whole commands"
   cmake --build --preset dev --target all
   ctest --preset dev-slow -j "$jobs"
 
   step "clang-tidy"
   tools/tidy.sh
 
-  step "every file includes what it uses: a build without precompiled headers"
-  cmake --preset release -B build/headers -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DNEURONMM_BENCH=ON >/dev/null
+  step "every file includes what it uses: a build file by file"
+  cmake --preset release -B build/headers -DCMAKE_UNITY_BUILD=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON \
+    -DNEURONMM_BENCH=ON >/dev/null
   cmake --build build/headers
 fi
 

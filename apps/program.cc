@@ -50,7 +50,7 @@ std::string_view hint_of(Error::Kind kind) {
   return {};
 }
 
-std::vector<std::string> flags_of(const CLI::App& command) {
+std::vector<std::string> long_flags_of(const CLI::App& command) {
   std::vector<std::string> flags;
   for (const CLI::Option* option : command.get_options()) {
     for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
@@ -69,7 +69,7 @@ std::string unknown_argument(const CLI::App& command, const std::string& argumen
   const bool is_flag = argument.size() > 1 && argument.starts_with('-');
   const bool is_command = !is_flag && command.get_parent() == nullptr;
   const std::string name = is_flag ? argument.substr(0, argument.find('=')) : argument;
-  const auto nearest = is_flag      ? nearest_name(name, flags_of(command))
+  const auto nearest = is_flag      ? nearest_name(name, long_flags_of(command))
                        : is_command ? nearest_name(name, commands_of(command))
                                     : std::nullopt;
   return fmt::format("{} {:?}{}",

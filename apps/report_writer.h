@@ -17,6 +17,8 @@ class App;
 
 namespace neuronmm::apps {
 
+constexpr double kMiB = 1024.0 * 1024.0;  // bytes, as the tables print them
+
 // --json FILE; "-" is standard output. `what` completes "also write ... to this file".
 void add_json_option(CLI::App* command, std::string& json, const std::string& what = "the report");
 

@@ -8,6 +8,11 @@ if(NEURONMM_SANITIZE)
   set(sanitizers address,undefined)
   target_compile_options(neuronmm_flags INTERFACE
     -fsanitize=${sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    target_compile_options(neuronmm_flags INTERFACE
+      -fsanitize-ignorelist=${CMAKE_SOURCE_DIR}/cmake/sanitizer_ignorelist.txt)
+  endif()
+  target_compile_definitions(neuronmm_flags INTERFACE _GLIBCXX_ASSERTIONS)
   target_link_options(neuronmm_flags INTERFACE -fsanitize=${sanitizers})
 endif()
 

@@ -4,11 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "report_writer.h"
+
 namespace neuronmm::apps {
 namespace {
 
 using simulator::Summary;
-constexpr double kMiB = 1024.0 * 1024.0;
 constexpr double kPartitions = 128;
 
 // SBUF is counted per partition in the program and shown as a whole here: all 128 have the same.

@@ -25,8 +25,6 @@ struct TuneFlags {
   int threads = 0;
 };
 
-constexpr double kMiB = 1024.0 * 1024.0;
-
 // How much of the latency the Tensor engine needs at least: what is missing to 100 % is waiting or
 // DMA.
 double tensor_share(const Measurement& m) { return m.bound.tensor_ns / m.latency_ns; }

@@ -10,6 +10,7 @@
 #include "kernel/tuned.h"
 #include "paper/paper_figures.h"
 #include "paper/paper_models.h"
+#include "report_writer.h"
 #include "trainium/simulator/timing.h"
 
 namespace neuronmm::apps {
@@ -21,7 +22,6 @@ using kernels::Tiling;
 using Json = nlohmann::ordered_json;
 
 constexpr double kRatio = 0.2;
-constexpr double kMiB = 1024.0 * 1024.0;
 
 // Of a kernel, or of several one after the other.
 struct Cost {

@@ -11,6 +11,7 @@
 #include "kernel/tuned.h"
 #include "paper/paper_figures.h"
 #include "paper/paper_models.h"
+#include "report_writer.h"
 #include "trainium/simulator/timing.h"
 
 namespace neuronmm::apps {
@@ -21,7 +22,6 @@ using Json = nlohmann::ordered_json;
 
 // The ratio of the paper's larger speed-ups.
 constexpr double kRatio = 0.2;
-constexpr double kMiB = 1024.0 * 1024.0;
 
 struct Case {
   std::string name;  // "headline", "Qwen3-4B down"

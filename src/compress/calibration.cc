@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const LayerwisePass::Settings kPass = {
+const LayerwisePass::Settings kCalibrationPass = {
     .name = "calibration", .label = "calibrating", .stages = 1, .streams = 1};
 
 // The sums of a pass: Σ x xᵀ and Σ y yᵀ.
@@ -34,7 +34,7 @@ bool all_done(const io::ModelConfig& config, const fs::path& work) {
     if (!io::SafetensorsFile::open_checked(layer_gram_path(work, layer)).ok()) return false;
   }
   std::error_code ignored;
-  return !fs::exists(LayerwisePass::state_path(work, kPass.name), ignored);
+  return !fs::exists(LayerwisePass::state_path(work, kCalibrationPass.name), ignored);
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ Status calibrate(const io::Checkpoint& checkpoint, const io::ModelConfig& config
                  const fs::path& work, Progress& progress) {
   if (all_done(config, work)) return {};
   NMM_ASSIGN(LayerwisePass pass,
-             LayerwisePass::open(checkpoint, config, text, work, kPass, progress));
+             LayerwisePass::open(checkpoint, config, text, work, kCalibrationPass, progress));
   const std::vector<float> inverse_frequencies = model::rope_inverse_frequencies(config);
   // One layer is in it at a time, as layer 0.
   const auto cache =

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 enum Stream { kDense, kCompressed };
 enum Stage { kInputs, kOutputs, kAdvance, kStages };
-const LayerwisePass::Settings kPass = {
+const LayerwisePass::Settings kErrorAwarePass = {
     .name = "error-aware", .label = "compressing", .stages = kStages, .streams = 2};
 
 // What a stage has gathered, ready for its matrices.
@@ -108,8 +108,8 @@ class ErrorAware {
   // The saved state counts only if all factors that led to it are still there; otherwise the pass
   // begins again. "Behind" are the matrices of earlier layers and of earlier stages of this one.
   Result<LayerwisePass> open_pass() {
-    NMM_ASSIGN(auto pass,
-               LayerwisePass::open(checkpoint_, config_, text_, work_.path(), kPass, progress_));
+    NMM_ASSIGN(auto pass, LayerwisePass::open(checkpoint_, config_, text_, work_.path(),
+                                              kErrorAwarePass, progress_));
     const auto stands = [&](const MatrixPlan& matrix) {
       const Stage stage = matrix.matrix == MlpMatrix::kDown ? kOutputs : kInputs;
       const bool behind =
@@ -119,7 +119,8 @@ class ErrorAware {
     if (std::all_of(plan_.matrices.begin(), plan_.matrices.end(), stands)) return pass;
     std::error_code ignored;
     fs::remove(state_path(), ignored);
-    return LayerwisePass::open(checkpoint_, config_, text_, work_.path(), kPass, progress_);
+    return LayerwisePass::open(checkpoint_, config_, text_, work_.path(), kErrorAwarePass,
+                               progress_);
   }
 
   // First stage of a layer. The dense stream passes the whole layer, the compressed one its
@@ -231,7 +232,9 @@ class ErrorAware {
       return matrix.rank == 0 || finished(matrix);
     });
   }
-  fs::path state_path() const { return LayerwisePass::state_path(work_.path(), kPass.name); }
+  fs::path state_path() const {
+    return LayerwisePass::state_path(work_.path(), kErrorAwarePass.name);
+  }
 
   const io::Checkpoint& checkpoint_;
   const io::ModelConfig& config_;

@@ -14,7 +14,7 @@ using text::TokenId;
 using Row = std::span<const float>;
 
 // Tokens per forward call: the logits of both models take 0.3 GB at a vocabulary of 152 thousand.
-constexpr int64_t kPieceTokens = 256;
+constexpr int64_t kDivergencePiece = 256;
 
 double log_sum_exp(Row logits) {
   const double largest = *std::ranges::max_element(logits);
@@ -57,9 +57,9 @@ Status append_sequence(const Transformer& dense, const Transformer& other,
   const int64_t inputs = std::ssize(sequence) - 1;  // the last token is only a target
   const auto dense_cache = dense.make_cache(inputs, DType::kF32);
   const auto other_cache = other.make_cache(inputs, DType::kF32);
-  for (int64_t first = 0; first < inputs; first += kPieceTokens) {
+  for (int64_t first = 0; first < inputs; first += kDivergencePiece) {
     if (interrupted()) return interrupted_error("the divergence is not measured");
-    const int64_t count = std::min(kPieceTokens, inputs - first);
+    const int64_t count = std::min(kDivergencePiece, inputs - first);
     const auto piece = sequence.subspan(first, count);
     const Matrix a = dense.forward(piece, *dense_cache, Transformer::Logits::kAll);
     const Matrix b = other.forward(piece, *other_cache, Transformer::Logits::kAll);

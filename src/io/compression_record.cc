@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kKey = "neuronmm_compression";
+constexpr const char* kRecordKey = "neuronmm_compression";
 
 // Every record has these. Only "allocate" came later and may be missing.
 Result<std::string> required_string(const JsonFields& fields, const std::string& key) {
@@ -54,10 +54,10 @@ Result<std::vector<MlpRanks>> read_ranks(const JsonFields& fields, const ModelCo
 // A folder without the record is a dense model, or comes from another program.
 Result<std::optional<CompressionRecord>> read_compression_record(const JsonFields& config_fields,
                                                                  const ModelConfig& config) {
-  const json* value = config_fields.find(kKey);
+  const json* value = config_fields.find(kRecordKey);
   if (value == nullptr) return std::optional<CompressionRecord>();
-  if (!value->is_object()) return config_fields.wrong(kKey, "an object");
-  const JsonFields fields(*value, fmt::format("{}: \"{}\"", config_fields.source(), kKey));
+  if (!value->is_object()) return config_fields.wrong(kRecordKey, "an object");
+  const JsonFields fields(*value, fmt::format("{}: \"{}\"", config_fields.source(), kRecordKey));
   CompressionRecord record;
   NMM_ASSIGN(record.method, required_string(fields, "method"));
   NMM_ASSIGN(const auto ratio, fields.number("ratio"));
@@ -92,9 +92,9 @@ Result<std::string> with_compression_record(std::string_view original_text,
   ordered_json ranks = ordered_json::array();
   for (const MlpRanks& mlp : record.ranks)
     ranks.push_back({{"gate", mlp.gate}, {"up", mlp.up}, {"down", mlp.down}});
-  document[kKey] = {{"method", record.method},     {"ratio", record.ratio},
-                    {"block", record.block},       {"align", record.align},
-                    {"allocate", record.allocate}, {"ranks", std::move(ranks)}};
+  document[kRecordKey] = {{"method", record.method},     {"ratio", record.ratio},
+                          {"block", record.block},       {"align", record.align},
+                          {"allocate", record.allocate}, {"ranks", std::move(ranks)}};
   constexpr int kIndent = 2;  // as transformers writes it
   return document.dump(kIndent) + "\n";
 }

@@ -7,7 +7,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kKey = "quantization_config";
+constexpr const char* kQuantizationKey = "quantization_config";
 constexpr const char* kMethod = "neuronmm";
 constexpr int64_t kBits = 8;
 
@@ -24,10 +24,11 @@ Status require_integer(const JsonFields& fields, const std::string& key, int64_t
 // False without the entry. Another quant_method means int8 or int4 of another kind, which must not
 // be taken for ours.
 Result<bool> read_quantization(const JsonFields& config_fields) {
-  const json* value = config_fields.find(kKey);
+  const json* value = config_fields.find(kQuantizationKey);
   if (value == nullptr) return false;
-  if (!value->is_object()) return config_fields.wrong(kKey, "an object");
-  const JsonFields fields(*value, fmt::format("{}: \"{}\"", config_fields.source(), kKey));
+  if (!value->is_object()) return config_fields.wrong(kQuantizationKey, "an object");
+  const JsonFields fields(*value,
+                          fmt::format("{}: \"{}\"", config_fields.source(), kQuantizationKey));
   NMM_ASSIGN(const auto method, fields.string("quant_method"));
   if (!method) return fields.missing("quant_method");
   if (*method != kMethod) {
@@ -45,7 +46,8 @@ Result<std::string> with_quantization(std::string_view original_text, const std:
   const Result<json> checked = parse_json_object(original_text, source);
   if (!checked.ok()) return checked.error();
   ordered_json document = ordered_json::parse(original_text);  // keeps the order of the keys
-  document[kKey] = {{"quant_method", kMethod}, {"bits", kBits}, {"group_size", kInt8GroupSize}};
+  document[kQuantizationKey] = {
+      {"quant_method", kMethod}, {"bits", kBits}, {"group_size", kInt8GroupSize}};
   constexpr int kIndent = 2;  // as transformers writes it
   return document.dump(kIndent) + "\n";
 }

@@ -16,16 +16,16 @@ namespace {
 
 namespace fs = std::filesystem;
 using neuronmm::apps::expect;
+using neuronmm::apps::kDemo;
 using neuronmm::apps::neuronmm;
 using neuronmm::apps::Outcome;
 using neuronmm::apps::read;
 
-const std::string kModel = neuronmm::source_dir().string() + "/models/demo";
 #ifdef NEURONMM_SANITIZED  // calibrating and evaluating on the whole texts would take minutes
-const std::string kCalibration = kModel + "/calibration.txt --calibration-tokens 2048";
+const std::string kCalibration = kDemo + "/calibration.txt --calibration-tokens 2048";
 constexpr size_t kEvaluationBytes = 6000;
 #else
-const std::string kCalibration = kModel + "/calibration.txt";
+const std::string kCalibration = kDemo + "/calibration.txt";
 constexpr size_t kEvaluationBytes = std::string::npos;
 #endif
 
@@ -33,14 +33,14 @@ class CommandLine : public neuronmm::apps::ProgramTest {
  protected:
   // A copy of the bundled model that a test may damage.
   std::string copy_of_model() const {
-    fs::copy(kModel, folder_ / "model", fs::copy_options::recursive);
+    fs::copy(kDemo, folder_ / "model", fs::copy_options::recursive);
     return path("model");
   }
   std::string evaluation_text() const {
-    return write("evaluation.txt", read(kModel + "/evaluation.txt").substr(0, kEvaluationBytes));
+    return write("evaluation.txt", read(kDemo + "/evaluation.txt").substr(0, kEvaluationBytes));
   }
   std::string compress(const std::string& more) const {
-    return "compress " + kModel + " -o " + path("out") + " --block 64 --calibration " +
+    return "compress " + kDemo + " -o " + path("out") + " --block 64 --calibration " +
            kCalibration + " " + more;
   }
 };
@@ -54,22 +54,22 @@ TEST_F(CommandLine, CompressThenRunEveryCommandOnTheResult) {
   expect(neuronmm("perplexity " + out + " " + evaluation_text()), 0, {"perplexity"});
   expect(neuronmm("generate " + out + " --prompt 'Once upon a time' --max-new-tokens 8"), 0, {});
   expect(
-      neuronmm("bench " + kModel + " --against " + out +
+      neuronmm("bench " + kDemo + " --against " + out +
                " --prompt-tokens 8 --new-tokens 4 --runs 2 --batch 2 --json " + path("bench.json")),
       0, {});
   EXPECT_NE(read(path("bench.json")).find("token_generation_model"), std::string::npos);
   expect(neuronmm("check " + out + " --reference " + out), 0, {});
-  expect(neuronmm("check " + out + " --reference " + kModel), 1, {});
+  expect(neuronmm("check " + out + " --reference " + kDemo), 1, {});
 }
 
 TEST_F(CommandLine, QuantizeThenRunEveryCommandOnTheResult) {
   const std::string small = path("small"), out = path("int8"), both = path("both");
-  expect(neuronmm("compress " + kModel + " -o " + small + " --ratio 0.2 --block 64 --method svd"),
-         0, {});
-  expect(neuronmm("compress " + kModel + " -o " + both +
+  expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.2 --block 64 --method svd"), 0,
+         {});
+  expect(neuronmm("compress " + kDemo + " -o " + both +
                   " --ratio 0.2 --block 64 --method svd --weights int8"),
          0, {});
-  for (const std::string& model : {kModel, small}) {
+  for (const std::string& model : {kDemo, small}) {
     expect(neuronmm("quantize " + model + " -o " + out + " --force"), 0,
            {"MB -> ", "written to", "compare"});
     EXPECT_TRUE(fs::exists(out + "/tokenizer.json"));
@@ -98,12 +98,12 @@ TEST_F(CommandLine, QuantizeThenRunEveryCommandOnTheResult) {
 }
 
 TEST_F(CommandLine, QuantizeFlagsAndOutputs) {
-  expect(neuronmm("quantize " + kModel), 2, {"--output"});
+  expect(neuronmm("quantize " + kDemo), 2, {"--output"});
   expect(neuronmm(compress("--ratio 0.2 --weights int4")), 2, {"--weights", "int8"});
-  expect(neuronmm("quantize " + kModel + " -o " + kModel + " --force"), 1, {"input"});
-  expect(neuronmm("quantize " + kModel + " -o /proc/nowhere/out"), 1, {"/proc/nowhere"});
+  expect(neuronmm("quantize " + kDemo + " -o " + kDemo + " --force"), 1, {"input"});
+  expect(neuronmm("quantize " + kDemo + " -o /proc/nowhere/out"), 1, {"/proc/nowhere"});
   expect(neuronmm("quantize " + path("nowhere") + " -o " + path("out")), 1, {"nowhere"});
-  expect(neuronmm("compress " + kModel +
+  expect(neuronmm("compress " + kDemo +
                   "/config.json --ratio 0.2 --block 64 --dry-run --weights int8"),
          0, {"5707520 bytes"});
 }
@@ -119,7 +119,7 @@ TEST_F(CommandLine, MethodsRankAsDocumentedOnUnseenText) {
     const std::string out = path(method + ratio);
     std::string flags = " --block 64 --ratio " + ratio + " --method " + method;
     if (method != "svd") flags += " --calibration " + kCalibration;
-    expect(neuronmm("compress " + kModel + " -o " + out + flags), 0, {});
+    expect(neuronmm("compress " + kDemo + " -o " + out + flags), 0, {});
     const std::string json = path("perplexity.json");
     expect(neuronmm("perplexity " + out + " " + evaluation_text() + " --json " + json), 0, {});
     return nlohmann::json::parse(read(json)).at("perplexity").get<double>();
@@ -154,13 +154,13 @@ TEST_F(CommandLine, AllocationBySensitivity) {
   }
   expect(neuronmm("generate " + out + " --prompt Once --max-new-tokens 2 --device trn1"), 0,
          {"simulated"});
-  expect(neuronmm("bench " + kModel + " --against " + out +
+  expect(neuronmm("bench " + kDemo + " --against " + out +
                   " --prompt-tokens 8 --new-tokens 2 --runs 1 --device trn1"),
          0, {"speed-up"});
 }
 
 TEST_F(CommandLine, AllocationErrors) {
-  const std::string start = "compress " + kModel + " -o " + path("out") + " --block 64 ";
+  const std::string start = "compress " + kDemo + " -o " + path("out") + " --block 64 ";
   for (const std::string method : {"svd", "whitened", "error-aware"}) {
     expect(neuronmm(start + "--ratio 0.2 --allocate sensitivity --method " + method), 2,
            {"--allocate sensitivity", "--calibration TEXT"});
@@ -176,7 +176,7 @@ TEST_F(CommandLine, AllocationErrors) {
 
 TEST_F(CommandLine, GenerationIsReproducible) {
   const std::string flags =
-      "generate " + kModel + " --prompt 'Once upon a time' --max-new-tokens 24";
+      "generate " + kDemo + " --prompt 'Once upon a time' --max-new-tokens 24";
   const auto text_of = [](const std::string& arguments) {
     const Outcome outcome = neuronmm(arguments, "", "/dev/null");
     EXPECT_EQ(outcome.exit_code, 0);
@@ -190,14 +190,14 @@ TEST_F(CommandLine, GenerationIsReproducible) {
 }
 
 TEST_F(CommandLine, TokenizeGoesThereAndBack) {
-  const Outcome ids = neuronmm("tokenize " + kModel + " 'The cat sat.' --no-bos");
+  const Outcome ids = neuronmm("tokenize " + kDemo + " 'The cat sat.' --no-bos");
   EXPECT_EQ(ids.exit_code, 0);
   const std::string line = ids.output.substr(0, ids.output.find('\n'));
-  EXPECT_EQ(neuronmm("tokenize " + kModel + " --decode '" + line + "'").output, "The cat sat.\n");
+  EXPECT_EQ(neuronmm("tokenize " + kDemo + " --decode '" + line + "'").output, "The cat sat.\n");
 }
 
 TEST_F(CommandLine, DryRunNeedsOnlyAConfig) {
-  fs::copy(kModel + "/config.json", path("config.json"));
+  fs::copy(kDemo + "/config.json", path("config.json"));
   expect(neuronmm("compress " + path("config.json") + " -o " + path("out") +
                   " --ratio 0.2 --block 64 --dry-run"),
          0, {"192", "0.6875"});
@@ -205,7 +205,7 @@ TEST_F(CommandLine, DryRunNeedsOnlyAConfig) {
 }
 
 TEST_F(CommandLine, SynthesizedModelsRun) {
-  expect(neuronmm("synthesize --config " + kModel + "/config.json -o " + path("random")), 0, {});
+  expect(neuronmm("synthesize --config " + kDemo + "/config.json -o " + path("random")), 0, {});
   expect(neuronmm("bench " + path("random") + " --prompt-tokens 4 --new-tokens 2 --runs 1"), 0, {});
 }
 
@@ -219,12 +219,12 @@ TEST_F(CommandLine, UsageErrors) {
   expect(neuronmm(compress("--ratio abc")), 2, {"--ratio"});
   expect(neuronmm(compress("--ratio 0.2 --method magic")), 2, {"--method"});
   expect(neuronmm(compress("--ratio 0.2 --only middle")), 2, {"--only"});
-  expect(neuronmm("generate " + kModel + " --prompt x --temperature -1"), 2, {"--temperature"});
-  expect(neuronmm("generate " + kModel + " --prompt x --top-p 1.5"), 2, {"--top-p"});
+  expect(neuronmm("generate " + kDemo + " --prompt x --temperature -1"), 2, {"--temperature"});
+  expect(neuronmm("generate " + kDemo + " --prompt x --top-p 1.5"), 2, {"--top-p"});
 }
 
 TEST_F(CommandLine, TyposAreWhatTheMessageIsAbout) {
-  expect(neuronmm("compres " + kModel), 2,
+  expect(neuronmm("compres " + kDemo), 2,
          {"unknown command \"compres\"", "did you mean \"compress\"?"});
   expect(neuronmm("--hlep"), 2, {"unknown flag \"--hlep\"", "did you mean \"--help\"?"});
   expect(neuronmm("compress --hlep"), 2, {"did you mean \"--help\"?"});
@@ -232,16 +232,16 @@ TEST_F(CommandLine, TyposAreWhatTheMessageIsAbout) {
   expect(neuronmm(compress("--raito=0.2")), 2, {"unknown flag \"--raito\"", "\"--ratio\"?"});
   expect(neuronmm("frobnicate"), 2, {"unknown command \"frobnicate\""});
   EXPECT_EQ(neuronmm("frobnicate").output.find("did you mean"), std::string::npos);
-  expect(neuronmm("inspect " + kModel + " more"), 2, {"unexpected argument \"more\""});
+  expect(neuronmm("inspect " + kDemo + " more"), 2, {"unexpected argument \"more\""});
 }
 
 TEST_F(CommandLine, WholeNumbersHaveNoSign) {
   for (const std::string value : {"-1", "1.5", "18446744073709551616", "x"}) {
     const std::string seed = " --seed " + value;
-    expect(neuronmm("generate " + kModel + " --prompt x" + seed), 2, {"--seed"});
+    expect(neuronmm("generate " + kDemo + " --prompt x" + seed), 2, {"--seed"});
     expect(neuronmm("synthesize --config c.json -o " + path("out") + seed), 2, {"--seed"});
   }
-  expect(neuronmm("generate " + kModel + " --prompt x --seed -1"), 2,
+  expect(neuronmm("generate " + kDemo + " --prompt x --seed -1"), 2,
          {"expected a whole number from 0, found \"-1\""});
 }
 
@@ -253,7 +253,7 @@ TEST_F(CommandLine, OutHasOneNameInTheHelp) {
     EXPECT_EQ(help.output.find("--out,"), std::string::npos) << help.output;
     EXPECT_EQ(help.output.find("--out "), std::string::npos) << help.output;
   }
-  expect(neuronmm("synthesize --config " + kModel + "/config.json --out " + path("old")), 0, {});
+  expect(neuronmm("synthesize --config " + kDemo + "/config.json --out " + path("old")), 0, {});
 }
 
 TEST_F(CommandLine, EveryReportComesAsJson) {
@@ -261,29 +261,28 @@ TEST_F(CommandLine, EveryReportComesAsJson) {
     expect(neuronmm(command + " --json " + path("r.json")), 0, {});
     return nlohmann::json::parse(read(path("r.json")));
   };
-  EXPECT_EQ(report("inspect " + kModel + " --tensors")["num_hidden_layers"], 4);
-  EXPECT_EQ(report("tokenize " + kModel + " 'The cat'")["text"], "The cat");
-  const auto small = report("compress " + kModel + " -o " + path("small") +
-                            " --ratio 0.2 --block 64 --method svd");
+  EXPECT_EQ(report("inspect " + kDemo + " --tensors")["num_hidden_layers"], 4);
+  EXPECT_EQ(report("tokenize " + kDemo + " 'The cat'")["text"], "The cat");
+  const auto small =
+      report("compress " + kDemo + " -o " + path("small") + " --ratio 0.2 --block 64 --method svd");
   EXPECT_EQ(small["matrices"][0]["rank"], 192);
   EXPECT_TRUE(small["measured"].is_null());
-  EXPECT_EQ(report("compress " + kModel + " --ratio 0.2 --dry-run --block 64")["ratio"], 0.2);
+  EXPECT_EQ(report("compress " + kDemo + " --ratio 0.2 --dry-run --block 64")["ratio"], 0.2);
   EXPECT_EQ(report("quantize " + path("small") + " -o " + path("int8"))["weights"], "int8");
-  EXPECT_EQ(report("synthesize --config " + kModel + "/config.json -o " + path("random"))["seed"],
+  EXPECT_EQ(report("synthesize --config " + kDemo + "/config.json -o " + path("random"))["seed"],
             0);
-  EXPECT_EQ(report("check " + kModel + " --reference " + kModel + " --new-tokens 2")["passed"],
-            true);
+  EXPECT_EQ(report("check " + kDemo + " --reference " + kDemo + " --new-tokens 2")["passed"], true);
   EXPECT_GT(report("kernels")["kernels"].size(), 3u);
   EXPECT_EQ(report("kernels xuv")["kernel"], "xuv");
   EXPECT_EQ(report("emit xuv --shape 512,512,256,512 -o " + path("k.py"))["kernel"], "xuv");
 }
 
 TEST_F(CommandLine, CompressWarnsOfWhatWasNotAskedFor) {
-  const std::string start = "compress " + kModel + " --ratio 0.2 --method svd ";
+  const std::string start = "compress " + kDemo + " --ratio 0.2 --method svd ";
   expect(neuronmm(start + "--dry-run"), 0, {"warning", "0.9167", "asked was 0.8", "--block "});
   EXPECT_EQ(neuronmm(start + "--dry-run --block 8").output.find("warning"), std::string::npos);
   expect(neuronmm(start + "--block 64 -o " + path("out")), 0, {"not measured", "--calibration"});
-  const std::string half = "compress " + kModel + " --ratio 0.6 --method svd --block 32 -o ";
+  const std::string half = "compress " + kDemo + " --ratio 0.6 --method svd --block 32 -o ";
   expect(neuronmm(half + path("half") + " --calibration " + kCalibration), 0,
          {"KL ", "perplexity ", "dense ", "warning: the compressed model predicts much worse"});
   EXPECT_NE(read(path("half/README.md")).find("perplexity"), std::string::npos);
@@ -292,24 +291,24 @@ TEST_F(CommandLine, CompressWarnsOfWhatWasNotAskedFor) {
 
 TEST_F(CommandLine, ReferenceLogitsAreSavedAndRead) {
   const std::string file = path("r.safetensors");
-  expect(neuronmm("check " + kModel + " --reference " + kModel +
-                  " --new-tokens 4 --save-reference " + file),
+  expect(neuronmm("check " + kDemo + " --reference " + kDemo + " --new-tokens 4 --save-reference " +
+                  file),
          0, {"PASSED"});
-  expect(neuronmm("check " + kModel + " --reference " + file), 0, {"8 positions", "PASSED"});
-  expect(neuronmm("check " + kModel + " --reference " + kModel + " --save-reference r.json"), 2,
+  expect(neuronmm("check " + kDemo + " --reference " + file), 0, {"8 positions", "PASSED"});
+  expect(neuronmm("check " + kDemo + " --reference " + kDemo + " --save-reference r.json"), 2,
          {"--save-reference", ".safetensors"});
 }
 
 TEST_F(CommandLine, BenchTakesLists) {
-  expect(neuronmm("bench " + kModel + " --prompt-tokens 4,8 --new-tokens 2 --runs 1 --json " +
+  expect(neuronmm("bench " + kDemo + " --prompt-tokens 4,8 --new-tokens 2 --runs 1 --json " +
                   path("b.json")),
          0, {"prefill", "decode", "4 prompt", "8 prompt"});
   const auto runs = nlohmann::json::parse(read(path("b.json")))["runs"];
   ASSERT_EQ(runs.size(), 2u);
   EXPECT_EQ(runs[1]["settings"]["prompt_tokens"], 8);
   EXPECT_EQ(runs[0]["decode_tokens_per_s"], runs[0]["token_generation_model"]["throughput"]);
-  expect(neuronmm("bench " + kModel + " --prompt-tokens 4,0"), 2, {"--prompt-tokens"});
-  expect(neuronmm("bench " + kModel +
+  expect(neuronmm("bench " + kDemo + " --prompt-tokens 4,0"), 2, {"--prompt-tokens"});
+  expect(neuronmm("bench " + kDemo +
                   "/config.json --device trn1 --prompt-tokens 16 --new-tokens 2" + " --runs 1"),
          0, {"prefill", "simulated"});
 }
@@ -366,17 +365,17 @@ TEST_F(CommandLine, MissingOrMalformedTokenizer) {
 }
 
 TEST_F(CommandLine, PromptsThatCannotBeRun) {
-  expect(neuronmm("generate " + kModel + " --prompt ''"), 1, {"--prompt", "empty"});
+  expect(neuronmm("generate " + kDemo + " --prompt ''"), 1, {"--prompt", "empty"});
   std::string words;
   for (int i = 0; i < 600; ++i) words += "cat ";
-  expect(neuronmm("generate " + kModel + " --prompt '" + words + "'"), 1, {"512"});
-  expect(neuronmm("generate " + kModel + " --prompt x --chat"), 1, {"chat template"});
+  expect(neuronmm("generate " + kDemo + " --prompt '" + words + "'"), 1, {"512"});
+  expect(neuronmm("generate " + kDemo + " --prompt x --chat"), 1, {"chat template"});
 }
 
 TEST_F(CommandLine, TextsThatAreTooShort) {
   const std::string empty = write("empty.txt", ""), tiny = write("tiny.txt", "A cat sat.");
-  expect(neuronmm("perplexity " + kModel + " " + tiny), 1, {"tokens"});
-  const std::string start = "compress " + kModel + " -o " + path("out") + " --ratio 0.2 --block 64";
+  expect(neuronmm("perplexity " + kDemo + " " + tiny), 1, {"tokens"});
+  const std::string start = "compress " + kDemo + " -o " + path("out") + " --ratio 0.2 --block 64";
   expect(neuronmm(start), 2, {"--calibration"});
   expect(neuronmm(start + " --calibration " + empty), 1, {"tokens"});
   expect(neuronmm(start + " --calibration " + tiny), 1, {"tokens"});
@@ -385,7 +384,7 @@ TEST_F(CommandLine, TextsThatAreTooShort) {
 }
 
 TEST_F(CommandLine, RanksThatSaveNothing) {
-  expect(neuronmm("compress " + kModel + " -o " + path("out") +
+  expect(neuronmm("compress " + kDemo + " -o " + path("out") +
                   " --ratio 0.05 --align ceil --block 128 --method svd"),
          1, {"layer", "gate", "ratio"});
   EXPECT_FALSE(fs::exists(path("out")));
@@ -393,25 +392,24 @@ TEST_F(CommandLine, RanksThatSaveNothing) {
 
 TEST_F(CommandLine, OutputsThatMustNotBeTouched) {
   const std::string flags = " --ratio 0.2 --block 64 --method svd";
-  expect(neuronmm("compress " + kModel + " -o " + kModel + flags + " --force"), 1, {"input"});
+  expect(neuronmm("compress " + kDemo + " -o " + kDemo + flags + " --force"), 1, {"input"});
   fs::create_directories(path("out"));
   write("out/precious", "keep me");
-  expect(neuronmm("compress " + kModel + " -o " + path("out") + flags), 1, {"out", "--force"});
+  expect(neuronmm("compress " + kDemo + " -o " + path("out") + flags), 1, {"out", "--force"});
   EXPECT_EQ(read(path("out/precious")), "keep me");
-  expect(neuronmm("compress " + kModel + " -o /proc/nowhere/out" + flags), 1, {"/proc/nowhere"});
-  expect(neuronmm("compress " + kModel + " -o " + path("out") + flags + " --force"), 1,
+  expect(neuronmm("compress " + kDemo + " -o /proc/nowhere/out" + flags), 1, {"/proc/nowhere"});
+  expect(neuronmm("compress " + kDemo + " -o " + path("out") + flags + " --force"), 1,
          {"not a model folder"});
   EXPECT_EQ(read(path("out/precious")), "keep me");
-  expect(neuronmm("compress " + kModel + " -o " + path("second") + flags), 0, {});
-  expect(neuronmm("compress " + kModel + " -o " + path("second") + flags), 1, {"--force"});
-  expect(neuronmm("compress " + kModel + " -o " + path("second") + flags + " --force"), 0, {});
+  expect(neuronmm("compress " + kDemo + " -o " + path("second") + flags), 0, {});
+  expect(neuronmm("compress " + kDemo + " -o " + path("second") + flags), 1, {"--force"});
+  expect(neuronmm("compress " + kDemo + " -o " + path("second") + flags + " --force"), 0, {});
 }
 
 TEST_F(CommandLine, AFileSizeLimitStandsForAFullDisk) {
   const std::string command = "sh -c 'trap \"\" XFSZ; ulimit -f 2000; exec \"$0\" \"$@\"'";
-  const Outcome outcome =
-      neuronmm("compress " + kModel + " -o " + path("out") + " --ratio 0.2 --block 64 --method svd",
-               command);
+  const Outcome outcome = neuronmm(
+      "compress " + kDemo + " -o " + path("out") + " --ratio 0.2 --block 64 --method svd", command);
   expect(outcome, 1, {"File too large"});
   EXPECT_FALSE(fs::exists(path("out")));
 }

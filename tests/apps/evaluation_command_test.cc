@@ -14,11 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using neuronmm::apps::expect;
+using neuronmm::apps::kDemo;
 using neuronmm::apps::neuronmm;
 using neuronmm::apps::Outcome;
 using neuronmm::apps::read;
-
-const std::string kModel = neuronmm::source_dir().string() + "/models/demo";
 
 // A data folder with PIQA, WinoGrande and Penn Treebank.
 class EvaluationCommand : public neuronmm::apps::ProgramTest {
@@ -40,7 +39,7 @@ class EvaluationCommand : public neuronmm::apps::ProgramTest {
     write("piqa/valid.jsonl", piqa);
     write("piqa/valid-labels.lst", labels);
     write("winogrande_xl_val.jsonl", winogrande);
-    write("ptb.test.txt", read(kModel + "/evaluation.txt").substr(0, 6000));
+    write("ptb.test.txt", read(kDemo + "/evaluation.txt").substr(0, 6000));
   }
 
   std::vector<nlohmann::json> read_lines(const std::string& name) const {
@@ -52,7 +51,7 @@ class EvaluationCommand : public neuronmm::apps::ProgramTest {
     return lines;
   }
   std::string eval(const std::string& tasks, const std::string& more = "") const {
-    return "eval " + kModel + " --data " + folder_.string() + " --tasks " + tasks + " " + more;
+    return "eval " + kDemo + " --data " + folder_.string() + " --tasks " + tasks + " " + more;
   }
 };
 
@@ -98,8 +97,8 @@ TEST_F(EvaluationCommand, TwoDevicesAgree) {
 TEST_F(EvaluationCommand, EvalRefusesBadInputBeforeItWorks) {
   expect(neuronmm(eval("piqa,boolq")), 2, {"--tasks", "boolq", "arc_challenge"});
   expect(neuronmm(eval("hellaswag")), 1, {"hellaswag_val.jsonl", folder_.c_str()});
-  expect(neuronmm("eval " + kModel), 2, {"--data"});
-  expect(neuronmm("eval " + kModel + " --data " + path("none") + " --tasks piqa"), 1, {"none"});
+  expect(neuronmm("eval " + kDemo), 2, {"--data"});
+  expect(neuronmm("eval " + kDemo + " --data " + path("none") + " --tasks piqa"), 1, {"none"});
   expect(neuronmm(eval("piqa", "--limit 0")), 2, {"--limit"});
   expect(neuronmm(eval("piqa", "--json /proc/none/x.json")), 1, {"/proc/none"});
   expect(neuronmm(eval("piqa", "--log-samples /proc/none/x")), 1, {"/proc/none"});
@@ -112,11 +111,11 @@ TEST_F(EvaluationCommand, EvalRefusesBadInputBeforeItWorks) {
 
 TEST_F(EvaluationCommand, CompareShowsQualityAndSpeedSideBySide) {
   const std::string small = path("small");
-  expect(neuronmm("compress " + kModel + " -o " + small + " --ratio 0.5 --block 64 --method svd"),
-         0, {});
+  expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.5 --block 64 --method svd"), 0,
+         {});
   const std::string flags = " --data " + folder_.string() + " --tasks ptb,piqa,winogrande";
   const std::string latency = " --prompt-tokens 16 --new-tokens 4 --runs 2";
-  expect(neuronmm("compare " + kModel + " " + small + " " + kModel + flags + latency + " --json " +
+  expect(neuronmm("compare " + kDemo + " " + small + " " + kDemo + flags + latency + " --json " +
                   path("compare.json")),
          0,
          {"demo", "small", "size, MB", "ptb perplexity", "piqa acc, 20 items", "±", "mAcc, 2 tasks",
@@ -137,10 +136,10 @@ TEST_F(EvaluationCommand, CompareShowsQualityAndSpeedSideBySide) {
 
 TEST_F(EvaluationCommand, ComparePredictsTheSpeedUpOnANeuronCore) {
   const std::string small = path("small"), json = path("compare.json");
-  expect(neuronmm("compress " + kModel + " -o " + small + " --ratio 0.5 --block 64 --method svd"),
-         0, {});
+  expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.5 --block 64 --method svd"), 0,
+         {});
   const auto speedup = [&] {
-    expect(neuronmm("compare " + kModel + " " + small + " --data " + folder_.string() +
+    expect(neuronmm("compare " + kDemo + " " + small + " --data " + folder_.string() +
                     " --tasks piqa --limit 2 --device trn1 --prompt-tokens 16 --new-tokens 4" +
                     " --json " + json),
            0, {"piqa acc", "speed-up, trn1 simulated", "gamma"});
@@ -157,9 +156,9 @@ TEST_F(EvaluationCommand, ComparePredictsTheSpeedUpOnANeuronCore) {
 
 TEST_F(EvaluationCommand, CompareChecksAllModelsFirst) {
   const std::string flags = " --data " + folder_.string() + " --tasks piqa";
-  expect(neuronmm("compare " + kModel + " " + path("none") + flags), 1, {"none"});
-  expect(neuronmm("compare " + kModel + flags), 2, {"COMPRESSED_DIR"});
-  expect(neuronmm("compare " + kModel + " " + kModel + flags + " --prompt-tokens 500"), 1,
+  expect(neuronmm("compare " + kDemo + " " + path("none") + flags), 1, {"none"});
+  expect(neuronmm("compare " + kDemo + flags), 2, {"COMPRESSED_DIR"});
+  expect(neuronmm("compare " + kDemo + " " + kDemo + flags + " --prompt-tokens 500"), 1,
          {"max_position_embeddings 512"});
   expect(neuronmm("compare --help"), 0, {"gamma", "speed-up - 1", "2406.15786"});
 }

@@ -12,11 +12,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using neuronmm::apps::expect;
+using neuronmm::apps::kDemo;
 using neuronmm::apps::neuronmm;
 using neuronmm::apps::Outcome;
 using neuronmm::apps::read;
-
-const std::string kDemo = neuronmm::source_dir().string() + "/models/demo";
 
 class FinetuneCommand : public neuronmm::apps::ProgramTest {};
 

@@ -16,8 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-const std::string kDemo = neuronmm::source_dir().string() + "/models/demo";
-
 // A shell line in which "neuronmm" is the program.
 Outcome shell(const std::string& line) {
   const std::string script = "neuronmm() { '" + program_path().string() + "' \"$@\"; }\n" + line;

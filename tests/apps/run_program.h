@@ -17,6 +17,8 @@
 
 namespace neuronmm::apps {
 
+inline const std::string kDemo = source_dir().string() + "/models/demo";
+
 struct Outcome {
   int exit_code = -1;
   std::string output;  // stdout and stderr together

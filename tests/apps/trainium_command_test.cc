@@ -15,6 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using neuronmm::apps::expect;
+using neuronmm::apps::kDemo;
 using neuronmm::apps::neuronmm;
 using neuronmm::apps::Outcome;
 using neuronmm::apps::read;
@@ -168,8 +169,6 @@ TEST_F(TrainiumCommand, PaperFigures) {
     EXPECT_EQ(row["unexplained"].get<bool>(), far) << row;
   }
 }
-
-const std::string kDemo = neuronmm::source_dir().string() + "/models/demo";
 
 // The text that a greedy generation prints, without the line of timings.
 std::string greedy_text(const std::string& model, const std::string& device) {

@@ -22,13 +22,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kLayers = 2, kMatrices = 3 * kLayers;
+constexpr int64_t kQuantizedLayers = 2, kQuantizedMatrices = 3 * kQuantizedLayers;
 
 io::ModelConfig small_config(bool tied) {
   io::ModelConfig config = model::tiny_config(io::Architecture::kQwen2);
   config.hidden_size = 144;  // a whole group of columns and a part of one
   config.intermediate_size = 288;
-  config.num_hidden_layers = kLayers;
+  config.num_hidden_layers = kQuantizedLayers;
   config.tie_word_embeddings = tied;
   return config;
 }
@@ -138,7 +138,7 @@ TEST_F(Quantize, ACompressedModel) {
   EXPECT_EQ(summary.parameters, after.parameters());
   const auto config = io::ModelConfig::load(path("out") / "config.json");
   ASSERT_TRUE(config.ok() && config->compression.has_value());
-  for (const int64_t layer : {kLayers - 1}) {  // products in long double take their time
+  for (const int64_t layer : {kQuantizedLayers - 1}) {  // products in long double take their time
     const auto floats = model::layer_weights(before, config_, layer);
     const auto int8 = model::layer_weights(after, *config, layer);
     ASSERT_TRUE(floats.ok() && int8.ok());
@@ -183,7 +183,7 @@ TEST_F(Quantize, CompressingAndRoundingAtOnce) {
 TEST_F(Quantize, AnInterruptedRunGoesOnWhereItWas) {
   compress_to("small", WeightFormat::kAsIs);
   quantize_well(path("small"), "whole");
-  for (const int64_t stop : {int64_t{1}, kMatrices}) {
+  for (const int64_t stop : {int64_t{1}, kQuantizedMatrices}) {
     int64_t done = 0;
     const auto stopped =
         quantize(path("small"), path("parts"), true, silent_, [&](const MatrixReport&) {

@@ -14,7 +14,7 @@
 namespace neuronmm::cpu {
 namespace {
 
-constexpr uint64_t kSeed = 13;
+constexpr uint64_t kAmxSeed = 13;
 
 class EmulatedAmx : public OnEveryTarget {
  protected:
@@ -25,7 +25,7 @@ class EmulatedAmx : public OnEveryTarget {
   // On the emulated tiles and on the best kernels of the same target.
   void expect_same_bits(const ops::LinearWeight& weight, int64_t m) {
     SCOPED_TRACE(testing::Message()
-                 << "seed " << kSeed << ", M " << m << ", K " << weight.in_features() << ", r "
+                 << "seed " << kAmxSeed << ", M " << m << ", K " << weight.in_features() << ", r "
                  << weight.rank() << ", N " << weight.out_features());
     const Matrix x = random_matrix(m, weight.in_features(), random_);
     Matrix expected(m, weight.out_features()), y(m, weight.out_features());
@@ -35,7 +35,7 @@ class EmulatedAmx : public OnEveryTarget {
     EXPECT_EQ(std::memcmp(y.data(), expected.data(), bytes), 0);
   }
 
-  std::mt19937_64 random_{kSeed};
+  std::mt19937_64 random_{kAmxSeed};
 };
 INSTANTIATE_TEST_SUITE_P(Emulated, EmulatedAmx, testing::ValuesIn(emulated_amx_sets()),
                          instruction_set_name);

@@ -15,7 +15,7 @@
 namespace neuronmm::cpu {
 namespace {
 
-constexpr uint64_t kSeed = 13;
+constexpr uint64_t kAttentionSeed = 13;
 
 double largest_norm(ConstMatrixView x, int64_t head_dim) {
   double largest = 0;
@@ -111,7 +111,7 @@ class Attention : public OnEveryTarget {
   void expect_right(const ops::AttentionShape& shape, int64_t tokens,
                     std::initializer_list<int64_t> pieces) {
     SCOPED_TRACE(testing::Message()
-                 << "seed " << kSeed << ", heads " << shape.num_attention_heads << "/"
+                 << "seed " << kAttentionSeed << ", heads " << shape.num_attention_heads << "/"
                  << shape.num_key_value_heads << " x " << shape.head_dim << ", window "
                  << shape.sliding_window << ", tokens " << tokens);
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
@@ -124,7 +124,7 @@ class Attention : public OnEveryTarget {
     }
   }
 
-  std::mt19937_64 random_{kSeed};
+  std::mt19937_64 random_{kAttentionSeed};
   std::unique_ptr<ops::Backend> backend_ = make_backend(current_kernels());
   std::unique_ptr<ops::Backend> reference_ = ops::make_reference_backend();
 };
@@ -162,7 +162,7 @@ TEST_P(Attention, LongContextIsSplit) {
     exact->set_length(1297);
     t.run(*backend_, 0, 1297, 3, *cache, y);
     t.run(*reference_, 0, 1297, 3, *exact, expected);
-    SCOPED_TRACE(testing::Message() << "seed " << kSeed << ", window " << window);
+    SCOPED_TRACE(testing::Message() << "seed " << kAttentionSeed << ", window " << window);
     expect_near(expected, y, t.tolerance());
   }
 }
@@ -211,7 +211,7 @@ TEST_P(Attention, ABatchIsItsSequences) {
   backend_->attention(shape, 0, q.view(), k.view(), v.view(), batch, y.view());
   EXPECT_EQ(std::memcmp(y.data(), expected.data(), sizeof(float) * static_cast<size_t>(rows) * 64),
             0)
-      << "seed " << kSeed;
+      << "seed " << kAttentionSeed;
 }
 
 TEST(CpuKvCache, GrowsWithTheSequence) {

@@ -12,11 +12,11 @@
 namespace neuronmm::cpu {
 namespace {
 
-constexpr uint64_t kSeed = 17;
+constexpr uint64_t kElementwiseSeed = 17;
 
 class Elementwise : public OnEveryTarget {
  protected:
-  std::mt19937_64 random_{kSeed};
+  std::mt19937_64 random_{kElementwiseSeed};
   std::unique_ptr<ops::Backend> backend_ = make_backend(current_kernels());
 };
 NMM_ON_EVERY_TARGET(Elementwise);
@@ -36,7 +36,7 @@ TEST_P(Elementwise, RmsNormOfEveryLength) {
       for (int64_t j = 0; j < n; ++j) {
         const double expected = x.row(i)[j] * scale * weight[static_cast<size_t>(j)];
         ASSERT_NEAR(y.row(i)[j], expected, std::abs(expected) * (sum_error(n) + 6 * kUnit))
-            << "seed " << kSeed << ", n " << n;
+            << "seed " << kElementwiseSeed << ", n " << n;
         ASSERT_EQ(in_place.row(i)[j], y.row(i)[j]);
       }
     }
@@ -67,8 +67,8 @@ TEST_P(Elementwise, RopeAtNearAndFarPositions) {
           const double expected =
               own * std::cos(angle) + (is_low ? -1 : 1) * other * std::sin(angle);
           ASSERT_NEAR(x.row(i)[column], expected, 4 * kUnit * (std::abs(own) + std::abs(other)))
-              << "seed " << kSeed << ", head_dim " << head_dim << ", row " << i << " from position "
-              << first;
+              << "seed " << kElementwiseSeed << ", head_dim " << head_dim << ", row " << i
+              << " from position " << first;
         }
       }
     }
@@ -83,7 +83,7 @@ TEST_P(Elementwise, AddTouchesOnlyItsColumns) {
     for (int64_t i = 0; i < 4; ++i) {
       for (int64_t j = 0; j < n + 2; ++j) {
         const float sum = j < n ? before.row(i)[j] + x.row(i)[j] : before.row(i)[j];
-        ASSERT_EQ(storage.row(i)[j], sum) << "seed " << kSeed << ", n " << n;
+        ASSERT_EQ(storage.row(i)[j], sum) << "seed " << kElementwiseSeed << ", n " << n;
       }
     }
   }

@@ -12,7 +12,7 @@
 namespace neuronmm::cpu {
 namespace {
 
-constexpr uint64_t kSeed = 7;
+constexpr uint64_t kLinearSeed = 7;
 
 // A window on a wider matrix whose other elements must stay as they are.
 struct Strided {
@@ -49,8 +49,8 @@ class Linear : public OnEveryTarget {
   }
   void expect_right(const ops::LinearWeight& weight, int64_t m) {
     SCOPED_TRACE(testing::Message()
-                 << "seed " << kSeed << ", M " << m << ", K " << weight.in_features() << ", r "
-                 << weight.rank() << ", N " << weight.out_features() << ", "
+                 << "seed " << kLinearSeed << ", M " << m << ", K " << weight.in_features()
+                 << ", r " << weight.rank() << ", N " << weight.out_features() << ", "
                  << dtype_name((weight.low_rank() ? weight.u_t : weight.w_t).dtype));
     const Strided x = strided(m, weight.in_features());
     const Strided y(m, weight.out_features(), weight.out_features() + 5);
@@ -59,7 +59,7 @@ class Linear : public OnEveryTarget {
     y.expect_guards_intact();
   }
 
-  std::mt19937_64 random_{kSeed};
+  std::mt19937_64 random_{kLinearSeed};
   std::unique_ptr<ops::Backend> backend_ = make_backend(kernels_);
 };
 NMM_ON_EVERY_TARGET(Linear);
@@ -155,7 +155,7 @@ TEST_P(Linear, IntegersAreExact) {
         sum += static_cast<double>(x.row(i)[l]) *
                static_cast<double>(weights[static_cast<size_t>(j * k + l)]);
       }
-      ASSERT_EQ(y.row(i)[j], sum) << "seed " << kSeed << " at " << i << ", " << j;
+      ASSERT_EQ(y.row(i)[j], sum) << "seed " << kLinearSeed << " at " << i << ", " << j;
     }
   }
 }
@@ -254,7 +254,7 @@ TEST_P(Linear, Int8OfExtremeBytesIsExact) {
       for (int64_t l = 0; l < k; ++l) {
         sum += static_cast<double>(x.row(i)[l]) * w.values[static_cast<size_t>(j * k + l)];
       }
-      ASSERT_EQ(y.row(i)[j], sum) << "seed " << kSeed << " at " << i << ", " << j;
+      ASSERT_EQ(y.row(i)[j], sum) << "seed " << kLinearSeed << " at " << i << ", " << j;
     }
   }
 }
@@ -321,7 +321,7 @@ TEST_P(Linear, TogetherAsAlone) {
       for (int64_t row = 0; row < m; ++row) {
         const auto bytes = static_cast<size_t>(alone.columns()) * sizeof(float);
         ASSERT_EQ(std::memcmp(alone.row(row), ys[i].view.row(row), bytes), 0)
-            << "seed " << kSeed << ", M " << m << ", layer " << i << ", row " << row;
+            << "seed " << kLinearSeed << ", M " << m << ", layer " << i << ", row " << row;
       }
     }
   }

@@ -11,7 +11,7 @@
 namespace neuronmm::cpu {
 namespace {
 
-constexpr uint64_t kSeed = 11;
+constexpr uint64_t kMlpSeed = 11;
 
 // silu(gate) * up. silu is Lipschitz with constant 1.1; exp to 1 ulp, an addition, a division and a
 // multiplication leave it within 6 roundings.
@@ -69,7 +69,7 @@ struct Layer {
 
 class Mlp : public OnEveryTarget {
  protected:
-  std::mt19937_64 random_{kSeed};
+  std::mt19937_64 random_{kMlpSeed};
   std::unique_ptr<ops::Backend> backend_ = make_backend(kernels_);
 };
 NMM_ON_EVERY_TARGET(Mlp);
@@ -83,7 +83,7 @@ TEST_P(Mlp, EveryMixtureOfDenseAndLowRank) {
         const Layer layer(45, 83, ranks, dtype, bias, random_);
         const auto fused = backend_->make_mlp(layer.weight());
         for (const int64_t m : {0, 1, 4, 13, 30}) {
-          SCOPED_TRACE(testing::Message() << "seed " << kSeed << ", low-rank " << low_rank
+          SCOPED_TRACE(testing::Message() << "seed " << kMlpSeed << ", low-rank " << low_rank
                                           << ", bias " << bias << ", M " << m);
           const Matrix x = random_matrix(m, 45, random_);
           Matrix y(m, 45);
@@ -147,7 +147,7 @@ TEST_P(Mlp, HiddenRowsOfSeveralBlocks) {
     ops::MlpWeight weight = layer.weight();
     for (const bool int8 : {false, true}) {
       SCOPED_TRACE(testing::Message()
-                   << "seed " << kSeed << dtype_name(dtype) << ", int8 " << int8);
+                   << "seed " << kMlpSeed << dtype_name(dtype) << ", int8 " << int8);
       if (int8) weight.down.w_t = down.view();
       const Matrix x = random_matrix(m, h, random_);
       Matrix y(m, h);

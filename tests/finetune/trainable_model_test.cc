@@ -90,10 +90,10 @@ TEST_F(Forward, HuggingFaceLogits) {
     factored.copy_file(data / (name + "_config.json"), "config.json");
     const TrainableModel trainable = load_or_throw({factored.path(), {}});
     std::ifstream file(data / (name + "_logits.json"));
-    const auto json = nlohmann::json::parse(file);
-    for (size_t s = 0; s < json["sequences"].size(); ++s) {
-      const std::vector<text::TokenId> tokens = json["sequences"][s];
-      const std::vector<std::vector<double>> expected = json["logits"][s];
+    const auto published = nlohmann::json::parse(file);
+    for (size_t s = 0; s < published["sequences"].size(); ++s) {
+      const std::vector<text::TokenId> tokens = published["sequences"][s];
+      const std::vector<std::vector<double>> expected = published["logits"][s];
       const Matrix logits = trainable.logits(tokens);
       for (size_t i = 0; i < expected.size(); ++i) {
         for (size_t j = 0; j < expected[i].size(); ++j)

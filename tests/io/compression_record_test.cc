@@ -10,7 +10,7 @@ constexpr const char* kRecord =
         "ranks":[{"gate":16,"up":32,"down":0},{"gate":0,"up":0,"down":48}]})";
 
 // The small config with a record in which `changes` are made.
-Result<ModelConfig> parse(std::string_view changes) {
+Result<ModelConfig> compressed_config(std::string_view changes) {
   nlohmann::json record = nlohmann::json::parse(kRecord);
   record.merge_patch(nlohmann::json::parse(changes));
   nlohmann::json config = small_config();
@@ -19,7 +19,7 @@ Result<ModelConfig> parse(std::string_view changes) {
 }
 
 TEST(CompressionRecord, IsRead) {
-  const auto config = parse("{}");
+  const auto config = compressed_config("{}");
   ASSERT_TRUE(config.ok()) << config.error().message;
   ASSERT_TRUE(config->compression.has_value());
   const CompressionRecord& record = *config->compression;
@@ -28,7 +28,8 @@ TEST(CompressionRecord, IsRead) {
   EXPECT_EQ(record.block, 16);
   EXPECT_EQ(record.align, "nearest");
   EXPECT_EQ(record.allocate, "uniform");  // of a folder from before there was another way
-  EXPECT_EQ(parse(R"({"allocate":"sensitivity"})")->compression->allocate, "sensitivity");
+  EXPECT_EQ(compressed_config(R"({"allocate":"sensitivity"})")->compression->allocate,
+            "sensitivity");
   ASSERT_EQ(record.ranks.size(), 2u);
   EXPECT_EQ(record.ranks[0].up, 32);
   EXPECT_EQ(record.ranks[1].down, 48);
@@ -37,21 +38,27 @@ TEST(CompressionRecord, IsRead) {
 TEST(CompressionRecord, WrongFieldsAreNamed) {
   const std::string_view record = "\"neuronmm_compression\"";
   for (const std::string key : {"method", "ratio", "block", "align", "ranks"}) {
-    EXPECT_TRUE(fails_with(parse("{\"" + key + "\":null}"),
+    EXPECT_TRUE(fails_with(compressed_config("{\"" + key + "\":null}"),
                            {"config.json", record, "\"" + key + "\"", "missing"}));
   }
-  EXPECT_TRUE(fails_with(parse(R"({"method":1})"), {record, "method", "a string"}));
-  EXPECT_TRUE(fails_with(parse(R"({"ratio":1.0})"), {record, "ratio", "[0, 1)", "1.0"}));
-  EXPECT_TRUE(fails_with(parse(R"({"block":0})"), {record, "block", "found 0"}));
-  EXPECT_TRUE(fails_with(parse(R"({"align":"up"})"), {record, "align", "nearest", "\"up\""}));
-  EXPECT_TRUE(fails_with(parse(R"({"allocate":"x"})"), {record, "allocate", "sensitivity", "x"}));
-  EXPECT_TRUE(fails_with(parse(R"({"ranks":[]})"), {record, "ranks", "2 layers", "array of 0"}));
-  EXPECT_TRUE(fails_with(parse(R"({"ranks":[1,2]})"), {"\"ranks\"[0]", "an object", "found 1"}));
-  EXPECT_TRUE(fails_with(parse(R"({"ranks":[{"gate":1,"up":1,"down":1},{"gate":1,"up":1}]})"),
-                         {"\"ranks\"[1]", "\"down\"", "missing"}));
+  EXPECT_TRUE(fails_with(compressed_config(R"({"method":1})"), {record, "method", "a string"}));
   EXPECT_TRUE(
-      fails_with(parse(R"({"ranks":[{"gate":65,"up":1,"down":1},{"gate":1,"up":1,"down":1}]})"),
-                 {"\"ranks\"[0]", "\"gate\"", "64", "found 65"}));
+      fails_with(compressed_config(R"({"ratio":1.0})"), {record, "ratio", "[0, 1)", "1.0"}));
+  EXPECT_TRUE(fails_with(compressed_config(R"({"block":0})"), {record, "block", "found 0"}));
+  EXPECT_TRUE(
+      fails_with(compressed_config(R"({"align":"up"})"), {record, "align", "nearest", "\"up\""}));
+  EXPECT_TRUE(fails_with(compressed_config(R"({"allocate":"x"})"),
+                         {record, "allocate", "sensitivity", "x"}));
+  EXPECT_TRUE(fails_with(compressed_config(R"({"ranks":[]})"),
+                         {record, "ranks", "2 layers", "array of 0"}));
+  EXPECT_TRUE(fails_with(compressed_config(R"({"ranks":[1,2]})"),
+                         {"\"ranks\"[0]", "an object", "found 1"}));
+  EXPECT_TRUE(
+      fails_with(compressed_config(R"({"ranks":[{"gate":1,"up":1,"down":1},{"gate":1,"up":1}]})"),
+                 {"\"ranks\"[1]", "\"down\"", "missing"}));
+  EXPECT_TRUE(fails_with(
+      compressed_config(R"({"ranks":[{"gate":65,"up":1,"down":1},{"gate":1,"up":1,"down":1}]})"),
+      {"\"ranks\"[0]", "\"gate\"", "64", "found 65"}));
   EXPECT_TRUE(fails_with(ModelConfig::parse(config_with(R"({"neuronmm_compression":4})"), "c"),
                          {record, "an object", "4"}));
 }

@@ -9,7 +9,7 @@
 namespace neuronmm::io {
 namespace {
 
-Result<SafetensorsFile> parse(const std::string& bytes) {
+Result<SafetensorsFile> file_of(const std::string& bytes) {
   return SafetensorsFile::parse(std::as_bytes(std::span(bytes)), "x.safetensors");
 }
 
@@ -21,7 +21,7 @@ std::string with_length(uint64_t length, const std::string& rest) {
 
 // A file with one tensor "w" of these fields, and `data_bytes` of data.
 Result<SafetensorsFile> parse_tensor(const std::string& fields, size_t data_bytes) {
-  return parse(safetensors_bytes("{\"w\":{" + fields + "}}", data_bytes));
+  return file_of(safetensors_bytes("{\"w\":{" + fields + "}}", data_bytes));
 }
 
 TEST(Safetensors, ReadsValuesShapesAndMetadata) {
@@ -31,7 +31,7 @@ TEST(Safetensors, ReadsValuesShapesAndMetadata) {
       9);
   const float values[] = {1.5f, -2.0f};
   std::memcpy(bytes.data() + bytes.size() - sizeof(values), values, sizeof(values));
-  const auto file = parse(bytes);
+  const auto file = file_of(bytes);
   ASSERT_TRUE(file.ok()) << file.error().message;
   EXPECT_EQ(file->metadata(), (std::map<std::string, std::string>{{"format", "pt"}}));
   ASSERT_EQ(file->tensors().size(), 2u);
@@ -43,53 +43,54 @@ TEST(Safetensors, ReadsValuesShapesAndMetadata) {
 }
 
 TEST(Safetensors, AcceptsNoTensorsAndEmptyTensors) {
-  EXPECT_TRUE(parse(safetensors_bytes("{}")).ok());
+  EXPECT_TRUE(file_of(safetensors_bytes("{}")).ok());
   const auto file =
-      parse(safetensors_bytes(R"({"z":{"dtype":"F32","shape":[0,5],"data_offsets":[4,4]},)"
-                              R"("w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
-                              4));
+      file_of(safetensors_bytes(R"({"z":{"dtype":"F32","shape":[0,5],"data_offsets":[4,4]},)"
+                                R"("w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+                                4));
   ASSERT_TRUE(file.ok()) << file.error().message;
   EXPECT_EQ(file->tensors().at("z").size(), 0);
 }
 
 TEST(Safetensors, RefusesBadLengths) {
-  EXPECT_TRUE(fails_with(parse(""), {"x.safetensors", "8 bytes", "found 0", "incomplete"}));
-  EXPECT_TRUE(fails_with(parse("1234567"), {"found 7", "incomplete"}));
-  EXPECT_TRUE(fails_with(parse(with_length(uint64_t{1} << 60, "{}")),
+  EXPECT_TRUE(fails_with(file_of(""), {"x.safetensors", "8 bytes", "found 0", "incomplete"}));
+  EXPECT_TRUE(fails_with(file_of("1234567"), {"found 7", "incomplete"}));
+  EXPECT_TRUE(fails_with(file_of(with_length(uint64_t{1} << 60, "{}")),
                          {"header length", "100000000", "1152921504606846976"}));
-  EXPECT_TRUE(fails_with(parse(with_length(~uint64_t{0}, "{}")), {"header length"}));
-  EXPECT_TRUE(fails_with(parse(with_length(100'000'001, "{}")), {"100000001"}));
-  EXPECT_TRUE(fails_with(parse(with_length(100'000'000, "{}")),
+  EXPECT_TRUE(fails_with(file_of(with_length(~uint64_t{0}, "{}")), {"header length"}));
+  EXPECT_TRUE(fails_with(file_of(with_length(100'000'001, "{}")), {"100000001"}));
+  EXPECT_TRUE(fails_with(file_of(with_length(100'000'000, "{}")),
                          {"ends at byte 100000008", "at byte 10", "incomplete"}));
-  EXPECT_TRUE(fails_with(parse("version https://git-lfs.github.com/spec/v1\n"), {"Git LFS"}));
+  EXPECT_TRUE(fails_with(file_of("version https://git-lfs.github.com/spec/v1\n"), {"Git LFS"}));
 }
 
 TEST(Safetensors, RefusesBadJson) {
-  EXPECT_TRUE(fails_with(parse(safetensors_bytes("")), {"header", "malformed JSON"}));
-  EXPECT_TRUE(fails_with(parse(safetensors_bytes("{")), {"header", "malformed JSON"}));
-  EXPECT_TRUE(fails_with(parse(safetensors_bytes("{}{}")), {"malformed JSON"}));
-  EXPECT_TRUE(fails_with(parse(safetensors_bytes("{\"\xFF\":{}}")), {"malformed JSON"}));
-  EXPECT_TRUE(fails_with(parse(safetensors_bytes("[]")), {"expected a JSON object", "array"}));
+  EXPECT_TRUE(fails_with(file_of(safetensors_bytes("")), {"header", "malformed JSON"}));
+  EXPECT_TRUE(fails_with(file_of(safetensors_bytes("{")), {"header", "malformed JSON"}));
+  EXPECT_TRUE(fails_with(file_of(safetensors_bytes("{}{}")), {"malformed JSON"}));
+  EXPECT_TRUE(fails_with(file_of(safetensors_bytes("{\"\xFF\":{}}")), {"malformed JSON"}));
+  EXPECT_TRUE(fails_with(file_of(safetensors_bytes("[]")), {"expected a JSON object", "array"}));
   EXPECT_TRUE(fails_with(
-      parse(safetensors_bytes(R"({"w":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
-                              R"("w":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})")),
+      file_of(safetensors_bytes(R"({"w":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
+                                R"("w":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})")),
       {"\"w\"", "twice"}));
   EXPECT_TRUE(fails_with(parse_tensor(R"("shape":[1],"shape":[1])", 0), {"\"shape\"", "twice"}));
 }
 
 TEST(Safetensors, RefusesDeepNestingWithoutRecursion) {
-  EXPECT_TRUE(fails_with(parse(safetensors_bytes(std::string(1'000'000, '['))), {"nested deeper"}));
+  EXPECT_TRUE(
+      fails_with(file_of(safetensors_bytes(std::string(1'000'000, '['))), {"nested deeper"}));
 }
 
 TEST(Safetensors, RefusesBadMetadata) {
-  EXPECT_TRUE(fails_with(parse(safetensors_bytes(R"({"__metadata__":3})")),
+  EXPECT_TRUE(fails_with(file_of(safetensors_bytes(R"({"__metadata__":3})")),
                          {"__metadata__", "an object", "found 3"}));
-  EXPECT_TRUE(fails_with(parse(safetensors_bytes(R"({"__metadata__":{"format":1}})")),
+  EXPECT_TRUE(fails_with(file_of(safetensors_bytes(R"({"__metadata__":{"format":1}})")),
                          {"__metadata__", "\"format\"", "a string", "found 1"}));
 }
 
 TEST(Safetensors, RefusesEntriesOfTheWrongForm) {
-  EXPECT_TRUE(fails_with(parse(safetensors_bytes(R"({"w":7})")), {"\"w\"", "an object", "7"}));
+  EXPECT_TRUE(fails_with(file_of(safetensors_bytes(R"({"w":7})")), {"\"w\"", "an object", "7"}));
   EXPECT_TRUE(fails_with(parse_tensor(R"("shape":[1],"data_offsets":[0,1])", 1),
                          {"\"w\"", "dtype", "missing"}));
   EXPECT_TRUE(fails_with(parse_tensor(R"("dtype":"U8","data_offsets":[0,1])", 1),
@@ -141,10 +142,10 @@ TEST(Safetensors, RefusesOffsetsThatDoNotMatchTheShape) {
 
 TEST(Safetensors, RefusesDataThatTheTensorsDoNotTile) {
   const auto two = [](const std::string& first, const std::string& second, size_t data_bytes) {
-    return parse(safetensors_bytes(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":)" + first +
-                                       R"(},"b":{"dtype":"U8","shape":[4],"data_offsets":)" +
-                                       second + "}}",
-                                   data_bytes));
+    return file_of(safetensors_bytes(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":)" + first +
+                                         R"(},"b":{"dtype":"U8","shape":[4],"data_offsets":)" +
+                                         second + "}}",
+                                     data_bytes));
   };
   EXPECT_TRUE(two("[4,8]", "[0,4]", 8).ok());  // in any order
   EXPECT_TRUE(fails_with(two("[0,4]", "[2,6]", 6), {"\"b\"", "at 2", "overlaps", "at 4"}));
@@ -156,7 +157,7 @@ TEST(Safetensors, RefusesDataThatTheTensorsDoNotTile) {
 }
 
 TEST(Safetensors, QuotesHostileNames) {
-  const auto file = parse(safetensors_bytes(R"({"\u001b[2J\n":7})"));
+  const auto file = file_of(safetensors_bytes(R"({"\u001b[2J\n":7})"));
   ASSERT_TRUE(fails_with(file, {"\\x1b[2J\\n"}));
   EXPECT_EQ(file.error().message.find('\x1b'), std::string::npos);
 }

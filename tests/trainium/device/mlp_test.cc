@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "trainium/device/mlp_program.h"
 #include "trainium/device/mlp_weights.h"
+#include "trainium/devices.h"
 #include "trainium/kernels/oracle.h"
 #include "trainium/simulator/timing.h"
 
@@ -16,8 +17,6 @@ namespace {
 
 using kernels::Bounded;
 using kernels::Rounding;
-
-simulator::DeviceSpec trn1() { return simulator::find_device("trn1").value(); }
 
 // A random linear layer with its weights as a checkpoint has them, in bf16.
 class RandomLinear {
@@ -108,7 +107,7 @@ TEST(DeviceMlp, ValuesAreWithinTheirBound) {
                              c.hidden, c.inner, c.ranks[0], c.ranks[1], c.ranks[2]));
     const RandomMlp mlp(c.hidden, c.inner, c.ranks, random);
     const MlpShape shape = mlp_shape(mlp.weight).value();
-    MlpPrograms programs(trn1(), default_tilings(trn1()));
+    MlpPrograms programs(simulator::kTrn1, default_tilings(simulator::kTrn1));
     const MlpProgram& program = **programs.find(shape, c.tokens);
     EXPECT_EQ(program.kernel->name, c.ranks[0] > 0 ? "mlp" : "dense_mlp");
     const Matrix x = kernels::random_matrix(c.tokens, c.hidden, 1.0, DType::kF32, random);
@@ -153,7 +152,7 @@ TEST(DeviceMlp, ADenseMatrixAmongLowRankOnesMakesAllDense) {
   }
   const MlpShape shape = mlp_shape(mixed.weight).value();
   EXPECT_EQ(shape.rank, 0);
-  MlpPrograms programs(trn1(), default_tilings(trn1()));
+  MlpPrograms programs(simulator::kTrn1, default_tilings(simulator::kTrn1));
   const MlpProgram& program = **programs.find(shape, 5);
   EXPECT_EQ(program.kernel->name, "dense_mlp");
   const Matrix x = kernels::random_matrix(5, hidden, 1.0, DType::kF32, random);
@@ -176,7 +175,7 @@ TEST(DeviceMlp, RowsDoNotDependOnOneAnother) {
   for (const int64_t rank : {0, 70}) {
     const RandomMlp mlp(140, 260, {rank, rank, rank}, random);
     const MlpShape shape = mlp_shape(mlp.weight).value();
-    MlpPrograms programs(trn1(), default_tilings(trn1()));
+    MlpPrograms programs(simulator::kTrn1, default_tilings(simulator::kTrn1));
     const MlpProgram& program = **programs.find(shape, 150);
     const MlpWeights weights(mlp.weight, shape);
     const Matrix x = kernels::random_matrix(150, 140, 1.0, DType::kF32, random);
@@ -195,11 +194,11 @@ TEST(DeviceMlp, RowsDoNotDependOnOneAnother) {
 }
 
 TEST(DeviceMlp, TimeIsTheTimingModels) {
-  MlpPrograms programs(trn1(), default_tilings(trn1()));
+  MlpPrograms programs(simulator::kTrn1, default_tilings(simulator::kTrn1));
   for (const MlpShape& shape : {MlpShape{384, 1024, 0}, MlpShape{384, 1024, 128}}) {
     const MlpProgram* const program = programs.find(shape, 33).value();
     const auto tiles = program->for_rows(33).value();
-    EXPECT_EQ(program->seconds, simulator::simulate(tiles, trn1())->summary.total_time);
+    EXPECT_EQ(program->seconds, simulator::simulate(tiles, simulator::kTrn1)->summary.total_time);
     EXPECT_EQ(programs.find(shape, 33).value(), program);  // remembered
     // Never below what its weights take over DMA.
     const double weights = 2.0 * 3 * (shape.rank > 0 ? 128 * (384 + 1024) : 384 * 1024);
@@ -213,7 +212,7 @@ TEST(DeviceMlp, WhatNoKernelTakesIsRefused) {
   biased.weight.up.bias = biased.weight.up.w_t;
   EXPECT_NE(mlp_shape(biased.weight).error().message.find("up has one"), std::string::npos);
 
-  MlpPrograms programs(trn1(), default_tilings(trn1()));
+  MlpPrograms programs(simulator::kTrn1, default_tilings(simulator::kTrn1));
   const auto too_large = programs.find({64, int64_t{1} << 21, 0}, 1);
   ASSERT_FALSE(too_large.ok());
   EXPECT_NE(too_large.error().message.find("intermediate size 2097152"), std::string::npos);

@@ -6,10 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include "trainium/devices.h"
+
 namespace neuronmm::device {
 namespace {
-
-simulator::DeviceSpec trn1() { return simulator::find_device("trn1").value(); }
 
 constexpr double kOverhead = 2 * (1000 + 300) * 1e-9;  // trn1: DMA start and completion, in and out
 
@@ -17,13 +17,13 @@ TEST(Roofline, TheSlowestResourceDecides) {
   const double tensor = 2 * 128 * 128 * 2.8e9 * 6 / 7, hbm = 16 * 17e9, vector = 128 * 1.12e9,
                scalar = 128 * 1.4e9;
   const double second = 1 + kOverhead;
-  EXPECT_NEAR(roofline_seconds(trn1(), {.flops = tensor}), second, 1e-9);
-  EXPECT_NEAR(roofline_seconds(trn1(), {.hbm_bytes = hbm}), second, 1e-9);
-  EXPECT_NEAR(roofline_seconds(trn1(), {.vector_elements = vector}), second, 1e-9);
-  EXPECT_NEAR(roofline_seconds(trn1(), {.scalar_elements = scalar}), second, 1e-9);
-  EXPECT_NEAR(roofline_seconds(trn1(), {tensor, 0.5 * hbm, 0.9 * vector, 0.1 * scalar}), second,
-              1e-9);
-  EXPECT_NEAR(roofline_seconds(trn1(), {}), kOverhead, 1e-15);
+  EXPECT_NEAR(roofline_seconds(simulator::kTrn1, {.flops = tensor}), second, 1e-9);
+  EXPECT_NEAR(roofline_seconds(simulator::kTrn1, {.hbm_bytes = hbm}), second, 1e-9);
+  EXPECT_NEAR(roofline_seconds(simulator::kTrn1, {.vector_elements = vector}), second, 1e-9);
+  EXPECT_NEAR(roofline_seconds(simulator::kTrn1, {.scalar_elements = scalar}), second, 1e-9);
+  EXPECT_NEAR(roofline_seconds(simulator::kTrn1, {tensor, 0.5 * hbm, 0.9 * vector, 0.1 * scalar}),
+              second, 1e-9);
+  EXPECT_NEAR(roofline_seconds(simulator::kTrn1, {}), kOverhead, 1e-15);
 }
 
 // trn1 and trn3 are bound by their DMA engines, trn2 by its share of HBM where that is less.

@@ -8,7 +8,7 @@
 namespace neuronmm::kernels {
 namespace {
 
-const Kernel& kernel(std::string_view name) { return *find_kernel(name).value(); }
+const Kernel& registered(std::string_view name) { return *find_kernel(name).value(); }
 
 bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
@@ -121,21 +121,21 @@ TEST(Registry, OperandsLieAsTheProgramDeclaresThem) {
 }
 
 TEST(Registry, BadTilingIsNamed) {
-  const auto unknown = tiling_of(kernel("xuv"), {{"BX", 2}});
+  const auto unknown = tiling_of(registered("xuv"), {{"BX", 2}});
   ASSERT_FALSE(unknown.ok());
   EXPECT_TRUE(contains(unknown.error().message, "BX"));
   EXPECT_TRUE(contains(unknown.error().message, "BM, BK, Bu, Br, BN"));
   for (const int64_t value : {int64_t{0}, int64_t{-1}, int64_t{1} << 40}) {
-    const auto bad = tiling_of(kernel("xuv"), {{"BK", value}});
+    const auto bad = tiling_of(registered("xuv"), {{"BK", value}});
     ASSERT_FALSE(bad.ok());
     EXPECT_TRUE(contains(bad.error().message, "BK"));
   }
-  EXPECT_FALSE(tiling_of(kernel("mlp"), {{"h_on_chip", 2}}).ok());
-  EXPECT_TRUE(tiling_of(kernel("mlp"), {{"h_on_chip", 0}}).ok());
+  EXPECT_FALSE(tiling_of(registered("mlp"), {{"h_on_chip", 2}}).ok());
+  EXPECT_TRUE(tiling_of(registered("mlp"), {{"h_on_chip", 0}}).ok());
 }
 
 TEST(Registry, BadShapesAndOptionsAreNamed) {
-  const Kernel& k = kernel("xuv");
+  const Kernel& k = registered("xuv");
   const Tiling tiling = tiling_of(k, {}).value();
   const std::pair<KernelShape, const char*> shapes[] = {
       {{0, 1, 1, 1}, "expected M"},
@@ -152,13 +152,13 @@ TEST(Registry, BadShapesAndOptionsAreNamed) {
       make_program(k, good, tiling, {.dtype = DType::kF32, .accumulate = DType::kBF16}).ok());
   EXPECT_FALSE(make_program(k, good, tiling, {.dtype = DType::kF16}).ok());
   EXPECT_FALSE(make_program(k, good, tiling, {.left = Layout::kNatural}).ok());
-  EXPECT_TRUE(make_program(kernel("matmul_tiled"), {64, 64, 0, 64}, {}, {}).ok());
+  EXPECT_TRUE(make_program(registered("matmul_tiled"), {64, 64, 0, 64}, {}, {}).ok());
 }
 
 // Where the paper's blocks fit and where they do not.
 TEST(Registry, PaperBlocksFitTrn1) {
   const tile::Limits trn1{.device = "trn1"};
-  const Kernel& k = kernel("xuv");
+  const Kernel& k = registered("xuv");
   const KernelOptions paper{.accumulate = DType::kBF16};
   const KernelShape deepseek{4096, 7168, 4096, 18432};
   const auto fits = [&](const KernelShape& shape, int64_t BM, const KernelOptions& options) {
@@ -174,7 +174,7 @@ TEST(Registry, PaperBlocksFitTrn1) {
 
 TEST(Registry, FittingTilingHalvesTheRowBlocks) {
   const tile::Limits trn1{.device = "trn1"};
-  const Kernel& k = kernel("xuv");
+  const Kernel& k = registered("xuv");
   const KernelShape headline{32768, 8192, 4096, 16384};
   const Tiling fitting = fitting_tiling(k, headline, {}, {}, trn1).value();
   EXPECT_EQ(fitting["BM"], 4);  // fp32 sums of 1024 rows x 4096 ranks need 16 MiB, the strip 8

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "trainium/devices.h"
 #include "trainium/kernels/matmul.h"
 #include "trainium/kernels/xuv.h"
 #include "trainium/simulator/timing.h"
@@ -18,7 +19,6 @@ using kernels::KernelOptions;
 using kernels::Tiling;
 using tile::Program;
 
-const DeviceSpec kTrn1 = *find_device("trn1");
 const KernelOptions kBf16 = {.accumulate = DType::kBF16};
 const Tiling kBaseline({{"BM", 8}, {"BN", 2}, {"BK", 8}});
 

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "trainium/devices.h"
 #include "trainium/kernels/matmul.h"
 #include "trainium/kernels/registry.h"
 #include "trainium/kernels/xuv.h"
@@ -26,9 +27,6 @@ using tile::Builder;
 using tile::Program;
 using tile::Tile;
 using tile::upto;
-
-const DeviceSpec kTrn1 = *find_device("trn1");
-const DeviceSpec kTrn2 = *find_device("trn2");
 
 double nanoseconds(const Program& program, const DeviceSpec& device,
                    const TimingOptions& options = {}) {
