@@ -12,7 +12,7 @@ if(NEURONMM_SANITIZE)
     target_compile_options(neuronmm_flags INTERFACE
       -fsanitize-ignorelist=${CMAKE_SOURCE_DIR}/cmake/sanitizer_ignorelist.txt)
   endif()
-  target_compile_definitions(neuronmm_flags INTERFACE _GLIBCXX_ASSERTIONS)
+  target_compile_definitions(neuronmm_flags INTERFACE _GLIBCXX_ASSERTIONS NEURONMM_SANITIZED)
   target_link_options(neuronmm_flags INTERFACE -fsanitize=${sanitizers})
 endif()
 
