@@ -49,7 +49,7 @@ void add_flags(CLI::App* command, CompareFlags& flags) {
   add_json_option(command, flags.json, "the table");
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
   command->footer(
-      "acc       with half of its 95 % confidence interval\n"
+      "acc, perplexity  with half of the 95 % confidence interval\n"
       "mAcc      the unweighted mean of acc over the accuracy tasks (the paper: all six)\n"
       "mAcc lost with half of the interval of the difference: both models answer the same items\n"
       "speed-up  mean latency of the dense model's generations, prompt and new tokens, over the\n"
@@ -180,7 +180,9 @@ void print_task_rows(const ReportWriter& writer, const std::vector<Column>& colu
   for (size_t i = 0; i < tasks.size(); ++i) {
     print_row(writer, row_name(tasks[i]), columns, [&](const Column& column) {
       const eval::TaskResult& result = column.evaluation.results[i];
-      if (result.perplexity) return fmt::format("{:.4f}", result.perplexity->perplexity);
+      if (result.perplexity) {
+        return with_interval(result.perplexity->perplexity, result.perplexity->standard_error);
+      }
       return with_interval(result.score->acc.value, result.score->acc.standard_error);
     });
   }
@@ -219,6 +221,7 @@ Json column_json(const Column& dense, const Column& column) {
     const std::string name(result.task->name);
     if (result.perplexity) {
       json[name] = result.perplexity->perplexity;
+      json[name + "_stderr"] = result.perplexity->standard_error;  // NaN becomes null
       json[name + "_tokens"] = result.perplexity->scored_tokens;
       continue;
     }

@@ -2,9 +2,12 @@
 
 #include "eval/perplexity.h"
 
+#include <cmath>
+
 #include <fmt/core.h>
 
 #include "commands.h"
+#include "eval/trade_off.h"
 #include "io/text_file.h"
 #include "report_writer.h"
 #include "text/tokenizer.h"
@@ -31,7 +34,11 @@ void add_flags(CLI::App* command, PerplexityFlags& flags) {
 
 void print_report(const ReportWriter& writer, const eval::PerplexityReport& report,
                   const char* context_note, const char* speed_note) {
-  writer.print("perplexity     {:.4f}\n", report.perplexity);
+  const std::string interval =
+      std::isfinite(report.standard_error)
+          ? fmt::format(" +- {:.4f} (95 %)", eval::kInterval * report.standard_error)
+          : std::string();
+  writer.print("perplexity     {:.4f}{}\n", report.perplexity, interval);
   writer.print("context        {} tokens{}\n", report.context, context_note);
   writer.print("chunks         {}\n", report.chunks);
   writer.print("scored tokens  {} of {}; {} after the last whole chunk were dropped\n",

@@ -92,7 +92,7 @@ Result<PerplexityReport> perplexity(const model::Transformer& transformer,
   // cache.
   const auto cache = transformer.make_cache(context, DType::kF32);
   progress.start("perplexity", report.chunks);
-  double sum = 0.0;
+  double sum = 0.0, squares = 0.0;  // squares: of the chunks' mean losses
   const auto so_far = [&](int64_t chunks) {
     return std::exp(sum / static_cast<double>(chunks * (context - 1)));
   };
@@ -109,10 +109,17 @@ Result<PerplexityReport> perplexity(const model::Transformer& transformer,
                   result.error().message);
     }
     sum += *result;
+    const double mean = *result / static_cast<double>(context - 1);
+    squares += mean * mean;
     progress.update(chunk + 1, fmt::format("perplexity {:.4f}", so_far(chunk + 1)));
   }
   progress.finish();
   report.perplexity = so_far(report.chunks);
+  const auto chunks = static_cast<double>(report.chunks);
+  const double mean = std::log(report.perplexity);
+  const double variance = std::max(0.0, squares / chunks - mean * mean);
+  // exp has itself as its slope. Without a second chunk 0 / 0 is the NaN that the header promises.
+  report.standard_error = report.perplexity * std::sqrt(variance / (chunks - 1));
   report.seconds = transformer.backend().clock_seconds() - start;
   return report;
 }
@@ -123,6 +130,7 @@ std::string to_json(const PerplexityReport& report, const std::string& model,
                                        {"text", text},
                                        {"device", report.device},
                                        {"perplexity", report.perplexity},
+                                       {"perplexity_stderr", report.standard_error},
                                        {"context", report.context},
                                        {"tokens", report.tokens},
                                        {"chunks", report.chunks},

@@ -19,6 +19,9 @@ namespace neuronmm::eval {
 struct PerplexityReport {
   std::string device;  // the backend's name
   double perplexity = 0.0;
+  // Of the perplexity, from the spread of the chunks' mean losses: how much another text of the
+  // same kind would give another value. NaN with one chunk.
+  double standard_error = 0.0;
   int64_t context = 0;
   int64_t tokens = 0;  // of the whole text, the dropped tail included
   int64_t chunks = 0;

@@ -50,8 +50,8 @@ Result<bool> lock(int descriptor, const fs::path& path) {
   if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     return held_by_another(path);
   }
-  struct stat held {
-  }, named{};
+  struct stat held = {};
+  struct stat named = {};
   if (fstat(descriptor, &held) != 0) return cannot("read", path, errno);
   if (lstat(path.c_str(), &named) != 0) return false;
   return held.st_dev == named.st_dev && held.st_ino == named.st_ino;

@@ -66,11 +66,9 @@ TEST_F(Documentation, BashOffersEveryCommandAndFlag) {
         "bash -c '. {}; COMP_WORDS=({}); COMP_CWORD={}; _neuronmm; printf \"%s\\n\" "
         "\"${{COMPREPLY[@]}}\"'",
         script.string(), words, current);
-    std::FILE* pipe = popen(command.c_str(), "r");
-    std::string output;
-    for (int c; (c = std::fgetc(pipe)) != EOF;) output += static_cast<char>(c);
-    EXPECT_EQ(pclose(pipe), 0) << output;
-    return captures(output, R"(^(\S+)$)");
+    const Outcome found = outcome_of(command);
+    EXPECT_EQ(found.exit_code, 0) << found.output;
+    return captures(found.output, R"(^(\S+)$)");
   };
   const Names first = offered("neuronmm \"\"", 1);
   for (const std::string& command : commands()) {

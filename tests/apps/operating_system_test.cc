@@ -21,15 +21,7 @@ Outcome shell(const std::string& line) {
   const std::string script = "neuronmm() { '" + program_path().string() + "' \"$@\"; }\n" + line;
   const std::string quoted = "bash -c \"$SCRIPT\"";
   setenv("SCRIPT", script.c_str(), 1);
-  std::FILE* pipe = popen((quoted + " 2>&1 </dev/null").c_str(), "r");
-  Outcome outcome;
-  std::array<char, 4096> buffer;
-  while (const size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) {
-    outcome.output.append(buffer.data(), n);
-  }
-  const int status = pclose(pipe);
-  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return outcome;
+  return outcome_of(quoted + " 2>&1 </dev/null");
 }
 
 class OperatingSystem : public ProgramTest {
@@ -110,12 +102,7 @@ void expect_ends_soon(const std::string& line, int signal, double after_s) {
       "; start=$(date +%s%N); kill -" + std::to_string(signal) +
       " $pid; wait $pid; code=$?; end=$(date +%s%N); echo took $(((end-start)/1000000)) code $code";
   setenv("SCRIPT", script.c_str(), 1);
-  std::FILE* pipe = popen("bash -c \"$SCRIPT\" 2>/dev/null", "r");
-  std::string output;
-  std::array<char, 4096> buffer;
-  while (const size_t n = fread(buffer.data(), 1, buffer.size(), pipe))
-    output.append(buffer.data(), n);
-  pclose(pipe);
+  const std::string output = outcome_of("bash -c \"$SCRIPT\" 2>/dev/null").output;
   int milliseconds = -1, code = -1;
   const size_t found = output.rfind("took ");
   ASSERT_NE(found, std::string::npos) << output;

@@ -24,10 +24,8 @@ struct Outcome {
   std::string output;  // stdout and stderr together
 };
 
-inline Outcome neuronmm(const std::string& arguments, const std::string& wrapper = "",
-                        const std::string& errors_to = "&1") {
-  const std::string command = wrapper + " '" + program_path().string() + "' " + arguments + " 2>" +
-                              errors_to + " </dev/null";
+// Of a line for the shell; what it writes to its standard output.
+inline Outcome outcome_of(const std::string& command) {
   std::FILE* pipe = popen(command.c_str(), "r");
   Outcome outcome;
   std::array<char, 4096> buffer;
@@ -37,6 +35,12 @@ inline Outcome neuronmm(const std::string& arguments, const std::string& wrapper
   const int status = pclose(pipe);
   outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return outcome;
+}
+
+inline Outcome neuronmm(const std::string& arguments, const std::string& wrapper = "",
+                        const std::string& errors_to = "&1") {
+  return outcome_of(wrapper + " '" + program_path().string() + "' " + arguments + " 2>" +
+                    errors_to + " </dev/null");
 }
 
 inline std::string read(const std::filesystem::path& path) {

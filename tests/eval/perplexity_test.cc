@@ -12,6 +12,26 @@ namespace {
 
 class Perplexity : public EvalTest {};
 
+TEST_F(Perplexity, StandardErrorIsThatOfChunksScoredAlone) {
+  constexpr int64_t kContext = 16, kChunks = 7;
+  const auto model = load(model::random_tensors(config_, 8));
+  const auto tokens = random_tokens(kContext * kChunks, config_.vocab_size, 9);
+  std::vector<double> means;
+  for (int64_t i = 0; i < kChunks; ++i) {
+    const auto chunk = std::span(tokens).subspan(i * kContext, kContext);
+    const auto alone = value_of(perplexity(model, chunk, kContext, silent_));
+    EXPECT_TRUE(std::isnan(alone.standard_error));
+    means.push_back(std::log(alone.perplexity));
+  }
+  double mean = 0.0, variance = 0.0;
+  for (const double value : means) mean += value / kChunks;
+  for (const double value : means) variance += (value - mean) * (value - mean) / (kChunks - 1);
+  const auto report = value_of(perplexity(model, tokens, kContext, silent_));
+  // Cancellation of squares near 9 in fp64.
+  EXPECT_NEAR(report.standard_error, report.perplexity * std::sqrt(variance / kChunks), 1e-6);
+  EXPECT_GT(report.standard_error, 1e-3);
+}
+
 // -log softmax(logits)[target] by the definition.
 template <typename Row>
 long double naive_loss(const Row& logits, int64_t count, TokenId target) {
@@ -184,10 +204,11 @@ TEST(PerplexityReport, DefaultContextIsThePublishedOneWhereItFits) {
 }
 
 TEST(PerplexityReport, Json) {
-  const PerplexityReport report = {"cpu", 7.5, 16, 100, 6, 90, 0.25};
+  const PerplexityReport report = {"cpu", 7.5, 0.5, 16, 100, 6, 90, 0.25};
   const auto json = nlohmann::json::parse(to_json(report, "a \"model\"", "not UTF-8: \xff"));
   EXPECT_EQ(json["model"], "a \"model\"");
   EXPECT_EQ(json["perplexity"], 7.5);
+  EXPECT_EQ(json["perplexity_stderr"], 0.5);
   EXPECT_EQ(json["context"], 16);
   EXPECT_EQ(json["tokens"], 100);
   EXPECT_EQ(json["chunks"], 6);
