@@ -2,9 +2,7 @@
 
 #include <utility>
 
-#include <utf8proc.h>
-
-#include "text/utf8.h"
+#include "text/character_class.h"
 #include "text/white_space.h"
 
 namespace neuronmm::text {
@@ -12,25 +10,8 @@ namespace {
 
 uint8_t byte_at(std::string_view text, size_t i) { return static_cast<uint8_t>(text[i]); }
 
-// \w of the Rust regex library, but for a few hundred symbols that count as alphabetic.
-bool is_word_character(std::optional<char32_t> code_point) {
-  if (!code_point) return false;
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(*code_point))) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC:
-      return true;
-    default:
-      return false;
-  }
+bool is_word(std::optional<char32_t> code_point) {
+  return code_point && is_word_character(*code_point);
 }
 
 uint64_t edge_key(uint32_t node, uint8_t byte) { return uint64_t{node} << 8 | byte; }
@@ -116,8 +97,8 @@ std::vector<AddedTokenMatcher::Match> AddedTokenMatcher::find_all(
     const std::string_view before = text.substr(taken, hit->begin - taken);
     const std::string_view after = text.substr(end);
     from = end;
-    if (token.single_word && (is_word_character(last_character(text.substr(0, hit->begin))) ||
-                              is_word_character(first_character(after))))
+    if (token.single_word &&
+        (is_word(last_character(text.substr(0, hit->begin))) || is_word(first_character(after))))
       continue;
     Match match{hit->begin, end, token.id};
     if (token.lstrip) match.begin = taken + strip_right(before).size();

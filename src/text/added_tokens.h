@@ -38,6 +38,7 @@ class AddedTokenMatcher {
 
   // Contents are distinct and not empty.
   explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
+  bool empty() const { return tokens_.empty(); }
 
   // From left to right, without overlaps: the leftmost token, the longest among those, then on
   // behind it. No token has a byte in a `literal` range (in order, without overlaps). White space
