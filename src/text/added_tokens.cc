@@ -1,5 +1,6 @@
 #include "text/added_tokens.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "text/character_class.h"
@@ -94,16 +95,18 @@ std::vector<AddedTokenMatcher::Match> AddedTokenMatcher::find_all(
     if (hit->begin < from) continue;
     const AddedToken& token = tokens_[static_cast<size_t>(hit->token)];
     const size_t end = hit->begin + token.content.size();
-    const std::string_view before = text.substr(taken, hit->begin - taken);
+    // Where the last token took white space, this one may begin inside of it.
+    const size_t free = std::min(taken, hit->begin);
+    const std::string_view before = text.substr(free, hit->begin - free);
     const std::string_view after = text.substr(end);
     from = end;
     if (token.single_word &&
         (is_word(last_character(text.substr(0, hit->begin))) || is_word(first_character(after))))
       continue;
     Match match{hit->begin, end, token.id};
-    if (token.lstrip) match.begin = taken + strip_right(before).size();
+    if (token.lstrip) match.begin = free + strip_right(before).size();
     if (token.rstrip) match.end = text.size() - strip_left(after).size();
-    taken = from = match.end;
+    taken = match.end;
     matches.push_back(match);
   }
   return matches;

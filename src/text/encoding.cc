@@ -75,12 +75,12 @@ void Encoding::between_added_tokens(const AddedTokenMatcher* matcher, std::strin
   size_t done = 0;
   if (matcher != nullptr) {
     for (const AddedTokenMatcher::Match& match : matcher->find_all(text, literal)) {
-      on_part(done, match.begin);
+      if (done < match.begin) on_part(done, match.begin);
       ids_.push_back(match.id);
       done = match.end;
     }
   }
-  on_part(done, text.size());
+  if (done < text.size()) on_part(done, text.size());
 }
 
 // Every stretch of UTF-8 is a text of its own; bytes between them become their one-byte tokens.
@@ -114,12 +114,31 @@ void Encoding::encode_utf8(std::string_view text, bool opens_text, std::vector<B
 }
 
 // What the normalizer made of the first character; nothing if it was removed or replaced together
-// with others.
+// with others. A sign behind it keeps steps that look at the end of a text from seeing one.
 size_t Encoding::head_of(std::string_view text, std::string_view normal) {
-  if (definition_.normalizer.empty()) return static_cast<size_t>(next_utf8(text).length);
+  constexpr std::string_view kSign = "0";  // which steps leave as it is
+  const Normalizer& normalizer = definition_.normalizer;
+  if (normalizer.empty()) return static_cast<size_t>(next_utf8(text).length);
   std::string storage;
-  return common_prefix(definition_.normalizer.apply(first_with_marks(text), storage, budget_),
-                       normal);
+  const auto shared = [&](std::string_view part, bool& is_whole) {
+    const std::string with_sign = std::string(part).append(kSign);
+    std::string_view made = normalizer.apply(with_sign, storage, budget_);
+    if (made.ends_with(kSign)) made.remove_suffix(kSign.size());
+    const size_t length = common_prefix(made, normal);
+    is_whole = length == made.size();
+    return length;
+  };
+  bool is_whole = false;
+  const size_t alone =
+      shared(text.substr(0, static_cast<size_t>(next_utf8(text).length)), is_whole);
+  if (is_whole) return alone;
+  // Marks may have been joined with it to one character.
+  const size_t with_marks = shared(first_with_marks(text), is_whole);
+  if (!is_whole || with_marks == 0) return 0;
+  size_t end = std::min(alone, normal.size() - 1);
+  do ++end;
+  while (end < normal.size() && (static_cast<uint8_t>(normal[end]) & 0xC0) == 0x80);
+  return end;
 }
 
 // Where the ranges of a text lie in its normal form. A character that was composed across a border

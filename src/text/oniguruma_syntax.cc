@@ -7,9 +7,9 @@ namespace {
 constexpr std::string_view kSharedEscapes = "pPdDnrtfve";
 // Outside only.
 constexpr std::string_view kSharedAnchors = "Az";
-// Oniguruma's word characters: Alphabetic, M, Nd, Pc, and six numbers of Latin-1.
-constexpr std::string_view kWord =
-    "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}";
+// Oniguruma's word characters, and six numbers of Latin-1 that are such outside of classes only.
+constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+constexpr std::string_view kWordNumbers = "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}";
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
@@ -49,8 +49,10 @@ class Translator {
     // Oniguruma's \s is the White_Space property; PCRE2's also has U+180E.
     if (c == 's') return write("\\p{White_Space}", 2), Status();
     if (c == 'S') return write("\\P{White_Space}", 2), Status();
-    if (c == 'w') return write(in_class ? kWord : fmt::format("[{}]", kWord), 2), Status();
-    if (c == 'W' && !in_class) return write(fmt::format("[^{}]", kWord), 2), Status();
+    if (c == 'w' && in_class) return write(kWord, 2), Status();
+    if (c == 'w') return write(fmt::format("[{}{}]", kWord, kWordNumbers), 2), Status();
+    if (c == 'W' && !in_class)
+      return write(fmt::format("[^{}{}]", kWord, kWordNumbers), 2), Status();
     if (c == 'u' && rest_.size() >= 6 && is_hex(at(2)) && is_hex(at(3)) && is_hex(at(4)) &&
         is_hex(at(5)))
       return write(fmt::format("\\x{{{}}}", rest_.substr(2, 4)), 6), Status();
