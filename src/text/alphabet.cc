@@ -8,6 +8,14 @@ namespace {
 
 constexpr char32_t kPlaneSize = 0x10000;
 
+// Of a text that is one character.
+std::optional<char32_t> only_character(std::string_view text) {
+  if (text.empty()) return {};
+  const Utf8Step step = next_utf8(text);
+  if (static_cast<size_t>(step.length) != text.size()) return {};
+  return step.code_point;
+}
+
 }  // namespace
 
 Alphabet::Alphabet(const Vocabulary& vocabulary, Options options)
@@ -25,11 +33,10 @@ Alphabet::Alphabet(const Vocabulary& vocabulary, Options options)
   }
   if (options_.bytes || affixed_) return;
   character_ids_.assign(kPlaneSize, kNone);
-  std::string token;
-  for (char32_t c = 0; c < kPlaneSize; ++c) {
-    token.clear();
-    append_utf8(c, token);
-    character_ids_[c] = vocabulary_.find_token(token).value_or(kNone);
+  for (TokenId id = 0; id < vocabulary_.size(); ++id) {
+    const auto character = only_character(vocabulary_.text(id));
+    if (character && *character < kPlaneSize && vocabulary_.find_token(vocabulary_.text(id)) == id)
+      character_ids_[*character] = id;
   }
 }
 
@@ -42,9 +49,9 @@ std::vector<TokenId> Alphabet::all() const {
   if (options_.bytes) return ids;
   // A character, perhaps with something around it.
   for (TokenId id = 0; id < vocabulary_.size(); ++id) {
-    std::string_view text = vocabulary_.text(id);
+    const std::string_view text = vocabulary_.text(id);
     if (vocabulary_.find_token(text) != id) continue;
-    if (affixed_ || static_cast<size_t>(next_utf8(text).length) == text.size()) ids.push_back(id);
+    if (affixed_ || only_character(text)) ids.push_back(id);
   }
   return ids;
 }

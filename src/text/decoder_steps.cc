@@ -64,7 +64,8 @@ class Whole : public DecoderStage {
 
 std::string replace_in(const Replacement& replacement, std::string_view token) {
   std::string storage;
-  MatchBudget budget(token.size());
+  // Tokens are short, and there are many of them.
+  MatchBudget budget(token.size(), MatchBudget::kTenthOfASecond / 1000);
   return std::string(replacement.apply(token, storage, budget));
 }
 

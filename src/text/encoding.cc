@@ -60,6 +60,9 @@ void Encoding::encode(Ranges literal) {
 }
 
 Result<std::vector<TokenId>> Encoding::take() {
+  if (budget_.overgrown())
+    return fail("tokenizer: its normalizer makes more than {} bytes of this text of {} bytes",
+                budget_.max_bytes(), text_.size());
   if (budget_.spent())
     return fail(
         "tokenizer: its regular expressions need more than {} steps for this text of {} bytes; "

@@ -19,6 +19,9 @@ constexpr std::string_view kGpt2Pattern =
 // Published tokenizers have at most six; each is a recursion of the pre-tokenizer.
 constexpr int64_t kMaxPreTokenizers = 16;
 
+// Published ones have one, and each may double a text.
+constexpr int64_t kMaxByteLevels = 4;
+
 constexpr std::string_view kSupported =
     "BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, FixedLength, Metaspace, Punctuation, "
     "Sequence, Split, Whitespace or WhitespaceSplit";
@@ -123,7 +126,7 @@ Status read_step(const Component& step, PreTokenizer& out) {
 
 Status read_pre_tokenizer(const json& value, const std::string& source, PreTokenizer& out,
                           bool& ends_spelled) {
-  int64_t steps = 0;
+  int64_t steps = 0, byte_levels = 0;
   ends_spelled = false;
   return for_each_component(value, source, "pretokenizers", [&](const Component& step) -> Status {
     if (++steps > kMaxPreTokenizers)
@@ -131,6 +134,8 @@ Status read_pre_tokenizer(const json& value, const std::string& source, PreToken
     // Later steps see the spelling of bytes instead of the text.
     if (ends_spelled) add<SpellBytesStep>(out);
     ends_spelled = step.type == "ByteLevel";
+    if (ends_spelled && ++byte_levels > kMaxByteLevels)
+      return fail("{}: more than {} ByteLevel steps", source, kMaxByteLevels);
     return read_step(step, out);
   });
 }

@@ -25,11 +25,14 @@ std::string_view Replacement::apply(std::string_view text, std::string& storage,
   bool found = false;
   if (!literal_.empty()) {
     // Spaces, mostly: what every text of a SentencePiece tokenizer goes through.
-    for (size_t at; (at = text.find(literal_, done)) != std::string_view::npos; found = true)
+    for (size_t at; (at = text.find(literal_, done)) != std::string_view::npos; found = true) {
+      if (!budget.holds(storage.size())) break;
       replace(at, at + literal_.size());
+    }
   } else if (!text.empty()) {
     SplitRegex::Matches matches(regex_, text, budget);
-    for (; matches.next(); found = true) replace(matches.begin(), matches.end());
+    for (; budget.holds(storage.size()) && matches.next(); found = true)
+      replace(matches.begin(), matches.end());
   }
   if (!found) return text;
   return storage.append(text, done);

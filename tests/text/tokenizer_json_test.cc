@@ -240,6 +240,9 @@ TEST(TokenizerJson, RefusesBadPreTokenizers) {
   expect_refused(split({{"Regex", 5}}, "Isolated"), "Regex", "5");
   expect_refused(split("a", "Isolated"), "pattern", "\"a\"");
   expect_refused(sequence({{{"type", "Split"}}, byte_level}), "pretokenizers[0]", "pattern");
+  expect_refused(
+      sequence(json::array({byte_level, byte_level, byte_level, byte_level, byte_level})),
+      "pre_tokenizer", "more than 4 ByteLevel");
   json many = json::array();
   for (int i = 0; i < 100; ++i) many.push_back({{"type", "Digits"}});
   expect_refused(sequence(many), "pre_tokenizer", "more than 16");
