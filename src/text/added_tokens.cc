@@ -90,24 +90,30 @@ std::vector<AddedTokenMatcher::Match> AddedTokenMatcher::find_all(
   std::vector<Match> matches;
   if (tokens_.empty()) return matches;
   size_t taken = 0, from = 0;  // the end of the last match; where the next token may begin
+  size_t space_end = 0;        // of the white space that the last token took behind it
   const std::vector<Hit> hits = tokens_at_every_place(text, literal);
   for (auto hit = hits.rbegin(); hit != hits.rend(); ++hit) {
     if (hit->begin < from) continue;
     const AddedToken& token = tokens_[static_cast<size_t>(hit->token)];
     const size_t end = hit->begin + token.content.size();
-    // Where the last token took white space, this one may begin inside of it.
-    const size_t free = std::min(taken, hit->begin);
-    const std::string_view before = text.substr(free, hit->begin - free);
     const std::string_view after = text.substr(end);
     from = end;
     if (token.single_word &&
         (is_word(last_character(text.substr(0, hit->begin))) || is_word(first_character(after))))
       continue;
     Match match{hit->begin, end, token.id};
-    if (token.lstrip) match.begin = free + strip_right(before).size();
-    if (token.rstrip) match.end = text.size() - strip_left(after).size();
+    // Where the last token took white space, this one may begin inside of it.
+    if (token.lstrip) {
+      const size_t free = hit->begin - std::min(taken, hit->begin);
+      match.begin = taken + strip_right(text.substr(hit->begin - free, free)).size();
+    }
+    // Of a run of white space that was walked through once the end is known.
+    if (token.rstrip) {
+      if (end > space_end) space_end = text.size() - strip_left(after).size();
+      match.end = space_end;
+    }
     taken = match.end;
-    matches.push_back(match);
+    if (match.begin < match.end) matches.push_back(match);
   }
   return matches;
 }
