@@ -15,6 +15,10 @@ void StreamDecoder::start() {
   if (const Decoder* decoder = tokenizer_->decoder()) run_.emplace(*decoder, true);
 }
 
+void StreamDecoder::continue_after(std::span<const TokenId> ids) {
+  for (const TokenId id : ids) (void)push(id);
+}
+
 std::string StreamDecoder::push(TokenId id) {
   const auto piece = tokenizer_->piece(id, skip_special_tokens_);
   if (!piece) return "";

@@ -2,6 +2,7 @@
 // Text as tokens arrive.
 
 #include <optional>
+#include <span>
 #include <string>
 
 #include "text/decoder.h"
@@ -19,6 +20,9 @@ class StreamDecoder {
  public:
   // The tokenizer must outlive this.
   explicit StreamDecoder(const Tokenizer& tokenizer, bool skip_special_tokens = true);
+  // The text goes on behind these tokens, whose own text is not given: the first token is no first
+  // one, whose space a SentencePiece decoder would take.
+  void continue_after(std::span<const TokenId> ids);
   std::string push(TokenId id);
   std::string finish();  // what is still held back; then a new text may begin
 

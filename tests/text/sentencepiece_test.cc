@@ -141,6 +141,14 @@ TEST(SentencePiece, StreamsLoseTheFirstSpaceOnly) {
   EXPECT_EQ(decoder.push(kMarkA), "a");  // a new text
 }
 
+TEST(SentencePiece, AStreamThatGoesOnKeepsItsFirstSpace) {
+  const Tokenizer tokenizer = parse_or_die(a_and_b());
+  StreamDecoder decoder(tokenizer);
+  decoder.continue_after(Ids{kBos, kMarkA, kFirstByte + 0xC3});
+  EXPECT_EQ(decoder.push(kFirstByte + 0xA9), "\xC3\xA9");
+  EXPECT_EQ(decoder.push(kMarkA), " a");
+}
+
 TEST(SentencePiece, LiteralStretchesStayLiteralBehindTheNormalizer) {
   json root = a_and_b();
   for (json& token : root["added_tokens"]) token["normalized"] = true;
