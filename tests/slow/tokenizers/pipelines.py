@@ -56,8 +56,9 @@ def is_ambiguous(definition):
     searched = [normalizer.normalize_str(t["content"]) if normalizer else t["content"] for t in definition["added_tokens"] if t["normalized"]]
     if "" in searched or len(set(searched)) < len(searched):
         return True
-    # Whether a text that begins with a replaced stretch still begins where it began.
-    return '"first"' in json.dumps(definition["pre_tokenizer"]) and '"Regex"' in json.dumps(definition["normalizer"])
+    # Whether a text that begins with a stretch that was replaced or stripped still begins where it began.
+    rewrites = any(step in json.dumps(definition["normalizer"]) for step in ('"Regex"', '"Strip"'))
+    return '"first"' in json.dumps(definition["pre_tokenizer"]) and rewrites
 
 
 class Pipelines:
