@@ -28,16 +28,17 @@ class Translator {
 
  private:
   char at(size_t i) const { return i < rest_.size() ? rest_[i] : '\0'; }
-  void write(std::string_view text, size_t read) {
+  Status write(std::string_view text, size_t read) {
     out_ += text;
     rest_.remove_prefix(read);
+    return {};
   }
-  void copy(size_t count) {
+  Status copy(size_t count) {
     const std::string_view text = rest_.substr(0, count);
-    write(text, text.size());
+    return write(text, text.size());
   }
 
-  // "\\p{L}": its braces are no interval.
+  // "\p{L}": its braces are no interval.
   size_t escape_length() const {
     const size_t end = at(2) == '{' ? rest_.find('}') : std::string_view::npos;
     return end == std::string_view::npos ? 2 : end + 1;
@@ -47,25 +48,24 @@ class Translator {
     const char c = at(1);
     const bool in_class = class_depth_ > 0;
     // Oniguruma's \s is the White_Space property; PCRE2's also has U+180E.
-    if (c == 's') return write("\\p{White_Space}", 2), Status();
-    if (c == 'S') return write("\\P{White_Space}", 2), Status();
-    if (c == 'w' && in_class) return write(kWord, 2), Status();
-    if (c == 'w') return write(fmt::format("[{}{}]", kWord, kWordNumbers), 2), Status();
-    if (c == 'W' && !in_class)
-      return write(fmt::format("[^{}{}]", kWord, kWordNumbers), 2), Status();
+    if (c == 's') return write("\\p{White_Space}", 2);
+    if (c == 'S') return write("\\P{White_Space}", 2);
+    if (c == 'w' && in_class) return write(kWord, 2);
+    if (c == 'w') return write(fmt::format("[{}{}]", kWord, kWordNumbers), 2);
+    if (c == 'W' && !in_class) return write(fmt::format("[^{}{}]", kWord, kWordNumbers), 2);
     if (c == 'u' && rest_.size() >= 6 && is_hex(at(2)) && is_hex(at(3)) && is_hex(at(4)) &&
         is_hex(at(5)))
-      return write(fmt::format("\\x{{{}}}", rest_.substr(2, 4)), 6), Status();
+      return write(fmt::format("\\x{{{}}}", rest_.substr(2, 4)), 6);
     // Two digits are a byte for Oniguruma and a character for PCRE2.
     const bool is_ascii_code = at(2) >= '0' && at(2) <= '7' && is_hex(at(3));
-    if (c == 'x' && (at(2) == '{' || is_ascii_code)) return copy(escape_length()), Status();
+    if (c == 'x' && (at(2) == '{' || is_ascii_code)) return copy(escape_length());
     const bool shared = kSharedEscapes.find(c) != std::string_view::npos ||
                         (!in_class && kSharedAnchors.find(c) != std::string_view::npos);
     // An escaped letter or digit has a meaning, which the two libraries may not share; an escaped
     // sign means itself in both.
     if ((is_letter(c) || is_digit(c)) && !shared)
       return fail("the escape \\{}{} is not supported", c, in_class ? " inside a class" : "");
-    return copy(c == 'p' || c == 'P' ? escape_length() : 2), Status();
+    return copy(c == 'p' || c == 'P' ? escape_length() : 2);
   }
 
   // Oniguruma's classes may hold classes. Those that only add to it are written out.
@@ -75,15 +75,15 @@ class Translator {
       if (at(1) == ':' || at(1) == '^' || out_.back() == '-')
         return fail("a class inside a class ('[{}') is not supported", at(1));
       ++class_depth_;
-      return write("", 1), Status();
+      return write("", 1);
     }
     if (c == ']') {
-      if (--class_depth_ == 0) return copy(1), Status();
+      if (--class_depth_ == 0) return copy(1);
       if (at(1) == '-') return fail("a class inside a class (']-') is not supported");
-      return write("", 1), Status();
+      return write("", 1);
     }
     if (c == '&' && at(1) == '&') return fail("class intersection (&&) is not supported");
-    return copy(1), Status();
+    return copy(1);
   }
 
   Status outside() {
@@ -92,12 +92,12 @@ class Translator {
       class_depth_ = 1;
       // "]" at the start is a character.
       const size_t start = at(1) == '^' ? 2 : 1;
-      return copy(at(start) == ']' ? start + 1 : start), Status();
+      return copy(at(start) == ']' ? start + 1 : start);
     }
     if (c == '(' && at(1) == '*') return fail("'(*' is not supported");
     if (c == '(' && at(1) == '?') return options();
     if (c == '{') return interval();
-    return copy(1), Status();
+    return copy(1);
   }
 
   // "(?m" lets "." match newlines in Ruby's syntax, and changes ^ and $ in PCRE2's.
@@ -106,7 +106,7 @@ class Translator {
       if (at(i) != 'i' && at(i) != 'x' && at(i) != '-')
         return fail("the option (?{}) is not supported", at(i));
     }
-    return copy(2), Status();
+    return copy(2);
   }
 
   // Ruby has {,n}, and "+" behind an interval repeats it, which PCRE2 takes for a possessive one.
@@ -118,15 +118,15 @@ class Translator {
     const size_t most_at = has_comma ? ++i : i;
     while (is_digit(at(i))) ++i;
     const std::string_view most = rest_.substr(most_at, i - most_at);
-    if (at(i) != '}' || (least.empty() && most.empty())) return copy(1), Status();
+    if (at(i) != '}' || (least.empty() && most.empty())) return copy(1);
     const std::string from(least.empty() ? "0" : least);
     if (at(i + 1) == '+') {
       if (from != "0" && from != "1")
         return fail("'+' behind {} is not supported", rest_.substr(0, i + 1));
-      return write(from == "0" ? "*" : "+", i + 2), Status();
+      return write(from == "0" ? "*" : "+", i + 2);
     }
-    if (!least.empty()) return copy(i + 1), Status();
-    return write(fmt::format("{{0,{}}}", most), i + 1), Status();
+    if (!least.empty()) return copy(i + 1);
+    return write(fmt::format("{{0,{}}}", most), i + 1);
   }
 
   std::string_view rest_;
