@@ -151,7 +151,13 @@ std::vector<ByteRange> Encoding::normalized_ranges(std::string_view text, std::s
   std::vector<ByteRange> moved;
   std::string storage;
   const Normalizer& normalizer = definition_.normalizer;
-  for (const ByteRange& range : ranges) {
+  const auto is_inside = [&](size_t i) {
+    return i < text.size() && (static_cast<uint8_t>(text[i]) & 0xC0) == 0x80;
+  };
+  for (ByteRange range : ranges) {
+    // Whole characters: normalizers take nothing else.
+    while (is_inside(range.begin)) --range.begin;
+    while (is_inside(range.end)) ++range.end;
     const size_t begin =
         common_prefix(normalizer.apply(text.substr(0, range.begin), storage, budget_), normal);
     const size_t after =
