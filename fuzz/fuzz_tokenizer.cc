@@ -28,6 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
           text, {.parse_added_tokens = parse_added, .literal = {&middle, size_t{parse_added}}});
       if (!ids.ok()) continue;
       (void)tokenizer->decode(*ids);
+      (void)tokenizer->decode(*ids, true);
       neuronmm::text::StreamDecoder decoder(*tokenizer);
       for (const auto id : *ids) (void)decoder.push(id);
       (void)decoder.finish();

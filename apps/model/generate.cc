@@ -132,6 +132,7 @@ Result<int> run_generate(GenerateFlags& flags) {
 
   // Tokens are printed as they come, but never a part of a character.
   text::StreamDecoder decoder(tokenizer);
+  if (!flags.chat) decoder.continue_after(prompt);
   NMM_ASSIGN(const auto generation,
              model::generate(transformer, prompt, flags.options,
                              [&](text::TokenId token) { write_now(decoder.push(token)); }));

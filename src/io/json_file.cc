@@ -1,10 +1,9 @@
 #include "io/json_file.h"
 
-#include <vector>
-
 #include <nlohmann/json.hpp>
 
 #include "io/folder_writer.h"
+#include "io/json_builder.h"
 #include "io/text_file.h"
 
 namespace neuronmm::io {
@@ -12,81 +11,13 @@ namespace {
 
 using nlohmann::json;
 
-// Real files nest less than 10 deep; serializing a value recurses once per level.
-constexpr size_t kMaxDepth = 100;
 constexpr size_t kMaxDescription = 60;  // bytes of a string that a message quotes
-
-// nlohmann's messages begin with "[json.exception.parse_error.101] ".
-std::string_view without_tag(std::string_view message) {
-  const size_t end = message.find("] ");
-  return end == std::string_view::npos ? message : message.substr(end + 2);
-}
-
-// Builds the value from the parser's events. Unlike nlohmann's own builder it refuses duplicate
-// keys and deep nesting.
-class Builder : public nlohmann::json_sax<json> {
- public:
-  json& value() { return root_; }
-  const std::string& error() const { return error_; }
-
-  bool null() override { return add(nullptr) != nullptr; }
-  bool boolean(bool value) override { return add(value) != nullptr; }
-  bool number_integer(int64_t value) override { return add(value) != nullptr; }
-  bool number_unsigned(uint64_t value) override { return add(value) != nullptr; }
-  bool number_float(double value, const std::string&) override { return add(value) != nullptr; }
-  bool string(std::string& value) override { return add(std::move(value)) != nullptr; }
-  bool binary(json::binary_t&) override { return refuse("binary data"); }
-
-  bool start_object(size_t) override { return open(json::object()); }
-  bool end_object() override { return close(); }
-  bool start_array(size_t) override { return open(json::array()); }
-  bool end_array() override { return close(); }
-  // A key that occurs twice means different things to different parsers, which an attacker may use
-  // and a typo may cause.
-  bool key(std::string& key) override {
-    auto& object = open_.back()->get_ref<json::object_t&>();
-    const auto [entry, is_new] = object.try_emplace(std::move(key));
-    if (!is_new) return refuse(fmt::format("the key {} occurs twice", describe_json(entry->first)));
-    member_ = &entry->second;
-    return true;
-  }
-
-  bool parse_error(size_t, const std::string&, const json::exception& error) override {
-    return refuse(std::string(without_tag(error.what())));
-  }
-
- private:
-  // Puts the value where the parser is: at the top, behind the last key, or at the end of an array.
-  json* add(json value) {
-    if (open_.empty()) return &(root_ = std::move(value));
-    if (open_.back()->is_object()) return &(*member_ = std::move(value));
-    return &open_.back()->get_ref<json::array_t&>().emplace_back(std::move(value));
-  }
-  bool open(json container) {
-    if (open_.size() >= kMaxDepth) return refuse(fmt::format("nested deeper than {}", kMaxDepth));
-    open_.push_back(add(std::move(container)));
-    return true;
-  }
-  bool close() {
-    open_.pop_back();
-    return true;
-  }
-  bool refuse(std::string reason) {
-    error_ = std::move(reason);
-    return false;
-  }
-
-  json root_;
-  std::vector<json*> open_;  // the objects and arrays around the parser's place, outermost first
-  json* member_ = nullptr;   // of the innermost object: what its last key names
-  std::string error_;
-};
 
 }  // namespace
 
 // Through the events of the parser, which keeps no call stack of its own.
 Result<json> parse_json(std::string_view text, const std::string& source) {
-  Builder builder;
+  JsonBuilder builder;
   if (!json::sax_parse(text, &builder)) {
     return fail("{}: malformed JSON: {}", source, builder.error());
   }

@@ -1,10 +1,9 @@
 #include "text/added_tokens.h"
 
+#include <algorithm>
 #include <utility>
 
-#include <utf8proc.h>
-
-#include "text/utf8.h"
+#include "text/character_class.h"
 #include "text/white_space.h"
 
 namespace neuronmm::text {
@@ -12,25 +11,8 @@ namespace {
 
 uint8_t byte_at(std::string_view text, size_t i) { return static_cast<uint8_t>(text[i]); }
 
-// \w of the Rust regex library, but for a few hundred symbols that count as alphabetic.
-bool is_word_character(std::optional<char32_t> code_point) {
-  if (!code_point) return false;
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(*code_point))) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC:
-      return true;
-    default:
-      return false;
-  }
+bool is_word(std::optional<char32_t> code_point) {
+  return code_point && is_word_character(*code_point);
 }
 
 uint64_t edge_key(uint32_t node, uint8_t byte) { return uint64_t{node} << 8 | byte; }
@@ -108,22 +90,30 @@ std::vector<AddedTokenMatcher::Match> AddedTokenMatcher::find_all(
   std::vector<Match> matches;
   if (tokens_.empty()) return matches;
   size_t taken = 0, from = 0;  // the end of the last match; where the next token may begin
+  size_t space_end = 0;        // of the white space that the last token took behind it
   const std::vector<Hit> hits = tokens_at_every_place(text, literal);
   for (auto hit = hits.rbegin(); hit != hits.rend(); ++hit) {
     if (hit->begin < from) continue;
     const AddedToken& token = tokens_[static_cast<size_t>(hit->token)];
     const size_t end = hit->begin + token.content.size();
-    const std::string_view before = text.substr(taken, hit->begin - taken);
     const std::string_view after = text.substr(end);
     from = end;
-    if (token.single_word && (is_word_character(last_character(text.substr(0, hit->begin))) ||
-                              is_word_character(first_character(after))))
+    if (token.single_word &&
+        (is_word(last_character(text.substr(0, hit->begin))) || is_word(first_character(after))))
       continue;
     Match match{hit->begin, end, token.id};
-    if (token.lstrip) match.begin = taken + strip_right(before).size();
-    if (token.rstrip) match.end = text.size() - strip_left(after).size();
-    taken = from = match.end;
-    matches.push_back(match);
+    // Where the last token took white space, this one may begin inside of it.
+    if (token.lstrip) {
+      const size_t free = hit->begin - std::min(taken, hit->begin);
+      match.begin = taken + strip_right(text.substr(hit->begin - free, free)).size();
+    }
+    // Of a run of white space that was walked through once the end is known.
+    if (token.rstrip) {
+      if (end > space_end) space_end = text.size() - strip_left(after).size();
+      match.end = space_end;
+    }
+    taken = match.end;
+    if (match.begin < match.end) matches.push_back(match);
   }
   return matches;
 }

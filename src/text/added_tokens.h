@@ -38,10 +38,11 @@ class AddedTokenMatcher {
 
   // Contents are distinct and not empty.
   explicit AddedTokenMatcher(std::vector<AddedToken> tokens);
+  bool empty() const { return tokens_.empty(); }
 
-  // From left to right, without overlaps: the leftmost token, the longest among those, then on
-  // behind it. No token has a byte in a `literal` range (in order, without overlaps). White space
-  // that one token has taken is not taken again.
+  // From left to right: the leftmost token, the longest among those, then on behind its content. No
+  // token has a byte in a `literal` range (in order, without overlaps). White space that one token
+  // has taken is not taken again, but may begin the content of the next.
   std::vector<Match> find_all(std::string_view text, std::span<const ByteRange> literal = {}) const;
 
  private:

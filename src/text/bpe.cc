@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "text/byte_level.h"
+
 namespace neuronmm::text {
 namespace {
 
@@ -14,39 +16,90 @@ bool comes_later(const Bpe::Workspace::Candidate& a, const Bpe::Workspace::Candi
 
 }  // namespace
 
-Bpe::Bpe(const Vocabulary& vocabulary, const MergeTable& merges, bool ignore_merges)
+Bpe::Bpe(const Vocabulary& vocabulary, const BpeModel& model)
     : vocabulary_(vocabulary),
-      merges_(merges),
-      ignore_merges_(ignore_merges),
+      alphabet_(vocabulary, model.alphabet),
+      ignore_merges_(model.ignore_merges),
+      merges_(std::ssize(model.merges)),
+      borders_(model.merges, alphabet_.all()),
       // Most words of a text are tokens by themselves. Whether merging would also arrive at that
       // token is found out once per token and kept, since merges need not lead to every token.
       whole_(static_cast<size_t>(vocabulary.size())) {
-  for (int byte = 0; byte < 256; ++byte) {
-    const char character = static_cast<char>(byte);
-    byte_ids_[static_cast<size_t>(byte)] =
-        vocabulary_.find_word({&character, 1}).value_or(kNoToken);
+  int32_t rank = 0;
+  for (const auto& [left, right, merged] : model.merges)
+    merges_.insert(left, right, {rank++, merged});
+  index_words();
+}
+
+void Bpe::index_words() {
+  for (TokenId id = 0; id < vocabulary_.size(); ++id) {
+    const std::string_view text = vocabulary_.text(id);
+    if (vocabulary_.find_token(text) != id) continue;
+    size_t length = text.size();
+    if (alphabet_.options().bytes) {
+      const auto bytes = bytes_of_spelling(text);
+      if (!bytes) continue;
+      length = bytes->size();
+      words_.insert(word_texts_.keep(*bytes), id);
+    }
+    longest_word_ = std::max(longest_word_, length);
   }
 }
 
 void Bpe::encode(std::string_view word, Workspace& workspace, std::vector<TokenId>& out) const {
-  const std::optional<TokenId> token = vocabulary_.find_word(word);
-  if (!token) return merge(word, workspace, out);
-  if (ignore_merges_) return out.push_back(*token);
-  std::atomic<Whole>& whole = whole_[static_cast<size_t>(*token)];
-  // Threads may find out the same at the same time; all of them write the same value.
-  const Whole known = whole.load(std::memory_order_relaxed);
-  if (known == Whole::kYes) return out.push_back(*token);
-  const size_t before = out.size();
-  merge(word, workspace, out);
-  if (known == Whole::kUnknown) {
-    const bool yes = out.size() == before + 1 && out.back() == *token;
-    whole.store(yes ? Whole::kYes : Whole::kNo, std::memory_order_relaxed);
+  if (ignore_merges_ || alphabet_.is_plain()) {
+    const std::optional<TokenId> token = find_word(word);
+    const auto is_whole = [&] {
+      return whole_[static_cast<size_t>(*token)].load(std::memory_order_relaxed) == Whole::kYes;
+    };
+    if (token && (ignore_merges_ || is_whole())) return out.push_back(*token);
   }
+  encode_symbols(word, workspace, out);
 }
 
 void Bpe::encode_byte(char byte, std::vector<TokenId>& out) const {
-  const TokenId id = byte_ids_[static_cast<uint8_t>(byte)];
-  if (id != kNoToken) out.push_back(id);
+  if (const auto id = alphabet_.id_of_byte(byte)) out.push_back(*id);
+}
+
+void Bpe::encode_symbols(std::string_view word, Workspace& workspace,
+                         std::vector<TokenId>& out) const {
+  auto& symbols = workspace.symbols;
+  symbols.clear();
+  Run run;
+  alphabet_.read(word, [&](const Alphabet::Symbol& symbol) {
+    if (!symbols.empty() && borders_.between(symbols.back().id, symbol.id)) {
+      encode_run(word, run, workspace, out);
+      symbols.clear();
+    }
+    if (symbols.empty()) run = {symbol.begin, symbol.begin, true};
+    run.end = symbol.end;
+    run.known &= symbol.known;
+    const int64_t index = std::ssize(symbols);
+    symbols.push_back({symbol.id, index - 1, index + 1});
+  });
+  if (!symbols.empty()) encode_run(word, run, workspace, out);
+}
+
+void Bpe::encode_run(std::string_view word, const Run& run, Workspace& workspace,
+                     std::vector<TokenId>& out) const {
+  auto& symbols = workspace.symbols;
+  if (symbols.size() == 1) return out.push_back(symbols.front().id);
+  std::optional<TokenId> token;
+  if (run.known) token = find_word(word.substr(run.begin, run.end - run.begin));
+  const auto whole = [&]() -> std::atomic<Whole>& { return whole_[static_cast<size_t>(*token)]; };
+  // Threads may find out the same at the same time; all of them write the same value.
+  const Whole known = token ? whole().load(std::memory_order_relaxed) : Whole::kNo;
+  if (known == Whole::kYes) return out.push_back(*token);
+  symbols.back().next = -1;
+  merge(workspace);
+  const size_t before = out.size();
+  for (int64_t i = 0; i >= 0; i = symbols[static_cast<size_t>(i)].next) {
+    out.push_back(symbols[static_cast<size_t>(i)].id);
+  }
+  if (known == Whole::kUnknown) {
+    const bool yes = out.size() == before + 1 && out.back() == *token;
+    whole().store(yes ? Whole::kYes : Whole::kNo, std::memory_order_relaxed);
+  }
 }
 
 // The pair of a symbol and its right neighbour, if the vocabulary merges it.
@@ -59,35 +112,33 @@ void Bpe::add_candidate(int64_t position, Workspace& workspace) const {
   workspace.candidates.push_back({merge->rank, left.id, right, merge->merged, position});
 }
 
+// A merged symbol lives on at its left half's position; its right half's position is dead. What was
+// said about either is stale, unless the pair that is there now becomes the same token: the
+// tokenizers library then merges it, too, though its own merge may have another rank.
+bool Bpe::is_stale(const Workspace::Candidate& candidate, const Workspace& workspace) const {
+  const Workspace::Symbol& left = workspace.symbols[static_cast<size_t>(candidate.position)];
+  if (left.id == kNoToken || left.next < 0) return true;
+  const TokenId right = workspace.symbols[static_cast<size_t>(left.next)].id;
+  if (left.id == candidate.left && right == candidate.right) return false;
+  const MergeTable::Merge* merge = merges_.find(left.id, right);
+  return merge == nullptr || merge->merged != candidate.merged;
+}
+
 // Merges the pair of the lowest rank, the leftmost first, until no pair of neighbours is in the
-// table. With a heap this takes n log n steps for n bytes; looking for the best pair anew each time
-// would take n^2, minutes for a word of a megabyte.
-void Bpe::merge(std::string_view word, Workspace& workspace, std::vector<TokenId>& out) const {
+// table. With a heap this takes n log n steps for n symbols; looking for the best pair anew each
+// time would take n^2, minutes for a word of a megabyte.
+void Bpe::merge(Workspace& workspace) const {
   auto& [symbols, candidates] = workspace;
-  symbols.clear();
   candidates.clear();
-  for (const char byte : word) {
-    const TokenId id = byte_ids_[static_cast<uint8_t>(byte)];
-    // A byte that is no token disappears, as in the reference.
-    if (id == kNoToken) continue;
-    const int64_t index = std::ssize(symbols);
-    symbols.push_back({id, index - 1, index + 1});
-  }
-  if (symbols.empty()) return;
-  symbols.back().next = -1;
   for (int64_t i = 0; i + 1 < std::ssize(symbols); ++i) add_candidate(i, workspace);
   std::make_heap(candidates.begin(), candidates.end(), comes_later);
-
-  // A merged symbol lives on at its left half's position; its right half's position is dead. What
-  // was said in the heap about either is stale, which shows in their ids.
   while (!candidates.empty()) {
     std::pop_heap(candidates.begin(), candidates.end(), comes_later);
     const Workspace::Candidate best = candidates.back();
     candidates.pop_back();
+    if (is_stale(best, workspace)) continue;
     Workspace::Symbol& left = symbols[static_cast<size_t>(best.position)];
-    if (left.id != best.left || left.next < 0) continue;
     Workspace::Symbol& right = symbols[static_cast<size_t>(left.next)];
-    if (right.id != best.right) continue;
     left.id = best.merged;
     right.id = kNoToken;
     left.next = right.next;
@@ -99,9 +150,6 @@ void Bpe::merge(std::string_view word, Workspace& workspace, std::vector<TokenId
       if (candidates.size() > before)
         std::push_heap(candidates.begin(), candidates.end(), comes_later);
     }
-  }
-  for (int64_t i = 0; i >= 0; i = symbols[static_cast<size_t>(i)].next) {
-    out.push_back(symbols[static_cast<size_t>(i)].id);
   }
 }
 

@@ -1,18 +1,25 @@
 #pragma once
-// Byte pair encoding of one word: its bytes become tokens, then the adjacent pair whose merge was
+// Byte pair encoding of one word: its symbols are tokens, then the adjacent pair whose merge was
 // learned first (lowest rank; leftmost among equals) becomes one token until no pair has a merge.
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
+#include "text/alphabet.h"
+#include "text/merge_borders.h"
 #include "text/merge_table.h"
-#include "text/tokenizer.h"
 #include "text/vocabulary.h"
 
 namespace neuronmm::text {
+
+// What a BPE model is besides its vocabulary.
+struct BpeModel {
+  Alphabet::Options alphabet;
+  std::vector<MergeBorders::Rule> merges;  // by rank
+  bool ignore_merges = false;  // a word that is a token is that token, whatever merges would make
+};
 
 class Bpe {
  public:
@@ -31,25 +38,44 @@ class Bpe {
     std::vector<Candidate> candidates;
   };
 
-  // Both must outlive the Bpe. `ignore_merges`: a word that is a token is that token, whatever the
-  // merges would make of it.
-  Bpe(const Vocabulary& vocabulary, const MergeTable& merges, bool ignore_merges);
+  // The vocabulary must outlive the Bpe.
+  Bpe(const Vocabulary& vocabulary, const BpeModel& model);
 
-  // Thread-safe. A byte that is no token is left out, as in the tokenizers library.
+  // Thread-safe. A word is UTF-8, or any bytes where words are bytes. What is no token and has no
+  // other in its place is left out, as in the tokenizers library.
   void encode(std::string_view word, Workspace& workspace, std::vector<TokenId>& out) const;
   void encode_byte(char byte, std::vector<TokenId>& out) const;
 
  private:
-  // Whether the merges make the token's own bytes into that one token: found out at its first use.
+  // Whether the merges make the token's own symbols into that one token: found out at its first
+  // use.
   enum class Whole : uint8_t { kUnknown, kYes, kNo };
+  // Symbols of a word that no merge joins with those around them.
+  struct Run {
+    size_t begin = 0, end = 0;  // its bytes in the word
+    bool known = true;          // they spell it
+  };
 
-  void merge(std::string_view word, Workspace& workspace, std::vector<TokenId>& out) const;
+  void index_words();
+  std::optional<TokenId> find_word(std::string_view word) const {
+    if (word.size() > longest_word_) return {};
+    return alphabet_.options().bytes ? words_.find(word) : vocabulary_.find_token(word);
+  }
+  void encode_symbols(std::string_view word, Workspace& workspace, std::vector<TokenId>& out) const;
+  void encode_run(std::string_view word, const Run& run, Workspace& workspace,
+                  std::vector<TokenId>& out) const;
+  void merge(Workspace& workspace) const;
+  bool is_stale(const Workspace::Candidate& candidate, const Workspace& workspace) const;
   void add_candidate(int64_t position, Workspace& workspace) const;
 
   const Vocabulary& vocabulary_;
-  const MergeTable& merges_;
-  std::array<TokenId, 256> byte_ids_;  // -1: no such token
-  bool ignore_merges_;
+  const Alphabet alphabet_;
+  const bool ignore_merges_;
+  MergeTable merges_;
+  MergeBorders borders_;
+  TextArena word_texts_;
+  TokenTable words_;  // tokens by the bytes that they spell, where words are bytes
+  size_t longest_word_ = 0;
   mutable std::vector<std::atomic<Whole>> whole_;
 };
 

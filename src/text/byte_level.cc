@@ -29,6 +29,17 @@ constexpr std::array<int, kCharacters> byte_of_character() {
 
 constexpr std::array<int, kCharacters> kByteOfCharacter = byte_of_character();
 
+constexpr std::array<char32_t, 256> character_of_byte_table() {
+  std::array<char32_t, 256> table{};
+  for (size_t character = 0; character < kCharacters; ++character) {
+    const int byte = kByteOfCharacter[character];
+    if (byte != kNoByte) table[static_cast<size_t>(byte)] = static_cast<char32_t>(character);
+  }
+  return table;
+}
+
+constexpr std::array<char32_t, 256> kCharacterOfByte = character_of_byte_table();
+
 }  // namespace
 
 // The way back: nothing when a character of the spelling stands for no byte, as in the names of
@@ -51,5 +62,7 @@ std::optional<std::string> bytes_of_spelling(std::string_view spelling) {
   }
   return bytes;
 }
+
+char32_t character_of_byte(char byte) { return kCharacterOfByte[static_cast<uint8_t>(byte)]; }
 
 }  // namespace neuronmm::text

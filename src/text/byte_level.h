@@ -11,4 +11,6 @@ namespace neuronmm::text {
 // The bytes that `spelling` stands for, or nothing when a character of it stands for no byte.
 std::optional<std::string> bytes_of_spelling(std::string_view spelling);
 
+char32_t character_of_byte(char byte);
+
 }  // namespace neuronmm::text

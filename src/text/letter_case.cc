@@ -7,16 +7,6 @@
 #include "text/utf8.h"
 
 namespace neuronmm::text {
-namespace {
-
-void append_utf8(utf8proc_int32_t code_point, std::string& out) {
-  utf8proc_uint8_t bytes[4];
-  const auto count = utf8proc_encode_char(code_point, bytes);
-  out.append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(count));
-}
-
-}  // namespace
-
 // As Python's str.capitalize: the first character in title case, all others in lower case. Bytes
 // that are not UTF-8 stay as they are.
 std::string capitalize(std::string_view text) {
@@ -27,7 +17,8 @@ std::string capitalize(std::string_view text) {
     if (step.kind != Utf8Step::Kind::kCharacter) {
       out.append(text.substr(0, static_cast<size_t>(step.length)));
     } else {
-      append_utf8(first ? utf8proc_totitle(character) : utf8proc_tolower(character), out);
+      const auto mapped = first ? utf8proc_totitle(character) : utf8proc_tolower(character);
+      append_utf8(static_cast<char32_t>(mapped), out);
     }
     text.remove_prefix(static_cast<size_t>(step.length));
   }

@@ -1,6 +1,6 @@
 #pragma once
-// How much work the regular expressions of a tokenizer may be for one text. A pattern that
-// backtracks can take exponential time, and a tokenizer.json is outside input.
+// How much work a tokenizer may be for one text. A pattern that backtracks can take exponential
+// time, steps that each double a text exponential memory, and a tokenizer.json is outside input.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,9 @@ class MatchBudget {
 
   // Linear in the text, as the work of every harmless pattern is (a run of a million spaces costs
   // the usual ones a few million steps), and at least a tenth of a second.
-  explicit MatchBudget(size_t text_bytes) : limit_(20'000'000 + 50 * uint64_t{text_bytes}) {}
+  static constexpr uint64_t kTenthOfASecond = 20'000'000;
+  explicit MatchBudget(size_t text_bytes, uint64_t least_steps = kTenthOfASecond)
+      : limit_(least_steps + 50 * uint64_t{text_bytes}), max_bytes_(65'536 + 64 * text_bytes) {}
 
   uint64_t limit() const { return limit_; }
   bool spent() const { return used_ > limit_; }
@@ -28,9 +30,22 @@ class MatchBudget {
   }
   void exhaust() { used_ = limit_ + 1; }
 
+  // What steps may make of the text: published ones at most triple it.
+  size_t max_bytes() const { return max_bytes_; }
+  bool overgrown() const { return overgrown_; }
+  // False if that is more; the budget is spent then.
+  bool holds(size_t bytes) {
+    if (bytes <= max_bytes_) return true;
+    overgrown_ = true;
+    exhaust();
+    return false;
+  }
+
  private:
   uint64_t limit_;
   uint64_t used_ = 0;
+  size_t max_bytes_;
+  bool overgrown_ = false;
 };
 
 }  // namespace neuronmm::text

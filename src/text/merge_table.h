@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "text/tokenizer.h"
+#include "text/token_id.h"
 
 namespace neuronmm::text {
 

@@ -7,6 +7,7 @@
 
 #include <pcre2.h>
 
+#include "text/oniguruma_syntax.h"
 #include "text/utf8.h"
 
 namespace neuronmm::text {
@@ -17,50 +18,6 @@ namespace {
 constexpr uint32_t kMoreSteps = 8;
 // The longest published pattern (o200k) has about 400 characters.
 constexpr size_t kMaxPatternBytes = 10'000;
-
-// Escapes of letters that mean the same to Oniguruma and PCRE2, or are rewritten here.
-constexpr std::string_view kSharedEscapes = "pPdDnrtfvsS";
-
-// An escaped letter or digit has a meaning, which the two libraries may not share; an escaped sign
-// means itself in both.
-bool is_ascii_letter_or_digit(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
-}
-
-// PCRE2's spelling of the escape \c.
-Result<std::string> translate_escape(char c) {
-  // Oniguruma's \s is the White_Space property; PCRE2's also has U+180E.
-  if (c == 's') return std::string("\\p{White_Space}");
-  if (c == 'S') return std::string("\\P{White_Space}");
-  if (is_ascii_letter_or_digit(c) && kSharedEscapes.find(c) == std::string_view::npos)
-    return fail("the escape \\{} is not supported", c);
-  return std::string{'\\', c};
-}
-
-// Tokenizers are written for Oniguruma's syntax. What means something else in PCRE2 is rewritten,
-// and what cannot be is refused: a silent difference would be wrong ids.
-Result<std::string> translate_from_oniguruma(std::string_view pattern) {
-  std::string out;
-  bool in_class = false;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    const char c = pattern[i];
-    const char next = i + 1 < pattern.size() ? pattern[i + 1] : '\0';
-    if (c == '\\' && i + 1 < pattern.size()) {
-      NMM_ASSIGN(const std::string escape, translate_escape(next));
-      out += escape;
-      ++i;
-      continue;
-    }
-    if (in_class && c == '[') return fail("a class inside a class ('[') is not supported");
-    if (in_class && c == '&' && next == '&')
-      return fail("class intersection (&&) is not supported");
-    if (!in_class && c == '(' && next == '*') return fail("'(*' is not supported");
-    if (c == '[') in_class = true;
-    if (c == ']') in_class = false;
-    out += c;
-  }
-  return out;
-}
 
 std::string pcre2_message(int code) {
   PCRE2_UCHAR text[256];
@@ -152,24 +109,30 @@ int SplitRegex::Matches::match_within_budget() {
   return found;
 }
 
+// The rules of Rust's onig crate for empty matches: none where the match before ended, and the
+// search goes on a character later.
 bool SplitRegex::Matches::next() {
-  if (from_ > text_.size() || budget_.spent()) return false;
-  const int found = match_within_budget();
-  if (found < 0) {
-    // The other errors are PCRE2's limits of depth and memory.
-    if (found != PCRE2_ERROR_NOMATCH) budget_.exhaust();
-    from_ = text_.size() + 1;
-    return false;
+  while (from_ <= text_.size() && !budget_.spent()) {
+    const int found = match_within_budget();
+    if (found < 0) {
+      // The other errors are PCRE2's limits of depth and memory.
+      if (found != PCRE2_ERROR_NOMATCH) budget_.exhaust();
+      break;
+    }
+    const PCRE2_SIZE* span =
+        pcre2_get_ovector_pointer(static_cast<pcre2_match_data*>(match_data_.get()));
+    const bool repeats = span[0] == span[1] && has_matched_ && span[1] == end_;
+    if (repeats) {
+      from_ += from_ < text_.size() ? next_utf8(text_.substr(from_)).length : 1;
+      continue;
+    }
+    begin_ = span[0];
+    from_ = end_ = span[1];
+    has_matched_ = true;
+    return true;
   }
-  const PCRE2_SIZE* span =
-      pcre2_get_ovector_pointer(static_cast<pcre2_match_data*>(match_data_.get()));
-  begin_ = span[0];
-  end_ = span[1];
-  from_ = end_;
-  if (begin_ == end_) {  // an empty match: the next one begins a character later
-    from_ += from_ < text_.size() ? next_utf8(text_.substr(from_)).length : 1;
-  }
-  return true;
+  from_ = text_.size() + 1;
+  return false;
 }
 
 }  // namespace neuronmm::text

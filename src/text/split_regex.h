@@ -36,6 +36,7 @@ class SplitRegex {
     MatchBudget& budget_;
     std::unique_ptr<void, Free> match_data_;
     size_t from_ = 0, begin_ = 0, end_ = 0;
+    bool has_matched_ = false;
   };
 
  private:

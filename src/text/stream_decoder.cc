@@ -1,41 +1,40 @@
 #include "text/stream_decoder.h"
 
+#include <utility>
+
 #include "text/tokenizer.h"
-#include "text/utf8.h"
 
 namespace neuronmm::text {
-namespace {
-
-constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
-
-}  // namespace
 
 StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, bool skip_special_tokens)
-    : tokenizer_(&tokenizer), skip_special_tokens_(skip_special_tokens) {}
-
-// A character may be cut in two by the end of a token: its bytes are held until the rest comes.
-// Bytes that no rest can complete become U+FFFD at once.
-std::string StreamDecoder::push(TokenId id) {
-  held_ += tokenizer_->decode({&id, 1}, skip_special_tokens_);
-  std::string text;
-  std::string_view rest = held_;
-  while (!rest.empty()) {
-    const Utf8Step step = next_utf8(rest);
-    if (step.kind == Utf8Step::Kind::kIncomplete) break;
-    const auto length = static_cast<size_t>(step.length);
-    text +=
-        step.kind == Utf8Step::Kind::kCharacter ? rest.substr(0, length) : kReplacementCharacter;
-    rest.remove_prefix(length);
-  }
-  held_.erase(0, held_.size() - rest.size());
-  return text;
+    : tokenizer_(&tokenizer), skip_special_tokens_(skip_special_tokens) {
+  start();
 }
 
-// What is still incomplete at the end stays so.
+void StreamDecoder::start() {
+  if (const Decoder* decoder = tokenizer_->decoder()) run_.emplace(*decoder, true);
+}
+
+void StreamDecoder::continue_after(std::span<const TokenId> ids) {
+  for (const TokenId id : ids) (void)push(id);
+}
+
+std::string StreamDecoder::push(TokenId id) {
+  const auto piece = tokenizer_->piece(id, skip_special_tokens_);
+  if (!piece) return "";
+  if (!run_) return characters_.push(*piece);
+  run_->push(*piece);
+  return characters_.push(std::exchange(run_->out(), std::string()));
+}
+
 std::string StreamDecoder::finish() {
-  const bool incomplete = !held_.empty();
-  held_.clear();
-  return std::string(incomplete ? kReplacementCharacter : "");
+  std::string text;
+  if (run_) {
+    run_->finish();
+    text = characters_.push(run_->out());
+    start();
+  }
+  return text + characters_.finish();
 }
 
 }  // namespace neuronmm::text

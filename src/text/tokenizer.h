@@ -1,7 +1,8 @@
 #pragma once
-// Byte-level BPE from a Hugging Face tokenizer.json (GPT-2, Llama-3, Qwen families): added tokens,
-// NFC, the split regex, merges by rank, the BOS template. Ids are those of the tokenizers library.
-// Other tokenizer kinds are refused by name.
+// BPE from a Hugging Face tokenizer.json, byte-level (GPT-2, Llama-3, Qwen) or as SentencePiece has
+// it (Llama-2, Mistral): added tokens, normalizer, pre-tokenizer, merges by rank, post-processor,
+// decoder. Ids and text are those of the tokenizers library. What it does not run is refused by
+// name.
 
 #include <filesystem>
 #include <memory>
@@ -13,7 +14,7 @@
 
 #include "base/result.h"
 #include "text/byte_range.h"
-#include "text/stream_decoder.h"
+#include "text/decoder.h"
 #include "text/token_id.h"
 
 namespace neuronmm::text {
@@ -30,7 +31,11 @@ struct EncodeOptions {
 
 class Tokenizer {
  public:
-  // tokenizer.json and, when present, tokenizer_config.json of a model folder.
+  // tokenizer.json of a model folder and, when present, tokenizer_config.json and
+  // special_tokens_map.json. Of the latter two count the begin and end of text, the added tokens
+  // and the chat template. As in transformers (version 5), add_bos_token and add_eos_token do not:
+  // the post-processor says what is added; nor does clean_up_tokenization_spaces, which would take
+  // spaces out of the text of a BPE model. Sections "truncation" and "padding" are not applied.
   static Result<Tokenizer> load(const std::filesystem::path& folder);
   // `source` is what error messages call the text.
   static Result<Tokenizer> parse(std::string_view tokenizer_json, const std::string& source);
@@ -46,8 +51,8 @@ class Tokenizer {
   // (text/match_budget.h).
   Result<std::vector<TokenId>> encode(std::string_view text,
                                       const EncodeOptions& options = {}) const;
-  // Bytes of the tokens in order. Invalid ids decode to nothing. May end inside a UTF-8 character:
-  // see StreamDecoder.
+  // The text of the tokens. Invalid ids decode to nothing. Where the decoder is byte-level it is
+  // their bytes, which may end inside a UTF-8 character: see StreamDecoder.
   std::string decode(std::span<const TokenId> ids, bool skip_special_tokens = false) const;
 
   int64_t vocab_size() const;                                        // largest id + 1
@@ -60,8 +65,13 @@ class Tokenizer {
 
  private:
   friend class StreamDecoder;
-  Tokenizer();
   struct State;
+  explicit Tokenizer(std::unique_ptr<State> state);
+  // What the decoder gets of a token; nothing where it is left out.
+  std::optional<std::string_view> piece(TokenId id, bool skip_special_tokens) const;
+  // nullptr: the text is the pieces side by side.
+  const Decoder* decoder() const;
+
   std::unique_ptr<State> state_;
 };
 

@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "text/added_tokens.h"
-#include "text/merge_table.h"
+#include "text/bpe.h"
+#include "text/decoder.h"
+#include "text/normalizer.h"
 #include "text/pre_tokenizer.h"
 #include "text/vocabulary.h"
 
@@ -12,12 +14,13 @@ namespace neuronmm::text {
 
 struct TokenizerDefinition {
   Vocabulary vocabulary;  // the BPE model's tokens and the added ones
-  MergeTable merges;
-  bool ignore_merges = false;
+  BpeModel model;
   std::vector<AddedToken> added_tokens;
-  bool nfc = false;
+  Normalizer normalizer;
   PreTokenizer pre_tokenizer;
   std::vector<TokenId> prefix, suffix;  // what the post-processor puts around a text
+  Decoder decoder;
+  bool decodes_bytes = false;  // the decoder is ByteLevel and nothing else
 };
 
 }  // namespace neuronmm::text

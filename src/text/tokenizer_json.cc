@@ -1,10 +1,19 @@
 #include "text/tokenizer_json.h"
 
+#include <algorithm>
+#include <utility>
+
 #include <nlohmann/json.hpp>
 
 #include "io/json_file.h"
+#include "text/added_token_json.h"
 #include "text/bpe_model_json.h"
-#include "text/pipeline_json.h"
+#include "text/decoder_json.h"
+#include "text/decoder_steps.h"
+#include "text/normalizer_json.h"
+#include "text/post_processor_json.h"
+#include "text/pre_tokenizer_json.h"
+#include "text/rewrite_steps.h"
 
 namespace neuronmm::text {
 namespace {
@@ -13,31 +22,33 @@ using nlohmann::json;
 
 constexpr std::string_view kGpt2EndOfText = "<|endoftext|>";  // the only added token of GPT-2
 
-// An entry of "added_tokens"; flags that are absent are false.
-Result<AddedToken> read_added_token(const json& entry, const std::string& source,
-                                    Vocabulary& vocabulary) {
-  if (!entry.is_object())
-    return fail("{}: expected an object, found {}", source, io::describe_json(entry));
-  const io::JsonFields fields(entry, source);
-  NMM_ASSIGN(const auto id, fields.integer("id"));
-  if (!id) return fields.missing("id");
-  NMM_ASSIGN(auto content, fields.string("content"));
-  if (!content) return fields.missing("content");
-  if (const Status added = vocabulary.add_name(*content, *id); !added.ok())
-    return fail("{}: {}", source, added.error().message);
-  AddedToken token;
-  token.content = *std::move(content);
-  token.id = static_cast<TokenId>(*id);
-  const std::pair<const char*, bool*> flags[] = {{"special", &token.special},
-                                                 {"normalized", &token.normalized},
-                                                 {"single_word", &token.single_word},
-                                                 {"lstrip", &token.lstrip},
-                                                 {"rstrip", &token.rstrip}};
-  for (const auto& [key, flag] : flags) {
-    NMM_ASSIGN(const auto value, fields.boolean(key));
-    *flag = value.value_or(false);
-  }
-  return token;
+// The id that a token beside the vocabulary gets, from the count of tokens before it.
+int64_t next_added_id(const TokenizerDefinition& definition) {
+  int64_t next = definition.vocabulary.tokens();
+  for (const AddedToken& token : definition.added_tokens)
+    next = std::max(next, int64_t{token.id} + 1);
+  return next;
+}
+
+// Ids are given as the tokenizers library gives them: that of the vocabulary's token of the same
+// text, or the next one, whatever the file says. A file that contradicts itself is refused.
+Status add_added_token(AddedToken token, int64_t id_in_file, int64_t& next_id,
+                       TokenizerDefinition& definition) {
+  Vocabulary& vocabulary = definition.vocabulary;
+  if (id_in_file < 0 || id_in_file >= Vocabulary::kMaxSize)
+    return fail("{:?} has id {}; ids are 0 to {}", token.content, id_in_file,
+                Vocabulary::kMaxSize - 1);
+  if (vocabulary.has(id_in_file) && vocabulary.text(id_in_file) != token.content)
+    return fail("id {} belongs to {:?} and {:?}", id_in_file, vocabulary.text(id_in_file),
+                token.content);
+  const auto in_model = vocabulary.find_token(token.content);
+  if (const auto known = vocabulary.find(token.content); known && !in_model)
+    return fail("{:?} has id {} and id {}", token.content, *known, id_in_file);
+  const int64_t id = in_model ? *in_model : next_id++;
+  NMM_TRY(vocabulary.add_added(token.content, id));
+  token.id = static_cast<TokenId>(id);
+  definition.added_tokens.push_back(std::move(token));
+  return {};
 }
 
 // Added tokens come after the vocabulary and may name tokens that are in it already.
@@ -45,11 +56,49 @@ Status read_added_tokens(const io::JsonFields& root, TokenizerDefinition& defini
   const json* list = root.find("added_tokens");
   if (list == nullptr) return {};
   if (!list->is_array()) return root.wrong("added_tokens", "an array");
+  int64_t next_id = definition.vocabulary.tokens();
   for (size_t i = 0; i < list->size(); ++i) {
     const std::string source = fmt::format("{}: added_tokens[{}]", root.source(), i);
-    NMM_ASSIGN(AddedToken token, read_added_token((*list)[i], source, definition.vocabulary));
-    definition.added_tokens.push_back(std::move(token));
+    const json& entry = (*list)[i];
+    if (!entry.is_object())
+      return fail("{}: expected an object, found {}", source, io::describe_json(entry));
+    const io::JsonFields fields(entry, source);
+    NMM_ASSIGN(const auto id, fields.integer("id"));
+    if (!id) return fields.missing("id");
+    NMM_ASSIGN(AddedToken token, read_added_token(fields));
+    if (const Status added = add_added_token(std::move(token), *id, next_id, definition);
+        !added.ok())
+      return fail("{}: {}", source, added.error().message);
   }
+  return {};
+}
+
+// BPE works on bytes where a text ends as the spelling of its bytes and no rule of the model looks
+// at the characters of that spelling. All others get the spelling.
+void choose_alphabet(bool ends_spelled, TokenizerDefinition& definition) {
+  Alphabet::Options& alphabet = definition.model.alphabet;
+  const bool has_rules = alphabet.byte_fallback || alphabet.unknown;
+  alphabet.bytes = ends_spelled && alphabet.continuing_prefix.empty() &&
+                   alphabet.end_suffix.empty() &&
+                   !(has_rules && !has_all_bytes(definition.vocabulary, true));
+  if (ends_spelled && !alphabet.bytes)
+    definition.pre_tokenizer.add(std::make_shared<SpellBytesStep>());
+}
+
+// The stages of the tokenizers library's pipeline. What is not known is refused by name.
+Status read_pipeline(const io::JsonFields& root, TokenizerDefinition& definition) {
+  const auto source_of = [&](const char* key) { return root.source() + ": " + key; };
+  if (const json* normalizer = root.find("normalizer"))
+    NMM_TRY(read_normalizer(*normalizer, source_of("normalizer"), definition.normalizer));
+  bool ends_spelled = false;
+  if (const json* pre_tokenizer = root.find("pre_tokenizer"))
+    NMM_TRY(read_pre_tokenizer(*pre_tokenizer, source_of("pre_tokenizer"), definition.pre_tokenizer,
+                               ends_spelled));
+  choose_alphabet(ends_spelled, definition);
+  if (const json* post_processor = root.find("post_processor"))
+    NMM_TRY(read_post_processor(*post_processor, source_of("post_processor"), definition));
+  if (const json* decoder = root.find("decoder"))
+    NMM_TRY(read_decoder(*decoder, source_of("decoder"), definition));
   return {};
 }
 
@@ -57,12 +106,16 @@ Status read_added_tokens(const io::JsonFields& root, TokenizerDefinition& defini
 
 // The vocabulary comes first, since added tokens and the pipeline name tokens of it.
 Result<TokenizerDefinition> parse_tokenizer_json(std::string_view text, const std::string& source) {
-  NMM_ASSIGN(const json root, io::parse_json_object(text, source));
+  BpeEntries entries;
+  NMM_ASSIGN(const json root, parse_with_entries(text, source, entries));
   const io::JsonFields fields(root, source);
+  NMM_ASSIGN(const auto version, fields.string("version"));
+  if (version.value_or("1.0") != "1.0") return fields.wrong("version", "\"1.0\"");
   const json* model = fields.find("model");
   if (model == nullptr) return fields.missing("model");
+  if (!model->is_object()) return fields.wrong("model", "an object");
   TokenizerDefinition definition;
-  NMM_TRY(read_bpe_model(*model, source + ": model", definition));
+  NMM_TRY(read_bpe_model(io::JsonFields(*model, source + ": model"), entries, definition));
   NMM_TRY(read_added_tokens(fields, definition));
   NMM_TRY(read_pipeline(fields, definition));
   return definition;
@@ -73,23 +126,52 @@ Result<TokenizerDefinition> parse_gpt2_files(std::string_view vocab_json,
                                              std::string_view merges_text,
                                              const std::string& merges_source) {
   NMM_ASSIGN(const json vocab, io::parse_json_object(vocab_json, vocab_source));
+  BpeEntries entries;
+  for (const auto& [token, id] : vocab.items()) {
+    if (!id.is_number_integer())
+      return fail("{}: {:?}: expected an id, found {}", vocab_source, token, io::describe_json(id));
+    entries.vocab.emplace_back(entries.texts.keep(token), id.get<int64_t>());
+  }
   TokenizerDefinition definition;
-  NMM_TRY(read_vocab(vocab, vocab_source, definition.vocabulary));
-  NMM_ASSIGN(definition.merges,
-             read_merges_text(merges_text, merges_source, definition.vocabulary));
+  NMM_TRY(read_vocab(entries, vocab_source, definition.vocabulary));
+  NMM_TRY(read_merges_text(merges_text, merges_source, definition.vocabulary, definition.model));
   // The one special token that GPT-2 has; its files do not mark it.
-  if (const auto id = definition.vocabulary.find(kGpt2EndOfText)) {
+  if (const auto id = definition.vocabulary.find_token(kGpt2EndOfText)) {
     AddedToken token;
     token.content = kGpt2EndOfText;
-    token.id = *id;
     token.special = true;
-    definition.added_tokens.push_back(token);
+    int64_t next_id = definition.vocabulary.tokens();
+    NMM_TRY(add_added_token(std::move(token), *id, next_id, definition));
   }
   // GPT-2's files say nothing of the pipeline, which is fixed: byte level, no space in front.
-  const json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
-  const json root = {{"pre_tokenizer", byte_level}, {"decoder", byte_level}};
-  NMM_TRY(read_pipeline(io::JsonFields(root, vocab_source), definition));
+  NMM_TRY(read_gpt2_pre_tokenizer(definition.pre_tokenizer));
+  definition.model.alphabet.bytes = true;
+  definition.decoder.add(byte_level_step(), Decoder::Joins::kAfter);
+  definition.decodes_bytes = true;
   return definition;
+}
+
+Status add_tokens_of_config(const TokenizerConfig& config, const std::string& source,
+                            TokenizerDefinition& definition) {
+  const auto is_added = [&](const std::string& content) {
+    return std::any_of(definition.added_tokens.begin(), definition.added_tokens.end(),
+                       [&](const AddedToken& token) { return token.content == content; });
+  };
+  int64_t next_id = next_added_id(definition);
+  for (const AddedToken& token : config.added_tokens) {
+    if (is_added(token.content)) continue;
+    if (const Status added = add_added_token(token, token.id, next_id, definition); !added.ok())
+      return fail("{}: added_tokens_decoder: {}", source, added.error().message);
+  }
+  for (const std::string& content : config.special_tokens) {
+    const auto id = definition.vocabulary.find_token(content);
+    if (!id || is_added(content)) continue;
+    AddedToken token;
+    token.content = content;
+    token.special = true;
+    NMM_TRY(add_added_token(std::move(token), *id, next_id, definition));
+  }
+  return {};
 }
 
 }  // namespace neuronmm::text

@@ -1,11 +1,11 @@
 #pragma once
-// tokenizer.json, the file of the Hugging Face tokenizers library, as far as byte-level BPE uses
-// it.
+// tokenizer.json, the file of the Hugging Face tokenizers library, as far as BPE uses it.
 
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "text/tokenizer_config.h"
 #include "text/tokenizer_definition.h"
 
 namespace neuronmm::text {
@@ -17,5 +17,9 @@ Result<TokenizerDefinition> parse_gpt2_files(std::string_view vocab_json,
                                              const std::string& vocab_source,
                                              std::string_view merges_text,
                                              const std::string& merges_source);
+
+// The added tokens that only tokenizer_config.json has.
+Status add_tokens_of_config(const TokenizerConfig& config, const std::string& source,
+                            TokenizerDefinition& definition);
 
 }  // namespace neuronmm::text

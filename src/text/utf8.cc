@@ -63,4 +63,18 @@ int64_t valid_utf8_length(std::string_view text) {
   return static_cast<int64_t>(i);
 }
 
+void append_utf8(char32_t code_point, std::string& out) {
+  const auto tail = [](char32_t bits) { return static_cast<char>(0x80 | (bits & 0x3F)); };
+  if (code_point < 0x80) {
+    out.push_back(static_cast<char>(code_point));
+  } else if (code_point < 0x800) {
+    out += {static_cast<char>(0xC0 | code_point >> 6), tail(code_point)};
+  } else if (code_point < 0x10000) {
+    out += {static_cast<char>(0xE0 | code_point >> 12), tail(code_point >> 6), tail(code_point)};
+  } else {
+    out += {static_cast<char>(0xF0 | code_point >> 18), tail(code_point >> 12),
+            tail(code_point >> 6), tail(code_point)};
+  }
+}
+
 }  // namespace neuronmm::text

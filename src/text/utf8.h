@@ -2,6 +2,7 @@
 // One step through bytes that may or may not be UTF-8 (Unicode 15, table 3-7).
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace neuronmm::text {
@@ -22,5 +23,7 @@ Utf8Step next_utf8(std::string_view text);
 
 // The length of the longest prefix that is UTF-8.
 int64_t valid_utf8_length(std::string_view text);
+
+void append_utf8(char32_t code_point, std::string& out);
 
 }  // namespace neuronmm::text

@@ -94,6 +94,20 @@ TEST(AddedTokens, TakeWhiteSpaceWhereTheyAreToldTo) {
   EXPECT_EQ(find_all(matcher, "<r>  <l>"), (std::vector<Found>{{"<r>  ", 2}, {"<l>", 1}}));
 }
 
+// The search goes on behind a token's content, whatever white space it took: as the tokenizers
+// library does it.
+TEST(AddedTokens, TokensOfWhiteSpaceAreFoundInsideOfTakenSpace) {
+  AddedToken space = token(" ", 1), in = token(" in", 2);
+  space.rstrip = in.rstrip = true;
+  EXPECT_EQ(find_all(AddedTokenMatcher({in}), " in  in", {}),
+            (std::vector<Found>{{" in  ", 2}, {" in", 2}}));
+  const AddedTokenMatcher spaces({space});
+  EXPECT_EQ(spaces.find_all("a   b").size(), 3u);
+  EXPECT_EQ(spaces.find_all(std::string(1 << 20, ' ')).size(), 1u << 20);
+  space.lstrip = true;
+  EXPECT_EQ(find_all(AddedTokenMatcher({space}), "a   b", {}), (std::vector<Found>{{"   ", 1}}));
+}
+
 TEST(AddedTokens, SingleWordsStandAlone) {
   AddedToken word = token("in", 1);
   word.single_word = true;

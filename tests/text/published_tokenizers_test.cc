@@ -9,7 +9,7 @@
 #include "small_tokenizer.h"
 #include "test_data.h"
 #include "text/chat_template.h"
-#include "text/nfc.h"
+#include "text/unicode_form.h"
 
 namespace neuronmm::text {
 namespace {
@@ -125,8 +125,8 @@ void expect_chat(const Tokenizer& tokenizer, const std::string& end_of_turn) {
         tokenizer.encode(hostile->text, {.add_special_tokens = false, .literal = hostile->said});
     EXPECT_EQ(std::count(hostile_ids->begin(), hostile_ids->end(), end), 2) << text;
     std::string decoded_storage, text_storage;  // Qwen normalizes, Llama does not
-    EXPECT_EQ(normalize_nfc(tokenizer.decode(*hostile_ids), decoded_storage),
-              normalize_nfc(hostile->text, text_storage));
+    EXPECT_EQ(to_unicode_form(UnicodeForm::kNfc, tokenizer.decode(*hostile_ids), decoded_storage),
+              to_unicode_form(UnicodeForm::kNfc, hostile->text, text_storage));
   }
 }
 
@@ -175,7 +175,8 @@ TEST(PublishedTokenizers, C4ComesBack) {
     const std::string text = json::parse(line)["text"];
     std::string storage;
     EXPECT_EQ(llama->decode(llama->encode(text, kNoSpecial).value()), text);
-    EXPECT_EQ(qwen->decode(qwen->encode(text).value()), normalize_nfc(text, storage));
+    EXPECT_EQ(qwen->decode(qwen->encode(text).value()),
+              to_unicode_form(UnicodeForm::kNfc, text, storage));
     ++documents;
   }
   EXPECT_EQ(documents, 300);

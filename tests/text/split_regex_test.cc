@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "text/pre_tokenizer.h"
+#include "text/split_step.h"
 
 namespace neuronmm::text {
 namespace {
@@ -17,38 +17,20 @@ SplitRegex compile(std::string_view pattern, SplitRegex::Kind kind = SplitRegex:
   return std::move(regex).value();
 }
 
-Words split(const PreTokenizer& pre_tokenizer, std::string_view text) {
+Words split_by(std::string_view pattern, std::string_view text,
+               SplitBehavior behavior = SplitBehavior::kIsolated, bool invert = false) {
+  PreTokenizer pre_tokenizer;
+  pre_tokenizer.add(std::make_shared<SplitStep>(compile(pattern), behavior, invert));
   Words words;
   MatchBudget budget(text.size());
-  pre_tokenizer.split(text, budget, [&](std::string_view word) { words.emplace_back(word); });
+  pre_tokenizer.split({text}, budget, [&](std::string_view word) { words.emplace_back(word); });
   EXPECT_FALSE(budget.spent());
   return words;
-}
-
-Words split_by(std::string_view pattern, std::string_view text, bool keep_matches = true,
-               bool keep_gaps = true) {
-  PreTokenizer pre_tokenizer;
-  pre_tokenizer.add_split({compile(pattern), keep_matches, keep_gaps});
-  return split(pre_tokenizer, text);
-}
-
-TEST(SplitRegex, KeepsWhatTheSplitSays) {
-  EXPECT_EQ(split_by("-", "a-b--c"), (Words{"a", "-", "b", "-", "-", "c"}));
-  EXPECT_EQ(split_by("-", "a-b--c", false, true), (Words{"a", "b", "c"}));
-  EXPECT_EQ(split_by("-", "a-b--c", true, false), (Words{"-", "-", "-"}));
-  EXPECT_EQ(split_by("-", ""), Words{});
-  EXPECT_EQ(split_by("x", "abc"), Words{"abc"});
 }
 
 TEST(SplitRegex, EmptyMatchesCutAndGoOn) {
   EXPECT_EQ(split_by("x*", "axb"), (Words{"a", "x", "b"}));
   EXPECT_EQ(split_by("(?=b)", "abab"), (Words{"a", "ba", "b"}));
-}
-
-TEST(SplitRegex, LiteralPatternsHaveNoSpecialCharacters) {
-  PreTokenizer pre_tokenizer;
-  pre_tokenizer.add_split({compile("a.(", SplitRegex::Kind::kLiteral)});
-  EXPECT_EQ(split(pre_tokenizer, "xa.(yab("), (Words{"x", "a.(", "yab("}));
 }
 
 TEST(SplitRegex, ReadsPatternsAsOnigurumaDoes) {
@@ -67,6 +49,18 @@ TEST(SplitRegex, ReadsPatternsAsOnigurumaDoes) {
   EXPECT_EQ(split_by(R"((?i:'s))", "it'\xC5\xBF!"), (Words{"it", "'\xC5\xBF", "!"}));
   // ^ means a line.
   EXPECT_EQ(split_by("^a", "a\na"), (Words{"a", "\n", "a"}));
+  // Word characters: with marks, without U+00B7, but with the superscripts of Latin-1.
+  EXPECT_EQ(split_by(R"(\w+)", "a_\xCC\x81-\xC2\xB2\xC2\xB7"),
+            (Words{"a_\xCC\x81", "-", "\xC2\xB2", "\xC2\xB7"}));
+  EXPECT_EQ(split_by(R"([\w-]+)", "a-b c"), (Words{"a-b", " ", "c"}));
+  EXPECT_EQ(split_by(R"(\W)", "a-b"), (Words{"a", "-", "b"}));
+  // A class inside a class adds to it; "]" at the start is a character.
+  EXPECT_EQ(split_by(R"( ?[^(\s|[.,])]+)", "ab c|d.e"), (Words{"ab", " c", "|", "d", ".", "e"}));
+  EXPECT_EQ(split_by("[]a]+", "a]b"), (Words{"a]", "b"}));
+  // Ruby's intervals: {,n}, and "+" repeats one.
+  EXPECT_EQ(split_by("a{,2}", "aaaa"), (Words{"aa", "aa"}));
+  EXPECT_EQ(split_by("a{1,3}+", "aaaaab"), (Words{"aaaaa", "b"}));
+  EXPECT_EQ(split_by(R"(\x{61}+\u0062)", "aab"), (Words{"aab"}));
 }
 
 TEST(SplitRegex, RefusesWhatItWouldReadDifferently) {
@@ -75,9 +69,14 @@ TEST(SplitRegex, RefusesWhatItWouldReadDifferently) {
     return regex.ok() ? "accepted" : regex.error().message;
   };
   EXPECT_NE(message_of(R"(\h+)").find("\\h"), std::string::npos);
-  EXPECT_NE(message_of(R"(\w+)").find("\\w"), std::string::npos);
+  EXPECT_NE(message_of(R"([\W])").find("\\W"), std::string::npos);
+  EXPECT_NE(message_of(R"(\ba)").find("\\b"), std::string::npos);
+  EXPECT_NE(message_of(R"(\xE9)").find("\\x"), std::string::npos);
+  EXPECT_NE(message_of("(?m:.)").find("(?m"), std::string::npos);
+  EXPECT_NE(message_of("a{2,3}+").find("{2,3}"), std::string::npos);
+  EXPECT_NE(message_of("[[:alpha:]]").find("class inside a class"), std::string::npos);
   EXPECT_NE(message_of(R"([a-z&&[^b]])").find("&&"), std::string::npos);
-  EXPECT_NE(message_of(R"([a[b]])").find("class inside a class"), std::string::npos);
+  EXPECT_NE(message_of(R"([a[^b]])").find("class inside a class"), std::string::npos);
   EXPECT_NE(message_of("(*ACCEPT)").find("(*"), std::string::npos);
   EXPECT_NE(message_of("(a").find("regular expression"), std::string::npos);
   EXPECT_NE(message_of("a\\").find("regular expression"), std::string::npos);
@@ -122,22 +121,6 @@ TEST(SplitRegex, ALongRunOfSpacesIsWithinTheBudget) {
 TEST(SplitRegex, LongMatchesOfGroupsNeedNoStack) {
   const std::string text(50'000, 'a');
   EXPECT_EQ(split_by("(?:a|b)+", text + "-"), (Words{text, "-"}));
-}
-
-TEST(PreTokenizer, SplitsInsideSplits) {
-  PreTokenizer pre_tokenizer;
-  pre_tokenizer.add_split({compile("-"), false, true});
-  pre_tokenizer.add_split({compile("[0-9]")});
-  EXPECT_EQ(split(pre_tokenizer, "a12-3b--"), (Words{"a", "1", "2", "3", "b"}));
-}
-
-TEST(PreTokenizer, PrefixSpaceGoesBeforeEveryWordWithoutOne) {
-  PreTokenizer pre_tokenizer;
-  pre_tokenizer.add_split({compile("-"), false, true});
-  pre_tokenizer.add_prefix_space();
-  pre_tokenizer.add_split({compile("b")});
-  EXPECT_EQ(split(pre_tokenizer, "ab- c-\nd"), (Words{" a", "b", " c", " \nd"}));
-  EXPECT_EQ(split(pre_tokenizer, ""), Words{});
 }
 
 }  // namespace

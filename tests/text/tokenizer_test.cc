@@ -201,6 +201,20 @@ TEST(Tokenizer, ARegularExpressionThatExplodesIsAnError) {
       << ids.error().message;
 }
 
+TEST(Tokenizer, ANormalizerThatExplodesIsAnError) {
+  json root = small_tokenizer();
+  json doubling = json::array();
+  for (int i = 0; i < 60; ++i)
+    doubling.push_back({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}});
+  root["normalizer"] = {{"type", "Sequence"}, {"normalizers", doubling}};
+  const Tokenizer tokenizer = parse_or_die(root);
+  EXPECT_TRUE(tokenizer.encode("b").ok());
+  const auto ids = tokenizer.encode("a");
+  ASSERT_FALSE(ids.ok());
+  EXPECT_NE(ids.error().message.find("normalizer makes more than"), std::string::npos)
+      << ids.error().message;
+}
+
 TEST(Tokenizer, PrefixSpaceOpensEveryPart) {
   json root = small_tokenizer();
   root["pre_tokenizer"]["add_prefix_space"] = true;

@@ -1,4 +1,4 @@
-#include "text/nfc.h"
+#include "text/unicode_form.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -12,15 +12,23 @@
 namespace neuronmm::text {
 namespace {
 
-std::string nfc(std::string_view text) {
+constexpr UnicodeForm kForms[] = {UnicodeForm::kNfc, UnicodeForm::kNfd, UnicodeForm::kNfkc,
+                                  UnicodeForm::kNfkd};
+
+std::string to_form(UnicodeForm form, std::string_view text) {
   std::string storage;
-  return std::string(normalize_nfc(text, storage));
+  return std::string(to_unicode_form(form, text, storage));
 }
+std::string nfc(std::string_view text) { return to_form(UnicodeForm::kNfc, text); }
 
 // The whole text at once, by the library's own way.
-std::string reference_nfc(const std::string& text) {
+std::string reference(UnicodeForm form, const std::string& text) {
+  constexpr int kOptions[] = {UTF8PROC_COMPOSE, UTF8PROC_DECOMPOSE,
+                              UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
+                              UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT};
   utf8proc_uint8_t* out = nullptr;
-  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+  const auto options =
+      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | kOptions[static_cast<int>(form)]);
   const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
                                  std::ssize(text), &out, options);
   const std::string result(reinterpret_cast<const char*>(out), static_cast<size_t>(size));
@@ -28,7 +36,7 @@ std::string reference_nfc(const std::string& text) {
   return result;
 }
 
-TEST(Nfc, Composes) {
+TEST(UnicodeForm, Composes) {
   EXPECT_EQ(nfc("cafe\xCC\x81!"), "caf\xC3\xA9!");
   EXPECT_EQ(nfc("\xE2\x84\xAB"), "\xC3\x85");                              // Angstrom sign
   EXPECT_EQ(nfc("\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB"), "\xED\x95\x9C");  // Hangul
@@ -36,13 +44,25 @@ TEST(Nfc, Composes) {
   EXPECT_EQ(nfc(""), "");
 }
 
-TEST(Nfc, TextBelowU0300IsReturnedItself) {
-  const std::string text = "na\xC3\xAFve \xC5\x93uvre";
-  std::string storage;
-  EXPECT_EQ(normalize_nfc(text, storage).data(), text.data());
+TEST(UnicodeForm, TakesApart) {
+  EXPECT_EQ(to_form(UnicodeForm::kNfd, "x\xC3\xA9\xC2\xB2"), "xe\xCC\x81\xC2\xB2");
+  EXPECT_EQ(to_form(UnicodeForm::kNfkd, "x\xC3\xA9\xC2\xB2"),
+            "xe\xCC\x81"
+            "2");
+  EXPECT_EQ(to_form(UnicodeForm::kNfkc, "\xEF\xAC\x81 e\xCC\x81\xC2\xB2"),
+            "fi \xC3\xA9"
+            "2");
+  // The longest decomposition, of 18 characters.
+  EXPECT_EQ(to_form(UnicodeForm::kNfkd, "\xEF\xB7\xBA").size(), 33u);
 }
 
-TEST(Nfc, IsTheLibrarysOnRandomText) {
+TEST(UnicodeForm, TextBelowU0300IsReturnedItself) {
+  const std::string text = "na\xC3\xAFve \xC5\x93uvre";
+  std::string storage;
+  EXPECT_EQ(to_unicode_form(UnicodeForm::kNfc, text, storage).data(), text.data());
+}
+
+TEST(UnicodeForm, IsTheLibrarysOnRandomText) {
   // Letters that combine, marks of several classes, Hangul parts, and everything.
   const char32_t kinds[][2] = {{'a', 'z'},       {0xC0, 0x17F},     {0x300, 0x345},
                                {0x1100, 0x11FF}, {0x5B0, 0x5C7},    {0x915, 0x94D},
@@ -55,12 +75,13 @@ TEST(Nfc, IsTheLibrarysOnRandomText) {
       const auto& [first, last] = kinds[below(random, std::size(kinds))];
       text += utf8_of(first + below(random, last - first + 1));
     }
-    ASSERT_EQ(nfc(text), reference_nfc(text)) << "seed " << seed;
+    for (const UnicodeForm form : kForms)
+      ASSERT_EQ(to_form(form, text), reference(form, text)) << "seed " << seed;
   }
 }
 
 // Marks in the wrong order all the way: sorting them by insertion would take minutes.
-TEST(Nfc, ManyMarksTakeNoQuadraticTime) {
+TEST(UnicodeForm, ManyMarksTakeNoQuadraticTime) {
   std::string text = "a";
   for (int i = 0; i < 200'000; ++i) text += i % 2 == 0 ? "\xCC\x81" : "\xCC\xA3";
   const auto start = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-#include "text/nfc.h"
+#include "text/unicode_form.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -12,28 +12,40 @@
 namespace neuronmm::text {
 namespace {
 
-// Characters below U+0300 are in form C, combine with nothing before them and have class 0, so text
-// may be cut before each of them. In UTF-8 they begin with a byte below 0xCC.
-bool is_stable(char lead_byte) { return static_cast<uint8_t>(lead_byte) < 0xCC; }
+bool composes(UnicodeForm form) { return form == UnicodeForm::kNfc || form == UnicodeForm::kNfkc; }
+bool is_compatible(UnicodeForm form) {
+  return form == UnicodeForm::kNfkc || form == UnicodeForm::kNfkd;
+}
+
 bool is_continuation(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0x80; }
 
-constexpr auto kOptions = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+// What begins with a lower byte is in the form, combines with nothing before it and has class 0, so
+// that text may be cut before it. For form C these are the characters below U+0300; the other forms
+// take accented letters and, if compatible, "²" apart.
+uint8_t first_unstable_lead(UnicodeForm form) { return form == UnicodeForm::kNfc ? 0xCC : 0x80; }
+
+utf8proc_option_t options_of(UnicodeForm form) {
+  int options = UTF8PROC_STABLE | (composes(form) ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE);
+  if (is_compatible(form)) options |= UTF8PROC_COMPAT;
+  return static_cast<utf8proc_option_t>(options);
+}
 
 int combining_class(utf8proc_int32_t code_point) {
   return utf8proc_get_property(code_point)->combining_class;
 }
 
-// Canonical decomposition. Not utf8proc_decompose: that sorts marks by insertion, which takes
-// minutes for a text of a million marks.
-void decompose(std::string_view text, std::vector<utf8proc_int32_t>& out) {
-  constexpr int kMaxExpansion = 4;  // code points of a canonical decomposition (Unicode, UAX 15)
+// Full decomposition. Not utf8proc_decompose: that sorts marks by insertion, which takes minutes
+// for a text of a million marks.
+void decompose(std::string_view text, utf8proc_option_t options,
+               std::vector<utf8proc_int32_t>& out) {
+  constexpr int kMaxExpansion = 18;  // code points, of U+FDFA (Unicode, UAX 15, table 8)
   out.clear();
   while (!text.empty()) {
     const Utf8Step step = next_utf8(text);
     utf8proc_int32_t parts[kMaxExpansion];
     int boundary = 0;
     const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(step.code_point),
-                                               parts, kMaxExpansion, kOptions, &boundary);
+                                               parts, kMaxExpansion, options, &boundary);
     NMM_CHECK(count >= 0 && count <= kMaxExpansion);
     out.insert(out.end(), parts, parts + count);
     text.remove_prefix(static_cast<size_t>(step.length));
@@ -47,24 +59,28 @@ void decompose(std::string_view text, std::vector<utf8proc_int32_t>& out) {
   }
 }
 
-void append_nfc(std::string_view text, std::vector<utf8proc_int32_t>& buffer, std::string& out) {
-  decompose(text, buffer);
+void append_form(std::string_view text, utf8proc_option_t options,
+                 std::vector<utf8proc_int32_t>& buffer, std::string& out) {
+  decompose(text, options, buffer);
   const auto count = std::ssize(buffer);
   buffer.resize(buffer.size() + 1);  // utf8proc_reencode writes a final NUL
-  const auto bytes = utf8proc_reencode(buffer.data(), count, kOptions);
+  const auto bytes = utf8proc_reencode(buffer.data(), count, options);
   NMM_CHECK(bytes >= 0);
   out.append(reinterpret_cast<const char*>(buffer.data()), static_cast<size_t>(bytes));
 }
 
 }  // namespace
 
-std::string_view normalize_nfc(std::string_view text, std::string& storage) {
-  const auto is_unstable_lead = [](char c) { return !is_continuation(c) && !is_stable(c); };
-  const auto is_stable_lead = [](char c) { return !is_continuation(c) && is_stable(c); };
+std::string_view to_unicode_form(UnicodeForm form, std::string_view text, std::string& storage) {
+  const uint8_t first_unstable = first_unstable_lead(form);
+  const auto is_stable = [&](char c) { return static_cast<uint8_t>(c) < first_unstable; };
+  const auto is_unstable_lead = [&](char c) { return !is_continuation(c) && !is_stable(c); };
+  const auto is_stable_lead = [&](char c) { return !is_continuation(c) && is_stable(c); };
   auto unstable = std::find_if(text.begin(), text.end(), is_unstable_lead);
   if (unstable == text.end()) return text;
 
   storage.clear();
+  const utf8proc_option_t options = options_of(form);
   std::vector<utf8proc_int32_t> buffer;
   auto done = text.begin();
   while (unstable != text.end()) {
@@ -74,7 +90,7 @@ std::string_view normalize_nfc(std::string_view text, std::string& storage) {
     }
     const auto last = std::find_if(unstable, text.end(), is_stable_lead);
     storage.append(done, first);
-    append_nfc({first, last}, buffer, storage);
+    append_form({first, last}, options, buffer, storage);
     done = last;
     unstable = std::find_if(last, text.end(), is_unstable_lead);
   }

@@ -1,0 +1,63 @@
+#include "text/merge_borders.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace neuronmm::text {
+namespace {
+
+constexpr TokenId kNone = -1;
+// Rules come in the order in which they were learned, each after those that make its halves: one
+// pass finds everything, and a second one that there is no more.
+constexpr int kMaxPasses = 8;
+
+// The first and the last symbol of a token.
+struct Ends {
+  TokenId first = kNone, last = kNone;
+  bool operator==(const Ends&) const = default;
+};
+
+// By token; empty if a token has several, or if that takes too long to find out.
+std::vector<Ends> ends_of_tokens(std::span<const MergeBorders::Rule> rules,
+                                 std::span<const TokenId> symbols) {
+  TokenId largest = 0;
+  for (const TokenId symbol : symbols) largest = std::max(largest, symbol);
+  for (const auto& rule : rules) largest = std::max({largest, rule.left, rule.right, rule.merged});
+  std::vector<Ends> ends(static_cast<size_t>(largest) + 1);
+  for (const TokenId symbol : symbols) ends[static_cast<size_t>(symbol)] = {symbol, symbol};
+  for (int pass = 0; pass < kMaxPasses; ++pass) {
+    bool changed = false;
+    for (const auto& rule : rules) {
+      const Ends merged = {ends[static_cast<size_t>(rule.left)].first,
+                           ends[static_cast<size_t>(rule.right)].last};
+      if (merged.first == kNone || merged.last == kNone) continue;
+      Ends& known = ends[static_cast<size_t>(rule.merged)];
+      if (known == merged) continue;
+      if (known != Ends{}) return {};
+      known = merged;
+      changed = true;
+    }
+    if (!changed) return ends;
+  }
+  return {};
+}
+
+}  // namespace
+
+MergeBorders::MergeBorders(std::span<const Rule> rules, std::span<const TokenId> symbols) {
+  const std::vector<Ends> ends = ends_of_tokens(rules, symbols);
+  if (ends.empty()) return;
+  std::vector<std::pair<TokenId, TokenId>> pairs;
+  for (const Rule& rule : rules) {
+    const TokenId left = ends[static_cast<size_t>(rule.left)].last;
+    const TokenId right = ends[static_cast<size_t>(rule.right)].first;
+    if (left != kNone && right != kNone) pairs.emplace_back(left, right);
+  }
+  std::sort(pairs.begin(), pairs.end());
+  pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
+  neighbours_ = MergeTable(std::ssize(pairs));
+  for (const auto& [left, right] : pairs) neighbours_.insert(left, right, {});
+  known_ = true;
+}
+
+}  // namespace neuronmm::text

@@ -1,0 +1,36 @@
+#pragma once
+// Many short texts that stay where they are.
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace neuronmm::text {
+
+class TextArena {
+ public:
+  std::string_view keep(std::string_view text) {
+    if (text.size() > free_ || next_ == nullptr) grow(text.size());
+    char* const kept = next_;
+    if (!text.empty()) std::memcpy(kept, text.data(), text.size());
+    next_ += text.size();
+    free_ -= text.size();
+    return {kept, text.size()};
+  }
+
+ private:
+  void grow(size_t bytes) {
+    constexpr size_t kBlock = 1 << 18;
+    free_ = std::max(kBlock, bytes);
+    blocks_.push_back(std::make_unique_for_overwrite<char[]>(free_));
+    next_ = blocks_.back().get();
+  }
+
+  std::vector<std::unique_ptr<char[]>> blocks_;
+  char* next_ = nullptr;
+  size_t free_ = 0;
+};
+
+}  // namespace neuronmm::text

@@ -1,0 +1,32 @@
+#include "text/utf8_stream.h"
+
+#include "text/utf8.h"
+
+namespace neuronmm::text {
+
+// A character may be cut in two: its bytes are held until the rest comes. Bytes that no rest can
+// complete become U+FFFD at once.
+std::string Utf8Stream::push(std::string_view bytes) {
+  held_ += bytes;
+  std::string text;
+  std::string_view rest = held_;
+  while (!rest.empty()) {
+    const Utf8Step step = next_utf8(rest);
+    if (step.kind == Utf8Step::Kind::kIncomplete) break;
+    const auto length = static_cast<size_t>(step.length);
+    text +=
+        step.kind == Utf8Step::Kind::kCharacter ? rest.substr(0, length) : kReplacementCharacter;
+    rest.remove_prefix(length);
+  }
+  held_.erase(0, held_.size() - rest.size());
+  return text;
+}
+
+// What is still incomplete at the end stays so.
+std::string Utf8Stream::finish() {
+  const bool incomplete = !held_.empty();
+  held_.clear();
+  return std::string(incomplete ? kReplacementCharacter : "");
+}
+
+}  // namespace neuronmm::text
