@@ -11,14 +11,14 @@
 namespace neuronmm::text {
 namespace {
 
-class Fuse : public DecoderStage {
+class FuseStage : public DecoderStage {
  public:
   void push(std::string_view token) override { hand_on(token); }
 };
 
-class Metaspace : public DecoderStage {
+class MetaspaceStage : public DecoderStage {
  public:
-  Metaspace(const Decoder::Place& place, std::string replacement, bool prepended)
+  MetaspaceStage(const Decoder::Place& place, std::string replacement, bool prepended)
       : replacement_(std::move(replacement)), prepended_(prepended), joined_(place.joined) {}
   void push(std::string_view token) override {
     std::string text;
@@ -40,10 +40,10 @@ class Metaspace : public DecoderStage {
 };
 
 // Tokens that have to be seen to their end: `decode` gets all of the one token at once.
-class Whole : public DecoderStage {
+class WholeStage : public DecoderStage {
  public:
   using Decode = std::function<std::string(std::string_view token)>;
-  Whole(const Decoder::Place& place, Decode decode)
+  WholeStage(const Decoder::Place& place, Decode decode)
       : decode_(std::move(decode)), joined_(place.joined) {}
   void push(std::string_view token) override {
     if (joined_)
@@ -69,9 +69,9 @@ std::string replace_in(const Replacement& replacement, std::string_view token) {
   return std::string(replacement.apply(token, storage, budget));
 }
 
-class ByteFallback : public DecoderStage {
+class ByteFallbackStage : public DecoderStage {
  public:
-  explicit ByteFallback(bool early) : early_(early) {}
+  explicit ByteFallbackStage(bool early) : early_(early) {}
   void push(std::string_view token) override {
     const std::optional<char> byte = byte_of_token(token);
     if (!byte) {
@@ -117,7 +117,7 @@ class ByteFallback : public DecoderStage {
 };
 
 // Bytes that a step behind needs as characters.
-class Characters : public DecoderStage {
+class CharactersStage : public DecoderStage {
  public:
   void push(std::string_view bytes) override { hand_on(stream_.push(bytes)); }
   void finish() override {
@@ -133,9 +133,9 @@ std::string bytes_or_text(std::string_view token) {
   return bytes_of_spelling(token).value_or(std::string(token));
 }
 
-class Strip : public DecoderStage {
+class StripStage : public DecoderStage {
  public:
-  Strip(const Decoder::Place& place, std::string character, int64_t start, int64_t stop)
+  StripStage(const Decoder::Place& place, std::string character, int64_t start, int64_t stop)
       : character_(std::move(character)), start_(start), stop_(stop), joined_(place.joined) {}
   void push(std::string_view token) override {
     if (joined_) return push_part(token);
@@ -170,9 +170,9 @@ class Strip : public DecoderStage {
 };
 
 // Holds one token, to know the last one.
-class WordEnds : public DecoderStage {
+class WordEndsStage : public DecoderStage {
  public:
-  WordEnds(Replacement with_space, Replacement with_nothing)
+  WordEndsStage(Replacement with_space, Replacement with_nothing)
       : with_space_(std::move(with_space)), with_nothing_(std::move(with_nothing)) {}
   void push(std::string_view token) override {
     if (held_) hand_on(replace_in(with_space_, *held_));
@@ -190,9 +190,9 @@ class WordEnds : public DecoderStage {
 };
 
 // Two stages as one.
-class Pair : public DecoderStage {
+class PairStage : public DecoderStage {
  public:
-  Pair(std::unique_ptr<DecoderStage> first, std::unique_ptr<DecoderStage> second)
+  PairStage(std::unique_ptr<DecoderStage> first, std::unique_ptr<DecoderStage> second)
       : first_(std::move(first)), second_(std::move(second)), end_(*this) {
     first_->set_next(second_.get());
     second_->set_next(&end_);
@@ -206,12 +206,12 @@ class Pair : public DecoderStage {
  private:
   class End : public DecoderStage {
    public:
-    explicit End(Pair& pair) : pair_(pair) {}
+    explicit End(PairStage& pair) : pair_(pair) {}
     void push(std::string_view token) override { pair_.hand_on(token); }
     void finish() override {}
 
    private:
-    Pair& pair_;
+    PairStage& pair_;
   };
   std::unique_ptr<DecoderStage> first_, second_;
   End end_;
@@ -220,20 +220,21 @@ class Pair : public DecoderStage {
 }  // namespace
 
 Decoder::Step fuse_step() {
-  return [](const Decoder::Place&) { return std::make_unique<Fuse>(); };
+  return [](const Decoder::Place&) { return std::make_unique<FuseStage>(); };
 }
 
 Decoder::Step metaspace_step(std::string replacement, bool prepended) {
   return [=](const Decoder::Place& place) {
-    return std::make_unique<Metaspace>(place, replacement, prepended);
+    return std::make_unique<MetaspaceStage>(place, replacement, prepended);
   };
 }
 
 Decoder::Step byte_fallback_step() {
   return [](const Decoder::Place& place) -> std::unique_ptr<DecoderStage> {
     // Steps between this one and the joining see the run as one token, which has to be complete.
-    if (!place.joined) return std::make_unique<ByteFallback>(place.streaming && place.cut_at_will);
-    return std::make_unique<Whole>(place, [](std::string_view token) {
+    if (!place.joined)
+      return std::make_unique<ByteFallbackStage>(place.streaming && place.cut_at_will);
+    return std::make_unique<WholeStage>(place, [](std::string_view token) {
       const std::optional<char> byte = byte_of_token(token);
       if (!byte) return std::string(token);
       const bool is_ascii = static_cast<unsigned char>(*byte) < 0x80;
@@ -244,15 +245,15 @@ Decoder::Step byte_fallback_step() {
 
 Decoder::Step byte_level_step() {
   return [](const Decoder::Place& place) -> std::unique_ptr<DecoderStage> {
-    auto bytes = std::make_unique<Whole>(place, bytes_or_text);
+    auto bytes = std::make_unique<WholeStage>(place, bytes_or_text);
     if (place.is_last) return bytes;
-    return std::make_unique<Pair>(std::move(bytes), std::make_unique<Characters>());
+    return std::make_unique<PairStage>(std::move(bytes), std::make_unique<CharactersStage>());
   };
 }
 
 Decoder::Step strip_step(std::string character, int64_t start, int64_t stop) {
   return [=](const Decoder::Place& place) {
-    return std::make_unique<Strip>(place, character, start, stop);
+    return std::make_unique<StripStage>(place, character, start, stop);
   };
 }
 
@@ -260,15 +261,15 @@ Decoder::Step replace_step(Replacement replacement) {
   return [replacement](const Decoder::Place& place) {
     Decoder::Place own = place;
     own.joined &= !replacement.is_of_single_characters();
-    return std::make_unique<Whole>(
+    return std::make_unique<WholeStage>(
         own, [replacement](std::string_view token) { return replace_in(replacement, token); });
   };
 }
 
 Decoder::Step bpe_step(Replacement with_space, Replacement with_nothing) {
   return [=](const Decoder::Place& place) -> std::unique_ptr<DecoderStage> {
-    if (!place.joined) return std::make_unique<WordEnds>(with_space, with_nothing);
-    return std::make_unique<Whole>(
+    if (!place.joined) return std::make_unique<WordEndsStage>(with_space, with_nothing);
+    return std::make_unique<WholeStage>(
         place, [=](std::string_view token) { return replace_in(with_nothing, token); });
   };
 }

@@ -17,7 +17,8 @@ void add(PreTokenizer& pre_tokenizer, Args&&... args) {
   pre_tokenizer.add(std::make_shared<Step>(std::forward<Args>(args)...));
 }
 
-SplitRegex compile(std::string_view pattern, SplitRegex::Kind kind = SplitRegex::Kind::kRegex) {
+SplitRegex compile_split(std::string_view pattern,
+                         SplitRegex::Kind kind = SplitRegex::Kind::kRegex) {
   return SplitRegex::compile(pattern, kind).value();
 }
 
@@ -32,7 +33,7 @@ Words split(const PreTokenizer& pre_tokenizer, std::string_view text, size_t hea
 Words split_by(const char* pattern, SplitBehavior behavior, std::string_view text,
                bool invert = false) {
   PreTokenizer pre_tokenizer;
-  add<SplitStep>(pre_tokenizer, compile(pattern), behavior, invert);
+  add<SplitStep>(pre_tokenizer, compile_split(pattern), behavior, invert);
   return split(pre_tokenizer, text);
 }
 
@@ -55,7 +56,7 @@ TEST(SplitStep, InvertedGapsCountAsMatches) {
 
 TEST(SplitStep, LiteralPatternsHaveNoSpecialCharacters) {
   PreTokenizer pre_tokenizer;
-  add<SplitStep>(pre_tokenizer, compile("a.(", SplitRegex::Kind::kLiteral), kIsolated);
+  add<SplitStep>(pre_tokenizer, compile_split("a.(", SplitRegex::Kind::kLiteral), kIsolated);
   EXPECT_EQ(split(pre_tokenizer, "xa.(yab("), (Words{"x", "a.(", "yab("}));
 }
 
@@ -72,16 +73,16 @@ TEST(SplitStep, ClassesMatchCharacterByCharacter) {
 
 TEST(PreTokenizer, SplitsInsideSplits) {
   PreTokenizer pre_tokenizer;
-  add<SplitStep>(pre_tokenizer, compile("-"), kRemoved);
-  add<SplitStep>(pre_tokenizer, compile("[0-9]"), kIsolated);
+  add<SplitStep>(pre_tokenizer, compile_split("-"), kRemoved);
+  add<SplitStep>(pre_tokenizer, compile_split("[0-9]"), kIsolated);
   EXPECT_EQ(split(pre_tokenizer, "a12-3b--"), (Words{"a", "1", "2", "3", "b"}));
 }
 
 TEST(PreTokenizer, PrefixSpaceGoesBeforeEveryPieceWithoutOne) {
   PreTokenizer pre_tokenizer;
-  add<SplitStep>(pre_tokenizer, compile("-"), kRemoved);
+  add<SplitStep>(pre_tokenizer, compile_split("-"), kRemoved);
   add<PrefixSpaceStep>(pre_tokenizer);
-  add<SplitStep>(pre_tokenizer, compile("b"), kIsolated);
+  add<SplitStep>(pre_tokenizer, compile_split("b"), kIsolated);
   EXPECT_EQ(split(pre_tokenizer, "ab- c-\nd"), (Words{" a", "b", " c", " \nd"}));
 }
 
@@ -89,7 +90,7 @@ TEST(PreTokenizer, MetaspacePrependsWhereItsSchemeSays) {
   using enum MetaspaceStep::Prepend;
   const auto metaspace = [](MetaspaceStep::Prepend prepend, bool split_it, std::string_view text) {
     PreTokenizer pre_tokenizer;
-    add<SplitStep>(pre_tokenizer, compile("-"), kRemoved);
+    add<SplitStep>(pre_tokenizer, compile_split("-"), kRemoved);
     add<MetaspaceStep>(pre_tokenizer, "_", prepend, split_it);
     return split(pre_tokenizer, text);
   };
