@@ -21,7 +21,8 @@ Status refuse_gguf(const std::filesystem::path& path, std::string_view expected)
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return {};
   if (path.extension() != ".gguf" && !has_magic(path)) return {};
-  return fail("{}: is a GGUF file; expected {}", path.string(), expected);
+  return fail("{}: is a GGUF file; expected {} (neuronmm import {} -o DIR makes a model folder)",
+              path.string(), expected, path.string());
 }
 
 }  // namespace neuronmm::io
