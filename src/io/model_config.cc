@@ -178,6 +178,7 @@ Result<Llama3RopeScaling> read_llama3_scaling(const JsonFields& fields) {
 
 // rope_theta and rope_scaling, or both in rope_parameters (transformers 5).
 Status read_rope(const JsonFields& fields, ModelConfig& config) {
+  constexpr double kLeastFactor = 1e-6, kLargestFactor = 1e9;
   constexpr double kLargestTheta = 1e30;  // from 1: frequencies lie in (0, 1]
   NMM_ASSIGN(config.rope_theta, read_number(fields, "rope_theta", 1.0, kLargestTheta, 10000.0));
   const bool is_new = fields.find("rope_parameters") != nullptr;
@@ -195,7 +196,12 @@ Status read_rope(const JsonFields& fields, ModelConfig& config) {
   NMM_ASSIGN(const auto type, rope.string(type_key));
   if (!type && !is_new) return rope.missing("rope_type");
   if (type.value_or("default") == "default") return {};
-  if (type != "llama3") return rope.wrong(type_key, "\"default\" or \"llama3\"");
+  if (type == "linear") {
+    NMM_ASSIGN(config.rope_linear_factor,
+               read_number(rope, "factor", kLeastFactor, kLargestFactor));
+    return {};
+  }
+  if (type != "llama3") return rope.wrong(type_key, "\"default\", \"linear\" or \"llama3\"");
   NMM_ASSIGN(config.rope_scaling, read_llama3_scaling(rope));
   return {};
 }
