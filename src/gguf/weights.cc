@@ -1,7 +1,9 @@
 #include "gguf/weights.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
@@ -25,14 +27,13 @@ float overflow_of(DType dtype) {
   return std::numeric_limits<float>::infinity();
 }
 
+// Infinite or no number if one of the values is: as integers, the bits of magnitudes are in the
+// order of the magnitudes, then infinity, then what is no number.
 float largest_magnitude(std::span<const float> values) {
-  float largest = 0.0f;
-  bool numbers = true;  // a comparison with a NaN is false
-  for (const float value : values) {
-    largest = std::max(largest, std::abs(value));
-    numbers &= value == value;
-  }
-  return numbers ? largest : std::numeric_limits<float>::quiet_NaN();
+  int32_t largest = 0;
+  for (const float value : values)
+    largest = std::max(largest, std::bit_cast<int32_t>(value) & 0x7FFFFFFF);
+  return std::bit_cast<float>(largest);
 }
 
 // One share of a piece: rows of a matrix, or elements of a vector.
