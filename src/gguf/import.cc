@@ -1,6 +1,5 @@
 #include "gguf/import.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "gguf/hyperparameters.h"
@@ -8,6 +7,7 @@
 #include "gguf/vocabulary.h"
 #include "gguf/weights.h"
 #include "io/folder_writer.h"
+#include "io/gguf.h"
 #include "io/gguf_shards.h"
 #include "io/shards.h"
 #include "io/text_file.h"
@@ -21,12 +21,7 @@ namespace fs = std::filesystem;
 Status refuse_folder(const fs::path& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return {};
-  std::vector<std::string> found;
-  for (fs::directory_iterator entry(path, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->path().extension() == ".gguf") found.push_back(entry->path().filename().string());
-  }
-  std::ranges::sort(found);
+  const std::vector<std::string> found = io::gguf_files_in(path);
   return fail(
       "{}: is a folder; expected a GGUF file{}", path.string(),
       found.empty() ? " (there is none in it)" : fmt::format(": {} in it", fmt::join(found, ", ")));
