@@ -61,7 +61,6 @@ constexpr std::string_view kGpt4oWords =
     R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
     R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr Step kGpt4o[] = {split(kGpt4oWords)};
-constexpr Step kTinyAya[] = {split(R"(\d{1,3}(?=(?:\d{3})*\b))"), split(kGpt4oWords)};
 
 constexpr std::string_view kCjk = "[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+";
 constexpr Step kDeepSeekV3[] = {split(R"(\p{N}{1,3})"), split(kCjk),
@@ -140,7 +139,6 @@ constexpr Names kSeedCoderNames[] = {"seed-coder"};
 constexpr Names kExaoneMoeNames[] = {"exaone-moe"};
 constexpr Names kTekkenNames[] = {"tekken"};
 constexpr Names kGpt4oNames[] = {"gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"};
-constexpr Names kTinyAyaNames[] = {"tiny_aya", "cohere2moe"};
 constexpr Names kDeepSeekV3Names[] = {"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"};
 constexpr Names kYoutuNames[] = {"youtu"};
 constexpr Names kDeepSeekLlmNames[] = {"deepseek-llm"};
@@ -168,7 +166,6 @@ constexpr PreTokenization kKnown[] = {
     {.names = kExaoneMoeNames, .steps = kExaoneMoe},
     {.names = kTekkenNames, .steps = kTekken, .ignore_merges = true, .adds_bos = true},
     {.names = kGpt4oNames, .steps = kGpt4o},
-    {.names = kTinyAyaNames, .steps = kTinyAya},
     {.names = kDeepSeekV3Names, .steps = kDeepSeekV3},
     {.names = kYoutuNames, .steps = kYoutu, .ignore_merges = true},
     {.names = kDeepSeekLlmNames, .steps = kDeepSeekLlm},
