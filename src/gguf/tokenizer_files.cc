@@ -1,7 +1,6 @@
 #include "gguf/tokenizer_files.h"
 
 #include <algorithm>
-#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -31,36 +30,23 @@ std::string token_text(const Vocabulary& vocabulary, size_t id) {
   return text;
 }
 
-// What is never part of ordinary text: control tokens, the unknown token, and what the file calls
-// the begin, the end or the filling of a text.
-std::set<size_t> special_ids(const Vocabulary& vocabulary) {
-  std::set<size_t> ids;
-  for (size_t id = 0; id < vocabulary.kinds.size(); ++id) {
-    const TokenKind kind = vocabulary.kinds[id];
-    if (kind == TokenKind::kControl || kind == TokenKind::kUnknown) ids.insert(id);
-  }
-  const auto add = [&](std::optional<int64_t> id) {
-    if (id) ids.insert(static_cast<size_t>(*id));
-  };
-  for (const auto id : {vocabulary.bos, vocabulary.eos}) add(id);
-  for (const int64_t id : vocabulary.turn_ends) add(id);
-  if (vocabulary.sentence_piece) add(vocabulary.unknown);
-  return ids;
+// What is never part of ordinary text.
+bool is_special(TokenKind kind) {
+  return kind == TokenKind::kControl || kind == TokenKind::kUnknown;
 }
 
 Json added_tokens(const Vocabulary& vocabulary) {
-  const std::set<size_t> special = special_ids(vocabulary);
   Json list = Json::array();
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
-    const bool is_special = special.contains(id);
-    if (!is_special && vocabulary.kinds[id] != TokenKind::kUserDefined) continue;
+    const TokenKind kind = vocabulary.kinds[id];
+    if (!is_special(kind) && kind != TokenKind::kUserDefined) continue;
     list.push_back({{"id", id},
                     {"content", token_text(vocabulary, id)},
                     {"single_word", false},
                     {"lstrip", false},
                     {"rstrip", false},
                     {"normalized", false},
-                    {"special", is_special}});
+                    {"special", is_special(kind)}});
   }
   return list;
 }

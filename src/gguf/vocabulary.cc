@@ -104,6 +104,16 @@ Result<std::optional<int64_t>> read_id(const io::GgufMetadata& metadata, std::st
   return id;
 }
 
+// Files without types of tokens say by these ids alone which are special.
+Status mark_special_tokens(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
+  if (metadata.has(kKindsKey)) return {};
+  for (const std::string_view name : {"bos", "eos", "eot", "eom", "unknown", "padding"}) {
+    NMM_ASSIGN(const auto id, read_id(metadata, name, vocabulary));
+    if (id) vocabulary.kinds[static_cast<size_t>(*id)] = TokenKind::kControl;
+  }
+  return {};
+}
+
 // llama.cpp takes SentencePiece's usual ids where the keys are missing, and so do we.
 Status read_special_tokens(const io::GgufMetadata& metadata, Vocabulary& vocabulary) {
   const auto usual = [&](int64_t id) {
@@ -117,7 +127,7 @@ Status read_special_tokens(const io::GgufMetadata& metadata, Vocabulary& vocabul
     NMM_ASSIGN(const auto id, read_id(metadata, name, vocabulary));
     if (id) vocabulary.turn_ends.push_back(*id);
   }
-  return {};
+  return mark_special_tokens(metadata, vocabulary);
 }
 
 // Whether a text gets a begin and an end token, said by the file or else usual for its kind.

@@ -146,6 +146,17 @@ TEST(GgufVocabulary, ChatTemplatesAndEndsOfTurns) {
   EXPECT_EQ(json::parse(generation_config_json(**vocabulary))["eos_token_id"], json({0, 4}));
 }
 
+TEST(GgufVocabulary, WithoutTypesTheIdsSayWhatIsSpecial) {
+  GgufBuilder builder;
+  builder.text("tokenizer.ggml.model", "llama")
+      .texts("tokenizer.ggml.tokens", {"a", "b", "c", "<e>"});
+  builder.u32("tokenizer.ggml.eos_token_id", 3);
+  const json tokenizer = json::parse(tokenizer_json(**read(builder)));
+  ASSERT_EQ(tokenizer["added_tokens"].size(),
+            1u);  // the begin token is 1 only because none is named
+  EXPECT_EQ(tokenizer["added_tokens"][0]["content"], "<e>");
+}
+
 TEST(GgufVocabulary, NoneIsNoError) {
   EXPECT_FALSE(read(GgufBuilder().u32("x", 1))->has_value());
   EXPECT_FALSE(read(GgufBuilder().text("tokenizer.ggml.model", "none"))->has_value());
