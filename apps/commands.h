@@ -67,6 +67,7 @@ void add_emit(Program& program);
 void add_eval(Program& program);
 void add_finetune(Program& program);
 void add_generate(Program& program);
+void add_import(Program& program);
 void add_inspect(Program& program);
 void add_kernels(Program& program);
 void add_paper(Program& program);

@@ -17,6 +17,7 @@ int run(int argc, char** argv) {
   neuronmm::apps::add_bench(program);
   neuronmm::apps::add_check(program);
   neuronmm::apps::add_inspect(program);
+  neuronmm::apps::add_import(program);
   neuronmm::apps::add_synthesize(program);
   neuronmm::apps::add_tokenize(program);
   neuronmm::apps::add_kernels(program);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/folder_writer.h"
+#include "io/gguf.h"
 #include "io/json_file.h"
 #include "io/quantization.h"
 #include "io/safetensors_writer.h"
@@ -40,8 +41,10 @@ Error no_weights(const fs::path& folder) {
   if (found.empty())
     return fail("{}: expected {} or {}, found no weights", folder.string(), kSingleFileName,
                 kIndexFileName);
-  return fail("{}: expected weights as safetensors ({} or {}), found {}", folder.string(),
-              kSingleFileName, kIndexFileName, fmt::join(found, ", "));
+  const std::vector<std::string> ggufs = gguf_files_in(folder);
+  return fail("{}: expected weights as safetensors ({} or {}), found {}{}", folder.string(),
+              kSingleFileName, kIndexFileName, fmt::join(found, ", "),
+              ggufs.empty() ? "" : "; " + import_hint(folder / ggufs.front()));
 }
 
 // A shard's name is a file in the same folder: nothing else may be reached through an index.

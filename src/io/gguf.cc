@@ -1,5 +1,6 @@
 #include "io/gguf.h"
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 
@@ -21,7 +22,22 @@ Status refuse_gguf(const std::filesystem::path& path, std::string_view expected)
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return {};
   if (path.extension() != ".gguf" && !has_magic(path)) return {};
-  return fail("{}: is a GGUF file; expected {}", path.string(), expected);
+  return fail("{}: is a GGUF file; expected {}; {}", path.string(), expected, import_hint(path));
+}
+
+std::vector<std::string> gguf_files_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() == ".gguf") names.push_back(entry->path().filename().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string import_hint(const std::filesystem::path& gguf) {
+  return fmt::format("to make a model folder of it: neuronmm import {} -o DIR", gguf.string());
 }
 
 }  // namespace neuronmm::io

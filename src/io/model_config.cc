@@ -178,6 +178,7 @@ Result<Llama3RopeScaling> read_llama3_scaling(const JsonFields& fields) {
 
 // rope_theta and rope_scaling, or both in rope_parameters (transformers 5).
 Status read_rope(const JsonFields& fields, ModelConfig& config) {
+  constexpr double kLeastFactor = 1e-6, kLargestFactor = 1e9;
   constexpr double kLargestTheta = 1e30;  // from 1: frequencies lie in (0, 1]
   NMM_ASSIGN(config.rope_theta, read_number(fields, "rope_theta", 1.0, kLargestTheta, 10000.0));
   const bool is_new = fields.find("rope_parameters") != nullptr;
@@ -195,7 +196,12 @@ Status read_rope(const JsonFields& fields, ModelConfig& config) {
   NMM_ASSIGN(const auto type, rope.string(type_key));
   if (!type && !is_new) return rope.missing("rope_type");
   if (type.value_or("default") == "default") return {};
-  if (type != "llama3") return rope.wrong(type_key, "\"default\" or \"llama3\"");
+  if (type == "linear") {
+    NMM_ASSIGN(config.rope_linear_factor,
+               read_number(rope, "factor", kLeastFactor, kLargestFactor));
+    return {};
+  }
+  if (type != "llama3") return rope.wrong(type_key, "\"default\", \"linear\" or \"llama3\"");
   NMM_ASSIGN(config.rope_scaling, read_llama3_scaling(rope));
   return {};
 }
@@ -307,6 +313,10 @@ Result<ModelConfig> ModelConfig::parse(std::string_view json_text, const std::st
 Result<ModelConfig> ModelConfig::load(const std::filesystem::path& config_json) {
   if (config_json.has_parent_path()) NMM_TRY(require_folder(config_json.parent_path()));
   NMM_TRY(refuse_gguf(config_json, "a model folder or its config.json"));
+  const std::vector<std::string> ggufs = gguf_files_in(config_json.parent_path());
+  if (std::error_code ignored; !ggufs.empty() && !std::filesystem::exists(config_json, ignored))
+    return fail("{}: is absent, and beside it lies {}; {}", config_json.string(),
+                fmt::join(ggufs, ", "), import_hint(config_json.parent_path() / ggufs.front()));
   NMM_ASSIGN(const std::string text, read_text_file(config_json, kMaxConfigBytes));
   return parse(text, config_json.string());
 }

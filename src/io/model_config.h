@@ -16,7 +16,7 @@ namespace neuronmm::io {
 enum class Architecture { kLlama, kMistral, kQwen2, kQwen3 };
 std::string_view architecture_name(Architecture architecture);  // "LlamaForCausalLM", ...
 
-// rope_scaling of type "llama3" (Llama 3.1 and 3.2); other types are refused.
+// rope_scaling of type "llama3" (Llama 3.1 and 3.2).
 struct Llama3RopeScaling {
   double factor = 1.0;
   double low_freq_factor = 1.0;
@@ -55,7 +55,10 @@ struct ModelConfig {
   double initializer_range = 0.02;  // standard deviation of fresh weights
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000.0;
+  // rope_scaling of the types "llama3" and "linear" (positions are divided by the factor); others
+  // are refused. At most one of the two is there.
   std::optional<Llama3RopeScaling> rope_scaling;
+  double rope_linear_factor = 1.0;
   bool tie_word_embeddings = false;
   bool attention_bias = false;         // q, k, v have a bias (always in Qwen2)
   bool attention_output_bias = false;  // o has one too (Llama and Qwen3 with "attention_bias")

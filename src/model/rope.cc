@@ -29,7 +29,7 @@ std::vector<float> rope_inverse_frequencies(const io::ModelConfig& config) {
   std::vector<float> frequencies;
   for (int64_t j = 0; j < config.head_dim / 2; ++j) {
     const double exponent = -2.0 * static_cast<double>(j) / static_cast<double>(config.head_dim);
-    const double frequency = std::pow(config.rope_theta, exponent);
+    const double frequency = std::pow(config.rope_theta, exponent) / config.rope_linear_factor;
     frequencies.push_back(static_cast<float>(
         config.rope_scaling ? scaled(frequency, *config.rope_scaling) : frequency));
   }

@@ -7,8 +7,8 @@
 
 namespace neuronmm::model {
 
-// inv_freq[j] = theta^(-2j/head_dim), j < head_dim/2, then Llama-3's scaling where the config has
-// one.
+// inv_freq[j] = theta^(-2j/head_dim), j < head_dim/2, then Llama-3's or linear scaling where the
+// config has one.
 std::vector<float> rope_inverse_frequencies(const io::ModelConfig& config);
 
 }  // namespace neuronmm::model

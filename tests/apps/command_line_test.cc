@@ -319,15 +319,26 @@ TEST_F(CommandLine, GgufFilesAreNamed) {
        {"inspect ", "bench ", "quantize -o out ", "generate --prompt x ", "tokenize ",
         "compress --ratio 0.2 --dry-run ", "perplexity "}) {
     expect(neuronmm(command + file + (command == "perplexity " ? " -" : "")), 1,
-           {"model.gguf", "is a GGUF file", "expected a model folder"});
+           {"model.gguf", "is a GGUF file", "expected a model folder", "neuronmm import"});
   }
+}
+
+TEST_F(CommandLine, ImportFlagsAndInputs) {
+  expect(neuronmm("import " + path("x.gguf")), 2, {"--output"});
+  expect(neuronmm("import x.gguf -o out --dtype int8"), 2, {"--dtype", "bf16"});
+  expect(neuronmm("import " + path("x.gguf") + " -o " + path("out")), 1, {"x.gguf"});
+  const std::string file = write("model.gguf", std::string("GGUF\2\0\0\0", 8));
+  expect(neuronmm("import " + file + " -o " + path("out")), 1, {"version 2", "expected"});
+  expect(neuronmm("import " + folder_.string() + " -o " + path("out")), 1,
+         {"is a folder", "model.gguf in it"});
+  EXPECT_FALSE(fs::exists(path("out")));
 }
 
 TEST_F(CommandLine, HelpNamesEveryCommand) {
   expect(neuronmm("--help"), 0, {"Models:", "Trainium kernels:", "The paper:"});
   expect(neuronmm("--help"), 0,
          {"compress", "generate", "perplexity", "bench", "inspect", "synthesize", "tokenize",
-          "check", "quantize"});
+          "check", "quantize", "import"});
 }
 
 TEST_F(CommandLine, FoldersThatAreNotModels) {

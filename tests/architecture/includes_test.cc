@@ -25,6 +25,7 @@ const std::map<std::string, Folders> kArrows = {
     {"io", {"base"}},
     {"text", {"io", "base"}},
     {"model", {"ops", "io", "text", "base"}},
+    {"gguf", {"model", "io", "text", "base"}},
     {"compress", {"model", "ops", "io", "text", "base"}},
     {"finetune", {"compress", "model", "io", "text", "base"}},
     {"eval", {"model", "io", "text", "base"}},

@@ -25,6 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "gguf/small_gguf.h"
 #include "io/io_test.h"
 #include "places.h"
 
@@ -76,6 +77,7 @@ const Command kCommands[] = {
          "compress ../in/model -o out --ratio 0.5 --block 8 --method svd --weights int8 --force",
      .output = "out",
      .replaces = true},
+    {.name = "Import", .arguments = "import ../in/m.gguf -o out", .output = "out"},
     {.name = "Quantize", .arguments = "quantize ../in/small -o out", .output = "out"},
     {.name = "Finetune",
      .arguments =
@@ -138,6 +140,7 @@ class FaultSweep : public testing::TestWithParam<Command> {
       "num_key_value_heads": 2, "vocab_size": 2048, "max_position_embeddings": 128,
       "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": true,
       "torch_dtype": "bfloat16"})");
+    put(root_ / "in/m.gguf", gguf::SmallModel().builder.bytes());
     const fs::path demo = source_dir() / "models/demo";
     put(root_ / "in/text.txt", get(demo / "evaluation.txt").substr(0, 4000));
     prepare_run(false);

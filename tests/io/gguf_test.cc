@@ -30,6 +30,16 @@ TEST_F(Gguf, IsNamedWhereverAModelIsExpected) {
   }
 }
 
+TEST_F(Gguf, IsNamedWhereAFolderHasNothingElse) {
+  put(root_ / "b.gguf", bytes_);
+  put(root_ / "a.gguf", bytes_);
+  EXPECT_TRUE(
+      fails_with(ModelConfig::load(root_ / "config.json"),
+                 {"config.json: is absent", "a.gguf, b.gguf", "neuronmm import", "-o DIR"}));
+  EXPECT_TRUE(
+      fails_with(Checkpoint::open(root_.path()), {"found a.gguf, b.gguf", "neuronmm import"}));
+}
+
 TEST_F(Gguf, TextsThatMentionItAreTexts) {
   put(root_ / "a.txt", "GGUF is a format of llama.cpp.");
   put(root_ / "b.txt", "GGUF");

@@ -109,7 +109,11 @@ TEST(ModelConfig, RopeScaling) {
   EXPECT_EQ(config.rope_scaling->original_max_position_embeddings, 8192.0);
   EXPECT_FALSE(parsed(R"({"rope_scaling":{"rope_type":"default"}})").rope_scaling);
   EXPECT_FALSE(parsed(R"({"rope_scaling":{"type":"default"}})").rope_scaling);
-  for (const std::string type : {"linear", "dynamic", "yarn", "longrope", "su"}) {
+  EXPECT_EQ(parsed(R"({"rope_scaling":{"type":"linear","factor":4.0}})").rope_linear_factor, 4.0);
+  EXPECT_TRUE(fails_with(parse(R"({"rope_scaling":{"type":"linear"}})"), {"factor", "missing"}));
+  EXPECT_TRUE(
+      fails_with(parse(R"({"rope_scaling":{"type":"linear","factor":0}})"), {"factor", "found 0"}));
+  for (const std::string type : {"dynamic", "yarn", "longrope", "su"}) {
     EXPECT_TRUE(fails_with(parse(R"({"rope_scaling":{"factor":2,"type":")" + type + "\"}}"),
                            {"rope_scaling", "llama3", "\"" + type + "\""}));
   }

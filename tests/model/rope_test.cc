@@ -41,6 +41,15 @@ TEST(RopeInverseFrequencies, Llama3ScalingKeepsShortAndStretchesLongWavelengths)
   }
 }
 
+TEST(RopeInverseFrequencies, LinearScalingDividesAll) {
+  io::ModelConfig config;
+  config.head_dim = 8;
+  config.rope_theta = 10000.0;
+  config.rope_linear_factor = 4.0;
+  EXPECT_EQ(rope_inverse_frequencies(config),
+            (std::vector<float>{0.25f, 0.025f, 0.0025f, 0.00025f}));
+}
+
 TEST(RopeInverseFrequencies, MatchTheThirtyTwoPublishedOfLlama32) {
   NMM_TEST_DATA_OR_SKIP(path, "oracles/paged-infer/llama3_rope_inv_freq.json");
   std::ifstream file(path);

@@ -1,0 +1,279 @@
+#include "gguf/hyperparameters.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "gguf/dequantize.h"
+#include "gguf/rope_scaling.h"
+
+namespace neuronmm::gguf {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array<GgufArchitecture, 3> kArchitectures = {
+    {{"llama", true}, {"qwen2", false}, {"qwen3", false}}};
+
+// The keys of one architecture: "llama.context_length".
+class Keys {
+ public:
+  Keys(const io::GgufMetadata& metadata, std::string_view architecture)
+      : metadata_(metadata), prefix_(fmt::format("{}.", architecture)) {}
+
+  std::string name(std::string_view key) const { return prefix_ + std::string(key); }
+  const io::GgufMetadata& metadata() const { return metadata_; }
+  auto number(std::string_view key) const { return metadata_.number(name(key)); }
+  auto string(std::string_view key) const { return metadata_.string(name(key)); }
+  auto boolean(std::string_view key) const { return metadata_.boolean(name(key)); }
+
+  // One integer, or one per layer that are all the same.
+  Result<std::optional<int64_t>> integer(std::string_view key) const {
+    const io::GgufValue* value = metadata_.find(name(key));
+    if (value == nullptr || !value->is_array) return metadata_.integer(name(key));
+    NMM_ASSIGN(const std::vector<int64_t> list, metadata_.integers(name(key)));
+    if (list.empty() || std::ranges::count(list, list.front()) != std::ssize(list))
+      return metadata_.wrong(name(key), "the same for all layers");
+    return std::optional(list.front());
+  }
+  Result<int64_t> required(std::string_view key) const {
+    NMM_ASSIGN(const auto value, integer(key));
+    if (!value) return metadata_.missing(name(key));
+    if (*value < 1) return metadata_.wrong(name(key), "an integer from 1");
+    return *value;
+  }
+
+ private:
+  const io::GgufMetadata& metadata_;
+  std::string prefix_;
+};
+
+struct Heads {
+  int64_t count, kv_count, size;
+};
+
+Result<Heads> read_heads(const Keys& keys, int64_t hidden_size) {
+  Heads heads{};
+  NMM_ASSIGN(heads.count, keys.required("attention.head_count"));
+  NMM_ASSIGN(const auto kv, keys.integer("attention.head_count_kv"));
+  heads.kv_count = kv.value_or(heads.count);
+  NMM_ASSIGN(const auto key_length, keys.integer("attention.key_length"));
+  NMM_ASSIGN(const auto value_length, keys.integer("attention.value_length"));
+  if (!key_length && hidden_size % heads.count != 0)
+    return fail("{}: {:?} is missing and {} is no multiple of {} heads", keys.metadata().source(),
+                keys.name("attention.key_length"), hidden_size, heads.count);
+  heads.size = key_length.value_or(hidden_size / heads.count);
+  if (value_length && *value_length != heads.size)
+    return keys.metadata().wrong(keys.name("attention.value_length"),
+                                 fmt::format("{}, the length of a key", heads.size));
+  NMM_ASSIGN(const auto rotary, keys.integer("rope.dimension_count"));
+  if (rotary && *rotary != heads.size)
+    return keys.metadata().wrong(
+        keys.name("rope.dimension_count"),
+        fmt::format("{} (rotary embeddings of a part of each head are not supported)", heads.size));
+  return heads;
+}
+
+// What changes the computation where its key has another value than these.
+Status refuse_unsupported(const Keys& keys, const Heads& heads) {
+  struct Refused {
+    std::string_view key;
+    double harmless;  // beside 0, which is llama.cpp's "not used"
+  };
+  const double scale = 1.0 / std::sqrt(static_cast<double>(heads.size));
+  const Refused refused[] = {{"expert_count", 0},
+                             {"attention.scale", scale},
+                             {"logit_scale", 1},
+                             {"residual_scale", 1},
+                             {"embedding_scale", 1},
+                             {"attention.clamp_kqv", 0},
+                             {"attention.max_alibi_bias", 0},
+                             {"attn_logit_softcapping", 0},
+                             {"final_logit_softcapping", 0},
+                             {"nextn_predict_layers", 0}};
+  for (const auto& [key, harmless] : refused) {
+    NMM_ASSIGN(const auto value, keys.number(key));
+    if (value && *value != 0 && std::abs(*value - harmless) > 1e-5 * harmless)
+      return keys.metadata().wrong(keys.name(key),
+                                   fmt::format("none or {} (others are not supported)", harmless));
+  }
+  NMM_ASSIGN(const auto causal, keys.boolean("attention.causal"));
+  if (!causal.value_or(true)) return keys.metadata().wrong(keys.name("attention.causal"), "true");
+  NMM_ASSIGN(const auto parallel, keys.boolean("use_parallel_residual"));
+  if (parallel.value_or(false))
+    return keys.metadata().wrong(keys.name("use_parallel_residual"), "false");
+  return {};
+}
+
+// rope_freqs.weight: what each frequency is divided by.
+Result<Json> read_rope_freqs(const Keys& keys, const io::GgufTensor& tensor, double theta,
+                             int64_t head_dim, std::optional<int64_t> original_context) {
+  const std::string what = fmt::format("{}: tensor {:?}", keys.metadata().source(), tensor.name);
+  if (tensor.rows() * tensor.columns() != head_dim / 2 || !can_dequantize(*tensor.type))
+    return fail("{}: expected {} numbers of F32, found {} {}", what, head_dim / 2,
+                shape_string(tensor.shape), tensor.type->name);
+  std::vector<float> divisors(static_cast<size_t>(head_dim / 2));
+  dequantize(*tensor.type, tensor.data.data(), head_dim / 2, divisors.data());
+  NMM_ASSIGN(const auto scaling, llama3_scaling(divisors, theta, original_context, what));
+  if (!scaling) return Json();
+  return Json{{"rope_type", "llama3"},
+              {"factor", scaling->factor},
+              {"low_freq_factor", scaling->low_freq_factor},
+              {"high_freq_factor", scaling->high_freq_factor},
+              {"original_max_position_embeddings", scaling->original_max_position_embeddings}};
+}
+
+// rope_scaling of config.json; null: none.
+Result<Json> read_rope_scaling(const io::GgufShards& model, const Keys& keys, double theta,
+                               int64_t head_dim) {
+  const io::GgufMetadata& metadata = keys.metadata();
+  NMM_ASSIGN(const auto type, keys.string("rope.scaling.type"));
+  NMM_ASSIGN(const auto old_factor, keys.number("rope.scale_linear"));
+  NMM_ASSIGN(const auto new_factor, keys.number("rope.scaling.factor"));
+  NMM_ASSIGN(const auto context, keys.integer("rope.scaling.original_context_length"));
+  const double factor = new_factor.value_or(old_factor.value_or(1.0));
+  // As llama.cpp: a factor without a type is linear, and 0 is none.
+  const std::string name = type.value_or("linear");
+  if (name != "none" && name != "linear")
+    return metadata.wrong(keys.name("rope.scaling.type"), "\"none\" or \"linear\"");
+  const bool linear = name == "linear" && factor != 0.0 && factor != 1.0;
+  const auto freqs = model.tensors().find("rope_freqs.weight");
+  if (freqs == model.tensors().end())
+    return linear ? Json{{"rope_type", "linear"}, {"factor", factor}} : Json();
+  if (linear)
+    return fail("{}: {:?} and rope_freqs.weight together are not supported", metadata.source(),
+                keys.name("rope.scaling.factor"));
+  return read_rope_freqs(keys, freqs->second, theta, head_dim, context);
+}
+
+// The class that computes exactly the biases and norms that there are.
+struct ClassOfModel {
+  std::string_view architecture, model_type;
+  bool attention_bias;  // of config.json; Qwen2 has no such field, its biases are always there
+};
+Result<ClassOfModel> choose_class(const io::GgufShards& model, std::string_view architecture,
+                                  bool has_window) {
+  const auto has = [&](std::string_view name) { return model.tensors().contains(name); };
+  const bool qkv = has("blk.0.attn_q.bias"), output = has("blk.0.attn_output.bias");
+  if (architecture == "qwen3") {
+    if (qkv != output)
+      return fail(
+          "{}: biases of q, k, v without one of the output, or the other way round, are "
+          "not supported in qwen3",
+          model.metadata().source());
+    return ClassOfModel{"Qwen3ForCausalLM", "qwen3", qkv};
+  }
+  if (qkv && !output) return ClassOfModel{"Qwen2ForCausalLM", "qwen2", true};
+  if (!qkv && !output && has_window) return ClassOfModel{"MistralForCausalLM", "mistral", false};
+  if (has_window)
+    return fail(
+        "{}: a sliding window together with a bias of the attention output is not supported",
+        model.metadata().source());
+  if (output && !qkv)
+    return fail("{}: a bias of the attention output without those of q, k and v is not supported",
+                model.metadata().source());
+  return ClassOfModel{"LlamaForCausalLM", "llama", qkv};
+}
+
+// A window as long as the context is none.
+Result<int64_t> read_window(const Keys& keys, int64_t context) {
+  NMM_ASSIGN(const auto window, keys.integer("attention.sliding_window"));
+  if (!window || *window <= 0 || *window >= context) return 0;
+  if (keys.metadata().has(keys.name("attention.sliding_window_pattern")))
+    return keys.metadata().wrong(keys.name("attention.sliding_window_pattern"),
+                                 "none (a window in some layers is not supported)");
+  return *window;
+}
+
+Result<int64_t> read_vocab_size(const io::GgufShards& model, int64_t hidden_size) {
+  const auto embedding = model.tensors().find("token_embd.weight");
+  if (embedding == model.tensors().end())
+    return fail("{}: tensor \"token_embd.weight\" is missing", model.metadata().source());
+  const io::GgufTensor& tensor = embedding->second;
+  if (tensor.shape.size() != 2 || tensor.columns() != hidden_size)
+    return fail("{}: tensor \"token_embd.weight\": expected [vocabulary, {}], found {}",
+                model.metadata().source(), hidden_size, shape_string(tensor.shape));
+  return tensor.rows();
+}
+
+std::string_view torch_dtype(DType dtype) {
+  return dtype == DType::kF32 ? "float32" : dtype == DType::kF16 ? "float16" : "bfloat16";
+}
+
+void add_token_ids(const Vocabulary* vocabulary, Json& config) {
+  if (vocabulary == nullptr) return;
+  if (vocabulary->bos) config["bos_token_id"] = *vocabulary->bos;
+  const std::vector<int64_t> ends = vocabulary->end_ids();
+  if (ends.size() == 1) config["eos_token_id"] = ends.front();
+  if (ends.size() > 1) config["eos_token_id"] = ends;
+  if (vocabulary->pad) config["pad_token_id"] = *vocabulary->pad;
+}
+
+void add_window(std::string_view model_type, int64_t window, Json& config) {
+  if (model_type != "mistral" && model_type != "qwen2" && model_type != "qwen3") return;
+  config["sliding_window"] = window == 0 ? Json() : Json(window);
+  if (model_type == "mistral") return;
+  config["use_sliding_window"] = window != 0;
+  config["max_window_layers"] = window != 0 ? 0 : config["num_hidden_layers"].get<int64_t>();
+}
+
+}  // namespace
+
+Result<GgufArchitecture> find_architecture(const io::GgufMetadata& metadata) {
+  NMM_ASSIGN(const auto name, metadata.string("general.architecture"));
+  if (!name) return metadata.missing("general.architecture");
+  std::vector<std::string_view> known;
+  for (const GgufArchitecture& architecture : kArchitectures) {
+    if (architecture.name == *name) return architecture;
+    known.push_back(architecture.name);
+  }
+  return fail("{}: \"general.architecture\": {:?} is not supported, expected one of {}",
+              metadata.source(), *name, fmt::join(known, ", "));
+}
+
+Result<std::string> config_json(const io::GgufShards& model, const GgufArchitecture& architecture,
+                                const Vocabulary* vocabulary, DType dtype) {
+  constexpr double kDefaultTheta = 10000.0;  // llama.cpp's where the key is missing
+  const Keys keys(model.metadata(), architecture.name);
+  NMM_ASSIGN(const int64_t hidden, keys.required("embedding_length"));
+  NMM_ASSIGN(const int64_t layers, keys.required("block_count"));
+  NMM_ASSIGN(const int64_t intermediate, keys.required("feed_forward_length"));
+  NMM_ASSIGN(const int64_t context, keys.required("context_length"));
+  NMM_ASSIGN(const Heads heads, read_heads(keys, hidden));
+  NMM_TRY(refuse_unsupported(keys, heads));
+  NMM_ASSIGN(const auto epsilon, keys.number("attention.layer_norm_rms_epsilon"));
+  if (!epsilon) return model.metadata().missing(keys.name("attention.layer_norm_rms_epsilon"));
+  NMM_ASSIGN(const auto theta, keys.number("rope.freq_base"));
+  NMM_ASSIGN(const Json rope_scaling,
+             read_rope_scaling(model, keys, theta.value_or(kDefaultTheta), heads.size));
+  NMM_ASSIGN(const int64_t window, read_window(keys, context));
+  NMM_ASSIGN(const ClassOfModel type, choose_class(model, architecture.name, window != 0));
+  NMM_ASSIGN(const int64_t vocab_size, read_vocab_size(model, hidden));
+  Json config{{"architectures", Json::array({type.architecture})}, {"model_type", type.model_type}};
+  if (type.model_type != "qwen2") config["attention_bias"] = type.attention_bias;
+  config.update(Json{{"attention_dropout", 0.0},
+                     {"head_dim", heads.size},
+                     {"hidden_act", "silu"},
+                     {"hidden_size", hidden},
+                     {"initializer_range", 0.02},
+                     {"intermediate_size", intermediate},
+                     {"max_position_embeddings", context},
+                     {"num_attention_heads", heads.count},
+                     {"num_hidden_layers", layers},
+                     {"num_key_value_heads", heads.kv_count},
+                     {"rms_norm_eps", *epsilon},
+                     {"rope_scaling", rope_scaling},
+                     {"rope_theta", theta.value_or(kDefaultTheta)},
+                     {"tie_word_embeddings", !model.tensors().contains("output.weight")},
+                     {"torch_dtype", torch_dtype(dtype)},
+                     {"use_cache", true},
+                     {"vocab_size", vocab_size}});
+  add_window(type.model_type, window, config);
+  add_token_ids(vocabulary, config);
+  return config.dump(2) + "\n";
+}
+
+}  // namespace neuronmm::gguf

@@ -1,0 +1,123 @@
+#include "gguf/import.h"
+
+#include <optional>
+
+#include "gguf/hyperparameters.h"
+#include "gguf/tokenizer_files.h"
+#include "gguf/vocabulary.h"
+#include "gguf/weights.h"
+#include "io/folder_writer.h"
+#include "io/gguf.h"
+#include "io/gguf_shards.h"
+#include "io/shards.h"
+#include "io/text_file.h"
+
+namespace neuronmm::gguf {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder is an easy mistake, since all other commands want one.
+Status refuse_folder(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return {};
+  const std::vector<std::string> found = io::gguf_files_in(path);
+  return fail(
+      "{}: is a folder; expected a GGUF file{}", path.string(),
+      found.empty() ? " (there is none in it)" : fmt::format(": {} in it", fmt::join(found, ", ")));
+}
+
+// All that is written, checked before anything is.
+struct Import {
+  std::optional<Vocabulary> vocabulary;
+  std::string config_text;
+  WeightMap weights;
+};
+
+Status plan_weights(const io::GgufShards& model, DType dtype, Import& plan,
+                    ImportSummary& summary) {
+  NMM_ASSIGN(const GgufArchitecture architecture, find_architecture(model.metadata()));
+  const Vocabulary* const vocabulary = plan.vocabulary ? &*plan.vocabulary : nullptr;
+  NMM_ASSIGN(plan.config_text, config_json(model, architecture, vocabulary, dtype));
+  const std::string source = fmt::format("{}: config.json for it", model.metadata().source());
+  NMM_ASSIGN(const auto config, io::ModelConfig::parse(plan.config_text, source));
+  if (vocabulary != nullptr && std::ssize(vocabulary->tokens) > config.vocab_size)
+    return fail(
+        "{}: \"tokenizer.ggml.tokens\": expected at most the {} rows of token_embd.weight, "
+        "found {}",
+        model.metadata().source(), config.vocab_size, vocabulary->tokens.size());
+  NMM_ASSIGN(plan.weights, map_weights(model, config, architecture));
+  summary.architecture = architecture.name;
+  summary.class_name = io::architecture_name(config.architecture);
+  for (const WeightSource& weight : plan.weights.sources) {
+    summary.bytes_after += io::size_bytes(weight.spec);
+    summary.parameters += TensorView{weight.spec.dtype, weight.spec.shape, nullptr}.size();
+  }
+  for (const std::string& name : plan.weights.left_out)
+    summary.notes.push_back(
+        fmt::format("left out: tensor {:?}, which is no part of the model", name));
+  return {};
+}
+
+Result<Import> plan_import(const io::GgufShards& model, DType dtype, ImportSummary& summary) {
+  Import plan;
+  NMM_ASSIGN(plan.vocabulary, read_vocabulary(model.metadata()));
+  summary.tokenizer = plan.vocabulary.has_value();
+  if (!model.tensors().empty()) {
+    NMM_TRY(plan_weights(model, dtype, plan, summary));
+  } else if (!plan.vocabulary) {
+    return fail("{}: expected tensors or a vocabulary, found neither", model.metadata().source());
+  }
+  if (!plan.vocabulary)
+    summary.notes.emplace_back("the file has no vocabulary: the folder has no tokenizer");
+  else if (!plan.vocabulary->sentence_piece && !model.metadata().has("tokenizer.ggml.pre"))
+    summary.notes.emplace_back(
+        "the file does not say how a text is cut into words (tokenizer.ggml.pre): as llama.cpp's "
+        "\"default\", which the model may not have been trained with");
+  return plan;
+}
+
+// config.json last: a folder without it is no model, should the process be killed here.
+Status write_folder(const io::GgufShards& model, const Import& plan, const fs::path& folder,
+                    Progress& progress) {
+  if (plan.vocabulary) {
+    const Vocabulary& vocabulary = *plan.vocabulary;
+    NMM_TRY(io::write_text_file(folder / "tokenizer.json", tokenizer_json(vocabulary)));
+    NMM_TRY(
+        io::write_text_file(folder / "tokenizer_config.json", tokenizer_config_json(vocabulary)));
+  }
+  if (plan.config_text.empty()) return {};
+  const std::string generation =
+      plan.vocabulary ? generation_config_json(*plan.vocabulary) : std::string();
+  if (!generation.empty())
+    NMM_TRY(io::write_text_file(folder / "generation_config.json", generation));
+  NMM_TRY(write_weights(model, plan.weights, folder, progress));
+  return io::write_text_file(folder / "config.json", plan.config_text);
+}
+
+}  // namespace
+
+Result<ImportSummary> import_model(const fs::path& file, const fs::path& out, DType dtype,
+                                   bool force, Progress& progress) {
+  using io::FolderWriter;
+  NMM_TRY(refuse_folder(file));
+  NMM_ASSIGN(const io::GgufShards model, io::GgufShards::open(file));
+  ImportSummary summary;
+  for (const fs::path& path : model.paths()) {
+    std::error_code ignored;
+    summary.files.push_back(path.string());
+    summary.bytes_before += static_cast<int64_t>(fs::file_size(path, ignored));
+  }
+  NMM_ASSIGN(const Import plan, plan_import(model, dtype, summary));
+  const auto if_exists = force ? FolderWriter::IfExists::kReplace : FolderWriter::IfExists::kRefuse;
+  NMM_ASSIGN(FolderWriter writer, FolderWriter::create(out, if_exists));
+  const Status written = write_folder(model, plan, writer.staging(), progress);
+  if (written.ok()) {
+    NMM_TRY(writer.commit());
+    return summary;
+  }
+  const Status discarded = writer.discard();  // what cannot be, the next run clears away
+  return written.error();
+}
+
+}  // namespace neuronmm::gguf

@@ -1,0 +1,120 @@
+#include "gguf/rope_scaling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+namespace neuronmm::gguf {
+namespace {
+
+using Scaling = io::Llama3RopeScaling;
+
+// The files' divisors were computed in fp32, where a difference of nearly equal numbers loses three
+// of seven digits at most.
+constexpr double kTolerance = 1e-4;
+constexpr double kOriginalContext = 8192;       // of all Llama 3 models
+constexpr double kLeastFrequencyFactor = 1e-6;  // of io/model_config
+constexpr double kFactors[] = {2, 4, 8, 16, 32, 64};
+
+// Turns per position of pair j, unscaled.
+double turns_of(size_t j, size_t pairs, double theta) {
+  const double exponent = -static_cast<double>(j) / static_cast<double>(pairs);
+  return std::pow(theta, exponent) / (2.0 * std::numbers::pi);
+}
+
+// How much of the unscaled frequency is kept: 1 / divisor = (1 - kept) / factor + kept.
+double kept_share(double divisor, double factor) {
+  return (1.0 / divisor - 1.0 / factor) / (1.0 - 1.0 / factor);
+}
+
+double divisor_of(double turns, const Scaling& scaling) {
+  const double low = scaling.low_freq_factor, high = scaling.high_freq_factor;
+  const double over_context = turns * scaling.original_max_position_embeddings;
+  const double kept = std::clamp((over_context - low) / (high - low), 0.0, 1.0);
+  return 1.0 / ((1.0 - kept) / scaling.factor + kept);
+}
+
+bool explains(const Scaling& scaling, std::span<const float> divisors, double theta) {
+  for (size_t j = 0; j < divisors.size(); ++j) {
+    const double expected = divisor_of(turns_of(j, divisors.size(), theta), scaling);
+    if (std::abs(divisors[j] - expected) > kTolerance * expected) return false;
+  }
+  return true;
+}
+
+std::optional<Scaling> find_published(std::span<const float> divisors, double theta,
+                                      std::optional<int64_t> original_context, double largest) {
+  std::vector<double> contexts = {kOriginalContext};
+  if (original_context) contexts.insert(contexts.begin(), static_cast<double>(*original_context));
+  for (double context = 16; context <= 131072; context *= 2) contexts.push_back(context);
+  std::vector<double> factors = {largest};
+  factors.insert(factors.end(), std::begin(kFactors), std::end(kFactors));
+  for (const double context : contexts) {
+    for (const double factor : factors) {
+      const Scaling scaling{factor, 1.0, 4.0, context};
+      if (explains(scaling, divisors, theta)) return scaling;
+    }
+  }
+  return std::nullopt;
+}
+
+// The kept share is a line over the turns, 0 below `zero` and 1 above `one`: through two blended
+// pairs, or through one and an end, or between the pairs that are scaled and those that are not.
+Scaling fit(std::span<const float> divisors, double theta, double context, double factor) {
+  struct Point {
+    double turns, kept;
+  };
+  std::vector<Point> blended;
+  double scaled = 0.0, unscaled = 2.0 * turns_of(0, divisors.size(), theta);
+  for (size_t j = 0; j < divisors.size(); ++j) {
+    const Point point{turns_of(j, divisors.size(), theta), kept_share(divisors[j], factor)};
+    if (point.kept > 1.0 - kTolerance)
+      unscaled = std::min(unscaled, point.turns);
+    else if (point.kept < kTolerance)
+      scaled = std::max(scaled, point.turns);
+    else
+      blended.push_back(point);
+  }
+  double zero = scaled, one = unscaled;
+  if (blended.size() > 1) {
+    const Point &first = blended.front(), &last = blended.back();
+    const double slope = (first.kept - last.kept) / (first.turns - last.turns);
+    zero = last.turns - last.kept / slope;
+    one = zero + 1.0 / slope;
+  } else if (blended.size() == 1) {
+    const Point& only = blended.front();
+    one = zero + (only.turns - zero) / only.kept;
+    if (one > unscaled) {
+      one = unscaled;
+      zero = (only.turns - only.kept * one) / (1.0 - only.kept);
+    }
+  }
+  return {factor, std::max(context * zero, kLeastFrequencyFactor), context * one, context};
+}
+
+}  // namespace
+
+Result<std::optional<Scaling>> llama3_scaling(std::span<const float> divisors, double theta,
+                                              std::optional<int64_t> original_context,
+                                              const std::string& what) {
+  for (const float divisor : divisors) {
+    if (!(divisor >= 1.0f && divisor < 1e9f))
+      return fail("{}: expected divisors from 1 to 1e9, found {}", what, divisor);
+  }
+  const double largest = *std::ranges::max_element(divisors);
+  if (largest == 1.0) return std::optional<Scaling>();
+  if (const auto published = find_published(divisors, theta, original_context, largest))
+    return published;
+  const double context =
+      original_context ? static_cast<double>(*original_context) : kOriginalContext;
+  const Scaling fitted = fit(divisors, theta, context, largest);
+  const bool possible = fitted.low_freq_factor >= 0.0 &&
+                        fitted.high_freq_factor > fitted.low_freq_factor &&
+                        explains(fitted, divisors, theta);
+  if (!possible)
+    return fail("{}: expected the divisors of Llama 3's RoPE scaling, found others", what);
+  return std::optional<Scaling>(fitted);
+}
+
+}  // namespace neuronmm::gguf

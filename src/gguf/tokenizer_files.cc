@@ -1,0 +1,226 @@
+#include "gguf/tokenizer_files.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "gguf/piece_merges.h"
+
+namespace neuronmm::gguf {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSpace = "▁";  // U+2581, SentencePiece's spelling of a space
+
+std::string dump(const Json& json) { return json.dump(2) + "\n"; }
+
+// In SentencePiece's vocabularies user-defined tokens are pieces of text as it is after spaces were
+// replaced; added tokens are looked for before that.
+std::string token_text(const Vocabulary& vocabulary, size_t id) {
+  std::string_view token = vocabulary.tokens[id];
+  if (!vocabulary.sentence_piece || vocabulary.kinds[id] != TokenKind::kUserDefined)
+    return std::string(token);
+  std::string text;
+  for (const std::string_view space = kSpace; !token.empty();) {
+    const bool is_space = token.starts_with(space);
+    text += is_space ? ' ' : token.front();
+    token.remove_prefix(is_space ? space.size() : 1);
+  }
+  return text;
+}
+
+// What is never part of ordinary text.
+bool is_special(TokenKind kind) {
+  return kind == TokenKind::kControl || kind == TokenKind::kUnknown;
+}
+
+Json added_tokens(const Vocabulary& vocabulary) {
+  Json list = Json::array();
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    const TokenKind kind = vocabulary.kinds[id];
+    if (!is_special(kind) && kind != TokenKind::kUserDefined) continue;
+    list.push_back({{"id", id},
+                    {"content", token_text(vocabulary, id)},
+                    {"single_word", false},
+                    {"lstrip", false},
+                    {"rstrip", false},
+                    {"normalized", false},
+                    {"special", is_special(kind)}});
+  }
+  return list;
+}
+
+Json byte_level(bool add_prefix_space, bool use_regex) {
+  return {{"type", "ByteLevel"},
+          {"add_prefix_space", add_prefix_space},
+          {"trim_offsets", true},
+          {"use_regex", use_regex}};
+}
+
+Json sequence(const char* members_key, Json members) {
+  return {{"type", "Sequence"}, {members_key, std::move(members)}};
+}
+
+Json replace(const char* text, const char* by) {
+  return {{"type", "Replace"}, {"pattern", {{"String", text}}}, {"content", by}};
+}
+
+Json normalizer(const Vocabulary& vocabulary) {
+  if (!vocabulary.sentence_piece) return vocabulary.pre->nfc ? Json{{"type", "NFC"}} : Json();
+  if (!vocabulary.add_space_prefix) return replace(" ", kSpace);
+  return sequence("normalizers", Json::array({Json{{"type", "Prepend"}, {"prepend", kSpace}},
+                                              replace(" ", kSpace)}));
+}
+
+// SentencePiece merges across words.
+Json pre_tokenizer(const Vocabulary& vocabulary) {
+  if (vocabulary.sentence_piece) return {};
+  Json steps = Json::array();
+  for (const PreTokenizationStep& step : vocabulary.pre->steps) {
+    if (step.kind == PreTokenizationStep::Kind::kDigits)
+      steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
+    else
+      steps.push_back({{"type", "Split"},
+                       {"pattern", {{"Regex", step.pattern}}},
+                       {"behavior", "Isolated"},
+                       {"invert", false}});
+  }
+  const Json last = byte_level(/*add_prefix_space=*/false, vocabulary.pre->gpt2_pattern);
+  if (steps.empty()) return last;
+  steps.push_back(last);
+  return sequence("pretokenizers", std::move(steps));
+}
+
+Json special_step(const std::string& token, int type_id) {
+  return {{"SpecialToken", {{"id", token}, {"type_id", type_id}}}};
+}
+
+// Around each text of one or two.
+void append_text(const Vocabulary& vocabulary, const char* name, int type_id, Json& steps) {
+  if (vocabulary.add_bos)
+    steps.push_back(special_step(vocabulary.tokens[static_cast<size_t>(*vocabulary.bos)], type_id));
+  steps.push_back({{"Sequence", {{"id", name}, {"type_id", type_id}}}});
+  if (vocabulary.add_eos)
+    steps.push_back(special_step(vocabulary.tokens[static_cast<size_t>(*vocabulary.eos)], type_id));
+}
+
+Json template_processing(const Vocabulary& vocabulary) {
+  Json single = Json::array(), pair = Json::array(), special = Json::object();
+  append_text(vocabulary, "A", 0, single);
+  append_text(vocabulary, "A", 0, pair);
+  append_text(vocabulary, "B", 1, pair);
+  const auto add = [&](bool wanted, std::optional<int64_t> id) {
+    if (!wanted) return;
+    const std::string& token = vocabulary.tokens[static_cast<size_t>(*id)];
+    special[token] = {{"id", token}, {"ids", Json::array({*id})}, {"tokens", Json::array({token})}};
+  };
+  add(vocabulary.add_bos, vocabulary.bos);
+  add(vocabulary.add_eos, vocabulary.eos);
+  return {{"type", "TemplateProcessing"},
+          {"single", single},
+          {"pair", pair},
+          {"special_tokens", special}};
+}
+
+Json post_processor(const Vocabulary& vocabulary) {
+  const bool adds = vocabulary.add_bos || vocabulary.add_eos;
+  if (vocabulary.sentence_piece) return adds ? template_processing(vocabulary) : Json();
+  const Json offsets = byte_level(/*add_prefix_space=*/true, /*use_regex=*/true);
+  if (!adds) return offsets;
+  return sequence("processors", Json::array({offsets, template_processing(vocabulary)}));
+}
+
+Json decoder(const Vocabulary& vocabulary) {
+  if (!vocabulary.sentence_piece) return byte_level(/*add_prefix_space=*/true, /*use_regex=*/true);
+  Json steps =
+      Json::array({replace(kSpace, " "), Json{{"type", "ByteFallback"}}, Json{{"type", "Fuse"}}});
+  if (vocabulary.add_space_prefix)
+    steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  return sequence("decoders", std::move(steps));
+}
+
+Json merges(const Vocabulary& vocabulary) {
+  Json list = Json::array();
+  const auto add = [&](const auto& pairs) {
+    for (const auto& [left, right] : pairs) list.push_back(Json::array({left, right}));
+  };
+  if (vocabulary.sentence_piece && vocabulary.merges.empty())
+    add(piece_merges(vocabulary));
+  else
+    add(vocabulary.merges);
+  return list;
+}
+
+Json model(const Vocabulary& vocabulary) {
+  Json vocab = Json::object();
+  // The ordered object looks for a key one by one before it takes it: these are known to be new.
+  auto& entries = vocab.get_ref<Json::object_t&>();
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id)
+    entries.emplace_back(token_text(vocabulary, id), id);
+  const bool has_unknown = vocabulary.sentence_piece && vocabulary.unknown;
+  const bool has_bytes =
+      std::ranges::find(vocabulary.kinds, TokenKind::kByte) != vocabulary.kinds.end();
+  return {
+      {"type", "BPE"},
+      {"dropout", nullptr},
+      {"unk_token",
+       has_unknown ? Json(vocabulary.tokens[static_cast<size_t>(*vocabulary.unknown)]) : Json()},
+      {"continuing_subword_prefix", nullptr},
+      {"end_of_word_suffix", nullptr},
+      {"fuse_unk", vocabulary.sentence_piece},
+      {"byte_fallback", vocabulary.sentence_piece && has_bytes},
+      {"ignore_merges", !vocabulary.sentence_piece && vocabulary.pre->ignore_merges},
+      {"vocab", std::move(vocab)},
+      {"merges", merges(vocabulary)}};
+}
+
+}  // namespace
+
+// On one line: it is large, and nobody reads it.
+std::string tokenizer_json(const Vocabulary& vocabulary) {
+  const Json json{{"version", "1.0"},
+                  {"truncation", nullptr},
+                  {"padding", nullptr},
+                  {"added_tokens", added_tokens(vocabulary)},
+                  {"normalizer", normalizer(vocabulary)},
+                  {"pre_tokenizer", pre_tokenizer(vocabulary)},
+                  {"post_processor", post_processor(vocabulary)},
+                  {"decoder", decoder(vocabulary)},
+                  {"model", model(vocabulary)}};
+  return json.dump() + "\n";
+}
+
+std::string tokenizer_config_json(const Vocabulary& vocabulary) {
+  Json config{{"add_bos_token", vocabulary.add_bos}, {"add_eos_token", vocabulary.add_eos}};
+  const auto add = [&](const char* key, std::optional<int64_t> id) {
+    if (id) config[key] = token_text(vocabulary, static_cast<size_t>(*id));
+  };
+  add("bos_token", vocabulary.bos);
+  add("eos_token", vocabulary.eos);
+  add("unk_token", vocabulary.unknown);
+  add("pad_token", vocabulary.pad);
+  if (vocabulary.chat_templates.size() == 1 &&
+      vocabulary.chat_templates.front().name == "default") {
+    config["chat_template"] = vocabulary.chat_templates.front().text;
+  } else if (!vocabulary.chat_templates.empty()) {
+    for (const auto& [name, text] : vocabulary.chat_templates)
+      config["chat_template"].push_back({{"name", name}, {"template", text}});
+  }
+  config["clean_up_tokenization_spaces"] = false;
+  if (vocabulary.context_length > 0) config["model_max_length"] = vocabulary.context_length;
+  config["tokenizer_class"] = "PreTrainedTokenizerFast";
+  return dump(config);
+}
+
+std::string generation_config_json(const Vocabulary& vocabulary) {
+  Json config = Json::object();
+  if (vocabulary.bos) config["bos_token_id"] = *vocabulary.bos;
+  const std::vector<int64_t> ends = vocabulary.end_ids();
+  if (ends.size() == 1) config["eos_token_id"] = ends.front();
+  if (ends.size() > 1) config["eos_token_id"] = ends;
+  if (vocabulary.pad) config["pad_token_id"] = *vocabulary.pad;
+  return config.empty() ? "" : dump(config);
+}
+
+}  // namespace neuronmm::gguf

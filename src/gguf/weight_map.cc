@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <set>
+
+#include "gguf/dequantize.h"
+#include "gguf/weights.h"
+#include "model/tensor_specs.h"
+
+namespace neuronmm::gguf {
+namespace {
+
+struct Renamed {
+  std::string_view folder, gguf;
+};
+constexpr Renamed kOutside[] = {
+    {"model.embed_tokens", "token_embd"}, {"model.norm", "output_norm"}, {"lm_head", "output"}};
+constexpr Renamed kInLayer[] = {
+    {"input_layernorm", "attn_norm"},    {"self_attn.q_proj", "attn_q"},
+    {"self_attn.k_proj", "attn_k"},      {"self_attn.v_proj", "attn_v"},
+    {"self_attn.q_norm", "attn_q_norm"}, {"self_attn.k_norm", "attn_k_norm"},
+    {"self_attn.o_proj", "attn_output"}, {"post_attention_layernorm", "ffn_norm"},
+    {"mlp.gate_proj", "ffn_gate"},       {"mlp.up_proj", "ffn_up"},
+    {"mlp.down_proj", "ffn_down"}};
+
+std::string_view renamed(std::span<const Renamed> names, std::string_view folder) {
+  const auto found = std::ranges::find(names, folder, &Renamed::folder);
+  NMM_CHECK(found != names.end());  // model/tensor_specs has no other
+  return found->gguf;
+}
+
+// "model.layers.3.mlp.up_proj.weight" is "blk.3.ffn_up.weight".
+std::string gguf_name(std::string_view folder_name) {
+  constexpr std::string_view kLayers = "model.layers.";
+  const size_t dot = folder_name.rfind('.');
+  const std::string_view name = folder_name.substr(0, dot), ending = folder_name.substr(dot);
+  if (!name.starts_with(kLayers)) return fmt::format("{}{}", renamed(kOutside, name), ending);
+  const std::string_view rest = name.substr(kLayers.size());
+  const size_t end = rest.find('.');
+  return fmt::format("blk.{}.{}{}", rest.substr(0, end), renamed(kInLayer, rest.substr(end + 1)),
+                     ending);
+}
+
+// Dimensions of one in front, which some writers add, say nothing.
+Shape without_leading_ones(const Shape& shape, size_t dimensions) {
+  auto first = shape.begin();
+  while (std::distance(first, shape.end()) > static_cast<ptrdiff_t>(dimensions) && *first == 1)
+    ++first;
+  return {first, shape.end()};
+}
+
+Result<WeightSource> find_source(const io::GgufShards& model, const io::TensorSpec& spec) {
+  const std::string name = gguf_name(spec.name);
+  const std::string& source = model.metadata().source();
+  const auto found = model.tensors().find(name);
+  if (found == model.tensors().end()) return fail("{}: tensor {:?} is missing", source, name);
+  const io::GgufTensor& tensor = found->second;
+  if (without_leading_ones(tensor.shape, spec.shape.size()) != spec.shape)
+    return fail("{}: tensor {:?}: expected the shape {}, found {}", source, name,
+                shape_string(spec.shape), shape_string(tensor.shape));
+  if (!can_dequantize(*tensor.type))
+    return fail("{}: tensor {:?}: its type {} is not supported, expected one of {}", source, name,
+                tensor.type->name, dequantized_types());
+  return WeightSource{spec, &tensor, 0};
+}
+
+int64_t interleaved_heads(std::string_view name, const io::ModelConfig& config) {
+  if (name.find(".q_proj.") != std::string_view::npos) return config.num_attention_heads;
+  if (name.find(".k_proj.") != std::string_view::npos) return config.num_key_value_heads;
+  return 0;
+}
+
+// Frequencies that old converters stored beside those of the config, and rope_freqs, which
+// hyperparameters.cc has read.
+bool is_known_extra(std::string_view name) {
+  return name == "rope_freqs.weight" || name.ends_with(".rope_freqs.weight") ||
+         name.ends_with(".attn_rot_embd.weight") || name.ends_with("rotary_emb.inv_freq");
+}
+
+bool belongs_to_the_computation(std::string_view name) {
+  constexpr std::string_view kBeginnings[] = {"blk.",          "output",      "token_embd", "rope_",
+                                              "position_embd", "token_types", "enc.",       "dec."};
+  return std::ranges::any_of(kBeginnings, [&](auto begin) { return name.starts_with(begin); });
+}
+
+}  // namespace
+
+Result<WeightMap> map_weights(const io::GgufShards& model, const io::ModelConfig& config,
+                              const GgufArchitecture& architecture) {
+  WeightMap map;
+  std::set<const io::GgufTensor*> used;
+  for (const io::TensorSpec& spec : model::tensor_specs(config)) {
+    NMM_ASSIGN(WeightSource source, find_source(model, spec));
+    if (architecture.interleaved_rotary)
+      source.interleaved_heads = interleaved_heads(spec.name, config);
+    used.insert(source.tensor);
+    map.sources.push_back(std::move(source));
+  }
+  for (const auto& [name, tensor] : model.tensors()) {
+    if (used.contains(&tensor) || is_known_extra(name)) continue;
+    if (belongs_to_the_computation(name))
+      return fail("{}: tensor {:?} is none of a {} of {} layers as it is known here",
+                  model.metadata().source(), name, architecture.name, config.num_hidden_layers);
+    map.left_out.emplace_back(name);
+  }
+  return map;
+}
+
+}  // namespace neuronmm::gguf

@@ -1,0 +1,176 @@
+#include "io/gguf_file.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace neuronmm::io {
+namespace {
+
+constexpr uint32_t kVersion = 3;
+constexpr std::string_view kMagic = "GGUF";
+constexpr std::string_view kAlignmentKey = "general.alignment";
+constexpr uint64_t kDefaultAlignment = 32;  // docs/gguf.md, as the two limits below
+constexpr size_t kMaxNameBytes = 64;
+constexpr uint32_t kMaxDimensions = 4;
+constexpr uint64_t kLeastInfoBytes = 8 + 1 + 4 + 8 + 4 + 8;  // a name of one letter, one dimension
+
+// A tensor whose bytes have not been found yet.
+struct Placed {
+  GgufTensor tensor;
+  uint64_t offset, size;  // in the tensor data
+};
+
+// What a big-endian machine writes as 3 is 3 * 2^24 here.
+Status check_version(uint32_t version, const std::string& source) {
+  if (version == kVersion) return {};
+  if ((version & 0xFFFF) == 0 && version != 0)
+    return fail("{}: expected a little-endian file, found a big-endian one (version {})", source,
+                __builtin_bswap32(version));
+  return fail("{}: expected GGUF version {}, found version {} (llama.cpp's tools convert it)",
+              source, kVersion, version);
+}
+
+Result<uint64_t> read_alignment(const GgufMetadata& metadata) {
+  NMM_ASSIGN(const auto given, metadata.integer(kAlignmentKey));
+  if (!given) return kDefaultAlignment;
+  if (*given <= 0 || *given % 8 != 0 || *given > std::numeric_limits<uint32_t>::max())
+    return metadata.wrong(kAlignmentKey, "a multiple of 8");
+  return static_cast<uint64_t>(*given);
+}
+
+// Bytes of all blocks. Rows hold whole blocks, so that each can be read on its own.
+Result<uint64_t> checked_size(const GgufTensor& tensor, const std::string& what) {
+  const auto blocks_of_row = tensor.columns() / tensor.type->block_elements;
+  if (tensor.columns() % tensor.type->block_elements != 0)
+    return fail("{}: expected rows of a multiple of {} weights for {}, found {}", what,
+                tensor.type->block_elements, tensor.type->name, tensor.columns());
+  int64_t size = blocks_of_row;
+  bool fits = !__builtin_mul_overflow(size, tensor.type->block_bytes, &size);
+  for (size_t i = 0; i + 1 < tensor.shape.size(); ++i)
+    fits = fits && !__builtin_mul_overflow(size, tensor.shape[i], &size);
+  if (!fits)
+    return fail("{}: its shape {} takes 2^63 bytes or more", what, shape_string(tensor.shape));
+  return static_cast<uint64_t>(size);
+}
+
+Result<Shape> read_shape(GgufCursor& cursor, const std::string& what) {
+  NMM_ASSIGN(const auto dimensions, cursor.number<uint32_t>(what));
+  if (dimensions < 1 || dimensions > kMaxDimensions)
+    return fail("{}: {}: expected 1 to {} dimensions, found {}", cursor.source(), what,
+                kMaxDimensions, dimensions);
+  Shape shape(dimensions);
+  for (uint32_t i = 0; i < dimensions; ++i) {
+    NMM_ASSIGN(const auto extent, cursor.number<uint64_t>(what));
+    if (extent < 1 || extent > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+      return fail("{}: {}: dimension {}: expected 1 to 2^63 - 1, found {}", cursor.source(), what,
+                  i, extent);
+    shape[dimensions - 1 - i] = static_cast<int64_t>(extent);
+  }
+  return shape;
+}
+
+Result<Placed> read_info(GgufCursor& cursor, uint64_t index, uint64_t alignment) {
+  NMM_ASSIGN(const auto name, cursor.text(fmt::format("the name of tensor {}", index)));
+  if (name.empty() || name.size() > kMaxNameBytes)
+    return fail("{}: the name of tensor {}: expected 1 to {} bytes, found {}", cursor.source(),
+                index, kMaxNameBytes, name.size());
+  const std::string what = fmt::format("tensor {:?}", name);
+  Placed placed;
+  placed.tensor.name = name;
+  NMM_ASSIGN(placed.tensor.shape, read_shape(cursor, what));
+  NMM_ASSIGN(const auto type, cursor.number<uint32_t>(what));
+  placed.tensor.type = find_gguf_type(type);
+  if (placed.tensor.type == nullptr)
+    return fail("{}: {}: its type is {}", cursor.source(), what, describe_unknown_gguf_type(type));
+  NMM_ASSIGN(placed.size, checked_size(placed.tensor, cursor.source() + ": " + what));
+  NMM_ASSIGN(placed.offset, cursor.number<uint64_t>(what));
+  if (placed.offset % alignment != 0)
+    return fail("{}: {}: expected an offset that is a multiple of {}, found {}", cursor.source(),
+                what, alignment, placed.offset);
+  return placed;
+}
+
+Status check_names(const std::vector<Placed>& placed, const std::string& source) {
+  std::set<std::string_view> names;
+  for (const Placed& each : placed) {
+    if (!names.insert(each.tensor.name).second)
+      return fail("{}: tensor {:?} is there twice", source, each.tensor.name);
+  }
+  return {};
+}
+
+// Any order and any gaps are legal, sharing bytes is not.
+Status check_places(const std::vector<Placed>& placed, uint64_t data_bytes,
+                    const std::string& source) {
+  std::vector<const Placed*> by_offset;
+  for (const Placed& each : placed) {
+    if (each.offset > data_bytes || each.size > data_bytes - each.offset)
+      return fail(
+          "{}: tensor {:?}: expected {} bytes from byte {} of the tensor data on, which has "
+          "{} bytes (an incomplete download?)",
+          source, each.tensor.name, each.size, each.offset, data_bytes);
+    by_offset.push_back(&each);
+  }
+  std::ranges::sort(by_offset, {}, &Placed::offset);
+  for (size_t i = 1; i < by_offset.size(); ++i) {
+    const Placed &before = *by_offset[i - 1], &after = *by_offset[i];
+    if (before.offset + before.size > after.offset)
+      return fail(
+          "{}: tensors {:?} and {:?} overlap: the first ends at byte {} of the tensor data, "
+          "the second begins at byte {}",
+          source, before.tensor.name, after.tensor.name, before.offset + before.size, after.offset);
+  }
+  return {};
+}
+
+}  // namespace
+
+int64_t GgufTensor::rows() const {
+  int64_t rows = 1;
+  for (size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
+  return rows;
+}
+
+Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes, const std::string& source) {
+  GgufCursor cursor(bytes, source);
+  NMM_ASSIGN(const auto magic, cursor.take(kMagic.size(), "the first bytes"));
+  if (std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0)
+    return fail("{}: expected a GGUF file, found other first bytes", source);
+  NMM_ASSIGN(const auto version, cursor.number<uint32_t>("version"));
+  NMM_TRY(check_version(version, source));
+  NMM_ASSIGN(const auto tensors, cursor.number<uint64_t>("tensor count"));
+  NMM_ASSIGN(const auto pairs, cursor.number<uint64_t>("key-value count"));
+  GgufFile file;
+  NMM_ASSIGN(file.metadata_, GgufMetadata::read(cursor, pairs));
+  NMM_ASSIGN(const uint64_t alignment, read_alignment(file.metadata_));
+  NMM_TRY(cursor.expect_room(tensors, kLeastInfoBytes, "tensors"));
+  std::vector<Placed> placed;
+  for (uint64_t i = 0; i < tensors; ++i) {
+    NMM_ASSIGN(Placed each, read_info(cursor, i, alignment));
+    placed.push_back(std::move(each));
+  }
+  NMM_TRY(check_names(placed, source));
+  // A file without tensors may end before its padding does.
+  const uint64_t padding = (alignment - cursor.position() % alignment) % alignment;
+  const auto data = bytes.subspan(std::min<uint64_t>(cursor.position() + padding, bytes.size()));
+  NMM_TRY(check_places(placed, data.size(), source));
+  for (Placed& each : placed) {
+    each.tensor.data = data.subspan(each.offset, each.size);
+    file.tensors_.push_back(std::move(each.tensor));
+  }
+  return file;
+}
+
+Result<GgufFile> GgufFile::open(const std::filesystem::path& path) {
+  NMM_ASSIGN(auto mapped, MappedFile::open(path));
+  NMM_ASSIGN(GgufFile file, parse(mapped->bytes(), path.string()));
+  file.file_ = std::move(mapped);
+  return file;
+}
+
+void GgufFile::release_pages() const {
+  if (file_) file_->release_pages();
+}
+
+}  // namespace neuronmm::io

@@ -1,0 +1,57 @@
+// Against the bits that PyPI's gguf makes of random blocks (make_golden_blocks.py).
+
+#include "gguf/dequantize.h"
+
+#include <cstring>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "places.h"
+
+namespace neuronmm::gguf {
+namespace {
+
+std::vector<std::byte> bytes_of_hex(const std::string& hex) {
+  std::vector<std::byte> bytes;
+  for (size_t i = 0; i < hex.size(); i += 2)
+    bytes.push_back(static_cast<std::byte>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  return bytes;
+}
+
+TEST(Dequantize, HasTheBitsOfTheReference) {
+  std::ifstream file(source_dir() / "tests/gguf/golden_blocks.json");
+  const auto golden = nlohmann::json::parse(file);
+  int types = 0;
+  for (uint32_t number = 0; number < 64; ++number) {
+    const io::GgufTypeInfo* type = io::find_gguf_type(number);
+    if (type == nullptr || !can_dequantize(*type)) continue;
+    ++types;
+    const auto& entry = golden.at(std::string(type->name));
+    const std::vector<std::byte> blocks = bytes_of_hex(entry["blocks"]);
+    const std::vector<std::byte> expected = bytes_of_hex(entry["weights"]);
+    std::vector<float> weights(expected.size() / sizeof(float));
+    ASSERT_EQ(std::ssize(blocks) / type->block_bytes * type->block_elements, std::ssize(weights));
+    dequantize(*type, blocks.data(), std::ssize(weights), weights.data());
+    for (size_t i = 0; i < weights.size(); ++i) {
+      float value;
+      std::memcpy(&value, &expected[i * sizeof(float)], sizeof(float));
+      ASSERT_EQ(std::bit_cast<uint32_t>(weights[i]), std::bit_cast<uint32_t>(value))
+          << type->name << " weight " << i << ": " << weights[i] << ", expected " << value;
+    }
+  }
+  EXPECT_EQ(types, static_cast<int>(golden.size()));
+  EXPECT_EQ(types, 15);
+}
+
+TEST(Dequantize, KnowsNoOthers) {
+  for (const uint32_t number : {9u, 16u, 24u, 28u, 34u, 39u})
+    EXPECT_FALSE(can_dequantize(*io::find_gguf_type(number))) << number;
+  EXPECT_EQ(dequantized_types(),
+            "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, "
+            "IQ4_XS");
+}
+
+}  // namespace
+}  // namespace neuronmm::gguf

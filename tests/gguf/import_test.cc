@@ -1,0 +1,230 @@
+// Whole imports of small files that the test writes itself.
+
+#include "gguf/import.h"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "base/interrupt.h"
+#include "gguf/small_gguf.h"
+#include "io/checkpoint.h"
+#include "io/io_test.h"
+#include "io/model_config.h"
+
+namespace neuronmm::gguf {
+namespace {
+
+namespace fs = std::filesystem;
+using io::fails_with;
+
+class Import : public testing::Test {
+ protected:
+  fs::path write(const std::string& bytes, const std::string& name = "m.gguf") const {
+    io::put(root_ / name, bytes);
+    return root_ / name;
+  }
+  Result<ImportSummary> import(const fs::path& file, DType dtype = DType::kF32) const {
+    Progress silent;
+    return import_model(file, out(), dtype, /*force=*/true, silent);
+  }
+  Result<ImportSummary> import(const GgufBuilder& builder, DType dtype = DType::kF32) const {
+    return import(write(builder.bytes()), dtype);
+  }
+  void expect_weights(const SmallModel& model) const {
+    const auto checkpoint = io::Checkpoint::open(out());
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
+    ASSERT_EQ(checkpoint->tensors().size(), model.expected.size());
+    for (const auto& [name, values] : model.expected) {
+      ASSERT_TRUE(checkpoint->has(name)) << name;
+      std::vector<float> found(values.size());
+      to_floats(checkpoint->tensors().at(name), 0, std::ssize(found), found.data());
+      EXPECT_EQ(found, values) << name;
+    }
+  }
+  io::ModelConfig config() const { return *io::ModelConfig::load(out() / "config.json"); }
+  fs::path out() const { return root_ / "out"; }
+  bool left_something() const { return fs::exists(out()) || fs::exists(root_ / "out.partial"); }
+  const io::TemporaryFolder root_;
+};
+
+TEST_F(Import, EveryArchitecturesTensorsArriveUnderTheirNames) {
+  struct Case {
+    std::string architecture;
+    bool biases;
+    io::Architecture expected;
+  };
+  for (const Case& each : {Case{"llama", false, io::Architecture::kLlama},
+                           Case{"llama", true, io::Architecture::kQwen2},
+                           Case{"qwen2", true, io::Architecture::kQwen2},
+                           Case{"qwen2", false, io::Architecture::kLlama},
+                           Case{"qwen3", false, io::Architecture::kQwen3}}) {
+    SCOPED_TRACE(each.architecture);
+    const SmallModel model(each.architecture, each.biases);
+    const auto summary = import(model.builder);
+    ASSERT_TRUE(summary.ok()) << summary.error().message;
+    expect_weights(model);
+    EXPECT_EQ(config().architecture, each.expected);
+    EXPECT_TRUE(config().tie_word_embeddings);
+    EXPECT_EQ(config().rms_norm_eps, 1e-5);
+    EXPECT_EQ(config().head_dim, static_cast<int64_t>(kHeadDim));
+    EXPECT_EQ(config().vocab_size, static_cast<int64_t>(kVocab));
+    EXPECT_EQ(config().dtype, DType::kF32);
+    EXPECT_EQ(summary->architecture, each.architecture);
+    EXPECT_FALSE(summary->tokenizer);
+  }
+}
+
+TEST_F(Import, KeysBecomeTheConfig) {
+  SmallModel model;
+  model.builder.f32("llama.rope.freq_base", 5e5f).u32("llama.attention.sliding_window", 16);
+  model.builder.tensor("output.weight", {kHidden, kVocab}, std::vector<float>(kHidden * kVocab));
+  ASSERT_TRUE(import(model.builder, DType::kBF16).ok());
+  EXPECT_EQ(config().architecture, io::Architecture::kMistral);
+  EXPECT_EQ(config().sliding_window, 16);
+  EXPECT_EQ(config().rope_theta, 500000.0);
+  EXPECT_FALSE(config().tie_word_embeddings);
+  EXPECT_EQ(config().dtype, DType::kBF16);
+
+  SmallModel linear;
+  linear.builder.text("llama.rope.scaling.type", "linear").f32("llama.rope.scaling.factor", 4.0f);
+  ASSERT_TRUE(import(linear.builder).ok());
+  EXPECT_EQ(config().rope_linear_factor, 4.0);
+
+  SmallModel llama3;
+  llama3.builder.tensor("rope_freqs.weight", {kHeadDim / 2}, {1.0f, 8.0f});
+  llama3.builder.f32("llama.rope.freq_base", 1e9f);
+  ASSERT_TRUE(import(llama3.builder).ok());
+  ASSERT_TRUE(config().rope_scaling.has_value());
+  EXPECT_EQ(config().rope_scaling->factor, 8.0);
+}
+
+TEST_F(Import, WhatCannotBeRunIsRefusedByName) {
+  struct Case {
+    std::string_view words;
+    std::function<void(GgufBuilder&)> add;
+  };
+  const Case cases[] = {
+      {"\"yarn\"", [](GgufBuilder& b) { b.text("llama.rope.scaling.type", "yarn"); }},
+      {"llama.expert_count", [](GgufBuilder& b) { b.u32("llama.expert_count", 8); }},
+      {"llama.attention.scale", [](GgufBuilder& b) { b.f32("llama.attention.scale", 0.1f); }},
+      {"llama.logit_scale", [](GgufBuilder& b) { b.f32("llama.logit_scale", 8.0f); }},
+      {"a part of each head", [](GgufBuilder& b) { b.u32("llama.rope.dimension_count", 2); }},
+      {"value_length", [](GgufBuilder& b) { b.u32("llama.attention.value_length", 2); }},
+      {"attention.causal", [](GgufBuilder& b) { b.boolean("llama.attention.causal", false); }},
+      {"tensor \"blk.0.attn_q_norm.weight\" is none",
+       [](GgufBuilder& b) {
+         b.tensor("blk.0.attn_q_norm.weight", {4}, {1, 1, 1, 1});
+       }},
+      {"tensor \"blk.1.ffn_up.weight\" is none of a llama of 1 layers",
+       [](GgufBuilder& b) { b.tensor("blk.1.ffn_up.weight", {1}, {1}); }},
+      {"tensor \"output.bias\"", [](GgufBuilder& b) { b.tensor("output.bias", {1}, {1}); }},
+      {"\"output.weight\": its type Q8_1 is not supported, expected one of F32",
+       [](GgufBuilder& b) {
+         b.tensor("output.weight", {kHidden, kVocab}, 24, std::string(40, '\1'));
+       }},
+      {"\"output.weight\": expected the shape [5, 8], found [5, 9]",
+       [](GgufBuilder& b) {
+         b.tensor("output.weight", {9, 5}, std::vector<float>(45));
+       }},
+      {"rope_freqs.weight",
+       [](GgufBuilder& b) {
+         b.tensor("rope_freqs.weight", {3}, {1, 1, 1});
+       }},
+      {"at most the 5 rows of token_embd.weight, found 6",
+       [](GgufBuilder& b) {
+         b.text("tokenizer.ggml.model", "llama");
+         b.texts("tokenizer.ggml.tokens", {"a", "b", "c", "d", "e", "f"});
+       }},
+  };
+  for (const Case& each : cases) {
+    SmallModel model;
+    each.add(model.builder);
+    std::string words(each.words);
+    if (const size_t at = words.find("Q8_1"); at != std::string::npos) words.replace(at, 4, "I8");
+    EXPECT_TRUE(fails_with(import(model.builder), {"m.gguf", words}));
+    EXPECT_FALSE(left_something()) << each.words;
+  }
+  GgufBuilder other;
+  other.text("general.architecture", "gptneox").tensor("a", {1}, {1.0f});
+  EXPECT_TRUE(fails_with(import(other), {"\"gptneox\" is not supported", "llama, qwen2, qwen3"}));
+  GgufBuilder nameless;
+  nameless.tensor("a", {1}, {1.0f});
+  EXPECT_TRUE(fails_with(import(nameless), {"general.architecture", "missing"}));
+  EXPECT_TRUE(fails_with(import(GgufBuilder()), {"expected tensors or a vocabulary"}));
+}
+
+TEST_F(Import, MissingKeysAndTensorsAreNamed) {
+  GgufBuilder keys;
+  keys.text("general.architecture", "llama").tensor("token_embd.weight", {2, 2}, {1, 2, 3, 4});
+  EXPECT_TRUE(fails_with(import(keys), {"\"llama.embedding_length\" is missing"}));
+  keys.u32("llama.embedding_length", 0);
+  EXPECT_TRUE(fails_with(import(keys), {"embedding_length", "an integer from 1, found uint32 0"}));
+  SmallModel norms("qwen3");
+  GgufBuilder qwen3;
+  qwen3.text("general.architecture", "qwen3");
+  EXPECT_TRUE(fails_with(import(qwen3.tensor("x", {1}, {1})), {"qwen3.embedding_length"}));
+}
+
+TEST_F(Import, WeightsThatAreNoNumbersOrDoNotFitAreRefusedByTensor) {
+  const auto with_output = [](std::vector<float> values) {
+    SmallModel model;
+    values.resize(kHidden * kVocab);
+    model.builder.tensor("output.weight", {kHidden, kVocab}, values);
+    return model.builder;
+  };
+  for (const float wrong : {NAN, INFINITY, -INFINITY}) {
+    EXPECT_TRUE(
+        fails_with(import(with_output({1.0f, wrong})), {"\"output.weight\" (F32)", "finite"}));
+    EXPECT_FALSE(left_something());
+  }
+  EXPECT_TRUE(fails_with(import(with_output({65520.0f}), DType::kF16),
+                         {"\"output.weight\"", "65520 is too large for F16", "--dtype f32"}));
+  EXPECT_TRUE(import(with_output({65519.0f}), DType::kF16).ok());
+  fs::remove_all(out());
+  EXPECT_TRUE(fails_with(import(with_output({3.4e38f}), DType::kBF16), {"too large for BF16"}));
+  EXPECT_TRUE(import(with_output({3.4e38f}), DType::kF32).ok());
+}
+
+TEST_F(Import, TensorsThatAreNoPartOfTheModelAreLeftOutAndNamed) {
+  SmallModel model;
+  model.builder.tensor("mm.0.weight", {2}, {1, 2})
+      .tensor("blk.0.attn_rot_embd.weight", {2}, {1, 2});
+  const auto summary = import(model.builder);
+  ASSERT_TRUE(summary.ok()) << summary.error().message;
+  expect_weights(model);
+  EXPECT_NE(fmt::format("{}", fmt::join(summary->notes, "\n")).find("mm.0.weight"),
+            std::string::npos);
+}
+
+TEST_F(Import, AVocabularyAloneGivesATokenizer) {
+  GgufBuilder builder;
+  builder.text("general.architecture", "gptneox").text("tokenizer.ggml.model", "llama");
+  builder.texts("tokenizer.ggml.tokens", {"<unk>", "a", "b", "ab"});
+  const auto summary = import(builder);
+  ASSERT_TRUE(summary.ok()) << summary.error().message;
+  EXPECT_TRUE(summary->tokenizer);
+  EXPECT_TRUE(fs::exists(out() / "tokenizer.json"));
+  EXPECT_FALSE(fs::exists(out() / "config.json"));
+}
+
+TEST_F(Import, FoldersAndInterruptsLeaveNothing) {
+  const auto file = write(SmallModel().builder.bytes());
+  io::put(root_ / "b.gguf", "");
+  EXPECT_TRUE(fails_with(import(root_.path()), {"is a folder", "b.gguf, m.gguf in it"}));
+  EXPECT_TRUE(fails_with(import(root_ / "absent.gguf"), {"absent.gguf"}));
+  EXPECT_TRUE(fails_with(import(root_ / "b.gguf"), {"b.gguf: the first bytes"}));
+  set_interrupted(true);
+  const auto interrupted = import(file);
+  set_interrupted(false);
+  ASSERT_FALSE(interrupted.ok());
+  EXPECT_EQ(interrupted.error().kind, Error::Kind::kInterrupted);
+  EXPECT_FALSE(left_something());
+  Progress silent;
+  ASSERT_TRUE(import(file).ok());
+  EXPECT_TRUE(fails_with(import_model(file, out(), DType::kF32, /*force=*/false, silent), {"out"}));
+}
+
+}  // namespace
+}  // namespace neuronmm::gguf

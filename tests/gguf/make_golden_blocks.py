@@ -1,0 +1,30 @@
+"""Writes golden_blocks.json: random blocks of each tensor type and the fp32 bits that PyPI's gguf 0.19.0 makes
+of them. pip install gguf==0.19.0; python make_golden_blocks.py > golden_blocks.json"""
+
+import json
+
+import gguf
+import numpy as np
+from gguf.constants import GGML_QUANT_SIZES
+from gguf.constants import GGMLQuantizationType as Type
+
+SCALES = {"Q8_0": [0], "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q2_K": [80, 82], "Q3_K": [108],
+          "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_NL": [0], "IQ4_XS": [0], "F32": [], "F16": [0],
+          "BF16": []}
+# Finite f16 scales: ordinary, negative, the largest, subnormal.
+HALVES = np.array([0.0123, -1.7, 65504, -6e-8], dtype=np.float16).view(np.uint8).reshape(-1, 2)
+random = np.random.default_rng(1)
+golden = {}
+for name, offsets in SCALES.items():
+    elements, size = GGML_QUANT_SIZES[Type[name]]
+    count = 2 if elements == 256 else 4
+    blocks = random.integers(0, 256, (count, size)).astype(np.uint8)
+    if name in ("F32", "BF16"):
+        blocks[:, -1] &= 0x7E  # finite
+    for j, offset in enumerate(offsets):
+        for i in range(count):
+            blocks[i, offset : offset + 2] = HALVES[(i + 2 * (elements == 256) * i + j) % 4]
+    weights = gguf.dequantize(blocks.reshape(-1).view(np.float16) if name == "F16" else blocks.reshape(-1), Type[name])
+    assert np.isfinite(weights).all()
+    golden[name] = {"blocks": blocks.tobytes().hex(), "weights": weights.astype(np.float32).tobytes().hex()}
+print(json.dumps(golden, indent=0))
