@@ -8,7 +8,7 @@
 namespace neuronmm::io {
 namespace {
 
-constexpr std::array<GgufTypeInfo, 34> kTypes = {{
+constexpr std::array<GgufTypeInfo, 34> kGgufTypes = {{
     {0, "F32", 1, 4},         {1, "F16", 1, 2},         {2, "Q4_0", 32, 18},
     {3, "Q4_1", 32, 20},      {6, "Q5_0", 32, 22},      {7, "Q5_1", 32, 24},
     {8, "Q8_0", 32, 34},      {9, "Q8_1", 32, 40},      {10, "Q2_K", 256, 84},
@@ -39,8 +39,8 @@ constexpr std::array<DroppedType, 8> kDropped = {{{4, "Q4_2"},
 }  // namespace
 
 const GgufTypeInfo* find_gguf_type(uint32_t number) {
-  const auto found = std::ranges::find(kTypes, number, &GgufTypeInfo::number);
-  return found == kTypes.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(kGgufTypes, number, &GgufTypeInfo::number);
+  return found == kGgufTypes.end() ? nullptr : &*found;
 }
 
 std::string describe_unknown_gguf_type(uint32_t number) {

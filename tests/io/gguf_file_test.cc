@@ -13,7 +13,7 @@
 namespace neuronmm::io {
 namespace {
 
-Result<GgufFile> parse(const std::string& bytes) {
+Result<GgufFile> parse_gguf(const std::string& bytes) {
   return GgufFile::parse(std::as_bytes(std::span(bytes)), "x.gguf");
 }
 
@@ -43,7 +43,7 @@ TEST(GgufFile, ValuesOfEveryType) {
                              little_endian<uint32_t>(0) + little_endian<uint64_t>(2) + "xy";
   builder.pair("nested", 9, nested);
   const std::string bytes = builder.bytes();
-  const auto file = parse(bytes);
+  const auto file = parse_gguf(bytes);
   ASSERT_TRUE(file.ok()) << file.error().message;
   const GgufMetadata& metadata = file->metadata();
   const std::pair<const char*, int64_t> integers[] = {
@@ -69,7 +69,7 @@ TEST(GgufFile, ValuesOfEveryType) {
 
 TEST(GgufFile, TensorsWithTheirShapesOutermostFirst) {
   const std::string bytes = small_file().bytes();
-  const auto file = parse(bytes);
+  const auto file = parse_gguf(bytes);
   ASSERT_TRUE(file.ok()) << file.error().message;
   ASSERT_EQ(file->tensors().size(), 2u);
   const GgufTensor &a = file->tensors()[0], &b = file->tensors()[1];
@@ -93,7 +93,7 @@ TEST(GgufFile, AnyOrderAnyGapAnyLegalAlignment) {
         .info("early", {2}, 0, 0)
         .info("far", {1}, 0, 3 * alignment);
     const std::string bytes = builder.bytes() + std::string(3 * alignment + 4, '\2');
-    const auto file = parse(bytes);
+    const auto file = parse_gguf(bytes);
     EXPECT_TRUE(file.ok()) << file.error().message;
   }
 }
@@ -102,7 +102,7 @@ TEST(GgufFile, EveryTruncationIsAnError) {
   const std::string bytes = small_file().bytes();
   for (size_t length = 0; length < bytes.size(); ++length) {
     const std::string cut = bytes.substr(0, length);
-    EXPECT_TRUE(fails_with(parse(cut), {"x.gguf: "})) << length;
+    EXPECT_TRUE(fails_with(parse_gguf(cut), {"x.gguf: "})) << length;
   }
 }
 
@@ -118,9 +118,9 @@ TEST(GgufFile, OtherVersionsAndByteOrdersAreNamed) {
     GgufBuilder builder = small_file();
     builder.version = version;
     const std::string bytes = builder.bytes();
-    EXPECT_TRUE(fails_with(parse(bytes), {"x.gguf", "expected", words})) << version;
+    EXPECT_TRUE(fails_with(parse_gguf(bytes), {"x.gguf", "expected", words})) << version;
   }
-  EXPECT_TRUE(fails_with(parse("GGML" + std::string(40, '\0')), {"expected a GGUF file"}));
+  EXPECT_TRUE(fails_with(parse_gguf("GGML" + std::string(40, '\0')), {"expected a GGUF file"}));
 }
 
 struct Broken {
@@ -196,7 +196,7 @@ TEST(GgufFile, BrokenPartsAreNamed) {
     GgufBuilder builder = small_file();
     broken.damage(builder);
     const std::string bytes = builder.bytes();
-    EXPECT_TRUE(fails_with(parse(bytes), {"x.gguf: ", broken.words}));
+    EXPECT_TRUE(fails_with(parse_gguf(bytes), {"x.gguf: ", broken.words}));
   }
 }
 
