@@ -135,8 +135,8 @@ class Analyzer {
   }
 
   // A body with a scope of its own.
-  Status visit_scope(Statements& body, const Symbols& symbols, Scope& scope,
-                     const Context& outside, bool in_loop) {
+  Status visit_scope(Statements& body, const Symbols& symbols, Scope& scope, const Context& outside,
+                     bool in_loop) {
     scope = symbols.scope();
     return visit(body, {symbols, in_loop, outside.in_for, false});
   }

@@ -21,8 +21,7 @@ Result<Bound> bind(std::string_view function, const Arguments& arguments,
     if (name.empty() || found == parameters.end())
       return fail("{}() got an unexpected keyword argument '{}'", function, name);
     const Value*& place = bound[static_cast<size_t>(found - parameters.begin())];
-    if (place != nullptr)
-      return fail("{}() got multiple values for argument '{}'", function, name);
+    if (place != nullptr) return fail("{}() got multiple values for argument '{}'", function, name);
     place = &value;
   }
   for (size_t i = 0; i < required; ++i) {
@@ -33,8 +32,7 @@ Result<Bound> bind(std::string_view function, const Arguments& arguments,
   return bound;
 }
 
-Result<int64_t> integer_argument(std::string_view function, const Value* value,
-                                 int64_t otherwise) {
+Result<int64_t> integer_argument(std::string_view function, const Value* value, int64_t otherwise) {
   if (value == nullptr) return otherwise;
   if (const auto integer = value->integer()) return *integer;
   return fail("{}() expected an integer, found '{}'", function, value->type_name());

@@ -150,7 +150,7 @@ struct AssignBlock {
 };
 struct For {
   Target target, test_target;  // the same names, in `scope` and in `test_scope`
-  ExpressionPtr items, test;  // the latter may be absent
+  ExpressionPtr items, test;   // the latter may be absent
   Statements body, otherwise;
   bool recursive = false;
   Scope scope, test_scope, otherwise_scope;

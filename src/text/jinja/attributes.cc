@@ -11,16 +11,23 @@ namespace neuronmm::text::jinja {
 namespace {
 
 // What would change a list or a dict. The immutable sandbox makes these undefined.
-constexpr std::array<std::string_view, 8> kListChanges = {"append", "clear",  "pop",    "reverse",
-                                                          "insert", "sort",   "extend", "remove"};
+constexpr std::array<std::string_view, 8> kListChanges = {"append", "clear", "pop",    "reverse",
+                                                          "insert", "sort",  "extend", "remove"};
 constexpr std::array<std::string_view, 5> kDictChanges = {"clear", "pop", "popitem", "setdefault",
                                                           "update"};
+
+// What every object of Python has, also one that stands for an undefined value.
+constexpr std::array<std::string_view, 23> kObjectAttributes = {
+    "__class__", "__delattr__",  "__dir__",          "__doc__", "__eq__",          "__format__",
+    "__ge__",    "__getstate__", "__getattribute__", "__gt__",  "__hash__",        "__init__",
+    "__le__",    "__lt__",       "__module__",       "__ne__",  "__new__",         "__reduce__",
+    "__repr__",  "__setattr__",  "__sizeof__",       "__str__", "__subclasshook__"};
 
 bool is_dunder(std::string_view name) { return name.starts_with("__"); }
 
 Value unsafe(const Value& value, std::string_view name) {
-  return Value::undefined(fmt::format("access to attribute '{}' of '{}' object is unsafe.", name,
-                                      value.type_name()));
+  return Value::undefined(
+      fmt::format("access to attribute '{}' of '{}' object is unsafe.", name, value.type_name()));
 }
 
 Value no_attribute(const Value& value, std::string_view name) {
@@ -34,8 +41,7 @@ Method find_method(const Value& value, std::string_view name) {
   if (value.text() != nullptr) return find_text_method(name);
   if (value.dict() != nullptr) return find_dict_method(name);
   if (value.list() == nullptr) return nullptr;
-  return value.list()->kind == List::Kind::kList ? find_list_method(name)
-                                                 : find_tuple_method(name);
+  return value.list()->kind == List::Kind::kList ? find_list_method(name) : find_tuple_method(name);
 }
 
 // getattr(value, name) of Python behind the sandbox; nothing where Python has an AttributeError.
@@ -44,7 +50,9 @@ Result<std::optional<Value>> own_attribute(Runtime& runtime, const Value& value,
   if (is_dunder(name)) return std::optional<Value>();
   if (const Method method = find_method(value, name))
     return std::optional(Value(ObjectPtr(std::make_shared<BoundMethod>(value, method))));
-  const auto changes = [&](const auto& names) { return std::ranges::find(names, name) != names.end(); };
+  const auto changes = [&](const auto& names) {
+    return std::ranges::find(names, name) != names.end();
+  };
   const List* list = value.list();
   if ((value.dict() != nullptr && changes(kDictChanges)) ||
       (list != nullptr && list->kind == List::Kind::kList && changes(kListChanges)))
@@ -103,7 +111,10 @@ Result<std::optional<Value>> Object::attribute(Runtime&, std::string_view) {
 
 Result<Value> get_attribute(Runtime& runtime, const Value& value, std::string_view name) {
   NMM_TRY(runtime.budget.spend(1));
-  if (value.is_undefined()) return fail("{}", value.undefined_message());
+  if (value.is_undefined()) {
+    const bool exists = std::ranges::find(kObjectAttributes, name) != kObjectAttributes.end();
+    return exists ? Result<Value>(unsafe(value, name)) : fail("{}", value.undefined_message());
+  }
   NMM_ASSIGN(auto own, own_attribute(runtime, value, name));
   if (own) return *std::move(own);
   if (const Dict* dict = value.dict()) {

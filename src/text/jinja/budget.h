@@ -12,10 +12,10 @@ namespace neuronmm::text::jinja {
 // Assumed: published templates take under 10,000 steps for a conversation, and copy a message
 // some ten times.
 struct Limits {
-  int64_t steps = 20'000'000;                    // expressions, statements, items; bytes count 1/64
-  size_t bytes = size_t{512} << 20;              // of all texts and lists ever made
-  size_t output_bytes = size_t{64} << 20;        // of the result
-  int depth = 400;                               // expressions, statements and macros within others
+  int64_t steps = 20'000'000;              // expressions, statements, items; bytes count 1/64
+  size_t bytes = size_t{512} << 20;        // of all texts and lists ever made
+  size_t output_bytes = size_t{64} << 20;  // of the result
+  int depth = 400;                         // expressions, statements and macros within others
 };
 
 class Budget {

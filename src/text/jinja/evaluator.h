@@ -86,6 +86,8 @@ class Evaluator {
   // The body in a frame of its own, written to `text`.
   Result<Flow> capture(const Statements& body, const FramePtr& frame, TextPtr& text);
 
+  Status write_block(const Value& value);
+
   // macro.cc
   Result<Value> make_macro(const MacroBody& body, std::string name);
 

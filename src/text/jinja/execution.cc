@@ -8,9 +8,8 @@
 namespace neuronmm::text::jinja {
 
 Result<TextPtr> Evaluator::render(const Statements& statements, const Scope& scope) {
-  TextWriter writer(runtime_.budget,
-                    std::min(runtime_.budget.limits().output_bytes,
-                             runtime_.budget.remaining_bytes()));
+  TextWriter writer(runtime_.budget, std::min(runtime_.budget.limits().output_bytes,
+                                              runtime_.budget.remaining_bytes()));
   out_ = &writer;
   NMM_ASSIGN(frame_, enter(scope, nullptr));
   NMM_TRY(execute(statements));
@@ -140,8 +139,16 @@ Result<Evaluator::Flow> Evaluator::run(const FilterBlock& node) {
   frame_ = outside;
   captured_.pop_back();
   if (!value.ok()) return value.error();
-  write_text(runtime_, *value, *out_);
+  NMM_TRY(write_block(*value));
   return Flow::kNext;
+}
+
+// Unlike what {{ }} shows, what a block makes has to be text.
+Status Evaluator::write_block(const Value& value) {
+  if (value.text() == nullptr)
+    return fail("expected a block to make a text, found '{}'", value.type_name());
+  out_->append(*value.text());
+  return {};
 }
 
 // The items that the loop's `if` lets through, asked one by one.
@@ -149,8 +156,7 @@ Result<Value> Evaluator::filtered_items(const For& node, const Value& items) {
   if (node.test == nullptr) return items;
   NMM_ASSIGN(const IteratorPtr source, iterate(runtime_, items));
   const FramePtr outer = frame_;
-  auto passes = [this, &node, outer](Runtime&,
-                                     const Value& item) -> Result<std::optional<Value>> {
+  auto passes = [this, &node, outer](Runtime&, const Value& item) -> Result<std::optional<Value>> {
     NMM_ASSIGN(const FramePtr frame, enter(node.test_scope, outer));
     NMM_TRY(assign(node.test_target, item, *frame));
     const FramePtr outside = std::exchange(frame_, frame);

@@ -148,8 +148,8 @@ Result<ExpressionPtr> Parser::power() {
   while (skip_operator("**")) {
     NMM_ASSIGN(ExpressionPtr right, unary());
     const auto depths = {depth_of(left), depth_of(right)};
-    NMM_ASSIGN(left, make(Binary{Arithmetic::kPower, std::move(left), std::move(right)}, place,
-                          depths));
+    NMM_ASSIGN(left,
+               make(Binary{Arithmetic::kPower, std::move(left), std::move(right)}, place, depths));
   }
   return left;
 }
@@ -178,10 +178,12 @@ Result<ExpressionPtr> Parser::primary() {
   const Token& token = current();
   if (token.kind == Kind::kName) {
     take();
-    if (token.text == "true" || token.text == "True") return make(Constant{Value(true)}, token.place, {});
+    if (token.text == "true" || token.text == "True")
+      return make(Constant{Value(true)}, token.place, {});
     if (token.text == "false" || token.text == "False")
       return make(Constant{Value(false)}, token.place, {});
-    if (token.text == "none" || token.text == "None") return make(Constant{Value()}, token.place, {});
+    if (token.text == "none" || token.text == "None")
+      return make(Constant{Value()}, token.place, {});
     return make(Name{token.text, {}}, token.place, {});
   }
   if (at_operator("(")) {
@@ -291,7 +293,8 @@ Result<ExpressionPtr> Parser::subscript(ExpressionPtr object) {
   const int depth = depth_of(object);
   if (take().text == ".") {
     const Token& token = current();
-    if (token.kind == Kind::kName) return make(Attribute{std::move(object), take().text}, place, {depth});
+    if (token.kind == Kind::kName)
+      return make(Attribute{std::move(object), take().text}, place, {depth});
     if (token.kind != Kind::kInteger) return unexpected("a name or number");
     NMM_ASSIGN(ExpressionPtr key, make(Constant{Value(take().integer)}, token.place, {}));
     return make(Item{std::move(object), std::move(key)}, place, {depth});

@@ -39,8 +39,11 @@ Filtered filter_default(Runtime&, const Value& value, const Arguments& arguments
 // int(value) of Python; nothing where it has a TypeError or ValueError.
 Result<std::optional<int64_t>> to_integer(const Value& value, const Value* base) {
   if (value.text() != nullptr) {
-    NMM_ASSIGN(const int64_t number_base, integer_argument("int", base, 10));
-    return parse_integer(value.text()->bytes, number_base);
+    const auto number_base = integer_argument("int", base, 10);
+    const bool valid =
+        number_base.ok() && (*number_base == 0 || (*number_base >= 2 && *number_base <= 36));
+    if (!valid) return std::optional<int64_t>();
+    return parse_integer(value.text()->bytes, *number_base);
   }
   if (value.integer()) return value.integer();
   if (value.real() == nullptr || std::isnan(*value.real())) return std::optional<int64_t>();

@@ -19,6 +19,11 @@ int depth_of(const Value& value, const Arguments& arguments) {
   return depth;
 }
 
+// What is false has no items for `map` and `select`, whatever it is: {{ 0 | select | list }} is [].
+Value items_or_none(const Value& value) {
+  return truth(value) ? value : Value(std::make_shared<const List>());
+}
+
 // A list that is made of the input's items when it is gone through.
 template <typename Make>
 Filtered lazy_list(const Value& value, const Arguments& arguments, Make make) {
@@ -41,8 +46,7 @@ Arguments without(const Arguments& arguments, size_t count) {
 Filtered select(const Value& value, const Arguments& arguments, bool of_attribute, bool wanted) {
   const size_t name_at = of_attribute ? 1 : 0;
   auto passes = [=](Runtime& runtime, const Value& item) -> Result<std::optional<Value>> {
-    if (arguments.positional.size() < name_at)
-      return fail("missing parameter for attribute name");
+    if (arguments.positional.size() < name_at) return fail("missing parameter for attribute name");
     Value subject = item;
     if (of_attribute) {
       NMM_ASSIGN(subject, attribute_path(runtime, item, &arguments.positional[0]));
@@ -56,8 +60,8 @@ Filtered select(const Value& value, const Arguments& arguments, bool of_attribut
     }
     return holds == wanted ? std::optional(item) : std::nullopt;
   };
-  return make_iterator(
-      std::make_shared<Transformed>(value, std::move(passes), depth_of(value, arguments)));
+  return make_iterator(std::make_shared<Transformed>(items_or_none(value), std::move(passes),
+                                                     depth_of(value, arguments)));
 }
 
 }  // namespace
@@ -72,7 +76,8 @@ Result<Value> attribute_path(Runtime& runtime, Value item, const Value* path,
     keys = parts.list()->items;
   }
   for (const Value& key : keys) {
-    const auto digits = key.text() == nullptr ? std::string_view() : std::string_view(key.text()->bytes);
+    const auto digits =
+        key.text() == nullptr ? std::string_view() : std::string_view(key.text()->bytes);
     const bool number =
         !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos;
     Value index = key;
@@ -90,15 +95,13 @@ Filtered filter_first(Runtime& runtime, const Value& value, const Arguments& arg
   NMM_TRY(bind("first", arguments, {}, 0));
   NMM_ASSIGN(const auto items, iterate(runtime, value));
   NMM_ASSIGN(auto item, items->next(runtime));
-  return item ? *std::move(item)
-              : Value::undefined("No first item, sequence was empty.");
+  return item ? *std::move(item) : Value::undefined("No first item, sequence was empty.");
 }
 
 // An iterator cannot be gone through from its end.
 Filtered filter_last(Runtime& runtime, const Value& value, const Arguments& arguments) {
   NMM_TRY(bind("last", arguments, {}, 0));
-  if (!length_of(value) || value.is_undefined())
-    return fail("'{}' object is not reversible", value.type_name());
+  if (!length_of(value)) return fail("'{}' object is not reversible", value.type_name());
   NMM_ASSIGN(Values items, to_values(runtime, value));
   return items.empty() ? Value::undefined("No last item, sequence was empty.") : items.back();
 }
@@ -121,8 +124,9 @@ Filtered filter_items(Runtime& runtime, const Value& value, const Arguments& arg
   auto make = [value](Runtime& inner) -> Result<Values> {
     if (value.is_undefined()) return Values();
     if (value.dict() == nullptr) return fail("can only get item pairs from a mapping");
-    return to_values(inner, Value(ObjectPtr(std::make_shared<DictView>(
-                                value.dict_ptr(), DictView::Kind::kItems))));
+    return to_values(
+        inner,
+        Value(ObjectPtr(std::make_shared<DictView>(value.dict_ptr(), DictView::Kind::kItems))));
   };
   (void)runtime;
   return make_iterator(std::make_shared<LazyList>(std::move(make), value.depth()));
@@ -143,8 +147,8 @@ Filtered filter_map(Runtime&, const Value& value, const Arguments& arguments) {
     NMM_ASSIGN(Value result, filter(runtime, item, without(arguments, 1)));
     return std::optional(std::move(result));
   };
-  return make_iterator(
-      std::make_shared<Transformed>(value, std::move(apply), depth_of(value, arguments)));
+  return make_iterator(std::make_shared<Transformed>(items_or_none(value), std::move(apply),
+                                                     depth_of(value, arguments)));
 }
 
 Filtered filter_select(Runtime&, const Value& value, const Arguments& arguments) {
@@ -169,9 +173,8 @@ Filtered filter_reverse(Runtime& runtime, const Value& value, const Arguments& a
   if (value.text() != nullptr) return reverse(runtime, value.text_ptr());
   NMM_ASSIGN(Values items, to_values(runtime, value));
   std::ranges::reverse(items);
-  const bool is_iterator = !length_of(value) || value.is_undefined();
   NMM_ASSIGN(const Value list, make_list(runtime, std::move(items)));
-  if (is_iterator) return list;
+  if (!length_of(value)) return list;
   return make_iterator(std::make_shared<ListIterator>(list.list_ptr()));
 }
 

@@ -83,8 +83,8 @@ Filtered filter_sort(Runtime& runtime, const Value& value, const Arguments& argu
     NMM_ASSIGN(Value key, make_list(runtime, std::move(keys)));
     keyed.push_back({std::move(key), item});
   }
-  NMM_TRY(sort_by_key(runtime, keyed, [](const Keyed& item) { return item.key; },
-                      truth_argument(bound[0])));
+  NMM_TRY(sort_by_key(
+      runtime, keyed, [](const Keyed& item) { return item.key; }, truth_argument(bound[0])));
   std::ranges::transform(keyed, items.begin(), &Keyed::item);
   return make_list(runtime, std::move(items));
 }
@@ -100,13 +100,14 @@ Filtered filter_dictsort(Runtime& runtime, const Value& value, const Arguments& 
     return fail("dictsort(): expected a dict, found '{}'", value.type_name());
   std::vector<Keyed> keyed;
   for (const auto& [key, entry] : value.dict()->entries) {
-    NMM_ASSIGN(Value sort_key, comparable(runtime, by != nullptr && by->bytes == "value" ? entry : key,
-                                          truth_argument(bound[0])));
+    NMM_ASSIGN(Value sort_key,
+               comparable(runtime, by != nullptr && by->bytes == "value" ? entry : key,
+                          truth_argument(bound[0])));
     NMM_ASSIGN(Value pair, make_tuple(runtime, {key, entry}));
     keyed.push_back({std::move(sort_key), std::move(pair)});
   }
-  NMM_TRY(sort_by_key(runtime, keyed, [](const Keyed& item) { return item.key; },
-                      truth_argument(bound[2])));
+  NMM_TRY(sort_by_key(
+      runtime, keyed, [](const Keyed& item) { return item.key; }, truth_argument(bound[2])));
   Values items;
   for (Keyed& item : keyed) items.push_back(std::move(item.item));
   return make_list(runtime, std::move(items));
@@ -124,8 +125,8 @@ Filtered filter_unique(Runtime&, const Value& value, const Arguments& arguments)
     NMM_TRY(runtime.budget.allocate(hash.size()));
     return seen->insert(std::move(hash)).second ? std::optional(item) : std::nullopt;
   };
-  return make_iterator(std::make_shared<Transformed>(
-      value, std::move(is_new), std::max(value.depth(), attribute.depth())));
+  return make_iterator(std::make_shared<Transformed>(value, std::move(is_new),
+                                                     std::max(value.depth(), attribute.depth())));
 }
 
 // Items in order of an attribute, those with equal ones together: (attribute, items).
@@ -134,7 +135,8 @@ Filtered filter_groupby(Runtime& runtime, const Value& value, const Arguments& a
              bind("groupby", arguments, {"attribute", "default", "case_sensitive"}, 1));
   const bool case_sensitive = truth_argument(bound[2]);
   NMM_ASSIGN(auto items, keyed_items(runtime, value, bound[0], case_sensitive, bound[1]));
-  NMM_TRY(sort_by_key(runtime, items, [](const Keyed& item) { return item.key; }, false));
+  NMM_TRY(sort_by_key(
+      runtime, items, [](const Keyed& item) { return item.key; }, false));
   Values groups;
   for (size_t begin = 0; begin < items.size();) {
     Values members;

@@ -135,8 +135,7 @@ Filtered filter_join(Runtime& runtime, const Value& value, const Arguments& argu
     NMM_ASSIGN(parts.emplace_back(), to_text(runtime, attribute));
   }
   static const Value kNothing(std::make_shared<const Text>());
-  NMM_ASSIGN(const TextPtr separator,
-             to_text(runtime, bound[0] != nullptr ? *bound[0] : kNothing));
+  NMM_ASSIGN(const TextPtr separator, to_text(runtime, bound[0] != nullptr ? *bound[0] : kNothing));
   return join(runtime, *separator, parts);
 }
 
@@ -163,7 +162,8 @@ Filtered filter_tojson(Runtime& runtime, const Value& value, const Arguments& ar
   Values separators;
   if (bound[2] != nullptr && !bound[2]->is_none()) {
     NMM_ASSIGN(separators, to_values(runtime, *bound[2]));
-    if (separators.size() != 2 || separators[0].text() == nullptr || separators[1].text() == nullptr)
+    if (separators.size() != 2 || separators[0].text() == nullptr ||
+        separators[1].text() == nullptr)
       return fail("tojson(): expected two strings as separators");
     style.item_separator = separators[0].text();
     style.key_separator = separators[1].text();
@@ -184,8 +184,6 @@ Filtered filter_trim(Runtime& runtime, const Value& value, const Arguments& argu
 Filtered filter_truncate(Runtime& runtime, const Value& value, const Arguments& arguments) {
   NMM_ASSIGN(const Bound bound,
              bind("truncate", arguments, {"length", "killwords", "end", "leeway"}, 0));
-  if (value.text() == nullptr)
-    return fail("truncate(): expected a string, found '{}'", value.type_name());
   static const Text kDots{.bytes = "...", .said = {}};
   NMM_ASSIGN(const int64_t length, integer_argument("truncate", bound[0], 255));
   NMM_ASSIGN(const Text* end, text_argument("truncate", bound[2], &kDots));
@@ -194,8 +192,11 @@ Filtered filter_truncate(Runtime& runtime, const Value& value, const Arguments& 
   const auto end_length = static_cast<int64_t>(end->length());
   if (length < end_length || leeway < 0)
     return fail("truncate(): expected a length of {} and a leeway of 0 at least", end_length);
+  const auto size = length_of(value);
+  if (size && static_cast<int64_t>(*size) <= length + leeway) return value;
+  if (value.text() == nullptr)
+    return fail("truncate(): expected a string, found '{}'", value.type_name());
   const Text& text = *value.text();
-  if (static_cast<int64_t>(text.length()) <= length + leeway) return value;
   size_t cut = text.byte_of(static_cast<size_t>(length - end_length));
   if (!truth_argument(bound[1])) {
     const size_t space = std::string_view(text.bytes).substr(0, cut).rfind(' ');

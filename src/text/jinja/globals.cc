@@ -28,8 +28,7 @@ Result<Value> make_range(Runtime&, const Arguments& arguments) {
       step > 0 ? static_cast<uint64_t>(step) : uint64_t{0} - static_cast<uint64_t>(step);
   const uint64_t count = empty ? 0 : (distance - 1) / stride + 1;
   if (count > kMaxRange) return fail("range too big: more than {} items", kMaxRange);
-  return Value(
-      ObjectPtr(std::make_shared<Range>(start, stop, step, static_cast<size_t>(count))));
+  return Value(ObjectPtr(std::make_shared<Range>(start, stop, step, static_cast<size_t>(count))));
 }
 
 // The entries of a dict, or of a list of pairs, then the named arguments.
@@ -38,6 +37,7 @@ Result<Value> make_dict(Runtime& runtime, const Arguments& arguments) {
   if (arguments.positional.size() > 1) return fail("dict expected at most 1 argument");
   if (!arguments.positional.empty()) {
     const Value& source = arguments.positional.front();
+    if (source.is_undefined()) return fail("{}", source.undefined_message());
     NMM_ASSIGN(const Values items,
                to_values(runtime, source.dict() == nullptr
                                       ? source
@@ -82,10 +82,10 @@ Result<Value> strftime_now(Runtime& runtime, const Arguments& arguments) {
   std::tm local{};
   localtime_r(&runtime.now, &local);
   std::array<char, 4096> buffer;
-  const size_t size =
-      std::strftime(buffer.data(), buffer.size(), format->bytes.c_str(), &local);
-  if (size == 0) return fail("strftime_now(): expected a format of a date, found {:?}",
-                             format->bytes.substr(0, 100));
+  const size_t size = std::strftime(buffer.data(), buffer.size(), format->bytes.c_str(), &local);
+  if (size == 0)
+    return fail("strftime_now(): expected a format of a date, found {:?}",
+                format->bytes.substr(0, 100));
   return make_text(runtime, std::string_view(buffer.data(), size));
 }
 

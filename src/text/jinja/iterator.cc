@@ -35,8 +35,10 @@ class Characters final : public Iterator {
     if (at_ == text_->bytes.size()) return std::optional<Value>();
     const size_t begin = at_;
     at_ += decode(text_->bytes, at_).length;
-    NMM_ASSIGN(TextPtr one, part(runtime.budget, text_, begin, at_));
-    return std::optional(Value(std::move(one)));
+    TextWriter one(runtime.budget);  // plain, also of markup
+    one.append(*text_, begin, at_);
+    NMM_ASSIGN(TextPtr text, one.take());
+    return std::optional(Value(std::move(text)));
   }
 
  private:
@@ -68,10 +70,8 @@ Result<std::optional<Value>> LazyList::next(Runtime& runtime) {
   return std::optional(items_[next_++]);
 }
 
-// What is false has no items, whatever it is: {{ 0 | map("upper") | list }} is [].
 Result<std::optional<Value>> Transformed::next(Runtime& runtime) {
   if (!items_) {
-    if (!truth(source_)) return std::optional<Value>();
     NMM_ASSIGN(items_, iterate(runtime, source_));
   }
   while (true) {

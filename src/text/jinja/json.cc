@@ -196,7 +196,8 @@ Status write_json(Runtime& runtime, const Value& value, const JsonStyle& style, 
 
 Result<std::vector<std::pair<Value, Value>>> sorted_entries(Runtime& runtime, const Dict& dict) {
   auto entries = dict.entries;
-  NMM_TRY(sort_by_key(runtime, entries, [](const auto& entry) { return entry.first; }, false));
+  NMM_TRY(sort_by_key(
+      runtime, entries, [](const auto& entry) { return entry.first; }, false));
   return entries;
 }
 

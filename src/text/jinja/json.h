@@ -14,7 +14,7 @@ Result<Value> from_json(Runtime& runtime, const nlohmann::ordered_json& json, bo
 struct JsonStyle {
   bool ensure_ascii = false;
   bool sort_keys = false;
-  const Text* indent = nullptr;  // null: on one line
+  const Text* indent = nullptr;          // null: on one line
   const Text* item_separator = nullptr;  // null: ", " or, with an indent, ","
   const Text* key_separator = nullptr;   // null: ": "
 };

@@ -133,7 +133,8 @@ class Lexer {
   }
 
   Status read_comment() {
-    const size_t signs = at_ + 2 < source_.size() && (source_[at_ + 2] == '-' || source_[at_ + 2] == '+');
+    const size_t signs =
+        at_ + 2 < source_.size() && (source_[at_ + 2] == '-' || source_[at_ + 2] == '+');
     for (size_t at = at_ + 2 + signs; at < source_.size(); ++at) {
       if (const size_t end = end_length(source_.substr(at), "#}")) {
         advance(at + end - at_);
@@ -225,7 +226,8 @@ class Lexer {
   Status read_string(char quote) {
     size_t end = at_ + 1;
     while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
-    if (end >= source_.size()) return error("expected the end of a string, found the end of the template");
+    if (end >= source_.size())
+      return error("expected the end of a string, found the end of the template");
     const auto text = unescape(source_.substr(at_ + 1, end - at_ - 1));
     if (!text.ok()) return error(text.error().message);
     add(Kind::kString, *text);
@@ -255,8 +257,8 @@ class Lexer {
     if (std::ranges::find(kPairs, rest().substr(0, 2)) != kPairs.end())
       length = 2;
     else if (kSingle.find(source_[at_]) == std::string_view::npos)
-      return error(fmt::format("unexpected character '{}'",
-                               rest().substr(0, decode(source_, at_).length)));
+      return error(
+          fmt::format("unexpected character '{}'", rest().substr(0, decode(source_, at_).length)));
     const std::string_view text = rest().substr(0, length);
     NMM_TRY(balance(text[0]));
     add(Kind::kOperator, std::string(text));

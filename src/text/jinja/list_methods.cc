@@ -28,7 +28,8 @@ Result<Value> list_index(Runtime& runtime, const Value& self, const Arguments& a
   begin = std::clamp<int64_t>(begin < 0 ? begin + size : begin, 0, size);
   end = std::clamp<int64_t>(end < 0 ? end + size : end, 0, size);
   for (int64_t i = begin; i < end; ++i) {
-    NMM_ASSIGN(const bool same, equal(runtime, self.list()->items[static_cast<size_t>(i)], *bound[0]));
+    NMM_ASSIGN(const bool same,
+               equal(runtime, self.list()->items[static_cast<size_t>(i)], *bound[0]));
     if (same) return Value(i);
   }
   return fail("index(): the value is not in the list");

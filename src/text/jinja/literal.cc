@@ -78,7 +78,8 @@ Status append_escape(std::string_view text, size_t& at, std::string& out) {
   constexpr std::string_view kLetters = "abfnrtv\\'\"\n", kMeanings = "\a\b\f\n\r\t\v\\'\"";
   if (at == text.size()) return fail("a string ends in a backslash");
   const char c = text[at];
-  if (c == 'x' || c == 'u' || c == 'U') return append_hex(text, c == 'x' ? 2 : c == 'u' ? 4 : 8, ++at, out);
+  if (c == 'x' || c == 'u' || c == 'U')
+    return append_hex(text, c == 'x' ? 2 : c == 'u' ? 4 : 8, ++at, out);
   if (c == 'N') return fail("expected a string without names of characters, found \\N");
   if (c >= '0' && c <= '7') {
     append_octal(text, at, out);
@@ -109,11 +110,11 @@ size_t float_length(std::string_view text, bool after_dot) {
 size_t integer_length(std::string_view text) {
   if (text.empty() || !is_ascii_digit(text[0])) return 0;
   if (text[0] != '0') return digits_length(text, is_ascii_digit);
-  const int base = text.size() < 3         ? 0
+  const int base = text.size() < 3           ? 0
                    : (text[1] | 0x20) == 'x' ? 16
                    : (text[1] | 0x20) == 'o' ? 8
                    : (text[1] | 0x20) == 'b' ? 2
-                                           : 0;
+                                             : 0;
   if (base != 0) {
     const size_t skip = text[2] == '_' ? 3 : 2;
     const size_t digits =

@@ -61,8 +61,7 @@ Result<int64_t> Loop::count(Runtime& runtime) {
 }
 
 Result<Value> Loop::call(Runtime&, const Arguments& arguments) {
-  if (!recurse_)
-    return fail("the loop must have the 'recursive' marker to be called recursively");
+  if (!recurse_) return fail("the loop must have the 'recursive' marker to be called recursively");
   NMM_ASSIGN(const Bound bound, bind("loop", arguments, {"iterable"}, 1));
   return recurse_(*bound[0], depth0_ + 1);
 }
@@ -78,12 +77,11 @@ Result<std::optional<Value>> Loop::attribute(Runtime& runtime, std::string_view 
     return some(index0_ == 0 ? Value::undefined("there is no previous item")
                              : or_undefined(before_, "there is no previous item"));
   if (name == "cycle" || name == "changed")
-    return some(Value(
-        ObjectPtr(std::make_shared<LoopMethod>(shared_from_this(), name == "cycle"))));
+    return some(
+        Value(ObjectPtr(std::make_shared<LoopMethod>(shared_from_this(), name == "cycle"))));
   if (name == "last" || name == "nextitem") {
     NMM_TRY(peek(runtime));
-    return some(name == "last" ? Value(!after_)
-                               : or_undefined(after_, "there is no next item"));
+    return some(name == "last" ? Value(!after_) : or_undefined(after_, "there is no next item"));
   }
   if (name == "length" || name == "revindex" || name == "revindex0") {
     NMM_ASSIGN(const int64_t length, count(runtime));

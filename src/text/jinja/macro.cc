@@ -95,8 +95,8 @@ Result<Value> Evaluator::run_macro(const MacroBody& macro, std::string_view name
   for (size_t i = given; i < macro.parameters.size() && status.ok(); ++i) {
     std::optional<Value>& value = frame->at(macro.parameters[i].place);
     if (value) continue;
-    value = Value::undefined(
-        fmt::format("parameter '{}' was not provided", macro.parameters[i].name));
+    value =
+        Value::undefined(fmt::format("parameter '{}' was not provided", macro.parameters[i].name));
     if (i < first_default) continue;
     auto otherwise = evaluate(*macro.defaults[i - first_default]);
     if (otherwise.ok())
@@ -122,7 +122,7 @@ Result<Evaluator::Flow> Evaluator::run(const CallBlock& node) {
   extra.named.emplace_back("caller", std::move(caller));
   const auto value = call_with(std::get<Call>(node.call->node), std::move(extra));
   if (!value.ok()) return locate(value.error(), node.call->place);
-  write_text(runtime_, *value, *out_);
+  NMM_TRY(write_block(*value));
   return Flow::kNext;
 }
 

@@ -103,9 +103,9 @@ std::string format_integer(uint64_t value, int base, bool upper) {
   std::array<char, 64> buffer;
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, base).ptr;
   std::string text(buffer.data(), end);
-  if (upper) std::ranges::transform(text, text.begin(), [](char c) {
-    return c >= 'a' ? static_cast<char>(c - 0x20) : c;
-  });
+  if (upper)
+    std::ranges::transform(text, text.begin(),
+                           [](char c) { return c >= 'a' ? static_cast<char>(c - 0x20) : c; });
   return text;
 }
 
@@ -162,8 +162,8 @@ Result<Value> round_number(const Value& value, int64_t digits) {
     for (int64_t i = 0; i < -digits; ++i) unit *= 10;
     // To the nearest multiple; halves to the even one.
     int64_t quotient = *integer / unit, rest = *integer % unit;
-    const int64_t twice = std::abs(rest) > unit / 2 || (unit % 2 == 0 && std::abs(rest) == unit / 2 &&
-                                                        quotient % 2 != 0);
+    const int64_t twice = std::abs(rest) > unit / 2 ||
+                          (unit % 2 == 0 && std::abs(rest) == unit / 2 && quotient % 2 != 0);
     if (twice != 0) quotient += rest < 0 ? -1 : 1;
     int64_t rounded = 0;
     if (__builtin_mul_overflow(quotient, unit, &rounded)) return integer_overflow();

@@ -79,7 +79,8 @@ double float_modulo(double a, double b) {
 }
 
 double float_floor_division(double a, double b) {
-  const double quotient = (a - float_modulo(a, b)) / b;
+  const double rest = std::fmod(a, b);
+  const double quotient = (a - rest) / b - (rest != 0.0 && (rest < 0.0) != (b < 0.0) ? 1.0 : 0.0);
   if (quotient == 0.0) return std::copysign(0.0, a / b);
   const double whole = std::floor(quotient);
   return quotient - whole > 0.5 ? whole + 1.0 : whole;
@@ -161,7 +162,7 @@ Result<Value> add_lists(Runtime& runtime, const List& a, const List& b) {
 
 // What a slice takes of `length` items: Python's slice.indices().
 struct Indices {
-  int64_t start, step;
+  int64_t start, stop, step;
   size_t count;
 };
 
@@ -185,7 +186,7 @@ Result<Indices> slice_indices(int64_t length, const Value* start, const Value* s
   const int64_t to = bound(stop, by < 0 ? lowest : highest);
   const int64_t distance = by < 0 ? from - to : to - from;
   const int64_t count = distance <= 0 ? 0 : (distance - 1) / std::abs(by) + 1;
-  return Indices{from, by, static_cast<size_t>(count)};
+  return Indices{from, to, by, static_cast<size_t>(count)};
 }
 
 Result<Value> slice_text(Runtime& runtime, const TextPtr& text, const Indices& indices) {
@@ -221,13 +222,13 @@ Result<Value> slice_text(Runtime& runtime, const TextPtr& text, const Indices& i
 }  // namespace
 
 Result<Value> arithmetic(Runtime& runtime, Arithmetic operation, const Value& a, const Value& b) {
+  if (operation == Arithmetic::kModulo && a.text() != nullptr)
+    return format_percent(runtime, *a.text(), b);
   for (const Value* side : {&a, &b}) {
     if (side->is_undefined()) return fail("{}", side->undefined_message());
   }
   if (a.integer() && b.integer()) return on_integers(operation, *a.integer(), *b.integer());
   if (a.number() && b.number()) return on_floats(operation, *a.number(), *b.number());
-  if (operation == Arithmetic::kModulo && a.text() != nullptr)
-    return format_percent(runtime, *a.text(), b);
   if (operation == Arithmetic::kMultiply) {
     const bool sequence_a = a.text() != nullptr || a.list() != nullptr;
     const bool sequence_b = b.text() != nullptr || b.list() != nullptr;
@@ -264,17 +265,18 @@ Result<Value> slice(Runtime& runtime, const Value& value, const Value* start, co
   if (range != nullptr) {
     const int64_t first = range->start() + indices.start * range->step();
     const int64_t by = indices.step * range->step();
-    const int64_t end = first + static_cast<int64_t>(indices.count) * by;
+    const int64_t end = range->start() + indices.stop * range->step();
     return Value(ObjectPtr(std::make_shared<Range>(first, end, by, indices.count)));
   }
   Values items;
   for (size_t i = 0; i < indices.count; ++i) {
-    items.push_back(value.list()->items[static_cast<size_t>(
-        indices.start + static_cast<int64_t>(i) * indices.step)]);
+    items.push_back(
+        value.list()
+            ->items[static_cast<size_t>(indices.start + static_cast<int64_t>(i) * indices.step)]);
   }
-  return make_list(runtime, std::move(items),
-                   value.list()->kind == List::Kind::kList ? List::Kind::kList
-                                                           : List::Kind::kTuple);
+  return make_list(
+      runtime, std::move(items),
+      value.list()->kind == List::Kind::kList ? List::Kind::kList : List::Kind::kTuple);
 }
 
 Result<TextPtr> escape_markup(Runtime& runtime, const Value& value) {

@@ -34,7 +34,8 @@ Error Parser::error(const Place& place, std::string_view message) const {
 }
 
 Error Parser::unexpected(std::string_view expected) const {
-  return error(current().place, fmt::format("expected {}, found {}", expected, describe(current())));
+  return error(current().place,
+               fmt::format("expected {}, found {}", expected, describe(current())));
 }
 
 bool Parser::skip_operator(std::string_view text) {

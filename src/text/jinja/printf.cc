@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "text/jinja/iterator.h"
 #include "text/jinja/number.h"
 #include "text/jinja/operators.h"
 #include "text/jinja/text_functions.h"
@@ -38,15 +39,21 @@ class PercentFormatter {
       ++at_;
       NMM_TRY(convert());
     }
-    const bool single = arguments_.list() == nullptr || arguments_.list()->kind == List::Kind::kList;
-    const bool mapping = single && (arguments_.dict() != nullptr || arguments_.list() != nullptr);
-    if (next_ < positional_.size() && !mapping)
+    if (next_ < positional_.size() && !is_mapping())
       return fail("not all arguments converted during string formatting");
     NMM_ASSIGN(TextPtr text, out_.take(format_.markup));
     return Value(std::move(text));
   }
 
  private:
+  // What could give an item by a name may be left over.
+  bool is_mapping() const {
+    const List* list = arguments_.list();
+    return arguments_.dict() != nullptr || arguments_.is_undefined() ||
+           (list != nullptr && list->kind == List::Kind::kList) ||
+           arguments_.object_as<Range>() != nullptr;
+  }
+
   char current() const { return at_ < format_.bytes.size() ? format_.bytes[at_] : '\0'; }
 
   Result<Value> take_argument() {
@@ -224,8 +231,9 @@ class PercentFormatter {
       if (conversion.precision > 1000) return fail("a precision that is too large");
       digits.insert(0, static_cast<size_t>(conversion.precision) - digits.size(), '0');
     }
-    const std::string prefix =
-        conversion.alternate && !decimal ? std::string("0") + (type == 'o' ? 'o' : conversion.type) : "";
+    const std::string prefix = conversion.alternate && !decimal
+                                   ? std::string("0") + (type == 'o' ? 'o' : conversion.type)
+                                   : "";
     return write_number(conversion, number < 0, prefix, digits);
   }
 

@@ -40,8 +40,7 @@ Result<Statements> Parser::statements(std::initializer_list<std::string_view> en
       NMM_TRY(expect(Kind::kBlockEnd, "%}"));
     }
   }
-  if (end_tags.size() != 0)
-    return unexpected(fmt::format("{{% {} %}}", *(end_tags.end() - 1)));
+  if (end_tags.size() != 0) return unexpected(fmt::format("{{% {} %}}", *(end_tags.end() - 1)));
   return all;
 }
 
@@ -105,8 +104,7 @@ Result<Target> Parser::target(bool allow_attribute, std::string_view end) {
   const Place place = current().place;
   std::vector<Target> parts;
   bool is_tuple = false;
-  while (!at_operator(")") && current().kind != Kind::kBlockEnd &&
-         (end.empty() || !at_name(end))) {
+  while (!at_operator(")") && current().kind != Kind::kBlockEnd && (end.empty() || !at_name(end))) {
     NMM_ASSIGN(Target part, single_target(allow_attribute));
     parts.push_back(std::move(part));
     if (!skip_operator(",")) break;

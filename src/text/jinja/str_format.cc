@@ -140,8 +140,8 @@ Status write_string(Runtime& runtime, const Specification& spec, TextPtr text, T
       spec.grouping != 0)
     return fail("invalid format specifier for a string");
   if (spec.precision >= 0) {
-    NMM_ASSIGN(text, part(runtime.budget, text, 0,
-                          text->byte_of(static_cast<size_t>(spec.precision))));
+    NMM_ASSIGN(text,
+               part(runtime.budget, text, 0, text->byte_of(static_cast<size_t>(spec.precision))));
   }
   return write_aligned(runtime, spec, text, '<', out);
 }
@@ -223,15 +223,16 @@ class BraceFormatter {
     NMM_ASSIGN(Value value, argument(name.substr(0, at)));
     while (at < name.size()) {
       const bool item = name[at] == '[';
-      const size_t end = item ? name.find(']', at) : std::min(name.find_first_of(".[", at + 1), name.size());
-      if (end == std::string::npos || end == at + 1) return fail("empty attribute in format string");
+      const size_t end =
+          item ? name.find(']', at) : std::min(name.find_first_of(".[", at + 1), name.size());
+      if (end == std::string::npos || end == at + 1)
+        return fail("empty attribute in format string");
       const std::string key = name.substr(at + 1, end - at - 1);
       const auto index = parse_integer(key, 10);
       const bool by_number = item && index.ok() && *index && **index >= 0;
       NMM_ASSIGN(const Value key_text, make_text(runtime_, key));
       NMM_ASSIGN(value, item ? get_item(runtime_, value, by_number ? Value(**index) : key_text)
                              : get_attribute(runtime_, value, key));
-      if (value.is_undefined()) return fail("{}", value.undefined_message());
       at = item ? end + 1 : end;
     }
     return value;

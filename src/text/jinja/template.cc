@@ -17,8 +17,8 @@ namespace {
 // alone can be no token.
 bool is_plain_name(const std::string& role) {
   return std::ranges::all_of(role, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '_' || c == '-' || c == ' ';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == ' ';
   });
 }
 

@@ -46,8 +46,7 @@ class Template {
   Template& operator=(Template&&) noexcept;
   ~Template();
 
-  Result<Text> render(const std::vector<Variable>& variables,
-                      const RenderOptions& options) const;
+  Result<Text> render(const std::vector<Variable>& variables, const RenderOptions& options) const;
 
  private:
   Template();

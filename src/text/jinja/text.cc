@@ -51,7 +51,8 @@ void TextWriter::append(const Text& text, size_t begin, size_t end) {
   text_.bytes.append(text.bytes, begin, end - begin);
   auto span = std::ranges::lower_bound(text.said, begin + 1, {}, &Span::end);
   for (; span != text.said.end() && span->begin < end; ++span) {
-    mark_said(start + std::max(span->begin, begin) - begin, start + std::min(span->end, end) - begin);
+    mark_said(start + std::max(span->begin, begin) - begin,
+              start + std::min(span->end, end) - begin);
   }
 }
 

@@ -24,9 +24,9 @@ struct Text {
   bool ascii = true;       // a character's index is its byte
   bool markup = false;     // HTML already (the filters `safe` and `escape`), a type of its own
 
-  size_t length() const;                  // in characters
-  size_t byte_of(size_t index) const;     // of a character
-  size_t index_of(size_t byte) const;     // of the character that begins there
+  size_t length() const;               // in characters
+  size_t byte_of(size_t index) const;  // of a character
+  size_t index_of(size_t byte) const;  // of the character that begins there
 };
 using TextPtr = std::shared_ptr<const Text>;
 

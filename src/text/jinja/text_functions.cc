@@ -90,9 +90,10 @@ Result<Value> pad(Runtime& runtime, const TextPtr& text, int64_t width, Align al
   const auto length = static_cast<int64_t>(text->length());
   if (width <= length) return Value(text);
   const auto total = static_cast<size_t>(width - length);
-  const size_t left = align == Align::kRight    ? total
-                      : align == Align::kCenter ? total / 2 + (total & static_cast<size_t>(width) & 1)
-                                                : 0;
+  const size_t left = align == Align::kRight ? total
+                      : align == Align::kCenter
+                          ? total / 2 + (total & static_cast<size_t>(width) & 1)
+                          : 0;
   TextWriter writer(runtime.budget);
   writer.append(fill, left);
   writer.append(*text);

@@ -51,11 +51,12 @@ Result<Value> partition(Runtime& runtime, const Value& self, const Arguments& ar
   if (separator->bytes.empty()) return fail("partition(): empty separator");
   const std::string& bytes = self.text()->bytes;
   const size_t end = bytes.size();
-  const size_t found =
-      from_right ? bytes.rfind(separator->bytes) : bytes.find(separator->bytes);
+  const size_t found = from_right ? bytes.rfind(separator->bytes) : bytes.find(separator->bytes);
   std::vector<Span> spans = {{0, end}, {end, end}, {end, end}};
   if (found != std::string::npos)
-    spans = {{0, found}, {found, found + separator->bytes.size()}, {found + separator->bytes.size(), end}};
+    spans = {{0, found},
+             {found, found + separator->bytes.size()},
+             {found + separator->bytes.size(), end}};
   else if (from_right)
     spans = {{0, 0}, {0, 0}, {0, end}};
   return parts_of(runtime, self.text_ptr(), spans, List::Kind::kTuple);
@@ -82,7 +83,7 @@ struct Stretch {
 };
 
 Result<Stretch> range_of(std::string_view function, const Text& text, const Value* start,
-                       const Value* end) {
+                         const Value* end) {
   const auto absent = [](const Value* value) { return value == nullptr || value->is_none(); };
   const auto length = static_cast<int64_t>(text.length());
   NMM_ASSIGN(int64_t first, integer_argument(function, absent(start) ? nullptr : start, 0));
@@ -91,8 +92,8 @@ Result<Stretch> range_of(std::string_view function, const Text& text, const Valu
   if (last < 0) last = std::max<int64_t>(0, last + length);
   last = std::min(last, length);
   if (first > last) return Stretch{{0, 0}, false};
-  return Stretch{{text.byte_of(static_cast<size_t>(first)), text.byte_of(static_cast<size_t>(last))},
-               true};
+  return Stretch{
+      {text.byte_of(static_cast<size_t>(first)), text.byte_of(static_cast<size_t>(last))}, true};
 }
 
 template <bool from_right, bool must_exist>
@@ -141,8 +142,7 @@ Result<Value> has_affix(Runtime& runtime, const Value& self, const Arguments& ar
     affixes = list->items;
   for (const Value& affix : affixes) {
     NMM_ASSIGN(const Text* text, text_argument(function, &affix));
-    if (range.valid &&
-        (at_start ? within.starts_with(text->bytes) : within.ends_with(text->bytes)))
+    if (range.valid && (at_start ? within.starts_with(text->bytes) : within.ends_with(text->bytes)))
       return Value(true);
   }
   return Value(false);
@@ -332,8 +332,8 @@ constexpr std::pair<std::string_view, Method> kMethods[] = {
 }  // namespace
 
 Method find_text_method(std::string_view name) {
-  const auto* const found = std::ranges::lower_bound(
-      kMethods, name, {}, [](const auto& method) { return method.first; });
+  const auto* const found =
+      std::ranges::lower_bound(kMethods, name, {}, [](const auto& method) { return method.first; });
   return found != std::end(kMethods) && found->first == name ? found->second : nullptr;
 }
 

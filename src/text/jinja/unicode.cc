@@ -20,27 +20,13 @@ struct SpecialCase {
   char32_t letter;
   std::string_view upper, title;
 };
-constexpr std::array<SpecialCase, 21> kSpecialCases = {{{0x00DF, "SS", "Ss"},
-                                                        {0x0149, "ʼN", "ʼN"},
-                                                        {0x01F0, "J̌", "J̌"},
-                                                        {0x0390, "Ϊ́", "Ϊ́"},
-                                                        {0x03B0, "Ϋ́", "Ϋ́"},
-                                                        {0x0587, "ԵՒ", "Եւ"},
-                                                        {0x1E96, "H̱", "H̱"},
-                                                        {0x1E97, "T̈", "T̈"},
-                                                        {0x1E98, "W̊", "W̊"},
-                                                        {0x1E99, "Y̊", "Y̊"},
-                                                        {0x1E9A, "Aʾ", "Aʾ"},
-                                                        {0xFB00, "FF", "Ff"},
-                                                        {0xFB01, "FI", "Fi"},
-                                                        {0xFB02, "FL", "Fl"},
-                                                        {0xFB03, "FFI", "Ffi"},
-                                                        {0xFB04, "FFL", "Ffl"},
-                                                        {0xFB05, "ST", "St"},
-                                                        {0xFB06, "ST", "St"},
-                                                        {0xFB13, "ՄՆ", "Մն"},
-                                                        {0xFB14, "ՄԵ", "Մե"},
-                                                        {0xFB15, "ՄԻ", "Մի"}}};
+constexpr std::array<SpecialCase, 21> kSpecialCases = {
+    {{0x00DF, "SS", "Ss"}, {0x0149, "ʼN", "ʼN"}, {0x01F0, "J̌", "J̌"},     {0x0390, "Ϊ́", "Ϊ́"},
+     {0x03B0, "Ϋ́", "Ϋ́"},   {0x0587, "ԵՒ", "Եւ"}, {0x1E96, "H̱", "H̱"},     {0x1E97, "T̈", "T̈"},
+     {0x1E98, "W̊", "W̊"},   {0x1E99, "Y̊", "Y̊"},   {0x1E9A, "Aʾ", "Aʾ"},   {0xFB00, "FF", "Ff"},
+     {0xFB01, "FI", "Fi"}, {0xFB02, "FL", "Fl"}, {0xFB03, "FFI", "Ffi"}, {0xFB04, "FFL", "Ffl"},
+     {0xFB05, "ST", "St"}, {0xFB06, "ST", "St"}, {0xFB13, "ՄՆ", "Մն"},   {0xFB14, "ՄԵ", "Մե"},
+     {0xFB15, "ՄԻ", "Մի"}}};
 
 const SpecialCase* special_case(char32_t c) {
   if (c < 0x80) return nullptr;
@@ -120,8 +106,8 @@ size_t byte_of_index(std::string_view text, size_t index) {
 
 bool is_space(char32_t c) {
   return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
-         c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
-         c == 0x202F || c == 0x205F || c == 0x3000;
+         c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
+         c == 0x205F || c == 0x3000;
 }
 
 bool is_line_end(char32_t c) {

@@ -43,8 +43,8 @@ Result<bool> equal_objects(Runtime& runtime, Object* a, Object* b) {
       return equal_dicts(runtime, *view_a->dict(), *view_b->dict());
     const Dict &keys_a = *view_a->dict(), &keys_b = *view_b->dict();
     return keys_a.entries.size() == keys_b.entries.size() &&
-           std::ranges::all_of(keys_a.index,
-                               [&](const auto& entry) { return keys_b.index.contains(entry.first); });
+           std::ranges::all_of(
+               keys_a.index, [&](const auto& entry) { return keys_b.index.contains(entry.first); });
   }
   const size_t count = *range_a->length();
   return count == *range_b->length() &&
@@ -164,8 +164,7 @@ bool Value::same_as(const Value& other) const {
   if (is_none()) return true;
   if (is_bool()) return *boolean() == *other.boolean();
   if (integer()) return *integer() == *other.integer();
-  if (text() != nullptr)
-    return text() == other.text() || (text()->bytes == other.text()->bytes);
+  if (text() != nullptr) return text() == other.text() || (text()->bytes == other.text()->bytes);
   if (list() != nullptr) return list() == other.list();
   if (dict() != nullptr) return dict() == other.dict();
   if (object() != nullptr) return object() == other.object();
@@ -187,7 +186,8 @@ Result<std::string> hash_key(Runtime& runtime, const Value& value) {
     NMM_TRY(runtime.budget.scan(value.text()->bytes.size()));
     return hash_key(value.text()->bytes);
   }
-  if (value.object() != nullptr && dynamic_cast<DictView*>(value.object()) == nullptr)
+  const auto* view = value.object_as<DictView>();
+  if (value.object() != nullptr && (view == nullptr || view->kind() == DictView::Kind::kValues))
     return fmt::format("o{}", static_cast<const void*>(value.object()));
   if (value.list() == nullptr || value.list()->kind == List::Kind::kList)
     return fail("unhashable type: '{}'", value.type_name());
@@ -286,8 +286,7 @@ Result<bool> contains(Runtime& runtime, const Value& container, const Value& ite
     return text->bytes.find(item.text()->bytes) != std::string::npos;
   }
   const auto* view = container.object_as<DictView>();
-  if (container.dict() != nullptr ||
-      (view != nullptr && view->kind() == DictView::Kind::kKeys)) {
+  if (container.dict() != nullptr || (view != nullptr && view->kind() == DictView::Kind::kKeys)) {
     NMM_ASSIGN(const std::string key, hash_key(runtime, item));
     return (view != nullptr ? *view->dict() : *container.dict()).index.contains(key);
   }

@@ -146,7 +146,16 @@ Result<Value> make_text(Runtime& runtime, std::string_view bytes, bool said = fa
 // bool(value) of Python.
 bool truth(const Value& value);
 
-enum class Comparison { kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual, kIn, kNotIn };
+enum class Comparison {
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kIn,
+  kNotIn
+};
 
 Result<bool> equal(Runtime& runtime, const Value& a, const Value& b);
 // An error where Python has a TypeError: 1 < "a".

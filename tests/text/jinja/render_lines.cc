@@ -22,8 +22,8 @@ Json answer(const Json& request) {
   std::vector<Variable> variables;
   for (const auto& [name, value] : request["context"].items()) {
     const bool messages = name == "messages";
-    variables.push_back({name, &value,
-                         messages ? Variable::Origin::kMessages : Variable::Origin::kProgram});
+    variables.push_back(
+        {name, &value, messages ? Variable::Origin::kMessages : Variable::Origin::kProgram});
   }
   const auto text = parsed->render(variables, {.limits = {}, .now = request.value("now", 0)});
   if (!text.ok()) return {{"error", text.error().message}};
