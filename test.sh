@@ -49,7 +49,7 @@ ctest --preset dev -j "$jobs"
 
 step "fuzzers, side by side for $fuzz_seconds s"
 running=()
-for target in safetensors config tokenizer task_item tuner_cache instructions; do
+for target in safetensors config chat_template tokenizer task_item tuner_cache instructions; do
   fuzz "$target" &
   running+=($!)
 done

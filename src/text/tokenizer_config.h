@@ -1,7 +1,9 @@
 #pragma once
-// What tokenizer_config.json and chat_template.jinja of a model folder add to tokenizer.json.
+// What tokenizer_config.json and the files beside it add to tokenizer.json: the special tokens by
+// their names and the chat templates.
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -10,11 +12,16 @@
 namespace neuronmm::text {
 
 struct TokenizerConfig {
-  std::optional<std::string> bos_token, eos_token;
-  std::string chat_template;  // empty: none
+  // "bos_token" -> "<s>". Also those of extra_special_tokens that have names ("image_token").
+  std::map<std::string, std::string, std::less<>> special_tokens;
+  // By name; one without a name is "default". Empty: the model has none.
+  std::map<std::string, std::string, std::less<>> chat_templates;
+
+  std::optional<std::string> special_token(std::string_view name) const;
 };
 
-// Both files may be absent. chat_template.jinja goes before the template in the other.
+// All files may be absent. chat_template.jinja and additional_chat_templates/NAME.jinja go before
+// the templates of tokenizer_config.json; that file goes before special_tokens_map.json.
 Result<TokenizerConfig> load_tokenizer_config(const std::filesystem::path& folder);
 
 }  // namespace neuronmm::text
