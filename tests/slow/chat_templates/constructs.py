@@ -19,7 +19,7 @@ CONSTRUCTS = r"""
 {{ s[0] }} {{ s[-1] }} {{ s[1:3] }} {{ s[::-1] }} {{ s[:-2] }} {{ s[5:1] }} {{ xs[::2] }} {{ xs[-2:] }} {{ s[99] }}| {{ xs[true] }} {{ uni[1] }} {{ uni[::-1] }}
 {{ s[::0] }}
 {{ none[1:] is defined }}{% set v = missing[1:] %}
-{{ d.a }} {{ d['b'] }} {{ d.items() }} {{ d.keys() | list }} {{ d.values() | list }} {{ d.get('a') }} {{ d.get('z', 'no') }} {{ d.get }}|{{ d.pop is defined }} {{ xs.append }}|
+{{ d.a }} {{ d['b'] }} {{ d.items() }} {{ d.keys() | list }} {{ d.values() | list }} {{ d.get('a') }} {{ d.get('z', 'no') }} {{ d.get is callable }} {{ d.pop is defined }} {{ xs.append }}|
 {{ d.pop('a') }}
 {{ xs.append(1) }}
 {{ d.update({}) }}
