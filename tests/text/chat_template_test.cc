@@ -32,7 +32,7 @@ Conversation conversation_of(const std::string& json) {
   return conversation.ok() ? *conversation : Conversation();
 }
 
-std::string apply(const TokenizerConfig& config, const std::string& json) {
+std::string prompt_of(const TokenizerConfig& config, const std::string& json) {
   const auto prompt = apply_chat_template(config, conversation_of(json), 0);
   return prompt.ok() ? prompt->text : "error: " + prompt.error().message;
 }
@@ -54,8 +54,11 @@ TEST(ChatTemplate, PublishedCases) {
       Conversation conversation;
       conversation.messages = vector["messages"];
       conversation.add_generation_prompt = vector["add_generation_prompt"];
-      if (vector.value("reasoning_effort", Json()).is_string())
-        conversation.template_kwargs["reasoning_effort"] = vector["reasoning_effort"];
+      const Json effort = vector.value("reasoning_effort", Json());
+      if (effort == "off")
+        conversation.template_kwargs["enable_thinking"] = false;
+      else if (effort.is_string())
+        conversation.template_kwargs["reasoning_effort"] = effort;
       const auto prompt = apply_chat_template(config, conversation, 0);
       ++compared;
       if (vector.value("raises", false)) {
@@ -86,19 +89,20 @@ TEST(ChatTemplate, SaysWhichPartsPeopleSaid) {
 TEST(ChatTemplate, ChoosesATemplateByTheTools) {
   TokenizerConfig config = config_of("plain");
   config.chat_templates["tool_use"] = "{{ tools | length }} tools";
-  EXPECT_EQ(apply(config, R"([{"role": "user"}])"), "plain");
-  EXPECT_EQ(apply(config, R"({"messages": [{"role": "user"}], "tools": [{"a": 1}]})"), "1 tools");
-  EXPECT_EQ(apply(config, R"({"messages": [{"role": "user"}], "tools": null})"), "plain");
+  EXPECT_EQ(prompt_of(config, R"([{"role": "user"}])"), "plain");
+  EXPECT_EQ(prompt_of(config, R"({"messages": [{"role": "user"}], "tools": [{"a": 1}]})"),
+            "1 tools");
+  EXPECT_EQ(prompt_of(config, R"({"messages": [{"role": "user"}], "tools": null})"), "plain");
   config.chat_templates = {{"rag", "x"}};
-  EXPECT_NE(apply(config, R"([{"role": "user"}])").find("rag"), std::string::npos);
+  EXPECT_NE(prompt_of(config, R"([{"role": "user"}])").find("rag"), std::string::npos);
 }
 
 // transformers leaves null fields out, and gives reasoning all of its names.
 TEST(ChatTemplate, NormalizesMessages) {
   const TokenizerConfig config = config_of("{{ messages[0] | tojson }}");
-  EXPECT_EQ(apply(config, R"([{"role": "user", "content": null, "tool_calls": null}])"),
+  EXPECT_EQ(prompt_of(config, R"([{"role": "user", "content": null, "tool_calls": null}])"),
             R"({"role": "user"})");
-  EXPECT_EQ(apply(config, R"([{"role": "a", "reasoning": "r", "content": "c"}])"),
+  EXPECT_EQ(prompt_of(config, R"([{"role": "a", "reasoning": "r", "content": "c"}])"),
             R"({"thinking": "r", "role": "a", "reasoning": "r", "content": "c", )"
             R"("reasoning_content": "r"})");
 }
@@ -106,23 +110,23 @@ TEST(ChatTemplate, NormalizesMessages) {
 TEST(ChatTemplate, GivesTheTemplateItsVariables) {
   const TokenizerConfig config =
       config_of("{{ documents[0].title }} {{ think }} {{ eos_token }} {{ tools is none }}");
-  EXPECT_EQ(apply(config, R"({"messages": [{"role": "user"}], "documents": [{"title": "T"}],
+  EXPECT_EQ(prompt_of(config, R"({"messages": [{"role": "user"}], "documents": [{"title": "T"}],
                               "chat_template_kwargs": {"think": false, "eos_token": "!"}})"),
             "T False ! True");
-  EXPECT_NE(apply(config, R"({"messages": [{}], "chat_template_kwargs": {"tools": []}})")
+  EXPECT_NE(prompt_of(config, R"({"messages": [{}], "chat_template_kwargs": {"tools": []}})")
                 .find("\"tools\""),
             std::string::npos);
 }
 
 // The prompt ends where the last message does, also if the template trims messages.
 TEST(ChatTemplate, ContinuesTheLastMessage) {
-  const auto continued =
-      [](const std::string& source, const std::string& content, const std::string& how = "true") {
-        return apply(config_of(source), R"({"messages": [{"role": "user", "content": "q"},
+  const auto continued = [](const std::string& source, const std::string& content,
+                            const std::string& how = "true") {
+    return prompt_of(config_of(source), R"({"messages": [{"role": "user", "content": "q"},
       {"role": "assistant", "content": )" + content +
                                             R"(, "thinking": "why"}],
       "continue_final_message": )" + how + "}");
-      };
+  };
   EXPECT_EQ(continued(kBars, R"("so far ")"), "<s>|user|q</s>|assistant|so far");
   const std::string untrimmed = "{% for m in messages %}|{{ m.content }}|end{% endfor %}";
   EXPECT_EQ(continued(untrimmed, R"("so far ")"), "|q|end|so far ");
@@ -141,7 +145,7 @@ TEST(ChatTemplate, ContinuesTheLastMessage) {
 TEST(ChatTemplate, WhatIsWrongIsNamed) {
   const auto expect_error = [](const TokenizerConfig& config, const std::string& json,
                                const std::string& part) {
-    const std::string text = apply(config, json);
+    const std::string text = prompt_of(config, json);
     EXPECT_TRUE(text.starts_with("error: ")) << text;
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
