@@ -46,6 +46,7 @@ TEST(ChatTemplate, PublishedCases) {
     TokenizerConfig config = config_of(group["template"]);
     if (name == "llama3") config.special_tokens["bos_token"] = "<|begin_of_text|>";
     if (name == "gemma") config.special_tokens["bos_token"] = "<bos>";
+    if (name == "phi3") config.special_tokens["eos_token"] = "<|endoftext|>";
     if (name == "deepseek") {
       config.special_tokens = {{"bos_token", "<｜begin▁of▁sentence｜>"},
                                {"eos_token", "<｜end▁of▁sentence｜>"}};
