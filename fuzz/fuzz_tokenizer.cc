@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "text/chat_template.h"
 #include "text/stream_decoder.h"
 #include "text/tokenizer.h"
 
@@ -35,6 +34,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   }
   (void)tokenizer->decode(std::vector<neuronmm::text::TokenId>{-1, 0, 1, INT32_MAX});
-  (void)neuronmm::text::apply_chat_template(*tokenizer, {{"user", "hi"}});
   return 0;
 }

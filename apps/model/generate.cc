@@ -90,10 +90,10 @@ Result<std::vector<text::TokenId>> prompt_tokens(const GenerateFlags& flags,
                                                  const text::Tokenizer& tokenizer) {
   NMM_ASSIGN(const std::string prompt, prompt_text(flags));
   if (!flags.chat) return tokenizer.encode(prompt, {.parse_added_tokens = flags.parse_special});
-  std::vector<text::ChatMessage> messages;
-  if (!flags.system.empty()) messages.push_back({"system", flags.system});
-  messages.push_back({"user", prompt});
-  NMM_ASSIGN(const auto chat, text::apply_chat_template(tokenizer, messages));
+  text::Conversation conversation;
+  if (!flags.system.empty()) conversation.say("system", flags.system);
+  conversation.say("user", prompt);
+  NMM_ASSIGN(const auto chat, text::apply_chat_template(tokenizer, conversation));
   return tokenizer.encode(chat.text, {.add_special_tokens = false, .literal = chat.said});
 }
 

@@ -1,6 +1,7 @@
 // neuronmm tokenize: text to token ids and back.
 
 #include <charconv>
+#include <ctime>
 
 #include <fmt/core.h>
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "commands.h"
 #include "io/text_file.h"
 #include "report_writer.h"
+#include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace neuronmm::apps {
@@ -21,6 +23,8 @@ struct Options {
   std::string text = "-";
   bool no_bos = false;
   bool decode = false;
+  std::string messages, tools;
+  bool show_text = false, no_generation_prompt = false;
 };
 
 bool is_separator(char c) { return c == ',' || c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -43,8 +47,40 @@ Result<std::vector<text::TokenId>> parse_ids(std::string_view list, int64_t voca
   }
 }
 
+Result<text::Conversation> read_conversation(const Options& options) {
+  NMM_ASSIGN(const std::string messages, io::read_user_text(options.messages));
+  NMM_ASSIGN(auto conversation, text::parse_conversation(messages, options.messages));
+  if (!options.tools.empty()) {
+    NMM_ASSIGN(const std::string tools, io::read_user_text(options.tools));
+    NMM_ASSIGN(conversation.tools, text::parse_tools(tools, options.tools));
+  }
+  if (options.no_generation_prompt) conversation.add_generation_prompt = false;
+  return conversation;
+}
+
+// What a conversation becomes. Its text needs no tokenizer, which may be of a kind that we have
+// not.
+Result<int> run_conversation(const Options& options, ReportWriter& report) {
+  NMM_ASSIGN(const auto conversation, read_conversation(options));
+  NMM_ASSIGN(const auto config, text::load_tokenizer_config(options.model_dir));
+  NMM_ASSIGN(const auto prompt,
+             text::apply_chat_template(config, conversation, std::time(nullptr)));
+  if (options.show_text) {
+    report.print("{}", prompt.text);
+    NMM_TRY(report.write_json(Json{{"text", prompt.text}}));
+    return 0;
+  }
+  NMM_ASSIGN(const text::Tokenizer tokenizer, text::Tokenizer::load(options.model_dir));
+  NMM_ASSIGN(const auto ids,
+             tokenizer.encode(prompt.text, {.add_special_tokens = false, .literal = prompt.said}));
+  report.print("{}\n", fmt::join(ids, " "));
+  NMM_TRY(report.write_json(Json{{"ids", ids}, {"text", prompt.text}}));
+  return 0;
+}
+
 Result<int> run_tokenize(const Options& options) {
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(options.json));
+  if (!options.messages.empty()) return run_conversation(options, report);
   NMM_ASSIGN(const text::Tokenizer tokenizer, text::Tokenizer::load(options.model_dir));
   std::string input = options.text;
   if (input == "-") {
@@ -70,11 +106,31 @@ void add_tokenize(Program& program) {
       program.add(CommandGroup::kModels, "tokenize", "Text to token ids, or ids to text");
   const auto options = std::make_shared<Options>();
   command->add_option("MODEL_DIR", options->model_dir, "folder with a tokenizer.json")->required();
-  command->add_option("TEXT", options->text, "the text itself (or ids); -: standard input")
-      ->capture_default_str();
-  command->add_flag("--no-bos", options->no_bos, "add no begin-of-text token");
-  command->add_flag("--decode", options->decode,
-                    "read ids (spaces or commas between them) and print their text");
+  auto* text =
+      command->add_option("TEXT", options->text, "the text itself (or ids); -: standard input")
+          ->capture_default_str();
+  auto* no_bos = command->add_flag("--no-bos", options->no_bos, "add no begin-of-text token");
+  auto* decode = command->add_flag("--decode", options->decode,
+                                   "read ids (spaces or commas between them) and print their text");
+  auto* messages =
+      command
+          ->add_option(
+              "--messages", options->messages,
+              "instead of a text a conversation, as the model's chat template writes it: a "
+              "JSON file with a list of messages, or an object with messages, tools, "
+              "documents, add_generation_prompt, continue_final_message, "
+              "chat_template_kwargs")
+          ->excludes(text)
+          ->excludes(no_bos)
+          ->excludes(decode);
+  command->add_flag("--text", options->show_text, "print the conversation's text, not its ids")
+      ->needs(messages);
+  command->add_option("--tools", options->tools, "a JSON file with the tools of the conversation")
+      ->needs(messages);
+  command
+      ->add_flag("--no-generation-prompt", options->no_generation_prompt,
+                 "do not begin the answer at the end")
+      ->needs(messages);
   add_json_option(command, options->json, "ids and text");
   program.set_run(command, [options] { return run_tokenize(*options); });
 }

@@ -1,20 +1,19 @@
 #pragma once
-// The chat formats of Llama-3 and Qwen3. Debian has no Jinja library for C++, so a model's template
-// is recognised, not run: one that is neither of the two is refused with the reason.
+// Conversations as a model reads them: by the Jinja template of its folder, as transformers'
+// apply_chat_template renders it (text/jinja).
 
+#include <ctime>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "text/byte_range.h"
+#include "text/conversation.h"
+#include "text/jinja/budget.h"
 #include "text/tokenizer.h"
 
 namespace neuronmm::text {
-
-struct ChatMessage {
-  std::string role;  // "system", "user", "assistant"
-  std::string content;
-};
 
 // A chat as the model reads it. Encode it with
 //   {.add_special_tokens = false, .literal = prompt.said}
@@ -22,12 +21,19 @@ struct ChatMessage {
 // is ten characters and ends no turn.
 struct ChatPrompt {
   std::string text;
-  std::vector<ByteRange> said;  // the contents of the messages, not the template around them
+  // What came from the conversation: contents, calls, tools, documents and template variables, with
+  // their keys. Not roles that are plain names, which templates make special tokens of.
+  std::vector<ByteRange> said;
 };
 
-// Ends where the assistant's answer begins when `add_generation_prompt`.
+// The template "tool_use" if there are tools and the model has one, else "default". Errors: a
+// template that is none, one that refuses the conversation (raise_exception) or takes too much.
+// `now`: what strftime_now shows.
+Result<ChatPrompt> apply_chat_template(const TokenizerConfig& config,
+                                       const Conversation& conversation, std::time_t now,
+                                       const jinja::Limits& limits = {});
+// At the time of the clock.
 Result<ChatPrompt> apply_chat_template(const Tokenizer& tokenizer,
-                                       const std::vector<ChatMessage>& messages,
-                                       bool add_generation_prompt = true);
+                                       const Conversation& conversation);
 
 }  // namespace neuronmm::text

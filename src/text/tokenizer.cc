@@ -56,7 +56,7 @@ struct Tokenizer::State {
   State& operator=(const State&) = delete;
 
   void index_pieces();
-  Status apply(TokenizerConfig config, const std::string& source);
+  Status apply(TokenizerConfig named, const std::string& source);
 
   TokenizerDefinition definition;
   Bpe bpe;
@@ -67,7 +67,7 @@ struct Tokenizer::State {
   std::vector<std::string_view> pieces;
   std::vector<bool> special, skipped;
   std::optional<TokenId> bos_id, eos_id;
-  std::string chat_template;
+  TokenizerConfig config;
 };
 
 void Tokenizer::State::index_pieces() {
@@ -98,7 +98,7 @@ void Tokenizer::State::index_pieces() {
 }
 
 // tokenizer_config.json names the special tokens by their text; ids come from the vocabulary.
-Status Tokenizer::State::apply(TokenizerConfig config, const std::string& source) {
+Status Tokenizer::State::apply(TokenizerConfig named, const std::string& source) {
   const auto set = [&](const std::optional<std::string>& token, const char* key,
                        std::optional<TokenId>& id) -> Status {
     if (!token) return {};
@@ -106,9 +106,9 @@ Status Tokenizer::State::apply(TokenizerConfig config, const std::string& source
     if (!id) return fail("{}: {} {:?} is not in the vocabulary", source, key, *token);
     return {};
   };
-  NMM_TRY(set(config.bos_token, "bos_token", bos_id));
-  NMM_TRY(set(config.eos_token, "eos_token", eos_id));
-  chat_template = std::move(config.chat_template);
+  NMM_TRY(set(named.special_token("bos_token"), "bos_token", bos_id));
+  NMM_TRY(set(named.special_token("eos_token"), "eos_token", eos_id));
+  config = std::move(named);
   return {};
 }
 
@@ -207,6 +207,6 @@ bool Tokenizer::is_special(TokenId id) const {
 
 std::optional<TokenId> Tokenizer::bos_id() const { return state_->bos_id; }
 std::optional<TokenId> Tokenizer::eos_id() const { return state_->eos_id; }
-const std::string& Tokenizer::chat_template() const { return state_->chat_template; }
+const TokenizerConfig& Tokenizer::config() const { return state_->config; }
 
 }  // namespace neuronmm::text

@@ -16,6 +16,7 @@
 #include "text/byte_range.h"
 #include "text/decoder.h"
 #include "text/token_id.h"
+#include "text/tokenizer_config.h"
 
 namespace neuronmm::text {
 
@@ -60,8 +61,8 @@ class Tokenizer {
   bool is_special(TokenId id) const;
   std::optional<TokenId> bos_id() const;  // from tokenizer_config.json or the template
   std::optional<TokenId> eos_id() const;
-  const std::string& chat_template()
-      const;  // Jinja source from tokenizer_config.json / chat_template.jinja, or empty
+  // The special tokens by name and the chat templates; empty for a tokenizer of no folder.
+  const TokenizerConfig& config() const;
 
  private:
   friend class StreamDecoder;

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "io/folder_writer.h"
 #include "io/json_file.h"
 #include "io/text_file.h"
 #include "text/added_token_json.h"
@@ -14,7 +14,13 @@
 namespace neuronmm::text {
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::json;
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
 
 // "<s>" or {"content": "<s>", ...}.
 Result<std::optional<std::string>> read_token(const io::JsonFields& fields,
@@ -24,28 +30,62 @@ Result<std::optional<std::string>> read_token(const io::JsonFields& fields,
   return io::JsonFields(*value, fmt::format("{}: {}", fields.source(), key)).string("content");
 }
 
-// A string, or a list of {"name", "template"} of which the one named "default" counts.
-Result<std::optional<std::string>> read_chat_template(const io::JsonFields& fields) {
+// All fields named "..._token", and the named ones of extra_special_tokens.
+Status read_special_tokens(const json& root, const std::string& source, TokenizerConfig& config) {
+  const io::JsonFields fields(root, source);
+  for (const auto& [key, value] : root.items()) {
+    const bool must_be_one = key == "bos_token" || key == "eos_token";  // add_bos_token is a switch
+    if (!key.ends_with("_token") || !(must_be_one || value.is_string() || value.is_object()))
+      continue;
+    NMM_ASSIGN(const auto token, read_token(fields, key));
+    if (token) config.special_tokens.emplace(key, *token);
+  }
+  for (const char* key : {"extra_special_tokens", "model_specific_special_tokens"}) {
+    const json* named = fields.find(key);
+    if (named == nullptr || !named->is_object()) continue;
+    const io::JsonFields tokens(*named, fmt::format("{}: {}", source, key));
+    for (const auto& [name, value] : named->items()) {
+      NMM_ASSIGN(const auto token, read_token(tokens, name));
+      if (token) config.special_tokens.insert_or_assign(name, *token);
+    }
+  }
+  return {};
+}
+
+// A string, or a list of {"name", "template"}.
+Status read_chat_templates(const io::JsonFields& fields, TokenizerConfig& config) {
   const json* value = fields.find("chat_template");
-  if (value == nullptr || !value->is_array()) return fields.string("chat_template");
+  if (value == nullptr || !value->is_array()) {
+    NMM_ASSIGN(const auto text, fields.string("chat_template"));
+    if (text && !text->empty()) config.chat_templates["default"] = *text;
+    return {};
+  }
   for (const json& entry : *value) {
     if (!entry.is_object()) return fields.wrong("chat_template", "a string or a list of objects");
     const io::JsonFields named(entry, fields.source() + ": chat_template");
     NMM_ASSIGN(const auto name, named.string("name"));
-    if (name == "default") return named.string("template");
+    NMM_ASSIGN(const auto text, named.string("template"));
+    if (!name) return named.missing("name");
+    if (!text) return named.missing("template");
+    config.chat_templates[*name] = *text;
   }
-  return std::optional<std::string>();
+  return {};
 }
 
-// bos_token and the like. What an earlier file has said stays.
-Status read_special_tokens(const io::JsonFields& fields, TokenizerConfig& config) {
-  for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token", "sep_token",
-                          "cls_token", "mask_token"}) {
-    NMM_ASSIGN(auto token, read_token(fields, key));
-    if (token) config.special_tokens.push_back(*token);
-    if (std::string_view(key) == "bos_token" && !config.bos_token) config.bos_token = token;
-    if (std::string_view(key) == "eos_token" && !config.eos_token) config.eos_token = token;
+// Newer folders have their templates here only.
+Status read_template_files(const fs::path& folder, TokenizerConfig& config) {
+  std::map<std::string, std::string, std::less<>> templates;
+  if (const auto path = folder / "chat_template.jinja"; is_there(path)) {
+    NMM_ASSIGN(templates["default"], io::read_text_file(path, io::kMaxConfigBytes));
   }
+  std::error_code error;
+  for (fs::directory_iterator entry(folder / "additional_chat_templates", error), end;
+       !error && entry != end; entry.increment(error)) {
+    const fs::path& path = entry->path();
+    if (path.extension() != ".jinja") continue;
+    NMM_ASSIGN(templates[path.stem().string()], io::read_text_file(path, io::kMaxConfigBytes));
+  }
+  if (!templates.empty()) config.chat_templates = std::move(templates);
   return {};
 }
 
@@ -73,26 +113,24 @@ Status read_added_tokens_decoder(const io::JsonFields& fields, TokenizerConfig& 
 
 }  // namespace
 
-Result<TokenizerConfig> load_tokenizer_config(const std::filesystem::path& folder) {
+std::optional<std::string> TokenizerConfig::special_token(std::string_view name) const {
+  const auto found = special_tokens.find(name);
+  return found == special_tokens.end() ? std::nullopt : std::optional(found->second);
+}
+
+Result<TokenizerConfig> load_tokenizer_config(const fs::path& folder) {
   TokenizerConfig config;
-  std::error_code ignored;
-  if (const auto path = folder / "tokenizer_config.json"; std::filesystem::exists(path, ignored)) {
+  if (const auto path = folder / "tokenizer_config.json"; is_there(path)) {
     NMM_ASSIGN(const json root, io::read_json_object(path, io::kMaxConfigBytes));
-    const io::JsonFields fields(root, path.string());
-    NMM_TRY(read_special_tokens(fields, config));
-    NMM_TRY(read_added_tokens_decoder(fields, config));
-    NMM_ASSIGN(auto chat_template, read_chat_template(fields));
-    config.chat_template = std::move(chat_template).value_or("");
+    NMM_TRY(read_special_tokens(root, path.string(), config));
+    NMM_TRY(read_added_tokens_decoder(io::JsonFields(root, path.string()), config));
+    NMM_TRY(read_chat_templates(io::JsonFields(root, path.string()), config));
   }
-  if (const auto path = folder / "special_tokens_map.json";
-      std::filesystem::exists(path, ignored)) {
+  if (const auto path = folder / "special_tokens_map.json"; is_there(path)) {
     NMM_ASSIGN(const json root, io::read_json_object(path, io::kMaxConfigBytes));
-    NMM_TRY(read_special_tokens(io::JsonFields(root, path.string()), config));
+    NMM_TRY(read_special_tokens(root, path.string(), config));
   }
-  // The file wins over the field: newer folders have the template here only.
-  if (const auto path = folder / "chat_template.jinja"; std::filesystem::exists(path, ignored)) {
-    NMM_ASSIGN(config.chat_template, io::read_text_file(path, io::kMaxConfigBytes));
-  }
+  NMM_TRY(read_template_files(folder, config));
   return config;
 }
 

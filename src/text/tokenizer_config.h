@@ -1,8 +1,9 @@
 #pragma once
-// What the other files of a model folder add to tokenizer.json: tokenizer_config.json,
-// special_tokens_map.json and chat_template.jinja.
+// What tokenizer_config.json and the files beside it add to tokenizer.json: the special tokens by
+// their names, tokens that were added to the vocabulary, and the chat templates.
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,14 +14,17 @@
 namespace neuronmm::text {
 
 struct TokenizerConfig {
-  std::optional<std::string> bos_token, eos_token;
-  std::vector<std::string> special_tokens;  // these two and all others that have a name
-  std::vector<AddedToken> added_tokens;     // added_tokens_decoder
-  std::string chat_template;                // empty: none
+  // "bos_token" -> "<s>". Also those of extra_special_tokens that have names ("image_token").
+  std::map<std::string, std::string, std::less<>> special_tokens;
+  std::vector<AddedToken> added_tokens;  // added_tokens_decoder
+  // By name; one without a name is "default". Empty: the model has none.
+  std::map<std::string, std::string, std::less<>> chat_templates;
+
+  std::optional<std::string> special_token(std::string_view name) const;
 };
 
-// All files may be absent. tokenizer_config.json goes before special_tokens_map.json, and
-// chat_template.jinja before the template in the former.
+// All files may be absent. chat_template.jinja and additional_chat_templates/NAME.jinja go before
+// the templates of tokenizer_config.json; that file goes before special_tokens_map.json.
 Result<TokenizerConfig> load_tokenizer_config(const std::filesystem::path& folder);
 
 }  // namespace neuronmm::text

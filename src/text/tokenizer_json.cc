@@ -163,7 +163,7 @@ Status add_tokens_of_config(const TokenizerConfig& config, const std::string& so
     if (const Status added = add_added_token(token, token.id, next_id, definition); !added.ok())
       return fail("{}: added_tokens_decoder: {}", source, added.error().message);
   }
-  for (const std::string& content : config.special_tokens) {
+  for (const auto& [name, content] : config.special_tokens) {
     const auto id = definition.vocabulary.find_token(content);
     if (!id || is_added(content)) continue;
     AddedToken token;

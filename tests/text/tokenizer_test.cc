@@ -296,7 +296,7 @@ TEST_F(TokenizerFolder, ConfigNamesTheEndsOfTextAndTheTemplate) {
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
   EXPECT_EQ(tokenizer->bos_id(), 261);
   EXPECT_EQ(tokenizer->eos_id(), 260);
-  EXPECT_EQ(tokenizer->chat_template(), "one");
+  EXPECT_EQ(tokenizer->config().chat_templates.at("default"), "one");
 }
 
 TEST_F(TokenizerFolder, TheTemplateFileGoesFirstAndListsHaveADefault) {
@@ -304,9 +304,28 @@ TEST_F(TokenizerFolder, TheTemplateFileGoesFirstAndListsHaveADefault) {
   write("tokenizer_config.json",
         R"({"chat_template": [{"name": "tool_use", "template": "two"},
                               {"name": "default", "template": "three"}]})");
-  EXPECT_EQ(Tokenizer::load(folder_)->chat_template(), "three");
+  using Templates = std::map<std::string, std::string, std::less<>>;
+  EXPECT_EQ(Tokenizer::load(folder_)->config().chat_templates,
+            (Templates{{"default", "three"}, {"tool_use", "two"}}));
   write("chat_template.jinja", "four");
-  EXPECT_EQ(Tokenizer::load(folder_)->chat_template(), "four");
+  EXPECT_EQ(Tokenizer::load(folder_)->config().chat_templates, (Templates{{"default", "four"}}));
+  std::filesystem::create_directory(folder_ / "additional_chat_templates");
+  write("additional_chat_templates/rag.jinja", "five");
+  EXPECT_EQ(Tokenizer::load(folder_)->config().chat_templates,
+            (Templates{{"default", "four"}, {"rag", "five"}}));
+}
+
+TEST_F(TokenizerFolder, NamesTheSpecialTokens) {
+  write("tokenizer.json", llama3_like().dump());
+  write("tokenizer_config.json",
+        R"({"bos_token": {"content": "<tool>"}, "add_bos_token": true, "pad_token": null,
+            "image_token": "<image>", "extra_special_tokens": {"boi": "<boi>"}})");
+  write("special_tokens_map.json", R"({"bos_token": "<other>", "unk_token": "<unk>"})");
+  EXPECT_EQ(Tokenizer::load(folder_)->config().special_tokens,
+            (std::map<std::string, std::string, std::less<>>{{"bos_token", "<tool>"},
+                                                             {"image_token", "<image>"},
+                                                             {"boi", "<boi>"},
+                                                             {"unk_token", "<unk>"}}));
 }
 
 TEST_F(TokenizerFolder, WhatIsMissingOrWrongIsNamed) {

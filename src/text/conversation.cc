@@ -1,0 +1,91 @@
+#include "text/conversation.h"
+
+#include <utility>
+
+#include "io/json_file.h"
+
+namespace neuronmm::text {
+namespace {
+
+using Json = Conversation::Json;
+
+// Checked by the strict reader first: templates see the order of keys, which that does not keep.
+Result<Json> parse_ordered(std::string_view text, const std::string& source) {
+  NMM_TRY(io::parse_json(text, source));
+  return Json::parse(text);
+}
+
+Error wrong(const std::string& source, std::string_view key, std::string_view expected,
+            const Json& found) {
+  return fail("{}: \"{}\": expected {}, found {}", source, key, expected,
+              io::describe_json(nlohmann::json(found)));
+}
+
+Status check_objects(const Json& list, const std::string& source, std::string_view key) {
+  if (!list.is_array()) return wrong(source, key, "a list of objects", list);
+  for (const Json& element : list) {
+    if (!element.is_object()) return wrong(source, key, "a list of objects", element);
+  }
+  return {};
+}
+
+Status read_field(Conversation& conversation, const std::string& key, const Json& value,
+                  const std::string& source) {
+  if (key == "messages" || key == "tools" || key == "documents") {
+    if (value.is_null() && key != "messages") return {};
+    NMM_TRY(check_objects(value, source, key));
+    (key == "messages" ? conversation.messages
+     : key == "tools"  ? conversation.tools
+                       : conversation.documents) = value;
+  } else if (key == "add_generation_prompt") {
+    if (!value.is_boolean()) return wrong(source, key, "true or false", value);
+    conversation.add_generation_prompt = value.get<bool>();
+  } else if (key == "continue_final_message") {
+    if (!value.is_boolean() && !value.is_string())
+      return wrong(source, key, "true, false or the name of a field", value);
+    if (value.is_string()) conversation.continue_field = value.get<std::string>();
+    if (value == true) conversation.continue_field = "content";
+  } else if (key == "chat_template_kwargs") {
+    if (!value.is_object()) return wrong(source, key, "an object", value);
+    conversation.template_kwargs = value;
+  } else {
+    return fail(
+        "{}: expected messages, tools, documents, add_generation_prompt, continue_final_message or "
+        "chat_template_kwargs, found \"{}\"",
+        source, key);
+  }
+  return {};
+}
+
+}  // namespace
+
+void Conversation::say(std::string role, std::string content) {
+  messages.push_back({{"role", std::move(role)}, {"content", std::move(content)}});
+}
+
+Result<Conversation> parse_conversation(std::string_view text, const std::string& source) {
+  NMM_ASSIGN(const Json root, parse_ordered(text, source));
+  Conversation conversation;
+  if (root.is_array()) {
+    NMM_TRY(read_field(conversation, "messages", root, source));
+    return conversation;
+  }
+  if (!root.is_object() || !root.contains("messages"))
+    return fail("{}: expected a list of messages or an object with \"messages\", found {}", source,
+                io::describe_json(nlohmann::json(root)));
+  for (const auto& [key, value] : root.items()) {
+    NMM_TRY(read_field(conversation, key, value, source));
+  }
+  // The answer goes on with what is there, or it begins anew.
+  if (!root.contains("add_generation_prompt") && !conversation.continue_field.empty())
+    conversation.add_generation_prompt = false;
+  return conversation;
+}
+
+Result<Json> parse_tools(std::string_view text, const std::string& source) {
+  NMM_ASSIGN(Json tools, parse_ordered(text, source));
+  NMM_TRY(check_objects(tools, source, "tools"));
+  return tools;
+}
+
+}  // namespace neuronmm::text

@@ -1,0 +1,104 @@
+#pragma once
+// Runs a template's tree.
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "text/jinja/ast.h"
+#include "text/jinja/frame.h"
+#include "text/jinja/runtime.h"
+
+namespace neuronmm::text::jinja {
+
+// What the caller of a template gives it.
+using Variables = std::map<std::string, Value, std::less<>>;
+
+class Evaluator {
+ public:
+  // `name` is what errors call the template. All references must outlive this, and this must
+  // outlive the values that it made: macros run in it.
+  Evaluator(Runtime& runtime, const Variables& variables, const std::string& name)
+      : runtime_(runtime), variables_(variables), name_(name) {}
+  ~Evaluator();
+  Evaluator(const Evaluator&) = delete;
+  Evaluator& operator=(const Evaluator&) = delete;
+
+  // Errors begin with "NAME:LINE:COLUMN: ".
+  Result<TextPtr> render(const Statements& statements, const Scope& scope);
+
+  // The text that a macro makes of these arguments, in a frame inside `outer`.
+  Result<Value> run_macro(const MacroBody& macro, std::string_view name, const FramePtr& outer,
+                          const Arguments& arguments);
+  // The text of a recursive loop over these items.
+  Result<Value> run_loop(const For& loop, const FramePtr& outer, const Value& items, int depth);
+
+ private:
+  enum class Flow { kNext, kBreak, kContinue };
+
+  Error locate(Error error, const Place& place);
+
+  // evaluator.cc: expressions
+  Result<Value> evaluate(const Expression& expression);
+  Result<Value> run(const Constant& node) { return node.value; }
+  Result<Value> run(const Name& node);
+  Result<Value> run(const Attribute& node);
+  Result<Value> run(const Item& node);
+  Result<Value> run(const Slice& node);
+  Result<Value> run(const Call& node);
+  Result<Value> run(const Filter& node);
+  Result<Value> run(const Test& node);
+  Result<Value> run(const Captured& node);
+  Result<Value> run(const Not& node);
+  Result<Value> run(const Sign& node);
+  Result<Value> run(const Binary& node);
+  Result<Value> run(const Logical& node);
+  Result<Value> run(const Compare& node);
+  Result<Value> run(const Conditional& node);
+  Result<Value> run(const Concatenation& node);
+  Result<Value> run(const ListLiteral& node);
+  Result<Value> run(const DictLiteral& node);
+  Result<Value> call_with(const Call& node, Arguments extra);
+  Result<Arguments> arguments_of(const CallArguments& list);
+
+  // execution.cc: statements
+  Result<Flow> execute(const Statements& statements);
+  Result<Flow> execute(const Statement& statement);
+  Result<Flow> run(const Data& node);
+  Result<Flow> run(const Output& node);
+  Result<Flow> run(const Assign& node);
+  Result<Flow> run(const AssignBlock& node);
+  Result<Flow> run(const For& node);
+  Result<Flow> run(const If& node);
+  Result<Flow> run(const Macro& node);
+  Result<Flow> run(const CallBlock& node);
+  Result<Flow> run(const Generation& node);
+  Result<Flow> run(const FilterBlock& node);
+  Result<Flow> run(const With& node);
+  Result<Flow> run(const Break&) { return Flow::kBreak; }
+  Result<Flow> run(const Continue&) { return Flow::kContinue; }
+  Result<Flow> loop_over(const For& node, const Value& items, int depth);
+  Result<Value> filtered_items(const For& node, const Value& items);
+  Status assign(const Target& target, const Value& value, Frame& frame);
+  Result<FramePtr> enter(const Scope& scope, const FramePtr& outer);
+  // The body in a frame of its own, written to `text`.
+  Result<Flow> capture(const Statements& body, const FramePtr& frame, TextPtr& text);
+
+  Status write_block(const Value& value);
+
+  // macro.cc
+  Result<Value> make_macro(const MacroBody& body, std::string name);
+
+  Runtime& runtime_;
+  const Variables& variables_;
+  const std::string& name_;
+  FramePtr frame_;
+  TextWriter* out_ = nullptr;
+  std::vector<Value> captured_;         // for the filters of the blocks that are being left
+  std::vector<FramePtr> macro_frames_;  // a macro and its frame hold each other
+  bool located_ = false;
+};
+
+}  // namespace neuronmm::text::jinja

@@ -1,0 +1,111 @@
+#pragma once
+// What a `for` and most filters go through. As in Python most filters compute an item when it is
+// asked for, and what an iterator has given is gone: {{ x | map(...) | length }} is an error.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "text/jinja/runtime.h"
+
+namespace neuronmm::text::jinja {
+
+class Iterator : public Object {
+ public:
+  // Nothing at the end.
+  virtual Result<std::optional<Value>> next(Runtime& runtime) = 0;
+  std::string_view type_name() const override { return "generator"; }
+};
+using IteratorPtr = std::shared_ptr<Iterator>;
+
+// The items of a list that lies ready.
+class ListIterator final : public Iterator {
+ public:
+  explicit ListIterator(ListPtr list) : list_(std::move(list)) {}
+  Result<std::optional<Value>> next(Runtime& runtime) override;
+  int depth() const override { return 1 + list_->depth; }
+
+ private:
+  ListPtr list_;
+  size_t next_ = 0;
+};
+
+// A list that is made when its first item is asked for.
+class LazyList final : public Iterator {
+ public:
+  using Make = std::function<Result<Values>(Runtime&)>;
+  LazyList(Make make, int depth) : make_(std::move(make)), depth_(depth + 1) {}
+  Result<std::optional<Value>> next(Runtime& runtime) override;
+  int depth() const override { return depth_; }
+
+ private:
+  Make make_;
+  Values items_;
+  size_t next_ = 0;
+  int depth_;
+};
+
+// The results of a function of each item, without those for which it has none.
+class Transformed final : public Iterator {
+ public:
+  using Function = std::function<Result<std::optional<Value>>(Runtime&, const Value&)>;
+  // `depth`: of the source and of what the function holds, the larger.
+  Transformed(Value source, Function function, int depth)
+      : source_(std::move(source)), function_(std::move(function)), depth_(depth + 1) {}
+  Result<std::optional<Value>> next(Runtime& runtime) override;
+  int depth() const override { return depth_; }
+
+ private:
+  Value source_;
+  Function function_;
+  int depth_;
+  IteratorPtr items_;
+};
+
+// range(start, stop, step)
+class Range final : public Object {
+ public:
+  Range(int64_t start, int64_t stop, int64_t step, size_t count)
+      : start_(start), stop_(stop), step_(step), count_(count) {}
+  std::string_view type_name() const override { return "range"; }
+  std::optional<size_t> length() const override { return count_; }
+  Result<std::optional<Value>> attribute(Runtime& runtime, std::string_view name) override;
+  int64_t at(size_t i) const { return start_ + step_ * static_cast<int64_t>(i); }
+  int64_t start() const { return start_; }
+  int64_t stop() const { return stop_; }
+  int64_t step() const { return step_; }
+
+ private:
+  int64_t start_, stop_, step_;
+  size_t count_;
+};
+
+// dict.keys(), .values() and .items()
+class DictView final : public Object {
+ public:
+  enum class Kind { kKeys, kValues, kItems };
+  DictView(DictPtr dict, Kind kind) : dict_(std::move(dict)), kind_(kind) {}
+  std::string_view type_name() const override;
+  std::optional<size_t> length() const override { return dict_->entries.size(); }
+  int depth() const override { return 2 + dict_->depth; }
+  Result<Value> at(Runtime& runtime, size_t i) const;
+  const DictPtr& dict() const { return dict_; }
+  Kind kind() const { return kind_; }
+
+ private:
+  DictPtr dict_;
+  Kind kind_;
+};
+
+// An error where iterators lie in each other too deep.
+Result<Value> make_iterator(IteratorPtr iterator);
+
+// iter(value); a null pointer where Python has a TypeError.
+Result<IteratorPtr> try_iterate(Runtime& runtime, const Value& value);
+// The same, and an error.
+Result<IteratorPtr> iterate(Runtime& runtime, const Value& value);
+// list(value)
+Result<Values> to_values(Runtime& runtime, const Value& value);
+
+}  // namespace neuronmm::text::jinja

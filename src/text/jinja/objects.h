@@ -1,0 +1,67 @@
+#pragma once
+// The objects of a rendering that are no data: methods and functions, namespaces.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "text/jinja/runtime.h"
+
+namespace neuronmm::text::jinja {
+
+using Method = Result<Value> (*)(Runtime&, const Value& self, const Arguments&);
+// By name; nullptr: the type has none of it.
+Method find_text_method(std::string_view name);
+Method find_list_method(std::string_view name);
+Method find_tuple_method(std::string_view name);
+Method find_dict_method(std::string_view name);
+
+// "abc".upper
+class BoundMethod final : public Object {
+ public:
+  BoundMethod(Value self, Method method) : self_(std::move(self)), method_(method) {}
+  std::string_view type_name() const override { return "builtin_function_or_method"; }
+  bool callable() const override { return true; }
+  Result<Value> call(Runtime& runtime, const Arguments& arguments) override {
+    return method_(runtime, self_, arguments);
+  }
+  int depth() const override { return 1 + self_.depth(); }
+
+ private:
+  Value self_;
+  Method method_;
+};
+
+using Function = Result<Value> (*)(Runtime&, const Arguments&);
+// range, dict, namespace, raise_exception, ...; nullptr: there is none.
+Function find_global(std::string_view name);
+
+class GlobalFunction final : public Object {
+ public:
+  explicit GlobalFunction(Function function) : function_(function) {}
+  std::string_view type_name() const override { return "function"; }
+  bool callable() const override { return true; }
+  Result<Value> call(Runtime& runtime, const Arguments& arguments) override {
+    return function_(runtime, arguments);
+  }
+
+ private:
+  Function function_;
+};
+
+// The only value that changes: {% set ns.found = true %}.
+class Namespace final : public Object {
+ public:
+  std::string_view type_name() const override { return "Namespace"; }
+  Result<std::optional<Value>> attribute(Runtime& runtime, std::string_view name) override;
+  // Refuses names that begin with an underscore.
+  Status set(std::string_view name, Value value);
+  void clear() { values_.clear(); }
+
+ private:
+  std::map<std::string, Value, std::less<>> values_;
+};
+
+}  // namespace neuronmm::text::jinja

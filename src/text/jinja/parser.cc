@@ -1,0 +1,92 @@
+#include "text/jinja/parser.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace neuronmm::text::jinja {
+
+// Each level of an expression takes a dozen calls.
+Limits Parser::limits() { return {.depth = 200}; }
+
+std::string Parser::describe(const Token& token) {
+  switch (token.kind) {
+    case Kind::kData:
+      return "text";
+    case Kind::kVariableBegin:
+      return "{{";
+    case Kind::kVariableEnd:
+      return "}}";
+    case Kind::kBlockBegin:
+      return "{%";
+    case Kind::kBlockEnd:
+      return "%}";
+    case Kind::kString:
+      return fmt::format("the string {:?}", token.text.substr(0, 40));
+    case Kind::kEnd:
+      return "the end of the template";
+    default:
+      return fmt::format("'{}'", token.text.substr(0, 40));
+  }
+}
+
+Error Parser::error(const Place& place, std::string_view message) const {
+  return fail("{}:{}: {}", place.line, place.column, message);
+}
+
+Error Parser::unexpected(std::string_view expected) const {
+  return error(current().place,
+               fmt::format("expected {}, found {}", expected, describe(current())));
+}
+
+bool Parser::skip_operator(std::string_view text) {
+  if (!at_operator(text)) return false;
+  take();
+  return true;
+}
+
+bool Parser::skip_name(std::string_view text) {
+  if (!at_name(text)) return false;
+  take();
+  return true;
+}
+
+Status Parser::expect_operator(std::string_view text) {
+  if (!skip_operator(text)) return unexpected(fmt::format("'{}'", text));
+  return {};
+}
+
+Status Parser::expect_name(std::string_view text) {
+  if (!skip_name(text)) return unexpected(fmt::format("'{}'", text));
+  return {};
+}
+
+Status Parser::expect(Kind kind, std::string_view what) {
+  if (current().kind != kind) return unexpected(what);
+  take();
+  return {};
+}
+
+Result<std::string> Parser::name() {
+  if (current().kind != Kind::kName) return unexpected("a name");
+  return take().text;
+}
+
+int Parser::depth_of(const Expressions& expressions) {
+  int depth = 0;
+  for (const ExpressionPtr& expression : expressions) depth = std::max(depth, depth_of(expression));
+  return depth;
+}
+
+int Parser::depth_of(const CallArguments& arguments) {
+  int depth = std::max({depth_of(arguments.positional), depth_of(arguments.more_positional),
+                        depth_of(arguments.more_named)});
+  for (const auto& [name, value] : arguments.named) depth = std::max(depth, depth_of(value));
+  return depth;
+}
+
+Result<Statements> parse_template(std::string_view source) {
+  NMM_ASSIGN(auto tokens, tokenize(source));
+  return Parser(std::move(tokens)).statements({});
+}
+
+}  // namespace neuronmm::text::jinja

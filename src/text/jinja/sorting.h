@@ -1,0 +1,48 @@
+#pragma once
+// Python's sorted(): stable, and an error for what has no order.
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "text/jinja/runtime.h"
+
+namespace neuronmm::text::jinja {
+
+// Sorts by key_of(item), a Value. `descending`: equal ones keep their order all the same.
+template <typename Item, typename KeyOf>
+Status sort_by_key(Runtime& runtime, std::vector<Item>& items, const KeyOf& key_of,
+                   bool descending) {
+  std::vector<std::pair<Value, size_t>> keys;
+  for (size_t i = 0; i < items.size(); ++i) keys.emplace_back(key_of(items[i]), i);
+  Status status;
+  // std::stable_sort asks for an order without contradictions, which a merge of our own does not:
+  // NaN has none, and neither has anything after an error.
+  std::vector<std::pair<Value, size_t>> merged(keys.size());
+  const auto comes_first = [&](const Value& a, const Value& b) {
+    const auto less = compare(runtime, Comparison::kLess, a, b);
+    if (!less.ok()) status = less.error();
+    return less.ok() && *less;
+  };
+  for (size_t width = 1; width < keys.size() && status.ok(); width *= 2) {
+    for (size_t begin = 0; begin < keys.size(); begin += 2 * width) {
+      const size_t middle = std::min(begin + width, keys.size());
+      const size_t end = std::min(begin + 2 * width, keys.size());
+      for (size_t i = begin, left = begin, right = middle; i < end; ++i) {
+        const bool take_right =
+            left == middle ||
+            (right < end && (descending ? comes_first(keys[left].first, keys[right].first)
+                                        : comes_first(keys[right].first, keys[left].first)));
+        merged[i] = keys[take_right ? right++ : left++];
+      }
+    }
+    std::swap(keys, merged);
+  }
+  NMM_TRY(std::move(status));
+  std::vector<Item> sorted;
+  for (const auto& [key, i] : keys) sorted.push_back(items[i]);
+  items = std::move(sorted);
+  return {};
+}
+
+}  // namespace neuronmm::text::jinja

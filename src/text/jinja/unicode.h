@@ -1,0 +1,51 @@
+#pragma once
+// Code points of UTF-8 text and what Python's str knows about them (Unicode 15, as Python 3.11).
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace neuronmm::text::jinja {
+
+// The character at a byte of a text. A byte that is not UTF-8 counts as one character, U+DC80 to
+// U+DCFF as in Python's "surrogateescape", and encode() makes the byte of it again.
+struct CodePoint {
+  char32_t value;
+  size_t length;  // in bytes
+};
+
+CodePoint decode(std::string_view text, size_t at);
+// The character that ends at byte `end` > 0.
+CodePoint decode_before(std::string_view text, size_t end);
+void encode(char32_t c, std::string& out);
+
+size_t count_code_points(std::string_view text);
+// The byte at which the character of this index begins; the text's size for an index past its end.
+size_t byte_of_index(std::string_view text, size_t index);
+
+// str.isspace() and the rest of its family, of one character.
+bool is_space(char32_t c);
+bool is_line_end(char32_t c);  // where str.splitlines() splits
+bool is_printable(char32_t c);
+bool is_alpha(char32_t c);
+bool is_decimal(char32_t c);
+bool is_digit(char32_t c);    // decimal digits and superscripts
+bool is_numeric(char32_t c);  // those and fractions, Roman numerals, ...
+bool is_lower(char32_t c);
+bool is_upper(char32_t c);
+bool is_title(char32_t c);
+bool is_cased(char32_t c);
+bool is_identifier_start(char32_t c);
+bool is_identifier_part(char32_t c);
+bool is_word(char32_t c);  // \w of Python's re
+// 0 to 9 of a decimal digit of any script.
+int decimal_value(char32_t c);
+
+// Full case mappings: "ß" has the upper case "SS".
+void append_upper(char32_t c, std::string& out);
+void append_title(char32_t c, std::string& out);
+void append_casefold(char32_t c, std::string& out);
+// Of the character at a byte of `text`: the lower case of "Σ" depends on what is around it.
+void append_lower(std::string_view text, size_t at, std::string& out);
+
+}  // namespace neuronmm::text::jinja

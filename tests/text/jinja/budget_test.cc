@@ -1,0 +1,90 @@
+// Templates that would run forever, fill the memory or exhaust the stack are stopped.
+
+#include <gtest/gtest.h>
+
+#include "render.h"
+
+namespace neuronmm::text::jinja {
+namespace {
+
+std::string repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+void expect_stopped(const std::string& source, const Limits& limits = {}) {
+  const std::string result = text_or_error(source, {}, {.limits = limits, .now = 0});
+  EXPECT_TRUE(result.starts_with("error: test:")) << source << ": " << result.substr(0, 100);
+}
+
+TEST(Budget, Steps) {
+  const std::string loops =
+      "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}";
+  expect_stopped(loops, {.steps = 1'000'000});
+  expect_stopped("{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}");
+}
+
+TEST(Budget, Memory) {
+  for (const char* source :
+       {"{{ 'x' * 10000000000 }}", "{{ [1] * 10000000000 }}", "{{ 'x'.center(10000000000) }}",
+        "{{ '%10000000000d' % 1 }}", "{{ '{:>10000000000}'.format(1) }}",
+        "{{ 'a' | indent(10000000000, true) }}", "{{ 'x'.zfill(10000000000) }}",
+        "{{ [1] | tojson(indent=10000000000) }}", "{{ [1] | batch(10000000000, 0) | list }}",
+        "{{ [1] | slice(10000000000) | list }}",
+        "{% set ns = namespace(s='x') %}{% for i in range(100) %}{% set ns.s = ns.s ~ ns.s %}{% "
+        "endfor %}",
+        "{% set ns = namespace(l=[1]) %}{% for i in range(100) %}{% set ns.l = ns.l + ns.l %}{% "
+        "endfor %}",
+        "{% set ns = namespace(s='xxxxxxxxxx') %}{% for i in range(9) %}{% set ns.s = "
+        "ns.s.replace('x', ns.s) %}{% endfor %}",
+        "{% for i in range(100000) %}{{ 'x' * 10000 }}{% endfor %}"}) {
+    expect_stopped(source, {.bytes = size_t{64} << 20, .output_bytes = size_t{1} << 20});
+  }
+}
+
+// Lists that hold one list twice are short to make and long to go through.
+TEST(Budget, SharedValues) {
+  const std::string nested =
+      "{% set a = namespace(l=[]) %}{% set b = namespace(l=[]) %}{% for i in range(60) %}"
+      "{% set a.l = [a.l, a.l] %}{% set b.l = [b.l, b.l] %}{% endfor %}";
+  expect_stopped(nested + "{{ a.l == b.l }}", {.steps = 1'000'000});
+  expect_stopped(nested + "{{ a.l }}", {.bytes = size_t{16} << 20});
+  expect_stopped(nested + "{{ a.l | tojson }}", {.bytes = size_t{16} << 20});
+}
+
+TEST(Budget, Depth) {
+  expect_stopped("{{ " + repeated("(", 100000) + "1" + repeated(")", 100000) + " }}");
+  expect_stopped("{{ " + repeated("[", 100000) + " }}");
+  expect_stopped("{{ " + repeated("-", 100000) + "1 }}");
+  expect_stopped("{{ " + repeated("not ", 100000) + "1 }}");
+  expect_stopped("{{ 1" + repeated("+1", 100000) + " }}");
+  expect_stopped("{{ x" + repeated(".x", 100000) + " }}");
+  expect_stopped("{{ x" + repeated("|list", 100000) + " }}");
+  expect_stopped(repeated("{% if 1 %}", 100000));
+  expect_stopped("{% set " + repeated("(", 100000) + "a = 1 %}");
+  expect_stopped("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}");
+  expect_stopped(
+      "{% set ns = namespace(l=[]) %}{% for i in range(100000) %}{% set ns.l = [ns.l] %}{% endfor "
+      "%}");
+  expect_stopped(
+      "{% set ns = namespace(l=[]) %}{% for i in range(100000) %}{% set ns.l = ns.l | map('list') "
+      "%}{% endfor %}");
+}
+
+// What holds itself is let go of: the sanitizers would tell.
+TEST(Budget, Cycles) {
+  EXPECT_EQ(
+      text_or_error("{% set ns = namespace() %}{% set ns.me = ns %}{{ ns.me.me is defined }}"),
+      "True");
+  EXPECT_EQ(
+      text_or_error("{% set ns = namespace() %}{% macro f() %}{{ ns is defined }}{% endmacro %}"
+                    "{% set ns.f = f %}{{ ns.f() }}"),
+      "True");
+  EXPECT_EQ(text_or_error("{% set ns = namespace() %}{% for x in [1, 2] %}{% set ns.l = loop %}"
+                          "{% set y = loop.changed(loop) %}{% endfor %}{{ ns.l.index }}"),
+            "2");
+}
+
+}  // namespace
+}  // namespace neuronmm::text::jinja
