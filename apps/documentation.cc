@@ -82,7 +82,7 @@ complete -o default -F _{0} {0}
 }
 
 std::string man_page(const CLI::App& program, const std::string& version) {
-  const std::string name = program.get_name();
+  const std::string& name = program.get_name();
   std::string page = fmt::format(
       ".TH {} 1 \"\" \"{} {}\"\n.SH NAME\n{} \\- low\\-rank compression and fast inference of "
       "large "

@@ -32,8 +32,8 @@ std::string layout_text(const Kernel& kernel, const kernels::OperandDescription&
   const auto with = [&](kernels::Layout left) {
     return to_string(layout_of(kernel, operand, {.left = left}));
   };
-  const std::string usual = with(kernels::Layout::kTransposed);
-  const std::string natural = with(kernels::Layout::kNatural);
+  std::string usual = with(kernels::Layout::kTransposed);
+  std::string natural = with(kernels::Layout::kNatural);
   if (usual == natural) return usual;
   return fmt::format("{}, or {} with a natural left operand", usual, natural);
 }

@@ -38,8 +38,8 @@ ChooseTiling default_tilings(const simulator::DeviceSpec& device);
 
 class MlpPrograms {
  public:
-  MlpPrograms(simulator::DeviceSpec device, ChooseTiling choose_tiling)
-      : device_(std::move(device)), choose_tiling_(std::move(choose_tiling)) {}
+  MlpPrograms(const simulator::DeviceSpec& device, ChooseTiling choose_tiling)
+      : device_(device), choose_tiling_(std::move(choose_tiling)) {}
 
   // Chosen and timed the first time that a shape meets a number of tokens, then remembered. The
   // tiling is chosen for whole row tiles of 128 tokens, so that prompts of similar lengths and
