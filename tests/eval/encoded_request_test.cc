@@ -12,8 +12,8 @@ namespace neuronmm::eval {
 namespace {
 
 using Tokens = std::vector<TokenId>;
-constexpr TokenId kBos = 300, kEos = 301;
-constexpr TokenId kSpaceA = 256;  // " a"
+constexpr TokenId kBos = 258, kEos = 259;  // behind 256 bytes and two merges
+constexpr TokenId kSpaceA = 256;           // " a"
 
 enum class Specials { kNone, kEosOnly, kBosTemplate };
 
