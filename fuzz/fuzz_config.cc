@@ -1,6 +1,6 @@
-// Any text as config.json: an error that names the source, or a config whose sizes fit each other and
-// whose frequencies are finite, and that survives being written with a compression record and as that
-// of an int8 model.
+// Any text as config.json: an error that names the source, or a config whose sizes fit each other
+// and whose frequencies are finite, and that survives being written with a compression record and
+// as that of an int8 model.
 
 #include <cmath>
 #include <cstddef>
