@@ -1,12 +1,15 @@
 // Any text as config.json: an error that names the source, or a config whose sizes fit each other
-// and that survives being written with a compression record and as that of an int8 model.
+// and whose frequencies are finite, and that survives being written with a compression record and
+// as that of an int8 model.
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "io/model_config.h"
 #include "io/quantization.h"
+#include "model/rope.h"
 
 namespace {
 
@@ -24,6 +27,14 @@ void check_sizes(const ModelConfig& config) {
   const __int128 model =
       layer * config.num_hidden_layers + __int128{2} * config.vocab_size * config.hidden_size;
   NMM_CHECK(model * 8 <= INT64_MAX);  // bytes, even in F64
+}
+
+void check_rope(const ModelConfig& config) {
+  if (config.head_dim > 4096) return;
+  const auto rotary = neuronmm::model::rotary_embedding(config);
+  NMM_CHECK(std::isfinite(rotary.attention_factor) && rotary.attention_factor > 0.0f);
+  for (const float frequency : rotary.inverse_frequencies)
+    NMM_CHECK(std::isfinite(frequency) && frequency >= 0.0f);
 }
 
 void check_record(std::string_view text, const ModelConfig& config) {
@@ -50,6 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   check_sizes(*config);
+  check_rope(*config);
   check_record(text, *config);
   return 0;
 }

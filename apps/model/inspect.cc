@@ -75,9 +75,9 @@ void print_config(const ReportWriter& writer, const io::ModelConfig& config) {
                config.tie_word_embeddings ? ", tied LM head" : "");
   writer.print("  {:<24}{}\n", "max_position_embeddings", config.max_position_embeddings);
   writer.print("  {:<24}theta {}{}\n", "RoPE", config.rope_theta,
-               config.rope_scaling                ? ", llama3 scaling"
-               : config.rope_linear_factor != 1.0 ? ", linear scaling"
-                                                  : "");
+               config.rope_scaling.index() == 0
+                   ? ""
+                   : fmt::format(", {} scaling", io::rope_type(config.rope_scaling)));
 }
 
 // "BF16", or all dtypes when they differ.

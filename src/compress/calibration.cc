@@ -50,7 +50,7 @@ Status calibrate(const io::Checkpoint& checkpoint, const io::ModelConfig& config
   if (all_done(config, work)) return {};
   NMM_ASSIGN(LayerwisePass pass,
              LayerwisePass::open(checkpoint, config, text, work, kCalibrationPass, progress));
-  const std::vector<float> inverse_frequencies = model::rope_inverse_frequencies(config);
+  const ops::RotaryEmbedding rotary = model::rotary_embedding(config);
   // One layer is in it at a time, as layer 0.
   const auto cache =
       backend.make_kv_cache({1, config.num_key_value_heads, config.head_dim, text.longest()});
@@ -61,7 +61,7 @@ Status calibrate(const io::Checkpoint& checkpoint, const io::ModelConfig& config
     NMM_TRY(pass.visit_sequences([&](size_t sequence) {
       const MutableMatrixView hidden = pass.hidden(0, sequence);
       const ops::SequenceRows rows = {cache.get(), hidden.rows};
-      layer.forward(hidden, inverse_frequencies, std::span(&rows, 1), &observer);
+      layer.forward(hidden, rotary, std::span(&rows, 1), &observer);
     }));
     LayerGrams grams{symmetric(pass.sum(0)), symmetric(pass.sum(1))};
     if (!grams.in.all_finite() || !grams.out.all_finite()) {

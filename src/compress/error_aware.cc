@@ -134,8 +134,8 @@ class ErrorAware {
       const MutableMatrixView compressed = pass.hidden(kCompressed, sequence);
       const ops::SequenceRows rows = {cache_.get(), dense.rows};
       InputObserver observer;
-      layer.forward(dense, inverse_frequencies_, std::span(&rows, 1), &observer);
-      layer.attention_half(compressed, inverse_frequencies_, std::span(&rows, 1));
+      layer.forward(dense, rotary_, std::span(&rows, 1), &observer);
+      layer.attention_half(compressed, rotary_, std::span(&rows, 1));
       const Matrix input = mlp.input(compressed);
       add_gram(input.view(), pass.sum(0));
       add_cross_gram(observer.input.view(), input.view(), pass.sum(1));
@@ -245,7 +245,7 @@ class ErrorAware {
   WeightFormat format_;
   Progress& progress_;
   const OnMatrix& on_matrix_;
-  const std::vector<float> inverse_frequencies_ = model::rope_inverse_frequencies(config_);
+  const ops::RotaryEmbedding rotary_ = model::rotary_embedding(config_);
   std::unique_ptr<ops::KvCache> cache_;
 };
 

@@ -134,10 +134,10 @@ class SensitivityPass {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, index));
     const model::DecoderLayer layer(config_, 0, weights, backend_);
     for (Branch& branch : branches_) {
-      layer.forward(branch.hidden.view(), inverse_frequencies_, batch_);
+      layer.forward(branch.hidden.view(), rotary_, batch_);
       NMM_TRY(step(index));
     }
-    layer.attention_half(dense_.view(), inverse_frequencies_, batch_);
+    layer.attention_half(dense_.view(), rotary_, batch_);
     NMM_TRY(branch_off(index, weights));
     const MlpHalf mlp(config_, weights.post_attention_norm, weights.mlp, backend_);
     backend_.add(mlp.output(dense_.view()).view(), dense_.view());
@@ -230,7 +230,7 @@ class SensitivityPass {
   const ops::Backend& backend_;
   const std::vector<std::vector<text::TokenId>> probes_;
   Progress& progress_;
-  const std::vector<float> inverse_frequencies_ = model::rope_inverse_frequencies(config_);
+  const ops::RotaryEmbedding rotary_ = model::rotary_embedding(config_);
   std::vector<std::unique_ptr<ops::KvCache>> caches_;
   std::vector<ops::SequenceRows> batch_;
   Matrix dense_;  // hidden states of all probes, one after the other

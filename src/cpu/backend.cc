@@ -53,13 +53,13 @@ class CpuBackend : public ops::Backend {
   // The halves of a head are rotated against one another, as in Hugging Face's models: element j
   // with element j + head_dim / 2.
   void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
-            std::span<const float> inverse_frequencies) const override {
+            const ops::RotaryEmbedding& rotary) const override {
     const int64_t half = head_dim / 2;
-    NMM_CHECK(std::ssize(inverse_frequencies) == half && std::ssize(positions) == x.rows &&
+    NMM_CHECK(std::ssize(rotary.inverse_frequencies) == half && std::ssize(positions) == x.rows &&
               x.columns % head_dim == 0);
     // Every layer rotates queries and keys by the same angles: they are computed once per forward
     // pass.
-    angles_.update(positions, inverse_frequencies);
+    angles_.update(positions, rotary);
     for_each_row(x, [&](int64_t i) {
       for (float* head = x.row(i); head < x.row(i) + x.columns; head += head_dim) {
         kernels_.rotate(angles_.cos(i), angles_.sin(i), head, head + half, half);

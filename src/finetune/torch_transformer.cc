@@ -115,9 +115,10 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
     model.layers_.push_back(std::move(weights));
   }
   // Angles are computed in fp64: at long positions fp32 would lose them.
-  std::vector<float> frequencies = model::rope_inverse_frequencies(config);
+  const auto rotary = model::rotary_embedding(config);
   model.inverse_frequencies_ =
-      at::tensor(at::ArrayRef<float>(frequencies)).to(options.dtype(at::kDouble));
+      at::tensor(at::ArrayRef<float>(rotary.inverse_frequencies)).to(options.dtype(at::kDouble));
+  model.attention_factor_ = rotary.attention_factor;
   return model;
 }
 
@@ -151,7 +152,8 @@ at::Tensor TorchTransformer::norm(const at::Tensor& x, const at::Tensor& gain) c
 at::Tensor TorchTransformer::rotate(const at::Tensor& x) const {
   const at::Tensor positions = at::arange(x.size(2), inverse_frequencies_.options()).unsqueeze(1);
   const at::Tensor angles = positions * inverse_frequencies_;
-  const at::Tensor cosine = at::cos(angles).to(options_), sine = at::sin(angles).to(options_);
+  const at::Tensor cosine = (at::cos(angles) * attention_factor_).to(options_);
+  const at::Tensor sine = (at::sin(angles) * attention_factor_).to(options_);
   const auto halves = x.chunk(2, -1);
   return at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine},
                  -1);

@@ -68,6 +68,7 @@ class TorchTransformer {
   at::TensorOptions options_;
   at::Tensor embedding_, final_norm_, lm_head_;
   at::Tensor inverse_frequencies_;  // [head_dim / 2] fp64
+  double attention_factor_ = 1.0;   // see ops::RotaryEmbedding
   std::vector<TorchLayer> layers_;
 };
 

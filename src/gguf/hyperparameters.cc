@@ -126,9 +126,38 @@ Result<Json> read_rope_freqs(const Keys& keys, const io::GgufTensor& tensor, dou
               {"original_max_position_embeddings", scaling->original_max_position_embeddings}};
 }
 
+// llama.cpp's YaRN is that of transformers where these have their defaults. An attn_factor has two
+// readings: llama.cpp multiplies 0.1 log(factor) + 1 by it, transformers puts it in its place.
+Status refuse_unsupported_yarn(const Keys& keys) {
+  const std::pair<std::string_view, double> defaults[] = {
+      {"rope.scaling.attn_factor", 1.0},
+      {"rope.scaling.yarn_attn_factor", 1.0},
+      {"rope.scaling.yarn_ext_factor", 1.0},
+      {"rope.scaling.yarn_log_multiplier", 0.0}};
+  for (const auto& [key, expected] : defaults) {
+    NMM_ASSIGN(const auto value, keys.number(key));
+    if (value && *value != expected)
+      return keys.metadata().wrong(keys.name(key),
+                                   fmt::format("none or {} (others are not supported)", expected));
+  }
+  return {};
+}
+
+Result<Json> read_yarn(const Keys& keys, double factor, int64_t context) {
+  NMM_TRY(refuse_unsupported_yarn(keys));
+  if (factor == 0.0) factor = 1.0;  // as llama.cpp
+  Json yarn = {
+      {"rope_type", "yarn"}, {"factor", factor}, {"original_max_position_embeddings", context}};
+  for (const std::string key : {"beta_fast", "beta_slow"}) {
+    NMM_ASSIGN(const auto turns, keys.number("rope.scaling.yarn_" + key));
+    if (turns) yarn[key] = *turns;
+  }
+  return yarn;
+}
+
 // rope_scaling of config.json; null: none.
 Result<Json> read_rope_scaling(const io::GgufShards& model, const Keys& keys, double theta,
-                               int64_t head_dim) {
+                               int64_t head_dim, int64_t context_length) {
   const io::GgufMetadata& metadata = keys.metadata();
   NMM_ASSIGN(const auto type, keys.string("rope.scaling.type"));
   NMM_ASSIGN(const auto old_factor, keys.number("rope.scale_linear"));
@@ -137,13 +166,16 @@ Result<Json> read_rope_scaling(const io::GgufShards& model, const Keys& keys, do
   const double factor = new_factor.value_or(old_factor.value_or(1.0));
   // As llama.cpp: a factor without a type is linear, and 0 is none.
   const std::string name = type.value_or("linear");
-  if (name != "none" && name != "linear")
-    return metadata.wrong(keys.name("rope.scaling.type"), "\"none\" or \"linear\"");
+  if (name != "none" && name != "linear" && name != "yarn")
+    return metadata.wrong(keys.name("rope.scaling.type"), "\"none\", \"linear\" or \"yarn\"");
+  const bool yarn = name == "yarn";
   const bool linear = name == "linear" && factor != 0.0 && factor != 1.0;
   const auto freqs = model.tensors().find("rope_freqs.weight");
+  if (freqs == model.tensors().end() && yarn)
+    return read_yarn(keys, factor, context.value_or(context_length));
   if (freqs == model.tensors().end())
     return linear ? Json{{"rope_type", "linear"}, {"factor", factor}} : Json();
-  if (linear)
+  if (linear || yarn)
     return fail("{}: {:?} and rope_freqs.weight together are not supported", metadata.source(),
                 keys.name("rope.scaling.factor"));
   return read_rope_freqs(keys, freqs->second, theta, head_dim, context);
@@ -248,7 +280,7 @@ Result<std::string> config_json(const io::GgufShards& model, const GgufArchitect
   if (!epsilon) return model.metadata().missing(keys.name("attention.layer_norm_rms_epsilon"));
   NMM_ASSIGN(const auto theta, keys.number("rope.freq_base"));
   NMM_ASSIGN(const Json rope_scaling,
-             read_rope_scaling(model, keys, theta.value_or(kDefaultTheta), heads.size));
+             read_rope_scaling(model, keys, theta.value_or(kDefaultTheta), heads.size, context));
   NMM_ASSIGN(const int64_t window, read_window(keys, context));
   NMM_ASSIGN(const ClassOfModel type, choose_class(model, architecture.name, window != 0));
   NMM_ASSIGN(const int64_t vocab_size, read_vocab_size(model, hidden));

@@ -72,6 +72,16 @@ Result<std::optional<double>> JsonFields::number(const std::string& key) const {
   return std::optional(value->get<double>());
 }
 
+Result<double> JsonFields::number_in(const std::string& key, double minimum, double maximum,
+                                     std::optional<double> otherwise) const {
+  NMM_ASSIGN(const auto given, number(key));
+  if (!given && !otherwise) return missing(key);
+  const double found = given.value_or(otherwise.value_or(0.0));
+  if (!(found >= minimum && found <= maximum))
+    return wrong(key, fmt::format("a number from {} to {}", minimum, maximum));
+  return found;
+}
+
 Result<std::optional<bool>> JsonFields::boolean(const std::string& key) const {
   const json* value = find(key);
   if (value == nullptr) return std::optional<bool>();

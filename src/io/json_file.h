@@ -36,6 +36,10 @@ class JsonFields {
   Result<std::optional<bool>> boolean(const std::string& key) const;
   Result<std::optional<std::string>> string(const std::string& key) const;
 
+  // A number in [minimum, maximum]; `otherwise` when the field is absent, an error without one.
+  Result<double> number_in(const std::string& key, double minimum, double maximum,
+                           std::optional<double> otherwise = {}) const;
+
   const std::string& source() const { return source_; }
   // `source: "key": expected ..., found ...`
   Error wrong(const std::string& key, std::string_view expected) const;

@@ -11,6 +11,7 @@
 #include "io/gguf.h"
 #include "io/json_file.h"
 #include "io/quantization.h"
+#include "io/rope_scaling.h"
 #include "io/text_file.h"
 
 namespace neuronmm::io {
@@ -75,17 +76,6 @@ Result<int64_t> read_size(const JsonFields& fields, const std::string& key, int6
   return size;
 }
 
-// A number in [minimum, maximum]; `otherwise` when the field is absent, an error without one.
-Result<double> read_number(const JsonFields& fields, const std::string& key, double minimum,
-                           double maximum, std::optional<double> otherwise = {}) {
-  NMM_ASSIGN(const auto given, fields.number(key));
-  if (!given && !otherwise) return fields.missing(key);
-  const double number = given.value_or(otherwise.value_or(0.0));
-  if (number < minimum || number > maximum)
-    return fields.wrong(key, fmt::format("a number from {} to {}", minimum, maximum));
-  return number;
-}
-
 // Older configs leave head_dim out, where it is hidden_size over heads, except for Qwen3.
 Result<int64_t> read_head_dim(const JsonFields& fields, const ModelConfig& config) {
   constexpr int64_t kQwen3HeadDim = 128;  // Qwen3Config's default, whatever hidden_size is
@@ -123,8 +113,8 @@ Status read_sizes(const JsonFields& fields, ModelConfig& config) {
     return fail("{}: num_attention_heads {} is no multiple of num_key_value_heads {}",
                 fields.source(), config.num_attention_heads, config.num_key_value_heads);
   NMM_ASSIGN(config.head_dim, read_head_dim(fields, config));
-  NMM_ASSIGN(config.rms_norm_eps, read_number(fields, "rms_norm_eps", 1e-30, 1.0, 1e-6));
-  NMM_ASSIGN(config.initializer_range, read_number(fields, "initializer_range", 0.0, 10.0, 0.02));
+  NMM_ASSIGN(config.rms_norm_eps, fields.number_in("rms_norm_eps", 1e-30, 1.0, 1e-6));
+  NMM_ASSIGN(config.initializer_range, fields.number_in("initializer_range", 0.0, 10.0, 0.02));
   return {};
 }
 
@@ -161,48 +151,11 @@ Status read_switches(const JsonFields& fields, ModelConfig& config) {
   return {};
 }
 
-// The four numbers of "llama3" scaling; all must be there, since they have no defaults.
-Result<Llama3RopeScaling> read_llama3_scaling(const JsonFields& fields) {
-  constexpr double kLargest = 1e9;
-  Llama3RopeScaling scaling;
-  NMM_ASSIGN(scaling.factor, read_number(fields, "factor", 1.0, kLargest));
-  NMM_ASSIGN(scaling.low_freq_factor, read_number(fields, "low_freq_factor", 1e-6, kLargest));
-  NMM_ASSIGN(scaling.high_freq_factor, read_number(fields, "high_freq_factor", 1e-6, kLargest));
-  NMM_ASSIGN(scaling.original_max_position_embeddings,
-             read_number(fields, "original_max_position_embeddings", 1.0, kLargest));
-  if (scaling.low_freq_factor >= scaling.high_freq_factor)
-    return fail("{}: expected low_freq_factor < high_freq_factor, found {} and {}", fields.source(),
-                scaling.low_freq_factor, scaling.high_freq_factor);
-  return scaling;
-}
-
-// rope_theta and rope_scaling, or both in rope_parameters (transformers 5).
-Status read_rope(const JsonFields& fields, ModelConfig& config) {
-  constexpr double kLeastFactor = 1e-6, kLargestFactor = 1e9;
-  constexpr double kLargestTheta = 1e30;  // from 1: frequencies lie in (0, 1]
-  NMM_ASSIGN(config.rope_theta, read_number(fields, "rope_theta", 1.0, kLargestTheta, 10000.0));
-  const bool is_new = fields.find("rope_parameters") != nullptr;
-  const std::string key = is_new ? "rope_parameters" : "rope_scaling";
-  const json* value = fields.find(key);
-  if (value == nullptr) return {};
-  if (!value->is_object()) return fields.wrong(key, "an object");
-  const JsonFields rope(*value, fmt::format("{}: \"{}\"", fields.source(), key));
-  if (is_new) {
-    NMM_ASSIGN(config.rope_theta,
-               read_number(rope, "rope_theta", 1.0, kLargestTheta, config.rope_theta));
-  }
-  // transformers renamed "type" to "rope_type".
-  const std::string type_key = rope.find("rope_type") != nullptr ? "rope_type" : "type";
-  NMM_ASSIGN(const auto type, rope.string(type_key));
-  if (!type && !is_new) return rope.missing("rope_type");
-  if (type.value_or("default") == "default") return {};
-  if (type == "linear") {
-    NMM_ASSIGN(config.rope_linear_factor,
-               read_number(rope, "factor", kLeastFactor, kLargestFactor));
-    return {};
-  }
-  if (type != "llama3") return rope.wrong(type_key, "\"default\", \"linear\" or \"llama3\"");
-  NMM_ASSIGN(config.rope_scaling, read_llama3_scaling(rope));
+Status read_rope_into(const JsonFields& fields, ModelConfig& config) {
+  NMM_ASSIGN(RopeConfig rope, read_rope(fields, config.head_dim, config.max_position_embeddings));
+  config.rope_theta = rope.theta;
+  config.rope_scaling = std::move(rope.scaling);
+  config.max_position_embeddings = rope.max_position_embeddings;
   return {};
 }
 
@@ -301,7 +254,7 @@ Result<ModelConfig> ModelConfig::parse(std::string_view json_text, const std::st
   NMM_TRY(refuse_unsupported(fields));
   NMM_TRY(read_sizes(fields, config));
   NMM_TRY(read_switches(fields, config));
-  NMM_TRY(read_rope(fields, config));
+  NMM_TRY(read_rope_into(fields, config));
   NMM_TRY(read_sliding_window(fields, config));
   NMM_TRY(read_special_tokens(fields, config));
   NMM_TRY(read_dtype(fields, config));

@@ -10,19 +10,12 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
+#include "io/rope_scaling.h"
 
 namespace neuronmm::io {
 
 enum class Architecture { kLlama, kMistral, kQwen2, kQwen3 };
 std::string_view architecture_name(Architecture architecture);  // "LlamaForCausalLM", ...
-
-// rope_scaling of type "llama3" (Llama 3.1 and 3.2).
-struct Llama3RopeScaling {
-  double factor = 1.0;
-  double low_freq_factor = 1.0;
-  double high_freq_factor = 4.0;
-  double original_max_position_embeddings = 8192;
-};
 
 // The ranks of one layer's MLP; 0 = that matrix is dense.
 struct MlpRanks {
@@ -50,15 +43,12 @@ struct ModelConfig {
   int64_t num_key_value_heads = 0;
   int64_t head_dim = 0;  // unless given: hidden_size / num_attention_heads; 128 in Qwen3
   int64_t vocab_size = 0;
-  int64_t max_position_embeddings = 0;
-  int64_t sliding_window = 0;       // 0: none (absent, null, or use_sliding_window false)
-  double initializer_range = 0.02;  // standard deviation of fresh weights
+  int64_t max_position_embeddings = 0;  // of sequences run here: see RopeConfig
+  int64_t sliding_window = 0;           // 0: none (absent, null, or use_sliding_window false)
+  double initializer_range = 0.02;      // standard deviation of fresh weights
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000.0;
-  // rope_scaling of the types "llama3" and "linear" (positions are divided by the factor); others
-  // are refused. At most one of the two is there.
-  std::optional<Llama3RopeScaling> rope_scaling;
-  double rope_linear_factor = 1.0;
+  RopeScaling rope_scaling;
   bool tie_word_embeddings = false;
   bool attention_bias = false;         // q, k, v have a bias (always in Qwen2)
   bool attention_output_bias = false;  // o has one too (Llama and Qwen3 with "attention_bias")

@@ -1,39 +1,98 @@
 #include "model/rope.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <variant>
 
 namespace neuronmm::model {
 namespace {
 
-// Llama 3.1's context extension ("llama3" in Hugging Face's modeling_rope_utils.py): wavelengths
-// longer than the original context / low_freq_factor are stretched by `factor`, those shorter than
-// context / high_freq_factor are kept, and in between the two are blended.
-double scaled(double frequency, const io::Llama3RopeScaling& scaling) {
-  const double wavelength = 2.0 * std::numbers::pi / frequency;
+constexpr double kTurn = 2.0 * std::numbers::pi;
+
+// One pair of elements of a head, and how far it turns per position without scaling.
+struct Pair {
+  double index, frequency;
+  double theta, head_dim;
+};
+
+double scaled(const Pair& pair, const std::monostate&) { return pair.frequency; }
+double scaled(const Pair& pair, const io::DynamicRopeScaling&) { return pair.frequency; }
+double scaled(const Pair& pair, const io::LinearRopeScaling& linear) {
+  return pair.frequency / linear.factor;
+}
+double scaled(const Pair& pair, const io::LongRopeScaling& longrope) {
+  return pair.frequency / longrope.short_factor[static_cast<size_t>(pair.index)];
+}
+
+// Wavelengths longer than the original context / low_freq_factor are stretched by `factor`, those
+// shorter than context / high_freq_factor are kept, and in between the two are blended.
+double scaled(const Pair& pair, const io::Llama3RopeScaling& llama3) {
+  const double wavelength = kTurn / pair.frequency;
   // How many turns the angle makes over the context that the model was first trained on. The
   // factors of the config are in turns.
-  const double turns = scaling.original_max_position_embeddings / wavelength;
-  if (turns < scaling.low_freq_factor) return frequency / scaling.factor;
-  if (turns > scaling.high_freq_factor) return frequency;
+  const double turns = llama3.original_max_position_embeddings / wavelength;
+  if (turns < llama3.low_freq_factor) return pair.frequency / llama3.factor;
+  if (turns > llama3.high_freq_factor) return pair.frequency;
   const double kept_share =
-      (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
-  return (1.0 - kept_share) * frequency / scaling.factor + kept_share * frequency;
+      (turns - llama3.low_freq_factor) / (llama3.high_freq_factor - llama3.low_freq_factor);
+  return (1.0 - kept_share) * pair.frequency / llama3.factor + kept_share * pair.frequency;
+}
+
+// The ends are not always in order: contexts of a few tokens, or of more turns than any pair makes,
+// put them on one side of all pairs. transformers' formula is followed there, too.
+double scaled(const Pair& pair, const io::YarnRopeScaling& yarn) {
+  const auto index_of = [&](double turns) {
+    return pair.head_dim * std::log(yarn.original_max_position_embeddings / (turns * kTurn)) /
+           (2.0 * std::log(pair.theta));
+  };
+  double kept_to = index_of(yarn.beta_fast), stretched_from = index_of(yarn.beta_slow);
+  if (yarn.truncate) {
+    kept_to = std::floor(kept_to);
+    stretched_from = std::ceil(stretched_from);
+  }
+  kept_to = std::max(kept_to, 0.0);
+  stretched_from = std::min(stretched_from, pair.head_dim - 1.0);
+  if (kept_to == stretched_from) stretched_from += 0.001;
+  const double stretched_share =
+      std::clamp((pair.index - kept_to) / (stretched_from - kept_to), 0.0, 1.0);
+  return stretched_share * pair.frequency / yarn.factor + (1.0 - stretched_share) * pair.frequency;
+}
+
+// Turned pairs are made longer where attention over a longer context would else be less decided.
+double attention_factor(const auto&) { return 1.0; }
+
+double attention_factor(const io::YarnRopeScaling& yarn) {
+  if (yarn.attention_factor) return *yarn.attention_factor;
+  const auto growth = [&](double mscale) { return 1.0 + 0.1 * mscale * std::log(yarn.factor); };
+  if (yarn.mscale == 0.0 || yarn.mscale_all_dim == 0.0) return growth(1.0);
+  return growth(yarn.mscale) / growth(yarn.mscale_all_dim);
+}
+
+double attention_factor(const io::LongRopeScaling& longrope) {
+  if (longrope.attention_factor) return *longrope.attention_factor;
+  if (longrope.factor <= 1.0) return 1.0;
+  return std::sqrt(1.0 +
+                   std::log(longrope.factor) / std::log(longrope.original_max_position_embeddings));
 }
 
 }  // namespace
 
-// The rotation of pair j at position p is p * theta^(-2j / head_dim), computed in fp64 and stored
-// once.
-std::vector<float> rope_inverse_frequencies(const io::ModelConfig& config) {
-  std::vector<float> frequencies;
-  for (int64_t j = 0; j < config.head_dim / 2; ++j) {
-    const double exponent = -2.0 * static_cast<double>(j) / static_cast<double>(config.head_dim);
-    const double frequency = std::pow(config.rope_theta, exponent) / config.rope_linear_factor;
-    frequencies.push_back(static_cast<float>(
-        config.rope_scaling ? scaled(frequency, *config.rope_scaling) : frequency));
-  }
-  return frequencies;
+ops::RotaryEmbedding rotary_embedding(const io::ModelConfig& config) {
+  ops::RotaryEmbedding rotary;
+  const auto head_dim = static_cast<double>(config.head_dim);
+  std::visit(
+      [&](const auto& scaling) {
+        for (int64_t j = 0; j < config.head_dim / 2; ++j) {
+          const auto index = static_cast<double>(j);
+          const double frequency = std::pow(config.rope_theta, -2.0 * index / head_dim);
+          const Pair pair = {index, frequency, config.rope_theta, head_dim};
+          rotary.inverse_frequencies.push_back(static_cast<float>(scaled(pair, scaling)));
+        }
+        rotary.attention_factor = static_cast<float>(attention_factor(scaling));
+      },
+      config.rope_scaling);
+  return rotary;
 }
 
 }  // namespace neuronmm::model

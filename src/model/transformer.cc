@@ -62,9 +62,9 @@ DecoderLayer::DecoderLayer(const io::ModelConfig& config, int64_t index,
       mlp_(backend.make_mlp(weights.mlp)) {}
 
 // Residuals: hidden += attention(norm(hidden)), then hidden += mlp(norm(hidden)).
-void DecoderLayer::forward(MutableMatrixView hidden, std::span<const float> inverse_frequencies,
+void DecoderLayer::forward(MutableMatrixView hidden, const ops::RotaryEmbedding& rotary,
                            ops::Batch batch, MlpObserver* observer) const {
-  attention_half(hidden, inverse_frequencies, batch);
+  attention_half(hidden, rotary, batch);
   Matrix normed(hidden.rows, hidden.columns), output(hidden.rows, hidden.columns);
   const auto eps = static_cast<float>(config_.rms_norm_eps);
   backend_.rms_norm(hidden, post_attention_norm_, eps, normed.view());
@@ -75,17 +75,16 @@ void DecoderLayer::forward(MutableMatrixView hidden, std::span<const float> inve
 }
 
 // A half of its own because compression runs it without the MLP that it replaces.
-void DecoderLayer::attention_half(MutableMatrixView hidden,
-                                  std::span<const float> inverse_frequencies,
+void DecoderLayer::attention_half(MutableMatrixView hidden, const ops::RotaryEmbedding& rotary,
                                   ops::Batch batch) const {
   Matrix normed(hidden.rows, hidden.columns), output(hidden.rows, hidden.columns);
   backend_.rms_norm(hidden, input_norm_, static_cast<float>(config_.rms_norm_eps), normed.view());
-  attend(normed.view(), inverse_frequencies, batch, output.view());
+  attend(normed.view(), rotary, batch, output.view());
   backend_.add(output.view(), hidden);
 }
 
-void DecoderLayer::attend(ConstMatrixView x, std::span<const float> inverse_frequencies,
-                          ops::Batch batch, MutableMatrixView y) const {
+void DecoderLayer::attend(ConstMatrixView x, const ops::RotaryEmbedding& rotary, ops::Batch batch,
+                          MutableMatrixView y) const {
   const int64_t head_dim = config_.head_dim;
   const int64_t heads = config_.num_attention_heads, kv_heads = config_.num_key_value_heads;
   Matrix q(x.rows, heads * head_dim), k(x.rows, kv_heads * head_dim), v(x.rows, k.columns());
@@ -102,8 +101,8 @@ void DecoderLayer::attend(ConstMatrixView x, std::span<const float> inverse_freq
   }
   const std::vector<int64_t> positions = positions_of(batch);
   // Only queries and keys are rotated: positions enter through their product.
-  backend_.rope(q.view(), head_dim, positions, inverse_frequencies);
-  backend_.rope(k.view(), head_dim, positions, inverse_frequencies);
+  backend_.rope(q.view(), head_dim, positions, rotary);
+  backend_.rope(k.view(), head_dim, positions, rotary);
   Matrix mixed(x.rows, q.columns());
   backend_.attention({heads, kv_heads, head_dim, config_.sliding_window}, index_, q.view(),
                      k.view(), v.view(), batch, mixed.view());
@@ -165,7 +164,7 @@ Status Transformer::pack() {
     layers.push_back(std::move(weights));
   }
 
-  inverse_frequencies_ = rope_inverse_frequencies(config);
+  rotary_ = rotary_embedding(config);
   NMM_ASSIGN(lm_head_, LmHead::load(*checkpoint_, config, *backend_));
   checkpoint_->release_pages();  // else what is packed would be in memory twice
   for (size_t layer = 0; layer < layers.size(); ++layer) {
@@ -203,8 +202,7 @@ Matrix Transformer::forward(std::span<const SequenceTokens> batch, Logits which,
     embed(embedding_, tokens, hidden.view().row_range(first, std::ssize(tokens)));
     first += std::ssize(tokens);
   }
-  for (const DecoderLayer& layer : layers_)
-    layer.forward(hidden.view(), inverse_frequencies_, rows, observer);
+  for (const DecoderLayer& layer : layers_) layer.forward(hidden.view(), rotary_, rows, observer);
   // Layers append behind the old length; it moves when all of them have.
   for (const auto& [cache, count] : rows) cache->set_length(cache->length() + count);
   if (which == Logits::kNone) return {};

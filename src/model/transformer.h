@@ -37,14 +37,14 @@ class DecoderLayer {
   DecoderLayer(const io::ModelConfig& config, int64_t index, const LayerWeights& weights,
                const ops::Backend& backend);
   // hidden[M,H] of the batch's new tokens becomes this layer's output, in place.
-  void forward(MutableMatrixView hidden, std::span<const float> inverse_frequencies,
-               ops::Batch batch, MlpObserver* observer = nullptr) const;
+  void forward(MutableMatrixView hidden, const ops::RotaryEmbedding& rotary, ops::Batch batch,
+               MlpObserver* observer = nullptr) const;
   // Its first half alone, up to the residual that the MLP reads.
-  void attention_half(MutableMatrixView hidden, std::span<const float> inverse_frequencies,
+  void attention_half(MutableMatrixView hidden, const ops::RotaryEmbedding& rotary,
                       ops::Batch batch) const;
 
  private:
-  void attend(ConstMatrixView x, std::span<const float> inverse_frequencies, ops::Batch batch,
+  void attend(ConstMatrixView x, const ops::RotaryEmbedding& rotary, ops::Batch batch,
               MutableMatrixView y) const;
 
   const io::ModelConfig& config_;
@@ -112,7 +112,7 @@ class Transformer {
   std::unique_ptr<io::ModelConfig> config_;  // layers point at it
   std::unique_ptr<io::Checkpoint> checkpoint_;
   const ops::Backend* backend_ = nullptr;
-  std::vector<float> inverse_frequencies_;
+  ops::RotaryEmbedding rotary_;
   ops::WeightView embedding_;  // [vocab_size, H]
   std::vector<DecoderLayer> layers_;
   std::optional<LmHead> lm_head_;

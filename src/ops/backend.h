@@ -9,12 +9,21 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/tensor.h"
 #include "ops/weights.h"
 
 namespace neuronmm::ops {
+
+// What rotary position embeddings (RoPE) turn the heads of queries and keys by; see Backend::rope.
+struct RotaryEmbedding {
+  std::vector<float> inverse_frequencies;  // [head_dim / 2], radians per position
+  float attention_factor = 1.0f;           // of the turned pairs' lengths
+
+  bool operator==(const RotaryEmbedding&) const = default;
+};
 
 // A weight that a backend has taken over. It may have packed a copy or may read the mapped
 // checkpoint, which must outlive it.
@@ -106,12 +115,12 @@ class Backend {
                         MutableMatrixView y) const = 0;
 
   // Rotary embedding in place, Hugging Face's half-split pairing. x[M, heads*head_dim]; row i is at
-  // positions[i]; inverse_frequencies has head_dim / 2 entries f; for j < head_dim/2 and angle a =
-  // position * f[j]:
-  //   (x[j], x[j + head_dim/2]) <- (x[j] cos a - x[j + head_dim/2] sin a, x[j + head_dim/2] cos a +
-  //   x[j] sin a)
+  // positions[i]; for j < head_dim/2, angle a = position * inverse_frequencies[j], s =
+  // attention_factor:
+  //   (x[j], x[j + head_dim/2]) <- (x[j] s cos a - x[j + head_dim/2] s sin a, x[j + head_dim/2] s
+  //   cos a + x[j] s sin a)
   virtual void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
-                    std::span<const float> inverse_frequencies) const = 0;
+                    const RotaryEmbedding& rotary) const = 0;
 
   // Causal attention of the new tokens of every sequence in `layer`. Stores k, v [M,
   // kv_heads*head_dim] at their positions (without changing the caches' lengths), then for every

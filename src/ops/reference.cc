@@ -186,16 +186,18 @@ class ReferenceBackend final : public Backend {
   }
 
   void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
-            std::span<const float> inverse_frequencies) const override {
+            const RotaryEmbedding& rotary) const override {
     const int64_t half = head_dim / 2;
-    NMM_CHECK(std::ssize(inverse_frequencies) == half && std::ssize(positions) == x.rows &&
+    NMM_CHECK(std::ssize(rotary.inverse_frequencies) == half && std::ssize(positions) == x.rows &&
               x.columns % head_dim == 0);
     // A pair of elements is rotated by its angle; all heads of a row have the same angles.
     for (int64_t i = 0; i < x.rows; ++i) {
       for (int64_t j = 0; j < half; ++j) {
-        const double angle = static_cast<double>(positions[static_cast<size_t>(i)]) *
-                             static_cast<double>(inverse_frequencies[static_cast<size_t>(j)]);
-        const double cosine = std::cos(angle), sine = std::sin(angle);
+        const double angle =
+            static_cast<double>(positions[static_cast<size_t>(i)]) *
+            static_cast<double>(rotary.inverse_frequencies[static_cast<size_t>(j)]);
+        const double scale = rotary.attention_factor;
+        const double cosine = scale * std::cos(angle), sine = scale * std::sin(angle);
         for (float* head = x.row(i); head < x.row(i) + x.columns; head += head_dim) {
           const double a = head[j], b = head[j + half];
           head[j] = static_cast<float>(a * cosine - b * sine);

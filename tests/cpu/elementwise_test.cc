@@ -45,28 +45,30 @@ TEST_P(Elementwise, RmsNormOfEveryLength) {
 
 TEST_P(Elementwise, RopeAtNearAndFarPositions) {
   for (const int64_t head_dim : {2, 10, 64, 96}) {
-    std::vector<float> frequencies;
+    ops::RotaryEmbedding rotary;
     for (int64_t j = 0; j < head_dim / 2; ++j) {
-      frequencies.push_back(
+      rotary.inverse_frequencies.push_back(
           std::pow(500000.0f, -2.0f * static_cast<float>(j) / static_cast<float>(head_dim)));
     }
-    for (const int64_t first : {0, 131000}) {
+    const std::pair<int64_t, float> cases[] = {{0, 1.0f}, {131000, 1.0f}, {131000, 1.25f}};
+    for (const auto& [first, scale] : cases) {
+      rotary.attention_factor = scale;
       const std::vector<int64_t> positions = {first, first + 1, first + 9, first, first + 3};
       const Matrix before = random_matrix(5, 3 * head_dim, random_);
       Matrix x = before;
-      backend_->rope(x.view(), head_dim, positions, frequencies);
+      backend_->rope(x.view(), head_dim, positions, rotary);
       for (int64_t i = 0; i < 5; ++i) {
         for (int64_t column = 0; column < 3 * head_dim; ++column) {
           const int64_t j = column % head_dim % (head_dim / 2);
           const bool is_low = column % head_dim < head_dim / 2;
           const double angle = static_cast<double>(positions[static_cast<size_t>(i)]) *
-                               frequencies[static_cast<size_t>(j)];
+                               rotary.inverse_frequencies[static_cast<size_t>(j)];
           const double own = before.row(i)[column];
           const double other =
               before.row(i)[is_low ? column + head_dim / 2 : column - head_dim / 2];
           const double expected =
-              own * std::cos(angle) + (is_low ? -1 : 1) * other * std::sin(angle);
-          ASSERT_NEAR(x.row(i)[column], expected, 4 * kUnit * (std::abs(own) + std::abs(other)))
+              scale * (own * std::cos(angle) + (is_low ? -1 : 1) * other * std::sin(angle));
+          ASSERT_NEAR(x.row(i)[column], expected, 5 * kUnit * (std::abs(own) + std::abs(other)))
               << "seed " << kElementwiseSeed << ", head_dim " << head_dim << ", row " << i
               << " from position " << first;
         }
@@ -92,7 +94,7 @@ TEST_P(Elementwise, AddTouchesOnlyItsColumns) {
 TEST_P(Elementwise, NoRowsAreNothing) {
   Matrix x(0, 8);
   backend_->rms_norm(x.view(), std::vector<float>(8), 1e-5f, x.view());
-  backend_->rope(x.view(), 4, {}, std::vector<float>(2));
+  backend_->rope(x.view(), 4, {}, {{0.0f, 0.0f}});
   backend_->add(x.view(), x.view());
 }
 

@@ -103,6 +103,12 @@ TEST_F(Forward, HuggingFaceLogits) {
   }
 }
 
+TEST_F(Forward, AttentionFactorOfRope) {
+  const io::ModelConfig config = model::tiny_longrope_config();
+  write_model(folder_, config, factored_tensors(config, 13));
+  expect_same_as_model(model::random_tokens(17, config.vocab_size, 6));
+}
+
 TEST_F(Forward, Llama3RopeScaling) {
   NMM_TEST_DATA_OR_SKIP(data, "oracles/paged-infer");
   std::ifstream file(data / "llama3_scaling_reference.json");

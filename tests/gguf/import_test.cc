@@ -90,14 +90,40 @@ TEST_F(Import, KeysBecomeTheConfig) {
   SmallModel linear;
   linear.builder.text("llama.rope.scaling.type", "linear").f32("llama.rope.scaling.factor", 4.0f);
   ASSERT_TRUE(import(linear.builder).ok());
-  EXPECT_EQ(config().rope_linear_factor, 4.0);
+  EXPECT_EQ(std::get<io::LinearRopeScaling>(config().rope_scaling).factor, 4.0);
 
   SmallModel llama3;
   llama3.builder.tensor("rope_freqs.weight", {kHeadDim / 2}, {1.0f, 8.0f});
   llama3.builder.f32("llama.rope.freq_base", 1e9f);
   ASSERT_TRUE(import(llama3.builder).ok());
-  ASSERT_TRUE(config().rope_scaling.has_value());
-  EXPECT_EQ(config().rope_scaling->factor, 8.0);
+  EXPECT_EQ(std::get<io::Llama3RopeScaling>(config().rope_scaling).factor, 8.0);
+}
+
+TEST_F(Import, YarnWithTheFilesTurnsOrTheDefaults) {
+  SmallModel given;
+  given.builder.text("llama.rope.scaling.type", "yarn").f32("llama.rope.scaling.factor", 4.0f);
+  given.builder.u32("llama.rope.scaling.original_context_length", 512);
+  given.builder.f32("llama.rope.scaling.attn_factor", 1.0f);
+  given.builder.f32("llama.rope.scaling.yarn_beta_fast", 16.0f);
+  given.builder.f32("llama.rope.scaling.yarn_beta_slow", 2.0f);
+  ASSERT_TRUE(import(given.builder).ok());
+  const auto scaling = std::get<io::YarnRopeScaling>(config().rope_scaling);
+  EXPECT_EQ(scaling.factor, 4.0);
+  EXPECT_EQ(scaling.original_max_position_embeddings, 512);
+  EXPECT_EQ(scaling.beta_fast, 16.0);
+  EXPECT_EQ(scaling.beta_slow, 2.0);
+  EXPECT_FALSE(scaling.attention_factor);
+
+  SmallModel defaults;
+  ASSERT_TRUE(import(defaults.builder).ok());
+  const int64_t context = config().max_position_embeddings;
+  defaults.builder.text("llama.rope.scaling.type", "yarn").f32("llama.rope.scaling.factor", 2.0f);
+  ASSERT_TRUE(import(defaults.builder).ok());
+  const auto other = std::get<io::YarnRopeScaling>(config().rope_scaling);
+  EXPECT_EQ(other.original_max_position_embeddings, static_cast<double>(context));
+  EXPECT_EQ(other.beta_fast, 32.0);
+  EXPECT_EQ(other.beta_slow, 1.0);
+  EXPECT_EQ(config().max_position_embeddings, 2 * context);
 }
 
 TEST_F(Import, WhatCannotBeRunIsRefusedByName) {
@@ -106,7 +132,24 @@ TEST_F(Import, WhatCannotBeRunIsRefusedByName) {
     std::function<void(GgufBuilder&)> add;
   };
   const Case cases[] = {
-      {"\"yarn\"", [](GgufBuilder& b) { b.text("llama.rope.scaling.type", "yarn"); }},
+      {"\"longrope\"", [](GgufBuilder& b) { b.text("llama.rope.scaling.type", "longrope"); }},
+      {"llama.rope.scaling.attn_factor",
+       [](GgufBuilder& b) {
+         b.text("llama.rope.scaling.type", "yarn").f32("llama.rope.scaling.attn_factor", 1.2f);
+       }},
+      {"llama.rope.scaling.yarn_ext_factor",
+       [](GgufBuilder& b) {
+         b.text("llama.rope.scaling.type", "yarn").f32("llama.rope.scaling.yarn_ext_factor", 0.0f);
+       }},
+      {"llama.rope.scaling.yarn_log_multiplier",
+       [](GgufBuilder& b) {
+         b.text("llama.rope.scaling.type", "yarn")
+             .f32("llama.rope.scaling.yarn_log_multiplier", 0.1f);
+       }},
+      {"\"factor\": expected a number from 1 to",
+       [](GgufBuilder& b) {
+         b.text("llama.rope.scaling.type", "yarn").f32("llama.rope.scaling.factor", 0.5f);
+       }},
       {"llama.expert_count", [](GgufBuilder& b) { b.u32("llama.expert_count", 8); }},
       {"llama.attention.scale", [](GgufBuilder& b) { b.f32("llama.attention.scale", 0.1f); }},
       {"llama.logit_scale", [](GgufBuilder& b) { b.f32("llama.logit_scale", 8.0f); }},

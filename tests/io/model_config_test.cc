@@ -28,7 +28,8 @@ TEST(ModelConfig, DefaultsAreThoseOfTransformers) {
   EXPECT_EQ(config.sliding_window, 0);
   EXPECT_FALSE(config.tie_word_embeddings);
   EXPECT_FALSE(config.attention_bias || config.attention_output_bias || config.qk_norm);
-  EXPECT_FALSE(config.rope_scaling || config.compression || config.bos_token_id);
+  EXPECT_EQ(rope_type(config.rope_scaling), "default");
+  EXPECT_FALSE(config.compression || config.bos_token_id);
   EXPECT_TRUE(config.eos_token_ids.empty());
   EXPECT_EQ(config.dtype, DType::kBF16);
 }
@@ -95,56 +96,6 @@ TEST(ModelConfig, SizesMustFitEachOther) {
   EXPECT_TRUE(fails_with(parse(R"({"num_attention_heads":6})"), {"head_dim", "missing", "64"}));
   EXPECT_TRUE(parse(R"({"num_attention_heads":6,"head_dim":16})").ok());
   EXPECT_TRUE(fails_with(parse(R"({"head_dim":4194304})"), {"heads", "at most"}));
-}
-
-constexpr const char* kLlama3 =
-    R"("rope_type":"llama3","factor":32.0,"low_freq_factor":1.0,"high_freq_factor":4.0,
-       "original_max_position_embeddings":8192)";
-
-TEST(ModelConfig, RopeScaling) {
-  const std::string llama3 = kLlama3;
-  const ModelConfig config = parsed("{\"rope_scaling\":{" + llama3 + "}}");
-  ASSERT_TRUE(config.rope_scaling.has_value());
-  EXPECT_EQ(config.rope_scaling->factor, 32.0);
-  EXPECT_EQ(config.rope_scaling->original_max_position_embeddings, 8192.0);
-  EXPECT_FALSE(parsed(R"({"rope_scaling":{"rope_type":"default"}})").rope_scaling);
-  EXPECT_FALSE(parsed(R"({"rope_scaling":{"type":"default"}})").rope_scaling);
-  EXPECT_EQ(parsed(R"({"rope_scaling":{"type":"linear","factor":4.0}})").rope_linear_factor, 4.0);
-  EXPECT_TRUE(fails_with(parse(R"({"rope_scaling":{"type":"linear"}})"), {"factor", "missing"}));
-  EXPECT_TRUE(
-      fails_with(parse(R"({"rope_scaling":{"type":"linear","factor":0}})"), {"factor", "found 0"}));
-  for (const std::string type : {"dynamic", "yarn", "longrope", "su"}) {
-    EXPECT_TRUE(fails_with(parse(R"({"rope_scaling":{"factor":2,"type":")" + type + "\"}}"),
-                           {"rope_scaling", "llama3", "\"" + type + "\""}));
-  }
-  EXPECT_TRUE(fails_with(parse(R"({"rope_scaling":3})"), {"rope_scaling", "an object"}));
-  EXPECT_TRUE(fails_with(parse(R"({"rope_scaling":{"factor":2}})"), {"rope_type", "missing"}));
-  EXPECT_TRUE(fails_with(parse(R"({"rope_scaling":{"rope_type":"llama3"}})"),
-                         {"rope_scaling", "factor", "missing"}));
-}
-
-TEST(ModelConfig, RopeFactorsMustBeInOrder) {
-  EXPECT_TRUE(
-      fails_with(parse(R"({"rope_scaling":{"rope_type":"llama3","factor":8,"low_freq_factor":4,
-                "high_freq_factor":4,"original_max_position_embeddings":8192}})"),
-                 {"low_freq_factor < high_freq_factor"}));
-  EXPECT_TRUE(
-      fails_with(parse(R"({"rope_scaling":{"rope_type":"llama3","factor":0,"low_freq_factor":1,
-                "high_freq_factor":4,"original_max_position_embeddings":8192}})"),
-                 {"\"factor\"", "found 0"}));
-}
-
-TEST(ModelConfig, RopeParametersOfNewerConfigs) {
-  const ModelConfig plain =
-      parsed(R"({"rope_parameters":{"rope_theta":500000.0,"rope_type":"default"}})");
-  EXPECT_EQ(plain.rope_theta, 500000.0);
-  EXPECT_FALSE(plain.rope_scaling);
-  const ModelConfig scaled =
-      parsed(std::string(R"({"rope_parameters":{"rope_theta":500000.0,)") + kLlama3 + "}}");
-  EXPECT_EQ(scaled.rope_theta, 500000.0);
-  EXPECT_TRUE(scaled.rope_scaling.has_value());
-  EXPECT_TRUE(fails_with(parse(R"({"rope_parameters":{"rope_type":"yarn"}})"),
-                         {"rope_parameters", "yarn"}));
 }
 
 TEST(ModelConfig, SlidingWindows) {

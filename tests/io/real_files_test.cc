@@ -153,7 +153,8 @@ TEST(RealFiles, PublishedConfigs) {
     EXPECT_EQ(config->max_position_embeddings, expected.positions);
     EXPECT_EQ(config->rope_theta, expected.theta);
     EXPECT_EQ(config->rms_norm_eps, expected.eps);
-    EXPECT_EQ(config->rope_scaling ? config->rope_scaling->factor : 0.0, expected.rope_factor);
+    const auto* const llama3 = std::get_if<Llama3RopeScaling>(&config->rope_scaling);
+    EXPECT_EQ(llama3 != nullptr ? llama3->factor : 0.0, expected.rope_factor);
     EXPECT_EQ(config->tie_word_embeddings, expected.tied);
     EXPECT_EQ(config->qk_norm, expected.architecture == kQwen3);
     EXPECT_EQ(config->eos_token_ids, expected.eos);

@@ -74,13 +74,17 @@ class Naive {
   // x·cos + rotate_half(x)·sin, as Hugging Face's apply_rotary_pos_emb writes it.
   Vector rotated(const Vector& x, size_t position) const {
     const auto dim = static_cast<size_t>(config_.head_dim);
+    const auto* const longrope = std::get_if<io::LongRopeScaling>(&config_.rope_scaling);
+    const double scale = longrope != nullptr ? longrope->attention_factor.value() : 1.0;
     Vector y(x.size());
     for (size_t c = 0; c < x.size(); ++c) {
       const size_t j = c % dim;
+      const double stretched = longrope != nullptr ? longrope->short_factor[j % (dim / 2)] : 1.0;
       const double exponent = static_cast<double>(2 * (j % (dim / 2))) / static_cast<double>(dim);
-      const double angle = static_cast<double>(position) / std::pow(config_.rope_theta, exponent);
+      const double angle =
+          static_cast<double>(position) / (stretched * std::pow(config_.rope_theta, exponent));
       const double turned = j < dim / 2 ? -x[c + dim / 2] : x[c - dim / 2];
-      y[c] = x[c] * std::cos(angle) + turned * std::sin(angle);
+      y[c] = scale * (x[c] * std::cos(angle) + turned * std::sin(angle));
     }
     return y;
   }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/transformer.h"
+#include "places.h"
 #include "test_data.h"
 
 namespace neuronmm::model {
@@ -16,17 +17,18 @@ TEST(RopeInverseFrequencies, ArePowersOfTheta) {
   io::ModelConfig config;
   config.head_dim = 8;
   config.rope_theta = 10000.0;
-  const std::vector<float> frequencies = rope_inverse_frequencies(config);
-  EXPECT_EQ(frequencies, (std::vector<float>{1.0f, 0.1f, 0.01f, 0.001f}));
+  const ops::RotaryEmbedding rotary = rotary_embedding(config);
+  EXPECT_EQ(rotary.inverse_frequencies, (std::vector<float>{1.0f, 0.1f, 0.01f, 0.001f}));
+  EXPECT_EQ(rotary.attention_factor, 1.0f);
 }
 
 TEST(RopeInverseFrequencies, Llama3ScalingKeepsShortAndStretchesLongWavelengths) {
   io::ModelConfig config;
   config.head_dim = 128;
   config.rope_theta = 500000.0;
-  const std::vector<float> plain = rope_inverse_frequencies(config);
-  config.rope_scaling = {.factor = 8.0};
-  const std::vector<float> scaled = rope_inverse_frequencies(config);
+  const std::vector<float> plain = rotary_embedding(config).inverse_frequencies;
+  config.rope_scaling = io::Llama3RopeScaling{.factor = 8.0};
+  const std::vector<float> scaled = rotary_embedding(config).inverse_frequencies;
   for (size_t j = 0; j < plain.size(); ++j) {
     const double wavelength = 2 * 3.14159265358979 / static_cast<double>(plain[j]);
     const double kept = static_cast<double>(scaled[j] / plain[j]);
@@ -45,9 +47,31 @@ TEST(RopeInverseFrequencies, LinearScalingDividesAll) {
   io::ModelConfig config;
   config.head_dim = 8;
   config.rope_theta = 10000.0;
-  config.rope_linear_factor = 4.0;
-  EXPECT_EQ(rope_inverse_frequencies(config),
+  config.rope_scaling = io::LinearRopeScaling{4.0};
+  EXPECT_EQ(rotary_embedding(config).inverse_frequencies,
             (std::vector<float>{0.25f, 0.025f, 0.0025f, 0.00025f}));
+}
+
+// rope_golden.json holds what transformers' functions give, in fp64 (make_rope_golden.py).
+TEST(RopeInverseFrequencies, EveryVariantIsThatOfTransformers) {
+  std::ifstream file(source_dir() / "tests/model/rope_golden.json");
+  const auto golden = nlohmann::json::parse(file);
+  ASSERT_GT(golden.size(), 15u);
+  for (const auto& [name, expected] : golden.items()) {
+    SCOPED_TRACE(name);
+    const auto config = io::ModelConfig::parse(expected["config"].dump(), "config.json");
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    EXPECT_EQ(config->max_position_embeddings, expected["max_position_embeddings"]);
+    const ops::RotaryEmbedding found = rotary_embedding(*config);
+    EXPECT_FLOAT_EQ(found.attention_factor, expected["attention_factor"].get<float>());
+    const std::vector<double> frequencies = expected["inverse_frequencies"];
+    ASSERT_EQ(found.inverse_frequencies.size(), frequencies.size());
+    for (size_t j = 0; j < frequencies.size(); ++j) {  // within the rounding to fp32
+      EXPECT_NEAR(static_cast<double>(found.inverse_frequencies[j]), frequencies[j],
+                  1e-7 * frequencies[j])
+          << j;
+    }
+  }
 }
 
 TEST(RopeInverseFrequencies, MatchTheThirtyTwoPublishedOfLlama32) {
@@ -58,9 +82,10 @@ TEST(RopeInverseFrequencies, MatchTheThirtyTwoPublishedOfLlama32) {
   config.head_dim = json["head_dim"];
   config.rope_theta = json["rope_theta"];
   const auto& scaling = json["rope_scaling"];
-  config.rope_scaling = {scaling["factor"], scaling["low_freq_factor"], scaling["high_freq_factor"],
-                         scaling["original_max_position_embeddings"]};
-  const std::vector<float> found = rope_inverse_frequencies(config);
+  config.rope_scaling = io::Llama3RopeScaling{scaling["factor"], scaling["low_freq_factor"],
+                                              scaling["high_freq_factor"],
+                                              scaling["original_max_position_embeddings"]};
+  const std::vector<float> found = rotary_embedding(config).inverse_frequencies;
   const std::vector<double> expected = json["inv_freq"];
   ASSERT_EQ(found.size(), expected.size());
   for (size_t j = 0; j < found.size(); ++j)

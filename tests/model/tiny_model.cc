@@ -93,6 +93,13 @@ TestTensors int8_tensors(const io::ModelConfig& config, const TestTensors& tenso
   return rounded;
 }
 
+io::ModelConfig tiny_longrope_config() {
+  io::ModelConfig config = tiny_config(io::Architecture::kLlama);
+  config.rope_scaling =
+      io::LongRopeScaling{.short_factor = {1.0, 1.5, 4.0}, .attention_factor = 1.25};
+  return config;
+}
+
 std::string config_json(const io::ModelConfig& config) {
   const std::map<io::Architecture, std::string> types = {{io::Architecture::kLlama, "llama"},
                                                          {io::Architecture::kMistral, "mistral"},
@@ -115,6 +122,12 @@ std::string config_json(const io::ModelConfig& config) {
       {"hidden_act", "silu"},
       {"torch_dtype", "float32"}};
   if (config.sliding_window > 0) json["sliding_window"] = config.sliding_window;
+  if (const auto* longrope = std::get_if<io::LongRopeScaling>(&config.rope_scaling)) {
+    json["rope_scaling"] = {{"rope_type", "longrope"},
+                            {"short_factor", longrope->short_factor},
+                            {"long_factor", longrope->short_factor},
+                            {"attention_factor", longrope->attention_factor.value()}};
+  }
   if (config.int8_weights) {
     json["quantization_config"] = {
         {"quant_method", "neuronmm"}, {"bits", 8}, {"group_size", io::kInt8GroupSize}};

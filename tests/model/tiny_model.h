@@ -22,6 +22,9 @@ using TestTensors = std::map<std::string, TestTensor>;
 // 2 kv heads, vocab_size 19, untied, with the switches of its architecture.
 io::ModelConfig tiny_config(io::Architecture architecture);
 
+// The same with a factor for each pair's wavelength and an attention factor.
+io::ModelConfig tiny_longrope_config();
+
 // All tensors that the config describes, in fp32.
 TestTensors random_tensors(const io::ModelConfig& config, uint64_t seed);
 

@@ -60,6 +60,10 @@ TEST_P(TransformerTest, AddsTheBiasOfEveryAttentionProjection) {
   expect_naive_logits(config, *backend);
 }
 
+TEST_P(TransformerTest, TurnsByItsOwnFrequenciesAndAttentionFactor) {
+  expect_naive_logits(tiny_longrope_config(), *backend);
+}
+
 TEST_P(TransformerTest, PrefillAndDecodeAgreeHoweverTheSequenceIsSplit) {
   const io::ModelConfig config = tiny_config(io::Architecture::kMistral);  // the window matters too
   const auto transformer = load_tiny(config, random_tensors(config, 1), *backend);

@@ -27,8 +27,8 @@ class ForwardingBackend : public Backend {
     inner_->rms_norm(x, weight, eps, y);
   }
   void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
-            std::span<const float> frequencies) const override {
-    inner_->rope(x, head_dim, positions, frequencies);
+            const RotaryEmbedding& rotary) const override {
+    inner_->rope(x, head_dim, positions, rotary);
   }
   void attention(const AttentionShape& shape, int64_t layer, ConstMatrixView q, ConstMatrixView k,
                  ConstMatrixView v, Batch batch, MutableMatrixView y) const override {

@@ -87,25 +87,25 @@ TEST_F(Reference, RopeRotatesHalfSplitPairsByPosition) {
   // Two heads of 4: pairs (0, 2) and (1, 3) of each head.
   Matrix x(1, 8);
   std::iota(x.data(), x.data() + 8, 1.0f);
-  const std::vector<float> frequencies = {0.5f, 0.25f};
-  backend->rope(x.view(), 4, std::vector<int64_t>{3}, frequencies);
+  backend->rope(x.view(), 4, std::vector<int64_t>{3}, {{0.5f, 0.25f}, 1.5f});
   for (int head = 0; head < 2; ++head) {
     for (int j = 0; j < 2; ++j) {
       const long double a = 4 * head + j + 1, b = a + 2;
       const long double angle = 3.0L * (j == 0 ? 0.5L : 0.25L);
-      expect_rounded(x.row(0)[4 * head + j], a * std::cos(angle) - b * std::sin(angle));
-      expect_rounded(x.row(0)[4 * head + j + 2], b * std::cos(angle) + a * std::sin(angle));
+      expect_rounded(x.row(0)[4 * head + j], 1.5L * (a * std::cos(angle) - b * std::sin(angle)));
+      expect_rounded(x.row(0)[4 * head + j + 2],
+                     1.5L * (b * std::cos(angle) + a * std::sin(angle)));
     }
   }
 }
 
 TEST_F(Reference, RopeDependsOnTheAbsolutePositionOfEachRow) {
-  const std::vector<float> frequencies = {1.0f, 0.1f, 0.01f};
+  const RotaryEmbedding rotary = {{1.0f, 0.1f, 0.01f}};
   Matrix whole = random_matrix(5, 6, random), parts = whole;
   const std::vector<int64_t> positions = {7, 8, 0, 500, 7};
-  backend->rope(whole.view(), 6, positions, frequencies);
-  backend->rope(parts.view().row_range(0, 2), 6, std::span(positions).first(2), frequencies);
-  backend->rope(parts.view().row_range(2, 3), 6, std::span(positions).subspan(2), frequencies);
+  backend->rope(whole.view(), 6, positions, rotary);
+  backend->rope(parts.view().row_range(0, 2), 6, std::span(positions).first(2), rotary);
+  backend->rope(parts.view().row_range(2, 3), 6, std::span(positions).subspan(2), rotary);
   for (int64_t i = 0; i < 30; ++i) EXPECT_EQ(whole.data()[i], parts.data()[i]);
 }
 

@@ -316,8 +316,14 @@ def rope():
     model.write(WORK / "rope.gguf", keys=linear)
     config = json.loads((imported(WORK / "rope.gguf") / "config.json").read_text())
     assert config["rope_scaling"] == {"rope_type": "linear", "factor": 4.0}, config
-    model.write(WORK / "rope.gguf", keys={"llama.rope.scaling.type": "yarn", "llama.rope.scaling.factor": 4.0})
-    refused(WORK / "rope.gguf", "llama.rope.scaling.type", "yarn")
+    yarn = {"llama.rope.scaling.type": "yarn", "llama.rope.scaling.factor": 4.0,
+            "llama.rope.scaling.original_context_length": 32, "llama.rope.scaling.yarn_beta_fast": 16.0}
+    model.write(WORK / "rope.gguf", keys=yarn)
+    config = json.loads((imported(WORK / "rope.gguf") / "config.json").read_text())
+    assert config["rope_scaling"] == {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32,
+                                      "beta_fast": 16.0}, config
+    model.write(WORK / "rope.gguf", keys={"llama.rope.scaling.type": "longrope"})
+    refused(WORK / "rope.gguf", "llama.rope.scaling.type", "longrope")
 
 
 def damaged():

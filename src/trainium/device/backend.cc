@@ -123,9 +123,9 @@ class DeviceBackend : public ops::Backend {
   }
 
   void rope(MutableMatrixView x, int64_t head_dim, std::span<const int64_t> positions,
-            std::span<const float> inverse_frequencies) const override {
+            const ops::RotaryEmbedding& rotary) const override {
     core_->run(rope_work(x.rows, x.columns, head_dim));
-    if (host_) host_->rope(x, head_dim, positions, inverse_frequencies);
+    if (host_) host_->rope(x, head_dim, positions, rotary);
   }
 
   // The sequences of a batch are one operation: their work is added up, and the overhead is paid
