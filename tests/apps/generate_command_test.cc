@@ -120,7 +120,7 @@ TEST_F(GenerateCommand, PromptsComeFromThreePlaces) {
                 .output,
             expected);
   expect(neuronmm("generate " + kDemo), 2, {"PROMPT", "--prompt-file"});
-  expect(neuronmm("generate " + kDemo + " x --prompt y"), 2, {"x"});
+  expect(neuronmm("generate " + kDemo + " x --prompt y"), 2, {"--prompt", "At Most 1"});
   expect(neuronmm("generate " + kDemo + " x --prompt-file " + file), 2, {"--prompt-file"});
   expect(neuronmm("generate " + kDemo + " --prompt-file " + path("none")), 1, {"none"});
   const std::string empty = write("empty.txt", "\n");
