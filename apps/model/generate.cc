@@ -4,84 +4,32 @@
 
 #include <cstdio>
 #include <numeric>
+#include <random>
 #include <system_error>
 
 #include <fmt/core.h>
 
 #include "base/interrupt.h"
 #include "commands.h"
-#include "flags.h"
 #include "io/text_file.h"
 #include "message.h"
+#include "model/generate_flags.h"
 #include "text/chat_template.h"
+#include "text/stop_strings.h"
 #include "text/stream_decoder.h"
 
 namespace neuronmm::apps {
 namespace {
 
-struct GenerateFlags {
-  std::string model_dir, prompt, system;
-  model::GenerateOptions options;
-  bool chat = false, ignore_eos = false, parse_special = true;
-  DeviceOptions device;
-};
-
-// Both ends included, like CLI::Range, which however lets NaN through.
-CLI::Validator real_range(double lowest, double highest) {
-  const auto check = [lowest, highest](const std::string& text) {
-    double value = 0.0;
-    if (CLI::detail::lexical_cast(text, value) && value >= lowest && value <= highest)
-      return std::string();
-    return fmt::format("expected a number from {} to {}, found {}", lowest, highest, text);
-  };
-  return {check, fmt::format("[{} - {}]", lowest, highest)};
-}
-
-void add_flags(CLI::App* command, GenerateFlags& flags) {
-  model::SamplingOptions& sampling = flags.options.sampling;
-  command->add_option("MODEL_DIR", flags.model_dir, "a Hugging Face model folder")->required();
-  command->add_option("--prompt", flags.prompt, "what to continue; - reads standard input")
-      ->required();
-  command->add_option("--max-new-tokens", flags.options.max_new_tokens, "tokens to make at most")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
-      ->capture_default_str();
-  command->add_option("--temperature", sampling.temperature, "0: always the most likely token")
-      ->check(real_range(0.0, 100.0))
-      ->capture_default_str();
-  command->add_option("--top-k", sampling.top_k, "draw among the K most likely tokens; 0: all")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30))
-      ->capture_default_str();
-  command
-      ->add_option("--top-p", sampling.top_p,
-                   "draw among the most likely tokens that reach this probability; 1: all")
-      ->check(real_range(0.0, 1.0))
-      ->capture_default_str();
-  command
-      ->add_option("--repetition-penalty", sampling.repetition_penalty,
-                   "above 1: tokens already seen become less likely")
-      ->check(real_range(0.01, 100.0))
-      ->capture_default_str();
-  command->add_option("--seed", sampling.seed, "of the random draws")
-      ->check(whole_number())
-      ->capture_default_str();
-  auto* chat = command->add_flag("--chat", flags.chat, "the prompt is a user's message");
-  command
-      ->add_flag("--parse-special,!--no-parse-special", flags.parse_special,
-                 "special tokens in the prompt, as <|eot_id|>, are tokens (the default), or plain "
-                 "text; in a chat they are always plain text")
-      ->excludes(chat);
-  command->add_option("--system", flags.system, "system message of the chat")->needs(chat);
-  command->add_flag("--ignore-eos", flags.ignore_eos, "do not stop at an end-of-text token");
-  add_device_options(command, flags.device, Devices::kHostAndSimulated);
-}
-
 Result<std::string> prompt_text(const GenerateFlags& flags) {
+  const bool in_file = !flags.prompt_file.empty();
   std::string text = flags.prompt;
-  if (text == "-") {
-    NMM_ASSIGN(text, io::read_user_text("-"));
-    if (text.ends_with('\n')) text.pop_back();  // the one that `echo` adds
+  if (in_file || text == "-") {
+    NMM_ASSIGN(text, io::read_user_text(in_file ? flags.prompt_file : "-"));
+    if (text.ends_with('\n')) text.pop_back();  // the one that `echo` and editors add
   }
-  if (text.empty()) return fail("--prompt is empty: nothing to continue");
+  if (text.empty())
+    return fail("{} is empty: nothing to continue", in_file ? flags.prompt_file : "--prompt");
   return text;
 }
 
@@ -117,26 +65,74 @@ void print_timings(size_t prompt_tokens, const model::Generation& generation,
   print_message("\n");
 }
 
+// What tells two runs apart is said before the text, so that a run that is killed can be repeated.
+Result<model::GenerateOptions> options_of(GenerateFlags& flags, const text::Tokenizer& tokenizer,
+                                          const io::ModelConfig& config) {
+  NMM_ASSIGN(const auto file, io::GenerationConfig::load(flags.model_dir));
+  const bool random_seed = !flags.seed;
+  if (random_seed) flags.seed = std::random_device()();
+  NMM_ASSIGN(auto options, generate_options(flags, file));
+  const std::string from_file = settings_of_file(flags, file, options);
+  if (!from_file.empty()) print_message("generation_config.json: {}\n", from_file);
+  if (random_seed && options.sampling.temperature > 0.0)
+    print_message("--seed {} makes this text again\n", *flags.seed);
+  // The end of a text is a token like any other with --ignore-eos: what follows it is shown.
+  if (!flags.ignore_eos) {
+    options.stop_tokens = model::stop_tokens_of(file, config);
+    // A base model's config may name only the end of a text, not the end of a chat turn.
+    if (flags.chat && tokenizer.eos_id()) options.stop_tokens.push_back(*tokenizer.eos_id());
+  }
+  return options;
+}
+
+// A token's text where it stands behind another: a SentencePiece decoder takes the first one's
+// space.
+std::string text_of(const text::Tokenizer& tokenizer, text::TokenId id) {
+  const text::TokenId ids[] = {id, id};
+  const std::string once = tokenizer.decode(std::span(ids, 1)), twice = tokenizer.decode(ids);
+  return twice.starts_with(once) ? twice.substr(once.size()) : once;
+}
+
+// One line per token: its text, its logarithm, and the most likely ones.
+void print_logprobs(const text::Tokenizer& tokenizer, const model::Generation& generation) {
+  const auto shown = [&](const model::TokenLogprob& token) {
+    return fmt::format("{:?} ({}) {:.4f}", text_of(tokenizer, token.id), token.id, token.logprob);
+  };
+  for (const model::TokenLogprobs& token : generation.logprobs) {
+    std::string line = shown(token.chosen);
+    for (size_t i = 0; i < token.top.size(); ++i)
+      line += (i == 0 ? " of " : ", ") + shown(token.top[i]);
+    print_message("logprob {}\n", line);
+  }
+}
+
+// Tokens are printed as they come, but never a part of a character, nor what may begin a stop.
+Result<model::Generation> print_generation(const GenerateFlags& flags,
+                                           const model::GenerateOptions& options,
+                                           const text::Tokenizer& tokenizer,
+                                           const model::Transformer& transformer,
+                                           std::span<const text::TokenId> prompt) {
+  text::StreamDecoder decoder(tokenizer);
+  if (!flags.chat) decoder.continue_after(prompt);
+  text::StopStrings stops(flags.stop);
+  NMM_ASSIGN(auto generation, model::generate(transformer, prompt, options, [&](text::TokenId id) {
+               write_now(stops.push(decoder.push(id)));
+               return !stops.found();
+             }));
+  const std::string rest = stops.push(decoder.finish());
+  write_now(rest + stops.finish() + "\n");
+  return generation;
+}
+
 Result<int> run_generate(GenerateFlags& flags) {
   NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.model_dir));
   NMM_ASSIGN(const auto prompt, prompt_tokens(flags, tokenizer));
   NMM_ASSIGN(const auto backend, make_backend(flags.device));
   NMM_ASSIGN(const auto transformer, model::Transformer::load(flags.model_dir, *backend));
-  // The end of a text is a token like any other with --ignore-eos: what follows it is shown.
-  if (!flags.ignore_eos) {
-    auto& stops = flags.options.stop_tokens;
-    NMM_ASSIGN(stops, model::stop_tokens_of(flags.model_dir, transformer.config()));
-    // A base model's config may name only the end of a text, not the end of a chat turn.
-    if (flags.chat && tokenizer.eos_id()) stops.push_back(*tokenizer.eos_id());
-  }
-
-  // Tokens are printed as they come, but never a part of a character.
-  text::StreamDecoder decoder(tokenizer);
-  if (!flags.chat) decoder.continue_after(prompt);
+  NMM_ASSIGN(const auto options, options_of(flags, tokenizer, transformer.config()));
   NMM_ASSIGN(const auto generation,
-             model::generate(transformer, prompt, flags.options,
-                             [&](text::TokenId token) { write_now(decoder.push(token)); }));
-  write_now(decoder.finish() + "\n");
+             print_generation(flags, options, tokenizer, transformer, prompt));
+  print_logprobs(tokenizer, generation);
   print_timings(prompt.size(), generation,
                 flags.device.simulated()
                     ? fmt::format("predicted for {} (simulated): ", flags.device.device)
@@ -152,7 +148,7 @@ void add_generate(Program& program) {
   CLI::App* command =
       program.add(CommandGroup::kModels, "generate", "Continue a prompt, or answer a chat message");
   auto flags = std::make_shared<GenerateFlags>();
-  add_flags(command, *flags);
+  add_generate_flags(command, *flags);
   program.set_run(command, [flags] { return run_generate(*flags); });
 }
 

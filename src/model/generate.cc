@@ -2,14 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <optional>
-
-#include <nlohmann/json.hpp>
 
 #include "base/interrupt.h"
-#include "io/json_file.h"
-#include "io/text_file.h"
 
 namespace neuronmm::model {
 namespace {
@@ -30,6 +24,15 @@ Status check_prompt(std::span<const TokenId> prompt, const io::ModelConfig& conf
   return check_token_ids(prompt, config);
 }
 
+Status check_biases(std::span<const LogitBias> biases, const io::ModelConfig& config) {
+  for (const LogitBias& bias : biases) {
+    if (bias.id < 0 || bias.id >= config.vocab_size)
+      return fail("the bias of token {}: expected an id from 0 to {}", bias.id,
+                  config.vocab_size - 1);
+  }
+  return {};
+}
+
 // A sequence so far, with what is needed to extend it by one token. The tokens that the cache lacks
 // are those that still have to run: a prompt, or the last token made.
 class Sequence {
@@ -39,6 +42,7 @@ class Sequence {
            const GenerateOptions& options, int64_t limit, uint64_t seed)
       : options_(options),
         limit_(limit),
+        prompt_length_(prompt.size()),
         tokens_(prompt.begin(), prompt.end()),
         cache_(transformer.make_cache(std::ssize(prompt) + limit)),
         sampler_(seeded(options.sampling, seed)) {}
@@ -61,13 +65,17 @@ class Sequence {
           "their dtype are broken",
           logits[id], id, tokens_.size());
     }
-    const TokenId token = sampler_.sample(logits, tokens_);
+    const std::span<const TokenId> all(tokens_);
+    const TokenId token =
+        sampler_.sample(logits, all.first(prompt_length_), all.subspan(prompt_length_));
     if (std::ranges::count(options_.stop_tokens, token) > 0) {
       finish(Generation::Stop::kStopToken);
       return std::optional<TokenId>();
     }
     tokens_.push_back(token);
     generation_.tokens.push_back(token);
+    if (options_.logprobs)
+      generation_.logprobs.push_back(token_logprobs(logits, token, *options_.logprobs));
     // Stopped by the room in the model's context or by what was asked for: the caller reports them
     // differently.
     if (std::ssize(generation_.tokens) == limit_) {
@@ -91,6 +99,7 @@ class Sequence {
 
   const GenerateOptions& options_;
   const int64_t limit_;
+  const size_t prompt_length_;
   std::vector<TokenId> tokens_;
   std::unique_ptr<ops::KvCache> cache_;
   Sampler sampler_;
@@ -103,7 +112,7 @@ class Sequence {
 // as possible to read the weights for.
 class Run {
  public:
-  Run(const Transformer& transformer, const std::function<void(int64_t, TokenId)>& on_token)
+  Run(const Transformer& transformer, const std::function<bool(int64_t, TokenId)>& on_token)
       : transformer_(transformer), on_token_(on_token) {}
 
   void add(std::span<const TokenId> prompt, const GenerateOptions& options, int64_t limit,
@@ -177,45 +186,36 @@ class Run {
     } else {
       s.generation().decode_latencies_s.push_back(now() - step_start);
     }
-    if (token && on_token_) on_token_(static_cast<int64_t>(i), *token);
+    const bool go_on = !token || !on_token_ || on_token_(static_cast<int64_t>(i), *token);
+    if (!go_on) s.finish(Generation::Stop::kCaller);
     return {};
   }
 
   double now() const { return transformer_.backend().clock_seconds(); }
 
   const Transformer& transformer_;
-  const std::function<void(int64_t, TokenId)>& on_token_;
+  const std::function<bool(int64_t, TokenId)>& on_token_;
   const double start_ = now();
   std::vector<Sequence> sequences_;
 };
-
-Result<std::vector<TokenId>> token_ids(const nlohmann::json& eos, const io::JsonFields& fields) {
-  std::vector<TokenId> tokens;
-  for (const auto& id : eos.is_array() ? eos : nlohmann::json::array({eos})) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() > std::numeric_limits<TokenId>::max())
-      return fields.wrong("eos_token_id", "a token id or a list of them");
-    tokens.push_back(id.get<TokenId>());
-  }
-  return tokens;
-}
 
 }  // namespace
 
 Result<Generation> generate(const Transformer& transformer, std::span<const TokenId> prompt,
                             const GenerateOptions& options,
-                            const std::function<void(TokenId)>& on_token) {
+                            const std::function<bool(TokenId)>& on_token) {
   const std::vector<TokenId> prompts[] = {{prompt.begin(), prompt.end()}};
   NMM_ASSIGN(auto generations,
-             generate_batch(transformer, prompts, options, [&](int64_t, TokenId token) {
-               if (on_token) on_token(token);
-             }));
+             generate_batch(transformer, prompts, options,
+                            [&](int64_t, TokenId token) { return !on_token || on_token(token); }));
   return std::move(generations[0]);
 }
 
 Result<std::vector<Generation>> generate_batch(
     const Transformer& transformer, std::span<const std::vector<TokenId>> prompts,
-    const GenerateOptions& options, const std::function<void(int64_t, TokenId)>& on_token) {
+    const GenerateOptions& options, const std::function<bool(int64_t, TokenId)>& on_token) {
   const io::ModelConfig& config = transformer.config();
+  NMM_TRY(check_biases(options.sampling.logit_bias, config));
   Run run(transformer, on_token);
   for (size_t i = 0; i < prompts.size(); ++i) {
     NMM_TRY(check_prompt(prompts[i], config));
@@ -225,18 +225,25 @@ Result<std::vector<Generation>> generate_batch(
   return run.all();
 }
 
-// generation_config.json is newer than config.json and lists all tokens that end a turn, where
-// config.json has the end of text alone.
-Result<std::vector<TokenId>> stop_tokens_of(const std::filesystem::path& folder,
-                                            const io::ModelConfig& config) {
-  const std::filesystem::path path = folder / "generation_config.json";
-  std::error_code ignored;
-  if (std::filesystem::exists(path, ignored)) {
-    NMM_ASSIGN(const nlohmann::json json, io::read_json_object(path, io::kMaxConfigBytes));
-    const io::JsonFields fields(json, path.string());
-    if (const nlohmann::json* eos = fields.find("eos_token_id")) return token_ids(*eos, fields);
+void apply(const io::GenerationConfig& generation_config, GenerateOptions& options) {
+  const io::GenerationConfig& from = generation_config;
+  SamplingOptions& sampling = options.sampling;
+  if (from.do_sample.value_or(false)) {
+    sampling.temperature = from.temperature.value_or(1.0);
+  } else if (from.do_sample || from.temperature) {
+    sampling.temperature = 0.0;
   }
-  return std::vector<TokenId>(config.eos_token_ids.begin(), config.eos_token_ids.end());
+  sampling.top_k = from.top_k.value_or(sampling.top_k);
+  sampling.top_p = from.top_p.value_or(sampling.top_p);
+  sampling.min_p = from.min_p.value_or(sampling.min_p);
+  sampling.repetition_penalty = from.repetition_penalty.value_or(sampling.repetition_penalty);
+  options.max_new_tokens = from.max_new_tokens.value_or(options.max_new_tokens);
+}
+
+std::vector<TokenId> stop_tokens_of(const io::GenerationConfig& generation_config,
+                                    const io::ModelConfig& config) {
+  if (generation_config.eos_token_ids) return *generation_config.eos_token_ids;
+  return {config.eos_token_ids.begin(), config.eos_token_ids.end()};
 }
 
 }  // namespace neuronmm::model

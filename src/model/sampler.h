@@ -1,34 +1,43 @@
 #pragma once
-// The next token from logits: greedy, or drawn after repetition penalty, temperature, top-k and
-// top-p, in that order.
+// The next token from logits: the most likely one, or one that is drawn.
 
 #include <cstdint>
 #include <random>
 #include <span>
+#include <vector>
 
-#include "text/tokenizer.h"
+#include "model/candidates.h"
+#include "model/logits_processors.h"
 
 namespace neuronmm::model {
 
-using text::TokenId;
-
+// Applied in this order: biases and penalties as in vLLM, then temperature, top-k, top-p and min-p
+// as in transformers.
 struct SamplingOptions {
-  double temperature = 0.0;  // 0: greedy (the largest logit; ties: the smallest id)
-  int64_t top_k = 0;         // 0: off
-  double top_p =
-      1.0;  // 1: off; keeps the smallest set of most likely tokens whose mass reaches top_p
-  double repetition_penalty =
-      1.0;  // 1: off; logits of tokens already seen: l > 0 ? l / p : l * p (CTRL, section 4.1)
+  double temperature = 0.0;         // 0: greedy (the largest logit; ties: the smallest id)
+  int64_t top_k = 0;                // 0: off
+  double top_p = 1.0;               // 1: off
+  double min_p = 0.0;               // 0: off
+  double repetition_penalty = 1.0;  // 1: off
+  double frequency_penalty = 0.0;   // 0: off
+  double presence_penalty = 0.0;    // 0: off
+  std::vector<LogitBias> logit_bias = {};
   uint64_t seed = 0;
 };
 
 class Sampler {
  public:
   explicit Sampler(const SamplingOptions& options);
-  // `seen`: prompt and generated tokens so far, for the repetition penalty.
-  TokenId sample(std::span<const float> logits, std::span<const TokenId> seen);
+  // What the penalties look at: the tokens of the prompt, and those generated so far.
+  TokenId sample(std::span<const float> logits, std::span<const TokenId> prompt,
+                 std::span<const TokenId> generated = {});
+  // What sample() draws from where the temperature is not 0.
+  std::vector<Candidate> candidates(std::span<const float> logits, std::span<const TokenId> prompt,
+                                    std::span<const TokenId> generated) const;
 
  private:
+  std::vector<double> processed(std::span<const float> logits, std::span<const TokenId> prompt,
+                                std::span<const TokenId> generated) const;
   SamplingOptions options_;
   std::mt19937_64 random_;
 };

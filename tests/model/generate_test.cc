@@ -1,6 +1,7 @@
 #include "model/generate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -37,8 +38,10 @@ NMM_ON_ALL_BACKENDS(GenerateTest);
 
 TEST_P(GenerateTest, GreedyIsTheArgmaxOfTheWholeSequenceEveryTime) {
   std::vector<TokenId> streamed, sequence = prompt;
-  const auto generation = generate(transformer, prompt, {.max_new_tokens = 12},
-                                   [&](TokenId token) { streamed.push_back(token); });
+  const auto generation = generate(transformer, prompt, {.max_new_tokens = 12}, [&](TokenId token) {
+    streamed.push_back(token);
+    return true;
+  });
   ASSERT_TRUE(generation.ok()) << generation.error().message;
   EXPECT_EQ(generation->stop, Stop::kLimit);
   ASSERT_EQ(generation->tokens.size(), 12u);
@@ -71,7 +74,10 @@ TEST_P(GenerateTest, StopsBeforeAStopToken) {
   bool emitted_stop = false;
   const auto stopped =
       generate(transformer, prompt, {.max_new_tokens = 12, .stop_tokens = {9999, stop_token}},
-               [&](TokenId token) { emitted_stop |= token == stop_token; });
+               [&](TokenId token) {
+                 emitted_stop |= token == stop_token;
+                 return true;
+               });
   ASSERT_TRUE(stopped.ok());
   EXPECT_EQ(stopped->stop, Stop::kStopToken);
   EXPECT_EQ(stopped->tokens, std::vector<TokenId>(free_run->tokens.begin(), first));
@@ -127,6 +133,7 @@ TEST_P(GenerateTest, AnInterruptKeepsWhatWasMade) {
   int made = 0;
   const auto cut = generate(transformer, prompt, {.max_new_tokens = 12}, [&](TokenId) {
     if (++made == 4) set_interrupted(true);
+    return true;
   });
   ASSERT_TRUE(cut.ok());
   EXPECT_EQ(cut->stop, Stop::kInterrupted);
@@ -135,6 +142,73 @@ TEST_P(GenerateTest, AnInterruptKeepsWhatWasMade) {
   ASSERT_TRUE(nothing.ok());
   EXPECT_EQ(nothing->stop, Stop::kInterrupted);
   EXPECT_TRUE(nothing->tokens.empty());
+}
+
+TEST_P(GenerateTest, ACallerMayEndASequence) {
+  const auto whole = generate(transformer, prompt, {.max_new_tokens = 12});
+  ASSERT_TRUE(whole.ok());
+  int made = 0;
+  const auto ended =
+      generate(transformer, prompt, {.max_new_tokens = 12}, [&](TokenId) { return ++made < 5; });
+  ASSERT_TRUE(ended.ok());
+  EXPECT_EQ(ended->stop, Stop::kCaller);
+  EXPECT_EQ(ended->tokens, std::vector<TokenId>(whole->tokens.begin(), whole->tokens.begin() + 5));
+  const auto both =
+      generate_batch(transformer, std::vector<std::vector<TokenId>>(2, prompt),
+                     {.max_new_tokens = 12}, [](int64_t i, TokenId) { return i == 1; });
+  ASSERT_TRUE(both.ok());
+  EXPECT_EQ((*both)[0].tokens.size(), 1u);
+  EXPECT_EQ((*both)[0].stop, Stop::kCaller);
+  EXPECT_EQ((*both)[1].tokens, whole->tokens);
+}
+
+TEST_P(GenerateTest, PresencePenaltySeesTheAnswerAlone) {
+  // As much as one token in each step: no token comes twice, but those of the prompt may come.
+  const SamplingOptions sampling = {.presence_penalty = 1e6};
+  const auto generation =
+      generate(transformer, prompt, {.max_new_tokens = 19, .sampling = sampling});
+  ASSERT_TRUE(generation.ok()) << generation.error().message;
+  std::vector<TokenId> tokens = generation->tokens;
+  std::ranges::sort(tokens);
+  for (TokenId id = 0; id < 19; ++id) EXPECT_EQ(tokens[static_cast<size_t>(id)], id);
+}
+
+TEST_P(GenerateTest, BiasesForbidAndForce) {
+  const auto forced =
+      generate(transformer, prompt, {.max_new_tokens = 3, .sampling = {.logit_bias = {{7, 1e6}}}});
+  ASSERT_TRUE(forced.ok()) << forced.error().message;
+  EXPECT_EQ(forced->tokens, (std::vector<TokenId>{7, 7, 7}));
+  for (const TokenId id : {-1, 19}) {
+    const auto refused = generate(transformer, prompt, {.sampling = {.logit_bias = {{id, 1.0}}}});
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().message,
+              fmt::format("the bias of token {}: expected an id from 0 to 18", id));
+  }
+}
+
+TEST_P(GenerateTest, LogprobsAreThoseOfTheModel) {
+  GenerateOptions options = {.max_new_tokens = 6,
+                             .sampling = {.temperature = 3.0, .logit_bias = {{2, 1.5}}, .seed = 4},
+                             .logprobs = 3};
+  const auto generation = generate(transformer, prompt, options);
+  ASSERT_TRUE(generation.ok()) << generation.error().message;
+  ASSERT_EQ(generation->logprobs.size(), 6u);
+  std::vector<TokenId> sequence = prompt;
+  for (size_t i = 0; i < 6; ++i) {
+    const Matrix logits = all_logits(transformer, sequence);
+    const float* last = logits.row(logits.rows() - 1);
+    double sum = 0.0;
+    for (int id = 0; id < 19; ++id) sum += std::exp(last[id]);
+    const TokenLogprobs& found = generation->logprobs[i];
+    const TokenId token = generation->tokens[i];
+    EXPECT_EQ(found.chosen.id, token);
+    EXPECT_NEAR(found.chosen.logprob, last[token] - std::log(sum), 1e-4);
+    ASSERT_EQ(found.top.size(), 3u);
+    EXPECT_EQ(found.top[0].id, most_likely_after(transformer, sequence));
+    sequence.push_back(token);
+  }
+  options.logprobs.reset();
+  EXPECT_TRUE(generate(transformer, prompt, options)->logprobs.empty());
 }
 
 // Prompts shorter and longer than a piece, sequences that end early, one that fills its context.
@@ -153,6 +227,7 @@ TEST_P(GenerateTest, ABatchIsItsPrompts) {
   std::vector<std::vector<TokenId>> streamed(prompts.size());
   const auto together = generate_batch(model, prompts, options, [&](int64_t i, TokenId token) {
     streamed[static_cast<size_t>(i)].push_back(token);
+    return true;
   });
   ASSERT_TRUE(together.ok()) << together.error().message;
   ASSERT_EQ(together->size(), prompts.size());
@@ -220,44 +295,41 @@ TEST_P(GenerateTest, ReportsLogitsThatAreNotFinite) {
   }
 }
 
-class StopTokens : public testing::Test {
- protected:
-  Result<std::vector<TokenId>> read(const std::string& generation_config) {
-    folder.write_text("generation_config.json", generation_config);
-    return stop_tokens_of(folder.path(), config);
-  }
-  const ModelFolder folder;
+TEST(StopTokens, GenerationConfigComesBeforeConfig) {
   io::ModelConfig config;
-};
-
-TEST_F(StopTokens, GenerationConfigComesBeforeConfig) {
   config.eos_token_ids = {7, 8};
-  const auto without_file = stop_tokens_of(folder.path(), config);
-  ASSERT_TRUE(without_file.ok()) << without_file.error().message;
-  EXPECT_EQ(*without_file, (std::vector<TokenId>{7, 8}));
-  const std::vector<std::pair<std::string, std::vector<TokenId>>> cases = {
-      {R"({"eos_token_id": 2})", {2}},
-      {R"({"eos_token_id": [128001, 128008, 128009], "top_p": 0.9})", {128001, 128008, 128009}},
-      {R"({"eos_token_id": []})", {}},
-      {R"({"eos_token_id": null})", {7, 8}},
-      {R"({})", {7, 8}}};
-  for (const auto& [text, expected] : cases) {
-    const auto tokens = read(text);
-    ASSERT_TRUE(tokens.ok()) << tokens.error().message;
-    EXPECT_EQ(*tokens, expected) << text;
-  }
+  EXPECT_EQ(stop_tokens_of({}, config), (std::vector<TokenId>{7, 8}));
+  EXPECT_EQ(stop_tokens_of({.eos_token_ids = {{2}}}, config), std::vector<TokenId>{2});
+  EXPECT_EQ(stop_tokens_of({.eos_token_ids = std::vector<TokenId>()}, config),
+            std::vector<TokenId>());
 }
 
-TEST_F(StopTokens, RefusesWhatIsNotTokenIds) {
-  for (const char* text :
-       {R"({"eos_token_id": "2"})", R"({"eos_token_id": -1})", R"({"eos_token_id": 2.5})",
-        R"({"eos_token_id": [1, [2]]})", R"({"eos_token_id": 2147483648})",
-        R"({"eos_token_id": {}})", R"([2])", R"({"eos_token_id": 2)", ""}) {
-    const auto tokens = read(text);
-    ASSERT_FALSE(tokens.ok()) << text;
-    EXPECT_NE(tokens.error().message.find("generation_config.json"), std::string::npos)
-        << tokens.error().message;
-  }
+GenerateOptions applied(const io::GenerationConfig& config, GenerateOptions options = {}) {
+  apply(config, options);
+  return options;
+}
+
+TEST(GenerationDefaults, DoSampleDecidesWhetherAnythingIsDrawn) {
+  EXPECT_EQ(applied({.do_sample = true}).sampling.temperature, 1.0);
+  EXPECT_EQ(applied({.do_sample = true, .temperature = 0.6}).sampling.temperature, 0.6);
+  EXPECT_EQ(applied({.do_sample = false, .temperature = 0.6}).sampling.temperature, 0.0);
+  const GenerateOptions warm = {.sampling = {.temperature = 0.5}};
+  EXPECT_EQ(applied({.temperature = 0.6}, warm).sampling.temperature, 0.0);
+  EXPECT_EQ(applied({}, warm).sampling.temperature, 0.5);
+}
+
+TEST(GenerationDefaults, WhatIsNotSaidStays) {
+  const GenerateOptions all = applied(
+      {.top_k = 20, .top_p = 0.8, .min_p = 0.05, .repetition_penalty = 1.1, .max_new_tokens = 9});
+  EXPECT_EQ(all.sampling.top_k, 20);
+  EXPECT_EQ(all.sampling.top_p, 0.8);
+  EXPECT_EQ(all.sampling.min_p, 0.05);
+  EXPECT_EQ(all.sampling.repetition_penalty, 1.1);
+  EXPECT_EQ(all.max_new_tokens, 9);
+  const GenerateOptions none = applied({}, all);
+  EXPECT_EQ(none.sampling.top_k, 20);
+  EXPECT_EQ(none.sampling.min_p, 0.05);
+  EXPECT_EQ(none.max_new_tokens, 9);
 }
 
 }  // namespace

@@ -1,0 +1,198 @@
+#include "model/generate_flags.h"
+
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "flags.h"
+#include "text/utf8.h"
+
+namespace neuronmm::apps {
+namespace {
+
+constexpr int64_t kMostTokens = int64_t{1} << 30;
+
+// Both ends included, like CLI::Range, which however lets NaN through.
+CLI::Validator real_range(double lowest, double highest) {
+  const auto check = [lowest, highest](const std::string& text) {
+    double value = 0.0;
+    if (CLI::detail::lexical_cast(text, value) && value >= lowest && value <= highest)
+      return std::string();
+    return fmt::format("expected a number from {} to {}, found {}", lowest, highest, text);
+  };
+  return {check, fmt::format("[{} - {}]", lowest, highest)};
+}
+
+Result<model::LogitBias> parse_bias(const std::string& text) {
+  const size_t equals = text.find('=');
+  const char* const id_end = text.data() + std::min(equals, text.size());
+  model::LogitBias bias;
+  const auto [end, error] = std::from_chars(text.data(), id_end, bias.id);
+  const bool good = equals != std::string::npos && error == std::errc() && end == id_end &&
+                    bias.id >= 0 && CLI::detail::lexical_cast(text.substr(equals + 1), bias.bias) &&
+                    std::isfinite(bias.bias);
+  if (!good) return fail("expected ID=BIAS, a token id and a number, found \"{}\"", text);
+  return bias;
+}
+
+std::string check_bias(const std::string& text) {
+  const auto bias = parse_bias(text);
+  return bias.ok() ? "" : bias.error().message;
+}
+
+std::string check_stop(const std::string& text) {
+  if (text.empty()) return "expected a text that is not empty";
+  return text::valid_utf8_length(text) == std::ssize(text) ? "" : "expected UTF-8";
+}
+
+void add_prompt_flags(CLI::App* command, GenerateFlags& flags) {
+  auto* prompt = command->add_option("PROMPT,--prompt", flags.prompt,
+                                     "what to continue; - reads standard input");
+  command->add_option("--prompt-file", flags.prompt_file, "the file that holds what to continue")
+      ->excludes(prompt);
+  auto* chat = command->add_flag("--chat", flags.chat, "the prompt is a user's message");
+  command
+      ->add_flag("--parse-special,!--no-parse-special", flags.parse_special,
+                 "special tokens in the prompt, as <|eot_id|>, are tokens (the default), or plain "
+                 "text; in a chat they are always plain text")
+      ->excludes(chat);
+  command->add_option("--system", flags.system, "system message of the chat")->needs(chat);
+  command->parse_complete_callback([prompt, &flags] {
+    if (prompt->count() == 0 && flags.prompt_file.empty())
+      throw CLI::RequiredError("PROMPT (or --prompt or --prompt-file)");
+  });
+}
+
+void add_end_flags(CLI::App* command, GenerateFlags& flags) {
+  command
+      ->add_option("--max-new-tokens", flags.settings.max_new_tokens,
+                   "tokens to make at most; 128 unless the model's generation_config.json says "
+                   "another number")
+      ->check(CLI::Range(int64_t{1}, kMostTokens));
+  command
+      ->add_option("--stop", flags.stop,
+                   "end before this text; repeatable. Special tokens are no text")
+      ->check(check_stop)
+      ->allow_extra_args(false);
+  command->add_flag("--ignore-eos", flags.ignore_eos, "do not stop at an end-of-text token");
+}
+
+void add_sampling_flags(CLI::App* command, GenerateFlags& flags) {
+  io::GenerationConfig& settings = flags.settings;
+  auto* temperature =
+      command
+          ->add_option(
+              "--temperature", settings.temperature,
+              "0: always the most likely token. Where this and the next four flags are "
+              "not given, the model's generation_config.json decides, else nothing is drawn")
+          ->check(real_range(0.0, 100.0));
+  command->add_option("--top-k", settings.top_k, "draw among the K most likely tokens; 0: all")
+      ->check(CLI::Range(int64_t{0}, kMostTokens));
+  command
+      ->add_option("--top-p", settings.top_p,
+                   "draw among the most likely tokens that reach this probability; 1: all")
+      ->check(real_range(0.0, 1.0));
+  command
+      ->add_option("--min-p", settings.min_p,
+                   "draw among tokens at least so many times as likely as the likeliest; 0: all")
+      ->check(real_range(0.0, 1.0));
+  command
+      ->add_option("--repetition-penalty", settings.repetition_penalty,
+                   "above 1: tokens of prompt and answer become less likely; 1: off")
+      ->check(real_range(0.01, 100.0));
+  command->add_flag("--greedy", flags.greedy, "the same as --temperature 0")->excludes(temperature);
+  command->add_option("--seed", flags.seed, "of the random draws; one at random is printed")
+      ->check(whole_number());
+}
+
+void add_logit_flags(CLI::App* command, GenerateFlags& flags) {
+  command
+      ->add_option("--frequency-penalty", flags.frequency_penalty,
+                   "taken from a token's logit for each time that it was generated")
+      ->check(real_range(-2.0, 2.0))
+      ->capture_default_str();
+  command
+      ->add_option("--presence-penalty", flags.presence_penalty,
+                   "taken from a token's logit once it was generated")
+      ->check(real_range(-2.0, 2.0))
+      ->capture_default_str();
+  command
+      ->add_option("--logit-bias", flags.logit_bias,
+                   "ID=BIAS is added to that token's logit; repeatable")
+      ->check(check_bias)
+      ->type_name("ID=BIAS")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--logprobs", flags.logprobs,
+                   "print each token's log-probability and those of the N likeliest ones")
+      ->check(CLI::Range(0, 1000));
+}
+
+template <typename T>
+void set_if_given(std::optional<T>& setting, const std::optional<T>& given) {
+  if (given) setting = given;
+}
+
+io::GenerationConfig with_flags(io::GenerationConfig settings, const GenerateFlags& flags) {
+  const io::GenerationConfig& given = flags.settings;
+  set_if_given(settings.temperature, given.temperature);
+  set_if_given(settings.top_k, given.top_k);
+  set_if_given(settings.top_p, given.top_p);
+  set_if_given(settings.min_p, given.min_p);
+  set_if_given(settings.repetition_penalty, given.repetition_penalty);
+  set_if_given(settings.max_new_tokens, given.max_new_tokens);
+  if (given.temperature) settings.do_sample = *given.temperature > 0.0;
+  if (flags.greedy) settings.do_sample = false;
+  return settings;
+}
+
+}  // namespace
+
+void add_generate_flags(CLI::App* command, GenerateFlags& flags) {
+  command->add_option("MODEL_DIR", flags.model_dir, "a Hugging Face model folder")->required();
+  add_prompt_flags(command, flags);
+  add_end_flags(command, flags);
+  add_sampling_flags(command, flags);
+  add_logit_flags(command, flags);
+  add_device_options(command, flags.device, Devices::kHostAndSimulated);
+}
+
+Result<model::GenerateOptions> generate_options(const GenerateFlags& flags,
+                                                const io::GenerationConfig& file) {
+  model::GenerateOptions options;
+  model::apply(with_flags(file, flags), options);
+  options.logprobs = flags.logprobs;
+  model::SamplingOptions& sampling = options.sampling;
+  sampling.frequency_penalty = flags.frequency_penalty;
+  sampling.presence_penalty = flags.presence_penalty;
+  for (const std::string& text : flags.logit_bias) {
+    NMM_ASSIGN(const model::LogitBias bias, parse_bias(text));
+    sampling.logit_bias.push_back(bias);
+  }
+  sampling.seed = flags.seed.value_or(sampling.seed);
+  return options;
+}
+
+std::string settings_of_file(const GenerateFlags& flags, const io::GenerationConfig& file,
+                             const model::GenerateOptions& options) {
+  const io::GenerationConfig& given = flags.settings;
+  const model::SamplingOptions& used = options.sampling;
+  std::vector<std::string> settings;
+  const auto add = [&](bool changes, const char* name, const auto& from_flag, const auto& from_file,
+                       auto value) {
+    if (changes && from_file && !from_flag) settings.push_back(fmt::format("{} {}", name, value));
+  };
+  const bool draws = used.temperature > 0.0;
+  add(draws, "temperature", given.temperature, file.do_sample, used.temperature);
+  add(draws && used.top_k > 0, "top_k", given.top_k, file.top_k, used.top_k);
+  add(draws && used.top_p < 1.0, "top_p", given.top_p, file.top_p, used.top_p);
+  add(draws && used.min_p > 0.0, "min_p", given.min_p, file.min_p, used.min_p);
+  add(used.repetition_penalty != 1.0, "repetition_penalty", given.repetition_penalty,
+      file.repetition_penalty, used.repetition_penalty);
+  add(true, "max_new_tokens", given.max_new_tokens, file.max_new_tokens, options.max_new_tokens);
+  return fmt::format("{}", fmt::join(settings, ", "));
+}
+
+}  // namespace neuronmm::apps

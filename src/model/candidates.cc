@@ -1,0 +1,75 @@
+#include "model/candidates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace neuronmm::model {
+namespace {
+
+double total_weight(std::span<const Candidate> candidates) {
+  double total = 0.0;
+  for (const Candidate& candidate : candidates) total += candidate.weight;
+  return total;
+}
+
+// Keeps the most likely candidates (ties: the smaller id) until there are `count` or their weights
+// reach `mass`; at least one. A heap orders only as many as are kept: with 128k tokens and a usual
+// top_p that is a small share.
+void keep_most_likely(std::vector<Candidate>& candidates, size_t count, double mass) {
+  const auto less_likely = [](const Candidate& a, const Candidate& b) {
+    return a.weight != b.weight ? a.weight < b.weight : a.id > b.id;
+  };
+  std::make_heap(candidates.begin(), candidates.end(), less_likely);
+  std::vector<Candidate> kept;
+  double kept_mass = 0.0;
+  do {
+    std::pop_heap(candidates.begin(), candidates.end(), less_likely);
+    kept.push_back(candidates.back());
+    candidates.pop_back();
+    kept_mass += kept.back().weight;
+  } while (!candidates.empty() && kept.size() < count && kept_mass < mass);
+  candidates = std::move(kept);
+}
+
+}  // namespace
+
+// Relative to the largest, weights cannot overflow, and only their ratios matter.
+std::vector<Candidate> softmax_weights(std::span<const double> logits, double temperature) {
+  const double largest = *std::ranges::max_element(logits);
+  std::vector<Candidate> candidates;
+  candidates.reserve(logits.size());
+  for (const double logit : logits) {
+    // The largest gets 1 even when it is infinite, where the difference would be NaN.
+    const double weight = logit == largest ? 1.0 : std::exp((logit - largest) / temperature);
+    candidates.push_back({static_cast<TokenId>(candidates.size()), weight});
+  }
+  return candidates;
+}
+
+void keep_top_k(std::vector<Candidate>& candidates, size_t count) {
+  if (count >= candidates.size()) return;
+  keep_most_likely(candidates, count, std::numeric_limits<double>::infinity());
+}
+
+void keep_top_p(std::vector<Candidate>& candidates, double probability) {
+  keep_most_likely(candidates, candidates.size(), probability * total_weight(candidates));
+}
+
+void keep_min_p(std::vector<Candidate>& candidates, double share) {
+  std::erase_if(candidates, [share](const Candidate& c) { return c.weight < share; });
+}
+
+TokenId draw(std::span<const Candidate> candidates, double uniform) {
+  double left = uniform * total_weight(candidates);
+  TokenId last_possible = candidates.front().id;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.weight <= 0.0) continue;
+    last_possible = candidate.id;
+    if (left < candidate.weight) return candidate.id;
+    left -= candidate.weight;
+  }
+  return last_possible;  // rounding left a crumb beyond the last
+}
+
+}  // namespace neuronmm::model

@@ -1,0 +1,54 @@
+#include "text/stop_strings.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/result.h"
+
+namespace neuronmm::text {
+
+StopStrings::StopStrings(std::vector<std::string> stops) : stops_(std::move(stops)) {
+  for (const std::string& stop : stops_) NMM_CHECK(!stop.empty());
+}
+
+std::string StopStrings::push(std::string_view piece) {
+  if (found_) return "";
+  held_ += piece;
+  const size_t stop = begin_of_stop();
+  found_ = stop != std::string::npos;
+  std::string certain = held_.substr(0, found_ ? stop : begin_of_possible_stop());
+  held_.erase(0, found_ ? held_.size() : certain.size());
+  return certain;
+}
+
+std::string StopStrings::finish() { return std::exchange(held_, std::string()); }
+
+// Of the stop that is complete first, and among those that end there of the longest. What was given
+// before can be no part of it.
+size_t StopStrings::begin_of_stop() const {
+  size_t begin = std::string::npos, end = std::string::npos;
+  for (const std::string& stop : stops_) {
+    const size_t found = held_.find(stop);
+    if (found == std::string::npos) continue;
+    const size_t found_end = found + stop.size();
+    if (found_end < end || (found_end == end && found < begin)) {
+      begin = found;
+      end = found_end;
+    }
+  }
+  return begin;
+}
+
+// Where the longest end of the text begins that is a proper beginning of a stop.
+size_t StopStrings::begin_of_possible_stop() const {
+  size_t begin = held_.size();
+  for (const std::string& stop : stops_) {
+    const size_t longest = std::min(held_.size(), stop.size() - 1);
+    for (size_t length = longest; length > held_.size() - begin; --length) {
+      if (held_.ends_with(std::string_view(stop).substr(0, length))) begin = held_.size() - length;
+    }
+  }
+  return begin;
+}
+
+}  // namespace neuronmm::text
