@@ -12,8 +12,7 @@ bool has_logit(std::span<const double> logits, TokenId id) {
 
 std::vector<TokenId> distinct_tokens(std::vector<TokenId> ids) {
   std::ranges::sort(ids);
-  const auto repeated = std::ranges::unique(ids);
-  ids.erase(repeated.begin(), repeated.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
 }
 
