@@ -8,6 +8,7 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "gguf/dequantize.h"
+#include "io/folder_writer.h"
 #include "io/shards.h"
 #include "io/text_file.h"
 
@@ -145,15 +146,6 @@ class WeightsWriter {
   int64_t tensors_ = 0, read_ = 0;
 };
 
-Status check_space(const fs::path& folder, int64_t needed) {
-  std::error_code error;
-  const fs::space_info space = fs::space(folder, error);
-  if (!error && space.available < static_cast<uint64_t>(needed))
-    return fail("{}: the weights take {:.1f} GB, the disk has {:.1f} GB free", folder.string(),
-                static_cast<double>(needed) / 1e9, static_cast<double>(space.available) / 1e9);
-  return {};
-}
-
 }  // namespace
 
 Status write_weights(const io::GgufShards& model, const WeightMap& map, const fs::path& folder,
@@ -164,7 +156,7 @@ Status write_weights(const io::GgufShards& model, const WeightMap& map, const fs
     specs.push_back(source.spec);
     total += io::size_bytes(source.spec);
   }
-  NMM_TRY(check_space(folder, total));
+  NMM_TRY(io::check_space(folder, total));
   const std::vector<io::Shard> shards = io::plan_shards(specs);
   progress.start("tensors", std::ssize(specs));
   WeightsWriter weights(model, progress);

@@ -109,6 +109,15 @@ bool has_nothing(const fs::path& folder) {
 
 }  // namespace
 
+Status check_space(const fs::path& folder, int64_t needed) {
+  std::error_code error;
+  const fs::space_info space = fs::space(folder, error);
+  if (!error && space.available < static_cast<uint64_t>(needed))
+    return fail("{}: the weights take {:.1f} GB, the disk has {:.1f} GB free", folder.string(),
+                static_cast<double>(needed) / 1e9, static_cast<double>(space.available) / 1e9);
+  return {};
+}
+
 Status require_folder(const fs::path& folder) {
   std::error_code error;
   const fs::file_status status = fs::status(folder, error);

@@ -14,6 +14,10 @@ namespace neuronmm::io {
 // An error unless `folder` is a folder.
 Status require_folder(const std::filesystem::path& folder);
 
+// An error if the disk of `folder` has no room for that many bytes of weights: better known before
+// they are computed than when it is full. Where the room is unknown there is none.
+Status check_space(const std::filesystem::path& folder, int64_t needed);
+
 class FolderWriter {
  public:
   enum class IfExists { kRefuse, kReplace };

@@ -125,15 +125,6 @@ class Synthesizer {
   int64_t tensors_ = 0;  // begun so far
 };
 
-Status check_space(const fs::path& folder, int64_t needed) {
-  std::error_code error;
-  const fs::space_info space = fs::space(folder, error);
-  if (!error && space.available < static_cast<uint64_t>(needed))
-    return fail("{}: the weights take {:.1f} GB, the disk has {:.1f} GB free", folder.string(),
-                static_cast<double>(needed) / 1e9, static_cast<double>(space.available) / 1e9);
-  return {};
-}
-
 // Weights first, config.json last: a folder without it is no model, should the process be killed
 // here.
 Status write_folder(const io::ModelConfig& config, const std::string& config_text,
@@ -141,7 +132,7 @@ Status write_folder(const io::ModelConfig& config, const std::string& config_tex
   const std::vector<io::TensorSpec> specs = tensor_specs(config);
   int64_t total = 0;
   for (const io::TensorSpec& spec : specs) total += io::size_bytes(spec);
-  NMM_TRY(check_space(folder, total));
+  NMM_TRY(io::check_space(folder, total));
   const std::vector<io::Shard> shards = io::plan_shards(specs);
   progress.start("tensors", static_cast<int64_t>(specs.size()));
   Synthesizer synthesizer(config, seed, progress);

@@ -85,6 +85,9 @@ class Evaluator {
   Result<FramePtr> enter(const Scope& scope, const FramePtr& outer);
   // The body in a frame of its own, written to `text`.
   Result<Flow> capture(const Statements& body, const FramePtr& frame, TextPtr& text);
+  // What the filter of a block makes of its body; set only if the flow is kNext.
+  template <typename Block>
+  Result<Flow> filter_block(const Block& node, Value& result);
 
   Status write_block(const Value& value);
 

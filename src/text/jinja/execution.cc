@@ -113,7 +113,8 @@ Result<Evaluator::Flow> Evaluator::run(const Assign& node) {
   return Flow::kNext;
 }
 
-Result<Evaluator::Flow> Evaluator::run(const AssignBlock& node) {
+template <typename Block>
+Result<Evaluator::Flow> Evaluator::filter_block(const Block& node, Value& result) {
   NMM_ASSIGN(const FramePtr frame, enter(node.scope, frame_));
   TextPtr text;
   NMM_ASSIGN(const Flow flow, capture(node.body, frame, text));
@@ -124,23 +125,22 @@ Result<Evaluator::Flow> Evaluator::run(const AssignBlock& node) {
   frame_ = outside;
   captured_.pop_back();
   if (!value.ok()) return value.error();
-  NMM_TRY(assign(node.target, *value, *frame_));
+  result = *value;
   return Flow::kNext;
 }
 
+Result<Evaluator::Flow> Evaluator::run(const AssignBlock& node) {
+  Value value;
+  NMM_ASSIGN(const Flow flow, filter_block(node, value));
+  if (flow == Flow::kNext) NMM_TRY(assign(node.target, value, *frame_));
+  return flow;
+}
+
 Result<Evaluator::Flow> Evaluator::run(const FilterBlock& node) {
-  NMM_ASSIGN(const FramePtr frame, enter(node.scope, frame_));
-  TextPtr text;
-  NMM_ASSIGN(const Flow flow, capture(node.body, frame, text));
-  if (flow != Flow::kNext) return flow;
-  captured_.emplace_back(text);
-  const FramePtr outside = std::exchange(frame_, frame);
-  const auto value = evaluate(*node.filter);
-  frame_ = outside;
-  captured_.pop_back();
-  if (!value.ok()) return value.error();
-  NMM_TRY(write_block(*value));
-  return Flow::kNext;
+  Value value;
+  NMM_ASSIGN(const Flow flow, filter_block(node, value));
+  if (flow == Flow::kNext) NMM_TRY(write_block(value));
+  return flow;
 }
 
 // Unlike what {{ }} shows, what a block makes has to be text.
