@@ -60,6 +60,7 @@ Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options)
 Result<std::unique_ptr<ops::Backend>> make_latency_backend(const DeviceOptions& options);
 
 void add_bench(Program& program);
+void add_chat(Program& program);
 void add_check(Program& program);
 void add_compare(Program& program);
 void add_compress(Program& program);

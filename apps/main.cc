@@ -11,6 +11,7 @@ int run(int argc, char** argv) {
   neuronmm::apps::add_finetune(program);
   neuronmm::apps::add_quantize(program);
   neuronmm::apps::add_generate(program);
+  neuronmm::apps::add_chat(program);
   neuronmm::apps::add_perplexity(program);
   neuronmm::apps::add_eval(program);
   neuronmm::apps::add_compare(program);

@@ -12,6 +12,7 @@ build_packages=(
   libopenblas-openmp-dev liblapacke-dev            # factorizations
   libpcre2-dev libutf8proc-dev                     # tokenizer
   libxxhash-dev                                    # checksums of unfinished work
+  libedit-dev                                      # line editing of `neuronmm chat`
 )
 finetune_packages=(libtorch-dev)
 test_packages=(

@@ -2,24 +2,43 @@
 
 #include "model/generate.h"
 
-#include <cstdio>
-#include <numeric>
-#include <random>
-#include <system_error>
-
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "base/interrupt.h"
 #include "commands.h"
 #include "io/text_file.h"
 #include "message.h"
-#include "model/generate_flags.h"
+#include "model/answer_flags.h"
+#include "model/streamed_answer.h"
 #include "text/chat_template.h"
-#include "text/stop_strings.h"
-#include "text/stream_decoder.h"
 
 namespace neuronmm::apps {
 namespace {
+
+struct GenerateFlags {
+  AnswerFlags answer;
+  std::string prompt, prompt_file, system;
+  std::optional<int64_t> logprobs;
+  bool chat = false, parse_special = true;
+};
+
+void add_prompt_flags(CLI::App* command, GenerateFlags& flags) {
+  auto* prompt = command->add_option("PROMPT,--prompt", flags.prompt,
+                                     "what to continue; - reads standard input");
+  command->add_option("--prompt-file", flags.prompt_file, "the file that holds what to continue")
+      ->excludes(prompt);
+  auto* chat = command->add_flag("--chat", flags.chat, "the prompt is a user's message");
+  command
+      ->add_flag("--parse-special,!--no-parse-special", flags.parse_special,
+                 "special tokens in the prompt, as <|eot_id|>, are tokens (the default), or plain "
+                 "text; in a chat they are always plain text")
+      ->excludes(chat);
+  command->add_option("--system", flags.system, "system message of the chat")->needs(chat);
+  command->parse_complete_callback([prompt, &flags] {
+    if (prompt->count() == 0 && flags.prompt_file.empty())
+      throw CLI::RequiredError("PROMPT (or --prompt or --prompt-file)");
+  });
+}
 
 Result<std::string> prompt_text(const GenerateFlags& flags) {
   const bool in_file = !flags.prompt_file.empty();
@@ -45,46 +64,6 @@ Result<std::vector<text::TokenId>> prompt_tokens(const GenerateFlags& flags,
   return tokenizer.encode(chat.text, {.add_special_tokens = false, .literal = chat.said});
 }
 
-// Text is shown as it is made, also where stdout is a pipe.
-void write_now(const std::string& text) {
-  fmt::print("{}", text);
-  if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category());
-}
-
-// To stderr: stdout holds nothing but the text.
-void print_timings(size_t prompt_tokens, const model::Generation& generation,
-                   const std::string& note) {
-  const auto& latencies = generation.decode_latencies_s;
-  const double decode_s = std::accumulate(latencies.begin(), latencies.end(), 0.0);
-  print_message("prompt tokens {}, new tokens {}, {}time to first token {:.1f} ms", prompt_tokens,
-                generation.tokens.size(), note, generation.time_to_first_token_s * 1e3);
-  if (!latencies.empty())
-    print_message(", decode {:.2f} tokens/s", static_cast<double>(latencies.size()) / decode_s);
-  if (generation.stop == model::Generation::Stop::kContextFull)
-    print_message(", stopped: the context is full");
-  print_message("\n");
-}
-
-// What tells two runs apart is said before the text, so that a run that is killed can be repeated.
-Result<model::GenerateOptions> options_of(GenerateFlags& flags, const text::Tokenizer& tokenizer,
-                                          const io::ModelConfig& config) {
-  NMM_ASSIGN(const auto file, io::GenerationConfig::load(flags.model_dir));
-  const bool random_seed = !flags.seed;
-  if (random_seed) flags.seed = std::random_device()();
-  NMM_ASSIGN(auto options, generate_options(flags, file));
-  const std::string from_file = settings_of_file(flags, file, options);
-  if (!from_file.empty()) print_message("generation_config.json: {}\n", from_file);
-  if (random_seed && options.sampling.temperature > 0.0)
-    print_message("--seed {} makes this text again\n", *flags.seed);
-  // The end of a text is a token like any other with --ignore-eos: what follows it is shown.
-  if (!flags.ignore_eos) {
-    options.stop_tokens = model::stop_tokens_of(file, config);
-    // A base model's config may name only the end of a text, not the end of a chat turn.
-    if (flags.chat && tokenizer.eos_id()) options.stop_tokens.push_back(*tokenizer.eos_id());
-  }
-  return options;
-}
-
 // A token's text where it stands behind another: a SentencePiece decoder takes the first one's
 // space.
 std::string text_of(const text::Tokenizer& tokenizer, text::TokenId id) {
@@ -106,38 +85,20 @@ void print_logprobs(const text::Tokenizer& tokenizer, const model::Generation& g
   }
 }
 
-// Tokens are printed as they come, but never a part of a character, nor what may begin a stop.
-Result<model::Generation> print_generation(const GenerateFlags& flags,
-                                           const model::GenerateOptions& options,
-                                           const text::Tokenizer& tokenizer,
-                                           const model::Transformer& transformer,
-                                           std::span<const text::TokenId> prompt) {
-  text::StreamDecoder decoder(tokenizer);
-  if (!flags.chat) decoder.continue_after(prompt);
-  text::StopStrings stops(flags.stop);
-  NMM_ASSIGN(auto generation, model::generate(transformer, prompt, options, [&](text::TokenId id) {
-               write_now(stops.push(decoder.push(id)));
-               return !stops.found();
-             }));
-  const std::string rest = stops.push(decoder.finish());
-  write_now(rest + stops.finish() + "\n");
-  return generation;
-}
-
 Result<int> run_generate(GenerateFlags& flags) {
-  NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.model_dir));
+  AnswerFlags& answer = flags.answer;
+  NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(answer.model_dir));
   NMM_ASSIGN(const auto prompt, prompt_tokens(flags, tokenizer));
-  NMM_ASSIGN(const auto backend, make_backend(flags.device));
-  NMM_ASSIGN(const auto transformer, model::Transformer::load(flags.model_dir, *backend));
-  NMM_ASSIGN(const auto options, options_of(flags, tokenizer, transformer.config()));
-  NMM_ASSIGN(const auto generation,
-             print_generation(flags, options, tokenizer, transformer, prompt));
-  print_logprobs(tokenizer, generation);
-  print_timings(prompt.size(), generation,
-                flags.device.simulated()
-                    ? fmt::format("predicted for {} (simulated): ", flags.device.device)
-                    : "");
-  if (generation.stop == model::Generation::Stop::kInterrupted)
+  NMM_ASSIGN(const auto backend, make_backend(answer.device));
+  NMM_ASSIGN(const auto transformer, model::Transformer::load(answer.model_dir, *backend));
+  NMM_ASSIGN(auto options, answer_options(answer, tokenizer, transformer.config(), flags.chat));
+  options.logprobs = flags.logprobs;
+  NMM_ASSIGN(const auto streamed,
+             stream_answer(transformer, tokenizer, prompt, options,
+                           {.stop = answer.stop, .continues_prompt = !flags.chat}));
+  print_logprobs(tokenizer, streamed.generation);
+  print_timings(prompt.size(), streamed.generation, answer.device);
+  if (streamed.generation.stop == model::Generation::Stop::kInterrupted)
     return interrupted_error("the text so far is complete");
   return 0;
 }
@@ -148,7 +109,14 @@ void add_generate(Program& program) {
   CLI::App* command =
       program.add(CommandGroup::kModels, "generate", "Continue a prompt, or answer a chat message");
   auto flags = std::make_shared<GenerateFlags>();
-  add_generate_flags(command, *flags);
+  command->add_option("MODEL_DIR", flags->answer.model_dir, "a Hugging Face model folder")
+      ->required();
+  add_prompt_flags(command, *flags);
+  add_answer_flags(command, flags->answer);
+  command
+      ->add_option("--logprobs", flags->logprobs,
+                   "print each token's log-probability and those of the N likeliest ones")
+      ->check(CLI::Range(0, 1000));
   program.set_run(command, [flags] { return run_generate(*flags); });
 }
 

@@ -12,6 +12,7 @@ namespace {
 constexpr long kGraceNs = 400'000'000;  // of the promised 0.5 s; the rest is for the exit itself
 
 std::atomic<bool> interrupt_flag{false};
+std::atomic<bool> end_flag{false};  // it was SIGTERM
 std::atomic<int> unsaved_works{0};
 static_assert(std::atomic<bool>::is_always_lock_free, "must be safe in a signal handler");
 static_assert(std::atomic<int>::is_always_lock_free, "must be safe in a signal handler");
@@ -28,18 +29,20 @@ void set_handler(int signal, void (*handler)(int)) {
   sigaction(signal, &action, nullptr);
 }
 
-void start_grace() {
+// 0 stops it.
+void set_grace(long nanoseconds) {
   if (!has_timer) return;
-  const itimerspec once = {.it_interval = {}, .it_value = {.tv_sec = 0, .tv_nsec = kGraceNs}};
+  const itimerspec once = {.it_interval = {}, .it_value = {.tv_sec = 0, .tv_nsec = nanoseconds}};
   timer_settime(grace_timer, 0, &once, nullptr);
 }
 
 // The second signal ends the process at once: the handlers are removed by the first.
-void on_interrupt(int) {
+void on_interrupt(int signal) {
+  if (signal == SIGTERM) end_flag.store(true);
   interrupt_flag.store(true);
   set_handler(SIGINT, SIG_DFL);
   set_handler(SIGTERM, SIG_DFL);
-  start_grace();
+  set_grace(kGraceNs);
 }
 
 // For what does not look at interrupted() in time, a blocked system call for one.
@@ -66,10 +69,19 @@ void install_interrupt_handler() {
 bool interrupted() { return interrupt_flag.load(std::memory_order_relaxed); }
 void set_interrupted(bool value) { interrupt_flag.store(value); }
 
+bool take_back_interrupt() {
+  if (end_flag.load()) return false;
+  set_grace(0);
+  interrupt_flag.store(false);
+  set_handler(SIGINT, on_interrupt);
+  set_handler(SIGTERM, on_interrupt);
+  return true;
+}
+
 UnsavedWork::UnsavedWork() { unsaved_works.fetch_add(1); }
 // The last owner starts the grace again, so that saving is never cut off.
 UnsavedWork::~UnsavedWork() {
-  if (unsaved_works.fetch_sub(1) == 1 && interrupted()) start_grace();
+  if (unsaved_works.fetch_sub(1) == 1 && interrupted()) set_grace(kGraceNs);
 }
 
 Error interrupted_error(std::string what_is_kept) {

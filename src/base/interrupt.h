@@ -17,6 +17,11 @@ inline constexpr int kInterruptedExit = 130;  // 128 + SIGINT, what shells repor
 bool interrupted();
 void set_interrupted(bool value);  // for tests
 
+// For programs that go on after a Ctrl-C which they have obeyed, as a chat after the answer that it
+// ended: the next one is a first one again. False for SIGTERM, which asks for the end of the
+// program and stays.
+bool take_back_interrupt();
+
 // While one lives, finished work is in memory only, and an interrupt waits until the step at hand
 // is over and its owner has saved it. For steps that may take longer than 0.4 s.
 class UnsavedWork {

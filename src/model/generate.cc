@@ -37,15 +37,19 @@ Status check_biases(std::span<const LogitBias> biases, const io::ModelConfig& co
 // are those that still have to run: a prompt, or the last token made.
 class Sequence {
  public:
-  // `limit` new tokens fit the model's context.
+  // `limit` new tokens fit the model's context. Without `kept` the sequence has a cache of its own.
   Sequence(const Transformer& transformer, std::span<const TokenId> prompt,
-           const GenerateOptions& options, int64_t limit, uint64_t seed)
+           const GenerateOptions& options, int64_t limit, uint64_t seed, PromptCache* kept)
       : options_(options),
         limit_(limit),
         prompt_length_(prompt.size()),
         tokens_(prompt.begin(), prompt.end()),
-        cache_(transformer.make_cache(std::ssize(prompt) + limit)),
-        sampler_(seeded(options.sampling, seed)) {}
+        own_cache_(kept ? nullptr : transformer.make_cache(std::ssize(prompt) + limit)),
+        kept_(kept),
+        cache_(kept ? &kept->reuse(prompt) : own_cache_.get()),
+        sampler_(seeded(options.sampling, seed)) {
+    generation_.reused_tokens = cache_->length();
+  }
 
   bool done() const { return done_; }
   std::span<const TokenId> pending() const {  // tokens that the cache lacks
@@ -88,6 +92,7 @@ class Sequence {
   void finish(Generation::Stop stop) {
     generation_.stop = stop;
     done_ = true;
+    if (kept_) kept_->remember(tokens_);
   }
   Generation& generation() { return generation_; }
 
@@ -101,7 +106,9 @@ class Sequence {
   const int64_t limit_;
   const size_t prompt_length_;
   std::vector<TokenId> tokens_;
-  std::unique_ptr<ops::KvCache> cache_;
+  std::unique_ptr<ops::KvCache> own_cache_;
+  PromptCache* kept_;
+  ops::KvCache* cache_;
   Sampler sampler_;
   Generation generation_;
   bool done_ = false;
@@ -115,11 +122,16 @@ class Run {
   Run(const Transformer& transformer, const std::function<bool(int64_t, TokenId)>& on_token)
       : transformer_(transformer), on_token_(on_token) {}
 
-  void add(std::span<const TokenId> prompt, const GenerateOptions& options, int64_t limit,
-           uint64_t seed) {
-    sequences_.emplace_back(transformer_, prompt, options, limit, seed);
+  Status add(std::span<const TokenId> prompt, const GenerateOptions& options, uint64_t seed,
+             PromptCache* kept = nullptr) {
+    const io::ModelConfig& config = transformer_.config();
+    NMM_TRY(check_prompt(prompt, config));
+    const int64_t room = config.max_position_embeddings - std::ssize(prompt);
+    const int64_t limit = std::min(options.max_new_tokens, room);
+    sequences_.emplace_back(transformer_, prompt, options, limit, seed, kept);
     // No room for a single token: done before it has begun.
     if (limit <= 0) sequences_.back().finish(Generation::Stop::kLimit);
+    return {};
   }
 
   Result<std::vector<Generation>> all() {
@@ -203,25 +215,24 @@ class Run {
 
 Result<Generation> generate(const Transformer& transformer, std::span<const TokenId> prompt,
                             const GenerateOptions& options,
-                            const std::function<bool(TokenId)>& on_token) {
-  const std::vector<TokenId> prompts[] = {{prompt.begin(), prompt.end()}};
-  NMM_ASSIGN(auto generations,
-             generate_batch(transformer, prompts, options,
-                            [&](int64_t, TokenId token) { return !on_token || on_token(token); }));
+                            const std::function<bool(TokenId)>& on_token, PromptCache* cache) {
+  NMM_TRY(check_biases(options.sampling.logit_bias, transformer.config()));
+  const std::function<bool(int64_t, TokenId)> on_any = [&](int64_t, TokenId token) {
+    return !on_token || on_token(token);
+  };
+  Run run(transformer, on_any);
+  NMM_TRY(run.add(prompt, options, options.sampling.seed, cache));
+  NMM_ASSIGN(auto generations, run.all());
   return std::move(generations[0]);
 }
 
 Result<std::vector<Generation>> generate_batch(
     const Transformer& transformer, std::span<const std::vector<TokenId>> prompts,
     const GenerateOptions& options, const std::function<bool(int64_t, TokenId)>& on_token) {
-  const io::ModelConfig& config = transformer.config();
-  NMM_TRY(check_biases(options.sampling.logit_bias, config));
+  NMM_TRY(check_biases(options.sampling.logit_bias, transformer.config()));
   Run run(transformer, on_token);
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    NMM_TRY(check_prompt(prompts[i], config));
-    const int64_t room = config.max_position_embeddings - std::ssize(prompts[i]);
-    run.add(prompts[i], options, std::min(options.max_new_tokens, room), options.sampling.seed + i);
-  }
+  for (size_t i = 0; i < prompts.size(); ++i)
+    NMM_TRY(run.add(prompts[i], options, options.sampling.seed + i));
   return run.all();
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "io/generation_config.h"
+#include "model/prompt_cache.h"
 #include "model/sampler.h"
 #include "model/token_logprobs.h"
 #include "model/transformer.h"
@@ -27,6 +28,7 @@ struct Generation {
   std::vector<TokenId> tokens;
   std::vector<TokenLogprobs> logprobs;  // one per token where the options ask for them
   Stop stop = Stop::kLimit;
+  int64_t reused_tokens = 0;               // of the prompt, those that its cache had already
   double time_to_first_token_s = 0.0;      // since the call: prefills and the first sample
   std::vector<double> decode_latencies_s;  // one per decode call (tokens after the first)
 };
@@ -34,10 +36,12 @@ struct Generation {
 // on_token is called for every token as it is made; false ends the generation after that token
 // (Stop::kCaller). Errors (of generate_batch too): an empty prompt, a prompt that leaves no room in
 // max_position_embeddings (both lengths in the message), ids outside the vocabulary (also those of
-// logit_bias), logits that are NaN or infinite.
+// logit_bias), logits that are NaN or infinite. With a `cache` only that part of the prompt is
+// computed which the cache's tokens do not begin with; the result is the same.
 Result<Generation> generate(const Transformer& transformer, std::span<const TokenId> prompt,
                             const GenerateOptions& options,
-                            const std::function<bool(TokenId)>& on_token = {});
+                            const std::function<bool(TokenId)>& on_token = {},
+                            PromptCache* cache = nullptr);
 
 // Several prompts, decoded together: each decode call reads the weights once for all sequences that
 // are not done. Sequence i samples with seed + i and is otherwise what generate() makes of its

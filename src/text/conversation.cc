@@ -82,10 +82,29 @@ Result<Conversation> parse_conversation(std::string_view text, const std::string
   return conversation;
 }
 
+std::string conversation_json(const Conversation& conversation) {
+  Json root = {{"messages", conversation.messages}};
+  if (!conversation.tools.is_null()) root["tools"] = conversation.tools;
+  if (!conversation.documents.is_null()) root["documents"] = conversation.documents;
+  if (!conversation.template_kwargs.empty())
+    root["chat_template_kwargs"] = conversation.template_kwargs;
+  if (!conversation.continue_field.empty())
+    root["continue_final_message"] = conversation.continue_field;
+  root["add_generation_prompt"] = conversation.add_generation_prompt;
+  return root.dump(2) + "\n";
+}
+
 Result<Json> parse_tools(std::string_view text, const std::string& source) {
   NMM_ASSIGN(Json tools, parse_ordered(text, source));
   NMM_TRY(check_objects(tools, source, "tools"));
   return tools;
+}
+
+Result<Json> parse_template_kwargs(std::string_view text, const std::string& source) {
+  NMM_ASSIGN(Json variables, parse_ordered(text, source));
+  if (variables.is_object()) return variables;
+  return fail("{}: expected an object, found {}", source,
+              io::describe_json(nlohmann::json(variables)));
 }
 
 }  // namespace neuronmm::text

@@ -28,7 +28,11 @@ struct Conversation {
 // are the variables and "continue_final_message" is true (for "content") or the name of a field.
 // Errors begin with `source` and name the field.
 Result<Conversation> parse_conversation(std::string_view text, const std::string& source);
+// The same conversation as a file that parse_conversation reads.
+std::string conversation_json(const Conversation& conversation);
 // The list of tools of a file.
 Result<Conversation::Json> parse_tools(std::string_view text, const std::string& source);
+// An object of variables.
+Result<Conversation::Json> parse_template_kwargs(std::string_view text, const std::string& source);
 
 }  // namespace neuronmm::text

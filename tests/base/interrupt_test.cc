@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace neuronmm {
 namespace {
@@ -27,6 +28,30 @@ void raise_twice() {
 
 TEST(InterruptDeathTest, SecondSignalEndsTheProcess) {
   EXPECT_EXIT(raise_twice(), testing::KilledBySignal(SIGTERM), "");
+}
+
+// Twice the same: the second Ctrl-C would end the process had the first not been taken back.
+TEST(Interrupt, WhatIsTakenBackNeverWas) {
+  install_interrupt_handler();
+  for (int i = 0; i < 2; ++i) {
+    std::raise(SIGINT);
+    EXPECT_TRUE(interrupted());
+    EXPECT_TRUE(take_back_interrupt());
+    EXPECT_FALSE(interrupted());
+  }
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
+
+void terminate_and_take_back() {
+  install_interrupt_handler();
+  std::raise(SIGTERM);
+  const bool taken = take_back_interrupt();
+  _exit(!taken && interrupted() ? 7 : 1);
+}
+
+TEST(InterruptDeathTest, TerminationStays) {
+  EXPECT_EXIT(terminate_and_take_back(), testing::ExitedWithCode(7), "");
 }
 
 TEST(Interrupt, ErrorSaysWhatIsKept) {

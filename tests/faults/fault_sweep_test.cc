@@ -47,6 +47,7 @@ struct Command {
   bool replaces = false;   // run/out is a model folder before, which the command may replace
   bool refuses = false;    // a file that is there; folders always are refused
   bool same_bytes = true;  // false: the output holds times
+  const char* input = "";  // what it reads from standard input
 };
 
 const Command kCommands[] = {
@@ -101,6 +102,10 @@ const Command kCommands[] = {
      .arguments = "bench ../in/model --prompt-tokens 4 --new-tokens 2 --runs 1 --json o.json",
      .output = "o.json",
      .same_bytes = false},
+    {.name = "ChatSave",
+     .arguments = "chat ../in/model --greedy --max-new-tokens 4",
+     .output = "o.json",
+     .input = "One day\n/save o.json\n"},
 };
 
 struct Outcome {
@@ -148,6 +153,7 @@ class FaultSweep : public testing::TestWithParam<Command> {
     for (const char* file : {"tokenizer.json", "tokenizer_config.json"}) {
       if (fs::exists(demo / file)) fs::copy_file(demo / file, root_ / "in/model" / file);
     }
+    put(root_ / "in/model/chat_template.jinja", "{{ messages | map(attribute='content') | join }}");
     run("compress ../in/model -o ../in/small --ratio 0.25 --block 8 --method svd");
     run("synthesize --config ../in/config.json -o ../in/old --seed 2");
     before_ = tree_of(root_ / "in");
@@ -165,7 +171,8 @@ class FaultSweep : public testing::TestWithParam<Command> {
   }
 
   Outcome run(const std::string& arguments, long fault_at = 0, int code = 0) {
-    const std::string report = root_ / "report", log = root_ / "log";
+    const std::string report = root_ / "report", log = root_ / "log", typed = root_ / "typed";
+    put(typed, GetParam().input);
     fs::remove(report);
     std::vector<std::string> variables = {"LD_PRELOAD=" NEURONMM_FAULT_INJECTOR,
                                           "NEURONMM_FAULT_FOLDER=" + (root_ / "run").string() + "/",
@@ -187,7 +194,7 @@ class FaultSweep : public testing::TestWithParam<Command> {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addchdir_np(&actions, (root_ / "run").c_str());
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 0, typed.c_str(), O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&actions, 1, 2);
     pid_t child = 0;

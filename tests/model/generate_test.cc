@@ -260,6 +260,66 @@ TEST_P(GenerateTest, ABatchRefusesABadPromptAndMayBeEmpty) {
   EXPECT_FALSE(generate_batch(transformer, prompts, {}).ok());
 }
 
+// Turns that go on, turns that begin anew in their midst, a longer and a shorter prompt, the same
+// one again: each gives what it gives without a cache.
+TEST_P(GenerateTest, APromptCacheChangesNothingButTheWork) {
+  config.max_position_embeddings = 700;
+  const Transformer long_context = make_tiny(config, *backend);
+  const std::vector<TokenId> text = random_tokens(640, config.vocab_size, 12);
+  PromptCache cache(long_context);
+  struct Turn {
+    int64_t same, other, reused;
+  };
+  // Of the cache's tokens the first `same` go on with `other` tokens that were not there.
+  const Turn turns[] = {{0, 140, 0}, {143, 3, 143}, {145, 400, 145}, {97, 31, 97}, {5, 1, 5}};
+  std::vector<TokenId> held;
+  for (const Turn& turn : turns) {
+    SCOPED_TRACE(turn.same);
+    std::vector<TokenId> tokens(held.begin(), held.begin() + turn.same);
+    for (int64_t i = 0; i < turn.other; ++i) {
+      const auto at = static_cast<size_t>(turn.same + i);
+      TokenId next = text[at];
+      if (at < held.size() && next == held[at]) next = next == 0 ? 1 : 0;
+      tokens.push_back(next);
+    }
+    const auto with = generate(long_context, tokens, {.max_new_tokens = 6}, {}, &cache);
+    const auto without = generate(long_context, tokens, {.max_new_tokens = 6});
+    ASSERT_TRUE(with.ok() && without.ok());
+    EXPECT_EQ(with->tokens, without->tokens);
+    EXPECT_EQ(with->reused_tokens, turn.reused);
+    EXPECT_EQ(without->reused_tokens, 0);
+    const auto again = generate(long_context, tokens, {.max_new_tokens = 6}, {}, &cache);
+    ASSERT_TRUE(again.ok());
+    EXPECT_EQ(again->tokens, without->tokens);
+    EXPECT_EQ(again->reused_tokens, std::ssize(tokens) - 1);
+    held = tokens;
+    held.insert(held.end(), without->tokens.begin(), without->tokens.end());
+  }
+}
+
+// A run that stops halfway leaves tokens behind that the cache does not count as the new prompt's.
+TEST_P(GenerateTest, APromptCacheSurvivesAnInterrupt) {
+  config.max_position_embeddings = 1100;
+  const Transformer long_context = make_tiny(config, *backend);
+  const std::vector<TokenId> tokens = random_tokens(1030, config.vocab_size, 13);
+  PromptCache cache(long_context);
+  set_interrupted(true);
+  ASSERT_EQ(generate(long_context, tokens, {}, {}, &cache)->stop, Stop::kInterrupted);
+  set_interrupted(false);
+  const GenerateOptions options{.max_new_tokens = 9};
+  const auto cut_short = generate(
+      long_context, tokens, options,
+      [made = 0](TokenId) mutable {
+        if (++made == 3) set_interrupted(true);
+        return true;
+      },
+      &cache);
+  set_interrupted(false);
+  ASSERT_EQ(cut_short->tokens.size(), 3u);
+  EXPECT_EQ(generate(long_context, tokens, options, {}, &cache)->tokens,
+            generate(long_context, tokens, options)->tokens);
+}
+
 TEST_P(GenerateTest, NothingIsMadeWhenNothingIsAsked) {
   const auto generation = generate(transformer, prompt, {.max_new_tokens = 0});
   ASSERT_TRUE(generation.ok());

@@ -1,12 +1,14 @@
-#include "model/generate_flags.h"
+#include "model/answer_flags.h"
 
 #include <charconv>
 #include <cmath>
+#include <random>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "flags.h"
+#include "message.h"
 #include "text/utf8.h"
 
 namespace neuronmm::apps {
@@ -47,25 +49,7 @@ std::string check_stop(const std::string& text) {
   return text::valid_utf8_length(text) == std::ssize(text) ? "" : "expected UTF-8";
 }
 
-void add_prompt_flags(CLI::App* command, GenerateFlags& flags) {
-  auto* prompt = command->add_option("PROMPT,--prompt", flags.prompt,
-                                     "what to continue; - reads standard input");
-  command->add_option("--prompt-file", flags.prompt_file, "the file that holds what to continue")
-      ->excludes(prompt);
-  auto* chat = command->add_flag("--chat", flags.chat, "the prompt is a user's message");
-  command
-      ->add_flag("--parse-special,!--no-parse-special", flags.parse_special,
-                 "special tokens in the prompt, as <|eot_id|>, are tokens (the default), or plain "
-                 "text; in a chat they are always plain text")
-      ->excludes(chat);
-  command->add_option("--system", flags.system, "system message of the chat")->needs(chat);
-  command->parse_complete_callback([prompt, &flags] {
-    if (prompt->count() == 0 && flags.prompt_file.empty())
-      throw CLI::RequiredError("PROMPT (or --prompt or --prompt-file)");
-  });
-}
-
-void add_end_flags(CLI::App* command, GenerateFlags& flags) {
+void add_end_flags(CLI::App* command, AnswerFlags& flags) {
   command
       ->add_option("--max-new-tokens", flags.settings.max_new_tokens,
                    "tokens to make at most; 128 unless the model's generation_config.json says "
@@ -79,7 +63,7 @@ void add_end_flags(CLI::App* command, GenerateFlags& flags) {
   command->add_flag("--ignore-eos", flags.ignore_eos, "do not stop at an end-of-text token");
 }
 
-void add_sampling_flags(CLI::App* command, GenerateFlags& flags) {
+void add_sampling_flags(CLI::App* command, AnswerFlags& flags) {
   io::GenerationConfig& settings = flags.settings;
   auto* temperature =
       command
@@ -107,7 +91,7 @@ void add_sampling_flags(CLI::App* command, GenerateFlags& flags) {
       ->check(whole_number());
 }
 
-void add_logit_flags(CLI::App* command, GenerateFlags& flags) {
+void add_logit_flags(CLI::App* command, AnswerFlags& flags) {
   command
       ->add_option("--frequency-penalty", flags.frequency_penalty,
                    "taken from a token's logit for each time that it was generated")
@@ -124,10 +108,6 @@ void add_logit_flags(CLI::App* command, GenerateFlags& flags) {
       ->check(check_bias)
       ->type_name("ID=BIAS")
       ->allow_extra_args(false);
-  command
-      ->add_option("--logprobs", flags.logprobs,
-                   "print each token's log-probability and those of the N likeliest ones")
-      ->check(CLI::Range(0, 1000));
 }
 
 template <typename T>
@@ -135,7 +115,7 @@ void set_if_given(std::optional<T>& setting, const std::optional<T>& given) {
   if (given) setting = given;
 }
 
-io::GenerationConfig with_flags(io::GenerationConfig settings, const GenerateFlags& flags) {
+io::GenerationConfig with_flags(io::GenerationConfig settings, const AnswerFlags& flags) {
   const io::GenerationConfig& given = flags.settings;
   set_if_given(settings.temperature, given.temperature);
   set_if_given(settings.top_k, given.top_k);
@@ -148,22 +128,10 @@ io::GenerationConfig with_flags(io::GenerationConfig settings, const GenerateFla
   return settings;
 }
 
-}  // namespace
-
-void add_generate_flags(CLI::App* command, GenerateFlags& flags) {
-  command->add_option("MODEL_DIR", flags.model_dir, "a Hugging Face model folder")->required();
-  add_prompt_flags(command, flags);
-  add_end_flags(command, flags);
-  add_sampling_flags(command, flags);
-  add_logit_flags(command, flags);
-  add_device_options(command, flags.device, Devices::kHostAndSimulated);
-}
-
-Result<model::GenerateOptions> generate_options(const GenerateFlags& flags,
-                                                const io::GenerationConfig& file) {
-  model::GenerateOptions options;
+Result<model::GenerateOptions> generate_options(const AnswerFlags& flags,
+                                                const io::GenerationConfig& file,
+                                                model::GenerateOptions options) {
   model::apply(with_flags(file, flags), options);
-  options.logprobs = flags.logprobs;
   model::SamplingOptions& sampling = options.sampling;
   sampling.frequency_penalty = flags.frequency_penalty;
   sampling.presence_penalty = flags.presence_penalty;
@@ -175,7 +143,9 @@ Result<model::GenerateOptions> generate_options(const GenerateFlags& flags,
   return options;
 }
 
-std::string settings_of_file(const GenerateFlags& flags, const io::GenerationConfig& file,
+// "temperature 0.6, top_p 0.9": what `options` have from the file and not from a flag, as far as it
+// changes anything.
+std::string settings_of_file(const AnswerFlags& flags, const io::GenerationConfig& file,
                              const model::GenerateOptions& options) {
   const io::GenerationConfig& given = flags.settings;
   const model::SamplingOptions& used = options.sampling;
@@ -193,6 +163,35 @@ std::string settings_of_file(const GenerateFlags& flags, const io::GenerationCon
       file.repetition_penalty, used.repetition_penalty);
   add(true, "max_new_tokens", given.max_new_tokens, file.max_new_tokens, options.max_new_tokens);
   return fmt::format("{}", fmt::join(settings, ", "));
+}
+
+}  // namespace
+
+void add_answer_flags(CLI::App* command, AnswerFlags& flags) {
+  add_end_flags(command, flags);
+  add_sampling_flags(command, flags);
+  add_logit_flags(command, flags);
+  add_device_options(command, flags.device, Devices::kHostAndSimulated);
+}
+
+Result<model::GenerateOptions> answer_options(AnswerFlags& flags, const text::Tokenizer& tokenizer,
+                                              const io::ModelConfig& config, bool chat,
+                                              model::GenerateOptions options) {
+  NMM_ASSIGN(const auto file, io::GenerationConfig::load(flags.model_dir));
+  const bool random_seed = !flags.seed;
+  if (random_seed) flags.seed = std::random_device()();
+  NMM_ASSIGN(options, generate_options(flags, file, std::move(options)));
+  const std::string from_file = settings_of_file(flags, file, options);
+  if (!from_file.empty()) print_message("generation_config.json: {}\n", from_file);
+  if (random_seed && options.sampling.temperature > 0.0)
+    print_message("--seed {} makes this text again\n", *flags.seed);
+  // The end of a text is a token like any other with --ignore-eos: what follows it is shown.
+  if (!flags.ignore_eos) {
+    options.stop_tokens = model::stop_tokens_of(file, config);
+    // A base model's config may name only the end of a text, not the end of a chat turn.
+    if (chat && tokenizer.eos_id()) options.stop_tokens.push_back(*tokenizer.eos_id());
+  }
+  return options;
 }
 
 }  // namespace neuronmm::apps

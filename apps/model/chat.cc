@@ -1,0 +1,208 @@
+// neuronmm chat: a conversation with a model, on a terminal or through pipes.
+
+#include <filesystem>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "base/interrupt.h"
+#include "commands.h"
+#include "io/text_file.h"
+#include "message.h"
+#include "model/answer_flags.h"
+#include "model/chat_session.h"
+#include "model/line_reader.h"
+#include "text/chat_template.h"
+#include "text/utf8.h"
+
+namespace neuronmm::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Two spaces between a command and what it does, as --help has them.
+constexpr const char* kHelp = R"(  /regenerate    another answer to the last message
+  /system TEXT   a new system message; without a text, none
+  /clear         a new conversation with the same system message
+  /save FILE     the conversation as JSON
+  /load FILE     goes on with a saved conversation
+  /exit          ends the chat, as does Ctrl-D
+  Ctrl-C         ends the answer
+  """            begins and ends a message of several lines
+A message that begins with / has a space before it.
+)";
+constexpr std::string_view kQuotes = "\"\"\"";
+
+struct ChatFlags {
+  AnswerFlags answer;
+  std::string system, messages, template_kwargs;
+  bool timings = false;
+};
+
+Result<text::Conversation> load_conversation(const std::string& path) {
+  NMM_ASSIGN(const std::string text, io::read_user_text(path));
+  return text::parse_conversation(text, path);
+}
+
+Result<text::Conversation> first_conversation(const ChatFlags& flags) {
+  text::Conversation conversation;
+  if (!flags.messages.empty()) {
+    NMM_ASSIGN(conversation, load_conversation(flags.messages));
+  }
+  if (!flags.system.empty()) conversation.say("system", flags.system);
+  if (!flags.template_kwargs.empty()) {
+    NMM_ASSIGN(conversation.template_kwargs,
+               text::parse_template_kwargs(flags.template_kwargs, "--chat-template-kwargs"));
+  }
+  return conversation;
+}
+
+// A file that holds something else than a conversation is not overwritten.
+Status save(const text::Conversation& conversation, const std::string& path) {
+  std::error_code error;
+  if (fs::is_regular_file(path, error) && fs::file_size(path, error) > 0 &&
+      !load_conversation(path).ok())
+    return fail("{}: is there and is no conversation: not replaced", path);
+  NMM_TRY(io::write_text_file(path, text::conversation_json(conversation)));
+  print_message("saved {}\n", path);
+  return {};
+}
+
+// What a person types: messages, and commands that begin with a slash.
+class Dialogue {
+ public:
+  explicit Dialogue(ChatSession& session) : session_(session) {}
+
+  // Errors end the chat; what only a message or a command has wrong is printed, and it goes on.
+  Result<int> run() {
+    if (lines_.on_terminal()) print_message("/help lists the commands; Ctrl-D ends the chat\n");
+    if (session_.unanswered()) report(session_.regenerate());
+    while (!over_) {
+      const auto line = next_message();
+      if (interrupted()) {
+        if (!lines_.on_terminal() || !take_back_interrupt())
+          return interrupted_error("the conversation is not saved");
+        print_message("(/exit or Ctrl-D ends the chat)\n");
+      } else if (!line) {
+        break;
+      } else {
+        report(obey(*line));
+        if (interrupted() && !take_back_interrupt())  // SIGTERM
+          return interrupted_error("the conversation is not saved");
+      }
+    }
+    return failed_ && !lines_.on_terminal() ? 1 : 0;
+  }
+
+ private:
+  // A line, or what stands between two lots of quotes.
+  std::optional<std::string> next_message() {
+    auto line = lines_.read(">>> ");
+    if (!line || !line->starts_with(kQuotes)) return line;
+    std::string text = line->substr(kQuotes.size());
+    while (!text.ends_with(kQuotes)) {
+      line = lines_.read("... ");
+      if (!line) return std::nullopt;
+      text += "\n" + *line;
+    }
+    text.resize(text.size() - kQuotes.size());
+    return " " + text;  // never a command
+  }
+
+  Status obey(const std::string& line) {
+    if (text::valid_utf8_length(line) != std::ssize(line))
+      return fail("expected UTF-8: the message is not sent");
+    if (!line.starts_with('/')) {
+      const size_t begin = line.find_first_not_of(" \t\r\n");
+      if (begin == std::string::npos) return {};  // nothing said
+      return session_.say(line.substr(begin, line.find_last_not_of(" \t\r\n") + 1 - begin));
+    }
+    const size_t space = std::min(line.find(' '), line.size());
+    const size_t begin = std::min(line.find_first_not_of(' ', space), line.size());
+    const size_t end = line.find_last_not_of(" \r") + 1;
+    return obey(line.substr(0, space), begin < end ? line.substr(begin, end - begin) : "");
+  }
+
+  Status obey(const std::string& command, const std::string& argument) {
+    if (command == "/exit" || command == "/quit") {
+      over_ = true;
+    } else if (command == "/help") {
+      print_message("{}", kHelp);
+    } else if (command == "/regenerate") {
+      return session_.regenerate();
+    } else if (command == "/system") {
+      session_.set_system(argument);
+    } else if (command == "/clear") {
+      session_.clear();
+    } else if (command == "/save" || command == "/load") {
+      if (argument.empty()) return fail("{}: expected the name of a file", command);
+      if (command == "/save") return save(session_.conversation(), argument);
+      NMM_ASSIGN(auto conversation, load_conversation(argument));
+      session_.replace(std::move(conversation));
+      if (session_.unanswered()) return session_.regenerate();
+    } else {
+      return fail("{}: no such command; /help lists them, and a space before it makes it a message",
+                  command);
+    }
+    return {};
+  }
+
+  void report(const Status& status) {
+    if (status.ok()) return;
+    failed_ = true;
+    print_message("neuronmm chat: {}\n", status.error().message);
+  }
+
+  ChatSession& session_;
+  LineReader lines_;
+  bool over_ = false, failed_ = false;
+};
+
+Result<int> run_chat(ChatFlags& flags) {
+  AnswerFlags& answer = flags.answer;
+  NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(answer.model_dir));
+  if (tokenizer.config().chat_templates.empty())
+    return fail("{}: the model has no chat template: `neuronmm generate` continues a text",
+                answer.model_dir);
+  NMM_ASSIGN(auto conversation, first_conversation(flags));
+  NMM_ASSIGN(const auto backend, make_backend(answer.device));
+  NMM_ASSIGN(const auto transformer, model::Transformer::load(answer.model_dir, *backend));
+  // An answer may take all the room that the context has.
+  NMM_ASSIGN(auto options,
+             answer_options(answer, tokenizer, transformer.config(), true,
+                            {.max_new_tokens = transformer.config().max_position_embeddings}));
+  // What was said is in memory alone; a first Ctrl-C never ends the program.
+  const UnsavedWork conversation_is_here;
+  ChatSession session({.tokenizer = tokenizer,
+                       .transformer = transformer,
+                       .options = std::move(options),
+                       .stop = answer.stop,
+                       .device = answer.device,
+                       .timings = flags.timings},
+                      std::move(conversation));
+  return Dialogue(session).run();
+}
+
+}  // namespace
+
+void add_chat(Program& program) {
+  CLI::App* command = program.add(CommandGroup::kModels, "chat", "Talk with a chat model");
+  auto flags = std::make_shared<ChatFlags>();
+  command->add_option("MODEL_DIR", flags->answer.model_dir, "a Hugging Face model folder")
+      ->required();
+  auto* system = command->add_option("--system", flags->system, "system message of the chat");
+  command
+      ->add_option("--messages", flags->messages,
+                   "a JSON file with the conversation so far (also what /save wrote); if its last "
+                   "message is the user's, it is answered")
+      ->excludes(system);
+  command->add_option("--chat-template-kwargs", flags->template_kwargs,
+                      "more variables of the chat template: '{\"enable_thinking\": false}'");
+  command->add_flag("--timings", flags->timings, "after each answer, how fast it was");
+  add_answer_flags(command, flags->answer);
+  command->footer(
+      fmt::format("Each line of standard input is a message, or a command:\n{}", kHelp));
+  program.set_run(command, [flags] { return run_chat(*flags); });
+}
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,72 @@
+#include "model/chat_session.h"
+
+#include "text/chat_template.h"
+
+namespace neuronmm::apps {
+namespace {
+
+using Json = text::Conversation::Json;
+
+bool has_role(const Json& message, const char* role) {
+  return message.contains("role") && message["role"] == role;
+}
+
+}  // namespace
+
+Status ChatSession::say(const std::string& message) {
+  const Json before = conversation_.messages;
+  if (unanswered()) conversation_.messages.erase(conversation_.messages.size() - 1);
+  conversation_.say("user", message);
+  Status answered = answer();
+  if (!answered.ok()) conversation_.messages = before;
+  return answered;
+}
+
+Status ChatSession::regenerate() {
+  const Json before = conversation_.messages;
+  Json& messages = conversation_.messages;
+  while (!messages.empty() && !has_role(messages.back(), "user"))
+    messages.erase(messages.size() - 1);
+  if (messages.empty()) {
+    messages = before;
+    return fail("there is no message to answer again");
+  }
+  Status answered = answer();
+  if (!answered.ok()) messages = before;
+  return answered;
+}
+
+bool ChatSession::unanswered() const {
+  return !conversation_.messages.empty() && has_role(conversation_.messages.back(), "user");
+}
+
+void ChatSession::set_system(const std::string& text) {
+  Json& messages = conversation_.messages;
+  if (!messages.empty() && has_role(messages.front(), "system")) messages.erase(0);
+  if (!text.empty()) messages.insert(messages.begin(), Json{{"role", "system"}, {"content", text}});
+}
+
+void ChatSession::clear() {
+  Json& messages = conversation_.messages;
+  const bool keeps = !messages.empty() && has_role(messages.front(), "system");
+  messages.erase(messages.begin() + (keeps ? 1 : 0), messages.end());
+}
+
+// Each answer draws with another seed: a second one to the same message may differ.
+Status ChatSession::answer() {
+  conversation_.add_generation_prompt = true;
+  conversation_.continue_field.clear();
+  NMM_ASSIGN(const auto prompt, text::apply_chat_template(model_.tokenizer, conversation_));
+  NMM_ASSIGN(const auto tokens, model_.tokenizer.encode(prompt.text, {.add_special_tokens = false,
+                                                                      .literal = prompt.said}));
+  model::GenerateOptions options = model_.options;
+  options.sampling.seed += answers_++;
+  NMM_ASSIGN(const auto answered, stream_answer(model_.transformer, model_.tokenizer, tokens,
+                                                options, {.stop = model_.stop, .cache = &cache_}));
+  const bool cut_off = answered.generation.stop == model::Generation::Stop::kInterrupted;
+  if (!cut_off || !answered.text.empty()) conversation_.say("assistant", answered.text);
+  if (model_.timings) print_timings(tokens.size(), answered.generation, model_.device);
+  return {};
+}
+
+}  // namespace neuronmm::apps

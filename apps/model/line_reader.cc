@@ -1,0 +1,109 @@
+#include "model/line_reader.h"
+
+#include <cerrno>
+#include <clocale>
+#include <cstdio>
+#include <cstdlib>
+#include <cwchar>
+
+#include <histedit.h>
+#include <unistd.h>
+
+#include "base/interrupt.h"
+
+namespace neuronmm::apps {
+namespace {
+
+constexpr int kRememberedLines = 1000;
+
+// libedit's own reads again after a signal, and a Ctrl-C would be seen only with the next key.
+int read_key(EditLine*, wchar_t* key) {
+  std::mbstate_t state = {};
+  while (true) {
+    char byte = 0;
+    const ssize_t n = ::read(STDIN_FILENO, &byte, 1);
+    if (n == 0) return 0;
+    if (n < 0) {
+      if (errno == EINTR && !interrupted())
+        continue;  // another signal: the window changed its size
+      return -1;
+    }
+    const size_t used = std::mbrtowc(key, &byte, 1, &state);
+    if (used == static_cast<size_t>(-1)) {  // no UTF-8
+      *key = L'\uFFFD';
+      return 1;
+    }
+    if (used != static_cast<size_t>(-2)) return 1;  // else a character of several bytes goes on
+  }
+}
+
+}  // namespace
+
+class LineReader::Editor {
+ public:
+  Editor() : editor_(el_init("neuronmm", stdin, stderr, stderr)), history_(history_init()) {
+    std::setlocale(LC_CTYPE, "C.UTF-8");
+    HistEvent event;
+    history(history_, &event, H_SETSIZE, kRememberedLines);
+    history(history_, &event, H_SETUNIQUE, 1);
+    el_set(editor_, EL_CLIENTDATA, this);
+    el_set(
+        editor_, EL_PROMPT, +[](EditLine* editor) {
+          Editor* self = nullptr;
+          el_get(editor, EL_CLIENTDATA, &self);
+          return self->prompt_.data();
+        });
+    el_set(editor_, EL_SIGNAL, 0);  // signals are the program's (base/interrupt.h)
+    el_set(editor_, EL_EDITOR, "emacs");
+    el_set(editor_, EL_HIST, history, history_);
+    el_set(editor_, EL_GETCFN, &read_key);
+  }
+  ~Editor() {
+    history_end(history_);
+    el_end(editor_);
+  }
+  Editor(const Editor&) = delete;
+  Editor& operator=(const Editor&) = delete;
+
+  std::optional<std::string> read(const std::string& prompt) {
+    prompt_ = prompt;
+    int length = 0;
+    const char* line = el_gets(editor_, &length);
+    if (line == nullptr || length <= 0) {
+      std::fputc('\n', stderr);  // what comes next begins a line
+      el_set(editor_, EL_UNBUFFERED, 0);
+      return std::nullopt;
+    }
+    std::string text(line, static_cast<size_t>(length));
+    HistEvent event;
+    if (text != "\n") history(history_, &event, H_ENTER, text.c_str());
+    if (text.ends_with('\n')) text.pop_back();
+    return text;
+  }
+
+ private:
+  EditLine* editor_;
+  History* history_;
+  std::string prompt_;
+};
+
+LineReader::LineReader() {
+  if (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)) editor_ = std::make_unique<Editor>();
+}
+
+LineReader::~LineReader() = default;
+
+std::optional<std::string> LineReader::read(const std::string& prompt) {
+  if (interrupted()) return std::nullopt;
+  if (editor_) return editor_->read(prompt);
+  char* line = nullptr;
+  size_t capacity = 0;
+  const ssize_t length = ::getline(&line, &capacity, stdin);
+  std::optional<std::string> text;
+  if (length >= 0) text.emplace(line, static_cast<size_t>(length));
+  std::free(line);
+  if (text && text->ends_with('\n')) text->pop_back();
+  return text;
+}
+
+}  // namespace neuronmm::apps

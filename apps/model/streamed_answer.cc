@@ -1,0 +1,68 @@
+#include "model/streamed_answer.h"
+
+#include <cstdio>
+#include <numeric>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "message.h"
+#include "text/stop_strings.h"
+#include "text/stream_decoder.h"
+
+namespace neuronmm::apps {
+namespace {
+
+// Also where stdout is a pipe.
+void write_now(const std::string& text) {
+  fmt::print("{}", text);
+  if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category());
+}
+
+}  // namespace
+
+Result<StreamedAnswer> stream_answer(const model::Transformer& transformer,
+                                     const text::Tokenizer& tokenizer,
+                                     std::span<const text::TokenId> prompt,
+                                     const model::GenerateOptions& options,
+                                     const AnswerStream& how) {
+  text::StreamDecoder decoder(tokenizer);
+  if (how.continues_prompt) decoder.continue_after(prompt);
+  text::StopStrings stops(how.stop);
+  StreamedAnswer answer;
+  const auto show = [&](const std::string& text) {
+    answer.text += text;
+    write_now(text);
+  };
+  NMM_ASSIGN(answer.generation, model::generate(
+                                    transformer, prompt, options,
+                                    [&](text::TokenId id) {
+                                      show(stops.push(decoder.push(id)));
+                                      return !stops.found();
+                                    },
+                                    how.cache));
+  const std::string rest = stops.push(decoder.finish());
+  show(rest + stops.finish());
+  write_now("\n");
+  return answer;
+}
+
+void print_timings(size_t prompt_tokens, const model::Generation& generation,
+                   const DeviceOptions& device) {
+  const auto& latencies = generation.decode_latencies_s;
+  const double decode_s = std::accumulate(latencies.begin(), latencies.end(), 0.0);
+  const std::string reused =
+      generation.reused_tokens > 0 ? fmt::format(" ({} kept)", generation.reused_tokens) : "";
+  const std::string predicted =
+      device.simulated() ? fmt::format("predicted for {} (simulated): ", device.device) : "";
+  print_message("prompt tokens {}{}, new tokens {}, {}time to first token {:.1f} ms", prompt_tokens,
+                reused, generation.tokens.size(), predicted,
+                generation.time_to_first_token_s * 1e3);
+  if (!latencies.empty())
+    print_message(", decode {:.2f} tokens/s", static_cast<double>(latencies.size()) / decode_s);
+  if (generation.stop == model::Generation::Stop::kContextFull)
+    print_message(", stopped: the context is full");
+  print_message("\n");
+}
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,310 @@
+// `neuronmm chat` as a user meets it: through a pipe, and on a terminal where Ctrl-C ends an answer
+// and not the chat.
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <pty.h>
+
+#include "run_program.h"
+
+namespace neuronmm::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr const char* kTemplate =
+    "{% for m in messages %}{% if m.role not in ['system', 'user', 'assistant'] %}"
+    "{{ raise_exception('no such role') }}{% endif %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}assistant: {{ start | default('') }}{% endif %}";
+
+class ChatCommand : public ProgramTest {
+ protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    fs::copy(kDemo, folder_ / "model", fs::copy_options::recursive);
+    write("model/chat_template.jinja", kTemplate);
+  }
+
+  // Exit code, answers (one a line) and messages.
+  struct Talk {
+    int exit_code;
+    std::string answers, messages;
+  };
+  Talk talk(const std::string& input, const std::string& flags = "--greedy --max-new-tokens 12") {
+    const std::string typed = write("typed", input), errors = path("errors");
+    const Outcome outcome =
+        outcome_of(fmt::format("'{}' chat '{}' {} <'{}' 2>'{}'", program_path().string(),
+                               path("model"), flags, typed, errors));
+    return {outcome.exit_code, outcome.output, read(errors)};
+  }
+  Json saved(const std::string& name) const { return Json::parse(read(path(name)))["messages"]; }
+};
+
+std::string line(const std::string& text, size_t index) {
+  std::istringstream lines(text);
+  std::string line;
+  for (size_t i = 0; i <= index; ++i) std::getline(lines, line);
+  return line;
+}
+
+Json message(const char* role, const std::string& content) {
+  return {{"role", role}, {"content", content}};
+}
+
+// Each answer is what a process that has nothing in its cache answers to the same conversation.
+TEST_F(ChatCommand, TurnsAreThoseOfFreshConversations) {
+  const Talk both = talk("One day, a cat\nThen a dog came\n/save " + path("both.json") + "\n");
+  EXPECT_EQ(both.exit_code, 0) << both.messages;
+  Json messages = saved("both.json");
+  ASSERT_EQ(messages.size(), 4u);
+  EXPECT_EQ(messages[0], message("user", "One day, a cat"));
+  EXPECT_EQ(messages[2], message("user", "Then a dog came"));
+  EXPECT_FALSE(messages[1]["content"].get<std::string>().empty());
+  messages.erase(3);
+  const Talk second =
+      talk("/save " + path("second.json") + "\n",
+           "--greedy --max-new-tokens 12 --messages " + write("first.json", messages.dump()));
+  EXPECT_EQ(second.exit_code, 0) << second.messages;
+  EXPECT_EQ(saved("second.json"), saved("both.json"));
+  EXPECT_EQ(neuronmm("generate " + path("model") +
+                         " 'One day, a cat' --chat --greedy --max-new-tokens 12",
+                     "", "/dev/null")
+                .output,
+            line(both.answers, 0) + "\n");
+}
+
+TEST_F(ChatCommand, ATurnComputesItsOwnTokensOnly) {
+  const Talk talked = talk("One day, a cat\nThen a dog came\n/regenerate\n",
+                           "--greedy --max-new-tokens 12 --timings");
+  EXPECT_EQ(line(talked.messages, 0).find("kept"), std::string::npos) << talked.messages;
+  for (const size_t turn : {1, 2}) {
+    int64_t prompt = 0, kept = 0;
+    ASSERT_EQ(std::sscanf(line(talked.messages, turn).c_str(), "prompt tokens %ld (%ld kept)",
+                          &prompt, &kept),
+              2)
+        << talked.messages;
+    if (turn == 1) {
+      EXPECT_GT(kept, prompt / 2);
+    } else {
+      EXPECT_EQ(kept, prompt - 1);  // the same prompt: only the logits after it are wanted
+    }
+  }
+}
+
+TEST_F(ChatCommand, RegenerateDrawsAgainAndReplaces) {
+  const Talk talked =
+      talk("One day\n/save " + path("a") + "\n/regenerate\n/save " + path("b") + "\n",
+           "--temperature 1.5 --seed 3 --max-new-tokens 12");
+  EXPECT_EQ(talked.exit_code, 0) << talked.messages;
+  const Json a = saved("a"), b = saved("b");
+  ASSERT_EQ(a.size(), 2u);
+  ASSERT_EQ(b.size(), 2u);
+  EXPECT_NE(a[1], b[1]);
+  const Talk nothing = talk("/regenerate\n");
+  EXPECT_EQ(nothing.exit_code, 1);
+  EXPECT_NE(nothing.messages.find("no message to answer again"), std::string::npos);
+}
+
+TEST_F(ChatCommand, CommandsChangeTheConversation) {
+  const std::string file = path("c.json");
+  talk("/system Be brief\nHello\n/clear\nA\n/system\n/save " + file + "\n", "--max-new-tokens 2");
+  Json messages = saved("c.json");
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_EQ(messages[0], message("user", "A"));
+  talk("/load " + file + "\n/system Be kind\n  /not a command \n/save " + file + "\n",
+       "--max-new-tokens 2");
+  messages = saved("c.json");
+  ASSERT_EQ(messages.size(), 5u);
+  EXPECT_EQ(messages[0], message("system", "Be kind"));
+  EXPECT_EQ(messages[3], message("user", "/not a command"));
+  talk("\"\"\"two\n\nlines\"\"\"\n\n   \n/save " + file + "\n/exit\nnot said\n",
+       "--system X --max-new-tokens 2");
+  messages = saved("c.json");
+  ASSERT_EQ(messages.size(), 3u);
+  EXPECT_EQ(messages[0], message("system", "X"));
+  EXPECT_EQ(messages[1], message("user", "two\n\nlines"));
+}
+
+TEST_F(ChatCommand, TemplateVariablesReachTheTemplate) {
+  const std::string flags = "--greedy --max-new-tokens 12 --chat-template-kwargs ";
+  const Talk with = talk("Hello\n", flags + R"('{"start": "The dog"}')");
+  EXPECT_EQ(with.exit_code, 0) << with.messages;
+  EXPECT_NE(with.answers, talk("Hello\n").answers);
+  const Talk wrong = talk("Hello\n", flags + "'[1]'");
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_NE(wrong.messages.find("--chat-template-kwargs: expected an object"), std::string::npos);
+}
+
+// The chat goes on after what a message or a command has wrong, and a script hears of it.
+TEST_F(ChatCommand, ErrorsLeaveTheConversationAsItWas) {
+  const std::string thesis = write("thesis.tex", "\\begin{document}"), file = path("c.json");
+  std::string longer;
+  for (int i = 0; i < 400; ++i) longer += "a dog and ";
+  const Talk talked = talk("Hello\n/bogus\n/save\n/save " + thesis + "\n/load " + thesis +
+                               "\nno \xff UTF-8\n" + longer + "\n/save " + file + "\n",
+                           "--greedy --max-new-tokens 3");
+  EXPECT_EQ(talked.exit_code, 1);
+  for (const char* words :
+       {"/bogus: no such command", "/save: expected the name of a file", "not replaced",
+        "thesis.tex", "expected UTF-8", "max_position_embeddings"}) {
+    EXPECT_NE(talked.messages.find(words), std::string::npos) << words << "\n" << talked.messages;
+  }
+  EXPECT_EQ(read(thesis), "\\begin{document}");
+  EXPECT_EQ(saved("c.json").size(), 2u);
+  const std::string wrong = write("wrong.json", R"([{"role": "wizard", "content": "x"}])");
+  EXPECT_NE(talk("Hello\n", "--messages " + wrong).messages.find("no such role"),
+            std::string::npos);
+}
+
+TEST_F(ChatCommand, NothingToSayIsNoError) {
+  const Talk talked = talk("");
+  EXPECT_EQ(talked.exit_code, 0);
+  EXPECT_EQ(talked.answers + talked.messages, "");
+}
+
+TEST_F(ChatCommand, AModelWithoutATemplateIsNamed) {
+  expect(neuronmm("chat " + kDemo), 1, {"no chat template", "generate"});
+  expect(neuronmm("chat " + path("absent")), 1, {"absent"});
+  expect(neuronmm("chat"), 2, {"MODEL_DIR"});
+}
+
+// A person at a terminal: types, and waits for what the program shows.
+class Terminal {
+ public:
+  explicit Terminal(std::vector<std::string> words) {
+    child_ = forkpty(&descriptor_, nullptr, nullptr, nullptr);
+    if (child_ != 0) return;
+    setenv("TERM", "dumb", 1);
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  ~Terminal() {
+    if (child_ > 0) {
+      kill(child_, SIGKILL);
+      waitpid(child_, nullptr, 0);
+    }
+    close(descriptor_);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  void type(const std::string& keys) {
+    ASSERT_EQ(::write(descriptor_, keys.data(), keys.size()), std::ssize(keys));
+  }
+  // Whether the words come after those that were waited for before.
+  bool shows(const std::string& words) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (true) {
+      const size_t found = shown_.find(words, seen_);
+      if (found != std::string::npos) {
+        seen_ = found + words.size();
+        return true;
+      }
+      fd_set ready;
+      FD_ZERO(&ready);
+      FD_SET(descriptor_, &ready);
+      timeval second = {.tv_sec = 1, .tv_usec = 0};
+      char buffer[4096];
+      if (select(descriptor_ + 1, &ready, nullptr, nullptr, &second) > 0) {
+        const ssize_t n = ::read(descriptor_, buffer, sizeof(buffer));
+        if (n <= 0) return false;
+        shown_.append(buffer, static_cast<size_t>(n));
+      }
+      if (std::chrono::steady_clock::now() > deadline) return false;
+    }
+  }
+  void signal(int number) { kill(child_, number); }
+  const std::string& shown() const { return shown_; }
+  int exit_code() {
+    int status = 0;
+    waitpid(child_, &status, 0);
+    child_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+ private:
+  pid_t child_ = -1;
+  int descriptor_ = -1;
+  std::string shown_;
+  size_t seen_ = 0;
+};
+
+// Random weights whose answers take minutes unless they are ended.
+class ChatOnATerminal : public ChatCommand {
+ protected:
+  void SetUp() override {
+    ChatCommand::SetUp();
+    const std::string config = write("config.json", R"({"model_type": "llama",
+      "architectures": ["LlamaForCausalLM"], "hidden_size": 512, "intermediate_size": 2048,
+      "num_hidden_layers": 8, "num_attention_heads": 8, "num_key_value_heads": 2,
+      "vocab_size": 2048, "max_position_embeddings": 65536, "rms_norm_eps": 1e-5,
+      "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": true,
+      "torch_dtype": "bfloat16"})");
+    expect(neuronmm("synthesize --config " + config + " -o " + path("slow") + " --seed 1"), 0, {});
+    for (const char* file : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"})
+      fs::copy_file(folder_ / "model" / file, folder_ / "slow" / file);
+  }
+  std::vector<std::string> chat() const {
+    return {
+        program_path().string(), "chat", path("slow"), "--ignore-eos", "--timings", "--seed", "1",
+        "--temperature",         "1"};
+  }
+};
+
+TEST_F(ChatOnATerminal, ControlCEndsTheAnswerAndControlDTheChat) {
+  Terminal terminal(chat());
+  ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
+  for (int turn = 0; turn < 2; ++turn) {
+    terminal.type("Hello\r");
+    ASSERT_TRUE(terminal.shows("Hello\r\n")) << terminal.shown();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // some of the answer
+    terminal.type("\x03");
+    ASSERT_TRUE(terminal.shows("prompt tokens ")) << terminal.shown();
+    ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
+  }
+  terminal.type("\x03");  // at the prompt it says how to leave
+  ASSERT_TRUE(terminal.shows("/exit or Ctrl-D")) << terminal.shown();
+  ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
+  terminal.type("/save " + path("c.json") + "\r");
+  ASSERT_TRUE(terminal.shows("saved ")) << terminal.shown();
+  EXPECT_EQ(saved("c.json").size(), 4u);
+  ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
+  terminal.type("\x04");
+  EXPECT_EQ(terminal.exit_code(), 0);
+}
+
+TEST_F(ChatOnATerminal, EarlierLinesComeBackAndTextIsUnicode) {
+  Terminal terminal(chat());
+  ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
+  terminal.type("/system h\xc3\xa9\xf0\x9f\x98\x80x\x7f!\r");  // x, then backspace
+  ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
+  terminal.type("/bogus\r");
+  ASSERT_TRUE(terminal.shows("no such command")) << terminal.shown();
+  terminal.type("\x10\x10?\r");  // Ctrl-P twice: the first line, and a character more
+  terminal.type("/save " + path("c.json") + "\r");
+  ASSERT_TRUE(terminal.shows("saved ")) << terminal.shown();
+  terminal.type("/exit\r");
+  EXPECT_EQ(terminal.exit_code(), 0);
+  EXPECT_EQ(saved("c.json")[0], message("system", "h\xc3\xa9\xf0\x9f\x98\x80!?"));
+}
+
+TEST_F(ChatOnATerminal, TerminationEndsTheChat) {
+  Terminal terminal(chat());
+  ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
+  terminal.type("Hello\r");
+  ASSERT_TRUE(terminal.shows("Hello\r\n")) << terminal.shown();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  terminal.signal(SIGTERM);
+  EXPECT_EQ(terminal.exit_code(), 130);
+}
+
+}  // namespace
+}  // namespace neuronmm::apps
