@@ -113,6 +113,7 @@ std::vector<Row> table_rows(const eval::LatencyReport& report) {
 
 void print_table(const ReportWriter& writer, const std::vector<eval::LatencyReport>& reports) {
   std::vector<std::vector<Row>> columns;
+  columns.reserve(reports.size());
   for (const eval::LatencyReport& report : reports) columns.push_back(table_rows(report));
   const bool two = reports.size() == 2;
   if (two) columns.push_back(table_rows(eval::speedup(reports[0], reports[1])));

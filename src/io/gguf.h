@@ -17,6 +17,9 @@ Status refuse_gguf(const std::filesystem::path& path, std::string_view expected)
 // The names of the GGUF files in a folder, sorted; none if it cannot be read.
 std::vector<std::string> gguf_files_in(const std::filesystem::path& folder);
 
+// An error that names them if `file` is absent and GGUF files lie beside it.
+Status refuse_gguf_beside(const std::filesystem::path& file);
+
 // How a message says what to do with a GGUF file.
 std::string import_hint(const std::filesystem::path& gguf);
 

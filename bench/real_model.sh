@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# A real model here, in transformers (fp32), in lm-evaluation-harness and, if there is one, in llama-perplexity:
+# perplexities of the same texts in the same windows, accuracies of the same items.
+#   bench/real_model.sh MODEL_DIR DATA_DIR [FILE.gguf]
+# MODEL_DIR: as import --dtype f32 writes it. DATA_DIR: has text/wiki.test.raw, text/c4_sample.jsonl ({"text": ...} a line) and
+# tasks/*.jsonl. LIMIT: items per task. LLAMA_PERPLEXITY: that program.
+set -euo pipefail
+root=$(realpath "$(dirname "$0")/..")
+neuronmm=${NEURONMM:-$root/build/release/neuronmm}
+work=$root/build/real_model limit=${LIMIT:-200}
+model=$(realpath "$1") data=$(realpath "$2") gguf=${3:+$(realpath "$3")}
+mkdir -p "$work"
+if [ ! -x "$work/venv/bin/lm_eval" ]; then
+  python3 -m venv "$work/venv"
+  "$work/venv/bin/pip" install --quiet torch==2.8.0 transformers==5.23.0 lm-eval==0.4.13 accelerate datasets
+fi
+export HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error TOKENIZERS_PARALLELISM=false
+python=$work/venv/bin/python
+
+cp "$data/text/wiki.test.raw" "$work/wikitext2.txt"
+"$python" -c 'import json, sys; print("\n\n".join(json.loads(line)["text"] for line in open(sys.argv[1])), end="")' \
+  "$data/text/c4_sample.jsonl" >"$work/c4.txt"
+for text in wikitext2 c4; do
+  printf '\n== perplexity of %s, windows of 2048\n' $text
+  "$neuronmm" perplexity "$model" "$work/$text.txt" 2>/dev/null
+  "$python" "$root/bench/real_model/perplexity.py" "$model" "$work/$text.txt" 2048
+  if [ -n "${LLAMA_PERPLEXITY:-}" ] && [ -n "$gguf" ]; then
+    "$LLAMA_PERPLEXITY" -m "$gguf" -f "$work/$text.txt" -c 2048 -b 2048 2>&1 | grep 'Final estimate'
+  fi
+done
+
+printf '\n== tasks, the first %s items of each\n' "$limit"
+rm -rf "$work/tasks" "$work/harness"
+cp -r "$root/bench/real_model/tasks" "$work/tasks"
+sed -i "s#DATA#$data#" "$work"/tasks/*.yaml
+tasks=openbookqa,winogrande,piqa,hellaswag,arc_easy,arc_challenge
+"$work/venv/bin/lm_eval" --model hf --model_args "pretrained=$model,dtype=float32" --include_path "$work/tasks" \
+  --tasks "local_${tasks//,/,local_}" --limit "$limit" --batch_size 8 --device cpu --log_samples --output_path "$work/harness"
+"$neuronmm" eval "$model" --data "$data" --tasks "$tasks" --limit "$limit" --log-samples "$work/samples.jsonl"
+"$python" "$root/bench/real_model/compare_items.py" "$work/harness" "$work/samples.jsonl"
