@@ -25,6 +25,7 @@ Result<int> run_trainer(std::vector<std::string> arguments) {
   const fs::path trainer = self.parent_path() / "neuronmm-finetune";
   arguments.insert(arguments.begin(), trainer.string());
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   // libtorch's threads spin between its many short loops unless told to sleep. Measured on two busy
