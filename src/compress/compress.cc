@@ -10,6 +10,7 @@
 #include "compress/model_writer.h"
 #include "compress/sensitivity.h"
 #include "compress/staged_work.h"
+#include "compress/transformers_code.h"
 #include "io/checksum.h"
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
@@ -320,7 +321,7 @@ class Compression {
     if (request_.weights == WeightFormat::kInt8) {
       NMM_ASSIGN(config, io::with_quantization(config, original.string()));
     }
-    NMM_TRY(io::write_text_file(output.staging() / "config.json", config));
+    NMM_TRY(write_transformers_files(output.staging(), config, original.string()));
     NMM_ASSIGN(const auto left_out, io::copy_model_files(request_.model, output.staging()));
     for (const std::string& note : left_out) progress_.print(note);
     return {};

@@ -10,9 +10,11 @@
 #include "base/threads.h"
 #include "compress/blas.h"
 #include "compress/factorize.h"
+#include "compress/found_ranks.h"
 #include "compress/model_card.h"
 #include "compress/model_writer.h"
 #include "compress/staged_work.h"
+#include "compress/transformers_code.h"
 #include "io/checkpoint.h"
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
@@ -127,9 +129,9 @@ Status write_folder(const ModelSource& source, const io::FolderWriter& output, P
   NMM_TRY(write_model(source, WeightFormat::kInt8, output.staging(), progress));
   NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
   NMM_TRY(write_card(source, output, config));
+  NMM_ASSIGN(config, with_found_ranks(std::move(config), source.checkpoint, source.config));
   NMM_ASSIGN(config, io::with_quantization(config, original.string()));
-  NMM_TRY(io::write_text_file(output.staging() / "config.json", config));
-  return {};
+  return write_transformers_files(output.staging(), config, original.string());
 }
 
 }  // namespace

@@ -12,7 +12,9 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
+#include "compress/found_ranks.h"
 #include "compress/model_card.h"
+#include "compress/transformers_code.h"
 #include "finetune/dataset.h"
 #include "finetune/trainable_model.h"
 #include "finetune/training_folder.h"
@@ -326,6 +328,15 @@ Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,
   return io::write_text_file(output.staging() / "README.md", compress::model_card_text(card));
 }
 
+// Folders of earlier versions, and of the reference system, become ones that transformers opens.
+Status write_config(const FinetuneRequest& request, const io::ModelConfig& config,
+                    const TrainableModel& model, const fs::path& folder) {
+  const fs::path original = request.model / "config.json";
+  NMM_ASSIGN(std::string text, io::read_text_file(original, io::kMaxConfigBytes));
+  NMM_ASSIGN(text, compress::with_found_ranks(std::move(text), model.checkpoint(), config));
+  return compress::write_transformers_files(folder, text, original.string());
+}
+
 Result<TrainingFolder> open_work(const FinetuneRequest& request, const ModelIdentities& models,
                                  const fs::path& folder) {
   using IfStarted = TrainingFolder::IfStarted;
@@ -358,6 +369,7 @@ Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress
   Training training(request, data, model, folder, progress, on_step);
   NMM_TRY(training.run());
   NMM_TRY(write_weights(model, output.staging(), progress));
+  NMM_TRY(write_config(request, config, model, output.staging()));
   NMM_TRY(write_card(request, config, output));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(request.model, output.staging()));
   for (const std::string& note : left_out) progress.print(note);

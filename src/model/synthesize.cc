@@ -150,7 +150,7 @@ Status synthesize(const io::ModelConfig& config, const fs::path& config_json, co
                   bool force, uint64_t seed, Progress& progress) {
   using io::FolderWriter;
   if (config.int8_weights) {
-    return fail("{}: \"quantization_config\": expected none (synthesize, then quantize the result)",
+    return fail("{}: expected float weights, found int8 ones (synthesize, then quantize the result)",
                 config_json.string());
   }
   const auto if_exists = force ? FolderWriter::IfExists::kReplace : FolderWriter::IfExists::kRefuse;
