@@ -297,13 +297,9 @@ class Compression {
   }
 
   Status write_card(const io::FolderWriter& output, const std::optional<MeasuredLoss>& loss) const {
-    NMM_ASSIGN(const std::string config,
-               io::read_text_file(request_.model / "config.json", io::kMaxConfigBytes));
-    ModelCard card = {fmt::format("{}: {} with low-rank MLP weights", folder_name(output.out()),
-                                  folder_name(request_.model)),
-                      hub_name(config),
-                      folder_name(output.out()),
-                      {}};
+    ModelCard card = model_card(output.out(), request_.model, " with low-rank MLP weights");
+    card.tags = {"low-rank"};
+    if (request_.weights == WeightFormat::kInt8) card.tags.emplace_back("int8");
     const io::CompressionRecord record = record_of(request_, plan_);
     card.facts = compression_facts(record, config_, weights_name(request_.weights));
     card.facts.emplace_back("calibration", calibrated() ? grams_.names() : "none");

@@ -308,14 +308,9 @@ int64_t scored_tokens(const Dataset& data) {
 
 Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,
                   const io::FolderWriter& output) {
-  NMM_ASSIGN(const std::string config_text,
-             io::read_text_file(request.model / "config.json", io::kMaxConfigBytes));
-  using compress::folder_name;
-  compress::ModelCard card = {
-      fmt::format("{}: {}, fine-tuned", folder_name(output.out()), folder_name(request.model)),
-      compress::hub_name(config_text),
-      folder_name(output.out()),
-      {}};
+  compress::ModelCard card = compress::model_card(output.out(), request.model, ", fine-tuned");
+  card.relation = "finetune";
+  card.tags = {"low-rank"};
   if (config.compression) {
     card.facts = compress::compression_facts(*config.compression, config, "original");
   }
@@ -323,7 +318,7 @@ Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,
   for (const Part part : request.recipe.phases) {
     parts += fmt::format("{}{}", parts.empty() ? "" : ", ", part_name(part));
   }
-  card.facts.emplace_back("fine-tuned on", folder_name(request.data));
+  card.facts.emplace_back("fine-tuned on", compress::folder_name(request.data));
   card.facts.emplace_back("what was trained", parts);
   return io::write_text_file(output.staging() / "README.md", compress::model_card_text(card));
 }
