@@ -3,8 +3,8 @@
 usage: transformers.py NEURONMM WORK_FOLDER
 
 Models are random, of each architecture and its switches, and the bundled demo. `--device reference` computes with the
-numbers that the files hold, in fp64, and so does transformers in fp32: they may be apart by fp32 rounding. What the
-fast path rounds (activations beside int8 weights, keys and values of a bf16 model) has bounds of its own.
+numbers that the files hold, in fp64, and so does transformers in fp32: they may be apart by fp32 rounding. Where
+either computes with less (the fast path beside int8 weights, transformers in bf16) the bound is the rounding's.
 """
 
 import json
@@ -25,10 +25,9 @@ PROGRAM, WORK = sys.argv[1], pathlib.Path(sys.argv[2])
 DEMO = pathlib.Path("models/demo")
 NEW_TOKENS = 12
 
-# Of the largest logit. Measured: 2e-6 (exact), 1.1 % (bf16 in transformers), 1.5 % and 3.5 % (the fast path with int8
-# weights, root mean square and largest).
-EXACT = 2e-5
-BF16_RMS, INT8_RMS, BF16_CACHE = 0.03, 0.03, 0.01
+# Shares of the largest logit. Measured: 1.7e-6; root mean squares of 0.6 % where transformers computes in bf16, and of
+# 1.1 % (5.7 % at most) where the fast path rounds activations beside int8 weights.
+EXACT, BF16_RMS, INT8_RMS = 1e-5, 0.02, 0.03
 
 SIZES = {
     "hidden_size": 144, "intermediate_size": 288, "num_hidden_layers": 3, "num_attention_heads": 4,
@@ -45,7 +44,7 @@ MODELS = {
     "qwen2": ("Qwen2", "bfloat16", {"tie_word_embeddings": True}),
     "qwen3": ("Qwen3", "float32", {"tie_word_embeddings": False, "rope_scaling": YARN}),
 }
-FORMS = {  # of the command line; the second is written by the first's output
+FORMS = {
     "low": ["compress", "--ratio", "0.3", "--block", "8"],
     "part": ["compress", "--ratio", "0.2", "--block", "8", "--only", "gate,down"],
     "low8": ["compress", "--ratio", "0.3", "--block", "8", "--weights", "int8"],
@@ -133,7 +132,7 @@ def check_folder(folder, int8):
     if int8:
         assert rms <= INT8_RMS, f"{folder}: {rms} on the fast path"
     else:
-        assert largest <= (BF16_CACHE if config["torch_dtype"] == "bfloat16" else EXACT), f"{folder}: {largest}"
+        assert largest <= EXACT, f"{folder}: {largest} on the fast path"
     _, bf16 = apart(load(folder, torch.bfloat16), records)
     assert bf16 <= BF16_RMS, f"{folder}: {bf16} in bf16"
     assert load(folder, torch.bfloat16).dtype == torch.bfloat16
@@ -172,9 +171,8 @@ def check_missing(folder):
     for ending in endings:
         name = next(name for name in tensors if name.endswith(ending))
         for auto in (AutoModelForCausalLM, AutoModel):
-            if name == "lm_head.weight" or name == "lm_head.weight_scale":
-                if auto is AutoModel:
-                    continue
+            if name.startswith("lm_head.") and auto is AutoModel:
+                continue  # which has no head
             try:
                 load(without(folder, name), auto=auto)
             except ValueError as error:
@@ -245,7 +243,7 @@ def main():
             assert model.generation_config.eos_token_id == [2, 3] and model.generation_config.temperature == 0.5
             if form in ("low", "both"):
                 check_saved(model, folder)
-            if form in ("part", "both"):
+            if form == "both" or (name, form) == ("llama", "part"):
                 check_missing(folder)
         check_trust(forms["low"])
         for form in ("low", "both"):
