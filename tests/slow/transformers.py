@@ -8,7 +8,6 @@ either computes with less (the fast path beside int8 weights, transformers in bf
 """
 
 import json
-import os
 import pathlib
 import shutil
 import subprocess
