@@ -9,6 +9,7 @@
 
 #include "io/model_config.h"
 #include "io/quantization.h"
+#include "io/transformers_config.h"
 #include "model/rope.h"
 
 namespace {
@@ -51,6 +52,14 @@ void check_record(std::string_view text, const ModelConfig& config) {
   NMM_CHECK(int8_config.ok() && int8_config->int8_weights);
 }
 
+void check_classes(std::string_view text, const ModelConfig& config) {
+  const auto written = neuronmm::io::with_transformers_classes(text, "input");
+  NMM_CHECK(written.ok());
+  const auto again = ModelConfig::parse(*written, "input");
+  NMM_CHECK(again.ok() && again->architecture == config.architecture);
+  NMM_CHECK(neuronmm::io::with_transformers_classes(*written, "input").value() == *written);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -63,5 +72,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   check_sizes(*config);
   check_rope(*config);
   check_record(text, *config);
+  check_classes(text, *config);
   return 0;
 }

@@ -88,7 +88,8 @@ class Tokenizer:
             "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, byte_level]},
             "post_processor": template, "decoder": byte_level, "model": model,
         }
-        config = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": BOS, "eos_token": EOS,
+        config = {"tokenizer_class": "PreTrainedTokenizerFast",
+                  "model_input_names": ["input_ids", "attention_mask"], "bos_token": BOS, "eos_token": EOS,
                   "clean_up_tokenization_spaces": False}
         (folder / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False, indent=1) + "\n")
         (folder / "tokenizer_config.json").write_text(json.dumps(config, indent=2) + "\n")

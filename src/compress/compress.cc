@@ -10,6 +10,7 @@
 #include "compress/model_writer.h"
 #include "compress/sensitivity.h"
 #include "compress/staged_work.h"
+#include "compress/transformers_code.h"
 #include "io/checksum.h"
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
@@ -296,13 +297,9 @@ class Compression {
   }
 
   Status write_card(const io::FolderWriter& output, const std::optional<MeasuredLoss>& loss) const {
-    NMM_ASSIGN(const std::string config,
-               io::read_text_file(request_.model / "config.json", io::kMaxConfigBytes));
-    ModelCard card = {fmt::format("{}: {} with low-rank MLP weights", folder_name(output.out()),
-                                  folder_name(request_.model)),
-                      hub_name(config),
-                      folder_name(output.out()),
-                      {}};
+    ModelCard card = model_card(output.out(), request_.model, " with low-rank MLP weights");
+    card.tags = {"low-rank"};
+    if (request_.weights == WeightFormat::kInt8) card.tags.emplace_back("int8");
     const io::CompressionRecord record = record_of(request_, plan_);
     card.facts = compression_facts(record, config_, weights_name(request_.weights));
     card.facts.emplace_back("calibration", calibrated() ? grams_.names() : "none");
@@ -320,7 +317,7 @@ class Compression {
     if (request_.weights == WeightFormat::kInt8) {
       NMM_ASSIGN(config, io::with_quantization(config, original.string()));
     }
-    NMM_TRY(io::write_text_file(output.staging() / "config.json", config));
+    NMM_TRY(write_transformers_files(output.staging(), config, original.string()));
     NMM_ASSIGN(const auto left_out, io::copy_model_files(request_.model, output.staging()));
     for (const std::string& note : left_out) progress_.print(note);
     return {};

@@ -4,7 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "compress/front_matter.h"
 #include "compress/rank.h"
+#include "io/text_file.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -39,7 +41,40 @@ double mlp_share(const io::CompressionRecord& record, const io::ModelConfig& con
   return kept / matrices;
 }
 
+// "_name_or_path" of a config.json if that is a name of the hub, else nothing.
+std::string hub_name(const std::string& config_json_text) {
+  const auto json = nlohmann::json::parse(config_json_text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("_name_or_path")) return {};
+  const nlohmann::json& value = json.at("_name_or_path");
+  if (!value.is_string()) return {};
+  const std::string name = value.get<std::string>();
+  const size_t slash = name.find('/');
+  if (slash == std::string::npos || name.size() > 200) return {};
+  const std::string_view whole = name;
+  return is_hub_word(whole.substr(0, slash)) && is_hub_word(whole.substr(slash + 1)) ? name : "";
+}
+
 std::string rank_text(int64_t rank) { return rank == 0 ? "dense" : std::to_string(rank); }
+
+std::string how_to_load(const std::string& folder) {
+  return fmt::format(
+      "\n## How to load it\n\n"
+      "With transformers, which runs the two Python files in this folder:\n\n"
+      "```python\n"
+      "from transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
+      "model = AutoModelForCausalLM.from_pretrained(\"{0}\", trust_remote_code=True)\n"
+      "tokenizer = AutoTokenizer.from_pretrained(\"{0}\", trust_remote_code=True)\n"
+      "```\n\n"
+      "With neuronmm:\n\n"
+      "```\n"
+      "neuronmm inspect {0}\n"
+      "neuronmm generate {0} \"Once upon a time\"\n"
+      "```\n\n"
+      "A compressed MLP weight is stored as two factors, `X_v_proj.weight` (applied first) and\n"
+      "`X_u_proj.weight`; int8 weights have their scales beside them as `NAME_scale`.\n"
+      "`neuronmm_compression` and `neuronmm_quantization` of config.json say which there are.\n",
+      folder);
+}
 
 }  // namespace
 
@@ -65,39 +100,32 @@ std::string loss_text(const std::optional<MeasuredLoss>& loss) {
       loss->held_out ? " that calibration has not seen" : " of the calibration text");
 }
 
+// What cannot be read is not there: a card without a licence is better than no model.
+ModelCard model_card(const std::filesystem::path& out, const std::filesystem::path& model,
+                     std::string_view what) {
+  ModelCard card;
+  card.title = fmt::format("{}: {}{}", folder_name(out), folder_name(model), what);
+  card.folder = folder_name(out);
+  const auto config = io::read_text_file(model / "config.json", io::kMaxConfigBytes);
+  if (config.ok()) card.base_model = hub_name(*config);
+  const auto readme = io::read_text_file(model / "README.md", io::kMaxConfigBytes);
+  if (readme.ok()) card.license = license_lines(*readme);
+  return card;
+}
+
 std::string model_card_text(const ModelCard& card) {
-  std::string text = "---\nlibrary_name: neuronmm\n";
-  if (!card.base_model.empty()) text += "base_model: " + card.base_model + "\n";
-  text += "tags:\n- neuronmm\n- low-rank\n- compressed\n---\n\n# " + in_cell(card.title) + "\n\n";
-  text += "| | |\n|---|---|\n";
+  std::string text = "---\nlibrary_name: transformers\npipeline_tag: text-generation\n";
+  if (!card.base_model.empty()) {
+    text +=
+        fmt::format("base_model: {}\nbase_model_relation: {}\n", card.base_model, card.relation);
+  }
+  text += card.license + "tags:\n- neuronmm\n";
+  for (const std::string& tag : card.tags) text += "- " + tag + "\n";
+  text += "---\n\n# " + in_cell(card.title) + "\n\n| | |\n|---|---|\n";
   for (const auto& [name, value] : card.facts) {
     text += "| " + in_cell(name) + " | " + in_cell(value) + " |\n";
   }
-  text += fmt::format(
-      "\n## How to load it\n\n"
-      "```\n"
-      "neuronmm inspect {0}\n"
-      "neuronmm perplexity {0} text.txt\n"
-      "```\n\n"
-      "A compressed MLP weight is stored as two factors, `X_v_proj.weight` (applied first) and\n"
-      "`X_u_proj.weight`, int8 weights with their scales beside them; `neuronmm_compression` and\n"
-      "`quantization_config` of config.json say which there are. A program that does not know\n"
-      "these names does not compute this model: it may refuse the folder, or load it with random\n"
-      "weights in the places of those that it misses and generate garbage.\n",
-      in_cell(card.folder));
-  return text;
-}
-
-std::string hub_name(const std::string& config_json_text) {
-  const auto json = nlohmann::json::parse(config_json_text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("_name_or_path")) return {};
-  const nlohmann::json& value = json.at("_name_or_path");
-  if (!value.is_string()) return {};
-  const std::string name = value.get<std::string>();
-  const size_t slash = name.find('/');
-  if (slash == std::string::npos || name.size() > 200) return {};
-  const std::string_view whole = name;
-  return is_hub_word(whole.substr(0, slash)) && is_hub_word(whole.substr(slash + 1)) ? name : "";
+  return text + how_to_load(in_cell(card.folder));
 }
 
 std::string folder_name(const std::filesystem::path& folder) {

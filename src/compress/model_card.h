@@ -24,11 +24,20 @@ struct MeasuredLoss {
 };
 
 struct ModelCard {
-  std::string title;       // "out: demo, compressed"
-  std::string base_model;  // "organization/name" of the Hugging Face hub; empty: unknown
-  std::string folder;      // its name, for the commands that load it
+  std::string title;                        // "out: demo, compressed"
+  std::string folder;                       // its name, for the commands that load it
+  std::string base_model;                   // "organization/name" on the hub; empty: unknown
+  std::string_view relation = "quantized";  // to base_model, in the hub's words; or "finetune"
+  std::string license;                      // license_lines() of the base model's page
+  std::vector<std::string> tags;            // beyond "neuronmm"
   std::vector<std::pair<std::string, std::string>> facts;  // rows of its table
 };
+
+// The card of `out`, made of `model`: title, names and licence. "OUT: MODEL" and `what` are the
+// title.
+ModelCard model_card(const std::filesystem::path& out, const std::filesystem::path& model,
+                     std::string_view what);
+
 // What a compression record says, as facts.
 std::vector<std::pair<std::string, std::string>> compression_facts(
     const io::CompressionRecord& record, const io::ModelConfig& config, std::string_view weights);
@@ -37,9 +46,6 @@ std::string loss_text(const std::optional<MeasuredLoss>& loss);
 
 // Markdown with YAML front matter.
 std::string model_card_text(const ModelCard& card);
-
-// "_name_or_path" of a config.json if that is a name of the hub, else nothing.
-std::string hub_name(const std::string& config_json_text);
 
 // The last part of a folder's path.
 std::string folder_name(const std::filesystem::path& folder);

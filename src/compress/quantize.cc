@@ -10,9 +10,11 @@
 #include "base/threads.h"
 #include "compress/blas.h"
 #include "compress/factorize.h"
+#include "compress/found_ranks.h"
 #include "compress/model_card.h"
 #include "compress/model_writer.h"
 #include "compress/staged_work.h"
+#include "compress/transformers_code.h"
 #include "io/checkpoint.h"
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
@@ -108,14 +110,12 @@ Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoin
   return {};
 }
 
-Status write_card(const ModelSource& source, const io::FolderWriter& output,
-                  const std::string& config_text) {
-  const std::string model = folder_name(source.checkpoint.folder());
-  ModelCard card = {fmt::format("{}: {} with int8 weights", folder_name(output.out()), model),
-                    hub_name(config_text),
-                    folder_name(output.out()),
-                    {{"weights", "int8"}}};
+Status write_card(const ModelSource& source, const io::FolderWriter& output) {
+  ModelCard card = model_card(output.out(), source.checkpoint.folder(), " with int8 weights");
+  card.tags = {"int8"};
+  card.facts = {{"weights", "int8"}};
   if (const auto& record = source.config.compression) {
+    card.tags.emplace_back("low-rank");
     card.facts = compression_facts(*record, source.config, "int8");
   }
   return io::write_text_file(output.staging() / "README.md", model_card_text(card));
@@ -126,10 +126,10 @@ Status write_folder(const ModelSource& source, const io::FolderWriter& output, P
   const fs::path original = model / "config.json";
   NMM_TRY(write_model(source, WeightFormat::kInt8, output.staging(), progress));
   NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
-  NMM_TRY(write_card(source, output, config));
+  NMM_TRY(write_card(source, output));
+  NMM_ASSIGN(config, with_found_ranks(std::move(config), source.checkpoint, source.config));
   NMM_ASSIGN(config, io::with_quantization(config, original.string()));
-  NMM_TRY(io::write_text_file(output.staging() / "config.json", config));
-  return {};
+  return write_transformers_files(output.staging(), config, original.string());
 }
 
 }  // namespace

@@ -12,7 +12,9 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
+#include "compress/found_ranks.h"
 #include "compress/model_card.h"
+#include "compress/transformers_code.h"
 #include "finetune/dataset.h"
 #include "finetune/trainable_model.h"
 #include "finetune/training_folder.h"
@@ -306,14 +308,9 @@ int64_t scored_tokens(const Dataset& data) {
 
 Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,
                   const io::FolderWriter& output) {
-  NMM_ASSIGN(const std::string config_text,
-             io::read_text_file(request.model / "config.json", io::kMaxConfigBytes));
-  using compress::folder_name;
-  compress::ModelCard card = {
-      fmt::format("{}: {}, fine-tuned", folder_name(output.out()), folder_name(request.model)),
-      compress::hub_name(config_text),
-      folder_name(output.out()),
-      {}};
+  compress::ModelCard card = compress::model_card(output.out(), request.model, ", fine-tuned");
+  card.relation = "finetune";
+  card.tags = {"low-rank"};
   if (config.compression) {
     card.facts = compress::compression_facts(*config.compression, config, "original");
   }
@@ -321,9 +318,18 @@ Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,
   for (const Part part : request.recipe.phases) {
     parts += fmt::format("{}{}", parts.empty() ? "" : ", ", part_name(part));
   }
-  card.facts.emplace_back("fine-tuned on", folder_name(request.data));
+  card.facts.emplace_back("fine-tuned on", compress::folder_name(request.data));
   card.facts.emplace_back("what was trained", parts);
   return io::write_text_file(output.staging() / "README.md", compress::model_card_text(card));
+}
+
+// Folders of earlier versions, and of the reference system, become ones that transformers opens.
+Status write_config(const FinetuneRequest& request, const io::ModelConfig& config,
+                    const TrainableModel& model, const fs::path& folder) {
+  const fs::path original = request.model / "config.json";
+  NMM_ASSIGN(std::string text, io::read_text_file(original, io::kMaxConfigBytes));
+  NMM_ASSIGN(text, compress::with_found_ranks(std::move(text), model.checkpoint(), config));
+  return compress::write_transformers_files(folder, text, original.string());
 }
 
 Result<TrainingFolder> open_work(const FinetuneRequest& request, const ModelIdentities& models,
@@ -358,6 +364,7 @@ Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress
   Training training(request, data, model, folder, progress, on_step);
   NMM_TRY(training.run());
   NMM_TRY(write_weights(model, output.staging(), progress));
+  NMM_TRY(write_config(request, config, model, output.staging()));
   NMM_TRY(write_card(request, config, output));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(request.model, output.staging()));
   for (const std::string& note : left_out) progress.print(note);

@@ -210,6 +210,8 @@ std::string tokenizer_config_json(const Vocabulary& vocabulary) {
   config["clean_up_tokenization_spaces"] = false;
   if (vocabulary.context_length > 0) config["model_max_length"] = vocabulary.context_length;
   config["tokenizer_class"] = "PreTrainedTokenizerFast";
+  // Without it transformers 4 makes token types, which no model here takes.
+  config["model_input_names"] = {"input_ids", "attention_mask"};
   return dump(config);
 }
 

@@ -1,7 +1,6 @@
 #include "io/model_config.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 #include <nlohmann/json.hpp>
@@ -13,6 +12,7 @@
 #include "io/quantization.h"
 #include "io/rope_scaling.h"
 #include "io/text_file.h"
+#include "io/transformers_config.h"
 
 namespace neuronmm::io {
 namespace {
@@ -25,45 +25,6 @@ constexpr int64_t kMaxSize = int64_t{1} << 22;
 constexpr int64_t kMaxLayers = int64_t{1} << 10;
 constexpr int64_t kMaxPositions = int64_t{1} << 24;
 constexpr int64_t kMaxTokenId = std::numeric_limits<int32_t>::max();
-
-struct ArchitectureNames {
-  Architecture architecture;
-  std::string_view class_name;  // in "architectures"
-  std::string_view model_type;
-};
-constexpr std::array<ArchitectureNames, 4> kArchitectures = {
-    {{Architecture::kLlama, "LlamaForCausalLM", "llama"},
-     {Architecture::kMistral, "MistralForCausalLM", "mistral"},
-     {Architecture::kQwen2, "Qwen2ForCausalLM", "qwen2"},
-     {Architecture::kQwen3, "Qwen3ForCausalLM", "qwen3"}}};
-
-// The architecture whose `names` member is `name`.
-Result<Architecture> find_architecture(const JsonFields& fields, const std::string& key,
-                                       const std::string& name,
-                                       std::string_view ArchitectureNames::*names) {
-  std::vector<std::string_view> known;
-  for (const ArchitectureNames& entry : kArchitectures) {
-    if (entry.*names == name) return entry.architecture;
-    known.push_back(entry.*names);
-  }
-  return fail("{}: \"{}\": {:?} is not supported, expected one of {}", fields.source(), key, name,
-              fmt::join(known, ", "));
-}
-
-// Class names say exactly what computes the model. "model_type" is for files that leave them out.
-Result<Architecture> read_architecture(const JsonFields& fields) {
-  const json* list = fields.find("architectures");
-  if (list != nullptr && !(list->is_array() && list->empty())) {
-    if (!list->is_array() || !list->front().is_string())
-      return fields.wrong("architectures", "a list of class names");
-    return find_architecture(fields, "architectures", list->front().get<std::string>(),
-                             &ArchitectureNames::class_name);
-  }
-  NMM_ASSIGN(const auto model_type, fields.string("model_type"));
-  if (!model_type)
-    return fail("{}: \"architectures\" and \"model_type\" are missing", fields.source());
-  return find_architecture(fields, "model_type", *model_type, &ArchitectureNames::model_type);
-}
 
 // A size in [1, maximum]; `otherwise` when the field is absent, which is an error without one.
 Result<int64_t> read_size(const JsonFields& fields, const std::string& key, int64_t maximum,
@@ -240,10 +201,6 @@ Status read_dtype(const JsonFields& fields, ModelConfig& config) {
 }
 
 }  // namespace
-
-std::string_view architecture_name(Architecture architecture) {
-  return kArchitectures[static_cast<size_t>(architecture)].class_name;
-}
 
 // In this order, because later parts need what earlier ones have read.
 Result<ModelConfig> ModelConfig::parse(std::string_view json_text, const std::string& source) {

@@ -57,7 +57,7 @@ struct ModelConfig {
   std::vector<int64_t> eos_token_ids;  // config.json has one id or a list
   DType dtype = DType::kBF16;  // torch_dtype (or dtype): the dtype to write and to synthesize
   std::optional<CompressionRecord> compression;
-  bool int8_weights = false;  // "quantization_config", see io/quantization.h
+  bool int8_weights = false;  // "neuronmm_quantization", see io/quantization.h
 
   // `source` is what error messages call the text (a path). Every size is checked to be positive,
   // to fit the others (heads divide by kv heads, head_dim even) and to stay within limits that

@@ -210,7 +210,7 @@ Result<ops::WeightView> require_weight(const io::Checkpoint& checkpoint,
   if (!config.int8_weights) {
     return fail(
         "{}: tensor {:?}: expected a float dtype, found I8 (config.json has no "
-        "quantization_config)",
+        "neuronmm_quantization)",
         folder, name);
   }
   const TensorView& weight = found->second;

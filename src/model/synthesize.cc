@@ -150,8 +150,9 @@ Status synthesize(const io::ModelConfig& config, const fs::path& config_json, co
                   bool force, uint64_t seed, Progress& progress) {
   using io::FolderWriter;
   if (config.int8_weights) {
-    return fail("{}: \"quantization_config\": expected none (synthesize, then quantize the result)",
-                config_json.string());
+    return fail(
+        "{}: expected float weights, found int8 ones (synthesize, then quantize the result)",
+        config_json.string());
   }
   const auto if_exists = force ? FolderWriter::IfExists::kReplace : FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(const std::string config_text, io::read_text_file(config_json, io::kMaxConfigBytes));

@@ -354,7 +354,10 @@ TEST_F(Compress, TheModelCardSaysWhatWasMeasured) {
     seen = sequences;
     return Result<MeasuredLoss>(MeasuredLoss{991, 0.1234, 12.5, 13.75});
   };
-  input_.write_text("README.md", "The dense model is perfect.");
+  nlohmann::json config = nlohmann::json::parse(model::config_json(config_));
+  config["_name_or_path"] = "someone/Dense-1B";
+  input_.write_text("config.json", config.dump());
+  input_.write_text("README.md", "---\nlicense: mit\n---\nThe dense model is perfect.");
   CompressRequest request = this->request("out");
   const auto summary = compress(request, backend_, silent_, {}, measure);
   ASSERT_TRUE(summary.ok()) << summary.error().message;
@@ -364,7 +367,10 @@ TEST_F(Compress, TheModelCardSaysWhatWasMeasured) {
   const auto card = io::read_text_file(path("out") / "README.md", io::kMaxConfigBytes);
   ASSERT_TRUE(card.ok());
   for (const char* word :
-       {"---\nlibrary_name: neuronmm", "whitened", "KL 0.1234", "13.75", "dense 12.50",
+       {"---\nlibrary_name: transformers\npipeline_tag: text-generation\nbase_model: "
+        "someone/Dense-1B\nbase_model_relation: quantized\nlicense: mit\ntags:\n- neuronmm\n- "
+        "low-rank\n---\n",
+        "trust_remote_code=True", "whitened", "KL 0.1234", "13.75", "dense 12.50",
         "991 tokens of the calibration text", "text.txt", "neuronmm inspect out"}) {
     EXPECT_NE(card->find(word), std::string::npos) << word << " in:\n" << *card;
   }

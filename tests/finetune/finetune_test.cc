@@ -107,6 +107,8 @@ TEST_F(Finetune, LearnsAndKeepsEveryShape) {
     }
     EXPECT_TRUE(fs::exists(path("out") / "tokenizer.json"));
     EXPECT_TRUE(fs::exists(path("out") / "generation_config.json"));
+    EXPECT_TRUE(fs::exists(path("out") / "modeling_neuronmm.py"));
+    EXPECT_TRUE(fs::exists(path("out") / "configuration_neuronmm.py"));
     EXPECT_FALSE(fs::exists(path("out") / "work"));
     EXPECT_FALSE(fs::exists(path("out.partial")));
   }

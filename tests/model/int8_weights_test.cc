@@ -84,7 +84,7 @@ TEST_F(Int8Folder, WeightsMustFit) {
   expect_error_naming({kName, "expected shape [24, 16]", "found [16, 24]"});
   tensors = int8_tensors(config, random_tensors(config, 1));
   config.int8_weights = false;
-  expect_error_naming({"tensor", "I8", "config.json has no quantization_config"});
+  expect_error_naming({"tensor", "I8", "config.json has no neuronmm_quantization"});
 }
 
 // Scales that nobody asks for mean that the folder is not what its config says.

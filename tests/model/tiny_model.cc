@@ -129,8 +129,7 @@ std::string config_json(const io::ModelConfig& config) {
                             {"attention_factor", longrope->attention_factor.value()}};
   }
   if (config.int8_weights) {
-    json["quantization_config"] = {
-        {"quant_method", "neuronmm"}, {"bits", 8}, {"group_size", io::kInt8GroupSize}};
+    json["neuronmm_quantization"] = {{"bits", 8}, {"group_size", io::kInt8GroupSize}};
   }
   return json.dump(1);
 }

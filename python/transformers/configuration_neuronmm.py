@@ -1,0 +1,51 @@
+"""config.json of a model whose weights neuronmm has made smaller.
+
+The fields are those of the original architecture and two more:
+
+    neuronmm_compression   its "ranks": for each layer the rank of gate, up and down; 0 is a dense matrix
+    neuronmm_quantization  {"bits": 8, "group_size": 128}: all linear weights are int8
+
+A field that is absent means that nothing of the kind was done.
+"""
+
+from transformers import LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+
+# An MLP that is split across devices is split where gate and up end and down begins: first factors of gate and up and
+# second ones of down are whole on each.
+FACTOR_TP_PLAN = {
+    "layers.*.mlp.gate_u_proj": "colwise",
+    "layers.*.mlp.up_u_proj": "colwise",
+    "layers.*.mlp.down_v_proj": "rowwise",
+}
+
+
+class NeuronmmLlamaConfig(LlamaConfig):
+    model_type = "neuronmm_llama"
+    base_model_tp_plan = LlamaConfig.base_model_tp_plan | FACTOR_TP_PLAN
+
+    neuronmm_compression: dict | None = None
+    neuronmm_quantization: dict | None = None
+
+
+class NeuronmmMistralConfig(MistralConfig):
+    model_type = "neuronmm_mistral"
+    base_model_tp_plan = MistralConfig.base_model_tp_plan | FACTOR_TP_PLAN
+
+    neuronmm_compression: dict | None = None
+    neuronmm_quantization: dict | None = None
+
+
+class NeuronmmQwen2Config(Qwen2Config):
+    model_type = "neuronmm_qwen2"
+    base_model_tp_plan = Qwen2Config.base_model_tp_plan | FACTOR_TP_PLAN
+
+    neuronmm_compression: dict | None = None
+    neuronmm_quantization: dict | None = None
+
+
+class NeuronmmQwen3Config(Qwen3Config):
+    model_type = "neuronmm_qwen3"
+    base_model_tp_plan = Qwen3Config.base_model_tp_plan | FACTOR_TP_PLAN
+
+    neuronmm_compression: dict | None = None
+    neuronmm_quantization: dict | None = None

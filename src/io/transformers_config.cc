@@ -1,0 +1,90 @@
+#include "io/transformers_config.h"
+
+#include <array>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace neuronmm::io {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kCausalLM = "ForCausalLM";
+constexpr std::string_view kOurClass = "Neuronmm";
+constexpr std::string_view kOurType = "neuronmm_";
+
+struct ArchitectureNames {
+  Architecture architecture;
+  std::string_view class_name;  // in "architectures"
+  std::string_view model_type;
+};
+constexpr std::array<ArchitectureNames, 4> kArchitectures = {
+    {{Architecture::kLlama, "LlamaForCausalLM", "llama"},
+     {Architecture::kMistral, "MistralForCausalLM", "mistral"},
+     {Architecture::kQwen2, "Qwen2ForCausalLM", "qwen2"},
+     {Architecture::kQwen3, "Qwen3ForCausalLM", "qwen3"}}};
+
+const ArchitectureNames& names_of(Architecture architecture) {
+  return kArchitectures[static_cast<size_t>(architecture)];
+}
+
+// The architecture whose `names` member is `name`, with our prefix or without.
+Result<Architecture> find_architecture(const JsonFields& fields, const std::string& key,
+                                       std::string_view name, std::string_view prefix,
+                                       std::string_view ArchitectureNames::*names) {
+  const std::string_view plain = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+  std::vector<std::string_view> known;
+  for (const ArchitectureNames& entry : kArchitectures) {
+    if (entry.*names == plain) return entry.architecture;
+    known.push_back(entry.*names);
+  }
+  return fail("{}: \"{}\": {:?} is not supported, expected one of {}", fields.source(), key, name,
+              fmt::join(known, ", "));
+}
+
+}  // namespace
+
+std::string_view architecture_name(Architecture architecture) {
+  return names_of(architecture).class_name;
+}
+
+// Class names say exactly what computes the model. "model_type" is for files that leave them out.
+Result<Architecture> read_architecture(const JsonFields& fields) {
+  const json* list = fields.find("architectures");
+  if (list != nullptr && !(list->is_array() && list->empty())) {
+    if (!list->is_array() || !list->front().is_string())
+      return fields.wrong("architectures", "a list of class names");
+    return find_architecture(fields, "architectures", list->front().get<std::string>(), kOurClass,
+                             &ArchitectureNames::class_name);
+  }
+  NMM_ASSIGN(const auto model_type, fields.string("model_type"));
+  if (!model_type)
+    return fail("{}: \"architectures\" and \"model_type\" are missing", fields.source());
+  return find_architecture(fields, "model_type", *model_type, kOurType,
+                           &ArchitectureNames::model_type);
+}
+
+// A model_type of our own, because transformers runs its stock class, with random MLPs, for every
+// type that it knows, whatever auto_map says.
+Result<std::string> with_transformers_classes(std::string_view original_text,
+                                              const std::string& source) {
+  using nlohmann::ordered_json;
+  NMM_ASSIGN(const json checked, parse_json_object(original_text, source));
+  NMM_ASSIGN(const Architecture architecture, read_architecture(JsonFields(checked, source)));
+  const ArchitectureNames& names = names_of(architecture);
+  const std::string stem = fmt::format(
+      "{}{}", kOurClass, names.class_name.substr(0, names.class_name.size() - kCausalLM.size()));
+  const std::string model_class = fmt::format("{}{}", stem, kCausalLM);
+  ordered_json document = ordered_json::parse(original_text);  // keeps the order of the keys
+  document["architectures"] = {model_class};
+  document["model_type"] = fmt::format("{}{}", kOurType, names.model_type);
+  document["auto_map"] = {
+      {"AutoConfig", fmt::format("{}.{}Config", kConfigurationModule, stem)},
+      {"AutoModel", fmt::format("{}.{}Model", kModelingModule, stem)},
+      {"AutoModelForCausalLM", fmt::format("{}.{}", kModelingModule, model_class)}};
+  constexpr int kIndent = 2;  // as transformers writes it
+  return document.dump(kIndent) + "\n";
+}
+
+}  // namespace neuronmm::io

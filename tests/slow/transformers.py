@@ -1,0 +1,254 @@
+"""Folders that neuronmm writes, opened by transformers: logits and greedy ids against neuronmm's own.
+
+usage: transformers.py NEURONMM WORK_FOLDER
+
+Models are random, of each architecture and its switches, and the bundled demo. `--device reference` computes with the
+numbers that the files hold, in fp64, and so does transformers in fp32: they may be apart by fp32 rounding. Where
+either computes with less (the fast path beside int8 weights, transformers in bf16) the bound is the rounding's.
+"""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+sys.path.pop(0)  # this file has the name of the library
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
+
+PROGRAM, WORK = sys.argv[1], pathlib.Path(sys.argv[2])
+DEMO = pathlib.Path("models/demo")
+NEW_TOKENS = 12
+
+# Shares of the largest logit. Measured: 1.7e-6; root mean squares of 0.6 % where transformers computes in bf16, and of
+# 1.1 % (5.7 % at most) where the fast path rounds activations beside int8 weights.
+EXACT, BF16_RMS, INT8_RMS = 1e-5, 0.02, 0.03
+
+SIZES = {
+    "hidden_size": 144, "intermediate_size": 288, "num_hidden_layers": 3, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 32, "vocab_size": 512, "max_position_embeddings": 256, "hidden_act": "silu",
+    "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "initializer_range": 0.1, "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 16}  # fmt: skip
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+MODELS = {
+    "llama": ("Llama", "float32", {"tie_word_embeddings": True, "rope_scaling": LLAMA3}),
+    "llama_bias": ("Llama", "bfloat16", {"tie_word_embeddings": False, "attention_bias": True}),
+    "mistral": ("Mistral", "float16", {"tie_word_embeddings": False, "sliding_window": 8}),
+    "qwen2": ("Qwen2", "bfloat16", {"tie_word_embeddings": True}),
+    "qwen3": ("Qwen3", "float32", {"tie_word_embeddings": False, "rope_scaling": YARN}),
+}
+FORMS = {
+    "low": ["compress", "--ratio", "0.3", "--block", "8"],
+    "part": ["compress", "--ratio", "0.2", "--block", "8", "--only", "gate,down"],
+    "low8": ["compress", "--ratio", "0.3", "--block", "8", "--weights", "int8"],
+    "dense8": ["quantize"],
+}
+
+
+def neuronmm(*arguments):
+    done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, f"neuronmm {arguments}: {done.stderr}"
+    return done.stdout
+
+
+def make(form, source):
+    out = source.with_name(f"{source.name}_{form}")
+    command, *flags = FORMS[form]
+    neuronmm(command, source, "-o", out, "--force", *flags, *(["--method", "svd"] if command == "compress" else []))
+    return out
+
+
+def synthesize(name):
+    architecture, dtype, fields = MODELS[name]
+    config = {"architectures": [architecture + "ForCausalLM"], "model_type": architecture.lower(), "torch_dtype": dtype}
+    path = WORK / f"{name}.json"
+    path.write_text(json.dumps(config | SIZES | fields))
+    neuronmm("synthesize", "--config", path, "-o", WORK / name, "--force")
+    (WORK / name / "generation_config.json").write_text('{"eos_token_id": [2, 3], "temperature": 0.5, "do_sample": true}')
+    return WORK / name
+
+
+def recorded(folder, device):
+    """neuronmm's greedy continuations: [(prompt, continuation, logits [tokens, vocabulary])]."""
+    path = WORK / "recorded.safetensors"
+    neuronmm("check", folder, "--reference", folder, "--save-reference", path, "--new-tokens", NEW_TOKENS,
+             "--device", device)  # fmt: skip
+    tensors = load_file(path)
+    found = []
+    for i in range(len(tensors) // 2):
+        ids, logits = tensors[f"sequences.{i}"], tensors[f"logits.{i}"]
+        prompt = ids[: len(ids) - len(logits) + 1]
+        found.append((prompt, torch.cat([ids[len(prompt) :], logits[-1:].argmax(-1)]), logits))
+    assert found
+    return found
+
+
+def load(folder, dtype=torch.float32, auto=AutoModelForCausalLM, **kwargs):
+    return auto.from_pretrained(folder, trust_remote_code=True, torch_dtype=dtype, **kwargs).eval()
+
+
+@torch.no_grad()
+def logits_of(model, prompt, continuation):
+    ids = torch.cat([prompt, continuation])[None, :-1]
+    return model(ids).logits[0, len(prompt) - 1 :].float()
+
+
+def apart(model, records):
+    """The largest and the root-mean-square distance, as shares of the largest logit."""
+    largest = rms = 0.0
+    for prompt, continuation, logits in records:
+        difference = logits_of(model, prompt, continuation) - logits
+        largest = max(largest, (difference.abs().max() / logits.abs().max()).item())
+        rms = max(rms, (difference.pow(2).mean().sqrt() / logits.abs().max()).item())
+    return largest, rms
+
+
+def check_greedy(model, records):
+    for prompt, continuation, _ in records:
+        ids = model.generate(prompt[None], attention_mask=torch.ones_like(prompt[None]), max_new_tokens=NEW_TOKENS,
+                             do_sample=False, eos_token_id=[], pad_token_id=0)  # fmt: skip
+        assert torch.equal(ids[0, len(prompt) :], continuation), (ids, continuation)
+
+
+def check_folder(folder, int8):
+    config = json.loads((folder / "config.json").read_text())
+    records = recorded(folder, "reference")
+    model = load(folder)
+    assert type(model).__name__ == config["architectures"][0], type(model)
+    assert model.dtype == torch.float32
+    assert model.num_parameters() > 0 and all(not p.is_meta for p in model.parameters())
+    assert any(p.dtype == torch.int8 for p in model.parameters()) == int8
+    exact, _ = apart(model, records)
+    assert exact <= EXACT, f"{folder}: {exact}"
+    check_greedy(model, records)
+    largest, rms = apart(model, recorded(folder, "cpu"))
+    if int8:
+        assert rms <= INT8_RMS, f"{folder}: {rms} on the fast path"
+    else:
+        assert largest <= EXACT, f"{folder}: {largest} on the fast path"
+    _, bf16 = apart(load(folder, torch.bfloat16), records)
+    assert bf16 <= BF16_RMS, f"{folder}: {bf16} in bf16"
+    assert load(folder, torch.bfloat16).dtype == torch.bfloat16
+    assert type(load(folder, auto=AutoModel)).__name__ == config["architectures"][0].replace("ForCausalLM", "Model")
+    print(f"  {folder.name:18} exact {exact:.1e}, fast path {largest:.1e} (rms {rms:.1e}), bf16 rms {bf16:.1e}")
+    return model
+
+
+def check_saved(model, folder):
+    """What transformers saves, in shards, is the same model to transformers and to neuronmm."""
+    saved = WORK / "saved"
+    shutil.rmtree(saved, ignore_errors=True)
+    model.save_pretrained(saved, max_shard_size="400KB")
+    assert len(list(saved.glob("*.safetensors"))) > 1
+    records = recorded(folder, "reference")
+    for (_, a, x), (_, b, y) in zip(records, recorded(saved, "reference")):
+        assert torch.equal(a, b) and torch.equal(x, y)
+    assert apart(load(saved), records)[0] <= EXACT
+
+
+def without(folder, name):
+    """A copy that lacks one tensor."""
+    copy = WORK / "damaged"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(folder, copy)
+    tensors = load_file(copy / "model.safetensors")
+    del tensors[name]
+    save_file(tensors, copy / "model.safetensors", {"format": "pt"})
+    return copy
+
+
+def check_missing(folder):
+    """A tensor that is not there is an error with its name."""
+    tensors = load_file(folder / "model.safetensors")
+    endings = {name.split(".", 3)[-1] if ".layers." in name else name for name in tensors}
+    for ending in endings:
+        name = next(name for name in tensors if name.endswith(ending))
+        for auto in (AutoModelForCausalLM, AutoModel):
+            if name.startswith("lm_head.") and auto is AutoModel:
+                continue  # which has no head
+            try:
+                load(without(folder, name), auto=auto)
+            except ValueError as error:
+                assert name.removeprefix("model.") in str(error), f"{name}: {error}"
+            else:
+                raise AssertionError(f"{folder} opens without {name}")
+
+
+def check_trust(folder):
+    """Without the code there is an error, not a model with random weights."""
+    try:
+        AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False)
+    except ValueError as error:
+        assert "trust_remote_code" in str(error), error
+    else:
+        raise AssertionError(f"{folder} opens without its code")
+
+
+def check_demo():
+    """The whole way of a real model: text, tokenizer, generation settings; a training where libtorch is."""
+    low = WORK / "demo_low"
+    neuronmm("compress", DEMO, "-o", low, "--force", "--ratio", "0.2", "--block", "32", "--calibration",
+             DEMO / "calibration.txt", "--calibration-tokens", 4096, "--no-measure")  # fmt: skip
+    folders = [low, make("dense8", low)]
+    if shutil.which(PROGRAM + "-finetune"):
+        tuned = WORK / "demo_tuned"
+        neuronmm("finetune", low, "-o", tuned, "--force", "--data", DEMO / "calibration.txt", "--steps", 2)
+        folders.append(tuned)
+    prompt = "The little girl"
+    for folder in folders:
+        model = check_folder(folder, folder.name.endswith("8"))
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+        inputs = tokenizer(prompt, return_tensors="pt")
+        ids = model.generate(**inputs, max_new_tokens=24, do_sample=False)[0, inputs.input_ids.shape[1] :]
+        text = neuronmm("generate", folder, prompt, "--greedy", "--max-new-tokens", 24, "--device", "reference")
+        assert tokenizer.decode(ids, skip_special_tokens=True).strip() == text.strip(), (tokenizer.decode(ids), text)
+        assert model.generation_config.to_diff_dict().items() >= {
+            key: value
+            for key, value in json.loads((DEMO / "generation_config.json").read_text()).items()
+            if key in ("bos_token_id", "eos_token_id")
+        }.items()
+
+
+def check_older(folder, config):
+    """A folder as versions until 0.2 wrote it is the same model here."""
+    records = recorded(folder, "reference")
+    now = json.loads((folder / "config.json").read_text())
+    del now["auto_map"]
+    now |= {key: config[key] for key in ("architectures", "model_type")}
+    if now.pop("neuronmm_quantization", None):
+        now["quantization_config"] = {"quant_method": "neuronmm", "bits": 8, "group_size": 128}
+    (folder / "config.json").write_text(json.dumps(now))
+    for (_, a, x), (_, b, y) in zip(records, recorded(folder, "reference")):
+        assert torch.equal(a, b) and torch.equal(x, y)
+
+
+def main():
+    shutil.rmtree(WORK, ignore_errors=True)
+    WORK.mkdir(parents=True)
+    print(f"transformers {transformers.__version__}, torch {torch.__version__}")
+    torch.manual_seed(0)
+    for name in MODELS:
+        source = synthesize(name)
+        forms = {form: make(form, source) for form in FORMS}
+        forms["both"] = make("dense8", forms["low"])
+        for form, folder in forms.items():
+            model = check_folder(folder, form in ("low8", "dense8", "both"))
+            assert model.generation_config.eos_token_id == [2, 3] and model.generation_config.temperature == 0.5
+            if form in ("low", "both"):
+                check_saved(model, folder)
+            if form == "both" or (name, form) == ("llama", "part"):
+                check_missing(folder)
+        check_trust(forms["low"])
+        for form in ("low", "both"):
+            check_older(forms[form], json.loads((source / "config.json").read_text()))
+    check_demo()
+    print("every folder opens as what it is")
+
+
+main()

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Folders that compress, quantize and finetune write, opened by PyPI's transformers on the CPU; see transformers.py.
+#   tests/slow/transformers.sh [VERSION ...]     of transformers; the default: the newest and the oldest that were tried
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+readonly work=build/transformers torch=2.8.0
+[ -x $work/venv/bin/python ] || python3 -m venv $work/venv
+pip="$work/venv/bin/pip install --quiet --disable-pip-version-check"
+# PyPI's has everything for GPUs, which is not needed here.
+$pip --retries 0 --timeout 10 --index-url https://download.pytorch.org/whl/cpu torch==$torch 2>/dev/null || $pip torch==$torch
+export TOKENIZERS_PARALLELISM=false TRANSFORMERS_VERBOSITY=error HF_HUB_OFFLINE=1 HF_HUB_DISABLE_PROGRESS_BARS=1
+export HF_MODULES_CACHE=$PWD/$work/modules
+[ $# -gt 0 ] || set -- 5.23.0 4.57.1
+for version; do
+  $pip numpy==2.4.6 safetensors==0.8.0 transformers=="$version"
+  rm -rf $work/modules
+  $work/venv/bin/python -W ignore tests/slow/transformers.py build/release/neuronmm $work/models
+done
+rm -rf $work/models $work/modules
