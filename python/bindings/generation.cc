@@ -254,14 +254,12 @@ void bind_generation(nb::module_& m, nb::class_<LanguageModel>& type) {
       .def_ro("token_ids", &Completion::token_ids)
       .def_ro("finish_reason", &Completion::finish_reason)
       .def_ro("logprobs", &Completion::logprobs);
-  nb::class_<Stream>(m, "Stream").def("next", &Stream::next).def("close", &Stream::close);
+  nb::class_<Stream>(m, "Stream")
+      .def(nb::init<const LanguageModel&, Prompt, nb::handle, uint64_t, bool>(), "model"_a,
+           "prompt"_a, "params"_a, "seed"_a, "chat"_a)
+      .def("next", &Stream::next)
+      .def("close", &Stream::close);
   type.def("generate", &generate, "prompts"_a, "params"_a, "seed"_a, "chat"_a);
-  type.def(
-      "stream",
-      [](const LanguageModel& self, Prompt prompt, nb::handle params, uint64_t seed, bool chat) {
-        return std::make_unique<Stream>(self, std::move(prompt), params, seed, chat);
-      },
-      "prompt"_a, "params"_a, "seed"_a, "chat"_a);
 }
 
 }  // namespace neuronmm::python

@@ -13,6 +13,7 @@
 #include "cpu/backend.h"
 #include "cpu/kernels.h"
 #include "eval/perplexity.h"
+#include "io/text_file.h"
 #include "job.h"
 
 namespace neuronmm::python {
@@ -79,11 +80,7 @@ Result<eval::PerplexityReport> measure_perplexity(const LoadedModel& model, cons
                           shown);
 }
 
-nb::dict perplexity(const LanguageModel& self, const nb::bytes& text,
-                    std::optional<int64_t> context, bool progress) {
-  const auto report = run_job(
-      self.threads, [model = self.model, text = std::string(text.c_str(), text.size()), context,
-                     progress] { return measure_perplexity(*model, text, context, progress); });
+nb::dict report_dict(const eval::PerplexityReport& report) {
   nb::dict values;
   values["perplexity"] = report.perplexity;
   values["standard_error"] = report.standard_error;
@@ -95,7 +92,28 @@ nb::dict perplexity(const LanguageModel& self, const nb::bytes& text,
   return values;
 }
 
+nb::dict perplexity(const LanguageModel& self, const nb::bytes& text,
+                    std::optional<int64_t> context, bool progress) {
+  return report_dict(run_job(
+      self.threads, [model = self.model, text = std::string(text.c_str(), text.size()), context,
+                     progress] { return measure_perplexity(*model, text, context, progress); }));
+}
+
+nb::dict perplexity_of_file(const LanguageModel& self, const std::filesystem::path& file,
+                            std::optional<int64_t> context, bool progress) {
+  const auto work = [model = self.model, file, context,
+                     progress]() -> Result<eval::PerplexityReport> {
+    NMM_ASSIGN(const auto text, text_of_file(file));
+    return measure_perplexity(*model, text, context, progress);
+  };
+  return report_dict(run_job(self.threads, work));
+}
+
 }  // namespace
+
+Result<std::string> text_of_file(const std::filesystem::path& file) {
+  return io::read_user_text(file == "-" ? "./-" : file.string());
+}
 
 LanguageModel::LanguageModel(const std::filesystem::path& folder, int num_threads)
     : model(run_job(num_threads, [folder] { return load_model(folder); })), threads(num_threads) {}
@@ -105,6 +123,8 @@ void bind_language_model(nb::module_& m) {
                   .def(nb::init<const std::filesystem::path&, int>(), "folder"_a, "num_threads"_a)
                   .def("forward", &forward, "token_ids"_a)
                   .def("perplexity", &perplexity, "text"_a, "context"_a.none(), "progress"_a)
+                  .def("perplexity_of_file", &perplexity_of_file, "file"_a, "context"_a.none(),
+                       "progress"_a)
                   .def_prop_ro("tokenizer", [](const LanguageModel& self) {
                     return std::const_pointer_cast<text::Tokenizer>(self.model->tokenizer);
                   });

@@ -31,6 +31,9 @@ struct LanguageModel {
   int threads = 0;  // 0: all cores
 };
 
+// A file named "-" is that file here, not standard input.
+Result<std::string> text_of_file(const std::filesystem::path& file);
+
 void bind_tokenizer(nb::module_& m);
 void bind_language_model(nb::module_& m);
 // generate and stream.

@@ -10,7 +10,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -35,7 +34,7 @@ struct CompressFlags {
   double ratio = 0.0;
   int64_t block = 0;
   std::string method, align, only, weights, allocate;
-  std::vector<std::pair<std::string, std::string>> calibration;  // names and texts
+  std::vector<fs::path> calibration;
   int64_t calibration_tokens = 0;
   std::optional<fs::path> gram, save_gram;
   bool measure = true, force = false;
@@ -56,8 +55,10 @@ Result<compress::CompressRequest> request_of(const CompressFlags& flags) {
     request.allocate = compress::Allocate::kSensitivity;
   if (!flags.calibration.empty()) {
     request.calibration = {{}, flags.calibration_tokens};
-    for (const auto& [name, text] : flags.calibration)
-      request.calibration->texts.push_back({name, text});
+    for (const fs::path& file : flags.calibration) {
+      NMM_ASSIGN(auto text, text_of_file(file));
+      request.calibration->texts.push_back({file.string(), std::move(text)});
+    }
   }
   request.gram = flags.gram.value_or("");
   request.save_gram = flags.save_gram.value_or("");

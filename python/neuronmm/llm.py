@@ -6,7 +6,6 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -85,7 +84,7 @@ class LLM:
             _, ids = self.tokenizer._chat_prompt(cast(Sequence[Message], prompt), None, None, None, False, None)
         else:
             _, ids = self._encoded(cast(Prompt, prompt))
-        return _pieces(self._native.stream(ids, params, _seed_of(params), chat))
+        return _pieces(_native.Stream(self._native, ids, params, _seed_of(params), chat))
 
     def forward(self, token_ids: TokenIds) -> npt.NDArray[np.float32]:
         """The logits after each token: [tokens, vocabulary]. Keys and values are cached in fp32."""
@@ -104,10 +103,13 @@ class LLM:
         """
         if (text is None) == (file is None):
             raise ValueError("expected either a text or a file")
-        data = text.encode() if text is not None else Path(cast(str, file)).read_bytes()
         if context is not None:
             context = whole_number("context", context, 2, 1 << 30)
-        return PerplexityReport(**self._native.perplexity(data, context, progress))
+        if file is not None:
+            return PerplexityReport(**self._native.perplexity_of_file(file, context, bool(progress)))
+        if not isinstance(text, str):
+            raise TypeError(f"text: expected a string, found {text!r}")
+        return PerplexityReport(**self._native.perplexity(text.encode(), context, bool(progress)))
 
     def _complete(
         self, prompts: list[tuple[str | None, list[int]]], sampling_params: SamplingParams | None, chat: bool

@@ -121,7 +121,7 @@ def compress(
     flags.calibration_tokens = whole_number("calibration_tokens", calibration_tokens, 1, 1 << 40)
     files = [calibration] if isinstance(calibration, (str, os.PathLike)) else list(calibration)
     _check_text(method, allocate, bool(files), gram is not None)
-    flags.calibration = [(os.fspath(file), Path(file).read_bytes()) for file in files]
+    flags.calibration = [Path(file) for file in files]
     flags.gram = None if gram is None else Path(gram)
     flags.save_gram = None if save_gram is None else Path(save_gram)
     flags.measure, flags.force = bool(measure), bool(force)
