@@ -27,6 +27,7 @@ from .sampling_params import SamplingParams
 from .tokenizer import Tokenizer
 
 __version__ = _version("neuronmm")
+Error.__module__ = __name__
 
 __all__ = [
     "LLM",

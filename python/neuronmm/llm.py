@@ -158,7 +158,7 @@ def _list_of(prompts: Prompt | Sequence[Prompt]) -> Sequence[Prompt]:
     """A single prompt as a list: a text, or a sequence that begins with a number."""
     if isinstance(prompts, str):
         return [prompts]
-    if not hasattr(prompts, "__iter__"):
+    if isinstance(prompts, bytes) or not hasattr(prompts, "__iter__"):
         raise TypeError(f"prompts: expected a string, strings or token ids, found {prompts!r}")
     items = list(prompts)
     if items and not isinstance(items[0], str) and not hasattr(items[0], "__iter__"):

@@ -1,7 +1,5 @@
 """What callers do wrong is an exception that names it."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +49,7 @@ def test_types(wrong: dict[str, Any]) -> None:
 def test_folders_that_are_none(tmp_path: Path) -> None:
     assert issubclass(Error, RuntimeError)
     for path in (tmp_path / "absent", str(tmp_path), DEMO / "config.json"):
-        with pytest.raises(Error, match="config.json|tokenizer.json"):
+        with pytest.raises(Error, match=str(path)):
             LLM(path)
     with pytest.raises(Error, match="absent"):
         neuronmm.Tokenizer(tmp_path / "absent")
@@ -101,9 +99,9 @@ def test_perplexity(llm: LLM, tmp_path: Path) -> None:
     with pytest.raises(Error, match="absent"):
         llm.perplexity(file=tmp_path / "absent")
     with pytest.raises(ValueError, match="context"):
-        llm.perplexity("text", 1)
+        llm.perplexity("text", context=1)
     with pytest.raises(Error, match="max_position_embeddings"):
-        llm.perplexity("text", 4096)
+        llm.perplexity("text", context=4096)
     for arguments in ({}, {"text": "a", "file": "b"}):
         with pytest.raises(ValueError, match="either"):
             llm.perplexity(**arguments)
@@ -138,21 +136,3 @@ def test_compress_of_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(Error, match="absent.txt"):
         neuronmm.compress(DEMO, tmp_path / "out", ratio=0.2, calibration=tmp_path / "absent.txt")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_memory_that_is_not_to_be_had() -> None:
-    script = f"""
-import resource, neuronmm
-llm = neuronmm.LLM({str(DEMO)!r}, num_threads=1)
-llm.forward([1])
-limit = 1 << 20
-with open("/proc/self/statm") as statm:
-    limit += int(statm.read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-try:
-    llm.forward([1] * 511)
-except (MemoryError, neuronmm.Error) as error:
-    print("refused", type(error).__name__)
-"""
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert result.stdout.startswith("refused"), result

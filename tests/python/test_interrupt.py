@@ -41,7 +41,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lines = config.splitlines()
         config = "\n".join(f'  "{name}": {value},' if f'"{name}"' in line else line for line in lines)
     (folder / "config.json").write_text(config)
-    subprocess.run([PROGRAM, "synthesize", folder / "config.json", "-o", folder / "model"], check=True, capture_output=True)
+    subprocess.run([PROGRAM, "synthesize", "--config", folder / "config.json", "-o", folder / "model"], check=True, capture_output=True)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / "model" / name).write_bytes((DEMO / name).read_bytes())
     return folder / "model"
@@ -123,3 +123,21 @@ import sys; sys.exit(3)
     start = time.monotonic()
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 3
     assert time.monotonic() - start < 10
+
+
+def test_memory_that_is_not_to_be_had(large: Path) -> None:
+    run(f"""
+import resource
+llm = LLM({str(large)!r}, num_threads=1)
+assert llm.forward([1]).shape == (1, 2048)
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (60 << 20), resource.RLIM_INFINITY))
+try:
+    llm.forward([1] * 8000)
+except MemoryError:
+    pass
+else:
+    raise AssertionError("there was memory")
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+assert llm.forward([1, 2]).shape == (2, 2048)
+""")

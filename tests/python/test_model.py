@@ -19,7 +19,7 @@ def test_perplexity_of_the_program(llm: LLM, program: Program) -> None:
         report = llm.perplexity(file=TEXT, context=context)
         printed = program("perplexity", DEMO, TEXT, *flags)
         assert f"{report.perplexity:.4f}" == printed.split()[1]
-        assert llm.perplexity(TEXT.read_text(), context).perplexity == report.perplexity
+        assert llm.perplexity(TEXT.read_text(), context=context).perplexity == report.perplexity
     assert (report.context, report.scored_tokens) == (64, report.chunks * 63)
 
 
