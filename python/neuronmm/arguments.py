@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
+import reprlib
 from collections.abc import Sequence
 from typing import Any
+
+
+def brief(value: object) -> str:
+    """As messages show it."""
+    return reprlib.repr(value)
 
 
 def number(name: str, value: Any, lowest: float, highest: float) -> float:
@@ -13,11 +19,11 @@ def number(name: str, value: Any, lowest: float, highest: float) -> float:
         try:
             value = value.__float__()  # numpy's numbers
         except AttributeError:
-            raise TypeError(f"{name}: expected a number, found {value!r}") from None
-    value = float(value)
-    if math.isnan(value) or not lowest <= value <= highest:
-        raise ValueError(f"{name}: expected a number from {lowest:g} to {highest:g}, found {value:g}")
-    return value
+            raise TypeError(f"{name}: expected a number, found {brief(value)}") from None
+    found = float(value)
+    if math.isnan(found) or not lowest <= found <= highest:
+        raise ValueError(f"{name}: expected a number from {lowest:g} to {highest:g}, found {found:g}")
+    return found
 
 
 def whole_number(name: str, value: Any, lowest: int, highest: int) -> int:
@@ -26,7 +32,7 @@ def whole_number(name: str, value: Any, lowest: int, highest: int) -> int:
             raise TypeError
         value = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name}: expected a whole number, found {value!r}") from None
+        raise TypeError(f"{name}: expected a whole number, found {brief(value)}") from None
     if not lowest <= value <= highest:
         raise ValueError(f"{name}: expected a whole number from {lowest} to {highest}, found {value}")
     return int(value)
@@ -34,7 +40,7 @@ def whole_number(name: str, value: Any, lowest: int, highest: int) -> int:
 
 def one_of(name: str, value: str, allowed: Sequence[str]) -> str:
     if value not in allowed:
-        raise ValueError(f"{name}: expected {', '.join(allowed[:-1])} or {allowed[-1]}, found {value!r}")
+        raise ValueError(f"{name}: expected {', '.join(allowed[:-1])} or {allowed[-1]}, found {brief(value)}")
     return value
 
 

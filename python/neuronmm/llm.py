@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from .arguments import thread_count, whole_number
+from .arguments import brief, thread_count, whole_number
 from .outputs import RequestOutput, completion_output
 from .sampling_params import SamplingParams
 from .tokenizer import Message, Tokenizer
@@ -108,11 +108,11 @@ class LLM:
         if file is not None:
             return PerplexityReport(**self._native.perplexity_of_file(file, context, bool(progress)))
         if not isinstance(text, str):
-            raise TypeError(f"text: expected a string, found {text!r}")
+            raise TypeError(f"text: expected a string, found {brief(text)}")
         return PerplexityReport(**self._native.perplexity(text.encode(), context, bool(progress)))
 
     def _complete(
-        self, prompts: list[tuple[str | None, list[int]]], sampling_params: SamplingParams | None, chat: bool
+        self, prompts: Sequence[tuple[str | None, list[int]]], sampling_params: SamplingParams | None, chat: bool
     ) -> list[RequestOutput]:
         params = _params_of(sampling_params)
         ids = [ids for _, ids in prompts for _ in range(params.n)]
@@ -135,7 +135,7 @@ class LLM:
 
     def _checked_ids(self, token_ids: TokenIds) -> list[int]:
         if isinstance(token_ids, (str, bytes)) or not hasattr(token_ids, "__iter__"):
-            raise TypeError(f"expected token ids, found {token_ids!r}")
+            raise TypeError(f"expected token ids, found {brief(token_ids)}")
         ids = [whole_number("token id", id, 0, self._native.vocab_size - 1) for id in token_ids]
         if not ids:
             raise ValueError("expected at least one token id, found none")
@@ -146,7 +146,7 @@ def _params_of(sampling_params: SamplingParams | None) -> SamplingParams:
     if sampling_params is None:
         return SamplingParams()
     if not isinstance(sampling_params, SamplingParams):
-        raise TypeError(f"sampling_params: expected SamplingParams, found {sampling_params!r}")
+        raise TypeError(f"sampling_params: expected SamplingParams, found {brief(sampling_params)}")
     return sampling_params
 
 
@@ -159,7 +159,7 @@ def _list_of(prompts: Prompt | Sequence[Prompt]) -> Sequence[Prompt]:
     if isinstance(prompts, str):
         return [prompts]
     if isinstance(prompts, bytes) or not hasattr(prompts, "__iter__"):
-        raise TypeError(f"prompts: expected a string, strings or token ids, found {prompts!r}")
+        raise TypeError(f"prompts: expected a string, strings or token ids, found {brief(prompts)}")
     items = list(prompts)
     if items and not isinstance(items[0], str) and not hasattr(items[0], "__iter__"):
         return [cast(TokenIds, items)]
@@ -172,7 +172,7 @@ def _is_conversation(prompt: object) -> bool:
 
 def _conversations_of(messages: Sequence[Any]) -> Sequence[Sequence[Message]]:
     if isinstance(messages, (str, bytes)) or not isinstance(messages, Sequence):
-        raise TypeError(f"messages: expected a list of messages or of conversations, found {messages!r}")
+        raise TypeError(f"messages: expected a list of messages or of conversations, found {brief(messages)}")
     return [messages] if _is_conversation(messages) else messages
 
 

@@ -17,7 +17,8 @@ Weights = Literal["original", "int8"]
 Align = Literal["nearest", "floor", "ceil"]
 Allocate = Literal["uniform", "sensitivity"]
 Dtype = Literal["bf16", "f16", "f32"]
-_MATRICES = ("gate", "up", "down")
+MatrixName = Literal["gate", "up", "down"]
+_MATRICES: tuple[MatrixName, ...] = get_args(MatrixName)
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class MeasuredLoss:
 @dataclass(frozen=True)
 class CompressedMatrix:
     layer: int
-    matrix: Literal["gate", "up", "down"]
+    matrix: MatrixName
     in_features: int
     rank: int
     """0: it stays dense."""
@@ -91,7 +92,7 @@ def compress(
     calibration_tokens: int = _native.DEFAULT_CALIBRATION_TOKENS,
     block: int = 128,
     align: Align = "nearest",
-    only: Sequence[Literal["gate", "up", "down"]] = _MATRICES,
+    only: Sequence[MatrixName] = _MATRICES,
     allocate: Allocate = "uniform",
     weights: Weights = "original",
     gram: _Path | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .arguments import number, whole_number
+from .arguments import brief, number, whole_number
 
 _MOST_TOKENS = 1 << 30
 
@@ -84,7 +84,7 @@ class SamplingParams:
 
 def _check_stop(text: object) -> None:
     if not isinstance(text, str):
-        raise TypeError(f"stop: expected a string or strings, found {text!r}")
+        raise TypeError(f"stop: expected a string or strings, found {brief(text)}")
     if not text:
         raise ValueError("stop: expected texts that are not empty")
     text.encode()  # a lone surrogate, which no text has, is a UnicodeEncodeError

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _native
-from .arguments import whole_number
+from .arguments import brief, whole_number
 
 Message = Mapping[str, Any]
 """At least "role" and "content"."""
@@ -31,7 +31,7 @@ class Tokenizer:
         text, as <|eot_id|>, are tokens; False: they are plain text.
         """
         if not isinstance(text, str):
-            raise TypeError(f"text: expected a string, found {text!r}")
+            raise TypeError(f"text: expected a string, found {brief(text)}")
         return self._native.encode(text.encode(), add_special_tokens, parse_special)
 
     def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:

@@ -5,8 +5,9 @@ import os
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ DEMO = ROOT / "models" / "demo"
 PROGRAM = Path(sysconfig.get_path("scripts")) / "neuronmm"
 
 Program = Callable[..., str]
+SmolLM2 = tuple[neuronmm.LLM, list[dict[str, Any]]]
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +62,7 @@ def sampling_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def smollm2(tmp_path_factory: pytest.TempPathFactory) -> tuple[neuronmm.LLM, list[dict[str, object]]]:
+def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmolLM2]:
     """A chat model, imported, and what transformers makes with it."""
     data = Path(os.environ.get("NEURONMM_TEST_DATA", ROOT.parent / "shared" / "data"))
     source = data / "models" / "smollm2-135m-instruct"

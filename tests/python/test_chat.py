@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Program
+from conftest import Program, SmolLM2
 
 from neuronmm import LLM, Error, SamplingParams
 
@@ -58,14 +58,14 @@ def test_wrong_conversations(llm: LLM, chat_llm: LLM) -> None:
     with pytest.raises(Error, match="template"):
         llm.chat(MESSAGES)  # the bundled model has none
     with pytest.raises(Error, match="messages"):
-        chat_llm.chat([["hello"]])  # type: ignore[list-item]
+        chat_llm.chat([["hello"]])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="messages"):
         chat_llm.chat("hello")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="serializable"):
         chat_llm.chat([{"role": "user", "content": b"bytes"}])
 
 
-def test_smollm2_answers(smollm2: tuple[LLM, Any]) -> None:
+def test_smollm2_answers(smollm2: SmolLM2) -> None:
     llm, _ = smollm2
     (request,) = llm.chat([{"role": "user", "content": "What is the capital of France?"}], SamplingParams(temperature=0, max_tokens=40))
     assert "<|im_start|>user\nWhat is the capital of France?<|im_end|>" in (request.prompt or "")

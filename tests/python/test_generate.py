@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from conftest import DEMO, Program
+from conftest import DEMO, Program, SmolLM2
 
 from neuronmm import LLM, SamplingParams
 
@@ -108,7 +108,7 @@ def test_threads_change_nothing(llm: LLM) -> None:
     assert text_of(LLM(DEMO, num_threads=1), PROMPT, params) == text_of(llm, PROMPT, params)
 
 
-def test_smollm2_like_transformers(smollm2: tuple[LLM, list[dict[str, object]]]) -> None:
+def test_smollm2_like_transformers(smollm2: SmolLM2) -> None:
     llm, cases = smollm2
     outputs = llm.generate([case["text"] for case in cases], SamplingParams(temperature=0, max_tokens=48))
     for case, output in zip(cases, outputs, strict=True):

@@ -9,8 +9,9 @@ $venv/bin/pip install --quiet nanobind==2.9.2 scikit-build-core==0.11.6 build==1
 $venv/bin/pip install --quiet --no-build-isolation --force-reinstall --no-deps \
   -C build-dir=build/python -C cmake.define.NEURONMM_WERROR=ON .
 
-$venv/bin/mypy --strict python/neuronmm examples/python
-$venv/bin/mypy --strict tests/python
+$venv/bin/mypy --package neuronmm
+$venv/bin/mypy examples/python
+(cd tests/python && "$OLDPWD/$venv/bin/mypy" --config-file ../../pyproject.toml .)
 $venv/bin/python -m pytest --quiet tests/python
 
 # The archive builds a package, which needs what is in it alone: no model, no test, no build folder.
