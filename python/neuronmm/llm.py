@@ -41,7 +41,7 @@ class LLM:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, num_threads: int | None = None) -> None:
-        self._native = _native.LanguageModel(path, thread_count(num_threads))
+        self._native = _native.LanguageModel(os.fspath(path), thread_count(num_threads))
         self.tokenizer = Tokenizer._of(self._native.tokenizer)
 
     def generate(
@@ -106,7 +106,7 @@ class LLM:
         if context is not None:
             context = whole_number("context", context, 2, 1 << 30)
         if file is not None:
-            return PerplexityReport(**self._native.perplexity_of_file(file, context, bool(progress)))
+            return PerplexityReport(**self._native.perplexity_of_file(os.fspath(file), context, bool(progress)))
         if not isinstance(text, str):
             raise TypeError(f"text: expected a string, found {brief(text)}")
         return PerplexityReport(**self._native.perplexity(text.encode(), context, bool(progress)))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Literal, cast, get_args
 
 from . import _native
 from .arguments import number, one_of, thread_count, whole_number
@@ -108,7 +107,7 @@ def compress(
     rest is as `neuronmm compress` has it. An interrupted call keeps what it finished, and the same call goes on.
     """
     flags = _native.CompressFlags()
-    flags.model, flags.output = Path(model), Path(output)
+    flags.model, flags.output = os.fspath(model), os.fspath(output)
     flags.ratio = number("ratio", ratio, 0, 1)
     if flags.ratio in (0, 1):
         raise ValueError(f"ratio: expected a number between 0 and 1, found {ratio}")
@@ -122,9 +121,9 @@ def compress(
     flags.calibration_tokens = whole_number("calibration_tokens", calibration_tokens, 1, 1 << 40)
     files = [calibration] if isinstance(calibration, (str, os.PathLike)) else list(calibration)
     _check_text(method, allocate, bool(files), gram is not None)
-    flags.calibration = [Path(file) for file in files]
-    flags.gram = None if gram is None else Path(gram)
-    flags.save_gram = None if save_gram is None else Path(save_gram)
+    flags.calibration = [os.fspath(file) for file in files]
+    flags.gram = None if gram is None else os.fspath(gram)
+    flags.save_gram = None if save_gram is None else os.fspath(save_gram)
     flags.measure, flags.force = bool(measure), bool(force)
     values = _native.compress(flags, thread_count(num_threads), bool(progress))
     values["measured"] = MeasuredLoss(**values["measured"]) if values["measured"] else None
@@ -147,7 +146,7 @@ def quantize(
 ) -> QuantizationReport:
     """Writes the folder `output` with the weights of the folder `model`, dense or compressed, rounded to int8."""
     threads = thread_count(num_threads)
-    return QuantizationReport(**_native.quantize(model, output, bool(force), threads, bool(progress)))
+    return QuantizationReport(**_native.quantize(os.fspath(model), os.fspath(output), bool(force), threads, bool(progress)))
 
 
 def import_gguf(
@@ -162,5 +161,5 @@ def import_gguf(
     """Writes the folder `output` from a GGUF file (of a split one, any part)."""
     dtype = cast(Dtype, one_of("dtype", dtype, get_args(Dtype)))
     threads = thread_count(num_threads)
-    values: dict[str, Any] = _native.import_gguf(file, output, dtype, bool(force), threads, bool(progress))
-    return ImportReport(**values)
+    paths = os.fspath(file), os.fspath(output)
+    return ImportReport(**_native.import_gguf(*paths, dtype, bool(force), threads, bool(progress)))

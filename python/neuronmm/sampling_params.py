@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from .arguments import brief, number, whole_number
 
@@ -57,11 +58,13 @@ class SamplingParams:
         self._check_whole("max_tokens", 1, _MOST_TOKENS)
         self._check_whole("logprobs", 0, 1000)
         self._keep("ignore_eos", bool(self.ignore_eos))
-        self._keep("stop", [self.stop] if isinstance(self.stop, str) else list(self.stop))
+        self._keep("stop", [self.stop] if isinstance(self.stop, str) else _list_of("stop", self.stop))
         for text in self.stop:
             _check_stop(text)
-        ids = [whole_number("stop_token_ids", id, 0, 2**31 - 1) for id in self.stop_token_ids]
+        ids = [whole_number("stop_token_ids", id, 0, 2**31 - 1) for id in _list_of("stop_token_ids", self.stop_token_ids)]
         self._keep("stop_token_ids", ids)
+        if not isinstance(self.logit_bias, Mapping):
+            raise TypeError(f"logit_bias: expected a dict of ids and numbers, found {brief(self.logit_bias)}")
         biases = {
             whole_number("logit_bias", id, 0, 2**31 - 1): number(f"logit_bias of token {id}", bias, -1e30, 1e30)
             for id, bias in self.logit_bias.items()
@@ -80,6 +83,12 @@ class SamplingParams:
         value = getattr(self, name)
         if value is not None:
             self._keep(name, whole_number(name, value, lowest, highest))
+
+
+def _list_of(name: str, values: Iterable[Any]) -> list[Any]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise TypeError(f"{name}: expected a list, found {brief(values)}")
+    return list(values)
 
 
 def _check_stop(text: object) -> None:

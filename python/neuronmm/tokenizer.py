@@ -18,7 +18,7 @@ class Tokenizer:
     """The tokenizer of a model folder; ids and text are those of the tokenizers library."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._native = _native.Tokenizer(path)
+        self._native = _native.Tokenizer(os.fspath(path))
 
     @classmethod
     def _of(cls, native: _native.Tokenizer) -> Tokenizer:

@@ -39,7 +39,9 @@ def test_values(wrong: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"temperature": "hot"}, {"top_k": 1.5}, {"seed": "a"}, {"stop": [3]}, {"max_tokens": True}, {"stop_token_ids": ["a"]}]
+    "wrong",
+    [{"temperature": "hot"}, {"top_k": 1.5}, {"seed": "a"}, {"stop": [3]}, {"max_tokens": True}, {"stop": 3}]
+    + [{"stop_token_ids": ["a"]}, {"stop_token_ids": 3}, {"logit_bias": [1]}, {"logit_bias": {"a": 1.0}}],
 )
 def test_types(wrong: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=next(iter(wrong))):

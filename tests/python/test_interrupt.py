@@ -62,7 +62,7 @@ interrupted(lambda: llm.generate([prompt]))                                     
 interrupted(lambda: llm.generate("The", SamplingParams(max_tokens=8000, ignore_eos=True)))  # decode
 interrupted(lambda: list(llm.stream(prompt)))
 interrupted(lambda: llm.forward(prompt))
-interrupted(lambda: llm.perplexity("word " * 20000, 8000))
+interrupted(lambda: llm.perplexity("word " * 20000, context=8000))
 assert small.generate("The river", SamplingParams(max_tokens=8))[0].outputs == expected
 assert llm.forward([7, 8]).shape == (2, 2048)
 """)
