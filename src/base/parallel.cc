@@ -152,6 +152,8 @@ int default_threads() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+thread_local const std::atomic<bool>* stop_loops = nullptr;
+
 std::atomic<int>& thread_count() {
   static std::atomic<int> count = default_threads();
   return count;
@@ -163,8 +165,12 @@ int num_threads() { return thread_count().load(std::memory_order_relaxed); }
 
 void set_num_threads(int threads) { thread_count().store(threads, std::memory_order_relaxed); }
 
+StoppableLoops::StoppableLoops(const std::atomic<bool>& stop) { stop_loops = &stop; }
+StoppableLoops::~StoppableLoops() { stop_loops = nullptr; }
+
 // Small loops, one thread, and loops inside of loops run where they are called.
 void internal::run_loop(int64_t count, LoopBody body, const void* context) {
+  if (stop_loops != nullptr && stop_loops->load(std::memory_order_relaxed)) throw LoopsStopped();
   const int threads = num_threads();
   if (count > 1 && threads > 1 && ThreadTeam::instance().try_run(threads, count, body, context)) {
     return;

@@ -7,7 +7,9 @@
 // does not wait for a thread that has not come yet (its core may be busy): who is there does the
 // work.
 
+#include <atomic>
 #include <cstdint>
+#include <exception>
 #include <type_traits>
 
 namespace neuronmm {
@@ -16,6 +18,20 @@ namespace neuronmm {
 int num_threads();
 // For all loops from now on. Not while a loop runs.
 void set_num_threads(int threads);
+
+// A way out of work that asks interrupted() too seldom, for a process that goes on without it:
+// while one lives, the next loop that this thread begins once `stop` is set throws LoopsStopped.
+// Nothing of that work is kept.
+class StoppableLoops {
+ public:
+  explicit StoppableLoops(const std::atomic<bool>& stop);
+  ~StoppableLoops();
+  StoppableLoops(const StoppableLoops&) = delete;
+  StoppableLoops& operator=(const StoppableLoops&) = delete;
+};
+struct LoopsStopped : std::exception {
+  const char* what() const noexcept override { return "stopped"; }
+};
 
 namespace internal {
 using LoopBody = void (*)(const void* context, int64_t i, int thread);

@@ -36,7 +36,8 @@ void print_to(std::FILE* stream, fmt::format_string<Args...> format, Args&&... a
 
 }  // namespace
 
-Progress::Progress(std::FILE* stream) : stream_(stream), terminal_(isatty(fileno(stream)) == 1) {}
+Progress::Progress(std::FILE* stream)
+    : stream_(stream), terminal_(stream != nullptr && isatty(fileno(stream)) == 1) {}
 Progress::~Progress() { finish(); }
 
 // `done_before` is what an interrupted run has left; the bar begins there.

@@ -11,8 +11,8 @@ namespace neuronmm {
 
 class Progress {
  public:
-  Progress() = default;  // silent
-  explicit Progress(std::FILE* stream);
+  Progress() = default;                  // silent
+  explicit Progress(std::FILE* stream);  // null: silent
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

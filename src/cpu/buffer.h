@@ -5,11 +5,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <type_traits>
 
 #include <sys/mman.h>
-
-#include "base/result.h"
 
 namespace neuronmm::cpu {
 
@@ -42,8 +41,9 @@ class Buffer {
     const size_t alignment = huge ? kHugePage : kCacheLine;
     const size_t size = (bytes + alignment - 1) / alignment * alignment;
     memory_.reset();
+    capacity_ = 0;
     memory_.reset(static_cast<T*>(std::aligned_alloc(alignment, size)));
-    NMM_CHECK(memory_ != nullptr || size == 0);
+    if (memory_ == nullptr && size > 0) throw std::bad_alloc();
     if (huge) madvise(memory_.get(), bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
     capacity_ = count;
   }

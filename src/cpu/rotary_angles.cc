@@ -16,20 +16,21 @@ constexpr int64_t kSinCosWork = 2000;  // one of each in fp64, in multiply-adds 
 // by the others.
 void RotaryAngles::update(std::span<const int64_t> positions, const ops::RotaryEmbedding& rotary) {
   if (std::ranges::equal(positions, positions_) && rotary == rotary_) return;
-  positions_.assign(positions.begin(), positions.end());
+  positions_.clear();  // until all angles are there: a loop may throw
   rotary_ = rotary;
   const int64_t rows = std::ssize(positions);
   values_.resize(static_cast<size_t>(2 * rows * half()));
   for_each_task(rows, rows * half() * kSinCosWork, [&](int64_t i) {
     float* const row = values_.data() + 2 * i * half();
     for (int64_t j = 0; j < half(); ++j) {  // fp64: at position 100,000 fp32 is off by 0.004
-      const double angle = static_cast<double>(positions_[static_cast<size_t>(i)]) *
+      const double angle = static_cast<double>(positions[static_cast<size_t>(i)]) *
                            static_cast<double>(rotary_.inverse_frequencies[static_cast<size_t>(j)]);
       const double scale = rotary_.attention_factor;
       row[j] = static_cast<float>(scale * std::cos(angle));
       row[half() + j] = static_cast<float>(scale * std::sin(angle));
     }
   });
+  positions_.assign(positions.begin(), positions.end());
 }
 
 }  // namespace neuronmm::cpu

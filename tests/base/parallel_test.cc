@@ -117,6 +117,22 @@ TEST_F(Parallel, WhatAnIterationThrowsIsThrownToTheCaller) {
   }
 }
 
+TEST_F(Parallel, StoppableLoopsOfAThreadEndOnceTheyAreTold) {
+  set_num_threads(2);
+  std::atomic<bool> stop = false;
+  std::atomic<int> done = 0;
+  const auto loop = [&] { parallel_for(10, [&](int64_t) { ++done; }); };
+  {
+    const StoppableLoops stoppable(stop);
+    loop();
+    stop = true;
+    EXPECT_THROW(loop(), LoopsStopped);
+    std::thread(loop).join();  // another thread's are none
+  }
+  loop();
+  EXPECT_EQ(done, 30);
+}
+
 TEST(Threads, AllTasksEndBeforeOnesErrorIsThrown) {
   std::atomic<int> done = 0;
   const auto tasks = [&] {

@@ -1,0 +1,23 @@
+"""Compress a model folder, see what that cost, and let both models write.
+
+    python examples/python/compress_and_chat.py models/demo /tmp/small models/demo/calibration.txt models/demo/evaluation.txt
+"""
+
+import sys
+
+import neuronmm
+
+model, small, calibration, text = sys.argv[1:]
+
+report = neuronmm.compress(
+    model, small, ratio=0.2, block=64, method="error-aware", calibration=calibration, force=True
+)
+print(f"{report.bytes_before / 1e6:.1f} MB -> {report.bytes_after / 1e6:.1f} MB")
+
+params = neuronmm.SamplingParams(temperature=0.8, top_p=0.95, seed=1, max_tokens=40)
+for path in (model, small):
+    llm = neuronmm.LLM(path)
+    print(f"\n{path}: perplexity {llm.perplexity(file=text).perplexity:.2f}")
+    for piece in llm.stream("Once upon a time", params):
+        print(piece, end="", flush=True)
+    print()

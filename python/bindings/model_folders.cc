@@ -1,0 +1,194 @@
+// Model folders from others: compressed, rounded to int8, imported.
+
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "compress/compress.h"
+#include "compress/quantize.h"
+#include "cpu/backend.h"
+#include "cpu/kernels.h"
+#include "eval/divergence.h"
+#include "gguf/import.h"
+#include "job.h"
+#include "language_model.h"
+
+namespace neuronmm::python {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace nb::literals;
+
+// The request of `neuronmm compress`, by the names of its flags.
+struct CompressFlags {
+  fs::path model, output;
+  double ratio = 0.0;
+  int64_t block = 0;
+  std::string method, align, only, weights, allocate;
+  std::vector<fs::path> calibration;
+  int64_t calibration_tokens = 0;
+  std::optional<fs::path> gram, save_gram;
+  bool measure = true, force = false;
+};
+
+Result<compress::CompressRequest> request_of(const CompressFlags& flags) {
+  compress::CompressRequest request;
+  request.model = flags.model;
+  request.out = flags.output;
+  request.rule.ratio = flags.ratio;
+  request.rule.block = flags.block;
+  NMM_ASSIGN(request.rule.align, compress::parse_align(flags.align));
+  NMM_ASSIGN(request.method, compress::parse_method(flags.method));
+  NMM_ASSIGN(request.only, compress::parse_matrix_set(flags.only));
+  if (flags.weights == compress::weights_name(compress::WeightFormat::kInt8))
+    request.weights = compress::WeightFormat::kInt8;
+  if (flags.allocate == compress::allocate_name(compress::Allocate::kSensitivity))
+    request.allocate = compress::Allocate::kSensitivity;
+  if (!flags.calibration.empty()) {
+    request.calibration = {{}, flags.calibration_tokens};
+    for (const fs::path& file : flags.calibration) {
+      NMM_ASSIGN(auto text, text_of_file(file));
+      request.calibration->texts.push_back({file.string(), std::move(text)});
+    }
+  }
+  request.gram = flags.gram.value_or("");
+  request.save_gram = flags.save_gram.value_or("");
+  request.force = flags.force;
+  return request;
+}
+
+Result<compress::CompressSummary> run_compress(const CompressFlags& flags, Progress& progress) {
+  NMM_ASSIGN(const auto request, request_of(flags));
+  const auto backend = cpu::make_backend(cpu::best_kernels({}));
+  const compress::Measure measure = [&](const fs::path& compressed,
+                                        const std::vector<std::vector<text::TokenId>>& sequences)
+      -> Result<compress::MeasuredLoss> {
+    NMM_ASSIGN(const auto dense, model::Transformer::load(request.model, *backend));
+    NMM_ASSIGN(const auto other, model::Transformer::load(compressed, *backend));
+    NMM_ASSIGN(const auto tokens, eval::token_divergences(dense, other, sequences, progress));
+    const eval::DivergenceSummary summary = eval::summarize(tokens);
+    return compress::MeasuredLoss{summary.tokens, summary.divergence, summary.dense_perplexity,
+                                  summary.perplexity};
+  };
+  return compress::compress(request, *backend, progress, {},
+                            flags.measure ? measure : compress::Measure());
+}
+
+nb::dict loss_dict(const compress::MeasuredLoss& loss) {
+  nb::dict values;
+  values["tokens"] = loss.tokens;
+  values["held_out"] = loss.held_out;
+  values["kl"] = loss.divergence;
+  values["dense_perplexity"] = loss.dense_perplexity;
+  values["perplexity"] = loss.perplexity;
+  return values;
+}
+
+nb::dict matrix_dict(const compress::MatrixPlan& matrix, double energy_lost) {
+  const std::string_view name = compress::matrix_name(matrix.matrix);
+  nb::dict values;
+  values["layer"] = matrix.layer;
+  values["matrix"] = nb::str(name.data(), name.size());
+  values["in_features"] = matrix.in_features;
+  values["rank"] = matrix.rank;
+  values["out_features"] = matrix.out_features;
+  values["kept_share"] = matrix.kept_share;
+  values["bytes_before"] = matrix.bytes_before;
+  values["bytes_after"] = matrix.bytes_after;
+  values["energy_lost"] = energy_lost;
+  return values;
+}
+
+nb::dict summary_dict(const compress::CompressSummary& summary) {
+  nb::dict values;
+  values["parameters_before"] = summary.parameters_before;
+  values["parameters_after"] = summary.parameters_after;
+  values["bytes_before"] = summary.bytes_before;
+  values["bytes_after"] = summary.bytes_after;
+  values["calibration_tokens"] = summary.calibration_tokens;
+  values["measured"] = summary.loss ? nb::object(loss_dict(*summary.loss)) : nb::none();
+  nb::list matrices;
+  auto report = summary.matrices.begin();  // of the matrices that have factors, in this order
+  for (const compress::MatrixPlan& matrix : summary.plan.matrices)
+    matrices.append(matrix_dict(matrix, matrix.rank == 0 ? 0.0 : report++->energy_lost));
+  values["matrices"] = matrices;
+  return values;
+}
+
+nb::dict compress_model(CompressFlags flags, int threads, bool progress) {
+  return summary_dict(run_job(threads, [flags = std::move(flags), progress] {
+    Progress shown(progress ? stderr : nullptr);
+    return run_compress(flags, shown);
+  }));
+}
+
+nb::dict quantize_model(const fs::path& model, const fs::path& output, bool force, int threads,
+                        bool progress) {
+  const auto summary = run_job(threads, [model, output, force, progress] {
+    Progress shown(progress ? stderr : nullptr);
+    return compress::quantize(model, output, force, shown);
+  });
+  nb::dict values;
+  values["parameters"] = summary.parameters;
+  values["bytes_before"] = summary.bytes_before;
+  values["bytes_after"] = summary.bytes_after;
+  return values;
+}
+
+nb::dict import_gguf(const fs::path& file, const fs::path& output, const std::string& dtype,
+                     bool force, int threads, bool progress) {
+  const DType to = dtype == "f32" ? DType::kF32 : dtype == "f16" ? DType::kF16 : DType::kBF16;
+  const auto summary = run_job(threads, [file, output, to, force, progress] {
+    Progress shown(progress ? stderr : nullptr);
+    return gguf::import_model(file, output, to, force, shown);
+  });
+  nb::dict values;
+  values["files"] = summary.files;
+  values["architecture"] = summary.architecture;
+  values["class_name"] = summary.class_name;
+  values["parameters"] = summary.parameters;
+  values["bytes_before"] = summary.bytes_before;
+  values["bytes_after"] = summary.bytes_after;
+  values["tokenizer"] = summary.tokenizer;
+  values["notes"] = summary.notes;
+  return values;
+}
+
+}  // namespace
+
+void bind_model_folders(nb::module_& m) {
+  nb::class_<CompressFlags>(m, "CompressFlags")
+      .def(nb::init<>())
+      .def_rw("model", &CompressFlags::model)
+      .def_rw("output", &CompressFlags::output)
+      .def_rw("ratio", &CompressFlags::ratio)
+      .def_rw("block", &CompressFlags::block)
+      .def_rw("method", &CompressFlags::method)
+      .def_rw("align", &CompressFlags::align)
+      .def_rw("only", &CompressFlags::only)
+      .def_rw("weights", &CompressFlags::weights)
+      .def_rw("allocate", &CompressFlags::allocate)
+      .def_rw("calibration", &CompressFlags::calibration)
+      .def_rw("calibration_tokens", &CompressFlags::calibration_tokens)
+      .def_rw("gram", &CompressFlags::gram, nb::for_setter(nb::arg().none()))
+      .def_rw("save_gram", &CompressFlags::save_gram, nb::for_setter(nb::arg().none()))
+      .def_rw("measure", &CompressFlags::measure)
+      .def_rw("force", &CompressFlags::force);
+  m.attr("DEFAULT_CALIBRATION_TOKENS") = compress::kDefaultCalibrationTokens;
+  m.def("compress", &compress_model, "flags"_a, "num_threads"_a, "progress"_a);
+  m.def("quantize", &quantize_model, "model"_a, "output"_a, "force"_a, "num_threads"_a,
+        "progress"_a);
+  m.def("import_gguf", &import_gguf, "file"_a, "output"_a, "dtype"_a, "force"_a, "num_threads"_a,
+        "progress"_a);
+}
+
+}  // namespace neuronmm::python

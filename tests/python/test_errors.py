@@ -1,0 +1,142 @@
+"""What callers do wrong is an exception that names it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import DEMO
+
+import neuronmm
+from neuronmm import LLM, Error, SamplingParams
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"temperature": -1},
+        {"temperature": float("nan")},
+        {"top_p": 1.5},
+        {"min_p": -0.1},
+        {"top_k": -2},
+        {"repetition_penalty": 0},
+        {"frequency_penalty": 3},
+        {"presence_penalty": -3},
+        {"seed": -1},
+        {"seed": 2**64},
+        {"max_tokens": 0},
+        {"logprobs": -1},
+        {"n": 0},
+        {"stop": ""},
+        {"stop": ["a", "\ud800"]},
+        {"stop_token_ids": [-1]},
+        {"logit_bias": {-1: 0.0}},
+        {"logit_bias": {1: float("inf")}},
+    ],
+)
+def test_values(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong)) + "|surrogates"):
+        SamplingParams(**wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"temperature": "hot"}, {"top_k": 1.5}, {"seed": "a"}, {"stop": [3]}, {"max_tokens": True}, {"stop": 3}]
+    + [{"stop_token_ids": ["a"]}, {"stop_token_ids": 3}, {"logit_bias": [1]}, {"logit_bias": {"a": 1.0}}],
+)
+def test_types(wrong: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=next(iter(wrong))):
+        SamplingParams(**wrong)
+
+
+def test_folders_that_are_none(tmp_path: Path) -> None:
+    assert issubclass(Error, RuntimeError)
+    for path in (tmp_path / "absent", str(tmp_path), DEMO / "config.json"):
+        with pytest.raises(Error, match=str(path)):
+            LLM(path)
+    with pytest.raises(Error, match="absent"):
+        neuronmm.Tokenizer(tmp_path / "absent")
+    with pytest.raises(TypeError):
+        LLM(3)  # type: ignore[arg-type]
+    for threads in (0, -1, 5000):
+        with pytest.raises(ValueError, match="num_threads"):
+            LLM(DEMO, num_threads=threads)
+
+
+def test_prompts(llm: LLM) -> None:
+    with pytest.raises(ValueError, match="vocabulary|from 0 to 2047, found 2048"):
+        llm.generate([5, 2048])
+    with pytest.raises(ValueError, match="none"):
+        llm.generate([[]])
+    with pytest.raises(UnicodeEncodeError):
+        llm.generate("\ud800")
+    with pytest.raises(Error, match="600 tokens.*512"):
+        llm.generate([[5] * 600])
+    with pytest.raises(Error, match="513"):
+        llm.forward([5] * 513)
+    with pytest.raises(Error, match="bias of token 5000"):
+        llm.generate("a", SamplingParams(logit_bias={5000: 1.0}))
+    for wrong in (3, None, [None], b"bytes", ["a", 3], [1.5]):
+        with pytest.raises(TypeError):
+            llm.generate(wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="SamplingParams"):
+        llm.generate("a", {"temperature": 1})  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="n: expected 1"):
+        llm.stream("a", SamplingParams(n=2))
+    with pytest.raises(Error, match="600 tokens"):
+        list(llm.stream([5] * 600))
+
+
+def test_an_empty_text_begins_with_the_tokenizers_own_tokens(llm: LLM) -> None:
+    ids = llm.tokenizer.encode("")
+    if ids:
+        assert llm.generate("")[0].prompt_token_ids == ids
+    else:
+        with pytest.raises(ValueError, match="empty"):
+            llm.generate("")
+
+
+def test_perplexity(llm: LLM, tmp_path: Path) -> None:
+    with pytest.raises(Error, match="fewer than"):
+        llm.perplexity("too short")
+    with pytest.raises(Error, match="absent"):
+        llm.perplexity(file=tmp_path / "absent")
+    with pytest.raises(ValueError, match="context"):
+        llm.perplexity("text", context=1)
+    with pytest.raises(Error, match="max_position_embeddings"):
+        llm.perplexity("text", context=4096)
+    with pytest.raises(ValueError, match="either"):
+        llm.perplexity()
+    with pytest.raises(ValueError, match="either"):
+        llm.perplexity("a", file="b")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"ratio": 0},
+        {"ratio": 1},
+        {"ratio": 2},
+        {"method": "best"},
+        {"method": "whitened"},
+        {"method": "error-aware"},
+        {"allocate": "sensitivity"},
+        {"weights": "int4"},
+        {"only": ["gate", "q"]},
+        {"align": "up"},
+        {"block": 0},
+        {"calibration_tokens": 0},
+    ],
+)
+def test_compress(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong)) + "|" + str(next(iter(wrong.values())))):
+        options: dict[str, Any] = {"ratio": 0.2, "method": "svd"}
+        neuronmm.compress(DEMO, tmp_path / "out", **(options | wrong))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_compress_of_what_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(Error, match="absent"):
+        neuronmm.compress(tmp_path / "absent", tmp_path / "out", ratio=0.2, method="svd")
+    with pytest.raises(Error, match="absent.txt"):
+        neuronmm.compress(DEMO, tmp_path / "out", ratio=0.2, calibration=tmp_path / "absent.txt")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# The Python package as `pip install` makes it: its tests against the program that comes with it, its types, and what its
+# source archive holds. NEURONMM_TEST_DATA is the folder of test data; what is absent there is skipped.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+readonly venv=build/python_venv
+[ -x $venv/bin/python ] || python3 -m venv $venv
+$venv/bin/pip install --quiet nanobind==2.9.2 scikit-build-core==0.11.6 build==1.3.0 numpy==2.3.4 pytest==8.4.2 mypy==1.18.2
+$venv/bin/pip install --quiet --no-build-isolation --force-reinstall --no-deps \
+  -C build-dir=build/python -C cmake.define.NEURONMM_WERROR=ON .
+
+$venv/bin/mypy --package neuronmm
+$venv/bin/mypy examples/python
+(cd tests/python && "$OLDPWD/$venv/bin/mypy" --config-file ../../pyproject.toml .)
+$venv/bin/python -m pytest --quiet tests/python
+
+# The archive builds a package, which needs what is in it alone: no model, no test, no build folder.
+rm -rf build/python_sdist
+$venv/bin/python -m build --sdist --no-isolation --outdir build/python_sdist . >/dev/null
+archive=$(echo build/python_sdist/*.tar.gz)
+! tar -tzf "$archive" | grep -E '/(models|tests|fuzz|build)/'
+[ "$(stat -c %s "$archive")" -lt 3000000 ]
