@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/interrupt.h"
+#include "base/parallel.h"
 #include "commands.h"
 #include "io/text_file.h"
 #include "message.h"
@@ -173,6 +174,7 @@ Result<int> run_chat(ChatFlags& flags) {
                             {.max_new_tokens = transformer.config().max_position_embeddings}));
   // What was said is in memory alone; a first Ctrl-C never ends the program.
   const UnsavedWork conversation_is_here;
+  const StoppableLoops at_once(interrupt_request());  // a long message takes seconds to read
   ChatSession session({.tokenizer = tokenizer,
                        .transformer = transformer,
                        .options = std::move(options),

@@ -65,7 +65,7 @@ Status ChatSession::answer() {
                                                 options, {.stop = model_.stop, .cache = &cache_}));
   const bool cut_off = answered.generation.stop == model::Generation::Stop::kInterrupted;
   if (!cut_off || !answered.text.empty()) conversation_.say("assistant", answered.text);
-  if (model_.timings) print_timings(tokens.size(), answered.generation, model_.device);
+  if (model_.timings && !cut_off) print_timings(tokens.size(), answered.generation, model_.device);
   return {};
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/parallel.h"
 #include "message.h"
 #include "text/stop_strings.h"
 #include "text/stream_decoder.h"
@@ -34,13 +35,16 @@ Result<StreamedAnswer> stream_answer(const model::Transformer& transformer,
     answer.text += text;
     write_now(text);
   };
-  NMM_ASSIGN(answer.generation, model::generate(
-                                    transformer, prompt, options,
-                                    [&](text::TokenId id) {
-                                      show(stops.push(decoder.push(id)));
-                                      return !stops.found();
-                                    },
-                                    how.cache));
+  const auto on_token = [&](text::TokenId id) {
+    show(stops.push(decoder.push(id)));
+    return !stops.found();
+  };
+  try {
+    NMM_ASSIGN(answer.generation,
+               model::generate(transformer, prompt, options, on_token, how.cache));
+  } catch (const LoopsStopped&) {
+    answer.generation.stop = model::Generation::Stop::kInterrupted;
+  }
   const std::string rest = stops.push(decoder.finish());
   show(rest + stops.finish());
   write_now("\n");

@@ -23,6 +23,8 @@ struct AnswerStream {
 };
 
 // Tokens are written as they come, but never a part of a character, nor what may begin a stop.
+// Where loops are stoppable (base/parallel.h) an interrupt ends the answer at once, without
+// timings.
 Result<StreamedAnswer> stream_answer(const model::Transformer& transformer,
                                      const text::Tokenizer& tokenizer,
                                      std::span<const text::TokenId> prompt,

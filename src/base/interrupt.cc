@@ -67,6 +67,7 @@ void install_interrupt_handler() {
 }
 
 bool interrupted() { return interrupt_flag.load(std::memory_order_relaxed); }
+const std::atomic<bool>& interrupt_request() { return interrupt_flag; }
 void set_interrupted(bool value) { interrupt_flag.store(value); }
 
 bool take_back_interrupt() {

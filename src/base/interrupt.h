@@ -2,6 +2,8 @@
 // Ctrl-C as a question that long work asks between steps, so that it can stop with everything
 // finished kept; and as a promise: whoever presses it has the terminal back within half a second.
 
+#include <atomic>
+
 #include "base/result.h"
 
 namespace neuronmm {
@@ -15,7 +17,8 @@ void install_interrupt_handler();
 inline constexpr int kInterruptedExit = 130;  // 128 + SIGINT, what shells report
 
 bool interrupted();
-void set_interrupted(bool value);  // for tests
+const std::atomic<bool>& interrupt_request();  // the same, for StoppableLoops (base/parallel.h)
+void set_interrupted(bool value);              // for tests
 
 // For programs that go on after a Ctrl-C which they have obeyed, as a chat after the answer that it
 // ended: the next one is a first one again. False for SIGTERM, which asks for the end of the

@@ -253,9 +253,8 @@ class ChatOnATerminal : public ChatCommand {
       fs::copy_file(folder_ / "model" / file, folder_ / "slow" / file);
   }
   std::vector<std::string> chat() const {
-    return {
-        program_path().string(), "chat", path("slow"), "--ignore-eos", "--timings", "--seed", "1",
-        "--temperature",         "1"};
+    return {program_path().string(), "chat", path("slow"), "--ignore-eos", "--seed", "1",
+            "--temperature",         "1"};
   }
 };
 
@@ -267,7 +266,6 @@ TEST_F(ChatOnATerminal, ControlCEndsTheAnswerAndControlDTheChat) {
     ASSERT_TRUE(terminal.shows("Hello\r\n")) << terminal.shown();
     std::this_thread::sleep_for(std::chrono::milliseconds(500));  // some of the answer
     terminal.type("\x03");
-    ASSERT_TRUE(terminal.shows("prompt tokens ")) << terminal.shown();
     ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
   }
   terminal.type("\x03");  // at the prompt it says how to leave
