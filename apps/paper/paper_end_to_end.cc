@@ -166,7 +166,7 @@ Result<Figure> end_to_end_figure(const Choice& choice) {
     chart.series[0].values.push_back(published.speedup);
     chart.series[1].values.push_back(row.speedup());
     json.push_back(row_json(row));
-    rows.push_back(std::move(row));
+    rows.push_back(row);
   }
   Figure figure;
   if (rows.empty()) {

@@ -47,7 +47,7 @@ struct Row {
 // Tunes and simulates kernels of one device.
 class Timer {
  public:
-  explicit Timer(simulator::DeviceSpec device) : device_(std::move(device)) {}
+  explicit Timer(const simulator::DeviceSpec& device) : device_(device) {}
 
   Result<tuner::Measurement> tuned(std::string_view kernel, const KernelShape& shape,
                                    kernels::Layout left = kernels::Layout::kTransposed) const {

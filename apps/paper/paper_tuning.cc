@@ -53,7 +53,7 @@ struct Row {
 // The headline shape at the paper's numbers of rows, then both weights of every model's MLP at rows
 // of decoding (1) to prefilling (2048).
 Result<std::vector<Case>> cases_of(const Choice& choice, DType sums) {
-  const auto rows_or = [&](std::vector<int64_t> all) {
+  const auto rows_or = [&](const std::vector<int64_t>& all) {
     return choice.rows.empty() ? all : choice.rows;
   };
   std::vector<Case> cases;

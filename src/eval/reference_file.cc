@@ -24,7 +24,7 @@ int64_t integer_at(const TensorView& tensor, int64_t index) {
 Result<std::vector<TokenId>> read_ids(const TensorView& tensor, const std::string& where,
                                       const io::ModelConfig& config) {
   const bool wide = tensor.dtype == DType::kI64;
-  if ((!wide && tensor.dtype != DType::kI32) || tensor.shape.size() != 1 || tensor.size() == 0) {
+  if ((!wide && tensor.dtype != DType::kI32) || tensor.shape.size() != 1 || tensor.shape[0] == 0) {
     return fail("{}: expected token ids, I64 or I32 [tokens], found {} {}", where,
                 dtype_name(tensor.dtype), shape_string(tensor.shape));
   }

@@ -81,7 +81,7 @@ SafetensorsWriter::~SafetensorsWriter() = default;
 
 // The header goes first: what follows is written as it comes, and never held as a whole.
 Result<SafetensorsWriter> SafetensorsWriter::create(
-    const std::filesystem::path& path, std::vector<TensorSpec> specs,
+    const std::filesystem::path& path, const std::vector<TensorSpec>& specs,
     const std::map<std::string, std::string>& metadata) {
   return begin(path, specs, metadata, /*checked=*/false);
 }

@@ -25,7 +25,7 @@ struct TensorSpec {
 class SafetensorsWriter {
  public:
   static Result<SafetensorsWriter> create(const std::filesystem::path& path,
-                                          std::vector<TensorSpec> specs,
+                                          const std::vector<TensorSpec>& specs,
                                           const std::map<std::string, std::string>& metadata = {});
   // The same with a checksum at the end, for SafetensorsFile::open_checked.
   static Result<SafetensorsWriter> create_checked(
