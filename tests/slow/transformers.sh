@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Folders that compress, quantize and finetune write, opened by PyPI's transformers on the CPU; see transformers.py.
+# Folders that compress, quantize and finetune write, opened by PyPI's transformers on the CPU; see transformers/folders.py.
 #   tests/slow/transformers.sh [VERSION ...]     of transformers; the default: the newest and the oldest that were tried
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -14,6 +14,8 @@ export HF_MODULES_CACHE=$PWD/$work/modules
 for version; do
   $pip numpy==2.4.6 safetensors==0.8.0 transformers=="$version"
   rm -rf $work/modules
-  $work/venv/bin/python -W ignore tests/slow/transformers.py build/release/neuronmm $work/models
+  $work/venv/bin/python -W ignore tests/slow/transformers/folders.py build/release/neuronmm $work/models
 done
-rm -rf $work/models $work/modules
+$pip transformers==5.23.0  # older versions have no rope_parameters
+$work/venv/bin/python -W ignore tests/slow/transformers/rope.py build/release/neuronmm $work/rope
+rm -rf $work/models $work/modules $work/rope

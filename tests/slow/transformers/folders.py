@@ -1,6 +1,6 @@
 """Folders that neuronmm writes, opened by transformers: logits and greedy ids against neuronmm's own.
 
-usage: transformers.py NEURONMM WORK_FOLDER
+usage: folders.py NEURONMM WORK_FOLDER
 
 Models are random, of each architecture and its switches, and the bundled demo. `--device reference` computes with the
 numbers that the files hold, in fp64, and so does transformers in fp32: they may be apart by fp32 rounding. Where
@@ -12,8 +12,6 @@ import pathlib
 import shutil
 import subprocess
 import sys
-
-sys.path.pop(0)  # this file has the name of the library
 
 import torch
 import transformers
