@@ -3,11 +3,11 @@
 # perplexities of the same texts in the same windows, accuracies of the same items.
 #   bench/real_model.sh MODEL_DIR DATA_DIR [FILE.gguf]
 # MODEL_DIR: as import --dtype f32 writes it. DATA_DIR: has text/wiki.test.raw, text/c4_sample.jsonl ({"text": ...} a line) and
-# tasks/*.jsonl. LIMIT: items per task. LLAMA_PERPLEXITY: that program.
+# tasks/*.jsonl. LIMIT: items per task. BYTES: of each text. LLAMA_PERPLEXITY: that program.
 set -euo pipefail
 root=$(realpath "$(dirname "$0")/..")
 neuronmm=${NEURONMM:-$root/build/release/neuronmm}
-work=$root/build/real_model limit=${LIMIT:-200}
+work=$root/build/real_model limit=${LIMIT:-200} bytes=${BYTES:-300000}
 model=$(realpath "$1") data=$(realpath "$2") gguf=${3:+$(realpath "$3")}
 mkdir -p "$work"
 if [ ! -x "$work/venv/bin/lm_eval" ]; then
@@ -17,9 +17,10 @@ fi
 export HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error TOKENIZERS_PARALLELISM=false
 python=$work/venv/bin/python
 
-cp "$data/text/wiki.test.raw" "$work/wikitext2.txt"
+# The begin of each text; all of WikiText-2 takes transformers ten minutes.
+head -c "$bytes" "$data/text/wiki.test.raw" >"$work/wikitext2.txt"
 "$python" -c 'import json, sys; print("\n\n".join(json.loads(line)["text"] for line in open(sys.argv[1])), end="")' \
-  "$data/text/c4_sample.jsonl" >"$work/c4.txt"
+  "$data/text/c4_sample.jsonl" | head -c "$bytes" | iconv -c -f utf-8 -t utf-8 >"$work/c4.txt" || true
 for text in wikitext2 c4; do
   printf '\n== perplexity of %s, windows of 2048\n' $text
   "$neuronmm" perplexity "$model" "$work/$text.txt" 2>/dev/null
