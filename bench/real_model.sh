@@ -18,12 +18,13 @@ export HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error TOKENIZERS_PARALLELISM=fals
 python=$work/venv/bin/python
 
 # The begin of each text; all of WikiText-2 takes transformers ten minutes.
-head -c "$bytes" "$data/text/wiki.test.raw" >"$work/wikitext2.txt"
+rm -f "$work"/*.txt
+head -c "$bytes" "$data/text/wiki.test.raw" | iconv -c -f utf-8 -t utf-8 >"$work/wikitext2.txt" || true
 "$python" -c 'import json, sys; print("\n\n".join(json.loads(line)["text"] for line in open(sys.argv[1])), end="")' \
   "$data/text/c4_sample.jsonl" | head -c "$bytes" | iconv -c -f utf-8 -t utf-8 >"$work/c4.txt" || true
 for text in wikitext2 c4; do
   printf '\n== perplexity of %s, windows of 2048\n' $text
-  "$neuronmm" perplexity "$model" "$work/$text.txt" 2>/dev/null
+  "$neuronmm" perplexity "$model" "$work/$text.txt" --json - 2>/dev/null | grep -E '"(perplexity|scored_tokens)"'
   "$python" "$root/bench/real_model/perplexity.py" "$model" "$work/$text.txt" 2048
   if [ -n "${LLAMA_PERPLEXITY:-}" ] && [ -n "$gguf" ]; then
     "$LLAMA_PERPLEXITY" -m "$gguf" -f "$work/$text.txt" -c 2048 -b 2048 2>&1 | grep 'Final estimate'
