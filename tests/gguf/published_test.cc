@@ -72,6 +72,9 @@ TEST_F(PublishedGguf, SmolLm2ComputesWhatTransformersDoes) {
     ASSERT_EQ(found.columns(), std::ssize(expected));
     for (size_t i = 0; i < expected.size(); ++i)
       ASSERT_NEAR(found.row(0)[i], expected[i], kLogitTolerance) << i;
+#ifdef NEURONMM_SANITIZED
+    break;  // one of the texts; each takes minutes with sanitizers
+#endif
   }
 }
 
