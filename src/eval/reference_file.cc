@@ -102,7 +102,7 @@ Status write_reference_logits(const std::filesystem::path& path, const Reference
     specs.push_back(
         {logits_name(i), DType::kF32, {sequence.logits.rows(), sequence.logits.columns()}});
   }
-  NMM_ASSIGN(auto writer, io::SafetensorsWriter::create(path, std::move(specs)));
+  NMM_ASSIGN(auto writer, io::SafetensorsWriter::create(path, specs));
   for (const ReferenceSequence& sequence : reference) {
     const std::vector<int64_t> ids(sequence.tokens.begin(), sequence.tokens.end());
     NMM_TRY(writer.append(std::as_bytes(std::span(ids))));
