@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <nlohmann/json.hpp>
+
 #include "text/byte_level.h"
 #include "text/byte_token.h"
 #include "text/utf8.h"

@@ -2,6 +2,7 @@
 // The merges of a BPE model by their pair: a hash table with open addressing, since most of the
 // time of encoding a word goes into these look-ups and most of them find nothing.
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
