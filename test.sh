@@ -31,6 +31,7 @@ fuzz() {
 
 step "packages"
 tools/install_dependencies.sh test
+[ "$mode" != --slow ] || tools/install_dependencies.sh python
 
 if [ "$mode" = --quick ]; then
   step "release: the program and the unit tests"

@@ -110,28 +110,13 @@ void add_logit_flags(CLI::App* command, AnswerFlags& flags) {
       ->allow_extra_args(false);
 }
 
-template <typename T>
-void set_if_given(std::optional<T>& setting, const std::optional<T>& given) {
-  if (given) setting = given;
-}
-
-io::GenerationConfig with_flags(io::GenerationConfig settings, const AnswerFlags& flags) {
-  const io::GenerationConfig& given = flags.settings;
-  set_if_given(settings.temperature, given.temperature);
-  set_if_given(settings.top_k, given.top_k);
-  set_if_given(settings.top_p, given.top_p);
-  set_if_given(settings.min_p, given.min_p);
-  set_if_given(settings.repetition_penalty, given.repetition_penalty);
-  set_if_given(settings.max_new_tokens, given.max_new_tokens);
-  if (given.temperature) settings.do_sample = *given.temperature > 0.0;
-  if (flags.greedy) settings.do_sample = false;
-  return settings;
-}
-
 Result<model::GenerateOptions> generate_options(const AnswerFlags& flags,
                                                 const io::GenerationConfig& file,
                                                 model::GenerateOptions options) {
-  model::apply(with_flags(file, flags), options);
+  io::GenerationConfig settings = file;
+  settings.override_with(flags.settings);
+  if (flags.greedy) settings.do_sample = false;
+  model::apply(settings, options);
   model::SamplingOptions& sampling = options.sampling;
   sampling.frequency_penalty = flags.frequency_penalty;
   sampling.presence_penalty = flags.presence_penalty;

@@ -119,15 +119,12 @@ void warn_of_share(const compress::CompressRequest& request, const compress::Pla
       kept, 1.0 - rule.ratio, rule.block, remedy);
 }
 
-// Both models are in memory for it.
 compress::Measure measure_on(const compress::CompressRequest& request, const ops::Backend& backend,
                              Progress& progress) {
   return [&](const fs::path& compressed, const std::vector<std::vector<text::TokenId>>& sequences)
              -> Result<compress::MeasuredLoss> {
-    NMM_ASSIGN(const auto dense, model::Transformer::load(request.model, backend));
-    NMM_ASSIGN(const auto other, model::Transformer::load(compressed, backend));
-    NMM_ASSIGN(const auto tokens, eval::token_divergences(dense, other, sequences, progress));
-    const eval::DivergenceSummary summary = eval::summarize(tokens);
+    NMM_ASSIGN(const auto summary,
+               eval::folder_divergence(request.model, compressed, sequences, backend, progress));
     return compress::MeasuredLoss{summary.tokens, summary.divergence, summary.dense_perplexity,
                                   summary.perplexity};
   };

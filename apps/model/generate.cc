@@ -64,18 +64,11 @@ Result<std::vector<text::TokenId>> prompt_tokens(const GenerateFlags& flags,
   return tokenizer.encode(chat.text, {.add_special_tokens = false, .literal = chat.said});
 }
 
-// A token's text where it stands behind another: a SentencePiece decoder takes the first one's
-// space.
-std::string text_of(const text::Tokenizer& tokenizer, text::TokenId id) {
-  const text::TokenId ids[] = {id, id};
-  const std::string once = tokenizer.decode(std::span(ids, 1)), twice = tokenizer.decode(ids);
-  return twice.starts_with(once) ? twice.substr(once.size()) : once;
-}
-
 // One line per token: its text, its logarithm, and the most likely ones.
 void print_logprobs(const text::Tokenizer& tokenizer, const model::Generation& generation) {
   const auto shown = [&](const model::TokenLogprob& token) {
-    return fmt::format("{:?} ({}) {:.4f}", text_of(tokenizer, token.id), token.id, token.logprob);
+    return fmt::format("{:?} ({}) {:.4f}", tokenizer.decode_inside(token.id), token.id,
+                       token.logprob);
   };
   for (const model::TokenLogprobs& token : generation.logprobs) {
     std::string line = shown(token.chosen);

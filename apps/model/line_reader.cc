@@ -71,7 +71,6 @@ class LineReader::Editor {
     const char* line = el_gets(editor_, &length);
     if (line == nullptr || length <= 0) {
       std::fputc('\n', stderr);  // what comes next begins a line
-      el_set(editor_, EL_UNBUFFERED, 0);
       return std::nullopt;
     }
     std::string text(line, static_cast<size_t>(length));

@@ -40,18 +40,17 @@ T field(nb::handle params, const char* name) {
 
 // As the flags of `neuronmm generate`: what is not given is the folder's, else the default.
 model::GenerateOptions options_of(nb::handle params, io::GenerationConfig settings) {
-  const auto override_by = [&](auto& setting, const char* name) {
-    const auto given = field<std::remove_reference_t<decltype(setting)>>(params, name);
-    if (given) setting = given;
-    return given.has_value();
+  io::GenerationConfig given;
+  const auto take = [&](auto& setting, const char* name) {
+    setting = field<std::remove_reference_t<decltype(setting)>>(params, name);
   };
-  if (override_by(settings.temperature, "temperature"))
-    settings.do_sample = *settings.temperature > 0.0;
-  override_by(settings.top_k, "top_k");
-  override_by(settings.top_p, "top_p");
-  override_by(settings.min_p, "min_p");
-  override_by(settings.repetition_penalty, "repetition_penalty");
-  override_by(settings.max_new_tokens, "max_tokens");
+  take(given.temperature, "temperature");
+  take(given.top_k, "top_k");
+  take(given.top_p, "top_p");
+  take(given.min_p, "min_p");
+  take(given.repetition_penalty, "repetition_penalty");
+  take(given.max_new_tokens, "max_tokens");
+  settings.override_with(given);
   model::GenerateOptions options;
   model::apply(settings, options);
   options.sampling.frequency_penalty = field<double>(params, "frequency_penalty");
@@ -111,14 +110,10 @@ struct Completion {
   std::vector<std::vector<Token>> logprobs;  // the chosen token first
 };
 
-// A token's text where it stands behind another: a SentencePiece decoder takes the first one's
-// space.
+// Whole characters: Python's strings hold no parts of them.
 std::string text_of(const text::Tokenizer& tokenizer, TokenId id) {
-  const TokenId ids[] = {id, id};
-  const std::string once = tokenizer.decode(std::span(ids, 1)), twice = tokenizer.decode(ids);
   text::Utf8Stream characters;
-  const std::string text =
-      characters.push(twice.starts_with(once) ? twice.substr(once.size()) : once);
+  const std::string text = characters.push(tokenizer.decode_inside(id));
   return text + characters.finish();
 }
 

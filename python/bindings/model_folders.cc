@@ -72,10 +72,8 @@ Result<compress::CompressSummary> run_compress(const CompressFlags& flags, Progr
   const compress::Measure measure = [&](const fs::path& compressed,
                                         const std::vector<std::vector<text::TokenId>>& sequences)
       -> Result<compress::MeasuredLoss> {
-    NMM_ASSIGN(const auto dense, model::Transformer::load(request.model, *backend));
-    NMM_ASSIGN(const auto other, model::Transformer::load(compressed, *backend));
-    NMM_ASSIGN(const auto tokens, eval::token_divergences(dense, other, sequences, progress));
-    const eval::DivergenceSummary summary = eval::summarize(tokens);
+    NMM_ASSIGN(const auto summary,
+               eval::folder_divergence(request.model, compressed, sequences, *backend, progress));
     return compress::MeasuredLoss{summary.tokens, summary.divergence, summary.dense_perplexity,
                                   summary.perplexity};
   };

@@ -101,4 +101,14 @@ DivergenceSummary summarize(std::span<const TokenDivergence> tokens) {
   return {std::ssize(tokens), divergence / n, std::exp(dense_loss / n), std::exp(loss / n)};
 }
 
+Result<DivergenceSummary> folder_divergence(const std::filesystem::path& dense,
+                                            const std::filesystem::path& other,
+                                            std::span<const std::vector<text::TokenId>> sequences,
+                                            const ops::Backend& backend, Progress& progress) {
+  NMM_ASSIGN(const auto dense_model, model::Transformer::load(dense, backend));
+  NMM_ASSIGN(const auto other_model, model::Transformer::load(other, backend));
+  NMM_ASSIGN(const auto tokens, token_divergences(dense_model, other_model, sequences, progress));
+  return summarize(tokens);
+}
+
 }  // namespace neuronmm::eval

@@ -2,6 +2,7 @@
 // How far a model's predictions have moved from those of the model it was made of: token by token,
 // on the same sequences.
 
+#include <filesystem>
 #include <span>
 #include <vector>
 
@@ -33,5 +34,11 @@ struct DivergenceSummary {
 };
 // `tokens` is not empty.
 DivergenceSummary summarize(std::span<const TokenDivergence> tokens);
+
+// Of two model folders, which are both in memory for it; there is at least one sequence.
+Result<DivergenceSummary> folder_divergence(const std::filesystem::path& dense,
+                                            const std::filesystem::path& other,
+                                            std::span<const std::vector<text::TokenId>> sequences,
+                                            const ops::Backend& backend, Progress& progress);
 
 }  // namespace neuronmm::eval

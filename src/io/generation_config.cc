@@ -68,4 +68,19 @@ Result<GenerationConfig> GenerationConfig::load(const std::filesystem::path& fol
   return parse(text, path.string());
 }
 
+void GenerationConfig::override_with(const GenerationConfig& given) {
+  const auto take = [](auto& setting, const auto& from) {
+    if (from) setting = from;
+  };
+  take(do_sample, given.do_sample);
+  if (given.temperature) do_sample = *given.temperature > 0.0;
+  take(temperature, given.temperature);
+  take(top_k, given.top_k);
+  take(top_p, given.top_p);
+  take(min_p, given.min_p);
+  take(repetition_penalty, given.repetition_penalty);
+  take(max_new_tokens, given.max_new_tokens);
+  take(eos_token_ids, given.eos_token_ids);
+}
+
 }  // namespace neuronmm::io

@@ -26,6 +26,8 @@ struct GenerationConfig {
 
   // Errors: no JSON object, a field of another type or outside of its range.
   static Result<GenerationConfig> parse(std::string_view text, const std::string& source);
+  // What a person says goes before what the file says; a temperature also says whether to draw.
+  void override_with(const GenerationConfig& given);
   // Nothing is set where the folder has no such file.
   static Result<GenerationConfig> load(const std::filesystem::path& folder);
 };

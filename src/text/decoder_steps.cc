@@ -223,7 +223,7 @@ Decoder::Step fuse_step() {
   return [](const Decoder::Place&) { return std::make_unique<FuseStage>(); };
 }
 
-Decoder::Step metaspace_step(std::string replacement, bool prepended) {
+Decoder::Step metaspace_step(const std::string& replacement, bool prepended) {
   return [=](const Decoder::Place& place) {
     return std::make_unique<MetaspaceStage>(place, replacement, prepended);
   };
@@ -251,13 +251,13 @@ Decoder::Step byte_level_step() {
   };
 }
 
-Decoder::Step strip_step(std::string character, int64_t start, int64_t stop) {
+Decoder::Step strip_step(const std::string& character, int64_t start, int64_t stop) {
   return [=](const Decoder::Place& place) {
     return std::make_unique<StripStage>(place, character, start, stop);
   };
 }
 
-Decoder::Step replace_step(Replacement replacement) {
+Decoder::Step replace_step(const Replacement& replacement) {
   return [replacement](const Decoder::Place& place) {
     Decoder::Place own = place;
     own.joined &= !replacement.is_of_single_characters();
@@ -266,7 +266,7 @@ Decoder::Step replace_step(Replacement replacement) {
   };
 }
 
-Decoder::Step bpe_step(Replacement with_space, Replacement with_nothing) {
+Decoder::Step bpe_step(const Replacement& with_space, const Replacement& with_nothing) {
   return [=](const Decoder::Place& place) -> std::unique_ptr<DecoderStage> {
     if (!place.joined) return std::make_unique<WordEndsStage>(with_space, with_nothing);
     return std::make_unique<WholeStage>(

@@ -196,6 +196,12 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special_to
   return bytes;
 }
 
+std::string Tokenizer::decode_inside(TokenId id) const {
+  const TokenId ids[] = {id, id};
+  const std::string once = decode(std::span(ids, 1)), twice = decode(ids);
+  return twice.starts_with(once) ? twice.substr(once.size()) : once;
+}
+
 int64_t Tokenizer::vocab_size() const { return state_->definition.vocabulary.size(); }
 
 std::optional<TokenId> Tokenizer::token_to_id(std::string_view token) const {

@@ -55,6 +55,9 @@ class Tokenizer {
   // The text of the tokens. Invalid ids decode to nothing. Where the decoder is byte-level it is
   // their bytes, which may end inside a UTF-8 character: see StreamDecoder.
   std::string decode(std::span<const TokenId> ids, bool skip_special_tokens = false) const;
+  // A token's text where it stands behind another: a SentencePiece decoder takes the space of a
+  // first one. Like decode, it may be a part of a UTF-8 character.
+  std::string decode_inside(TokenId id) const;
 
   int64_t vocab_size() const;                                        // largest id + 1
   std::optional<TokenId> token_to_id(std::string_view token) const;  // "<|eot_id|>"

@@ -268,7 +268,7 @@ TEST_F(ChatOnATerminal, ControlCEndsTheAnswerAndControlDTheChat) {
     terminal.type("\x03");
     ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
   }
-  terminal.type("\x03");  // at the prompt it says how to leave
+  terminal.type("half a message\x03");  // at the prompt it says how to leave
   ASSERT_TRUE(terminal.shows("/exit or Ctrl-D")) << terminal.shown();
   ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
   terminal.type("/save " + path("c.json") + "\r");

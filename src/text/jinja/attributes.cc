@@ -145,7 +145,9 @@ Result<Value> call(Runtime& runtime, const Value& function, const Arguments& arg
   if (function.is_undefined()) return fail("{}", function.undefined_message());
   if (function.object() == nullptr)
     return fail("'{}' object is not callable", function.type_name());
-  const ObjectPtr held = function.object_ptr();  // it may replace the variable that holds it
+  // A copy: it may replace the variable that holds it.
+  const ObjectPtr held =
+      function.object_ptr();  // NOLINT(performance-unnecessary-copy-initialization)
   return held->call(runtime, arguments);
 }
 

@@ -16,7 +16,7 @@ struct MlpShape {
   int64_t hidden_size = 0, intermediate_size = 0;
   int64_t rank = 0;  // of gate, up and down; 0: dense
 
-  auto operator<=>(const MlpShape&) const = default;
+  auto operator<=>(const MlpShape&) const = default;  // NOLINT(modernize-use-nullptr): its mistake
 };
 
 struct MlpProgram {

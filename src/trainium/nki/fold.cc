@@ -9,7 +9,6 @@ using tile::Affine;
 using tile::Loop;
 using tile::LoopId;
 using tile::Node;
-using tile::Size;
 
 namespace {
 
