@@ -146,8 +146,8 @@ Result<Value> call(Runtime& runtime, const Value& function, const Arguments& arg
   if (function.object() == nullptr)
     return fail("'{}' object is not callable", function.type_name());
   // A copy: it may replace the variable that holds it.
-  const ObjectPtr held =
-      function.object_ptr();  // NOLINT(performance-unnecessary-copy-initialization)
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
+  const ObjectPtr held = function.object_ptr();
   return held->call(runtime, arguments);
 }
 
