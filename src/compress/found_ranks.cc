@@ -13,9 +13,9 @@ int64_t rank_or_dense(const ops::LinearWeight& weight) {
 }
 
 // Of the matrices that are low-rank; 0: there are none.
-double removed_share(const std::vector<io::MlpRanks>& ranks, const io::ModelConfig& config) {
+double removed_share(const std::vector<io::MlpShape>& ranks, const io::ModelConfig& config) {
   double removed = 0.0, matrices = 0.0;
-  for (const io::MlpRanks& layer : ranks) {
+  for (const io::MlpShape& layer : ranks) {
     for (const int64_t rank : {layer.gate, layer.up, layer.down}) {
       if (rank == 0) continue;
       removed += 1.0 - kept_share(config.hidden_size, config.intermediate_size, rank);
@@ -37,8 +37,8 @@ Result<std::string> with_found_ranks(std::string config_text, const io::Checkpoi
   bool low_rank = false;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint, config, layer));
-    const io::MlpRanks& ranks = record.ranks.emplace_back(
-        io::MlpRanks{rank_or_dense(weights.mlp.gate), rank_or_dense(weights.mlp.up),
+    const io::MlpShape& ranks = record.ranks.emplace_back(
+        io::MlpShape{rank_or_dense(weights.mlp.gate), rank_or_dense(weights.mlp.up),
                      rank_or_dense(weights.mlp.down)});
     low_rank = low_rank || ranks.gate > 0 || ranks.up > 0 || ranks.down > 0;
   }

@@ -32,7 +32,7 @@ std::string in_cell(const std::string& text) {
 // Of the parameters of all MLP matrices, those of the dense ones included.
 double mlp_share(const io::CompressionRecord& record, const io::ModelConfig& config) {
   double kept = 0.0, matrices = 0.0;
-  for (const io::MlpRanks& layer : record.ranks) {
+  for (const io::MlpShape& layer : record.ranks) {
     for (const int64_t rank : {layer.gate, layer.up, layer.down}) {
       kept += rank == 0 ? 1.0 : kept_share(config.hidden_size, config.intermediate_size, rank);
       matrices += 1.0;
@@ -135,11 +135,11 @@ std::string folder_name(const std::filesystem::path& folder) {
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
-std::string ranks_text(const std::vector<io::MlpRanks>& ranks) {
+std::string ranks_text(const std::vector<io::MlpShape>& ranks) {
   std::string text;
   for (const auto& [name, rank] :
-       {std::pair("gate", &io::MlpRanks::gate), std::pair("up", &io::MlpRanks::up),
-        std::pair("down", &io::MlpRanks::down)}) {
+       {std::pair("gate", &io::MlpShape::gate), std::pair("up", &io::MlpShape::up),
+        std::pair("down", &io::MlpShape::down)}) {
     const auto [least, most] = std::ranges::minmax(ranks, {}, rank);
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, rank_text(least.*rank));
     if (least.*rank != most.*rank) text += " to " + rank_text(most.*rank);

@@ -51,6 +51,6 @@ std::string model_card_text(const ModelCard& card);
 std::string folder_name(const std::filesystem::path& folder);
 
 // "gate 192, up 192, down 192", or the smallest and the largest where layers differ; "dense" for 0.
-std::string ranks_text(const std::vector<io::MlpRanks>& ranks);
+std::string ranks_text(const std::vector<io::MlpShape>& ranks);
 
 }  // namespace neuronmm::compress

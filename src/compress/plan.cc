@@ -138,8 +138,8 @@ const MatrixPlan& Plan::of(int64_t layer, MlpMatrix matrix) const {
   return matrices.at(static_cast<size_t>(3 * layer + static_cast<int64_t>(matrix)));
 }
 
-std::vector<io::MlpRanks> Plan::ranks() const {
-  std::vector<io::MlpRanks> ranks;
+std::vector<io::MlpShape> Plan::ranks() const {
+  std::vector<io::MlpShape> ranks;
   for (size_t i = 0; i < matrices.size(); i += 3) {
     ranks.push_back({matrices[i].rank, matrices[i + 1].rank, matrices[i + 2].rank});
   }

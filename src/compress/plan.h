@@ -48,7 +48,7 @@ struct Plan {
   int64_t bytes_before = 0, bytes_after = 0;
 
   const MatrixPlan& of(int64_t layer, MlpMatrix matrix) const;
-  std::vector<io::MlpRanks> ranks() const;
+  std::vector<io::MlpShape> ranks() const;
 };
 
 // The share of the parameters of the matrices in `only` that the rule's ranks keep, for the sizes

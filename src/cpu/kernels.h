@@ -34,6 +34,7 @@ struct AttentionBlock {
 struct ProductPart {
   int64_t first_tile = 0, tiles = 0;
   int64_t first_panel = 0, panels = 0;
+  bool add_to_y = false;  // the sums begin with what y holds, not with the bias or 0
 };
 
 // No instruction set has registers for a higher tile.

@@ -6,6 +6,27 @@
 namespace neuronmm::cpu {
 namespace {
 
+// y = the last product, with the packed strip, or the packed input when there is none. Output
+// pivots are multiplied once more, by the map to the other columns, while they are in cache.
+void apply_last(const Kernels& kernels, const PackedLinear& linear, const PackedRows& a,
+                LayerScratch& scratch, MutableMatrixView y) {
+  const PackedPivots& out = linear.out();
+  if (out.empty()) {
+    const Product product[] = {linear.output(a, y)};
+    multiply(kernels, product);
+    return;
+  }
+  const int64_t others = out.features() - out.rank();
+  const MutableMatrixView z(scratch.pivots.reserve(y.rows * out.rank()), y.rows, out.rank());
+  const MutableMatrixView rest(scratch.rest.reserve(y.rows * others), y.rows, others);
+  const Product pivots[] = {linear.output(a, z)};
+  multiply(kernels, pivots);
+  const PackedRows packed = pack_rows(kernels, z, out.map().type(), scratch.strip_rows);
+  const Product mapped[] = {{.a = packed, .w = &out.map(), .y = rest}};
+  multiply(kernels, mapped);
+  out.widen(z, rest, y);
+}
+
 class CpuLinear : public ops::Linear {
  public:
   CpuLinear(const Kernels& kernels, std::shared_ptr<LayerScratch> scratch,
@@ -17,13 +38,24 @@ class CpuLinear : public ops::Linear {
     NMM_CHECK(x.rows == y.rows && x.columns == linear_.in_features() &&
               y.columns == linear_.out_features());
     for_each_row_block(x.rows, [&](int64_t first, int64_t rows) {
-      const PackedRows a =
-          pack_rows(kernels_, x.row_range(first, rows), linear_.first_type(), scratch_->rows);
-      apply_linear(kernels_, linear_, a, *scratch_, y.row_range(first, rows));
+      apply_block(x.row_range(first, rows), y.row_range(first, rows));
     });
   }
 
  private:
+  void apply_block(ConstMatrixView x, MutableMatrixView y) const {
+    LayerScratch& s = *scratch_;
+    if (linear_.in().empty()) {
+      const PackedRows a = pack_rows(kernels_, x, linear_.first_type(), s.rows);
+      return apply_linear(kernels_, linear_, a, s, y);
+    }
+    const MutableMatrixView strip = linear_.strip_in(s.strip, x.rows);
+    const Product first[] = {linear_.in().narrow(kernels_, x, s.rows, strip)};
+    multiply(kernels_, first);
+    apply_last(kernels_, linear_, pack_rows(kernels_, strip, linear_.last_type(), s.strip_rows), s,
+               y);
+  }
+
   const Kernels& kernels_;
   std::shared_ptr<LayerScratch> scratch_;
   PackedLinear linear_;
@@ -33,32 +65,31 @@ class CpuLinear : public ops::Linear {
 
 // The bias is padded to whole panels, so that a product may read it in whole vectors.
 PackedLinear::PackedLinear(const ops::LinearWeight& weight)
-    : w_(weight.low_rank() ? weight.v_t : weight.w_t) {
+    : w_(weight.low_rank() ? weight.v_t : weight.w_t), in_(weight.in), out_(weight.out) {
   if (weight.low_rank()) {
     u_ = PackedMatrix(weight.u_t);
     NMM_CHECK(u_.n() == w_.k());
   }
+  NMM_CHECK(in_.empty() || in_.rank() == w_.k());
+  NMM_CHECK(out_.empty() || out_.rank() == w_.n());
   if (!weight.bias.empty()) {
-    NMM_CHECK(weight.bias.size() == w_.n());
+    NMM_CHECK(weight.bias.size() == w_.n() && out_.empty());
     bias_.resize(static_cast<size_t>(w_.panels() * kPanel));
     to_floats(weight.bias, 0, w_.n(), bias_.data());
   }
 }
 
-// Both factors for one block of rows: the strip X·U is packed again as the left factor of the
-// second product while it is in cache.
+// The strip X·U is packed again as the left factor of the last product while it is in cache.
 void apply_linear(const Kernels& kernels, const PackedLinear& linear, const PackedRows& x,
                   LayerScratch& scratch, MutableMatrixView y) {
   PackedRows a = x;
-  if (linear.low_rank()) {
-    const int64_t rank = linear.rank();
-    const MutableMatrixView strip(scratch.strip.reserve(x.rows * rank), x.rows, rank);
+  if (linear.has_strip()) {
+    const MutableMatrixView strip = linear.strip_in(scratch.strip, x.rows);
     const Product first[] = {linear.strip(x, strip)};
     multiply(kernels, first);
     a = pack_rows(kernels, strip, linear.last_type(), scratch.strip_rows);
   }
-  const Product second[] = {linear.output(a, y)};
-  multiply(kernels, second);
+  apply_last(kernels, linear, a, scratch, y);
 }
 
 // Layers that read the same x: dense ones with the type of weights of the first of them share its
@@ -72,7 +103,7 @@ void apply_together(const Kernels& kernels, LayerScratch& scratch,
     const auto* const linear = dynamic_cast<const CpuLinear*>(linears[i]);
     NMM_CHECK(linear != nullptr);
     const PackedLinear& packed = linear->packed();
-    if (packed.low_rank() || (type && packed.first_type() != *type)) {
+    if (packed.has_strip() || !packed.out().empty() || (type && packed.first_type() != *type)) {
       linear->apply(x, ys[i]);
       continue;
     }

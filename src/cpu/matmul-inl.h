@@ -335,8 +335,9 @@ void multiply_ragged(Product& product, const PackedRows& a, int64_t t, int64_t f
   }
 }
 
-// One thread's part of Y, block of K by block of K. The first block starts from the bias, or 0; the
-// others go on from y. The order of the additions to an element is k = 0, 1, ... whatever the part.
+// One thread's part of Y, block of K by block of K. The first block starts from the bias, 0, or
+// what y holds; the others go on from y. The order of the additions to an element is k = 0, 1, ...
+// whatever the part.
 template <class Product>
 void multiply_part(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
                    const float* bias, MutableMatrixView y) {
@@ -351,7 +352,7 @@ void multiply_part(const PackedRows& a, const PackedMatrix& w, const ProductPart
       const auto sums_at = [&](int64_t at) {
         const Sums start = {bias == nullptr ? nullptr : bias + at, 0, row + at, y.stride};
         const Sums next = {row + at, y.stride, row + at, y.stride};
-        return first_k == 0 ? start : next;
+        return first_k == 0 && !part.add_to_y ? start : next;
       };
       if (whole > 0) {
         product.multiply(a, t, first_k, count, w, part.first_panel, whole, sums_at(0));

@@ -108,7 +108,7 @@ void multiply(const Kernels& kernels, std::span<const Product> products) {
     const int64_t column = first * kPanel;
     const MutableMatrixView y(p->y.data + column, p->y.rows,
                               std::min(count * kPanel, p->y.columns - column), p->y.stride);
-    kernels.multiply(p->a, *p->w, {0, p->a.tiles, first, count}, p->bias, y);
+    kernels.multiply(p->a, *p->w, {0, p->a.tiles, first, count, p->add_to_y}, p->bias, y);
   });
 }
 

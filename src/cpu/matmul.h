@@ -52,12 +52,13 @@ class RowPacker {
 PackedRows pack_rows(const Kernels& kernels, ConstMatrixView x, WeightType weights,
                      Buffer<float>& storage);
 
-// Y = A · W (+ bias).
+// Y = A · W (+ bias), or Y += A · W.
 struct Product {
   PackedRows a;
   const PackedMatrix* w = nullptr;
   const float* bias = nullptr;  // [N padded to whole panels], or nullptr
   MutableMatrixView y;
+  bool add_to_y = false;  // then there is no bias
 };
 
 // Independent products as one parallel loop.

@@ -5,53 +5,79 @@
 namespace neuronmm::cpu {
 namespace {
 
-// For a block of rows: X is packed once; the strips X·Ug and X·Uu are one parallel loop; gate, up,
+// For a block of rows: X is packed once; the strips of gate and up are one parallel loop; gate, up,
 // silu(gate) * up and its packing are a second; down reads the hidden rows while they are in cache.
+// Pivots that gate and up share are a product before all of that.
 class CpuMlp : public ops::Mlp {
  public:
   CpuMlp(const Kernels& kernels, std::shared_ptr<LayerScratch> scratch,
          const ops::MlpWeight& weight)
       : kernels_(kernels),
         scratch_(std::move(scratch)),
+        in_(weight.in),
         gate_(weight.gate),
         up_(weight.up),
         down_(weight.down) {
     NMM_CHECK(gate_.in_features() == up_.in_features() &&
               gate_.out_features() == up_.out_features() &&
-              up_.out_features() == down_.in_features());
+              up_.out_features() == down_.in_features() && down_.in().empty());
+    NMM_CHECK(in_.empty() || in_.rank() == gate_.in_features());
   }
 
   void apply(ConstMatrixView x, MutableMatrixView y) const override {
-    NMM_CHECK(x.rows == y.rows && x.columns == up_.in_features() &&
-              y.columns == down_.out_features());
+    const int64_t width = in_.empty() ? up_.in_features() : in_.features();
+    NMM_CHECK(x.rows == y.rows && x.columns == width && y.columns == down_.out_features());
     for_each_row_block(x.rows, [&](int64_t first, int64_t rows) {
-      const PackedRows hidden = apply_gate_up(x.row_range(first, rows));
+      const PackedRows hidden = apply_gate_up(narrow_input(x.row_range(first, rows)));
       apply_linear(kernels_, down_, hidden, *scratch_, y.row_range(first, rows));
     });
   }
 
  private:
+  // What gate and up read.
+  ConstMatrixView narrow_input(ConstMatrixView x) const {
+    if (in_.empty()) return x;
+    const MutableMatrixView t(scratch_->narrow.reserve(x.rows * in_.rank()), x.rows, in_.rank());
+    const Product product[] = {in_.narrow(kernels_, x, scratch_->rows, t)};
+    multiply(kernels_, product);
+    return t;
+  }
+
+  // The packed input; of no rows where pivots gather it.
+  PackedRows packed_input(const PackedLinear& linear, ConstMatrixView x,
+                          Buffer<float>& storage) const {
+    if (!linear.in().empty()) return {};
+    return pack_rows(kernels_, x, linear.first_type(), storage);
+  }
+  Product strip_product(const PackedLinear& linear, ConstMatrixView x, const PackedRows& rows,
+                        Buffer<float>& storage, MutableMatrixView strip) const {
+    if (linear.in().empty()) return linear.strip(rows, strip);
+    return linear.in().narrow(kernels_, x, storage, strip);
+  }
+
   PackedRows apply_gate_up(ConstMatrixView x) const {
     LayerScratch& s = *scratch_;
-    const PackedRows rows = pack_rows(kernels_, x, gate_.first_type(), s.rows);
-    const PackedRows rows_of_up = up_.first_type() == gate_.first_type()
-                                      ? rows
-                                      : pack_rows(kernels_, x, up_.first_type(), s.second_rows);
-    // Strips of width 0 when a matrix is dense: nothing is reserved and nothing is written.
-    const MutableMatrixView gate_strip(s.strip.reserve(x.rows * gate_.rank()), x.rows,
-                                       gate_.rank());
-    const MutableMatrixView up_strip(s.second_strip.reserve(x.rows * up_.rank()), x.rows,
-                                     up_.rank());
+    const bool same_rows = gate_.in().empty() && gate_.first_type() == up_.first_type();
+    PackedRows gate_rows = packed_input(gate_, x, s.rows);
+    PackedRows up_rows =
+        same_rows && up_.in().empty() ? gate_rows : packed_input(up_, x, s.second_rows);
+    const MutableMatrixView gate_strip = gate_.strip_in(s.strip, x.rows);
+    const MutableMatrixView up_strip = up_.strip_in(s.second_strip, x.rows);
     Product strips[2];
     size_t count = 0;
-    if (gate_.low_rank()) strips[count++] = gate_.strip(rows, gate_strip);
-    if (up_.low_rank()) strips[count++] = up_.strip(rows_of_up, up_strip);
+    if (gate_.has_strip()) {
+      strips[count++] = strip_product(gate_, x, gate_rows, s.rows, gate_strip);
+    }
+    if (up_.has_strip()) {
+      strips[count++] = strip_product(up_, x, up_rows, s.second_rows, up_strip);
+    }
     multiply(kernels_, std::span(strips, count));
-    const PackedRows gate_rows =
-        gate_.low_rank() ? pack_rows(kernels_, gate_strip, gate_.last_type(), s.strip_rows) : rows;
-    const PackedRows up_rows =
-        up_.low_rank() ? pack_rows(kernels_, up_strip, up_.last_type(), s.second_strip_rows)
-                       : rows_of_up;
+    if (gate_.has_strip()) {
+      gate_rows = pack_rows(kernels_, gate_strip, gate_.last_type(), s.strip_rows);
+    }
+    if (up_.has_strip()) {
+      up_rows = pack_rows(kernels_, up_strip, up_.last_type(), s.second_strip_rows);
+    }
 
     // The packed hidden rows are the only trace of gate and up: neither is ever a whole matrix.
     const RowPacker hidden(kernels_, x.rows, up_.out_features(), down_.first_type(), s.hidden_rows);
@@ -62,6 +88,7 @@ class CpuMlp : public ops::Mlp {
 
   const Kernels& kernels_;
   std::shared_ptr<LayerScratch> scratch_;
+  PackedPivots in_;
   PackedLinear gate_, up_, down_;
 };
 

@@ -164,11 +164,12 @@ Result<TensorView> Checkpoint::require(const std::string& name, const Shape& sha
   return tensor;
 }
 
-// What a model is known by: its weights without the scales of quantized ones.
+// What a model is known by: its weights without the scales of quantized ones and without the
+// numbers of pivots.
 int64_t Checkpoint::parameters() const {
   int64_t total = 0;
   for (const auto& [name, tensor] : tensors_) {
-    if (!is_scale(tensors_, name)) total += tensor.size();
+    if (tensor.dtype != DType::kI32 && !is_scale(tensors_, name)) total += tensor.size();
   }
   return total;
 }

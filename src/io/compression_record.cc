@@ -1,7 +1,9 @@
 #include "io/compression_record.h"
 
 #include <algorithm>
+#include <array>
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 namespace neuronmm::io {
@@ -10,6 +12,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kRecordKey = "neuronmm_compression";
+constexpr std::array<std::string_view, 5> kForms = {"uv", "pivoted", "narrow", "neurons", "mixed"};
 
 // Every record has these. Only "allocate" came later and may be missing.
 Result<std::string> required_string(const JsonFields& fields, const std::string& key) {
@@ -27,24 +30,32 @@ Result<int64_t> read_rank(const JsonFields& fields, const std::string& key, int6
   return *rank;
 }
 
+// Input pivots and neurons came later than the ranks and may be missing: 0.
+Result<int64_t> read_size(const JsonFields& fields, const std::string& key, int64_t largest) {
+  if (fields.find(key) == nullptr) return int64_t{0};
+  return read_rank(fields, key, largest);
+}
+
 // One entry per layer: a reader that trusts a shorter list would take layers for dense.
-Result<std::vector<MlpRanks>> read_ranks(const JsonFields& fields, const ModelConfig& config) {
+Result<std::vector<MlpShape>> read_ranks(const JsonFields& fields, const ModelConfig& config) {
   const json* list = fields.find("ranks");
   // As many layers as the model has: which rank belongs to which matrix follows from the position.
   if (list == nullptr) return fields.missing("ranks");
   if (!list->is_array() || static_cast<int64_t>(list->size()) != config.num_hidden_layers)
     return fields.wrong("ranks", fmt::format("a list of {} layers", config.num_hidden_layers));
   const int64_t largest = std::min(config.hidden_size, config.intermediate_size);
-  std::vector<MlpRanks> ranks;
+  std::vector<MlpShape> ranks;
   for (const json& entry : *list) {
     const std::string layer = fmt::format("{}: \"ranks\"[{}]", fields.source(), ranks.size());
     if (!entry.is_object())
       return fail("{}: expected an object, found {}", layer, describe_json(entry));
     const JsonFields layer_fields(entry, layer);
-    MlpRanks& mlp = ranks.emplace_back();
+    MlpShape& mlp = ranks.emplace_back();
     NMM_ASSIGN(mlp.gate, read_rank(layer_fields, "gate", largest));
     NMM_ASSIGN(mlp.up, read_rank(layer_fields, "up", largest));
     NMM_ASSIGN(mlp.down, read_rank(layer_fields, "down", largest));
+    NMM_ASSIGN(mlp.input, read_size(layer_fields, "input", config.hidden_size));
+    NMM_ASSIGN(mlp.neurons, read_size(layer_fields, "neurons", config.intermediate_size));
   }
   return ranks;
 }
@@ -77,6 +88,10 @@ Result<std::optional<CompressionRecord>> read_compression_record(const JsonField
   if (allocate) record.allocate = *std::move(allocate);  // absent in older folders
   if (record.allocate != "uniform" && record.allocate != "sensitivity")
     return fields.wrong("allocate", "uniform or sensitivity");
+  NMM_ASSIGN(auto form, fields.string("form"));
+  if (form) record.form = *std::move(form);  // absent in older folders
+  if (std::ranges::find(kForms, record.form) == kForms.end())
+    return fields.wrong("form", fmt::format("one of {}", fmt::join(kForms, ", ")));
   return std::optional(std::move(record));
 }
 
@@ -90,11 +105,16 @@ Result<std::string> with_compression_record(std::string_view original_text,
   if (!checked.ok()) return checked.error();
   ordered_json document = ordered_json::parse(original_text);  // keeps the order of the keys
   ordered_json ranks = ordered_json::array();
-  for (const MlpRanks& mlp : record.ranks)
-    ranks.push_back({{"gate", mlp.gate}, {"up", mlp.up}, {"down", mlp.down}});
+  for (const MlpShape& mlp : record.ranks) {
+    ordered_json& layer =
+        ranks.emplace_back(ordered_json{{"gate", mlp.gate}, {"up", mlp.up}, {"down", mlp.down}});
+    if (mlp.input > 0) layer["input"] = mlp.input;
+    if (mlp.neurons > 0) layer["neurons"] = mlp.neurons;
+  }
   document[kRecordKey] = {{"method", record.method},     {"ratio", record.ratio},
                           {"block", record.block},       {"align", record.align},
-                          {"allocate", record.allocate}, {"ranks", std::move(ranks)}};
+                          {"allocate", record.allocate}, {"form", record.form},
+                          {"ranks", std::move(ranks)}};
   constexpr int kIndent = 2;  // as transformers writes it
   return document.dump(kIndent) + "\n";
 }

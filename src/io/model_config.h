@@ -17,9 +17,13 @@ namespace neuronmm::io {
 enum class Architecture { kLlama, kMistral, kQwen2, kQwen3 };
 std::string_view architecture_name(Architecture architecture);  // "LlamaForCausalLM", ...
 
-// The ranks of one layer's MLP; 0 = that matrix is dense.
-struct MlpRanks {
-  int64_t gate = 0, up = 0, down = 0;
+// The sizes of one layer's MLP where they are not the config's.
+struct MlpShape {
+  int64_t gate = 0, up = 0, down = 0;  // ranks; 0 = that matrix is dense
+  int64_t input = 0;                   // pivots that gate and up share; 0 = none
+  int64_t neurons = 0;                 // rows of gate and up; 0 = intermediate_size
+
+  bool operator==(const MlpShape&) const = default;
 };
 
 // What `compress` did to this folder: "neuronmm_compression" in config.json. Folders published by
@@ -30,8 +34,11 @@ struct CompressionRecord {
   double ratio = 0.0;  // share of parameters asked to be removed from each compressed matrix
   int64_t block = 128;
   std::string align;                 // "nearest", "floor", "ceil"
-  std::vector<MlpRanks> ranks;       // per layer
+  std::vector<MlpShape> ranks;       // per layer
   std::string allocate = "uniform";  // or "sensitivity": how the ranks were shared out
+  std::string form = "uv";  // what a rank above 0 is: of U·V, or with another form of pivots
+
+  bool pivoted() const { return form != "uv"; }
 };
 
 struct ModelConfig {

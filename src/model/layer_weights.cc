@@ -1,15 +1,12 @@
 // From the tensor names of Hugging Face checkpoints to LayerWeights.
-//
-// The one place that reads the reference system's names for low-rank factors, which are crossed:
-// `X_v_proj.weight` [r, in] is applied FIRST and is our U^T, `X_u_proj.weight` [out, r] is applied
-// second and is our V^T.
 
 #include "model/layer_weights.h"
 
-#include <cmath>
 #include <set>
 
 #include "io/quantization.h"
+#include "model/mlp_reader.h"
+#include "model/weight_reader.h"
 
 namespace neuronmm::model {
 namespace {
@@ -51,11 +48,15 @@ class LayerReader {
   }
 
   Status read_mlp(ops::MlpWeight& mlp) {
-    const int64_t hidden = config_.hidden_size, inner = config_.intermediate_size;
-    NMM_ASSIGN(mlp.gate, mlp_matrix("gate", hidden, inner));
-    NMM_ASSIGN(mlp.up, mlp_matrix("up", hidden, inner));
-    NMM_ASSIGN(mlp.down, mlp_matrix("down", inner, hidden));
-    return check_recorded_ranks(mlp);
+    const auto& record = config_.compression;
+    if (record && layer_ >= std::ssize(record->ranks)) {
+      return fail("{}: expected the ranks of {} layers in config.json, found {}", folder(),
+                  config_.num_hidden_layers, record->ranks.size());
+    }
+    MlpReader reader(checkpoint_, config_, prefix_ + "mlp.");
+    NMM_ASSIGN(mlp, reader.read(record ? &record->ranks[static_cast<size_t>(layer_)] : nullptr));
+    read_.insert(reader.names().begin(), reader.names().end());
+    return {};
   }
 
   Result<ops::LinearWeight> projection(std::string_view letter, int64_t in, int64_t out,
@@ -67,68 +68,6 @@ class LayerReader {
       NMM_ASSIGN(weight.bias, require(name + "bias", {out}));
     }
     return weight;
-  }
-
-  // Dense or as two factors. Both at once would leave it open which one the model is.
-  Result<ops::LinearWeight> mlp_matrix(std::string_view which, int64_t in, int64_t out) {
-    const std::string dense = fmt::format("mlp.{}_proj.weight", which);
-    const std::string first = fmt::format("mlp.{}_v_proj.weight", which);
-    const std::string second = fmt::format("mlp.{}_u_proj.weight", which);
-    if (has(dense) && (has(first) || has(second))) {
-      return fail("{}: expected {} either dense or as two factors, found both {} and {}", folder(),
-                  prefix_ + "mlp." + std::string(which), dense, has(first) ? first : second);
-    }
-    if (has(dense)) {
-      ops::LinearWeight weight;
-      NMM_ASSIGN(weight.w_t, require_matrix(dense, {out, in}));
-      return weight;
-    }
-    if (!has(first) && !has(second)) {
-      return fail("{}: expected tensor {} or its factors {} and {}, found neither", folder(),
-                  prefix_ + dense, first, second);
-    }
-    if (!has(first) || !has(second)) {
-      return fail("{}: expected both factors {} and {}, found only {}", folder(), prefix_ + first,
-                  prefix_ + second, has(first) ? first : second);
-    }
-    return factors(first, second, in, out);
-  }
-
-  // The rank is not in config.json of every such folder (the reference system writes none); the
-  // tensors' shapes say it, and both must agree.
-  Result<ops::LinearWeight> factors(const std::string& first, const std::string& second, int64_t in,
-                                    int64_t out) {
-    const Shape& u_shape = checkpoint_.tensors().at(prefix_ + first).shape;
-    const Shape& v_shape = checkpoint_.tensors().at(prefix_ + second).shape;
-    if (u_shape.size() != 2 || v_shape.size() != 2 || u_shape[0] != v_shape[1] || u_shape[0] == 0) {
-      return fail("{}: expected {} [r, {}] and {} [{}, r] with one rank r > 0, found {} and {}",
-                  folder(), prefix_ + first, in, second, out, shape_string(u_shape),
-                  shape_string(v_shape));
-    }
-    ops::LinearWeight weight;
-    NMM_ASSIGN(weight.u_t, require_matrix(first, {u_shape[0], in}));
-    NMM_ASSIGN(weight.v_t, require_matrix(second, {out, u_shape[0]}));
-    return weight;
-  }
-
-  // A folder of ours records its ranks. Tensors that differ from the record come from another
-  // model.
-  Status check_recorded_ranks(const ops::MlpWeight& mlp) const {
-    if (!config_.compression) return {};
-    const auto& records = config_.compression->ranks;
-    if (layer_ >= static_cast<int64_t>(records.size())) {
-      return fail("{}: expected the ranks of {} layers in config.json, found {}", folder(),
-                  config_.num_hidden_layers, records.size());
-    }
-    const io::MlpRanks& recorded = records[static_cast<size_t>(layer_)];
-    const io::MlpRanks found = {mlp.gate.rank(), mlp.up.rank(), mlp.down.rank()};
-    if (found.gate == recorded.gate && found.up == recorded.up && found.down == recorded.down)
-      return {};
-    return fail(
-        "{}: expected the ranks of {}mlp (gate, up, down; 0 = dense) to be {}, {}, {} as "
-        "config.json records, found tensors of ranks {}, {}, {}",
-        folder(), prefix_, recorded.gate, recorded.up, recorded.down, found.gate, found.up,
-        found.down);
   }
 
   // A weight that the config does not speak of would be dropped silently and the model be wrong.
@@ -170,59 +109,7 @@ class LayerReader {
   std::set<std::string> read_;
 };
 
-static_assert(io::kInt8GroupSize == ops::kQuantGroup, "what is stored is what backends compute");
-
-// The scales of the int8 weight `name`: [rows, groups]. All are looked at: one negative or infinite
-// scale would turn into wrong text without any other sign.
-Result<TensorView> require_scales(const io::Checkpoint& checkpoint, const std::string& name,
-                                  int64_t rows, int64_t groups) {
-  NMM_ASSIGN(const TensorView scales, checkpoint.require(name, {rows, groups}));
-  const auto wrong = [&](std::string_view expected, const std::string& found) {
-    return fail("{}: tensor {:?}: expected {}, found {}", checkpoint.folder().string(), name,
-                expected, found);
-  };
-  if (scales.dtype != DType::kBF16) return wrong("BF16", std::string(dtype_name(scales.dtype)));
-  std::vector<float> row(static_cast<size_t>(groups));
-  for (int64_t i = 0; i < rows; ++i) {
-    to_floats(scales, i * groups, groups, row.data());
-    for (int64_t j = 0; j < groups; ++j) {
-      const float scale = row[static_cast<size_t>(j)];
-      if (std::isfinite(scale) && scale >= 0) continue;
-      return wrong("finite scales of 0 or more", fmt::format("{} at [{}, {}]", scale, i, j));
-    }
-  }
-  return scales;
-}
-
 }  // namespace
-
-// A weight is what its tensor's dtype says, and I8 only in a folder that declares int8 weights:
-// other programs store other formats as I8, with other scales.
-Result<ops::WeightView> require_weight(const io::Checkpoint& checkpoint,
-                                       const io::ModelConfig& config, const std::string& name,
-                                       const Shape& shape) {
-  const auto found = checkpoint.tensors().find(name);
-  if (found == checkpoint.tensors().end() || found->second.dtype != DType::kI8) {
-    NMM_ASSIGN(const TensorView weight, checkpoint.require(name, shape));
-    return ops::WeightView(weight);
-  }
-  const std::string folder = checkpoint.folder().string();
-  if (!config.int8_weights) {
-    return fail(
-        "{}: tensor {:?}: expected a float dtype, found I8 (config.json has no "
-        "neuronmm_quantization)",
-        folder, name);
-  }
-  const TensorView& weight = found->second;
-  if (weight.shape != shape) {
-    return fail("{}: tensor {:?}: expected shape {}, found {}", folder, name, shape_string(shape),
-                shape_string(weight.shape));
-  }
-  const int64_t groups = (shape[1] + ops::kQuantGroup - 1) / ops::kQuantGroup;
-  NMM_ASSIGN(const TensorView scales,
-             require_scales(checkpoint, name + io::kScaleEnding, shape[0], groups));
-  return ops::WeightView(weight, scales);
-}
 
 // Some exports leave out "model." in front of every name.
 std::string tensor_prefix(const io::Checkpoint& checkpoint) {

@@ -17,12 +17,6 @@ namespace neuronmm::model {
 // without it.
 std::string tensor_prefix(const io::Checkpoint& checkpoint);
 
-// The weight of this name, of a float dtype or int8 with its scales (io/quantization.h). Errors
-// like Checkpoint::require's, and about the scales: missing, of another dtype or shape, not finite.
-Result<ops::WeightView> require_weight(const io::Checkpoint& checkpoint,
-                                       const io::ModelConfig& config, const std::string& name,
-                                       const Shape& shape);
-
 // The weights of one layer in the checkpoint, with their names and shapes checked. A checkpoint
 // that has more weights in the layer than the config describes (an unknown bias, say) is refused.
 struct LayerWeights {

@@ -1,5 +1,7 @@
 #include "model/tensor_specs.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "io/safetensors_writer.h"
@@ -18,11 +20,17 @@ class SpecList {
     if (bias) vector(name + ".bias", out);
   }
   // `which`: gate, up or down; rank 0 is dense.
-  void mlp_linear(const std::string& mlp, std::string_view which, int64_t out, int64_t in,
-                  int64_t rank) {
+  void mlp_factors(const std::string& mlp, std::string_view which, int64_t out, int64_t in,
+                   int64_t rank) {
     if (rank == 0) return linear(fmt::format("{}.{}_proj", mlp, which), out, in);
     linear(fmt::format("{}.{}_v_proj", mlp, which), rank, in);
     linear(fmt::format("{}.{}_u_proj", mlp, which), out, rank);
+  }
+  // `which`: input, gate, up or down.
+  void pivots(const std::string& mlp, std::string_view which, int64_t rank, int64_t out,
+              int64_t in) {
+    specs_.push_back({fmt::format("{}.{}_pivots", mlp, which), DType::kI32, {rank}});
+    linear(fmt::format("{}.{}_pivot_proj", mlp, which), out, in);
   }
   std::vector<io::TensorSpec> take() { return std::move(specs_); }
 
@@ -31,6 +39,18 @@ class SpecList {
   std::vector<io::TensorSpec> specs_;
 };
 
+void add_pivoted_mlp(SpecList& specs, const std::string& mlp, const io::MlpShape& shape,
+                     int64_t hidden, int64_t neurons) {
+  const int64_t input = shape.input > 0 ? shape.input : hidden;
+  if (shape.input > 0) specs.pivots(mlp, "input", input, input, hidden - input);
+  for (const auto& [which, rank] : {std::pair("gate", shape.gate), std::pair("up", shape.up)}) {
+    if (rank > 0) specs.pivots(mlp, which, rank, rank, hidden - rank);
+    specs.linear(fmt::format("{}.{}_proj", mlp, which), neurons, rank > 0 ? rank : input);
+  }
+  specs.linear(mlp + ".down_proj", shape.down > 0 ? shape.down : hidden, neurons);
+  if (shape.down > 0) specs.pivots(mlp, "down", shape.down, hidden - shape.down, shape.down);
+}
+
 // In the order in which a forward pass reads them.
 void add_layer(SpecList& specs, const io::ModelConfig& config, int64_t index) {
   const std::string layer = fmt::format("model.layers.{}", index);
@@ -38,8 +58,8 @@ void add_layer(SpecList& specs, const io::ModelConfig& config, int64_t index) {
   const int64_t hidden = config.hidden_size, intermediate = config.intermediate_size;
   const int64_t q_size = config.num_attention_heads * config.head_dim;
   const int64_t kv_size = config.num_key_value_heads * config.head_dim;
-  const io::MlpRanks ranks =
-      config.compression ? config.compression->ranks.at(index) : io::MlpRanks{};
+  const io::MlpShape shape =
+      config.compression ? config.compression->ranks.at(index) : io::MlpShape{};
 
   specs.vector(layer + ".input_layernorm.weight", hidden);
   specs.linear(attention + ".q_proj", q_size, hidden, config.attention_bias);
@@ -51,9 +71,13 @@ void add_layer(SpecList& specs, const io::ModelConfig& config, int64_t index) {
   }
   specs.linear(attention + ".o_proj", hidden, q_size, config.attention_output_bias);
   specs.vector(layer + ".post_attention_layernorm.weight", hidden);
-  specs.mlp_linear(mlp, "gate", intermediate, hidden, ranks.gate);
-  specs.mlp_linear(mlp, "up", intermediate, hidden, ranks.up);
-  specs.mlp_linear(mlp, "down", hidden, intermediate, ranks.down);
+  const int64_t neurons = shape.neurons > 0 ? shape.neurons : intermediate;
+  if (config.compression && config.compression->pivoted()) {
+    return add_pivoted_mlp(specs, mlp, shape, hidden, neurons);
+  }
+  specs.mlp_factors(mlp, "gate", neurons, hidden, shape.gate);
+  specs.mlp_factors(mlp, "up", neurons, hidden, shape.up);
+  specs.mlp_factors(mlp, "down", hidden, neurons, shape.down);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/rope.h"
+#include "model/weight_reader.h"
 
 namespace neuronmm::model {
 namespace {

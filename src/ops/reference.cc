@@ -69,10 +69,41 @@ DoubleMatrix multiply(const DoubleMatrix& x, const WeightView& w_t) {
   return y;
 }
 
+DoubleMatrix columns_of(const DoubleMatrix& x, const std::vector<int32_t>& columns) {
+  DoubleMatrix out(x.rows, std::ssize(columns));
+  for (int64_t i = 0; i < x.rows; ++i) {
+    for (int64_t j = 0; j < out.columns; ++j) out.row(i)[j] = x.row(i)[columns[j]];
+  }
+  return out;
+}
+
+// t = x[pivots] + map_t · x[others]; x itself without pivots.
+DoubleMatrix narrow_input(const DoubleMatrix& x, const Pivots& pivots) {
+  if (pivots.empty()) return x;
+  DoubleMatrix t = multiply(columns_of(x, others(pivots)), pivots.map_t);
+  const DoubleMatrix kept = columns_of(x, pivots.index);
+  for (size_t i = 0; i < t.values.size(); ++i) t.values[i] += kept.values[i];
+  return t;
+}
+
+// y[pivots] = z, y[others] = map_t · z; z itself without pivots.
+DoubleMatrix widen_output(const DoubleMatrix& z, const Pivots& pivots) {
+  if (pivots.empty()) return z;
+  const DoubleMatrix rest = multiply(z, pivots.map_t);
+  const std::vector<int32_t> others_of = others(pivots);
+  DoubleMatrix y(z.rows, pivots.features());
+  for (int64_t i = 0; i < y.rows; ++i) {
+    for (int64_t j = 0; j < z.columns; ++j) y.row(i)[pivots.index[j]] = z.row(i)[j];
+    for (int64_t j = 0; j < rest.columns; ++j) y.row(i)[others_of[j]] = rest.row(i)[j];
+  }
+  return y;
+}
+
 // A low-rank layer is two products; the first gives X·U, M x r.
 DoubleMatrix multiply(const DoubleMatrix& x, const LinearWeight& weight) {
-  DoubleMatrix y =
-      weight.low_rank() ? multiply(multiply(x, weight.u_t), weight.v_t) : multiply(x, weight.w_t);
+  DoubleMatrix y = weight.low_rank()
+                       ? multiply(multiply(x, weight.u_t), weight.v_t)
+                       : widen_output(multiply(narrow_input(x, weight.in), weight.w_t), weight.out);
   if (weight.bias.empty()) return y;
   std::vector<double> bias(static_cast<size_t>(y.columns));
   to_doubles(weight.bias, 0, y.columns, bias.data());
@@ -101,7 +132,7 @@ class ReferenceMlp final : public Mlp {
  public:
   explicit ReferenceMlp(const MlpWeight& weight) : weight_(weight) {}
   void apply(ConstMatrixView x, MutableMatrixView y) const override {
-    const DoubleMatrix input = widen(x);
+    const DoubleMatrix input = narrow_input(widen(x), weight_.in);
     DoubleMatrix inner = multiply(input, weight_.gate);
     const DoubleMatrix up = multiply(input, weight_.up);
     for (size_t i = 0; i < inner.values.size(); ++i)

@@ -32,4 +32,33 @@ void to_doubles(const WeightView& weight, int64_t first, int64_t count, double* 
   neuronmm::to_doubles(weight, first, count, out);
 }
 
+std::vector<int32_t> others(const Pivots& pivots) {
+  std::vector<int32_t> rest;
+  auto pivot = pivots.index.begin();
+  for (int32_t i = 0; i < pivots.features(); ++i) {
+    if (pivot != pivots.index.end() && *pivot == i) {
+      ++pivot;
+    } else {
+      rest.push_back(i);
+    }
+  }
+  return rest;
+}
+
+int64_t LinearWeight::parameters() const {
+  int64_t total = bias.empty() ? 0 : bias.size();
+  for (const WeightView* weight : {&w_t, &u_t, &v_t, &in.map_t, &out.map_t}) {
+    if (!weight->empty()) total += weight->size();
+  }
+  return total;
+}
+
+int64_t LinearWeight::stored_bytes() const {
+  int64_t total = bias.empty() ? 0 : bias.size_bytes();
+  for (const WeightView* weight : {&w_t, &u_t, &v_t, &in.map_t, &out.map_t}) {
+    if (!weight->empty()) total += weight->stored_bytes();
+  }
+  return total;
+}
+
 }  // namespace neuronmm::ops

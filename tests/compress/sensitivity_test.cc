@@ -179,7 +179,7 @@ TEST_F(Sensitivity, EveryMethodAllocatesWithinTheParametersOfUniformRanks) {
       EXPECT_EQ(config->compression->method, method_name(method));
       int64_t parameters = 0;
       std::vector<int64_t> ranks;
-      for (const io::MlpRanks& layer : config->compression->ranks) {
+      for (const io::MlpShape& layer : config->compression->ranks) {
         for (const int64_t rank : {layer.gate, layer.up, layer.down}) {
           ranks.push_back(rank);
           parameters += rank == 0 ? kMatrixParameters : rank * kRankParameters;

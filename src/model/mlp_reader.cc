@@ -1,0 +1,131 @@
+#include "model/mlp_reader.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "io/quantization.h"
+#include "model/weight_reader.h"
+
+namespace neuronmm::model {
+
+Result<ops::MlpWeight> MlpReader::read(const io::MlpShape* recorded) {
+  const int64_t hidden = config_.hidden_size;
+  const int64_t neurons =
+      recorded != nullptr && recorded->neurons > 0 ? recorded->neurons : config_.intermediate_size;
+  ops::MlpWeight mlp;
+  int64_t in = hidden;
+  if (has("input_pivots")) {
+    NMM_ASSIGN(mlp.in, pivots("input", hidden, true));
+    in = mlp.in.rank();
+  }
+  NMM_ASSIGN(mlp.gate, matrix("gate", in, neurons));
+  NMM_ASSIGN(mlp.up, matrix("up", in, neurons));
+  NMM_ASSIGN(mlp.down, matrix("down", neurons, hidden));
+  if (recorded != nullptr) NMM_TRY(check(*recorded, mlp));
+  return mlp;
+}
+
+// In one form. Two at once would leave it open which one the model is.
+Result<ops::LinearWeight> MlpReader::matrix(const std::string& which, int64_t in, int64_t out) {
+  const std::string dense = which + "_proj.weight", own = which + "_pivots";
+  const std::string first = which + "_v_proj.weight", second = which + "_u_proj.weight";
+  const std::string factor = has(first) ? first : second;
+  if ((has(dense) || has(own)) && has(factor)) {
+    return fail("{}: expected {} either dense or as two factors, found both {} and {}", folder(),
+                prefix_ + which, has(dense) ? dense : own, factor);
+  }
+  if (has(factor)) return factors(which, in, out);
+  if (!has(dense)) {
+    return fail("{}: expected tensor {} or its factors {} and {}, found neither", folder(),
+                prefix_ + dense, first, second);
+  }
+  ops::LinearWeight linear;
+  if (has(own) && which == "down") {
+    NMM_ASSIGN(linear.out, pivots(which, out, false));
+    out = linear.out.rank();
+  } else if (has(own)) {
+    NMM_ASSIGN(linear.in, pivots(which, in, true));
+    in = linear.in.rank();
+  }
+  NMM_ASSIGN(linear.w_t, weight(dense, {out, in}));
+  return linear;
+}
+
+// The rank is not in config.json of every such folder (the reference system writes none); the
+// tensors' shapes say it, and both must agree.
+Result<ops::LinearWeight> MlpReader::factors(const std::string& which, int64_t in, int64_t out) {
+  const std::string first = which + "_v_proj.weight", second = which + "_u_proj.weight";
+  if (!has(first) || !has(second)) {
+    return fail("{}: expected both factors {} and {}, found only {}", folder(), prefix_ + first,
+                prefix_ + second, has(first) ? first : second);
+  }
+  const Shape& u_shape = checkpoint_.tensors().at(prefix_ + first).shape;
+  const Shape& v_shape = checkpoint_.tensors().at(prefix_ + second).shape;
+  if (u_shape.size() != 2 || v_shape.size() != 2 || u_shape[0] != v_shape[1] || u_shape[0] == 0) {
+    return fail("{}: expected {} [r, {}] and {} [{}, r] with one rank r > 0, found {} and {}",
+                folder(), prefix_ + first, in, second, out, shape_string(u_shape),
+                shape_string(v_shape));
+  }
+  ops::LinearWeight linear;
+  NMM_ASSIGN(linear.u_t, weight(first, {u_shape[0], in}));
+  NMM_ASSIGN(linear.v_t, weight(second, {out, u_shape[0]}));
+  return linear;
+}
+
+// A pivot out of range would read another program's memory, a repeated one leave an element of the
+// output undefined.
+Result<ops::Pivots> MlpReader::pivots(const std::string& which, int64_t features, bool of_input) {
+  const std::string name = which + "_pivots";
+  const TensorView& tensor = checkpoint_.tensors().at(prefix_ + name);
+  const auto wrong = [&](const std::string& found) {
+    return fail(
+        "{}: tensor {:?}: expected I32 [r], 0 < r < {}, of ascending numbers below {}, found {}",
+        folder(), prefix_ + name, features, features, found);
+  };
+  const int64_t rank = tensor.shape.size() == 1 ? tensor.shape[0] : 0;
+  if (tensor.dtype != DType::kI32 || rank < 1 || rank >= features) {
+    return wrong(fmt::format("{} {}", dtype_name(tensor.dtype), shape_string(tensor.shape)));
+  }
+  ops::Pivots pivots;
+  pivots.index.resize(static_cast<size_t>(rank));
+  std::memcpy(pivots.index.data(), tensor.data, pivots.index.size() * sizeof(int32_t));
+  int64_t last = -1;
+  for (const int32_t index : pivots.index) {
+    if (index <= last || index >= features) return wrong(fmt::format("{} after {}", index, last));
+    last = index;
+  }
+  names_.insert(prefix_ + name);
+  const int64_t others = features - rank;
+  const Shape shape = of_input ? Shape{rank, others} : Shape{others, rank};
+  NMM_ASSIGN(pivots.map_t, weight(which + "_pivot_proj.weight", shape));
+  return pivots;
+}
+
+// An int8 weight is two tensors; both count as read.
+Result<ops::WeightView> MlpReader::weight(const std::string& name, const Shape& shape) {
+  NMM_ASSIGN(auto weight, require_weight(checkpoint_, config_, prefix_ + name, shape));
+  names_.insert(prefix_ + name);
+  if (weight.quantized()) names_.insert(prefix_ + name + io::kScaleEnding);
+  return weight;
+}
+
+Status MlpReader::check(const io::MlpShape& recorded, const ops::MlpWeight& mlp) const {
+  const io::MlpShape found = {mlp.gate.rank(), mlp.up.rank(), mlp.down.rank(), mlp.in.rank(),
+                              recorded.neurons};
+  if (found != recorded) {
+    return fail(
+        "{}: expected the ranks of {} (gate, up, down, input; 0 = dense) to be {}, {}, {}, {} as "
+        "config.json records, found tensors of ranks {}, {}, {}, {}",
+        folder(), prefix_.substr(0, prefix_.size() - 1), recorded.gate, recorded.up, recorded.down,
+        recorded.input, found.gate, found.up, found.down, found.input);
+  }
+  for (const ops::LinearWeight* linear : {&mlp.gate, &mlp.up, &mlp.down}) {
+    if (linear->rank() == 0 || linear->pivoted() == config_.compression->pivoted()) continue;
+    return fail("{}: expected {} in the form {:?} that config.json records, found {}", folder(),
+                prefix_.substr(0, prefix_.size() - 1), config_.compression->form,
+                linear->pivoted() ? "pivots" : "two factors");
+  }
+  return {};
+}
+
+}  // namespace neuronmm::model
