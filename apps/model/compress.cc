@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 struct Flags {
   compress::CompressRequest request;
   std::string align = "nearest", method = "whitened", only = "gate,up,down";
-  std::string weights = "original", allocate = "uniform";
+  std::string weights = "original", allocate = "uniform", form = "uv";
   std::vector<std::string> calibration;
   int64_t calibration_tokens = compress::kDefaultCalibrationTokens;
   std::string json;
@@ -75,7 +75,30 @@ void print_plan(const ReportWriter& writer, const compress::Plan& plan) {
               plan.bytes_after);
 }
 
-void print_summary(const ReportWriter& writer, const compress::CompressSummary& summary) {
+std::string size_text(int64_t size) { return size == 0 ? "whole" : std::to_string(size); }
+
+// Of every form but uv: what each layer's MLP has become.
+void print_layers(const ReportWriter& writer, const compress::CompressSummary& summary) {
+  const bool pivoted = summary.plan.form == compress::Form::kPivoted;
+  writer.print("form {}\n", compress::form_name(summary.plan.form));
+  writer.print("{:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>11}\n", "layer", pivoted ? "gate" : "input",
+               pivoted ? "up" : "neurons", pivoted ? "down" : "output", "kept", "largest",
+               "predicted");
+  double predicted = 0.0;
+  for (size_t i = 0; i < summary.layers.size(); ++i) {
+    const compress::LayerReport& layer = summary.layers[i];
+    const io::MlpShape& shape = layer.shape;
+    writer.print("{:>5} {:>8} {:>8} {:>8} {:>8.4f} {:>8.2f} {:>11.3e}\n", i,
+                 size_text(pivoted ? shape.gate : shape.input),
+                 size_text(pivoted ? shape.up : shape.neurons), size_text(shape.down),
+                 layer.kept_share, layer.largest_map, layer.predicted_loss);
+    predicted += layer.predicted_loss;
+  }
+  writer.print("predicted loss (for ranking; too small by a factor): {:.4f} nats per token\n",
+               predicted);
+}
+
+void print_matrices(const ReportWriter& writer, const compress::CompressSummary& summary) {
   writer.print("{:>5} {:<7} {:>7} {:>7} {:>7} {:>8} {:>12}\n", "layer", "matrix", "K", "rank", "N",
                "kept", "energy lost");
   auto report = summary.matrices.begin();  // of the matrices that have factors, in this order
@@ -85,6 +108,14 @@ void print_summary(const ReportWriter& writer, const compress::CompressSummary& 
                  compress::matrix_name(matrix.matrix), matrix.in_features,
                  dense ? "dense" : std::to_string(matrix.rank), matrix.out_features,
                  matrix.kept_share, dense ? "0" : fmt::format("{:.4e}", report++->energy_lost));
+  }
+}
+
+void print_summary(const ReportWriter& writer, const compress::CompressSummary& summary) {
+  if (summary.layers.empty()) {
+    print_matrices(writer, summary);
+  } else {
+    print_layers(writer, summary);
   }
   if (summary.calibration_tokens > 0) {
     writer.print("calibration: {} tokens\n", summary.calibration_tokens);
@@ -159,6 +190,7 @@ Json loss_json(const std::optional<compress::MeasuredLoss>& loss) {
 Json request_json(const compress::CompressRequest& request) {
   return {{"model", request.model.string()},
           {"output", request.out.string()},
+          {"form", compress::form_name(request.form)},
           {"method", compress::method_name(request.method)},
           {"ratio", request.rule.ratio},
           {"block", request.rule.block},
@@ -191,11 +223,31 @@ Json plan_json(const compress::CompressRequest& request, const compress::Plan& p
   return json;
 }
 
+Json layers_json(const compress::CompressSummary& summary) {
+  Json list = Json::array();
+  for (const compress::LayerReport& layer : summary.layers) {
+    const io::MlpShape& shape = layer.shape;
+    list.push_back({{"gate", shape.gate},  // 0: whole
+                    {"up", shape.up},
+                    {"input", shape.input},
+                    {"neurons", shape.neurons},
+                    {"down", shape.down},
+                    {"kept_share", layer.kept_share},
+                    {"largest_map", layer.largest_map},
+                    {"predicted_loss", layer.predicted_loss}});
+  }
+  return list;
+}
+
 Json summary_json(const compress::CompressRequest& request,
                   const compress::CompressSummary& summary) {
   Json json = plan_json(request, summary.plan);
   json["calibration_tokens"] = summary.calibration_tokens;
   json["measured"] = loss_json(summary.loss);
+  if (!summary.layers.empty()) {
+    json["layers"] = layers_json(summary);
+    return json;
+  }
   auto report = summary.matrices.begin();  // of the matrices that have factors, in this order
   for (Json& matrix : json["matrices"]) {
     matrix["energy_lost"] = matrix["rank"] == 0 ? 0.0 : report++->energy_lost;
@@ -227,12 +279,13 @@ Result<int> run(Flags& flags) {
   compress::CompressRequest& request = flags.request;
   NMM_ASSIGN(request.rule.align, compress::parse_align(flags.align));
   NMM_ASSIGN(request.method, compress::parse_method(flags.method));
+  NMM_ASSIGN(request.form, compress::parse_form(flags.form));
   NMM_ASSIGN(request.only, compress::parse_matrix_set(flags.only));
   if (flags.weights == compress::weights_name(compress::WeightFormat::kInt8)) {
     request.weights = compress::WeightFormat::kInt8;
   }
-  if (flags.allocate == compress::allocate_name(compress::Allocate::kSensitivity)) {
-    request.allocate = compress::Allocate::kSensitivity;
+  for (const auto allocate : {compress::Allocate::kSensitivity, compress::Allocate::kPredicted}) {
+    if (flags.allocate == compress::allocate_name(allocate)) request.allocate = allocate;
   }
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   if (flags.dry_run) return dry_run(request, writer);
@@ -312,7 +365,7 @@ void add_rank_flags(CLI::App* command, Flags& flags) {
                    "uniform: the same rank for all; sensitivity: at the same parameters, more for "
                    "the matrices whose truncation, measured on the calibration text, hurts more, "
                    "and less for others, down to three quarters; the most sensitive stay dense")
-      ->check(CLI::IsMember({"uniform", "sensitivity"}))
+      ->check(CLI::IsMember({"uniform", "predicted", "sensitivity"}))
       ->capture_default_str();
   command->add_option("--only", flags.only, "which matrices, e.g. gate,up; others stay dense")
       ->check(check_only, "", "gate,up,down")
@@ -336,7 +389,13 @@ void add_compress(Program& program) {
                    "whitened: least output error; error-aware: whitened, and every layer makes up "
                    "for what those before it lost (better, slower calibration); svd: least weight "
                    "error (no text needed)")
-      ->check(CLI::IsMember({"whitened", "error-aware", "svd"}))
+      ->check(CLI::IsMember({"whitened", "two-sided", "error-aware", "svd"}))
+      ->capture_default_str();
+  command
+      ->add_option("--form", flags->form,
+                   "what becomes of an MLP: uv (two factors per matrix), pivoted, narrow, neurons, "
+                   "mixed, or auto")
+      ->check(CLI::IsMember({"uv", "pivoted", "narrow", "neurons", "mixed", "auto"}))
       ->capture_default_str();
   command
       ->add_option("--weights", flags->weights,

@@ -20,6 +20,10 @@ struct Blas {
   decltype(&LAPACKE_dgeqrt) dgeqrt = nullptr;
   decltype(&LAPACKE_dgemqrt) dgemqrt = nullptr;
   decltype(&LAPACKE_dposv) dposv = nullptr;
+  decltype(&LAPACKE_dpotrf) dpotrf = nullptr;
+  decltype(&LAPACKE_dpotri) dpotri = nullptr;
+  decltype(&LAPACKE_dgeqp3) dgeqp3 = nullptr;
+  decltype(&cblas_dtrsm) dtrsm = nullptr;
 };
 
 // Loads the libraries unless they are. Errors: not installed; an address space limit (ulimit -v)

@@ -41,9 +41,32 @@ struct GramInput {
   }
 };
 
+// The other forms weigh what whole MLPs lose, for which uv's ways of saving work do not exist yet.
+Status check_form(const CompressRequest& request) {
+  const std::string_view form = form_name(request.form);
+  if (!request.calibration) return fail("form {} needs a calibration text", form);
+  if (!request.gram.empty() || !request.save_gram.empty()) {
+    return fail("form {} neither reads nor saves Gram matrices; only form uv does", form);
+  }
+  if (request.method == Method::kSvd || request.method == Method::kErrorAware) {
+    return fail("form {} has the methods whitened and two-sided, found {}", form,
+                method_name(request.method));
+  }
+  if (request.allocate == Allocate::kSensitivity) {
+    return fail("form {} allocates uniform or predicted, found {}", form,
+                allocate_name(request.allocate));
+  }
+  if (request.only.gate && request.only.up && request.only.down) return {};
+  return fail("form {} compresses whole MLPs; only form uv can leave out matrices", form);
+}
+
 // Every combination of flags that would be ignored is refused: a file that is named and not read
 // would be taken for used.
 Status check_method(const CompressRequest& request) {
+  if (request.form != Form::kUv) return check_form(request);
+  if (request.method == Method::kTwoSided || request.allocate == Allocate::kPredicted) {
+    return fail("form uv has neither method two-sided nor predicted allocation");
+  }
   const bool text = request.calibration.has_value(), file = !request.gram.empty();
   const bool measures = request.allocate == Allocate::kSensitivity;
   if (measures && (!text || file)) {
@@ -116,6 +139,7 @@ Result<GramInput> gram_input(const CompressRequest& request, const io::ModelConf
 std::string settings_of(const CompressRequest& request, const GramInput& grams,
                         const ordered_json& model) {
   ordered_json settings = {
+      {"form", form_name(request.form)},
       {"ratio", request.rule.ratio},
       {"block", request.rule.block},
       {"align", align_name(request.rule.align)},
@@ -139,7 +163,30 @@ io::CompressionRecord record_of(const CompressRequest& request, const Plan& plan
           request.rule.block,
           std::string(align_name(request.rule.align)),
           plan.ranks(),
-          std::string(allocate_name(request.allocate))};
+          std::string(allocate_name(request.allocate)),
+          std::string(form_name(plan.form))};
+}
+
+// Few and long enough for one backward pass to cost about what the calibration does.
+constexpr size_t kMetricSequences = 6;
+constexpr size_t kMetricTokens = 1024;
+
+// Spread over the calibration text.
+std::vector<std::vector<text::TokenId>> metric_sequences(const CalibrationSequences& text) {
+  std::vector<std::vector<text::TokenId>> out;
+  const size_t count = std::min(kMetricSequences, text.sequences.size());
+  for (size_t i = 0; i < count; ++i) {
+    const auto& sequence = text.sequences[i * text.sequences.size() / count];
+    out.emplace_back(sequence.begin(), sequence.begin() + std::min(sequence.size(), kMetricTokens));
+  }
+  return out;
+}
+
+// config_text was parsed before; other keys and their order stay.
+std::string with_intermediate_size(const std::string& config_text, int64_t size) {
+  ordered_json config = ordered_json::parse(config_text);
+  config["intermediate_size"] = size;
+  return config.dump(2) + "\n";
 }
 
 // What ranks.json holds: the checksum tells when the file was damaged since.
@@ -184,7 +231,8 @@ class Compression {
         plan_(std::move(plan)),
         grams_(std::move(grams)) {}
 
-  Result<CompressSummary> run(const OnMatrix& on_matrix, const Measure& measure) {
+  Result<CompressSummary> run(const OnMatrix& on_matrix, const Measure& measure,
+                              const MakeMetric& make_metric) {
     const auto if_exists =
         request_.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
     NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
@@ -194,7 +242,11 @@ class Compression {
       NMM_ASSIGN(plan_, plan_by_sensitivity(work));
     }
     CompressSummary summary;
-    NMM_ASSIGN(summary.matrices, factorize(work, on_matrix));
+    if (request_.form == Form::kUv) {
+      NMM_ASSIGN(summary.matrices, factorize(work, on_matrix));
+    } else {
+      NMM_ASSIGN(summary.layers, shape(work.path(), make_metric));
+    }
     NMM_TRY(write_folder(output, work));
     NMM_ASSIGN(summary.loss, measured_loss(output.staging(), measure));
     NMM_TRY(write_card(output, summary.loss));
@@ -249,6 +301,33 @@ class Compression {
       ranks = std::move(found.ranks);
     }
     return plan_of_ranks(config_, *ranks, request_.weights);
+  }
+
+  // The metric comes first: it is the one step that another program makes, and may be missing.
+  Result<std::vector<LayerReport>> shape(const fs::path& work, const MakeMetric& make_metric) {
+    ShapeRequest request = {.form = request_.form,
+                            .rule = request_.rule,
+                            .uniform = request_.allocate == Allocate::kUniform,
+                            .metric = {}};
+    std::error_code ignored;
+    if (request_.method == Method::kTwoSided) {
+      request.metric = work / "metric.safetensors";
+      if (!fs::exists(request.metric, ignored)) {
+        NMM_TRY(make_metric(metric_sequences(*grams_.text), request.metric));
+      }
+    }
+    NMM_TRY(gather_statistics(checkpoint_, config_, backend_, *grams_.text, work, progress_));
+    NMM_ASSIGN(ShapedModel model, choose_shapes(inputs(), request, work));
+    std::vector<io::MlpShape> shapes;
+    for (const LayerReport& layer : model.layers) shapes.push_back(layer.shape);
+    plan_ = plan_of_shapes(config_, model.form, std::move(shapes), request_.weights);
+    NMM_TRY(shape_layers(inputs(), request, work, model));
+    return std::move(model.layers);
+  }
+
+  // A narrower dense model has nothing that other programs do not know: only its config says so.
+  bool plain_dense() const {
+    return plan_.form == Form::kNeurons && request_.allocate == Allocate::kUniform;
   }
 
   Result<std::vector<MatrixReport>> factorize(const StagedWork& work, const OnMatrix& on_matrix) {
@@ -309,15 +388,24 @@ class Compression {
 
   Status write_folder(io::FolderWriter& output, const StagedWork& work) {
     const fs::path original = request_.model / "config.json";
-    NMM_TRY(write_model({checkpoint_, config_, plan_.matrices, work}, request_.weights,
+    const bool shaped = plan_.form != Form::kUv;
+    NMM_TRY(write_model({checkpoint_, config_, plan_.matrices, work, shaped}, request_.weights,
                         output.staging(), progress_));
     NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
-    NMM_ASSIGN(config,
-               io::with_compression_record(config, record_of(request_, plan_), original.string()));
+    io::CompressionRecord record = record_of(request_, plan_);
+    if (plain_dense()) {
+      config = with_intermediate_size(config, plan_.shapes.at(0).neurons);
+      record.ranks.assign(record.ranks.size(), {});
+    }
+    NMM_ASSIGN(config, io::with_compression_record(config, record, original.string()));
     if (request_.weights == WeightFormat::kInt8) {
       NMM_ASSIGN(config, io::with_quantization(config, original.string()));
     }
-    NMM_TRY(write_transformers_files(output.staging(), config, original.string()));
+    if (plain_dense() && request_.weights == WeightFormat::kAsIs) {
+      NMM_TRY(io::write_text_file(output.staging() / "config.json", config));
+    } else {
+      NMM_TRY(write_transformers_files(output.staging(), config, original.string()));
+    }
     NMM_ASSIGN(const auto left_out, io::copy_model_files(request_.model, output.staging()));
     for (const std::string& note : left_out) progress_.print(note);
     return {};
@@ -341,6 +429,8 @@ std::string_view method_name(Method method) {
       return "whitened";
     case Method::kErrorAware:
       return "error-aware";
+    case Method::kTwoSided:
+      return "two-sided";
     case Method::kSvd:
       break;
   }
@@ -348,25 +438,38 @@ std::string_view method_name(Method method) {
 }
 
 std::string_view allocate_name(Allocate allocate) {
-  return allocate == Allocate::kSensitivity ? "sensitivity" : "uniform";
+  switch (allocate) {
+    case Allocate::kSensitivity:
+      return "sensitivity";
+    case Allocate::kPredicted:
+      return "predicted";
+    case Allocate::kUniform:
+      break;
+  }
+  return "uniform";
 }
 
 Result<Method> parse_method(std::string_view name) {
-  for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
+  for (const Method method :
+       {Method::kWhitened, Method::kErrorAware, Method::kSvd, Method::kTwoSided}) {
     if (name == method_name(method)) return method;
   }
-  return fail("method: expected whitened, error-aware or svd, found \"{}\"", name);
+  return fail("method: expected whitened, two-sided, error-aware or svd, found \"{}\"", name);
 }
 
 Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix,
-                                 const Measure& measure) {
+                                 const Measure& measure, const MakeMetric& make_metric) {
   NMM_TRY(check_method(request));
   NMM_TRY(load_blas());
   NMM_ASSIGN(ordered_json identity, io::folder_identity(request.model));
   NMM_ASSIGN(auto config, io::ModelConfig::load(request.model / "config.json"));
-  NMM_ASSIGN(auto plan, make_plan(config, request.rule, request.only, request.weights,
-                                  request.model.string()));
+  NMM_TRY(check_uncompressed(config, request.model.string()));
+  Plan plan;  // of other forms it is made when the text has been read
+  if (request.form == Form::kUv) {
+    NMM_ASSIGN(plan, make_plan(config, request.rule, request.only, request.weights,
+                               request.model.string()));
+  }
   if (request.allocate == Allocate::kSensitivity) {
     NMM_TRY(check_allocation(plan, request.rule.block, request.model.string()));
   }
@@ -375,7 +478,7 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
   NMM_ASSIGN(auto grams, gram_input(request, config, progress));
   Compression compression(request, backend, progress, std::move(identity), std::move(config),
                           std::move(checkpoint), std::move(plan), std::move(grams));
-  return compression.run(on_matrix, measure);
+  return compression.run(on_matrix, measure, make_metric);
 }
 
 }  // namespace neuronmm::compress

@@ -14,6 +14,7 @@
 #include "compress/model_card.h"
 #include "compress/plan.h"
 #include "compress/rank.h"
+#include "compress/shape_model.h"
 #include "ops/backend.h"
 
 namespace neuronmm::compress {
@@ -21,14 +22,17 @@ namespace neuronmm::compress {
 // whitened: the smallest error of each matrix's output on calibration text. error-aware: the same
 // on the activations of the compressed prefix, with the dense model's as the target. svd: the
 // smallest error of the weight itself, as the reference system's published code does.
-enum class Method { kWhitened, kErrorAware, kSvd };
-std::string_view method_name(Method method);  // "whitened", "error-aware", "svd"
+// two-sided: whitened, with errors of the output worth what they do to the model's predictions
+// (mlp_metric.h).
+enum class Method { kWhitened, kErrorAware, kSvd, kTwoSided };
+std::string_view method_name(Method method);  // "whitened", "error-aware", "svd", "two-sided"
 Result<Method> parse_method(std::string_view name);
 
-// How the parameters that `rule` leaves are shared out: the same rank for every matrix, or more for
-// those whose truncation hurts the model more (allocate.h).
-enum class Allocate { kUniform, kSensitivity };
-std::string_view allocate_name(Allocate allocate);  // "uniform", "sensitivity"
+// How the parameters that `rule` leaves are shared out: the same sizes for every layer, more for
+// those whose loss is predicted to be larger (shape_search.h), or for those whose truncation was
+// measured to hurt the model more (allocate.h).
+enum class Allocate { kUniform, kSensitivity, kPredicted };
+std::string_view allocate_name(Allocate allocate);  // "uniform", "sensitivity", "predicted"
 
 struct CalibrationText {
   std::vector<NamedText> texts;  // sampled evenly
@@ -37,6 +41,7 @@ struct CalibrationText {
 
 struct CompressRequest {
   std::filesystem::path model, out;
+  Form form = Form::kUv;
   RankRule rule;
   Method method = Method::kWhitened;
   MatrixSet only;
@@ -56,9 +61,14 @@ using Measure =
     std::function<Result<MeasuredLoss>(const std::filesystem::path& compressed,
                                        const std::vector<std::vector<text::TokenId>>& sequences)>;
 
+// Writes the output metric of the dense model on these sequences (mlp_metric.h) to a file.
+using MakeMetric = std::function<Status(const std::vector<std::vector<text::TokenId>>& sequences,
+                                        const std::filesystem::path& file)>;
+
 struct CompressSummary {
   Plan plan;
-  std::vector<MatrixReport> matrices;
+  std::vector<MatrixReport> matrices;                   // of form uv
+  std::vector<LayerReport> layers;                      // of all other forms
   int64_t calibration_tokens = 0;                       // 0: none were needed
   std::optional<MeasuredLoss> loss;                     // nothing without a text or a Measure
   int64_t parameters_before = 0, parameters_after = 0;  // of the whole model
@@ -70,6 +80,6 @@ struct CompressSummary {
 // one; prints nothing else.
 Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix = {},
-                                 const Measure& measure = {});
+                                 const Measure& measure = {}, const MakeMetric& make_metric = {});
 
 }  // namespace neuronmm::compress

@@ -6,14 +6,6 @@
 namespace neuronmm::compress {
 namespace {
 
-DoubleMatrix transposed(const DoubleMatrix& a) {
-  DoubleMatrix out(a.columns(), a.rows());
-  for (int64_t j = 0; j < a.columns(); ++j) {
-    for (int64_t i = 0; i < a.rows(); ++i) out(j, i) = a(i, j);
-  }
-  return out;
-}
-
 // The SVD of a tall matrix through its QR: only an [n, n] matrix meets the expensive step, and only
 // the left vectors that are kept are carried back to m rows.
 Result<Svd> truncated_tall_svd(const DoubleMatrix& a, int64_t rank) {

@@ -41,6 +41,9 @@ Result<LayerwisePass> LayerwisePass::open(const io::Checkpoint& checkpoint,
   pass.progress_ = &progress;
   pass.num_layers_ = config.num_hidden_layers;
   pass.hidden_size_ = config.hidden_size;
+  if (settings.sums.empty()) {
+    pass.settings_.sums.assign(2, {config.hidden_size, config.hidden_size});
+  }
   pass.first_row_ = {0};
   for (const auto& sequence : text.sequences) {
     pass.first_row_.push_back(pass.first_row_.back() + static_cast<int64_t>(sequence.size()));
@@ -117,14 +120,17 @@ void LayerwisePass::report() {
       fmt::format("layer {}", std::min(layer_, num_layers_ - 1)));
 }
 
-void LayerwisePass::clear_sums() { sums_.fill(DoubleMatrix(hidden_size_, hidden_size_)); }
+void LayerwisePass::clear_sums() {
+  sums_.clear();
+  for (const Shape& shape : settings_.sums) sums_.emplace_back(shape.at(0), shape.at(1));
+}
 
 // fp64 sums and fp32 states as they are, so that going on from them gives the same bits.
 Status LayerwisePass::save() const {
   std::vector<io::TensorSpec> specs;
   const Shape hidden = {first_row_.back(), hidden_size_};
   for (size_t i = 0; i < sums_.size(); ++i) {
-    specs.push_back({sum_name(i), DType::kF64, {hidden_size_, hidden_size_}});
+    specs.push_back({sum_name(i), DType::kF64, settings_.sums[i]});
   }
   for (size_t i = 0; i < hidden_.size(); ++i) {
     specs.push_back({hidden_name(i), DType::kF32, hidden});
@@ -158,7 +164,7 @@ bool LayerwisePass::load() {
               sequence >= 0 && sequence <= static_cast<int64_t>(text_->sequences.size());
   const int64_t hidden_values = first_row_.back() * hidden_size_;
   for (size_t i = 0; i < sums_.size(); ++i) {
-    ours = ours && has(*file, sum_name(i), DType::kF64, {hidden_size_, hidden_size_});
+    ours = ours && has(*file, sum_name(i), DType::kF64, settings_.sums[i]);
   }
   for (size_t i = 0; i < hidden_.size(); ++i) {
     ours = ours && has(*file, hidden_name(i), DType::kF32, {first_row_.back(), hidden_size_});

@@ -4,9 +4,8 @@
 // exactly.
 //
 // In memory: the hidden states of all sequences, as many streams of them as the caller wants, and
-// two sums [H, H] that a stage gathers. H hidden_size.
+// the sums that a stage gathers. H hidden_size.
 
-#include <array>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -24,10 +23,11 @@ namespace neuronmm::compress {
 class LayerwisePass {
  public:
   struct Settings {
-    std::string name;     // of the state file in the work folder: NAME.safetensors
-    std::string label;    // of the progress bar
-    int64_t stages = 1;   // per layer
-    int64_t streams = 1;  // of hidden states
+    std::string name;              // of the state file in the work folder: NAME.safetensors
+    std::string label;             // of the progress bar
+    int64_t stages = 1;            // per layer
+    int64_t streams = 1;           // of hidden states
+    std::vector<Shape> sums = {};  // of two dimensions each; empty: two [H, H]
   };
 
   // Goes on from the state in `work` if there is one, else begins with the embedded text in every
@@ -42,8 +42,8 @@ class LayerwisePass {
   int64_t layer() const { return layer_; }
   int64_t stage() const { return stage_; }
   bool done() const { return layer_ == num_layers_; }
-  MutableMatrixView hidden(int64_t stream, size_t sequence);   // [tokens of the sequence, H]
-  DoubleMatrix& sum(size_t which) { return sums_.at(which); }  // which: 0 or 1
+  MutableMatrixView hidden(int64_t stream, size_t sequence);  // [tokens of the sequence, H]
+  DoubleMatrix& sum(size_t which) { return sums_.at(which); }
 
   // visit(sequence) for those that this stage has not seen. Interrupted: saves the state.
   template <typename Visit>
@@ -75,7 +75,7 @@ class LayerwisePass {
   int64_t layer_ = 0, stage_ = 0;
   size_t sequence_ = 0;
   std::vector<Matrix> hidden_;
-  std::array<DoubleMatrix, 2> sums_;
+  std::vector<DoubleMatrix> sums_;
 };
 
 }  // namespace neuronmm::compress

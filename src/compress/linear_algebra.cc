@@ -78,6 +78,22 @@ void DoubleMatrix::scale_row(int64_t i, double factor) {
   for (int64_t j = 0; j < columns_; ++j) (*this)(i, j) *= factor;
 }
 
+DoubleMatrix DoubleMatrix::rows_at(const std::vector<int32_t>& index) const {
+  DoubleMatrix out(std::ssize(index), columns_);
+  for (int64_t j = 0; j < columns_; ++j) {
+    for (size_t i = 0; i < index.size(); ++i) out.column(j)[i] = column(j)[index[i]];
+  }
+  return out;
+}
+
+DoubleMatrix DoubleMatrix::columns_at(const std::vector<int32_t>& index) const {
+  DoubleMatrix out(rows_, std::ssize(index));
+  for (size_t j = 0; j < index.size(); ++j) {
+    std::copy_n(column(index[j]), rows_, out.column(static_cast<int64_t>(j)));
+  }
+  return out;
+}
+
 bool DoubleMatrix::all_finite() const {
   return std::all_of(values_.begin(), values_.end(), [](double v) { return std::isfinite(v); });
 }
@@ -202,6 +218,67 @@ Result<DoubleMatrix> least_squares(const DoubleMatrix& p, const DoubleMatrix& w)
   NMM_TRY(lapack_status("dposv", blas().dposv(LAPACK_COL_MAJOR, 'L', r, as_int(w.columns()),
                                               normal.data(), r, f.data(), r)));
   return f;
+}
+
+DoubleMatrix transposed(const DoubleMatrix& a) {
+  DoubleMatrix out(a.columns(), a.rows());
+  transpose(a.data(), a.rows(), a.columns(), out.data());
+  return out;
+}
+
+DoubleMatrix difference(const DoubleMatrix& a, const DoubleMatrix& b) {
+  NMM_CHECK(a.rows() == b.rows() && a.columns() == b.columns());
+  DoubleMatrix out(a.rows(), a.columns());
+  std::transform(a.data(), a.data() + a.size(), b.data(), out.data(), std::minus<>());
+  return out;
+}
+
+void add(const DoubleMatrix& a, DoubleMatrix& sum) {
+  NMM_CHECK(a.rows() == sum.rows() && a.columns() == sum.columns());
+  std::transform(a.data(), a.data() + a.size(), sum.data(), sum.data(), std::plus<>());
+}
+
+std::vector<double> diagonal(const DoubleMatrix& a) {
+  std::vector<double> out;
+  for (int64_t j = 0; j < std::min(a.rows(), a.columns()); ++j) out.push_back(a(j, j));
+  return out;
+}
+
+Result<DoubleMatrix> cholesky(DoubleMatrix a) {
+  const int n = as_int(a.rows());
+  NMM_TRY(lapack_status("dpotrf", blas().dpotrf(LAPACK_COL_MAJOR, 'L', n, a.data(), n)));
+  for (int64_t j = 1; j < n; ++j) std::fill_n(a.column(j), j, 0.0);
+  return a;
+}
+
+Result<std::vector<double>> inverse_diagonal(DoubleMatrix cholesky_factor) {
+  const int n = as_int(cholesky_factor.rows());
+  NMM_TRY(
+      lapack_status("dpotri", blas().dpotri(LAPACK_COL_MAJOR, 'L', n, cholesky_factor.data(), n)));
+  return diagonal(cholesky_factor);
+}
+
+Result<DoubleMatrix> solve_positive(DoubleMatrix a, DoubleMatrix b) {
+  const int n = as_int(a.rows());
+  NMM_CHECK(b.rows() == n);
+  NMM_TRY(lapack_status("dposv", blas().dposv(LAPACK_COL_MAJOR, 'L', n, as_int(b.columns()),
+                                              a.data(), n, b.data(), n)));
+  return b;
+}
+
+Result<PivotedQr> pivoted_qr(DoubleMatrix a) {
+  const int m = as_int(a.rows()), n = as_int(a.columns());
+  NMM_CHECK(m <= n);
+  std::vector<int> pivots(static_cast<size_t>(n));  // counted from 1 by LAPACK
+  std::vector<double> reflectors(static_cast<size_t>(m));
+  NMM_TRY(lapack_status("dgeqp3", blas().dgeqp3(LAPACK_COL_MAJOR, m, n, a.data(), m, pivots.data(),
+                                                reflectors.data())));
+  PivotedQr qr{{}, DoubleMatrix(m, n - m)};
+  for (const int pivot : pivots) qr.order.push_back(pivot - 1);
+  for (int64_t j = m; j < n; ++j) std::copy_n(a.column(j), m, qr.map.column(j - m));
+  blas().dtrsm(CblasColMajor, CblasLeft, CblasUpper, CblasNoTrans, CblasNonUnit, m, n - m, 1.0,
+               a.data(), m, qr.map.data(), m);
+  return qr;
 }
 
 }  // namespace neuronmm::compress

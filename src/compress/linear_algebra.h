@@ -32,6 +32,9 @@ class DoubleMatrix {
   void scale_column(int64_t j, double factor);
   void scale_row(int64_t i, double factor);
   bool all_finite() const;
+  // These rows, or columns, in this order.
+  DoubleMatrix rows_at(const std::vector<int32_t>& index) const;
+  DoubleMatrix columns_at(const std::vector<int32_t>& index) const;
 
  private:
   int64_t rows_ = 0, columns_ = 0;
@@ -47,6 +50,11 @@ void round_to(DType dtype, DoubleMatrix& matrix);
 enum class Transpose { kNo, kYes };
 // op(a) · op(b).
 DoubleMatrix multiply(const DoubleMatrix& a, Transpose op_a, const DoubleMatrix& b, Transpose op_b);
+
+DoubleMatrix transposed(const DoubleMatrix& a);
+DoubleMatrix difference(const DoubleMatrix& a, const DoubleMatrix& b);
+void add(const DoubleMatrix& a, DoubleMatrix& sum);
+std::vector<double> diagonal(const DoubleMatrix& a);
 
 struct SymmetricEigen {
   std::vector<double> values;  // descending
@@ -76,5 +84,20 @@ class TallQr {
 // The f [r, K] that minimises ‖w - p·f‖ for every norm that is a sum over columns, p [N, r] of full
 // column rank, w [N, K]: (pᵀp)⁻¹ pᵀw.
 Result<DoubleMatrix> least_squares(const DoubleMatrix& p, const DoubleMatrix& w);
+
+// The lower triangular L with L·Lᵀ = a, zeros above the diagonal; a positive definite, of which the
+// lower triangle is read.
+Result<DoubleMatrix> cholesky(DoubleMatrix a);
+// The diagonal of (L·Lᵀ)⁻¹.
+Result<std::vector<double>> inverse_diagonal(DoubleMatrix cholesky_factor);
+// X with a·X = b, a positive definite [n, n], of which the lower triangle is read; b [n, m].
+Result<DoubleMatrix> solve_positive(DoubleMatrix a, DoubleMatrix b);
+// QR with column pivoting of a wide matrix [m, n], m <= n: R₁⁻¹·[R₁ R₂], that is, the columns of
+// `a` as combinations of its first m pivots, in the order that `order` [n] gives. a has rank m.
+struct PivotedQr {
+  std::vector<int32_t> order;  // [n]; the first m are the pivots
+  DoubleMatrix map;            // [m, n - m]: of the others
+};
+Result<PivotedQr> pivoted_qr(DoubleMatrix a);
 
 }  // namespace neuronmm::compress

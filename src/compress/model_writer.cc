@@ -1,5 +1,6 @@
 #include "compress/model_writer.h"
 
+#include "compress/shape_model.h"
 #include "compress/tensor_writer.h"
 #include "io/safetensors_writer.h"
 #include "model/tensor_specs.h"
@@ -21,6 +22,10 @@ class SourceList {
   // has been compressed, where compress finds one dense weight.
   SourceList(const ModelSource& model, WeightFormat format) : model_(model), format_(format) {
     const std::string prefix = model::tensor_prefix(model.checkpoint);
+    if (model.whole_mlps) {
+      find_mlps(prefix);
+      return;
+    }
     for (const MatrixPlan& matrix : model.matrices) {
       if (matrix.rank == 0) continue;
       const std::string stem =
@@ -31,9 +36,13 @@ class SourceList {
     }
   }
 
-  std::vector<TensorSource> make() {
+  Result<std::vector<TensorSource>> make() {
     for (const auto& [name, tensor] : model_.checkpoint.tensors()) {
       const auto found = replaced_.find(name);
+      if (const auto mlp = mlps_.find(name); mlp != mlps_.end()) {
+        if (mlp->second.first) NMM_TRY(add_mlp(mlp->second));
+        continue;
+      }
       // Copied tensors are visited one at a time and their pages given back.
       if (found == replaced_.end()) {
         add({name, tensor.dtype, tensor.shape},
@@ -54,6 +63,35 @@ class SourceList {
     std::string stem;
     const MatrixPlan* matrix = nullptr;
   };
+
+  // One of the three dense weights of an MLP; all tensors of the new one take the place of the
+  // first.
+  struct ReplacedMlp {
+    int64_t layer = 0;
+    std::string prefix;
+    bool first = false;
+  };
+  void find_mlps(const std::string& prefix) {
+    for (int64_t layer = 0; layer < model_.config.num_hidden_layers; ++layer) {
+      const std::string mlp = fmt::format("{}layers.{}.mlp.", prefix, layer);
+      for (const MlpMatrix matrix : kMlpMatrices) {
+        mlps_[mlp + std::string(matrix_name(matrix)) + std::string(kDenseEnding)] = {
+            layer, mlp, matrix == MlpMatrix::kGate};
+      }
+    }
+  }
+  Status add_mlp(const ReplacedMlp& mlp) {
+    const fs::path path = shaped_path(model_.work.path(), mlp.layer);
+    NMM_ASSIGN(const auto shaped, io::SafetensorsFile::open_checked(path));
+    for (const auto& [name, tensor] : shaped.tensors()) {
+      add({mlp.prefix + name, tensor.dtype, tensor.shape},
+          [path, name = name](const TensorSource::Use& use) -> Status {
+            NMM_ASSIGN(const auto file, io::SafetensorsFile::open(path));
+            return use(file.tensors().at(name));
+          });
+    }
+    return {};
+  }
 
   // Factors come from the work folder, where the pass over the layers has left them, and are mapped
   // one at a time.
@@ -79,6 +117,7 @@ class SourceList {
   const ModelSource& model_;
   WeightFormat format_;
   std::map<std::string, Replaced> replaced_;  // by the names of dense weights and of factors
+  std::map<std::string, ReplacedMlp> mlps_;   // by the names of dense weights
   std::vector<TensorSource> sources_;
 };
 
@@ -86,8 +125,9 @@ class SourceList {
 
 Status write_model(const ModelSource& source, WeightFormat format, const fs::path& folder,
                    Progress& progress, int64_t max_shard_bytes) {
+  NMM_ASSIGN(const auto tensors, SourceList(source, format).make());
   return write_tensors(
-      SourceList(source, format).make(), folder,
+      tensors, folder,
       fmt::format("what is finished is kept in {}; run the same command again to go on",
                   folder.string()),
       progress, max_shard_bytes);

@@ -17,12 +17,13 @@
 namespace neuronmm::compress {
 
 // Matrices with a rank have their factors in `work`; in the checkpoint they are dense, or factors
-// of the same rank.
+// of the same rank. Or all MLPs lie there whole (shape_model.h) and replace dense ones.
 struct ModelSource {
   const io::Checkpoint& checkpoint;
   const io::ModelConfig& config;
   const std::vector<MatrixPlan>& matrices;
   const StagedWork& work;
+  bool whole_mlps = false;
 };
 
 // model.safetensors in `folder`, or shards of at most max_shard_bytes with an index.

@@ -21,7 +21,7 @@ int64_t stored_bytes(const io::TensorSpec& spec, bool int8) {
 Plan dense_plan(const io::ModelConfig& config, WeightFormat format) {
   Plan plan;
   for (const io::TensorSpec& spec : model::tensor_specs(config)) {
-    plan.parameters_before += TensorView{spec.dtype, spec.shape}.size();
+    if (is_float(spec.dtype)) plan.parameters_before += TensorView{spec.dtype, spec.shape}.size();
     plan.bytes_before += io::size_bytes(spec);
     plan.bytes_after +=
         stored_bytes(spec, format == WeightFormat::kInt8 && model::is_linear(spec.name, config));
@@ -139,6 +139,7 @@ const MatrixPlan& Plan::of(int64_t layer, MlpMatrix matrix) const {
 }
 
 std::vector<io::MlpShape> Plan::ranks() const {
+  if (!shapes.empty()) return shapes;
   std::vector<io::MlpShape> ranks;
   for (size_t i = 0; i < matrices.size(); i += 3) {
     ranks.push_back({matrices[i].rank, matrices[i + 1].rank, matrices[i + 2].rank});
@@ -169,6 +170,43 @@ Plan plan_of_ranks(const io::ModelConfig& config, const std::vector<int64_t>& ra
   return plan;
 }
 
+// Whole sizes follow from the names and shapes that will be written.
+Plan plan_of_shapes(const io::ModelConfig& config, Form form, std::vector<io::MlpShape> shapes,
+                    WeightFormat format) {
+  Plan plan = dense_plan(config, format);
+  io::ModelConfig after = config;
+  after.compression.emplace();
+  after.compression->form = form_name(form);
+  after.compression->ranks = shapes;
+  const Plan sizes = dense_plan(after, format);
+  plan.parameters_after = sizes.parameters_before;
+  plan.bytes_after = sizes.bytes_after;
+  const int64_t hidden = config.hidden_size;
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    const io::MlpShape& shape = shapes[static_cast<size_t>(layer)];
+    const int64_t neurons = shape.neurons > 0 ? shape.neurons : config.intermediate_size;
+    for (const MlpMatrix which : kMlpMatrices) {
+      MatrixPlan matrix = dense_matrix(config, layer, which, format);
+      const int64_t own = which == MlpMatrix::kGate ? shape.gate
+                          : which == MlpMatrix::kUp ? shape.up
+                                                    : shape.down;
+      const int64_t shared = which == MlpMatrix::kDown ? 0 : shape.input;
+      const int64_t width = own > 0 ? own : shared > 0 ? shared : hidden;
+      const bool has_map = own > 0 || (shared > 0 && which == MlpMatrix::kGate);
+      const int64_t map = has_map ? width * (hidden - width) : 0;
+      matrix.rank = own > 0 ? own : shared;
+      matrix.kept_share = static_cast<double>(neurons * width + map) /
+                          static_cast<double>(config.intermediate_size * hidden);
+      matrix.bytes_after = matrix_bytes(config, width, neurons, format) +
+                           (has_map ? matrix_bytes(config, width, hidden - width, format) : 0);
+      plan.matrices.push_back(matrix);
+    }
+  }
+  plan.form = form;
+  plan.shapes = std::move(shapes);
+  return plan;
+}
+
 double kept_share(const Plan& plan, const RankRule& rule, MatrixSet only) {
   int64_t kept = 0, all = 0;
   for (const MlpMatrix which : kMlpMatrices) {
@@ -190,12 +228,15 @@ std::optional<int64_t> finer_block(const Plan& plan, RankRule rule, MatrixSet on
   return std::nullopt;
 }
 
+Status check_uncompressed(const io::ModelConfig& config, const std::string& source) {
+  if (!config.compression) return {};
+  return fail("{}: this model is compressed already (method {}, ratio {}); compress the original",
+              source, config.compression->method, config.compression->ratio);
+}
+
 Result<Plan> make_plan(const io::ModelConfig& config, const RankRule& rule, MatrixSet only,
                        WeightFormat format, const std::string& source) {
-  if (config.compression) {
-    return fail("{}: this model is compressed already (method {}, ratio {}); compress the original",
-                source, config.compression->method, config.compression->ratio);
-  }
+  NMM_TRY(check_uncompressed(config, source));
   std::vector<int64_t> ranks;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     for (const MlpMatrix which : kMlpMatrices) {

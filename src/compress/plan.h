@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "compress/form.h"
 #include "compress/rank.h"
 #include "io/model_config.h"
 #include "ops/weights.h"
@@ -44,6 +45,8 @@ struct MatrixPlan {
 
 struct Plan {
   std::vector<MatrixPlan> matrices;  // three per layer: gate, up, down
+  Form form = Form::kUv;
+  std::vector<io::MlpShape> shapes;  // per layer, of every form but uv
   int64_t parameters_before = 0, parameters_after = 0;
   int64_t bytes_before = 0, bytes_after = 0;
 
@@ -63,6 +66,14 @@ std::optional<int64_t> finer_block(const Plan& plan, RankRule rule, MatrixSet on
 // The plan of these ranks, three per layer: gate, up, down; 0: stays dense.
 Plan plan_of_ranks(const io::ModelConfig& config, const std::vector<int64_t>& ranks,
                    WeightFormat format);
+
+// Refused: a model that is compressed already. `source` is what messages call it.
+Status check_uncompressed(const io::ModelConfig& config, const std::string& source);
+
+// The plan of these shapes, one per layer. A matrix' share and bytes include its own pivots' map;
+// the map that gate and up share counts for gate.
+Plan plan_of_shapes(const io::ModelConfig& config, Form form, std::vector<io::MlpShape> shapes,
+                    WeightFormat format);
 
 // The same rank, by `rule`, for all matrices in `only`. Refused: a rank of 0, a rank at or above
 // break-even, and a model that is compressed already. `source` is what messages call the model.

@@ -10,7 +10,9 @@ namespace {
 // error below 1e-15.
 constexpr double kWholeTolerance = 1e-9;
 
-int64_t round_blocks(double blocks, Align align) {
+}  // namespace
+
+int64_t aligned(double blocks, Align align) {
   const double whole = std::round(blocks);
   if (std::abs(blocks - whole) < kWholeTolerance) return static_cast<int64_t>(whole);
   switch (align) {
@@ -26,8 +28,6 @@ int64_t round_blocks(double blocks, Align align) {
   const bool up = tie ? std::fmod(below, 2.0) != 0.0 : rest > 0.5;
   return static_cast<int64_t>(below) + (up ? 1 : 0);
 }
-
-}  // namespace
 
 std::string_view align_name(Align align) {
   switch (align) {
@@ -52,7 +52,7 @@ Result<Align> parse_align(std::string_view name) {
 int64_t aligned_rank(int64_t in_features, int64_t out_features, const RankRule& rule) {
   const double k = static_cast<double>(in_features), n = static_cast<double>(out_features);
   const double blocks = k * n * (1.0 - rule.ratio) / ((k + n) * static_cast<double>(rule.block));
-  return round_blocks(blocks, rule.align) * rule.block;
+  return aligned(blocks, rule.align) * rule.block;
 }
 
 double kept_share(int64_t in_features, int64_t out_features, int64_t rank) {

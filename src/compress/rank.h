@@ -23,6 +23,9 @@ struct RankRule {
   Align align = Align::kNearest;
 };
 
+// A number of blocks that is rarely whole, aligned.
+int64_t aligned(double blocks, Align align);
+
 // May be 0, or so large that nothing is saved.
 int64_t aligned_rank(int64_t in_features, int64_t out_features, const RankRule& rule);
 

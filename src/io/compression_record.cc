@@ -86,8 +86,9 @@ Result<std::optional<CompressionRecord>> read_compression_record(const JsonField
   NMM_ASSIGN(record.ranks, read_ranks(fields, config));
   NMM_ASSIGN(auto allocate, fields.string("allocate"));
   if (allocate) record.allocate = *std::move(allocate);  // absent in older folders
-  if (record.allocate != "uniform" && record.allocate != "sensitivity")
-    return fields.wrong("allocate", "uniform or sensitivity");
+  if (record.allocate != "uniform" && record.allocate != "sensitivity" &&
+      record.allocate != "predicted")
+    return fields.wrong("allocate", "uniform, predicted or sensitivity");
   NMM_ASSIGN(auto form, fields.string("form"));
   if (form) record.form = *std::move(form);  // absent in older folders
   if (std::ranges::find(kForms, record.form) == kForms.end())

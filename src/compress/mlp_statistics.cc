@@ -1,0 +1,163 @@
+#include "compress/mlp_statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <system_error>
+
+#include "base/parallel.h"
+#include "compress/gram.h"
+#include "compress/layerwise_pass.h"
+#include "io/safetensors_writer.h"
+#include "model/rope.h"
+#include "model/transformer.h"
+
+namespace neuronmm::compress {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kStatisticsPass = "statistics";
+
+enum Sum { kIn, kNeurons, kGateSlope, kUpSlope, kResidual, kSums };
+constexpr const char* kSumNames[kSums] = {"in", "neurons", "gate_slope", "up_slope", "residual"};
+
+std::vector<Shape> sum_shapes(const io::ModelConfig& config) {
+  const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
+  return {{hidden, hidden}, {inner, inner}, {1, inner}, {1, inner}, {1, 1}};
+}
+
+// Sees the input of the MLP and makes its gate and up once more: no backend gives away what happens
+// between the two halves of an MLP.
+class MlpStatisticsObserver : public model::MlpObserver {
+ public:
+  MlpStatisticsObserver(LayerwisePass& pass, const ops::MlpWeight& mlp, const ops::Backend& backend)
+      : pass_(pass), gate_(backend.make_linear(mlp.gate)), up_(backend.make_linear(mlp.up)) {}
+
+  void on_mlp(int64_t, ConstMatrixView input, ConstMatrixView) override {
+    const int64_t inner = pass_.sum(kNeurons).rows();
+    Matrix gate(input.rows, inner), up(input.rows, inner);
+    gate_->apply(input, gate.view());
+    up_->apply(input, up.view());
+    // A range of neurons belongs to one thread, so that the sums are the same with any number.
+    double* const gate_slope = pass_.sum(kGateSlope).data();
+    double* const up_slope = pass_.sum(kUpSlope).data();
+    parallel_ranges(inner, [&](int64_t first, int64_t last) {
+      for (int64_t i = 0; i < input.rows; ++i) {
+        float* const h = gate.row(i);
+        const float* const u = up.row(i);
+        for (int64_t j = first; j < last; ++j) {
+          const double g = h[j], sigmoid = 1.0 / (1.0 + std::exp(-g)), silu = g * sigmoid;
+          const double of_gate = u[j] * sigmoid * (1.0 + g * (1.0 - sigmoid));
+          gate_slope[j] += of_gate * of_gate;
+          up_slope[j] += silu * silu;
+          h[j] = static_cast<float>(silu * u[j]);
+        }
+      }
+    });
+    add_gram(input, pass_.sum(kIn));
+    add_gram(gate.view(), pass_.sum(kNeurons));
+  }
+
+ private:
+  LayerwisePass& pass_;
+  std::unique_ptr<ops::Linear> gate_, up_;
+};
+
+double mean_squares(ConstMatrixView rows) {
+  double sum = 0.0;
+  for (int64_t i = 0; i < rows.rows; ++i) {
+    for (int64_t j = 0; j < rows.columns; ++j) sum += double{rows.row(i)[j]} * rows.row(i)[j];
+  }
+  return sum / static_cast<double>(rows.columns);
+}
+
+// The sums of a layer as means: of symmetric ones only the lower triangle was gathered.
+Status write_layer_statistics(LayerwisePass& pass, const fs::path& work, int64_t tokens) {
+  std::vector<io::TensorSpec> specs;
+  for (size_t i = 0; i < kSums; ++i) {
+    specs.push_back({kSumNames[i], DType::kF64, {pass.sum(i).rows(), pass.sum(i).columns()}});
+  }
+  NMM_ASSIGN(auto writer,
+             io::SafetensorsWriter::create_checked(statistics_path(work, pass.layer()), specs, {}));
+  for (size_t i = 0; i < kSums; ++i) {
+    DoubleMatrix mean = i == kIn || i == kNeurons ? symmetric(pass.sum(i)) : std::move(pass.sum(i));
+    for (int64_t j = 0; j < mean.columns(); ++j) {
+      mean.scale_column(j, 1.0 / static_cast<double>(tokens));
+    }
+    if (!mean.all_finite()) {
+      return fail("the MLP of layer {} makes NaN or infinity of the calibration text",
+                  pass.layer());
+    }
+    NMM_TRY(writer.append(std::as_bytes(std::span(mean.data(), static_cast<size_t>(mean.size())))));
+  }
+  return writer.finish();
+}
+
+bool all_gathered(const io::ModelConfig& config, const fs::path& work) {
+  std::error_code ignored;
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    if (!fs::exists(statistics_path(work, layer), ignored)) return false;
+    if (!io::SafetensorsFile::open_checked(statistics_path(work, layer)).ok()) return false;
+  }
+  return !fs::exists(LayerwisePass::state_path(work, kStatisticsPass), ignored);
+}
+
+}  // namespace
+
+fs::path statistics_path(const fs::path& work, int64_t layer) {
+  return work / fmt::format("mlp-{:05}.safetensors", layer);
+}
+
+Result<MlpStatistics> read_statistics(const fs::path& work, int64_t layer,
+                                      const io::ModelConfig& config) {
+  const fs::path path = statistics_path(work, layer);
+  NMM_ASSIGN(const auto file, io::SafetensorsFile::open(path));
+  MlpStatistics statistics;
+  DoubleMatrix* const to[kSums] = {&statistics.in, &statistics.neurons, &statistics.gate_slope,
+                                   &statistics.up_slope, &statistics.residual};
+  const std::vector<Shape> shapes = sum_shapes(config);
+  for (size_t i = 0; i < kSums; ++i) {
+    const auto found = file.tensors().find(kSumNames[i]);
+    if (found == file.tensors().end() || found->second.dtype != DType::kF64 ||
+        found->second.shape != shapes[i]) {
+      return fail("{}: expected tensor {} F64 {}", path.string(), kSumNames[i],
+                  shape_string(shapes[i]));
+    }
+    *to[i] = DoubleMatrix(shapes[i][0], shapes[i][1]);
+    to_doubles(found->second, 0, to[i]->size(), to[i]->data());
+  }
+  return statistics;
+}
+
+Status gather_statistics(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
+                         const ops::Backend& backend, const CalibrationSequences& text,
+                         const fs::path& work, Progress& progress) {
+  if (all_gathered(config, work)) return {};
+  const LayerwisePass::Settings settings = {
+      .name = kStatisticsPass, .label = "calibrating", .sums = sum_shapes(config)};
+  NMM_ASSIGN(LayerwisePass pass,
+             LayerwisePass::open(checkpoint, config, text, work, settings, progress));
+  const ops::RotaryEmbedding rotary = model::rotary_embedding(config);
+  // One layer is in it at a time, as layer 0.
+  const auto cache =
+      backend.make_kv_cache({1, config.num_key_value_heads, config.head_dim, text.longest()});
+  while (!pass.done()) {
+    NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint, config, pass.layer()));
+    const model::DecoderLayer layer(config, 0, weights, backend);
+    MlpStatisticsObserver observer(pass, weights.mlp, backend);
+    NMM_TRY(pass.visit_sequences([&](size_t sequence) {
+      const MutableMatrixView hidden = pass.hidden(0, sequence);
+      const ops::SequenceRows rows = {cache.get(), hidden.rows};
+      layer.forward(hidden, rotary, std::span(&rows, 1), &observer);
+      pass.sum(kResidual)(0, 0) += mean_squares(hidden);
+    }));
+    const Status written = write_layer_statistics(pass, work, text.origin.tokens);
+    if (!written.ok()) {
+      return fail("{}: {}", checkpoint.folder().string(), written.error().message);
+    }
+    NMM_TRY(pass.next_layer());
+  }
+  return {};
+}
+
+}  // namespace neuronmm::compress

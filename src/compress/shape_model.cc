@@ -1,0 +1,278 @@
+#include "compress/shape_model.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <system_error>
+
+#include "base/interrupt.h"
+#include "base/parallel.h"
+#include "base/threads.h"
+#include "compress/factorize_matrix.h"
+#include "compress/narrow_mlp.h"
+#include "io/safetensors_writer.h"
+#include "model/transformer.h"
+
+namespace neuronmm::compress {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A layer at work needs about six fp64 copies of its neurons' Gram matrix, which for 8192 neurons
+// are 3 GB.
+constexpr int64_t kBytesAtOnce = int64_t{2} << 30;
+
+int64_t layers_at_once(const io::ModelConfig& config) {
+  const int64_t bytes = 6 * 8 * config.intermediate_size * config.intermediate_size;
+  return std::clamp<int64_t>(kBytesAtOnce / std::max<int64_t>(bytes, 1), 1, num_threads());
+}
+
+// task(layer) for all layers, several at once, each on one thread. The first error ends it, and so
+// does an interrupt between two layers.
+class LayerTasks {
+ public:
+  LayerTasks(const CompressionInputs& inputs, const fs::path& work)
+      : inputs_(inputs), work_(work) {}
+
+  Status run(const std::string& label, const std::function<Status(int64_t)>& task) {
+    const int64_t layers = inputs_.config.num_hidden_layers;
+    inputs_.progress.start(label, layers);
+    run_on_threads(std::min(layers, layers_at_once(inputs_.config)), [&](int64_t) {
+      for (int64_t layer; (layer = next_.fetch_add(1)) < layers;) {
+        if (stopping()) return;
+        finish(layer, task(layer));
+      }
+    });
+    inputs_.progress.finish();
+    if (error_) return *std::move(error_);
+    if (!interrupted()) return {};
+    return interrupted_error(
+        fmt::format("{} of {} layers are kept in {}; run the same command again to go on", done_,
+                    layers, work_.parent_path().string()));
+  }
+
+ private:
+  bool stopping() const { return stopping_ || interrupted(); }
+  void finish(int64_t layer, const Status& status) {
+    const std::lock_guard lock(mutex_);
+    if (status.ok()) return inputs_.progress.update(++done_, fmt::format("layer {}", layer));
+    if (!error_) {
+      error_ = fail("{}: layer {}: {}", inputs_.checkpoint.folder().string(), layer,
+                    status.error().message);
+    }
+    stopping_ = true;
+  }
+
+  const CompressionInputs& inputs_;
+  const fs::path& work_;
+  std::atomic<int64_t> next_{0};
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;
+  int64_t done_ = 0;
+  std::optional<Error> error_;
+};
+
+// All that is known of one layer.
+struct KnownMlp {
+  DenseMlp mlp;
+  MlpStatistics statistics;
+  MlpMetric metric;
+};
+
+Result<KnownMlp> know_mlp(const CompressionInputs& inputs, const ShapeRequest& request,
+                          const fs::path& work, int64_t layer) {
+  KnownMlp known;
+  NMM_ASSIGN(const auto weights, model::layer_weights(inputs.checkpoint, inputs.config, layer));
+  NMM_ASSIGN(known.mlp, DenseMlp::read(weights.mlp));
+  NMM_ASSIGN(known.statistics, read_statistics(work, layer, inputs.config));
+  if (request.metric.empty()) {
+    known.metric = local_metric(known.statistics, known.mlp.down_t);
+  } else {
+    NMM_ASSIGN(known.metric, read_metric(request.metric, layer, inputs.config));
+  }
+  return known;
+}
+
+// A file with the curves of a layer, so that a run that goes on need not compute them again.
+fs::path losses_path(const fs::path& work, int64_t layer) {
+  return work / fmt::format("losses-{:05}.safetensors", layer);
+}
+
+struct Curve {
+  const char* name;
+  std::vector<double> PredictedLosses::*values;
+};
+constexpr Curve kCurves[] = {{"gate", &PredictedLosses::gate},
+                             {"up", &PredictedLosses::up},
+                             {"input", &PredictedLosses::input},
+                             {"output", &PredictedLosses::output},
+                             {"neurons", &PredictedLosses::neurons}};
+
+Status save_losses(const fs::path& path, const PredictedLosses& losses) {
+  std::vector<io::TensorSpec> specs;
+  for (const Curve& curve : kCurves) {
+    specs.push_back({curve.name, DType::kF64, {std::ssize(losses.*curve.values)}});
+  }
+  specs.push_back({"order", DType::kI32, {std::ssize(losses.order)}});
+  NMM_ASSIGN(auto writer, io::SafetensorsWriter::create_checked(path, specs, {}));
+  for (const Curve& curve : kCurves) {
+    NMM_TRY(writer.append(std::as_bytes(std::span(losses.*curve.values))));
+  }
+  NMM_TRY(writer.append(std::as_bytes(std::span(losses.order))));
+  return writer.finish();
+}
+
+// Nothing unless a whole file of this layer lies there.
+std::optional<PredictedLosses> saved_losses(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return std::nullopt;
+  const auto file = io::SafetensorsFile::open_checked(path);
+  if (!file.ok()) return std::nullopt;
+  PredictedLosses losses;
+  for (const Curve& curve : kCurves) {
+    const auto found = file->tensors().find(curve.name);
+    if (found == file->tensors().end()) return std::nullopt;
+    auto& values = losses.*curve.values;
+    values.resize(static_cast<size_t>(found->second.size()));
+    to_doubles(found->second, 0, found->second.size(), values.data());
+  }
+  const auto order = file->tensors().find("order");
+  if (order == file->tensors().end() || order->second.dtype != DType::kI32) return std::nullopt;
+  losses.order.resize(static_cast<size_t>(order->second.size()));
+  std::memcpy(losses.order.data(), order->second.data, losses.order.size() * sizeof(int32_t));
+  return losses;
+}
+
+Result<FoundShapes> uniform_shapes(const ShapeRequest& request, Form form, const MlpSizes& sizes,
+                                   const std::vector<PredictedLosses>& layers) {
+  const auto count = static_cast<int64_t>(layers.size());
+  if (form == Form::kMixed) {
+    // One layer with the losses of all of them.
+    PredictedLosses sum = layers[0];
+    for (size_t layer = 1; layer < layers.size(); ++layer) {
+      for (const Curve& curve : kCurves) {
+        std::ranges::transform(layers[layer].*curve.values, sum.*curve.values,
+                               (sum.*curve.values).begin(), std::plus<>());
+      }
+    }
+    const auto budget = static_cast<int64_t>((1.0 - request.rule.ratio) *
+                                             static_cast<double>(sizes.dense_parameters()));
+    NMM_ASSIGN(FoundShapes found, find_shapes(form, sizes, request.rule.block, {sum}, budget));
+    found.shapes.assign(layers.size(), found.shapes[0]);
+    found.parameters *= count;
+    return found;
+  }
+  NMM_ASSIGN(const io::MlpShape shape, uniform_shape(form, sizes, request.rule));
+  FoundShapes found;
+  for (const PredictedLosses& losses : layers) {
+    found.shapes.push_back(shape);
+    found.parameters += sizes.parameters(shape);
+    found.predicted_loss += loss_of(losses, shape);
+  }
+  return found;
+}
+
+Result<FoundShapes> shapes_of(const ShapeRequest& request, Form form, const MlpSizes& sizes,
+                              const std::vector<PredictedLosses>& layers) {
+  if (request.uniform) return uniform_shapes(request, form, sizes, layers);
+  const double kept = 1.0 - request.rule.ratio;
+  const auto budget = static_cast<int64_t>(kept * static_cast<double>(sizes.dense_parameters()) *
+                                           static_cast<double>(layers.size()));
+  return find_shapes(form, sizes, request.rule.block, layers, budget);
+}
+
+// One file per layer: weights in the dtype of the dense ones, or fp32 for what int8 stands for.
+Status save_mlp(const fs::path& path, const NarrowMlp& mlp, DType dtype) {
+  std::vector<io::TensorSpec> specs;
+  for (const MlpTensor& tensor : mlp.tensors) {
+    if (tensor.numbers.empty()) {
+      specs.push_back({tensor.name, dtype, {tensor.values.rows(), tensor.values.columns()}});
+    } else {
+      specs.push_back({tensor.name, DType::kI32, {std::ssize(tensor.numbers)}});
+    }
+  }
+  NMM_ASSIGN(auto writer, io::SafetensorsWriter::create_checked(
+                              path, specs, {{"largest_map", fmt::format("{}", mlp.largest_map)}}));
+  for (const MlpTensor& tensor : mlp.tensors) {
+    NMM_TRY(tensor.numbers.empty() ? writer.append(to_checkpoint(tensor.values, dtype))
+                                   : writer.append(std::as_bytes(std::span(tensor.numbers))));
+  }
+  return writer.finish();
+}
+
+std::optional<double> saved_largest_map(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return std::nullopt;
+  const auto file = io::SafetensorsFile::open_checked(path);
+  if (!file.ok()) return std::nullopt;
+  const auto found = file->metadata().find("largest_map");
+  if (found == file->metadata().end()) return std::nullopt;
+  return std::strtod(found->second.c_str(), nullptr);
+}
+
+}  // namespace
+
+fs::path shaped_path(const fs::path& work, int64_t layer) {
+  return work / fmt::format("shaped-{:05}.safetensors", layer);
+}
+
+Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRequest& request,
+                                  const fs::path& work) {
+  std::vector<PredictedLosses> layers(static_cast<size_t>(inputs.config.num_hidden_layers));
+  NMM_TRY(LayerTasks(inputs, work).run("predicting losses", [&](int64_t layer) -> Status {
+    auto& losses = layers[static_cast<size_t>(layer)];
+    if (auto saved = saved_losses(losses_path(work, layer))) {
+      losses = *std::move(saved);
+      return {};
+    }
+    NMM_ASSIGN(const KnownMlp known, know_mlp(inputs, request, work, layer));
+    NMM_ASSIGN(losses, predict_losses(known.mlp, known.statistics, known.metric));
+    return save_losses(losses_path(work, layer), losses);
+  }));
+  const MlpSizes sizes = {inputs.config.hidden_size, inputs.config.intermediate_size};
+  ShapedModel model;
+  if (request.form != Form::kAuto) model.form = request.form;
+  NMM_ASSIGN(FoundShapes found, shapes_of(request, model.form, sizes, layers));
+  if (request.form == Form::kAuto) {
+    auto pivoted = shapes_of(request, Form::kPivoted, sizes, layers);
+    if (pivoted.ok() && pivoted->predicted_loss < found.predicted_loss) {
+      found = *std::move(pivoted);
+      model.form = Form::kPivoted;
+    }
+  }
+  model.parameters = found.parameters;
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    const io::MlpShape& shape = found.shapes[layer];
+    model.layers.push_back({shape,
+                            static_cast<double>(sizes.parameters(shape)) /
+                                static_cast<double>(sizes.dense_parameters()),
+                            loss_of(layers[layer], shape)});
+  }
+  return model;
+}
+
+Status shape_layers(const CompressionInputs& inputs, const ShapeRequest& request,
+                    const fs::path& work, ShapedModel& model) {
+  return LayerTasks(inputs, work).run("narrowing", [&](int64_t layer) -> Status {
+    LayerReport& report = model.layers[static_cast<size_t>(layer)];
+    if (const auto largest = saved_largest_map(shaped_path(work, layer))) {
+      report.largest_map = *largest;
+      return {};
+    }
+    NMM_ASSIGN(const KnownMlp known, know_mlp(inputs, request, work, layer));
+    const auto losses = saved_losses(losses_path(work, layer));
+    if (!losses) return fail("{}: cannot be read", losses_path(work, layer).string());
+    NMM_ASSIGN(const auto weights, model::layer_weights(inputs.checkpoint, inputs.config, layer));
+    const DType dtype = weights.mlp.gate.w_t.dtype;
+    const DType stored = inputs.format == WeightFormat::kInt8 ? DType::kI8 : dtype;
+    NMM_ASSIGN(const NarrowMlp narrow, narrow_mlp(known.mlp, known.statistics, known.metric,
+                                                  losses->order, report.shape, stored));
+    report.largest_map = narrow.largest_map;
+    return save_mlp(shaped_path(work, layer), narrow, staged_dtype(inputs.format, dtype));
+  });
+}
+
+}  // namespace neuronmm::compress

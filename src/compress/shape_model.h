@@ -1,0 +1,46 @@
+#pragma once
+// Every MLP of a model in sizes of its own: predicts what each size costs, chooses, narrows. What a
+// layer has become lies in the work folder until the model is written, so that an interrupted run
+// goes on.
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "compress/inputs.h"
+#include "compress/shape_search.h"
+
+namespace neuronmm::compress {
+
+struct ShapeRequest {
+  Form form = Form::kMixed;  // not uv
+  RankRule rule;
+  bool uniform = false;          // one shape for all layers
+  std::filesystem::path metric;  // the output metric's file; empty: the local one (mlp_metric.h)
+};
+
+struct LayerReport {
+  io::MlpShape shape;
+  double kept_share = 1.0;      // of the MLP's parameters
+  double predicted_loss = 0.0;  // nats per token
+  double largest_map = 0.0;     // of the maps between pivots and others
+};
+
+struct ShapedModel {
+  Form form = Form::kMixed;  // what auto has become
+  std::vector<LayerReport> layers;
+  int64_t parameters = 0;  // of all MLPs
+};
+
+// `statistics` of every layer are in inputs' work folder already (mlp_statistics.h). The choice of
+// sizes alone is predicted; nothing is narrowed yet. Layers run side by side.
+Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRequest& request,
+                                  const std::filesystem::path& work);
+
+// Leaves a checked file per layer, shaped_path(), with the tensors of its MLP by their names in
+// model/mlp_reader.h, and skips those that are there. Fills in largest_map.
+Status shape_layers(const CompressionInputs& inputs, const ShapeRequest& request,
+                    const std::filesystem::path& work, ShapedModel& model);
+std::filesystem::path shaped_path(const std::filesystem::path& work, int64_t layer);
+
+}  // namespace neuronmm::compress
