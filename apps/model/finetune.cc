@@ -11,6 +11,7 @@
 
 #include "commands.h"
 #include "model/finetune_flags.h"
+#include "model/trainer.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -19,26 +20,16 @@ namespace fs = std::filesystem;
 
 // exec, so that there is one process: signals and the exit code are those of the trainer.
 Result<int> run_trainer(std::vector<std::string> arguments) {
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  if (error) return fail("/proc/self/exe: cannot be read: {}", error.message());
-  const fs::path trainer = self.parent_path() / "neuronmm-finetune";
+  NMM_ASSIGN(const fs::path trainer, trainer_path());
   arguments.insert(arguments.begin(), trainer.string());
   std::vector<char*> argv;
   argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
-  // libtorch's threads spin between its many short loops unless told to sleep. Measured on two busy
-  // cores: 53 tokens/s spinning, 800 sleeping (the bundled model).
-  setenv("OMP_WAIT_POLICY", "PASSIVE", /*overwrite=*/0);
+  setenv(kWaitPolicy, kSleepingThreads, /*overwrite=*/0);
   execv(trainer.c_str(), argv.data());
-  if (errno != ENOENT) return fail("{}: cannot be run: {}", trainer.string(), strerror(errno));
-  return fail(
-      "{} is missing, because libtorch was not found when neuronmm was built. Install it "
-      "(tools/install_dependencies.sh finetune, or Debian's libtorch-dev, or unpack one of "
-      "pytorch.org and give its folder to cmake as -DCMAKE_PREFIX_PATH), then configure and build "
-      "again",
-      trainer.string());
+  if (errno == ENOENT) return trainer_is_missing(trainer);
+  return fail("{}: cannot be run: {}", trainer.string(), strerror(errno));
 }
 
 }  // namespace

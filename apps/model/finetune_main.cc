@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 #include "commands.h"
 #include "model/finetune_flags.h"
+#include "model/metric_command.h"
 #include "process.h"
 #include "report_writer.h"
 
@@ -71,6 +72,7 @@ int main(int argc, char** argv) {
   return neuronmm::apps::run_guarded([&] {
     neuronmm::apps::Program program;
     neuronmm::apps::add_trainer(program);
+    neuronmm::apps::add_metric(program);
     return program.run(argc, argv);
   });
 }

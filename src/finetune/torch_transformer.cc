@@ -61,6 +61,10 @@ class Loader {
   const at::TensorOptions& options_;
 };
 
+at::Tensor shifted(const at::Tensor& x, const at::Tensor& offset) {
+  return offset.defined() ? x + offset : x;
+}
+
 // Rounding to int8 has no gradient.
 Status refuse_quantized(const io::Checkpoint& checkpoint) {
   for (const auto& [name, tensor] : checkpoint.tensors()) {
@@ -126,16 +130,21 @@ at::Tensor TorchTransformer::embed(const at::Tensor& ids) const {
   return at::embedding(embedding_, ids);
 }
 
+at::Tensor TorchTransformer::run_layers(at::Tensor hidden, int64_t first, int64_t last) const {
+  for (int64_t i = first; i < last; ++i) hidden = run_layer(hidden, i);
+  return hidden;
+}
+
 // The same layer as model/transformer.cc, in torch's operations so that gradients come with it. A
 // test compares the logits of both.
-at::Tensor TorchTransformer::run_layers(at::Tensor hidden, int64_t first, int64_t last) const {
-  for (int64_t i = first; i < last; ++i) {
-    const TorchLayer& layer = layers_[static_cast<size_t>(i)];
-    hidden = hidden + attend(layer, norm(hidden, layer.input_norm));
-    const at::Tensor x = norm(hidden, layer.post_attention_norm);
-    hidden = hidden + layer.down.apply(at::silu(layer.gate.apply(x)) * layer.up.apply(x));
-  }
-  return hidden;
+at::Tensor TorchTransformer::run_layer(const at::Tensor& hidden, int64_t index,
+                                       const MlpOffsets& offsets) const {
+  const TorchLayer& layer = layers_[static_cast<size_t>(index)];
+  const at::Tensor middle = hidden + attend(layer, norm(hidden, layer.input_norm));
+  const at::Tensor x = norm(middle, layer.post_attention_norm);
+  const at::Tensor gate = shifted(layer.gate.apply(x), offsets.gate);
+  const at::Tensor up = shifted(layer.up.apply(x), offsets.up);
+  return middle + shifted(layer.down.apply(at::silu(gate) * up), offsets.down);
 }
 
 at::Tensor TorchTransformer::logits(const at::Tensor& rows) const {

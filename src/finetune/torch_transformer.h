@@ -1,6 +1,6 @@
 #pragma once
 // The model of model/transformer.h in torch operations, so that gradients can be taken. Internal to
-// this folder: only two files include torch.
+// this folder: only three files include torch.
 //
 // Letters: B sequences, T tokens of the longest, H hidden_size, V vocab_size.
 
@@ -32,12 +32,19 @@ struct TorchLinear {
   at::Tensor bias;  // [out]; may be undefined
 
   bool low_rank() const { return u.weight.defined(); }
+  int64_t out_features() const { return (low_rank() ? v : w).weight.size(0); }
   at::Tensor apply(const at::Tensor& x) const;
 };
 
 struct TorchLayer {
   at::Tensor input_norm, post_attention_norm, q_norm, k_norm;
   TorchLinear q, k, v, o, gate, up, down;
+};
+
+// What is added to the outputs of gate (before silu), up and down of one layer, [B, T, I], [B, T,
+// I] and [B, T, H]: the gradient of a zero that is added is the gradient of the output.
+struct MlpOffsets {
+  at::Tensor gate, up, down;
 };
 
 class TorchTransformer {
@@ -50,10 +57,13 @@ class TorchTransformer {
   const io::ModelConfig& config() const { return config_; }
   const io::Checkpoint& checkpoint() const { return checkpoint_; }
   std::vector<TorchLayer>& layers() { return layers_; }
+  const std::vector<TorchLayer>& layers() const { return layers_; }
 
   at::Tensor embed(const at::Tensor& ids) const;  // [B, T] -> [B, T, H]
   // Layers [first, last).
   at::Tensor run_layers(at::Tensor hidden, int64_t first, int64_t last) const;
+  at::Tensor run_layer(const at::Tensor& hidden, int64_t index,
+                       const MlpOffsets& offsets = {}) const;
   at::Tensor logits(const at::Tensor& rows) const;  // final norm and LM head: [N, H] -> [N, V]
 
  private:
