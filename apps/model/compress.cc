@@ -14,6 +14,7 @@
 #include "flags.h"
 #include "io/text_file.h"
 #include "message.h"
+#include "model/metric_program.h"
 #include "report_writer.h"
 
 namespace neuronmm::apps {
@@ -280,6 +281,12 @@ Result<int> run(Flags& flags) {
   NMM_ASSIGN(request.rule.align, compress::parse_align(flags.align));
   NMM_ASSIGN(request.method, compress::parse_method(flags.method));
   NMM_ASSIGN(request.form, compress::parse_form(flags.form));
+  if (request.method == compress::Method::kTwoSided && !metric_program_available()) {
+    print_message(
+        "note: --method two-sided needs the program neuronmm-finetune, which this build lacks; "
+        "whitened is used\n");
+    request.method = compress::Method::kWhitened;
+  }
   NMM_ASSIGN(request.only, compress::parse_matrix_set(flags.only));
   if (flags.weights == compress::weights_name(compress::WeightFormat::kInt8)) {
     request.weights = compress::WeightFormat::kInt8;
@@ -301,7 +308,15 @@ Result<int> run(Flags& flags) {
   Progress progress(stderr);
   const compress::Measure measure =
       flags.no_measure ? compress::Measure() : measure_on(request, *backend, progress);
-  NMM_ASSIGN(const auto summary, compress::compress(request, *backend, progress, {}, measure));
+  const compress::MakeMetric make_metric =
+      [&](const std::vector<std::vector<text::TokenId>>& sequences, const fs::path& file) {
+        return run_metric_program({.model = request.model,
+                                   .sequences = sequences,
+                                   .out = file,
+                                   .threads = flags.device.threads});
+      };
+  NMM_ASSIGN(const auto summary,
+             compress::compress(request, *backend, progress, {}, measure, make_metric));
   print_summary(writer, summary);
   warn_of_share(request, summary.plan);
   print_loss(writer, flags, summary.loss);
