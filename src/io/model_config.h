@@ -22,6 +22,14 @@ struct MlpRanks {
   int64_t gate = 0, up = 0, down = 0;
 };
 
+// A text that decided what a compression kept.
+struct CalibrationSource {
+  std::string name;    // of the file, without its folder
+  std::string xxh3;    // io::checksum of the whole file
+  int64_t bytes = 0;   // of the whole file
+  int64_t tokens = 0;  // that were used of it
+};
+
 // What `compress` did to this folder: "neuronmm_compression" in config.json. Folders published by
 // the reference system have factor tensors but no such record: there the ranks are read from the
 // tensors' shapes.
@@ -32,6 +40,8 @@ struct CompressionRecord {
   std::string align;                 // "nearest", "floor", "ceil"
   std::vector<MlpRanks> ranks;       // per layer
   std::string allocate = "uniform";  // or "sensitivity": how the ranks were shared out
+  // Empty where no text was needed, and in folders from before it was recorded.
+  std::vector<CalibrationSource> calibration = {};
 };
 
 struct ModelConfig {
