@@ -53,9 +53,10 @@ void add_flags(CLI::App* command, CompareFlags& flags) {
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
   command->footer(
       "acc, perplexity  with half of the 95 % confidence interval\n"
-      "KL        of the dense model's distribution from this model's, nats per token; top-1\n"
-      "          agreement: share of the tokens where the likeliest one is the same; loss added\n"
-      "          and perplexity ratio: of both models on the same tokens. Samples are the chunks\n"
+      "KL        KL(dense || compressed), nats per token; top-1 agreement: share of the tokens\n"
+      "          where the likeliest one is the same; loss added: token by token. The intervals "
+      "of\n"
+      "          all three take the chunks for samples\n"
       "acc lost, same choice  of both models on the same items\n"
       "mAcc      the unweighted mean of acc over the accuracy tasks (the paper: all six)\n"
       "mAcc lost with half of the interval of the difference: both models answer the same items\n"

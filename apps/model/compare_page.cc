@@ -126,7 +126,9 @@ std::string quality_plots(const Models& models) {
     if (tasks[task].perplexity && models.size() > 1) plots += divergence_plots(models, task);
   }
   if (eval::mean_accuracy(tasks)) plots += accuracy_plots(models);
-  return "<h2>Quality against cost</h2>\n<p>Bars are 95 % intervals.</p>\n<div class=\"plots\">\n" +
+  return "<h2>Quality against cost</h2>\n<p>Bars are 95 % intervals. Models of one size stand side "
+         "by side; point at one for its "
+         "numbers.</p>\n<div class=\"plots\">\n" +
          plots + "</div>\n";
 }
 

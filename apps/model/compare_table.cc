@@ -51,16 +51,17 @@ void add_text_rows(TableBuilder& builder, const eval::TaskResult& dense, size_t 
         const eval::PerplexityReport& report = *result(model).perplexity;
         return with_interval(report.perplexity, report.half_interval());
       });
-  const auto estimate_row = [&](const char* what, eval::Estimate eval::DivergenceSummary::*value) {
-    builder.against_row(name(what), [&](const ComparedModel& model) {
-      return with_interval((*result(model).divergence).*value);
-    });
+  const auto divergence = [&](const ComparedModel& model) -> const eval::DivergenceSummary& {
+    return *result(model).divergence;
   };
-  estimate_row("KL, nats per token", &eval::DivergenceSummary::divergence);
-  estimate_row("top-1 agreement", &eval::DivergenceSummary::agreement);
-  estimate_row("loss added, nats per token", &eval::DivergenceSummary::added_loss);
-  builder.against_row(name("perplexity ratio"), [&](const ComparedModel& model) {
-    return ratio_text(result(model).divergence->added_loss);
+  builder.against_row(name("KL, nats per token"), [&](const ComparedModel& model) {
+    return divergence_text(divergence(model).divergence);
+  });
+  builder.against_row(name("top-1 agreement"), [&](const ComparedModel& model) {
+    return with_interval(divergence(model).agreement);
+  });
+  builder.against_row(name("loss added, nats per token"), [&](const ComparedModel& model) {
+    return with_interval(divergence(model).added_loss);
   });
 }
 

@@ -70,7 +70,7 @@ void print_against(const ReportWriter& writer, const Results& results,
     if (result.divergence) {
       const eval::DivergenceSummary& summary = *result.divergence;
       writer.print("{:14} KL {} nats per token, top-1 {}, added {} nats, perplexity x {}\n",
-                   result.task->name, with_interval(summary.divergence),
+                   result.task->name, divergence_text(summary.divergence),
                    with_interval(summary.agreement), with_interval(summary.added_loss),
                    ratio_text(summary.added_loss));
     } else if (const eval::TaskResult* dense = reference.find(*result.task)) {

@@ -49,7 +49,7 @@ void add_flags(CLI::App* command, PerplexityFlags& flags) {
   add_json_option(command, flags.json);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
   command->footer(
-      "KL      of the dense model's distribution from this model's, nats per token\n"
+      "KL      KL(reference || model), nats per token\n"
       "top-1   share of the tokens where the likeliest one of both models is the same\n"
       "added   this model's loss less the reference's, token by token, nats; exp of it is the\n"
       "        ratio of the perplexities\n"
@@ -92,7 +92,7 @@ void print_report(const ReportWriter& writer, const eval::PerplexityReport& repo
 void print_divergence(const ReportWriter& writer, const std::string& reference,
                       const eval::DivergenceSummary& summary) {
   writer.print("\nagainst        {}, perplexity {:.4f}\n", reference, summary.dense_perplexity);
-  writer.print("KL             {} nats per token\n", with_interval(summary.divergence));
+  writer.print("KL             {} nats per token\n", divergence_text(summary.divergence));
   writer.print("top-1          {}\n", with_interval(summary.agreement));
   writer.print("added          {} nats per token\n", with_interval(summary.added_loss));
   writer.print("ratio          {}\n", ratio_text(summary.added_loss));

@@ -2,6 +2,7 @@
 // How the commands that measure quality write it: values with the half of their 95 % interval, and
 // what they say of a text that a model was calibrated on.
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -20,6 +21,15 @@ inline std::string with_interval(double value, double half_interval) {
 }
 inline std::string with_interval(const eval::Estimate& estimate) {
   return with_interval(estimate.value, estimate.half_interval());
+}
+
+// Of a divergence, which may be as small as 1e-5: three digits that count, four decimals at least.
+inline std::string divergence_text(const eval::Estimate& kl) {
+  const double size = std::abs(kl.value);
+  const bool tiny = size > 0.0 && size < 0.01;  // not where it is NaN
+  const int decimals = tiny ? std::min(9, 2 - static_cast<int>(std::floor(std::log10(size)))) : 4;
+  if (!std::isfinite(kl.half_interval())) return fmt::format("{:.{}f}", kl.value, decimals);
+  return fmt::format("{0:.{2}f} ± {1:.{2}f}", kl.value, kl.half_interval(), decimals);
 }
 
 // "1.0124 (1.0083 to 1.0165)"

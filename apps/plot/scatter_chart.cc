@@ -74,10 +74,24 @@ std::string scatter_grid(const ScatterChart& chart, const Place& place) {
          svg_text((kChartLeft + right) / 2, bottom + 40, "text-anchor=\"middle\"", chart.x_name);
 }
 
+// Models of one size would hide each other's intervals: the second stands to the right of the
+// first, the third to its left, and so on.
+double beside(const ScatterChart& chart, const Place& place, size_t index) {
+  constexpr double kApart = 11;
+  const auto near = [&](const ScatterPoint& point) {
+    return std::abs(place.across(point.x) - place.across(chart.points[index].x)) < kApart;
+  };
+  const auto first = chart.points.begin();
+  const auto before = std::count_if(first, first + static_cast<std::ptrdiff_t>(index), near);
+  const double steps = static_cast<double>((before + 1) / 2);
+  return (before % 2 == 1 ? kApart : -kApart) * steps;
+}
+
 // A disk on its interval, with the numbers as a title, which a browser shows when pointed at.
-std::string point_svg(const ScatterPoint& point, const ScatterChart& chart, const Place& place) {
+std::string point_svg(const ScatterChart& chart, const Place& place, size_t index) {
+  const ScatterPoint& point = chart.points[index];
   if (!std::isfinite(point.x) || !std::isfinite(point.y)) return {};
-  const double x = place.across(point.x), y = place.down(point.y);
+  const double x = place.across(point.x) + beside(chart, place, index), y = place.down(point.y);
   const std::string stroke = fmt::format("stroke=\"{}\" stroke-width=\"2\"", point.colour);
   std::string svg, interval;
   if (std::isfinite(point.low) && std::isfinite(point.high)) {
@@ -105,7 +119,7 @@ std::string scatter_figure(const ScatterChart& chart) {
   std::string body =
       svg_text(kChartLeft, 24, "font-size=\"15\" font-weight=\"bold\"", chart.title) + legend.svg +
       scatter_grid(chart, place);
-  for (const ScatterPoint& point : chart.points) body += point_svg(point, chart, place);
+  for (size_t i = 0; i < chart.points.size(); ++i) body += point_svg(chart, place, i);
   return svg_figure(kChartWidth, place.top + kChartHeight + 52, body);
 }
 
