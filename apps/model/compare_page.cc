@@ -42,7 +42,7 @@ svg { width: 100%; height: auto; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .8rem; text-align: right; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
+th:first-child { text-align: left; position: sticky; left: 0; background: var(--page); }
 </style>
 </head>
 <body>
