@@ -23,13 +23,17 @@ quietly() { # COMMAND...: its output only if it fails
 
 table=""
 measure() { # NAME FOLDER
-  quietly "$program" perplexity "$2" models/demo/evaluation.txt --json "$out/perplexity.json"
+  local text
+  for text in stories evaluation; do
+    quietly "$program" perplexity "$2" "models/demo/$text.txt" --reference models/demo --json "$out/$text.json"
+  done
   quietly "$program" bench "$2" --prompt-tokens 64 --new-tokens 64 --runs 5 --json "$out/bench.json"
   local bytes kept
   bytes=$(stat -c %s "$2/model.safetensors")
   kept=$("$program" inspect "$2" | awk '$2 == "gate" {print $6; exit}')
-  table+=$(printf '%-16s %9s %9s %12.2f %12.0f' "$1" "$kept" "$(awk "BEGIN{printf \"%.2f\", $bytes/1e6}")" \
-    "$(json_number "$out/perplexity.json" perplexity)" \
+  table+=$(printf '%-16s %9s %9s %8.4f %9.2f %8.4f %9.2f %9.0f' "$1" "$kept" "$(awk "BEGIN{printf \"%.2f\", $bytes/1e6}")" \
+    "$(json_number "$out/stories.json" kl)" "$(json_number "$out/stories.json" perplexity)" \
+    "$(json_number "$out/evaluation.json" kl)" "$(json_number "$out/evaluation.json" perplexity)" \
     "$(json_number "$out/bench.json" decode_tokens_per_s)")$'\n'
   printf '\n--- %s, a sample (greedy):\n' "$1"
   "$program" generate "$2" --prompt "$prompt" --max-new-tokens 60 2>/dev/null | sed "s/^/    /"
@@ -49,7 +53,8 @@ done
 
 cat <<TEXT
 
-model             MLP kept   size MB   perplexity     tokens/s
+                                        ---- stories ----  -- evaluation ---
+model             MLP kept   size MB       KL  perplex.       KL  perplex.  tokens/s
 $table
 What the columns say
   model       the method and the share of each MLP weight that was asked to be removed. All replace W by U·V:
@@ -58,7 +63,10 @@ What the columns say
               error-aware also makes up for what the compressed layers before it have changed.
   MLP kept    the share of MLP parameters really kept: ranks are multiples of --block 64 here, so it differs from 1 - ratio.
   size MB     model.safetensors on disk.
-  perplexity  on models/demo/evaluation.txt, which no compression has seen; lower is better, dense is the reference.
+  stories     on models/demo/stories.txt, of the kind that the model was trained on;
+  evaluation  on models/demo/evaluation.txt, of another kind. No compression has seen either.
+  KL          how far the predictions are from the dense model's, nats per token: 0 is no change.
+  perplex.    perplexity; lower is better, dense is what to compare with.
   tokens/s    decoded tokens per second (after a prompt of 64 tokens, 64 new ones) on this machine.
 
 The folders are in $out. Try one:

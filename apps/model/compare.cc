@@ -1,10 +1,6 @@
 // neuronmm compare: what compressed models lose and gain against the dense one, in one table.
 
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <functional>
-#include <optional>
 #include <vector>
 
 #include <fmt/core.h>
@@ -13,9 +9,12 @@
 #include "base/interrupt.h"
 #include "commands.h"
 #include "eval/latency_report.h"
-#include "eval/trade_off.h"
 #include "message.h"
+#include "model/compare_page.h"
+#include "model/compare_table.h"
 #include "model/evaluation_flags.h"
+#include "model/quality_text.h"
+#include "output_file.h"
 #include "report_writer.h"
 
 namespace neuronmm::apps {
@@ -24,7 +23,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct CompareFlags {
-  std::string dense_dir, json;
+  std::string dense_dir, json, html;
   std::vector<std::string> compressed_dirs;
   EvaluationFlags evaluation;
   eval::LatencySettings latency;
@@ -47,9 +46,18 @@ void add_flags(CLI::App* command, CompareFlags& flags) {
       ->check(count)
       ->capture_default_str();
   add_json_option(command, flags.json, "the table");
+  command
+      ->add_option("--html", flags.html,
+                   "also write the table and plots as one page to this file; - is standard output")
+      ->type_name("FILE");
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
   command->footer(
       "acc, perplexity  with half of the 95 % confidence interval\n"
+      "KL        KL(dense || compressed), nats per token; top-1 agreement: share of the tokens\n"
+      "          where the likeliest one is the same; loss added: token by token. The intervals "
+      "of\n"
+      "          all three take the chunks for samples\n"
+      "acc lost, same choice  of both models on the same items\n"
       "mAcc      the unweighted mean of acc over the accuracy tasks (the paper: all six)\n"
       "mAcc lost with half of the interval of the difference: both models answer the same items\n"
       "speed-up  mean latency of the dense model's generations, prompt and new tokens, over the\n"
@@ -63,22 +71,17 @@ void add_flags(CLI::App* command, CompareFlags& flags) {
       "be the paper's from its published pairs");
 }
 
-// One model of the table; the dense one is first.
-struct Column {
-  std::string name;
-  int64_t size_bytes = 0;
-  eval::Evaluation evaluation;
-  double speedup = 1.0;
-
-  double mean_accuracy() const { return eval::mean_accuracy(evaluation.results)->value; }
-};
-
 // What can be wrong with a model, found before the first one computes for hours.
 Status check_model(const std::string& folder, const CompareFlags& flags) {
   NMM_ASSIGN(const auto config,
              io::ModelConfig::load(std::filesystem::path(folder) / "config.json"));
   NMM_ASSIGN(const auto checkpoint, io::Checkpoint::open(folder));
   NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(folder));
+  NMM_ASSIGN(const auto dense_config,
+             io::ModelConfig::load(std::filesystem::path(flags.dense_dir) / "config.json"));
+  NMM_ASSIGN(const auto dense_tokenizer, text::Tokenizer::load(flags.dense_dir));
+  NMM_TRY(eval::check_comparable(dense_config, config, eval::default_context(config)));
+  NMM_TRY(eval::check_same_tokens(dense_tokenizer, flags.dense_dir, tokenizer, folder, ""));
   const int64_t tokens = flags.latency.prompt_tokens + flags.latency.new_tokens;
   if (tokens <= config.max_position_embeddings) return {};
   return fail("{}: --prompt-tokens {} and --new-tokens {} do not fit max_position_embeddings {}",
@@ -92,15 +95,29 @@ std::string short_name(const std::string& folder) {
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
+// What every model is evaluated on, and how.
+struct Evaluator {
+  const std::vector<eval::TaskData>& data;
+  eval::EvaluationSettings settings;
+  Progress& progress;
+};
+
 // An interrupted evaluation has fewer tasks than the dense model's: the model gets no column.
-Result<Column> evaluate_model(const std::string& folder, const model::Transformer& transformer,
-                              const std::vector<eval::TaskData>& data,
-                              const eval::EvaluationSettings& settings, Progress& progress) {
-  Column column = {short_name(folder), transformer.checkpoint().size_bytes(), {}, 1.0};
-  progress.print(fmt::format("model {}", folder));
-  NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(folder));
-  NMM_ASSIGN(column.evaluation, eval::evaluate(transformer, tokenizer, data, settings, progress));
+Result<ComparedModel> evaluate_model(const std::string& folder,
+                                     const model::Transformer& transformer,
+                                     const text::Tokenizer& tokenizer, const Evaluator& evaluator,
+                                     const eval::Reference* dense) {
+  ComparedModel column = {.name = short_name(folder),
+                          .size_bytes = transformer.checkpoint().size_bytes(),
+                          .mlp = mlp_size(transformer.checkpoint()),
+                          .record = transformer.config().compression};
+  evaluator.progress.print(fmt::format("model {}", folder));
+  NMM_ASSIGN(column.evaluation, eval::evaluate(transformer, tokenizer, evaluator.data,
+                                               evaluator.settings, evaluator.progress, dense));
   if (!column.evaluation.stopped.empty()) return interrupted_error(column.evaluation.stopped);
+  for (const eval::TaskResult& result : column.evaluation.results) {
+    if (result.calibrated_on) note_calibrated_on(folder, result.file.string());
+  }
   return column;
 }
 
@@ -130,119 +147,23 @@ Result<double> predict_speedup(const std::string& folder, const CompareFlags& fl
   return measure_speedup(dense, compressed, flags.latency, progress);
 }
 
-// The dense model stays loaded, as the one that the others are timed against.
-Result<Column> compare_model(const std::string& folder, const model::Transformer& dense,
-                             const std::vector<eval::TaskData>& data, const CompareFlags& flags,
-                             Progress& progress) {
-  NMM_ASSIGN(const auto transformer, model::Transformer::load(folder, dense.backend()));
-  NMM_ASSIGN(Column column,
-             evaluate_model(folder, transformer, data, flags.evaluation.settings(), progress));
-  NMM_ASSIGN(column.speedup, flags.device.simulated()
-                                 ? predict_speedup(folder, flags, progress)
-                                 : measure_speedup(dense, transformer, flags.latency, progress));
+// The dense model stays loaded, as the one that the others are compared with and timed against.
+Result<ComparedModel> compare_model(const std::string& folder, const eval::Reference& dense,
+                                    const Evaluator& evaluator, const CompareFlags& flags) {
+  NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(folder));
+  NMM_ASSIGN(const auto transformer, model::Transformer::load(folder, dense.model.backend()));
+  NMM_ASSIGN(ComparedModel column,
+             evaluate_model(folder, transformer, tokenizer, evaluator, &dense));
+  NMM_ASSIGN(column.speedup,
+             flags.device.simulated()
+                 ? predict_speedup(folder, flags, evaluator.progress)
+                 : measure_speedup(dense.model, transformer, flags.latency, evaluator.progress));
   return column;
 }
 
-// Half of a 95 % confidence interval beside the value; nothing where a single item gives none.
-std::string with_interval(double value, double standard_error) {
-  if (!std::isfinite(standard_error)) return fmt::format("{:.4f}", value);
-  return fmt::format("{:.4f} ± {:.4f}", value, eval::kInterval * standard_error);
-}
-
-std::optional<eval::AccuracyLoss> loss_of(const Column& dense, const Column& column) {
-  return eval::accuracy_loss(dense.evaluation.results, column.evaluation.results);
-}
-
-std::optional<double> gamma_of(const Column& dense, const Column& column) {
-  const auto loss = loss_of(dense, column);
-  if (!loss || loss->is_noise()) return {};
-  return eval::gamma(dense.mean_accuracy(), column.mean_accuracy(), column.speedup);
-}
-
-void print_row(const ReportWriter& writer, const std::string& name,
-               const std::vector<Column>& columns,
-               const std::function<std::string(const Column&)>& cell) {
-  writer.print("{:32}", name);
-  for (const Column& column : columns) {
-    writer.print(" {:>{}}", cell(column), std::max<size_t>(16, column.name.size()));
-  }
-  writer.print("\n");
-}
-
-std::string row_name(const eval::TaskResult& result) {
-  const std::string_view name = result.task->name;
-  if (!result.perplexity) return fmt::format("{} acc, {} items", name, result.items.size());
-  return fmt::format("{} perplexity, {} tokens", name, result.perplexity->scored_tokens);
-}
-
-void print_task_rows(const ReportWriter& writer, const std::vector<Column>& columns) {
-  const auto& tasks = columns[0].evaluation.results;
-  for (size_t i = 0; i < tasks.size(); ++i) {
-    print_row(writer, row_name(tasks[i]), columns, [&](const Column& column) {
-      const eval::TaskResult& result = column.evaluation.results[i];
-      if (result.perplexity) {
-        return with_interval(result.perplexity->perplexity, result.perplexity->standard_error);
-      }
-      return with_interval(result.score->acc.value, result.score->acc.standard_error);
-    });
-  }
-}
-
-void print_table(const ReportWriter& writer, const std::vector<Column>& columns,
-                 const CompareFlags& flags) {
-  const Column& dense = columns[0];
-  print_row(writer, "", columns, [](const Column& column) { return column.name; });
-  print_row(writer, "size, MB", columns, [](const Column& column) {
-    return fmt::format("{:.2f}", static_cast<double>(column.size_bytes) / 1e6);
-  });
-  print_task_rows(writer, columns);
-  const auto mean = eval::mean_accuracy(dense.evaluation.results);
-  if (mean) {
-    print_row(writer, fmt::format("mAcc, {} tasks", mean->tasks), columns,
-              [](const Column& column) { return fmt::format("{:.4f}", column.mean_accuracy()); });
-  }
-  const bool simulated = flags.device.simulated();
-  print_row(writer, simulated ? "speed-up, " + flags.device.device + " simulated" : "speed-up",
-            columns, [](const Column& column) { return fmt::format("{:.3f}x", column.speedup); });
-  if (!mean) return;
-  print_row(writer, "mAcc lost", columns, [&](const Column& column) {
-    const auto loss = loss_of(dense, column);
-    return &column == &dense ? std::string("-") : with_interval(loss->value, loss->standard_error);
-  });
-  print_row(writer, "gamma", columns, [&](const Column& column) {
-    const auto value = gamma_of(dense, column);
-    return value ? fmt::format("{:.2f} %", 100.0 * *value) : std::string("-");
-  });
-}
-
-Json column_json(const Column& dense, const Column& column) {
-  Json json = {{"model", column.name}, {"size_bytes", column.size_bytes}};
-  for (const eval::TaskResult& result : column.evaluation.results) {
-    const std::string name(result.task->name);
-    if (result.perplexity) {
-      json[name] = result.perplexity->perplexity;
-      json[name + "_stderr"] = result.perplexity->standard_error;  // NaN becomes null
-      json[name + "_tokens"] = result.perplexity->scored_tokens;
-      continue;
-    }
-    json[name] = result.score->acc.value;
-    json[name + "_stderr"] = result.score->acc.standard_error;  // NaN becomes null
-    json[name + "_items"] = result.items.size();
-  }
-  json["speedup"] = column.speedup;
-  if (!eval::mean_accuracy(column.evaluation.results)) return json;
-  json["mean_acc"] = column.mean_accuracy();
-  const auto loss = loss_of(dense, column);
-  json["mean_acc_lost"] = loss->value;
-  json["mean_acc_lost_stderr"] = loss->standard_error;
-  const auto value = gamma_of(dense, column);
-  json["gamma"] = value ? Json(*value) : Json();
-  return json;
-}
-
-Json to_json(const std::vector<Column>& columns, const CompareFlags& flags) {
+Json to_json(const std::vector<ComparedModel>& columns, const CompareFlags& flags) {
   Json models = Json::array();
-  for (const Column& column : columns) models.push_back(column_json(columns[0], column));
+  for (const ComparedModel& column : columns) models.push_back(compared_json(columns[0], column));
   return {{"models", models},
           {"limit", flags.evaluation.limit},
           {"add_bos", !flags.evaluation.no_bos},
@@ -253,9 +174,59 @@ Json to_json(const std::vector<Column>& columns, const CompareFlags& flags) {
           {"speedup_simulated", flags.device.simulated()}};
 }
 
+std::string speedup_name(const CompareFlags& flags) {
+  return flags.device.simulated() ? "speed-up, " + flags.device.device + " simulated" : "speed-up";
+}
+
+// What stands above the plots of the page.
+std::vector<std::string> page_notes(const std::vector<ComparedModel>& columns,
+                                    const CompareFlags& flags) {
+  std::vector<std::string> notes = {fmt::format(
+      "Against {}. Speed-up: {} prompt tokens and {} new ones, {} runs{}.", flags.dense_dir,
+      flags.latency.prompt_tokens, flags.latency.new_tokens, flags.latency.runs,
+      flags.evaluation.limit > 0
+          ? fmt::format("; the first {} items of each task and chunks of each text",
+                        flags.evaluation.limit)
+          : "")};
+  for (const ComparedModel& column : columns) {
+    for (const eval::TaskResult& result : column.evaluation.results) {
+      if (!result.calibrated_on) continue;
+      notes.push_back(fmt::format("{} was calibrated on the text of {}: others tell more of it.",
+                                  column.name, result.task->name));
+    }
+  }
+  return notes;
+}
+
+// Where the results go, opened before the work.
+struct Outputs {
+  ReportWriter report;
+  OutputFile html;
+};
+
+Status write_results(Outputs& outputs, const std::vector<ComparedModel>& columns,
+                     const CompareFlags& flags) {
+  const ComparisonTable table = comparison_table(columns, speedup_name(flags));
+  // The page alone goes to standard output where it was asked for there.
+  if (outputs.html.to_stdout()) {
+    print_message("{}", table_text(table));
+  } else {
+    outputs.report.print("{}", table_text(table));
+  }
+  NMM_TRY(outputs.report.write_json(to_json(columns, flags)));
+  if (!outputs.html.wanted()) return {};
+  return outputs.html.write(
+      compare_page(columns, table, speedup_name(flags), page_notes(columns, flags)));
+}
+
 // All folders and data sets are checked before the first model computes.
 Result<int> run_compare(const CompareFlags& flags) {
-  NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
+  if (flags.html == "-" && flags.json == "-") {
+    return fail("--html and --json: only one of them can go to standard output");
+  }
+  Outputs outputs;
+  NMM_ASSIGN(outputs.report, ReportWriter::open(flags.json));
+  NMM_ASSIGN(outputs.html, OutputFile::open(flags.html));
   NMM_TRY(check_model(flags.dense_dir, flags));
   for (const std::string& folder : flags.compressed_dirs) NMM_TRY(check_model(folder, flags));
   const auto settings = flags.evaluation.settings();
@@ -264,13 +235,16 @@ Result<int> run_compare(const CompareFlags& flags) {
   NMM_ASSIGN(const auto backend, make_backend(host(flags.device)));
 
   Progress progress(stderr);
+  const Evaluator evaluator = {data, settings, progress};
+  NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.dense_dir));
   NMM_ASSIGN(const auto dense, model::Transformer::load(flags.dense_dir, *backend));
-  std::vector<Column> columns;
+  const eval::Reference reference = {dense, tokenizer, flags.dense_dir};
+  std::vector<ComparedModel> columns;
   NMM_ASSIGN(columns.emplace_back(),
-             evaluate_model(flags.dense_dir, dense, data, settings, progress));
+             evaluate_model(flags.dense_dir, dense, tokenizer, evaluator, nullptr));
   std::string stopped;
   for (const std::string& folder : flags.compressed_dirs) {
-    Result<Column> column = compare_model(folder, dense, data, flags, progress);
+    Result<ComparedModel> column = compare_model(folder, reference, evaluator, flags);
     if (column) {
       columns.push_back(std::move(column).value());
       continue;
@@ -279,8 +253,7 @@ Result<int> run_compare(const CompareFlags& flags) {
     stopped = fmt::format("{}: {}", folder, column.error().message);
     break;
   }
-  print_table(writer, columns, flags);
-  NMM_TRY(writer.write_json(to_json(columns, flags)));
+  NMM_TRY(write_results(outputs, columns, flags));
   if (stopped.empty()) return 0;
   print_message("neuronmm compare: {}; the models above are complete\n", stopped);
   return kInterruptedExit;

@@ -157,8 +157,8 @@ compress::Measure measure_on(const compress::CompressRequest& request, const ops
              -> Result<compress::MeasuredLoss> {
     NMM_ASSIGN(const auto summary,
                eval::folder_divergence(request.model, compressed, sequences, backend, progress));
-    return compress::MeasuredLoss{summary.tokens, summary.divergence, summary.dense_perplexity,
-                                  summary.perplexity};
+    return compress::MeasuredLoss{summary.tokens, summary.divergence.value,
+                                  summary.dense_perplexity, summary.perplexity};
   };
 }
 

@@ -1,13 +1,17 @@
 // neuronmm eval: perplexities and zero-shot accuracies of a model.
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/core.h>
 
+#include "base/interrupt.h"
 #include "commands.h"
 #include "eval/evaluation_json.h"
+#include "eval/trade_off.h"
 #include "message.h"
 #include "model/evaluation_flags.h"
+#include "model/quality_text.h"
 #include "output_file.h"
 #include "report_writer.h"
 
@@ -15,7 +19,7 @@ namespace neuronmm::apps {
 namespace {
 
 struct EvalFlags {
-  std::string model_dir, json, log_samples;
+  std::string model_dir, reference, json, log_samples;
   EvaluationFlags evaluation;
   DeviceOptions device;
 };
@@ -23,6 +27,10 @@ struct EvalFlags {
 void add_flags(CLI::App* command, EvalFlags& flags) {
   command->add_option("MODEL_DIR", flags.model_dir, "a Hugging Face model folder")->required();
   add_evaluation_flags(command, flags.evaluation);
+  command->add_option("--reference", flags.reference,
+                      "the model before compression, a folder: also the KL divergence from it and "
+                      "the paired difference of losses (texts), the accuracy lost item by item and "
+                      "the share of equal choices (tasks). Both models are in memory");
   add_json_option(command, flags.json, "the results");
   command->add_option("--log-samples", flags.log_samples,
                       "also write every item of the multiple-choice tasks to this file: prompts, "
@@ -50,6 +58,33 @@ void print_accuracy(const ReportWriter& writer, const eval::TaskResult& result) 
     writer.print(", {} too long: the begin of their contexts is cut off", result.truncated);
   }
   writer.print("  {}\n", result.file.string());
+}
+
+using Results = std::vector<eval::TaskResult>;
+
+// Of each task what lies between the two models; intervals are 95 %.
+void print_against(const ReportWriter& writer, const Results& results,
+                   const eval::ReferenceResults& reference) {
+  writer.print("\nagainst {}\n", reference.name);
+  for (const eval::TaskResult& result : results) {
+    if (result.divergence) {
+      const eval::DivergenceSummary& summary = *result.divergence;
+      writer.print("{:14} KL {} nats per token, top-1 {}, added {} nats, perplexity x {}\n",
+                   result.task->name, divergence_text(summary.divergence),
+                   with_interval(summary.agreement), with_interval(summary.added_loss),
+                   ratio_text(summary.added_loss));
+    } else if (const eval::TaskResult* dense = reference.find(*result.task)) {
+      const eval::PairedAccuracy paired = eval::paired_accuracy(*dense, result);
+      writer.print("{:14} acc lost {}, same choice {}\n", result.task->name,
+                   with_interval(paired.lost), with_interval(paired.agreement));
+    }
+  }
+}
+
+void note_calibration(const std::string& model, const Results& results) {
+  for (const eval::TaskResult& result : results) {
+    if (result.calibrated_on) note_calibrated_on(model, result.file.string());
+  }
 }
 
 // What the requests would be, run one by one, beside what was computed.
@@ -86,22 +121,63 @@ void print_results(const ReportWriter& writer, const std::vector<eval::TaskResul
   print_speed(writer, results);
 }
 
+// The reference answers the multiple-choice tasks first; of texts it runs beside the model.
+Result<eval::Evaluation> evaluate_reference(const eval::Reference& reference,
+                                            std::vector<eval::TaskData> data,
+                                            const eval::EvaluationSettings& settings,
+                                            Progress& progress) {
+  std::erase_if(data, [](const eval::TaskData& task) { return task.task->is_text(); });
+  progress.print(fmt::format("reference {}", reference.name));
+  NMM_ASSIGN(auto evaluation,
+             eval::evaluate(reference.model, reference.tokenizer, data, settings, progress));
+  if (!evaluation.stopped.empty()) return interrupted_error(evaluation.stopped);
+  return evaluation;
+}
+
+struct EvaluatedPair {
+  eval::Evaluation evaluation;
+  std::optional<eval::ReferenceResults> reference;
+};
+
+Result<EvaluatedPair> evaluate_model(const EvalFlags& flags,
+                                     const std::vector<eval::TaskData>& data,
+                                     const ops::Backend& backend) {
+  const eval::EvaluationSettings settings = flags.evaluation.settings();
+  NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.model_dir));
+  NMM_ASSIGN(const auto transformer, model::Transformer::load(flags.model_dir, backend));
+  Progress progress(stderr);
+  EvaluatedPair pair;
+  if (flags.reference.empty()) {
+    NMM_ASSIGN(pair.evaluation, eval::evaluate(transformer, tokenizer, data, settings, progress));
+    return pair;
+  }
+  NMM_ASSIGN(const auto dense_tokenizer, text::Tokenizer::load(flags.reference));
+  NMM_TRY(
+      eval::check_same_tokens(dense_tokenizer, flags.reference, tokenizer, flags.model_dir, ""));
+  NMM_ASSIGN(const auto dense, model::Transformer::load(flags.reference, backend));
+  const eval::Reference reference = {dense, dense_tokenizer, flags.reference};
+  NMM_ASSIGN(auto answers, evaluate_reference(reference, data, settings, progress));
+  pair.reference = {flags.reference, std::move(answers.results)};
+  NMM_ASSIGN(pair.evaluation,
+             eval::evaluate(transformer, tokenizer, data, settings, progress, &reference));
+  return pair;
+}
+
 Result<int> run_eval(const EvalFlags& flags) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   NMM_ASSIGN(OutputFile samples, OutputFile::open(flags.log_samples));
   const eval::EvaluationSettings settings = flags.evaluation.settings();
   NMM_ASSIGN(const auto tasks, tasks_with_files(flags.evaluation));
   NMM_ASSIGN(const auto data, eval::read_tasks(tasks, settings));
-  NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.model_dir));
   NMM_ASSIGN(const auto backend, make_backend(flags.device));
-  NMM_ASSIGN(const auto transformer, model::Transformer::load(flags.model_dir, *backend));
-
-  Progress progress(stderr);
-  NMM_ASSIGN(const auto evaluation,
-             eval::evaluate(transformer, tokenizer, data, settings, progress));
+  NMM_ASSIGN(const auto pair, evaluate_model(flags, data, *backend));
+  const eval::Evaluation& evaluation = pair.evaluation;
+  const eval::ReferenceResults* reference = pair.reference ? &*pair.reference : nullptr;
+  note_calibration(flags.model_dir, evaluation.results);
   writer.print("model  {}, {}\n", flags.model_dir, backend->name());
   print_results(writer, evaluation.results);
-  NMM_TRY(writer.write_json_text(eval::to_json(evaluation, settings, flags.model_dir)));
+  if (reference != nullptr) print_against(writer, evaluation.results, *reference);
+  NMM_TRY(writer.write_json_text(eval::to_json(evaluation, settings, flags.model_dir, reference)));
   if (samples.wanted()) NMM_TRY(samples.write(eval::samples_json_lines(evaluation)));
   if (evaluation.stopped.empty()) return 0;
   print_message("neuronmm eval: {}; the tasks above are complete{}\n", evaluation.stopped,

@@ -7,8 +7,10 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
 #include "commands.h"
 #include "io/checkpoint.h"
+#include "io/compression_record.h"
 #include "io/model_config.h"
 #include "io/quantization.h"
 #include "model/transformer.h"
@@ -116,6 +118,10 @@ void print_compression(const ReportWriter& writer, const io::ModelConfig& config
   writer.print("  {:<24}method {}, ratio {} (removed), block {}, align {}, allocate {}\n",
                "compression", record.method, record.ratio, record.block, record.align,
                record.allocate);
+  for (const io::CalibrationSource& text : record.calibration) {
+    writer.print("  {:<24}{} tokens of {} ({} bytes, xxh3 {})\n", "calibration", text.tokens,
+                 printable(text.name), text.bytes, printable(text.xxh3));
+  }
 }
 
 // r(K + N) over KN: the share that the ratio asked for only approximates.
@@ -198,11 +204,10 @@ Json to_json(const io::ModelConfig& config, const io::Checkpoint& checkpoint,
                {"layers", layers_json(layers)}};
   if (config.compression) {
     const io::CompressionRecord& record = *config.compression;
-    json["compression"] = {{"method", record.method},
-                           {"ratio", record.ratio},
-                           {"block", record.block},
-                           {"align", record.align},
-                           {"allocate", record.allocate}};
+    json["compression"] = {
+        {"method", record.method},     {"ratio", record.ratio},
+        {"block", record.block},       {"align", record.align},
+        {"allocate", record.allocate}, {"calibration", io::calibration_json(record.calibration)}};
   }
   if (with_tensors) json["tensors"] = tensors_json(checkpoint);
   return json;

@@ -1,14 +1,21 @@
-// neuronmm perplexity: how well a model predicts a text.
+// neuronmm perplexity: how well a model predicts a text, and how that differs from another model.
 
 #include "eval/perplexity.h"
 
 #include <cmath>
+#include <optional>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "eval/trade_off.h"
+#include "eval/paired_perplexity.h"
+#include "eval/perplexity_json.h"
+#include "eval/perplexity_text.h"
+#include "io/checksum.h"
+#include "io/compression_record.h"
 #include "io/text_file.h"
+#include "model/quality_text.h"
 #include "report_writer.h"
 #include "text/tokenizer.h"
 
@@ -16,28 +23,63 @@ namespace neuronmm::apps {
 namespace {
 
 struct PerplexityFlags {
-  std::string model_dir, text, json;
+  std::string model_dir, text, reference, json;
   int64_t context = 0;  // 0: the default of the model
+  int64_t limit = 0;    // 0: all chunks
+  bool documents = false;
   DeviceOptions device;
 };
 
 void add_flags(CLI::App* command, PerplexityFlags& flags) {
   command->add_option("MODEL_DIR", flags.model_dir, "a Hugging Face model folder")->required();
   command->add_option("TEXT", flags.text, "a text file; - reads standard input")->required();
+  command->add_option("--reference", flags.reference,
+                      "the model before compression, a folder: also the KL divergence from it, how "
+                      "often both choose the same token, and the paired difference of the losses. "
+                      "Both models are in memory");
   command
       ->add_option("--context", flags.context,
                    "tokens per chunk; default: 2048, or the model's maximum if less")
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 30));
+  command->add_option("--limit", flags.limit, "only the first N chunks")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+  command->add_flag("--documents", flags.documents,
+                    "TEXT is JSON lines, the \"text\" of each a document, as C4 is published: each "
+                    "begins with the tokenizer's BOS or, where it adds none, behind a blank line");
   add_json_option(command, flags.json);
   add_device_options(command, flags.device, Devices::kHostAndSimulated);
+  command->footer(
+      "KL      KL(reference || model), nats per token\n"
+      "top-1   share of the tokens where the likeliest one of both models is the same\n"
+      "added   this model's loss less the reference's, token by token, nats; exp of it is the\n"
+      "        ratio of the perplexities\n"
+      "Intervals are 95 %, with the chunks as samples (Student's t).");
+}
+
+Result<std::vector<text::TokenId>> encode(const text::Tokenizer& tokenizer,
+                                          const PerplexityFlags& flags, const std::string& text) {
+  if (!flags.documents) return tokenizer.encode(text);
+  NMM_ASSIGN(const auto documents, eval::parse_documents(text, flags.text));
+  return eval::encode_documents(tokenizer, documents);
+}
+
+// Fewer chunks than were asked for would pass for as many.
+Status cut(std::vector<text::TokenId>& tokens, int64_t context, int64_t limit) {
+  if (limit == 0) return {};
+  const int64_t chunks = std::ssize(tokens) / context;
+  if (chunks < limit) {
+    return fail("--limit: expected at most the {} chunks of {} tokens that the text has, found {}",
+                chunks, context, limit);
+  }
+  tokens.resize(static_cast<size_t>(limit * context));
+  return {};
 }
 
 void print_report(const ReportWriter& writer, const eval::PerplexityReport& report,
                   const char* context_note, const char* speed_note) {
-  const std::string interval =
-      std::isfinite(report.standard_error)
-          ? fmt::format(" +- {:.4f} (95 %)", eval::kInterval * report.standard_error)
-          : std::string();
+  const std::string interval = std::isfinite(report.half_interval())
+                                   ? fmt::format(" +- {:.4f} (95 %)", report.half_interval())
+                                   : std::string();
   writer.print("perplexity     {:.4f}{}\n", report.perplexity, interval);
   writer.print("context        {} tokens{}\n", report.context, context_note);
   writer.print("chunks         {}\n", report.chunks);
@@ -45,6 +87,51 @@ void print_report(const ReportWriter& writer, const eval::PerplexityReport& repo
                report.scored_tokens, report.tokens, report.tokens - report.chunks * report.context);
   writer.print("tokens/s       {:.1f}{}\n",
                static_cast<double>(report.scored_tokens) / report.seconds, speed_note);
+}
+
+void print_divergence(const ReportWriter& writer, const std::string& reference,
+                      const eval::DivergenceSummary& summary) {
+  writer.print("\nagainst        {}, perplexity {:.4f}\n", reference, summary.dense_perplexity);
+  writer.print("KL             {} nats per token\n", divergence_text(summary.divergence));
+  writer.print("top-1          {}\n", with_interval(summary.agreement));
+  writer.print("added          {} nats per token\n", with_interval(summary.added_loss));
+  writer.print("ratio          {}\n", ratio_text(summary.added_loss));
+}
+
+// The model, and with --reference the other one beside it.
+struct Measured {
+  eval::PerplexityReport report;
+  std::optional<eval::DivergenceSummary> divergence;
+};
+
+Result<Measured> measure(const model::Transformer& transformer, const text::Tokenizer& tokenizer,
+                         const std::string& text, std::span<const text::TokenId> tokens,
+                         int64_t context, const PerplexityFlags& flags) {
+  Progress progress(stderr);
+  if (flags.reference.empty()) {
+    NMM_ASSIGN(auto report, eval::perplexity(transformer, tokens, context, progress));
+    return Measured{std::move(report), {}};
+  }
+  NMM_ASSIGN(const auto reference_tokenizer, text::Tokenizer::load(flags.reference));
+  NMM_TRY(eval::check_same_tokens(reference_tokenizer, flags.reference, tokenizer, flags.model_dir,
+                                  text));
+  NMM_ASSIGN(const auto reference,
+             model::Transformer::load(flags.reference, transformer.backend()));
+  NMM_ASSIGN(auto paired,
+             eval::paired_perplexity(reference, transformer, tokens, context, progress));
+  return Measured{std::move(paired.report), paired.divergence};
+}
+
+Status write_json(ReportWriter& writer, const PerplexityFlags& flags, const Measured& measured,
+                  bool calibrated_on) {
+  nlohmann::ordered_json json = {{"model", flags.model_dir}, {"text", flags.text}};
+  json.update(eval::perplexity_json(measured.report));
+  json["calibrated_on_text"] = calibrated_on;
+  if (measured.divergence) {
+    json["reference"] = flags.reference;
+    json.update(eval::divergence_json(*measured.divergence));
+  }
+  return writer.write_json(json);
 }
 
 // The text may be standard input: it is read before the model, which takes longer to load.
@@ -57,16 +144,19 @@ Result<int> run_perplexity(const PerplexityFlags& flags) {
   const int64_t default_context = eval::default_context(transformer.config());
   const int64_t context = flags.context > 0 ? flags.context : default_context;
 
-  NMM_ASSIGN(const auto tokens, tokenizer.encode(text));
-  Progress progress(stderr);
-  NMM_ASSIGN(const auto report, eval::perplexity(transformer, tokens, context, progress));
+  NMM_ASSIGN(auto tokens, encode(tokenizer, flags, text));
+  NMM_TRY(cut(tokens, context, flags.limit));
+  const bool calibrated_on = io::calibrated_on(transformer.config(), io::checksum(text));
+  if (calibrated_on) note_calibrated_on(flags.model_dir, flags.text);
+  NMM_ASSIGN(const auto measured, measure(transformer, tokenizer, text, tokens, context, flags));
   const bool models_limit = default_context == transformer.config().max_position_embeddings;
-  print_report(writer, report,
+  print_report(writer, measured.report,
                flags.context > 0 ? ""
                : models_limit    ? " (default: the model's max_position_embeddings)"
                                  : " (default)",
                flags.device.simulated() ? " (predicted for a simulated device)" : "");
-  NMM_TRY(writer.write_json_text(eval::to_json(report, flags.model_dir, flags.text)));
+  if (measured.divergence) print_divergence(writer, flags.reference, *measured.divergence);
+  NMM_TRY(write_json(writer, flags, measured, calibrated_on));
   return 0;
 }
 

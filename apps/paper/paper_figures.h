@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "paper/svg_plot.h"
+#include "plot/bar_chart.h"
 
 namespace neuronmm::apps {
 

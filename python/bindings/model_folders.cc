@@ -74,8 +74,8 @@ Result<compress::CompressSummary> run_compress(const CompressFlags& flags, Progr
       -> Result<compress::MeasuredLoss> {
     NMM_ASSIGN(const auto summary,
                eval::folder_divergence(request.model, compressed, sequences, *backend, progress));
-    return compress::MeasuredLoss{summary.tokens, summary.divergence, summary.dense_perplexity,
-                                  summary.perplexity};
+    return compress::MeasuredLoss{summary.tokens, summary.divergence.value,
+                                  summary.dense_perplexity, summary.perplexity};
   };
   return compress::compress(request, *backend, progress, {},
                             flags.measure ? measure : compress::Measure());

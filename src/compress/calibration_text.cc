@@ -1,8 +1,11 @@
 #include "compress/calibration_text.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <numeric>
+#include <span>
 
+#include "io/checksum.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
@@ -20,6 +23,17 @@ uint64_t text_hash(std::string_view text) {
   uint64_t hash = 0xCBF29CE484222325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
   return hash;
+}
+
+// The name without its folder, which is nobody's business where the model goes.
+io::CalibrationSource source_of(const NamedText& text, std::span<const Tokens> sequences) {
+  io::CalibrationSource source;
+  source.name =
+      text.name == "-" ? "standard input" : std::filesystem::path(text.name).filename().string();
+  source.xxh3 = io::checksum(text.text);
+  source.bytes = std::ssize(text.text);
+  for (const Tokens& sequence : sequences) source.tokens += std::ssize(sequence);
+  return source;
 }
 
 // Equal shares of `total`, except that no text gives more than it has. The shortest come first:
@@ -137,10 +151,13 @@ Result<CalibrationSequences> calibration_sequences(const text::Tokenizer& tokeni
   const std::vector<int64_t> shares = even_shares(encoded, max_tokens);
   std::vector<Tokens> spare;
   for (size_t i = 0; i < encoded.size(); ++i) {
+    const size_t before = result.sequences.size();
     add_sequences(encoded[i], shares[i], longest, result.sequences, spare);
+    result.origin.sources.push_back(
+        source_of(texts[i], std::span(result.sequences).subspan(before)));
+    result.origin.tokens += result.origin.sources.back().tokens;
   }
-  int64_t& used = result.origin.tokens;
-  for (const Tokens& sequence : result.sequences) used += static_cast<int64_t>(sequence.size());
+  const int64_t used = result.origin.tokens;
   const int64_t enough = kEnoughTokensPerDimension * config.hidden_size;
   if (used < config.hidden_size) {
     return fail(

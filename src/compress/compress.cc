@@ -35,6 +35,10 @@ struct GramInput {
     if (file) return file->origin().tokens;
     return text ? text->origin.tokens : 0;
   }
+  std::vector<io::CalibrationSource> sources() const {
+    if (file) return file->origin().sources;
+    return text ? text->origin.sources : std::vector<io::CalibrationSource>();
+  }
   std::string names() const {
     if (file) return file->origin().text;
     return text ? text->origin.text : "none";
@@ -157,13 +161,15 @@ std::string settings_of(const CompressRequest& request, const GramInput& grams,
 }
 
 // What the new config.json says of how the model was made.
-io::CompressionRecord record_of(const CompressRequest& request, const Plan& plan) {
+io::CompressionRecord record_of(const CompressRequest& request, const Plan& plan,
+                                std::vector<io::CalibrationSource> calibration) {
   return {std::string(method_name(request.method)),
           request.rule.ratio,
           request.rule.block,
           std::string(align_name(request.rule.align)),
           plan.ranks(),
           std::string(allocate_name(request.allocate)),
+          std::move(calibration),
           std::string(form_name(plan.form))};
 }
 
@@ -366,6 +372,12 @@ class Compression {
     return request_.method != Method::kSvd || request_.allocate == Allocate::kSensitivity;
   }
 
+  // A text that only measured the result is none that it was calibrated on.
+  io::CompressionRecord record() const {
+    return record_of(request_, plan_,
+                     calibrated() ? grams_.sources() : std::vector<io::CalibrationSource>());
+  }
+
   Result<std::optional<MeasuredLoss>> measured_loss(const fs::path& folder,
                                                     const Measure& measure) const {
     if (!measure || !grams_.text || grams_.text->measured.empty())
@@ -379,7 +391,7 @@ class Compression {
     ModelCard card = model_card(output.out(), request_.model, " with low-rank MLP weights");
     card.tags = {"low-rank"};
     if (request_.weights == WeightFormat::kInt8) card.tags.emplace_back("int8");
-    const io::CompressionRecord record = record_of(request_, plan_);
+    const io::CompressionRecord record = this->record();
     card.facts = compression_facts(record, config_, weights_name(request_.weights));
     card.facts.emplace_back("calibration", calibrated() ? grams_.names() : "none");
     card.facts.emplace_back("measured against the dense model", loss_text(loss));
@@ -392,12 +404,12 @@ class Compression {
     NMM_TRY(write_model({checkpoint_, config_, plan_.matrices, work, shaped}, request_.weights,
                         output.staging(), progress_));
     NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
-    io::CompressionRecord record = record_of(request_, plan_);
+    io::CompressionRecord made = record();
     if (plain_dense()) {
       config = with_intermediate_size(config, plan_.shapes.at(0).neurons);
-      record.ranks.assign(record.ranks.size(), {});
+      made.ranks.assign(made.ranks.size(), {});
     }
-    NMM_ASSIGN(config, io::with_compression_record(config, record, original.string()));
+    NMM_ASSIGN(config, io::with_compression_record(config, made, original.string()));
     if (request_.weights == WeightFormat::kInt8) {
       NMM_ASSIGN(config, io::with_quantization(config, original.string()));
     }

@@ -5,8 +5,11 @@
 #include <cmath>
 #include <set>
 
+#include <nlohmann/json.hpp>
+
 #include "base/parallel.h"
 #include "compress/blas.h"
+#include "io/compression_record.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 
@@ -20,6 +23,7 @@ constexpr int64_t kColumnBlock = 256;
 // |g_ij - g_ji| over the largest diagonal entry. Ours are exactly symmetric; other programs may sum
 // both halves in different orders.
 constexpr double kSymmetryTolerance = 1e-9;
+constexpr const char* kSourcesKey = "calibration";  // io::read_calibration reads it under this name
 
 std::string tensor_name(int64_t layer, const char* which) {
   return fmt::format("model.layers.{}.mlp.gram_{}", layer, which);
@@ -77,6 +81,20 @@ Result<int64_t> metadata_number(const io::SafetensorsFile& file, const std::stri
         source, key, text);
   }
   return value;
+}
+
+// A file's metadata holds texts: the list is one, in an object, as the record of a model has it.
+std::string sources_text(const std::vector<io::CalibrationSource>& sources) {
+  const nlohmann::ordered_json object = {{kSourcesKey, io::calibration_json(sources)}};
+  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+Result<std::vector<io::CalibrationSource>> metadata_sources(const io::SafetensorsFile& file,
+                                                            const std::string& source) {
+  const auto found = file.metadata().find(kSourcesKey);
+  if (found == file.metadata().end()) return std::vector<io::CalibrationSource>();
+  NMM_ASSIGN(const nlohmann::json object, io::parse_json_object(found->second, source));
+  return io::read_calibration(io::JsonFields(object, source));
 }
 
 Status check_model(const io::SafetensorsFile& file, const io::ModelConfig& config,
@@ -157,7 +175,8 @@ Status write_gram_file(const std::filesystem::path& path, const io::ModelConfig&
                               {{"hidden_size", std::to_string(config.hidden_size)},
                                {"num_hidden_layers", std::to_string(config.num_hidden_layers)},
                                {"tokens", std::to_string(origin.tokens)},
-                               {"text", origin.text}}));
+                               {"text", origin.text},
+                               {"calibration", sources_text(origin.sources)}}));
   for (int64_t layer = first; layer < first + count; ++layer) {
     NMM_ASSIGN(const LayerGrams grams, source(layer));
     NMM_TRY(writer.append(bytes_of(grams.in)));
@@ -177,6 +196,7 @@ Result<GramFile> GramFile::open(const std::filesystem::path& path, const io::Mod
     NMM_TRY(check_model(file, config, source));
     NMM_ASSIGN(grams.origin_.tokens, metadata_number(file, "tokens", source));
     if (file.metadata().contains("text")) grams.origin_.text = file.metadata().at("text");
+    NMM_ASSIGN(grams.origin_.sources, metadata_sources(file, source));
     const auto expected = static_cast<size_t>(2 * config.num_hidden_layers);
     if (file.tensors().size() != expected) {
       return fail("{}: expected {} Gram matrices ({} layers), found {}", source, expected,

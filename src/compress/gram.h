@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/tensor.h"
@@ -32,7 +33,8 @@ using GramSource = std::function<Result<LayerGrams>(int64_t layer)>;
 // What a saved file says about itself; part of the safetensors metadata.
 struct GramOrigin {
   int64_t tokens = 0;
-  std::string text;  // the name and hash of the calibration text
+  std::string text;                                 // the name and hash of the calibration text
+  std::vector<io::CalibrationSource> sources = {};  // for the record; files of old have none
 };
 
 // A safetensors file of F64 tensors model.layers.N.mlp.gram_in and .gram_out for layers [first,

@@ -5,6 +5,7 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
+#include "eval/log_probability.h"
 
 namespace neuronmm::eval {
 namespace {
@@ -13,92 +14,126 @@ using model::Transformer;
 using text::TokenId;
 using Row = std::span<const float>;
 
-// Tokens per forward call: the logits of both models take 0.3 GB at a vocabulary of 152 thousand.
-constexpr int64_t kDivergencePiece = 256;
-
-double log_sum_exp(Row logits) {
-  const double largest = *std::ranges::max_element(logits);
-  double sum = 0.0;
-  for (const float logit : logits) sum += std::exp(logit - largest);
-  return largest + std::log(sum);
-}
-
-// With log p = x - log_sum_exp(x): KL(p || q) = sum of p (log p - log q).
-TokenDivergence compare(Row dense, Row other, TokenId target) {
-  const double dense_norm = log_sum_exp(dense), other_norm = log_sum_exp(other);
-  double divergence = other_norm - dense_norm;
+// With log p = x - log Σ exp(x): KL(p || q) = Σ p (x_p - x_q) + log Σ exp(x_q) - log Σ exp(x_p).
+// All in fp64; exponents are relative to the largest logit of each model.
+double kl_divergence(Row dense, size_t dense_choice, Row other, size_t other_choice) {
+  const double dense_largest = dense[dense_choice], other_largest = other[other_choice];
+  double dense_sum = 0.0, other_sum = 0.0, weighted = 0.0;
   for (size_t i = 0; i < dense.size(); ++i) {
-    const double probability = std::exp(dense[i] - dense_norm);
-    divergence += probability * (static_cast<double>(dense[i]) - other[i]);
+    const double p = std::exp(dense[i] - dense_largest);
+    dense_sum += p;
+    other_sum += std::exp(other[i] - other_largest);
+    weighted += p * (static_cast<double>(dense[i]) - other[i]);
   }
-  return {divergence, dense_norm - dense[target], other_norm - other[target]};
+  return weighted / dense_sum + (other_largest + std::log(other_sum)) -
+         (dense_largest + std::log(dense_sum));
 }
 
-Status check_sequences(const Transformer& dense, const Transformer& other,
-                       std::span<const std::vector<TokenId>> sequences) {
-  const io::ModelConfig &a = dense.config(), &b = other.config();
-  if (a.vocab_size != b.vocab_size) {
-    return fail("expected two models of one vocab_size, found {} and {}", a.vocab_size,
-                b.vocab_size);
-  }
-  const int64_t limit = std::min(a.max_position_embeddings, b.max_position_embeddings);
-  for (const std::vector<TokenId>& sequence : sequences) {
-    if (std::ssize(sequence) < 2 || std::ssize(sequence) > limit) {
-      return fail("expected sequences of 2 to {} tokens (max_position_embeddings), found {}", limit,
-                  sequence.size());
-    }
-    NMM_TRY(model::check_token_ids(sequence, a));
-  }
-  return {};
+size_t choice_of(Row logits) {
+  return static_cast<size_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
-Status append_sequence(const Transformer& dense, const Transformer& other,
-                       std::span<const TokenId> sequence, std::vector<TokenDivergence>& result) {
+TokenDivergence compare(Row dense, Row other, TokenId target) {
+  const size_t dense_choice = choice_of(dense), other_choice = choice_of(other);
+  return {kl_divergence(dense, dense_choice, other, other_choice), -log_probability(dense, target),
+          -log_probability(other, target), dense_choice == other_choice};
+}
+
+Status check_sequence(const Transformer& dense, const Transformer& other,
+                      std::span<const TokenId> sequence) {
+  NMM_TRY(check_comparable(dense.config(), other.config(), std::ssize(sequence)));
+  if (sequence.size() < 2) {
+    return fail("expected sequences of at least 2 tokens, found {}", sequence.size());
+  }
+  return model::check_token_ids(sequence, dense.config());
+}
+
+}  // namespace
+
+Status check_comparable(const io::ModelConfig& dense, const io::ModelConfig& other,
+                        int64_t longest) {
+  if (dense.vocab_size != other.vocab_size) {
+    return fail("expected two models of one vocab_size, found {} and {}", dense.vocab_size,
+                other.vocab_size);
+  }
+  const int64_t limit = std::min(dense.max_position_embeddings, other.max_position_embeddings);
+  if (longest <= limit) return {};
+  return fail("expected sequences of at most {} tokens (max_position_embeddings), found {}", limit,
+              longest);
+}
+
+Result<SequenceDivergence> sequence_divergence(const Transformer& dense, const Transformer& other,
+                                               std::span<const TokenId> sequence,
+                                               double* other_seconds) {
+  NMM_TRY(check_sequence(dense, other, sequence));
   const int64_t inputs = std::ssize(sequence) - 1;  // the last token is only a target
   const auto dense_cache = dense.make_cache(inputs, DType::kF32);
   const auto other_cache = other.make_cache(inputs, DType::kF32);
+  SequenceDivergence result(static_cast<size_t>(inputs));
   for (int64_t first = 0; first < inputs; first += kDivergencePiece) {
     if (interrupted()) return interrupted_error("the divergence is not measured");
     const int64_t count = std::min(kDivergencePiece, inputs - first);
     const auto piece = sequence.subspan(first, count);
     const Matrix a = dense.forward(piece, *dense_cache, Transformer::Logits::kAll);
+    const double start = other.backend().clock_seconds();
     const Matrix b = other.forward(piece, *other_cache, Transformer::Logits::kAll);
-    const size_t begin = result.size();
-    result.resize(begin + static_cast<size_t>(count));
+    if (other_seconds != nullptr) *other_seconds += other.backend().clock_seconds() - start;
     parallel_for(count, [&](int64_t i) {
       const auto columns = static_cast<size_t>(a.columns());
-      result[begin + static_cast<size_t>(i)] =
+      result[static_cast<size_t>(first + i)] =
           compare({a.row(i), columns}, {b.row(i), columns}, sequence[first + i + 1]);
     });
   }
-  return {};
+  return result;
 }
 
-}  // namespace
-
-Result<std::vector<TokenDivergence>> token_divergences(
+Result<std::vector<SequenceDivergence>> token_divergences(
     const Transformer& dense, const Transformer& other,
     std::span<const std::vector<TokenId>> sequences, Progress& progress) {
-  NMM_TRY(check_sequences(dense, other, sequences));
-  std::vector<TokenDivergence> result;
+  for (const std::vector<TokenId>& sequence : sequences) {
+    NMM_TRY(check_sequence(dense, other, sequence));
+  }
+  std::vector<SequenceDivergence> result;
   progress.start("comparing with the dense model", std::ssize(sequences));
   for (size_t i = 0; i < sequences.size(); ++i) {
-    NMM_TRY(append_sequence(dense, other, sequences[i], result));
+    NMM_ASSIGN(result.emplace_back(), sequence_divergence(dense, other, sequences[i]));
     progress.update(static_cast<int64_t>(i) + 1);
   }
   progress.finish();
   return result;
 }
 
-DivergenceSummary summarize(std::span<const TokenDivergence> tokens) {
-  double divergence = 0.0, dense_loss = 0.0, loss = 0.0;
-  for (const TokenDivergence& token : tokens) {
-    divergence += token.divergence;
-    dense_loss += token.dense_loss;
-    loss += token.loss;
+double DivergenceSummary::perplexity_ratio() const { return std::exp(added_loss.value); }
+
+DivergenceSummary summarize(std::span<const SequenceDivergence> sequences) {
+  DivergenceSummary summary;
+  std::vector<WindowSum> divergence, agreement, added;
+  double dense_loss = 0.0, loss = 0.0;
+  for (const SequenceDivergence& sequence : sequences) {
+    const int64_t tokens = std::ssize(sequence);
+    summary.tokens += tokens;
+    WindowSum& kl = divergence.emplace_back(WindowSum{0.0, tokens});
+    WindowSum& same = agreement.emplace_back(WindowSum{0.0, tokens});
+    WindowSum& more = added.emplace_back(WindowSum{0.0, tokens});
+    double window_dense_loss = 0.0, window_loss = 0.0;
+    for (const TokenDivergence& token : sequence) {
+      kl.sum += token.divergence;
+      same.sum += token.same_choice ? 1.0 : 0.0;
+      more.sum += token.loss - token.dense_loss;
+      window_dense_loss += token.dense_loss;
+      window_loss += token.loss;
+    }
+    // Window by window, as perplexity() adds them: the same bits.
+    dense_loss += window_dense_loss;
+    loss += window_loss;
   }
-  const auto n = static_cast<double>(tokens.size());
-  return {std::ssize(tokens), divergence / n, std::exp(dense_loss / n), std::exp(loss / n)};
+  const auto n = static_cast<double>(summary.tokens);
+  summary.divergence = mean_over_windows(divergence);
+  summary.agreement = mean_over_windows(agreement);
+  summary.added_loss = mean_over_windows(added);
+  summary.dense_perplexity = std::exp(dense_loss / n);
+  summary.perplexity = std::exp(loss / n);
+  return summary;
 }
 
 Result<DivergenceSummary> folder_divergence(const std::filesystem::path& dense,

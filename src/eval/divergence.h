@@ -8,32 +8,55 @@
 
 #include "base/progress.h"
 #include "base/result.h"
+#include "eval/interval.h"
 #include "model/transformer.h"
 
 namespace neuronmm::eval {
 
 // The two predictions of one token, in nats. Not finite where a model's logits are not.
 struct TokenDivergence {
-  double divergence = 0.0;  // KL(p_dense || p_other) over the whole vocabulary
-  double dense_loss = 0.0;  // -log p_dense(token)
-  double loss = 0.0;        // -log p_other(token)
+  double divergence = 0.0;   // KL(p_dense || p_other) over the whole vocabulary, in fp64
+  double dense_loss = 0.0;   // -log p_dense(token), the bits that a perplexity is made of
+  double loss = 0.0;         // -log p_other(token)
+  bool same_choice = false;  // the likeliest token of both is the same (of equals the first)
 };
+using SequenceDivergence = std::vector<TokenDivergence>;  // of every token but the first
 
-// Every token of every sequence but its first, sequence by sequence; each sequence is a fresh
-// context. In memory at a time: both models' logits of 256 tokens and the keys and values of one
-// sequence. Errors: vocabularies that differ, a sequence of less than two tokens or beyond a
-// model's max_position_embeddings, ids outside the vocabulary, an interrupt.
-Result<std::vector<TokenDivergence>> token_divergences(
+// Two models that can be compared on sequences of up to `longest` tokens. Errors: vocabularies of
+// different sizes, longer sequences than one of them takes.
+Status check_comparable(const io::ModelConfig& dense, const io::ModelConfig& other,
+                        int64_t longest);
+
+// Tokens per forward call: the logits of both models take 0.3 GB at a vocabulary of 152 thousand.
+inline constexpr int64_t kDivergencePiece = 256;
+
+// One sequence, a fresh context. In memory at a time: both models' logits of one piece and their
+// keys and values. `other_seconds`, if any, grows by what the other model takes on its backend's
+// clock. Errors: what check_comparable finds, less than two tokens, ids outside the vocabulary, an
+// interrupt.
+Result<SequenceDivergence> sequence_divergence(const model::Transformer& dense,
+                                               const model::Transformer& other,
+                                               std::span<const text::TokenId> sequence,
+                                               double* other_seconds = nullptr);
+
+// All of them; what is wrong with any is found before the first is computed.
+Result<std::vector<SequenceDivergence>> token_divergences(
     const model::Transformer& dense, const model::Transformer& other,
     std::span<const std::vector<text::TokenId>> sequences, Progress& progress);
 
+// Means per token; their standard errors are those of windows (interval.h), here the sequences.
 struct DivergenceSummary {
   int64_t tokens = 0;
-  double divergence = 0.0;  // the mean
+  Estimate divergence;  // KL(dense || other), nats
+  Estimate agreement;   // share of the tokens where both models choose the same
+  Estimate added_loss;  // loss - dense_loss, paired token by token, nats
   double dense_perplexity = 0.0, perplexity = 0.0;
+
+  // perplexity / dense_perplexity; its interval is exp of added_loss's.
+  double perplexity_ratio() const;
 };
-// `tokens` is not empty.
-DivergenceSummary summarize(std::span<const TokenDivergence> tokens);
+// There is at least one token.
+DivergenceSummary summarize(std::span<const SequenceDivergence> sequences);
 
 // Of two model folders, which are both in memory for it; there is at least one sequence.
 Result<DivergenceSummary> folder_divergence(const std::filesystem::path& dense,

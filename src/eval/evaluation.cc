@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "eval/perplexity_text.h"
+#include "io/compression_record.h"
 
 namespace neuronmm::eval {
 namespace {
@@ -45,6 +46,15 @@ Result<EncodedTask> encode(const text::Tokenizer& tokenizer, const TaskData& dat
   return encoded;
 }
 
+// Before the first task runs, not before the text that it concerns.
+Status check_reference(const model::Transformer& transformer, const text::Tokenizer& tokenizer,
+                       const TaskData& data, const Reference& reference) {
+  NMM_TRY(check_comparable(reference.model.config(), transformer.config(),
+                           default_context(transformer.config())));
+  return check_same_tokens(reference.tokenizer, reference.name, tokenizer,
+                           transformer.checkpoint().folder().string(), data.text);
+}
+
 // Items of which at least one request lost the begin of its context: their score may be worse for
 // it.
 int64_t count_truncated(const std::vector<EncodedItem>& items) {
@@ -55,13 +65,21 @@ int64_t count_truncated(const std::vector<EncodedItem>& items) {
 
 // The model's part of a task: everything that could be wrong with its data has been found before.
 Result<TaskResult> run(const model::Transformer& transformer, const TaskData& data,
-                       const EncodedTask& encoded, Progress& progress) {
+                       const EncodedTask& encoded, Progress& progress, const Reference* reference) {
   TaskResult result;
   result.task = data.task;
   result.file = data.file;
   if (data.task->is_text()) {
-    NMM_ASSIGN(result.perplexity, perplexity(transformer, encoded.tokens,
-                                             default_context(transformer.config()), progress));
+    const int64_t context = default_context(transformer.config());
+    result.calibrated_on = io::calibrated_on(transformer.config(), data.checksum);
+    if (reference == nullptr) {
+      NMM_ASSIGN(result.perplexity, perplexity(transformer, encoded.tokens, context, progress));
+      return result;
+    }
+    NMM_ASSIGN(const auto paired,
+               paired_perplexity(reference->model, transformer, encoded.tokens, context, progress));
+    result.perplexity = paired.report;
+    result.divergence = paired.divergence;
     return result;
   }
   progress.start(std::string(data.task->name), std::ssize(encoded.items));
@@ -86,7 +104,9 @@ Result<std::vector<TaskData>> read_tasks(const std::vector<const Task*>& tasks,
     data.task = task;
     data.file = files.items;
     if (task->is_text()) {
-      NMM_ASSIGN(data.text, read_perplexity_text(*task, files));
+      NMM_ASSIGN(PerplexityText read, read_perplexity_text(*task, files));
+      data.text = std::move(read.text);
+      data.checksum = std::move(read.checksum);
     } else {
       NMM_ASSIGN(data.items, read_items(*task, files, settings.limit));
     }
@@ -98,15 +118,18 @@ Result<std::vector<TaskData>> read_tasks(const std::vector<const Task*>& tasks,
 // found at once. An interrupt keeps the tasks that are done.
 Result<Evaluation> evaluate(const model::Transformer& transformer, const text::Tokenizer& tokenizer,
                             const std::vector<TaskData>& data, const EvaluationSettings& settings,
-                            Progress& progress) {
+                            Progress& progress, const Reference* reference) {
   std::vector<EncodedTask> encoded;
   for (const TaskData& task : data) {
+    if (reference != nullptr && task.task->is_text()) {
+      NMM_TRY(check_reference(transformer, tokenizer, task, *reference));
+    }
     NMM_ASSIGN(encoded.emplace_back(), encode(tokenizer, task, transformer.config(), settings));
   }
   Evaluation evaluation;
   for (size_t i = 0; i < data.size(); ++i) {
     if (data[i].task->is_text()) progress.print(data[i].task->name);
-    Result<TaskResult> result = run(transformer, data[i], encoded[i], progress);
+    Result<TaskResult> result = run(transformer, data[i], encoded[i], progress, reference);
     if (result) {
       evaluation.results.push_back(std::move(result).value());
       continue;

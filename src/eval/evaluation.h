@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "eval/log_likelihood.h"
 #include "eval/multiple_choice.h"
+#include "eval/paired_perplexity.h"
 #include "eval/perplexity.h"
 #include "eval/task.h"
 #include "model/transformer.h"
@@ -30,7 +31,7 @@ struct EvaluationSettings {
 struct TaskData {
   const Task* task = nullptr;
   std::filesystem::path file;
-  std::string text;             // of a text
+  std::string text, checksum;   // of a text, and of its file
   std::vector<TaskItem> items;  // of a multiple-choice task
 };
 Result<std::vector<TaskData>> read_tasks(const std::vector<const Task*>& tasks,
@@ -39,7 +40,9 @@ Result<std::vector<TaskData>> read_tasks(const std::vector<const Task*>& tasks,
 struct TaskResult {
   const Task* task = nullptr;
   std::filesystem::path file;
-  std::optional<PerplexityReport> perplexity;  // of a text
+  std::optional<PerplexityReport> perplexity;   // of a text
+  std::optional<DivergenceSummary> divergence;  // of a text with a reference
+  bool calibrated_on = false;  // a text that the model's own compression record names
   // Of a multiple-choice task:
   std::optional<MultipleChoiceScore> score;
   std::vector<TaskItem> items;
@@ -52,11 +55,19 @@ struct Evaluation {
   std::string stopped;  // what an interrupt left unfinished; empty: all tasks are done
 };
 
+// The model before compression, of which texts show what has changed. Multiple-choice tasks are
+// compared by the results of both (trade_off.h).
+struct Reference {
+  const model::Transformer& model;
+  const text::Tokenizer& tokenizer;
+  std::string name;  // what messages call it
+};
+
 // Errors: input that does not fit the model (with its file), a value that is not finite, an
-// interrupt before the first task is done.
+// interrupt before the first task is done; with a reference, another tokenizer or vocabulary.
 Result<Evaluation> evaluate(const model::Transformer& transformer, const text::Tokenizer& tokenizer,
                             const std::vector<TaskData>& data, const EvaluationSettings& settings,
-                            Progress& progress);
+                            Progress& progress, const Reference* reference = nullptr);
 
 // The unweighted mean of acc over the multiple-choice tasks; nothing where there are none. Of all
 // six it is the paper's mAcc.

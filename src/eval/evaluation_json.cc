@@ -1,6 +1,11 @@
 #include "eval/evaluation_json.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
+
+#include "eval/perplexity_json.h"
+#include "eval/trade_off.h"
 
 namespace neuronmm::eval {
 namespace {
@@ -39,15 +44,12 @@ Json sample(const TaskResult& result, size_t index) {
 }
 
 // A perplexity has chunks where accuracies have items.
-Json task_json(const TaskResult& result) {
+Json task_json(const TaskResult& result, const ReferenceResults* reference) {
   Json json = {{"file", result.file.string()}};
   if (result.perplexity) {
-    const PerplexityReport& report = *result.perplexity;
-    json.update({{"perplexity", report.perplexity},
-                 {"context", report.context},
-                 {"chunks", report.chunks},
-                 {"scored_tokens", report.scored_tokens},
-                 {"seconds", report.seconds}});
+    json.update(perplexity_json(*result.perplexity));
+    json["calibrated_on_text"] = result.calibrated_on;
+    if (result.divergence) json.update(divergence_json(*result.divergence));
     return json;
   }
   add_accuracy(json, "acc", result.score->acc);
@@ -58,16 +60,27 @@ Json task_json(const TaskResult& result) {
                {"tokens", result.likelihoods.tokens},
                {"computed_tokens", result.likelihoods.computed_tokens},
                {"seconds", result.likelihoods.seconds}});
+  if (const TaskResult* dense = reference != nullptr ? reference->find(*result.task) : nullptr) {
+    const PairedAccuracy paired = paired_accuracy(*dense, result);
+    json["reference_acc"] = dense->score->acc.value;
+    add_estimate(json, "acc_lost", paired.lost);
+    add_estimate(json, "choice_agreement", paired.agreement);
+  }
   return json;
 }
 
 }  // namespace
 
+const TaskResult* ReferenceResults::find(const Task& task) const {
+  const auto found = std::ranges::find(choices, &task, &TaskResult::task);
+  return found == choices.end() ? nullptr : &*found;
+}
+
 std::string to_json(const Evaluation& evaluation, const EvaluationSettings& settings,
-                    const std::string& model) {
+                    const std::string& model, const ReferenceResults* reference) {
   Json results = Json::object();
   for (const TaskResult& result : evaluation.results) {
-    results[std::string(result.task->name)] = task_json(result);
+    results[std::string(result.task->name)] = task_json(result, reference);
   }
   Json json = {{"model", model},
                {"data", settings.data.string()},
@@ -75,6 +88,7 @@ std::string to_json(const Evaluation& evaluation, const EvaluationSettings& sett
                {"add_bos", settings.add_bos},
                {"complete", evaluation.stopped.empty()},
                {"results", std::move(results)}};
+  if (reference != nullptr) json["reference"] = reference->name;
   // Absent instead of null without a task that has an accuracy.
   if (const auto mean = mean_accuracy(evaluation.results)) {
     json["mean_acc"] = mean->value;

@@ -6,11 +6,6 @@
 namespace neuronmm::eval {
 namespace {
 
-// The first of equal ones, as numpy's argmax.
-int64_t first_largest(const std::vector<double>& values) {
-  return std::ranges::max_element(values) - values.begin();
-}
-
 // A choice is not preferred for being short. The division is by characters, not tokens, so that
 // tokenizers compare.
 std::vector<double> per_code_point(std::vector<double> values,
@@ -21,6 +16,11 @@ std::vector<double> per_code_point(std::vector<double> values,
 
 }  // namespace
 
+// The first of equal ones, as numpy's argmax.
+int64_t chosen(const std::vector<double>& log_likelihoods) {
+  return std::ranges::max_element(log_likelihoods) - log_likelihoods.begin();
+}
+
 Accuracy accuracy(const std::vector<bool>& correct) {
   const auto n = static_cast<double>(correct.size());
   const double mean = static_cast<double>(std::ranges::count(correct, true)) / n;
@@ -29,10 +29,9 @@ Accuracy accuracy(const std::vector<bool>& correct) {
 }
 
 ItemScore score_item(const TaskItem& item, const std::vector<double>& log_likelihoods) {
-  ItemScore score = {first_largest(log_likelihoods) == item.gold, {}};
+  ItemScore score = {chosen(log_likelihoods) == item.gold, {}};
   if (!item.choice_lengths.empty()) {
-    score.acc_norm =
-        first_largest(per_code_point(log_likelihoods, item.choice_lengths)) == item.gold;
+    score.acc_norm = chosen(per_code_point(log_likelihoods, item.choice_lengths)) == item.gold;
   }
   return score;
 }

@@ -20,6 +20,9 @@ struct Accuracy {
 };
 Accuracy accuracy(const std::vector<bool>& correct);
 
+// The answer: the first of the largest.
+int64_t chosen(const std::vector<double>& log_likelihoods);
+
 struct ItemScore {
   bool acc = false;
   std::optional<bool> acc_norm;  // WinoGrande has none

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "eval/log_probability.h"
@@ -19,29 +17,6 @@ constexpr int64_t kPublishedContext = 2048;
 // Tokens per forward call: their logits take 0.3 GB at a vocabulary of 152 thousand (Qwen), where a
 // whole chunk of 2048 would take 1.2 GB.
 constexpr int64_t kPieceTokens = 512;
-
-Status check_input(const io::ModelConfig& config, std::span<const TokenId> tokens,
-                   int64_t context) {
-  if (context < 2 || context > config.max_position_embeddings) {
-    return fail("context: expected 2 ... {} (the model's max_position_embeddings), found {}",
-                config.max_position_embeddings, context);
-  }
-  if (std::ssize(tokens) < context) {
-    return fail(
-        "the text has {} tokens, fewer than the {} of one chunk: give a longer text or a smaller "
-        "context",
-        tokens.size(), context);
-  }
-  return model::check_token_ids(tokens, config);
-}
-
-// A simulated device prepares its kernels for the sizes that will come: whole pieces and the last,
-// shorter one.
-Status prepare_pieces(const model::Transformer& transformer, int64_t context) {
-  const int64_t inputs = context - 1, last = inputs % kPieceTokens;
-  if (inputs >= kPieceTokens) NMM_TRY(transformer.backend().prepare(kPieceTokens));
-  return last > 0 ? transformer.backend().prepare(last) : Status();
-}
 
 // The sum of one chunk's losses, each in nats. Its errors are completed by the caller, who knows
 // the chunk.
@@ -75,68 +50,78 @@ int64_t default_context(const io::ModelConfig& config) {
   return std::min(kPublishedContext, config.max_position_embeddings);
 }
 
+Status check_chunks(const io::ModelConfig& config, std::span<const TokenId> tokens,
+                    int64_t context) {
+  if (context < 2 || context > config.max_position_embeddings) {
+    return fail("context: expected 2 ... {} (the model's max_position_embeddings), found {}",
+                config.max_position_embeddings, context);
+  }
+  if (std::ssize(tokens) < context) {
+    return fail(
+        "the text has {} tokens, fewer than the {} of one chunk: give a longer text or a smaller "
+        "context",
+        tokens.size(), context);
+  }
+  return model::check_token_ids(tokens, config);
+}
+
+// Whole pieces and the last, shorter one.
+Status prepare_chunks(const model::Transformer& transformer, int64_t context, int64_t piece) {
+  const int64_t inputs = context - 1, last = inputs % piece;
+  if (inputs >= piece) NMM_TRY(transformer.backend().prepare(piece));
+  return last > 0 ? transformer.backend().prepare(last) : Status();
+}
+
+PerplexityReport report_of_chunks(std::span<const double> chunk_losses, int64_t context,
+                                  int64_t tokens) {
+  PerplexityReport report;
+  report.context = context;
+  report.tokens = tokens;
+  report.chunks = std::ssize(chunk_losses);
+  report.scored_tokens = report.chunks * (context - 1);
+  std::vector<WindowSum> windows;
+  for (const double loss : chunk_losses) windows.push_back({loss, context - 1});
+  const Estimate mean = mean_over_windows(windows);
+  report.perplexity = std::exp(mean.value);
+  report.standard_error = report.perplexity * mean.standard_error;  // exp has itself as its slope
+  return report;
+}
+
 Result<PerplexityReport> perplexity(const model::Transformer& transformer,
                                     std::span<const TokenId> tokens, int64_t context,
                                     Progress& progress) {
-  NMM_TRY(check_input(transformer.config(), tokens, context));
-  NMM_TRY(prepare_pieces(transformer, context));
-  PerplexityReport report;
-  report.device = transformer.backend().name();
-  report.context = context;
-  report.tokens = std::ssize(tokens);
-  report.chunks = report.tokens / context;
-  report.scored_tokens = report.chunks * (context - 1);
-
+  NMM_TRY(check_chunks(transformer.config(), tokens, context));
+  NMM_TRY(prepare_chunks(transformer, context, kPieceTokens));
+  const int64_t chunks = std::ssize(tokens) / context;
   const double start = transformer.backend().clock_seconds();
   // An fp32 cache, whatever the model's dtype: perplexities of a model then do not depend on the
   // cache.
   const auto cache = transformer.make_cache(context, DType::kF32);
-  progress.start("perplexity", report.chunks);
-  double sum = 0.0, squares = 0.0;  // squares: of the chunks' mean losses
-  const auto so_far = [&](int64_t chunks) {
-    return std::exp(sum / static_cast<double>(chunks * (context - 1)));
+  progress.start("perplexity", chunks);
+  std::vector<double> losses;
+  const auto so_far = [&] {
+    return report_of_chunks(losses, context, std::ssize(tokens)).perplexity;
   };
-  for (int64_t chunk = 0; chunk < report.chunks; ++chunk) {
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     const Result<double> result =
         chunk_loss(transformer, tokens.subspan(chunk * context, context), *cache);
     if (!result && result.error().kind == Error::Kind::kInterrupted) {
       const std::string value =
-          chunk == 0 ? "" : fmt::format(", perplexity so far {:.6g}", so_far(chunk));
-      return interrupted_error(fmt::format("{} of {} chunks done{}", chunk, report.chunks, value));
+          chunk == 0 ? "" : fmt::format(", perplexity so far {:.6g}", so_far());
+      return interrupted_error(fmt::format("{} of {} chunks done{}", chunk, chunks, value));
     }
     if (!result) {
-      return fail("chunk {} of {} has a loss that is not finite: {}", chunk + 1, report.chunks,
+      return fail("chunk {} of {} has a loss that is not finite: {}", chunk + 1, chunks,
                   result.error().message);
     }
-    sum += *result;
-    const double mean = *result / static_cast<double>(context - 1);
-    squares += mean * mean;
-    progress.update(chunk + 1, fmt::format("perplexity {:.4f}", so_far(chunk + 1)));
+    losses.push_back(*result);
+    progress.update(chunk + 1, fmt::format("perplexity {:.4f}", so_far()));
   }
   progress.finish();
-  report.perplexity = so_far(report.chunks);
-  const auto chunks = static_cast<double>(report.chunks);
-  const double mean = std::log(report.perplexity);
-  const double variance = std::max(0.0, squares / chunks - mean * mean);
-  // exp has itself as its slope. Without a second chunk 0 / 0 is the NaN that the header promises.
-  report.standard_error = report.perplexity * std::sqrt(variance / (chunks - 1));
+  PerplexityReport report = report_of_chunks(losses, context, std::ssize(tokens));
+  report.device = transformer.backend().name();
   report.seconds = transformer.backend().clock_seconds() - start;
   return report;
-}
-
-std::string to_json(const PerplexityReport& report, const std::string& model,
-                    const std::string& text) {
-  const nlohmann::ordered_json json = {{"model", model},
-                                       {"text", text},
-                                       {"device", report.device},
-                                       {"perplexity", report.perplexity},
-                                       {"perplexity_stderr", report.standard_error},
-                                       {"context", report.context},
-                                       {"tokens", report.tokens},
-                                       {"chunks", report.chunks},
-                                       {"scored_tokens", report.scored_tokens},
-                                       {"seconds", report.seconds}};
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace neuronmm::eval

@@ -12,6 +12,7 @@
 
 #include "base/progress.h"
 #include "base/result.h"
+#include "eval/interval.h"
 #include "model/transformer.h"
 
 namespace neuronmm::eval {
@@ -22,6 +23,8 @@ struct PerplexityReport {
   // Of the perplexity, from the spread of the chunks' mean losses: how much another text of the
   // same kind would give another value. NaN with one chunk.
   double standard_error = 0.0;
+  // Half of the 95 % interval, by Student's t.
+  double half_interval() const { return interval_factor(chunks) * standard_error; }
   int64_t context = 0;
   int64_t tokens = 0;  // of the whole text, the dropped tail included
   int64_t chunks = 0;
@@ -32,14 +35,24 @@ struct PerplexityReport {
 // The published 2048, or max_position_embeddings where that is less.
 int64_t default_context(const io::ModelConfig& config);
 
-// Errors: a context outside 2 ... max_position_embeddings, fewer tokens than one chunk, ids outside
-// the vocabulary, a loss that is NaN or infinite (with its chunk), an interrupt (with the
-// perplexity so far).
+// Chunks are the samples of the standard error (interval.h). What perplexity() finds wrong with its
+// input: a context outside 2 ... max_position_embeddings, fewer tokens than one chunk, ids outside
+// the vocabulary.
+Status check_chunks(const io::ModelConfig& config, std::span<const text::TokenId> tokens,
+                    int64_t context);
+
+// A simulated device prepares its kernels for the sizes that will come: pieces of a chunk of at
+// most `piece` tokens each.
+Status prepare_chunks(const model::Transformer& transformer, int64_t context, int64_t piece);
+
+// The report on `tokens` tokens whose chunks have these sums of losses, without time and device.
+PerplexityReport report_of_chunks(std::span<const double> chunk_losses, int64_t context,
+                                  int64_t tokens);
+
+// Errors: what check_chunks finds, a loss that is NaN or infinite (with its chunk), an interrupt
+// (with the perplexity so far).
 Result<PerplexityReport> perplexity(const model::Transformer& transformer,
                                     std::span<const text::TokenId> tokens, int64_t context,
                                     Progress& progress);
-
-std::string to_json(const PerplexityReport& report, const std::string& model,
-                    const std::string& text);
 
 }  // namespace neuronmm::eval

@@ -6,22 +6,29 @@ namespace neuronmm::eval {
 namespace {
 
 bool is_right(const TaskResult& result, size_t item) {
-  return score_item(result.items[item], result.likelihoods.items[item]).acc;
+  return chosen(result.likelihoods.items[item]) == result.items[item].gold;
 }
 
-// The squared standard error of the mean of dense - other over a task's items.
-double squared_error(const TaskResult& dense, const TaskResult& other) {
-  double sum = 0.0, squares = 0.0;
-  for (size_t i = 0; i < dense.items.size(); ++i) {
-    const double difference = int{is_right(dense, i)} - int{is_right(other, i)};
-    sum += difference;
-    squares += difference * difference;
-  }
-  const auto n = static_cast<double>(dense.items.size());
-  return (squares - sum * sum / n) / (n - 1.0) / n;
+// The mean of what every item has, with its sample standard deviation (n - 1) over sqrt(n): that of
+// windows of one token each.
+Estimate mean_over_items(const std::vector<double>& values) {
+  std::vector<WindowSum> items;
+  for (const double value : values) items.push_back({value, 1});
+  return mean_over_windows(items);
 }
 
 }  // namespace
+
+PairedAccuracy paired_accuracy(const TaskResult& dense, const TaskResult& other) {
+  NMM_CHECK(dense.items.size() == other.items.size());
+  std::vector<double> lost, same;
+  for (size_t i = 0; i < dense.items.size(); ++i) {
+    const int64_t a = chosen(dense.likelihoods.items[i]), b = chosen(other.likelihoods.items[i]);
+    lost.push_back(int{is_right(dense, i)} - int{is_right(other, i)});
+    same.push_back(a == b ? 1.0 : 0.0);
+  }
+  return {mean_over_items(lost), mean_over_items(same)};
+}
 
 bool AccuracyLoss::is_noise() const { return !(std::abs(value) > kInterval * standard_error); }
 
@@ -32,9 +39,9 @@ std::optional<AccuracyLoss> accuracy_loss(const std::vector<TaskResult>& dense,
   double squares = 0.0, tasks = 0.0;
   for (size_t i = 0; i < dense.size(); ++i) {
     if (!dense[i].score) continue;
-    NMM_CHECK(dense[i].items.size() == other[i].items.size());
-    loss.value += dense[i].score->acc.value - other[i].score->acc.value;
-    squares += squared_error(dense[i], other[i]);
+    const Estimate lost = paired_accuracy(dense[i], other[i]).lost;
+    loss.value += lost.value;
+    squares += lost.standard_error * lost.standard_error;
     tasks += 1.0;
   }
   if (tasks == 0.0) return {};

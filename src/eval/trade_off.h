@@ -5,11 +5,16 @@
 #include <vector>
 
 #include "eval/evaluation.h"
+#include "eval/interval.h"
 
 namespace neuronmm::eval {
 
-// Half of a normal distribution's 95 % interval, in standard deviations.
-inline constexpr double kInterval = 1.96;
+// Two models on the same items of one task.
+struct PairedAccuracy {
+  Estimate lost;       // acc of the dense model less that of the other, item by item
+  Estimate agreement;  // share of the items where both choose the same, right or wrong
+};
+PairedAccuracy paired_accuracy(const TaskResult& dense, const TaskResult& other);
 
 // What mAcc lost, and how sure that is: both models answer the same items, so the standard error is
 // that of the items' differences, which is less than the two accuracies' own errors suggest.

@@ -14,11 +14,18 @@ using nlohmann::json;
 constexpr const char* kRecordKey = "neuronmm_compression";
 constexpr std::array<std::string_view, 5> kForms = {"uv", "pivoted", "narrow", "neurons", "mixed"};
 
-// Every record has these. Only "allocate" came later and may be missing.
+// Every record has these. Only "allocate" and "calibration" came later and may be missing.
 Result<std::string> required_string(const JsonFields& fields, const std::string& key) {
   NMM_ASSIGN(auto value, fields.string(key));
   if (!value) return fields.missing(key);
   return *std::move(value);
+}
+
+Result<int64_t> required_count(const JsonFields& fields, const std::string& key) {
+  NMM_ASSIGN(const auto count, fields.integer(key));
+  if (!count) return fields.missing(key);
+  if (*count < 0) return fields.wrong(key, "a number from 0");
+  return *count;
 }
 
 // A rank cannot exceed the smaller side of its matrix.
@@ -93,7 +100,46 @@ Result<std::optional<CompressionRecord>> read_compression_record(const JsonField
   if (form) record.form = *std::move(form);  // absent in older folders
   if (std::ranges::find(kForms, record.form) == kForms.end())
     return fields.wrong("form", fmt::format("one of {}", fmt::join(kForms, ", ")));
+  NMM_ASSIGN(record.calibration, read_calibration(fields));
   return std::optional(std::move(record));
+}
+
+Result<std::vector<CalibrationSource>> read_calibration(const JsonFields& fields) {
+  std::vector<CalibrationSource> sources;
+  const json* list = fields.find("calibration");
+  if (list == nullptr) return sources;
+  if (!list->is_array()) return fields.wrong("calibration", "a list of texts");
+  for (const json& entry : *list) {
+    const std::string text =
+        fmt::format("{}: \"calibration\"[{}]", fields.source(), sources.size());
+    if (!entry.is_object())
+      return fail("{}: expected an object, found {}", text, describe_json(entry));
+    const JsonFields text_fields(entry, text);
+    CalibrationSource& source = sources.emplace_back();
+    NMM_ASSIGN(source.name, required_string(text_fields, "name"));
+    NMM_ASSIGN(source.xxh3, required_string(text_fields, "xxh3"));
+    NMM_ASSIGN(source.bytes, required_count(text_fields, "bytes"));
+    NMM_ASSIGN(source.tokens, required_count(text_fields, "tokens"));
+  }
+  return sources;
+}
+
+nlohmann::ordered_json calibration_json(const std::vector<CalibrationSource>& sources) {
+  auto list = nlohmann::ordered_json::array();
+  for (const CalibrationSource& source : sources) {
+    list.push_back({{"name", source.name},
+                    {"xxh3", source.xxh3},
+                    {"bytes", source.bytes},
+                    {"tokens", source.tokens}});
+  }
+  return list;
+}
+
+bool calibrated_on(const ModelConfig& config, std::string_view text_checksum) {
+  if (!config.compression) return false;
+  return std::ranges::any_of(config.compression->calibration, [&](const CalibrationSource& source) {
+    return source.xxh3 == text_checksum;
+  });
 }
 
 // The config as it was with one key more. Checked first by the parser that refuses duplicate keys,
@@ -116,8 +162,11 @@ Result<std::string> with_compression_record(std::string_view original_text,
                           {"block", record.block},       {"align", record.align},
                           {"allocate", record.allocate}, {"form", record.form},
                           {"ranks", std::move(ranks)}};
+  if (!record.calibration.empty())
+    document[kRecordKey]["calibration"] = calibration_json(record.calibration);
   constexpr int kIndent = 2;  // as transformers writes it
-  return document.dump(kIndent) + "\n";
+  // The name of a calibration text may be bytes that no JSON can hold.
+  return document.dump(kIndent, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace neuronmm::io

@@ -26,6 +26,14 @@ struct MlpShape {
   bool operator==(const MlpShape&) const = default;
 };
 
+// A text that decided what a compression kept.
+struct CalibrationSource {
+  std::string name;    // of the file, without its folder
+  std::string xxh3;    // io::checksum of the whole file
+  int64_t bytes = 0;   // of the whole file
+  int64_t tokens = 0;  // that were used of it
+};
+
 // What `compress` did to this folder: "neuronmm_compression" in config.json. Folders published by
 // the reference system have factor tensors but no such record: there the ranks are read from the
 // tensors' shapes.
@@ -36,6 +44,8 @@ struct CompressionRecord {
   std::string align;                 // "nearest", "floor", "ceil"
   std::vector<MlpShape> ranks;       // per layer
   std::string allocate = "uniform";  // or "sensitivity": how the ranks were shared out
+  // Empty where no text was needed, and in folders from before it was recorded.
+  std::vector<CalibrationSource> calibration = {};
   std::string form = "uv";  // what a rank above 0 is: of U·V, or with another form of pivots
 
   bool pivoted() const { return form != "uv"; }

@@ -118,8 +118,8 @@ TEST_F(EvaluationCommand, CompareShowsQualityAndSpeedSideBySide) {
   expect(neuronmm("compare " + kDemo + " " + small + " " + kDemo + flags + latency + " --json " +
                   path("compare.json")),
          0,
-         {"demo", "small", "size, MB", "ptb perplexity", "piqa acc, 20 items", "±", "mAcc, 2 tasks",
-          "mAcc lost", "speed-up", "gamma"});
+         {"demo", "small", "size, MB", "ptb perplexity", "ptb KL", "ptb top-1 agreement",
+          "piqa acc, 20 items", "±", "mAcc, 2 tasks", "mAcc lost", "speed-up", "gamma"});
   const auto models = nlohmann::json::parse(read(path("compare.json")))["models"];
   ASSERT_EQ(models.size(), 3u);
   EXPECT_LT(models[1]["size_bytes"], models[0]["size_bytes"]);
@@ -132,6 +132,170 @@ TEST_F(EvaluationCommand, CompareShowsQualityAndSpeedSideBySide) {
   EXPECT_TRUE(models[0]["gamma"].is_null());
   EXPECT_TRUE(models[2]["gamma"].is_null());  // a difference of nothing over a speed-up of noise
   EXPECT_GT(models[1]["speedup"], 0.0);
+}
+
+TEST_F(EvaluationCommand, EvalShowsWhatLiesBetweenTwoModels) {
+  const std::string small = path("small");
+  expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.5 --block 64 --method svd"), 0,
+         {});
+  const std::string data = " --data " + folder_.string() + " --tasks ptb,piqa --reference " + kDemo;
+  expect(neuronmm("eval " + small + data + " --json " + path("e.json")), 0,
+         {"against ", "KL ", "top-1", "acc lost", "same choice"});
+  const auto json = nlohmann::json::parse(read(path("e.json")));
+  EXPECT_EQ(json["reference"], kDemo);
+  const auto& ptb = json["results"]["ptb"];
+  EXPECT_GT(ptb["kl"], 0.1);
+  EXPECT_GT(ptb["kl_stderr"], 0.0);
+  EXPECT_LT(ptb["top1_agreement"], 1.0);
+  EXPECT_NEAR(ptb["perplexity"].get<double>() / ptb["reference_perplexity"].get<double>(),
+              ptb["perplexity_ratio"], 1e-9);
+  const auto& piqa = json["results"]["piqa"];
+  EXPECT_NEAR(piqa["reference_acc"].get<double>() - piqa["acc"].get<double>(), piqa["acc_lost"],
+              1e-12);
+  EXPECT_EQ(piqa["acc_lost_interval"].size(), 2u);
+
+  expect(neuronmm("eval " + kDemo + data + " --json " + path("same.json")), 0, {});
+  const auto same = nlohmann::json::parse(read(path("same.json")))["results"];
+  EXPECT_EQ(same["ptb"]["kl"], 0.0);
+  EXPECT_EQ(same["ptb"]["top1_agreement"], 1.0);
+  EXPECT_EQ(same["piqa"]["acc_lost"], 0.0);
+  EXPECT_EQ(same["piqa"]["choice_agreement"], 1.0);
+}
+
+TEST_F(EvaluationCommand, PerplexityAgainstAReference) {
+  const std::string small = path("small"), text = write("text", read(kDemo + "/evaluation.txt"));
+  expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.5 --block 64 --method svd"), 0,
+         {});
+  const auto run = [&](const std::string& flags) {
+    expect(neuronmm("perplexity " + small + " " + text + " --context 128 --limit 4 --json " +
+                    path("p.json") + flags),
+           0, {"perplexity", "chunks         4"});
+    return nlohmann::json::parse(read(path("p.json")));
+  };
+  const auto alone = run(""), paired = run(" --reference " + kDemo);
+  EXPECT_EQ(paired["perplexity"], alone["perplexity"]);
+  EXPECT_EQ(paired["perplexity_stderr"], alone["perplexity_stderr"]);
+  EXPECT_FALSE(alone.contains("kl"));
+  EXPECT_EQ(paired["reference"], kDemo);
+  EXPECT_GT(paired["kl"], 0.1);
+  EXPECT_LT(paired["kl_interval"][0], paired["kl"]);
+  EXPECT_EQ(paired["scored_tokens"], 4 * 127);
+  expect(neuronmm("perplexity " + kDemo + " " + text + " --context 128 --limit 1000"), 1,
+         {"--limit", "found 1000"});
+  expect(neuronmm("perplexity " + kDemo + " " + text + " --reference " + path("none")), 1,
+         {"none"});
+}
+
+TEST_F(EvaluationCommand, AReferenceWithOtherTokensIsRefused) {
+  const std::string other = path("other");
+  fs::copy(kDemo, other);
+  for (const std::string name : {"tokenizer.json", "tokenizer_config.json"}) {
+    std::string text = read(kDemo + "/" + name);
+    const std::string token = "<|end_of_text|>";
+    for (size_t at = 0; (at = text.find(token, at)) != std::string::npos; ++at) {
+      text.replace(at, token.size(), "<|end_of_talk|>");
+    }
+    write("other/" + name, text);
+  }
+  const std::initializer_list<const char*> words = {"one tokenizer", "token 2047", "end_of_talk"};
+  expect(neuronmm("perplexity " + kDemo + " " + kDemo + "/evaluation.txt --reference " + other), 1,
+         words);
+  expect(neuronmm(eval("ptb", "--reference " + other)), 1, words);
+  expect(
+      neuronmm("compare " + other + " " + kDemo + " --data " + folder_.string() + " --tasks ptb"),
+      1, words);
+}
+
+TEST_F(EvaluationCommand, DocumentsAreJsonLines) {
+  const std::string lines = "{\"text\": \"One day a cat sat.\"}\n{\"text\": \"A dog ran.\"}\n";
+  const std::string file = write("documents.jsonl", lines);
+  expect(neuronmm("perplexity " + kDemo + " " + file + " --documents --context 4"), 0,
+         {"perplexity"});
+  write("broken.jsonl", lines + "no JSON\n");
+  expect(neuronmm("perplexity " + kDemo + " " + path("broken.jsonl") + " --documents"), 1,
+         {"broken.jsonl:3"});
+}
+
+// By its hash, whatever the file is called.
+TEST_F(EvaluationCommand, ATextThatAModelWasCalibratedOnIsNoted) {
+  const std::string text = read(kDemo + "/evaluation.txt").substr(0, 6000);
+  const std::string small = path("small"), seen = write("calibration.txt", text);
+  expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.3 --block 64 --calibration " +
+                  seen + " --calibration-tokens 512 --no-measure"),
+         0, {});
+  expect(neuronmm("inspect " + small), 0, {"512 tokens of calibration.txt"});
+  write("ptb.test.txt", text);
+  const std::string note = "was calibrated on this text", data = " --data " + folder_.string();
+  expect(neuronmm("perplexity " + small + " " + path("ptb.test.txt") + " --json " + path("p.json")),
+         0, {note.c_str(), "ptb.test.txt"});
+  EXPECT_EQ(nlohmann::json::parse(read(path("p.json")))["calibrated_on_text"], true);
+  expect(neuronmm("eval " + small + data + " --tasks ptb"), 0, {note.c_str()});
+  expect(neuronmm("compare " + kDemo + " " + small + data +
+                  " --tasks ptb --prompt-tokens 4 --new-tokens 2 --runs 1"),
+         0, {note.c_str()});
+  write("other.txt", text + " ");
+  for (const std::string& quiet : {"perplexity " + small + " " + path("other.txt"),
+                                   "perplexity " + kDemo + " " + path("ptb.test.txt")}) {
+    const Outcome outcome = neuronmm(quiet);
+    EXPECT_EQ(outcome.exit_code, 0);
+    EXPECT_EQ(outcome.output.find(note), std::string::npos) << outcome.output;
+  }
+}
+
+// Every tag is closed by its own, as XML wants it; comments and the doctype have none.
+void expect_balanced(const std::string& page) {
+  std::vector<std::string> open;
+  for (size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
+    const size_t end = page.find('>', at);
+    ASSERT_NE(end, std::string::npos);
+    const std::string tag = page.substr(at + 1, end - at - 1);
+    ASSERT_EQ(tag.find('<'), std::string::npos) << tag;
+    if (tag.starts_with('!') || tag.ends_with('/')) continue;
+    const std::string name =
+        tag.substr(tag.starts_with('/') ? 1 : 0, tag.find(' ') - (tag.starts_with('/') ? 1 : 0));
+    if (!tag.starts_with('/')) {
+      open.push_back(name);
+      continue;
+    }
+    ASSERT_FALSE(open.empty()) << tag;
+    EXPECT_EQ(open.back(), name);
+    open.pop_back();
+  }
+  EXPECT_TRUE(open.empty());
+}
+
+TEST_F(EvaluationCommand, CompareWritesAPageThatStandsAlone) {
+  const std::string small = path("a<b>&c"), quoted = "'" + small + "'", page_path = path("p.html");
+  expect(neuronmm("compress " + kDemo + " -o " + quoted + " --ratio 0.4 --block 64 --method svd"),
+         0, {});
+  const std::string command = "compare " + kDemo + " " + quoted + " " + kDemo + " --data " +
+                              folder_.string() +
+                              " --tasks ptb,piqa --prompt-tokens 4 --new-tokens 2 --runs 1 ";
+  expect(neuronmm(command + "--html " + page_path + " --json " + path("c.json")), 0,
+         {"ptb KL", "piqa same choice", "MLP, MFLOP per token"});
+  const std::string page = read(page_path);
+  EXPECT_TRUE(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
+  expect_balanced(page);
+  for (const char* foreign :
+       {"<script", "http:", "https:", "url(", "@import", "a<b", "nan", "inf"}) {
+    EXPECT_EQ(page.find(foreign), std::string::npos) << foreign;
+  }
+  for (const char* part : {"a&lt;b&gt;&amp;c", "prefers-color-scheme: dark",
+                           "ptb: KL from the dense", "size, MB", "MLP, MFLOP per token", "mAcc",
+                           "speed-up", "MLP parameters of each layer", "rank of layer"}) {
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  }
+  const auto models = nlohmann::json::parse(read(path("c.json")))["models"];
+  EXPECT_FALSE(models[0].contains("ptb_kl"));
+  EXPECT_GT(models[1]["ptb_kl"], 0.05);
+  EXPECT_EQ(models[2]["ptb_kl"], 0.0);
+  EXPECT_EQ(models[2]["piqa_choice_agreement"], 1.0);
+  // 4 layers of three matrices of 384 x 1024.
+  EXPECT_EQ(models[0]["mlp_flops_per_token"], 2 * 4 * 3 * 384 * 1024);
+  EXPECT_LT(models[1]["mlp_parameters"], models[0]["mlp_parameters"]);
+
+  expect(neuronmm(command + "--html - --json -"), 1, {"--html", "--json", "standard output"});
+  expect(neuronmm(command + "--html /proc/none/p.html"), 1, {"/proc/none/p.html"});
 }
 
 TEST_F(EvaluationCommand, ComparePredictsTheSpeedUpOnANeuronCore) {

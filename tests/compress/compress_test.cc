@@ -6,6 +6,7 @@
 
 #include "compress/factorize_model.h"
 #include "compress/model_writer.h"
+#include "io/checksum.h"
 #include "io/folder_writer.h"
 #include "io/text_file.h"
 #include "oracle.h"
@@ -188,6 +189,43 @@ TEST_F(Compress, SavedGramMatricesGiveTheSameModel) {
   const CompressSummary summary = run_well(second);
   EXPECT_EQ(summary.calibration_tokens, 16 * 62);
   EXPECT_EQ(bytes("first"), bytes("second"));
+}
+
+// Names without folders, whole files' hashes, and the tokens that were used of each.
+TEST_F(Compress, TheRecordNamesTheCalibrationTexts) {
+  const auto record = [&](const std::string& out) {
+    const auto config = io::ModelConfig::load(path(out) / "config.json");
+    return config.ok() ? config->compression.value() : io::CompressionRecord{};
+  };
+  const std::string other = random_text(400, 9);
+  CompressRequest both = request("both");
+  both.calibration = {{{"/secret/place/text.txt", text_}, {"-", other}}, 600};
+  both.save_gram = path("grams.safetensors");
+  run_well(both);
+  const auto texts = record("both").calibration;
+  ASSERT_EQ(texts.size(), 2u);
+  EXPECT_EQ(texts[0].name, "text.txt");
+  EXPECT_EQ(texts[0].xxh3, io::checksum(text_));
+  EXPECT_EQ(texts[0].bytes, std::ssize(text_));
+  EXPECT_EQ(texts[1].name, "standard input");
+  EXPECT_EQ(texts[1].xxh3, io::checksum(other));
+  EXPECT_GT(texts[0].tokens, 250);
+  EXPECT_GT(texts[1].tokens, 250);
+  EXPECT_LE(texts[0].tokens + texts[1].tokens, 600);
+
+  CompressRequest saved = request("saved");
+  saved.calibration.reset();
+  saved.gram = both.save_gram;
+  run_well(saved);
+  ASSERT_EQ(record("saved").calibration.size(), 2u);
+  EXPECT_EQ(record("saved").calibration[1].xxh3, io::checksum(other));
+
+  // A text that svd only measures on is none that it was calibrated on.
+  CompressRequest svd = request("svd", Method::kSvd);
+  svd.calibration = {{{"text.txt", text_}}};
+  run_well(svd);
+  EXPECT_TRUE(record("svd").calibration.empty());
+  EXPECT_EQ(record("svd").method, "svd");
 }
 
 TEST_F(Compress, ThreadsDoNotChangeTheModel) {

@@ -73,7 +73,8 @@ class GramFileTest : public testing::Test {
     return multiply(x, Transpose::kNo, x, Transpose::kYes);
   }
   Status write(int64_t first = 0, int64_t count = kLayers) {
-    return write_gram_file(path_, config_, {1234, "some text"}, first, count, [&](int64_t layer) {
+    const GramOrigin origin = {1234, "some text", {{"a \"b\".txt", "0123456789abcdef", 99, 1234}}};
+    return write_gram_file(path_, config_, origin, first, count, [&](int64_t layer) {
       return Result<LayerGrams>(grams_[static_cast<size_t>(layer)]);
     });
   }
@@ -98,6 +99,9 @@ TEST_F(GramFileTest, GoesThereAndBack) {
   ASSERT_TRUE(file.ok()) << file.error().message;
   EXPECT_EQ(file->origin().tokens, 1234);
   EXPECT_EQ(file->origin().text, "some text");
+  ASSERT_EQ(file->origin().sources.size(), 1u);
+  EXPECT_EQ(file->origin().sources[0].name, "a \"b\".txt");
+  EXPECT_EQ(file->origin().sources[0].tokens, 1234);
   for (int64_t layer = 0; layer < kLayers; ++layer) {
     const auto grams = file->load(layer);
     ASSERT_TRUE(grams.ok()) << grams.error().message;

@@ -2,6 +2,7 @@
 
 #include "eval/divergence.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "eval/eval_test.h"
@@ -21,6 +22,24 @@ std::vector<long double> probabilities(const std::vector<double>& logits) {
   return p;
 }
 
+struct Window {
+  double sum = 0.0, tokens = 0.0;
+};
+
+// The linearised variance of a ratio of sums, from the means of both.
+double error_of_ratio(const std::vector<Window>& windows) {
+  const auto n = static_cast<double>(windows.size());
+  double mean_sum = 0.0, mean_tokens = 0.0, variance = 0.0;
+  for (const Window& window : windows) {
+    mean_sum += window.sum / n;
+    mean_tokens += window.tokens / n;
+  }
+  for (const Window& window : windows) {
+    variance += std::pow(window.sum - mean_sum / mean_tokens * window.tokens, 2) / (n - 1);
+  }
+  return std::sqrt(variance / n) / mean_tokens;
+}
+
 TEST_F(DivergenceTest, AgreesWithTheDefinitionInFp64) {
   config_.num_hidden_layers = 2;
   const model::TestTensors a = model::random_tensors(config_, 1);
@@ -29,20 +48,29 @@ TEST_F(DivergenceTest, AgreesWithTheDefinitionInFp64) {
                                                        random_tokens(2, config_.vocab_size, 4),
                                                        random_tokens(64, config_.vocab_size, 5)};
   const auto tokens = value_of(token_divergences(load(a), load(b), sequences, silent_));
-  ASSERT_EQ(tokens.size(), 39u + 1u + 63u);
-  size_t at = 0;
+  ASSERT_EQ(tokens.size(), 3u);
   long double sum = 0.0L, dense_loss = 0.0L, loss = 0.0L;
-  for (const std::vector<TokenId>& sequence : sequences) {
+  int64_t same_choices = 0;
+  std::vector<Window> windows;
+  for (size_t s = 0; s < sequences.size(); ++s) {
+    const std::vector<TokenId>& sequence = sequences[s];
+    ASSERT_EQ(tokens[s].size(), sequence.size() - 1);
+    windows.push_back({0.0, static_cast<double>(sequence.size() - 1)});
     const auto logits_a = model::naive_logits(config_, a, sequence);
     const auto logits_b = model::naive_logits(config_, b, sequence);
-    for (size_t i = 0; i + 1 < sequence.size(); ++i, ++at) {
+    for (size_t i = 0; i + 1 < sequence.size(); ++i) {
       const auto p = probabilities(logits_a[i]), q = probabilities(logits_b[i]);
       long double divergence = 0.0L;
       for (size_t k = 0; k < p.size(); ++k) divergence += p[k] * std::log(p[k] / q[k]);
       const auto target = static_cast<size_t>(sequence[i + 1]);
-      EXPECT_NEAR(tokens[at].divergence, static_cast<double>(divergence), 1e-4);
-      EXPECT_NEAR(tokens[at].dense_loss, static_cast<double>(-std::log(p[target])), 1e-4);
-      EXPECT_NEAR(tokens[at].loss, static_cast<double>(-std::log(q[target])), 1e-4);
+      EXPECT_NEAR(tokens[s][i].divergence, static_cast<double>(divergence), 1e-4);
+      EXPECT_NEAR(tokens[s][i].dense_loss, static_cast<double>(-std::log(p[target])), 1e-4);
+      EXPECT_NEAR(tokens[s][i].loss, static_cast<double>(-std::log(q[target])), 1e-4);
+      const bool same =
+          std::ranges::max_element(p) - p.begin() == std::ranges::max_element(q) - q.begin();
+      EXPECT_EQ(tokens[s][i].same_choice, same);
+      same_choices += same ? 1 : 0;
+      windows.back().sum += static_cast<double>(divergence);
       sum += divergence;
       dense_loss -= std::log(p[target]);
       loss -= std::log(q[target]);
@@ -50,11 +78,19 @@ TEST_F(DivergenceTest, AgreesWithTheDefinitionInFp64) {
   }
   const DivergenceSummary summary = summarize(tokens);
   EXPECT_EQ(summary.tokens, 103);
-  EXPECT_NEAR(summary.divergence, static_cast<double>(sum / 103.0L), 1e-4);
+  EXPECT_NEAR(summary.divergence.value, static_cast<double>(sum / 103.0L), 1e-4);
+  EXPECT_NEAR(summary.divergence.standard_error, error_of_ratio(windows), 1e-4);
+  EXPECT_EQ(summary.divergence.samples, 3);
+  EXPECT_DOUBLE_EQ(summary.agreement.value, static_cast<double>(same_choices) / 103.0);
+  EXPECT_NEAR(summary.added_loss.value, static_cast<double>((loss - dense_loss) / 103.0L), 1e-4);
+  EXPECT_NEAR(summary.perplexity_ratio(), summary.perplexity / summary.dense_perplexity, 1e-12);
   EXPECT_NEAR(summary.dense_perplexity / static_cast<double>(std::exp(dense_loss / 103.0L)), 1.0,
               1e-4);
   EXPECT_NEAR(summary.perplexity / static_cast<double>(std::exp(loss / 103.0L)), 1.0, 1e-4);
-  EXPECT_GT(summary.divergence, 0.01);  // else the comparison above says little
+  EXPECT_GT(summary.divergence.value, 0.01);  // else the comparison above says little
+  EXPECT_GT(summary.divergence.standard_error, 1e-3);
+  EXPECT_GT(same_choices, 0);
+  EXPECT_LT(same_choices, 103);
 }
 
 // More tokens than one forward call takes: cutting a sequence into pieces changes nothing.
@@ -65,11 +101,11 @@ TEST_F(DivergenceTest, LongSequencesGoThroughInPieces) {
   const std::vector<TokenId> sequence = random_tokens(700, config_.vocab_size, 6);
   const auto tokens = value_of(
       token_divergences(load(a), load(b), std::vector<std::vector<TokenId>>{sequence}, silent_));
-  ASSERT_EQ(tokens.size(), 699u);
+  ASSERT_EQ(tokens.at(0).size(), 699u);
   const auto logits_a = model::naive_logits(config_, a, sequence);
   for (const size_t i : {0u, 255u, 256u, 511u, 512u, 698u}) {
     const auto p = probabilities(logits_a[i]);
-    EXPECT_NEAR(tokens[i].dense_loss,
+    EXPECT_NEAR(tokens[0][i].dense_loss,
                 static_cast<double>(-std::log(p[static_cast<size_t>(sequence[i + 1])])), 1e-4)
         << i;
   }
@@ -80,8 +116,10 @@ TEST_F(DivergenceTest, OfAModelWithItselfIsZero) {
   const std::vector<std::vector<TokenId>> sequences = {random_tokens(30, config_.vocab_size, 8)};
   const DivergenceSummary summary =
       summarize(value_of(token_divergences(model, model, sequences, silent_)));
-  EXPECT_NEAR(summary.divergence, 0.0, 1e-15);
+  EXPECT_NEAR(summary.divergence.value, 0.0, 1e-15);
   EXPECT_EQ(summary.dense_perplexity, summary.perplexity);
+  EXPECT_EQ(summary.agreement.value, 1.0);
+  EXPECT_EQ(summary.added_loss.value, 0.0);
 }
 
 TEST_F(DivergenceTest, ModelsWithoutFiniteLogitsAreNotTakenForGoodOnes) {
@@ -90,7 +128,7 @@ TEST_F(DivergenceTest, ModelsWithoutFiniteLogitsAreNotTakenForGoodOnes) {
   const std::vector<std::vector<TokenId>> sequences = {random_tokens(10, config_.vocab_size, 8)};
   const DivergenceSummary summary =
       summarize(value_of(token_divergences(random_model(7), load(wild), sequences, silent_)));
-  EXPECT_FALSE(std::isfinite(summary.divergence));
+  EXPECT_FALSE(std::isfinite(summary.divergence.value));
   EXPECT_TRUE(std::isfinite(summary.dense_perplexity));
 }
 
@@ -100,8 +138,9 @@ TEST_F(DivergenceTest, RefusesWhatCannotBeCompared) {
     return message_of(token_divergences(
         model, model, std::vector<std::vector<TokenId>>{std::move(sequence)}, silent_));
   };
-  EXPECT_TRUE(has(message({1}), "2 to 64 tokens"));
-  EXPECT_TRUE(has(message(std::vector<TokenId>(65, 1)), "found 65"));
+  EXPECT_TRUE(has(message({1}), "at least 2 tokens, found 1"));
+  EXPECT_TRUE(has(message(std::vector<TokenId>(65, 1)),
+                  "at most 64 tokens (max_position_embeddings), found 65"));
   EXPECT_TRUE(has(message({1, 19}), "found 19 at position 1"));
   set_interrupted(true);
   EXPECT_TRUE(has(message({1, 2}), "interrupted"));

@@ -98,6 +98,11 @@ const Command kCommands[] = {
      .arguments = "perplexity ../in/model ../in/text.txt --json o.json",
      .output = "o.json",
      .same_bytes = false},
+    {.name = "CompareHtml",
+     .arguments = "compare ../in/model ../in/small --data ../in --tasks ptb --limit 1 "
+                  "--prompt-tokens 4 --new-tokens 2 --runs 1 --html o.html",
+     .output = "o.html",
+     .same_bytes = false},
     {.name = "BenchJson",
      .arguments = "bench ../in/model --prompt-tokens 4 --new-tokens 2 --runs 1 --json o.json",
      .output = "o.json",
@@ -148,6 +153,7 @@ class FaultSweep : public testing::TestWithParam<Command> {
     put(root_ / "in/m.gguf", gguf::SmallModel().builder.bytes());
     const fs::path demo = source_dir() / "models/demo";
     put(root_ / "in/text.txt", get(demo / "evaluation.txt").substr(0, 4000));
+    put(root_ / "in/ptb.txt", get(demo / "evaluation.txt").substr(0, 2000));
     prepare_run(false);
     run("synthesize --config ../in/config.json -o ../in/model --seed 1");
     for (const char* file : {"tokenizer.json", "tokenizer_config.json"}) {

@@ -1,3 +1,5 @@
+#include "io/compression_record.h"
+
 #include "config_text.h"
 #include "io/model_config.h"
 #include "io_test.h"
@@ -63,6 +65,31 @@ TEST(CompressionRecord, WrongFieldsAreNamed) {
                          {record, "an object", "4"}));
 }
 
+TEST(CompressionRecord, CalibrationTextsAreReadWhereThereAreAny) {
+  EXPECT_TRUE(compressed_config("{}")->compression->calibration.empty());  // an older folder
+  const auto config = compressed_config(
+      R"({"calibration":[{"name":"a.txt","xxh3":"0123456789abcdef","bytes":7,"tokens":3},
+                         {"name":"b","xxh3":"x","bytes":0,"tokens":0,"later":1}]})");
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  const auto& texts = config->compression->calibration;
+  ASSERT_EQ(texts.size(), 2u);
+  EXPECT_EQ(texts[0].name, "a.txt");
+  EXPECT_EQ(texts[0].bytes, 7);
+  EXPECT_EQ(texts[0].tokens, 3);
+  EXPECT_TRUE(calibrated_on(*config, "0123456789abcdef"));
+  EXPECT_FALSE(calibrated_on(*config, "0123456789abcdee"));
+  EXPECT_FALSE(calibrated_on(ModelConfig(), ""));
+  EXPECT_TRUE(fails_with(compressed_config(R"({"calibration":{}})"), {"calibration", "a list"}));
+  EXPECT_TRUE(fails_with(compressed_config(R"({"calibration":[1]})"),
+                         {"\"calibration\"[0]", "an object", "found 1"}));
+  EXPECT_TRUE(fails_with(
+      compressed_config(R"({"calibration":[{"name":"a","xxh3":"x","bytes":-1,"tokens":0}]})"),
+      {"\"calibration\"[0]", "\"bytes\"", "found -1"}));
+  EXPECT_TRUE(
+      fails_with(compressed_config(R"({"calibration":[{"name":"a","bytes":1,"tokens":0}]})"),
+                 {"\"calibration\"[0]", "\"xxh3\"", "missing"}));
+}
+
 const CompressionRecord kWritten = {"svd", 0.05, 128, "floor", {{1, 2, 3}, {0, 0, 0}}};
 
 TEST(CompressionRecord, WritingKeepsEveryKeyInItsOrder) {
@@ -85,12 +112,18 @@ TEST(CompressionRecord, WhatIsWrittenIsReadBackAndReplaced) {
   CompressionRecord other = kWritten;
   other.method = "whitened";
   other.allocate = "sensitivity";
+  other.calibration = {{"not \xff UTF-8 \"q\"", "0123456789abcdef", 12, 5}};
   const auto second = with_compression_record(*first, other, "config.json");
   ASSERT_TRUE(second.ok());
   const auto config = ModelConfig::parse(*second, "config.json");
   ASSERT_TRUE(config.ok()) << config.error().message;
   EXPECT_EQ(config->compression->method, "whitened");
   EXPECT_EQ(config->compression->allocate, "sensitivity");
+  ASSERT_EQ(config->compression->calibration.size(), 1u);
+  EXPECT_EQ(config->compression->calibration[0].name, "not \uFFFD UTF-8 \"q\"");
+  EXPECT_EQ(config->compression->calibration[0].xxh3, "0123456789abcdef");
+  EXPECT_EQ(config->compression->calibration[0].bytes, 12);
+  EXPECT_EQ(config->compression->calibration[0].tokens, 5);
   EXPECT_EQ(config->compression->ratio, 0.05);
   EXPECT_EQ(config->compression->align, "floor");
   EXPECT_EQ(config->compression->ranks[0].down, 3);
