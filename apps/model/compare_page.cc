@@ -175,7 +175,7 @@ std::string ranks_table(const ComparedModel& model) {
                                  escape_xml(model.name), escape_xml(model.record->method),
                                  model.record->ratio, escape_xml(model.record->allocate));
   std::vector<std::string> layers, gate, up, down;
-  for (const io::MlpRanks& ranks : model.record->ranks) {
+  for (const io::MlpShape& ranks : model.record->ranks) {
     layers.push_back(std::to_string(layers.size()));
     gate.push_back(rank_text(ranks.gate));
     up.push_back(rank_text(ranks.up));
