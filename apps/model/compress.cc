@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 struct Flags {
   compress::CompressRequest request;
   std::string align = "nearest", method = "whitened", only = "gate,up,down";
-  std::string weights = "original", allocate = "uniform", form = "uv";
+  std::string weights = "original", allocate = "uniform", form = "uv", fit = "none";
   std::vector<std::string> calibration;
   int64_t calibration_tokens = compress::kDefaultCalibrationTokens;
   std::string json;
@@ -281,6 +281,8 @@ Result<int> run(Flags& flags) {
   NMM_ASSIGN(request.rule.align, compress::parse_align(flags.align));
   NMM_ASSIGN(request.method, compress::parse_method(flags.method));
   NMM_ASSIGN(request.form, compress::parse_form(flags.form));
+  if (flags.fit == "local") request.fit = compress::FitTo::kLocal;
+  if (flags.fit == "error-aware") request.fit = compress::FitTo::kErrorAware;
   if (request.method == compress::Method::kTwoSided && !metric_program_available()) {
     print_message(
         "note: --method two-sided needs the program neuronmm-finetune, which this build lacks; "
@@ -406,6 +408,7 @@ void add_compress(Program& program) {
                    "error (no text needed)")
       ->check(CLI::IsMember({"whitened", "two-sided", "error-aware", "svd"}))
       ->capture_default_str();
+  command->add_option("--fit", flags->fit, "none, local, error-aware");
   command
       ->add_option("--form", flags->form,
                    "what becomes of an MLP: uv (two factors per matrix), pivoted, narrow, neurons, "

@@ -144,6 +144,7 @@ std::string settings_of(const CompressRequest& request, const GramInput& grams,
                         const ordered_json& model) {
   ordered_json settings = {
       {"form", form_name(request.form)},
+      {"fit", request.fit ? static_cast<int>(*request.fit) : -1},
       {"ratio", request.rule.ratio},
       {"block", request.rule.block},
       {"align", align_name(request.rule.align)},
@@ -314,7 +315,8 @@ class Compression {
     ShapeRequest request = {.form = request_.form,
                             .rule = request_.rule,
                             .uniform = request_.allocate == Allocate::kUniform,
-                            .metric = {}};
+                            .metric = {},
+                            .fit = request_.fit};
     std::error_code ignored;
     if (request_.method == Method::kTwoSided) {
       request.metric = work / "metric.safetensors";

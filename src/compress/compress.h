@@ -44,6 +44,7 @@ struct CompressRequest {
   Form form = Form::kUv;
   RankRule rule;
   Method method = Method::kWhitened;
+  std::optional<FitTo> fit;  // of every form but uv
   MatrixSet only;
   WeightFormat weights = WeightFormat::kAsIs;
   Allocate allocate = Allocate::kUniform;

@@ -120,11 +120,11 @@ enum class Part { kAll, kLowerTriangle };
 // columns the threads share. Of a symmetric sum only what is on or below the diagonal is computed,
 // half of the work.
 void add_products(ConstMatrixView a, ConstMatrixView b, Part part, DoubleMatrix& sum) {
-  const int64_t size = sum.rows();
-  NMM_CHECK(a.columns == size && b.columns == size && a.rows == b.rows);
+  const int64_t rows = sum.rows(), size = sum.columns();
+  NMM_CHECK(a.columns == rows && b.columns == size && a.rows == b.rows);
   const bool same = a.data == b.data;
-  DoubleMatrix block_a(size, std::min(a.rows, kTokenBlock));
-  DoubleMatrix block_b = same ? DoubleMatrix() : block_a;
+  DoubleMatrix block_a(rows, std::min(a.rows, kTokenBlock));
+  DoubleMatrix block_b = same ? DoubleMatrix() : DoubleMatrix(size, block_a.columns());
   for (int64_t first = 0; first < a.rows; first += kTokenBlock) {
     const int64_t count = std::min(a.rows - first, kTokenBlock);
     copy_tokens(a, first, count, block_a);
@@ -134,10 +134,10 @@ void add_products(ConstMatrixView a, ConstMatrixView b, Part part, DoubleMatrix&
       const int64_t j = block * kColumnBlock;
       const int64_t row = part == Part::kLowerTriangle ? j : 0;
       const int64_t columns = std::min(size - j, kColumnBlock);
-      const int n = static_cast<int>(size);
-      blas().dgemm(CblasColMajor, CblasNoTrans, CblasTrans, static_cast<int>(size - row),
-                   static_cast<int>(columns), static_cast<int>(count), 1.0, block_a.data() + row, n,
-                   right.data() + j, n, 1.0, sum.column(j) + row, n);
+      const int m = static_cast<int>(rows), n = static_cast<int>(size);
+      blas().dgemm(CblasColMajor, CblasNoTrans, CblasTrans, static_cast<int>(rows - row),
+                   static_cast<int>(columns), static_cast<int>(count), 1.0, block_a.data() + row, m,
+                   right.data() + j, n, 1.0, sum.column(j) + row, m);
     });
   }
 }

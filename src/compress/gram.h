@@ -20,7 +20,7 @@ namespace neuronmm::compress {
 
 // sum += Σ x xᵀ over the rows x of [M, n], in fp64; of sum [n, n] the lower triangle only.
 void add_gram(ConstMatrixView rows, DoubleMatrix& sum);
-// sum += Σ a bᵀ over the rows a, b of [M, n] and [M, n], in fp64; sum [n, n].
+// sum += Σ a bᵀ over the rows a, b of [M, m] and [M, n], in fp64; sum [m, n].
 void add_cross_gram(ConstMatrixView a, ConstMatrixView b, DoubleMatrix& sum);
 // The whole of a symmetric matrix from its lower triangle.
 DoubleMatrix symmetric(const DoubleMatrix& lower_triangle);

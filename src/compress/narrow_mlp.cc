@@ -14,114 +14,95 @@ std::vector<double> values_at(const std::vector<double>& values,
   return out;
 }
 
-// Gate, up and down of the neurons that stay, with what is known of them.
-struct KeptNeurons {
-  DenseMlp mlp;
-  std::vector<double> gate_metric, up_metric;
-  DoubleMatrix gram_out;  // [H, H], mean of y·yᵀ
-};
+using NamedWeight = std::pair<std::string, InputWeight>;
+
+void add_weight(const std::string& which, DoubleMatrix values, NarrowMlp& out) {
+  out.tensors.push_back({which + "_proj.weight", std::move(values), {}});
+}
+
+void add_pivots(const std::string& which, std::vector<int32_t> index, DoubleMatrix map,
+                double largest, NarrowMlp& out) {
+  out.largest_map = std::max(out.largest_map, largest);
+  out.tensors.push_back({which + "_pivots", {}, std::move(index)});
+  out.tensors.push_back({which + "_pivot_proj.weight", std::move(map), {}});
+}
+
+// Gate and up that share pivots, or one of them with its own.
+Status narrow_together(const std::string& which, const std::vector<NamedWeight>& weights,
+                       const DoubleMatrix& gram, const DoubleMatrix& root, int64_t rank,
+                       DType stored, NarrowMlp& out) {
+  std::vector<InputWeight> inputs;
+  for (const auto& [name, weight] : weights) inputs.push_back(weight);
+  NMM_ASSIGN(NarrowInput narrow, narrow_input(inputs, gram, root, rank, stored));
+  add_pivots(which, std::move(narrow.index), std::move(narrow.d), narrow.largest, out);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    add_weight(weights[i].first, std::move(narrow.weights_t[i]), out);
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<KeptNeurons> keep_neurons(const DenseMlp& mlp, const MlpStatistics& statistics,
-                                 const MlpMetric& metric, std::vector<int32_t> kept) {
+                                 const MlpMetric& metric, const std::vector<int32_t>& order,
+                                 const io::MlpShape& shape) {
+  if (shape.neurons == 0) return KeptNeurons{mlp, metric.gate, metric.up, statistics.neurons};
+  std::vector<int32_t> kept(order.begin(), order.begin() + shape.neurons);
   std::ranges::sort(kept);
-  KeptNeurons out{{mlp.gate_t.rows_at(kept), mlp.up_t.rows_at(kept), mlp.down_t},
+  KeptNeurons out{{mlp.gate_t.rows_at(kept), mlp.up_t.rows_at(kept), {}},
                   values_at(metric.gate, kept),
                   values_at(metric.up, kept),
-                  {}};
-  DoubleMatrix gram = statistics.neurons;
-  if (std::ssize(kept) < mlp.down_t.columns()) {
-    NMM_ASSIGN(out.mlp.down_t, down_of_fewer_neurons(mlp.down_t, statistics.neurons, kept));
-    gram = gram.rows_at(kept).columns_at(kept);
-  }
-  const DoubleMatrix& down_t = out.mlp.down_t;
-  out.gram_out = multiply(down_t, Transpose::kNo,
-                          multiply(gram, Transpose::kNo, down_t, Transpose::kYes), Transpose::kNo);
+                  statistics.neurons.rows_at(kept).columns_at(kept)};
+  NMM_ASSIGN(out.mlp.down_t, down_of_fewer_neurons(mlp.down_t, statistics.neurons, kept));
   return out;
 }
 
-class MlpNarrowing {
- public:
-  MlpNarrowing(const MlpStatistics& statistics, const MlpMetric& metric, const io::MlpShape& shape,
-               DType stored)
-      : statistics_(statistics), metric_(metric), shape_(shape), stored_(stored) {}
-
-  Result<NarrowMlp> run(KeptNeurons kept) {
-    const InputWeight gate{&kept.mlp.gate_t, kept.gate_metric};
-    const InputWeight up{&kept.mlp.up_t, kept.up_metric};
-    if (shape_.input > 0) {
-      NMM_TRY(narrow_inputs("input", {{"gate", gate}, {"up", up}}, shape_.input));
-    } else {
-      NMM_TRY(narrow_inputs("gate", {{"gate", gate}}, shape_.gate));
-      NMM_TRY(narrow_inputs("up", {{"up", up}}, shape_.up));
-    }
-    NMM_TRY(narrow_down(kept));
-    return std::move(out_);
+Status narrow_inputs(const KeptNeurons& kept, const DoubleMatrix& gram, const io::MlpShape& shape,
+                     DType stored, NarrowMlp& out) {
+  DoubleMatrix root;
+  if (shape.input > 0 || shape.gate > 0 || shape.up > 0) {
+    NMM_ASSIGN(root, whitening_root(gram));
   }
-
- private:
-  using NamedWeight = std::pair<std::string, InputWeight>;
-
-  void add_weight(const std::string& which, DoubleMatrix values) {
-    out_.tensors.push_back({which + "_proj.weight", std::move(values), {}});
+  const NamedWeight gate = {"gate", {&kept.mlp.gate_t, kept.gate_metric}};
+  const NamedWeight up = {"up", {&kept.mlp.up_t, kept.up_metric}};
+  if (shape.input > 0) {
+    return narrow_together("input", {gate, up}, gram, root, shape.input, stored, out);
   }
-  void add_pivots(const std::string& which, std::vector<int32_t> index, DoubleMatrix map,
-                  double largest) {
-    out_.largest_map = std::max(out_.largest_map, largest);
-    out_.tensors.push_back({which + "_pivots", {}, std::move(index)});
-    out_.tensors.push_back({which + "_pivot_proj.weight", std::move(map), {}});
-  }
-
-  // Gate and up that share pivots, or one of them with its own.
-  Status narrow_inputs(const std::string& which, const std::vector<NamedWeight>& weights,
-                       int64_t rank) {
+  for (const auto& [weight, rank] : {std::pair(gate, shape.gate), std::pair(up, shape.up)}) {
     if (rank == 0) {
-      for (const auto& [name, weight] : weights) add_weight(name, *weight.w_t);
-      return {};
+      add_weight(weight.first, *weight.second.w_t, out);
+    } else {
+      NMM_TRY(narrow_together(weight.first, {weight}, gram, root, rank, stored, out));
     }
-    if (root_.size() == 0) {
-      NMM_ASSIGN(root_, whitening_root(statistics_.in));
-    }
-    std::vector<InputWeight> inputs;
-    for (const auto& [name, weight] : weights) inputs.push_back(weight);
-    NMM_ASSIGN(NarrowInput narrow, narrow_input(inputs, statistics_.in, root_, rank, stored_));
-    add_pivots(which, std::move(narrow.index), std::move(narrow.d), narrow.largest);
-    for (size_t i = 0; i < weights.size(); ++i) {
-      add_weight(weights[i].first, std::move(narrow.weights_t[i]));
-    }
+  }
+  return {};
+}
+
+Status narrow_down(DoubleMatrix down_t, const DoubleMatrix& gram, const MlpMetric& metric,
+                   const io::MlpShape& shape, DType stored, NarrowMlp& out) {
+  if (shape.down == 0) {
+    add_weight("down", std::move(down_t), out);
     return {};
   }
-
-  Status narrow_down(KeptNeurons& kept) {
-    if (shape_.down == 0) {
-      add_weight("down", std::move(kept.mlp.down_t));
-      return {};
-    }
-    NMM_ASSIGN(const DoubleMatrix metric_root, whitening_root(metric_.out));
-    NMM_ASSIGN(NarrowOutput narrow, narrow_output(kept.mlp.down_t, kept.gram_out, metric_.out,
-                                                  metric_root, shape_.down, stored_));
-    add_weight("down", std::move(narrow.w_t));
-    add_pivots("down", std::move(narrow.index), std::move(narrow.c), narrow.largest);
-    return {};
-  }
-
-  const MlpStatistics& statistics_;
-  const MlpMetric& metric_;
-  const io::MlpShape& shape_;
-  DType stored_;
-  DoubleMatrix root_;  // of the input's Gram matrix, once it is needed
-  NarrowMlp out_;
-};
-
-}  // namespace
+  const DoubleMatrix gram_out =
+      multiply(down_t, Transpose::kNo, multiply(gram, Transpose::kNo, down_t, Transpose::kYes),
+               Transpose::kNo);
+  NMM_ASSIGN(const DoubleMatrix metric_root, whitening_root(metric.out));
+  NMM_ASSIGN(NarrowOutput narrow,
+             narrow_output(down_t, gram_out, metric.out, metric_root, shape.down, stored));
+  add_weight("down", std::move(narrow.w_t), out);
+  add_pivots("down", std::move(narrow.index), std::move(narrow.c), narrow.largest, out);
+  return {};
+}
 
 Result<NarrowMlp> narrow_mlp(const DenseMlp& mlp, const MlpStatistics& statistics,
                              const MlpMetric& metric, const std::vector<int32_t>& order,
                              const io::MlpShape& shape, DType stored) {
-  const int64_t count = shape.neurons > 0 ? shape.neurons : std::ssize(order);
-  NMM_ASSIGN(KeptNeurons kept,
-             keep_neurons(mlp, statistics, metric,
-                          std::vector<int32_t>(order.begin(), order.begin() + count)));
-  return MlpNarrowing(statistics, metric, shape, stored).run(std::move(kept));
+  NMM_ASSIGN(KeptNeurons kept, keep_neurons(mlp, statistics, metric, order, shape));
+  NarrowMlp out;
+  NMM_TRY(narrow_inputs(kept, statistics.in, shape, stored, out));
+  NMM_TRY(narrow_down(std::move(kept.mlp.down_t), kept.gram, metric, shape, stored, out));
+  return out;
 }
 
 }  // namespace neuronmm::compress

@@ -21,10 +21,28 @@ struct NarrowMlp {
   double largest_map = 0.0;  // the largest entry of a map between pivots and others
 };
 
-// Neurons go first, and down makes up for them; then the input of those that are left is narrowed,
-// then the output. Maps are rounded to `stored` (kI8: int8 with the scales of ops::quantize) before
-// the weights beside them are fitted; the weights are for the caller to round. `order` is that of
-// predict_losses().
+// Gate, up and down of the neurons that stay, with what is known of them.
+struct KeptNeurons {
+  DenseMlp mlp;
+  std::vector<double> gate_metric, up_metric;
+  DoubleMatrix gram;  // [k, k], mean of h·hᵀ
+};
+// The first `shape.neurons` (0: all) of `order`, in ascending order; down makes up for the others.
+Result<KeptNeurons> keep_neurons(const DenseMlp& mlp, const MlpStatistics& statistics,
+                                 const MlpMetric& metric, const std::vector<int32_t>& order,
+                                 const io::MlpShape& shape);
+
+// Adds the tensors of gate and up, for inputs with the Gram matrix `gram` [H, H]. Maps are rounded
+// to `stored` (kI8: int8 with the scales of ops::quantize) before the weights beside them are
+// fitted; the weights are for the caller to round.
+Status narrow_inputs(const KeptNeurons& kept, const DoubleMatrix& gram, const io::MlpShape& shape,
+                     DType stored, NarrowMlp& out);
+// Adds the tensors of down_t [H, k], for neurons with the Gram matrix `gram` [k, k].
+Status narrow_down(DoubleMatrix down_t, const DoubleMatrix& gram, const MlpMetric& metric,
+                   const io::MlpShape& shape, DType stored, NarrowMlp& out);
+
+// All of it from the dense model's statistics: neurons first, then the input of those that are
+// left, then the output.
 Result<NarrowMlp> narrow_mlp(const DenseMlp& mlp, const MlpStatistics& statistics,
                              const MlpMetric& metric, const std::vector<int32_t>& order,
                              const io::MlpShape& shape, DType stored);

@@ -12,6 +12,7 @@
 #include "base/parallel.h"
 #include "base/threads.h"
 #include "compress/factorize_matrix.h"
+#include "compress/narrow_file.h"
 #include "compress/narrow_mlp.h"
 #include "io/safetensors_writer.h"
 #include "model/transformer.h"
@@ -73,13 +74,6 @@ class LayerTasks {
   std::mutex mutex_;
   int64_t done_ = 0;
   std::optional<Error> error_;
-};
-
-// All that is known of one layer.
-struct KnownMlp {
-  DenseMlp mlp;
-  MlpStatistics statistics;
-  MlpMetric metric;
 };
 
 Result<KnownMlp> know_mlp(const CompressionInputs& inputs, const ShapeRequest& request,
@@ -184,33 +178,32 @@ Result<FoundShapes> shapes_of(const ShapeRequest& request, Form form, const MlpS
   return find_shapes(form, sizes, request.rule.block, layers, budget);
 }
 
-// One file per layer: weights in the dtype of the dense ones, or fp32 for what int8 stands for.
-Status save_mlp(const fs::path& path, const NarrowMlp& mlp, DType dtype) {
-  std::vector<io::TensorSpec> specs;
-  for (const MlpTensor& tensor : mlp.tensors) {
-    if (tensor.numbers.empty()) {
-      specs.push_back({tensor.name, dtype, {tensor.values.rows(), tensor.values.columns()}});
-    } else {
-      specs.push_back({tensor.name, DType::kI32, {std::ssize(tensor.numbers)}});
-    }
+// Layer by layer, each fitted to what the ones before it have become.
+Status shape_in_sequence(const CompressionInputs& inputs, const ShapeRequest& request,
+                         const fs::path& work, ShapedModel& model) {
+  ShapePass pass{.fit_to = *request.fit, .shapes = {}, .know = {}, .save = {}, .saved = {}};
+  for (const LayerReport& layer : model.layers) pass.shapes.push_back(layer.shape);
+  pass.know = [&](int64_t layer) -> Result<KnownMlp> {
+    NMM_ASSIGN(KnownMlp known, know_mlp(inputs, request, work, layer));
+    auto losses = saved_losses(losses_path(work, layer));
+    if (!losses) return fail("{}: cannot be read", losses_path(work, layer).string());
+    known.order = std::move(losses->order);
+    return known;
+  };
+  pass.saved = [&](int64_t layer) { return read_narrow_mlp(shaped_path(work, layer)); };
+  pass.save = [&](int64_t layer, const NarrowMlp& mlp) -> Status {
+    NMM_ASSIGN(const auto weights, model::layer_weights(inputs.checkpoint, inputs.config, layer));
+    return write_narrow_mlp(shaped_path(work, layer), mlp,
+                            staged_dtype(inputs.format, weights.mlp.gate.w_t.dtype));
+  };
+  NMM_TRY(run_shape_pass(inputs, pass, work));
+  for (size_t layer = 0; layer < model.layers.size(); ++layer) {
+    const auto saved = pass.saved(static_cast<int64_t>(layer));
+    if (!saved)
+      return fail("{}: cannot be read", shaped_path(work, std::ssize(model.layers)).string());
+    model.layers[layer].largest_map = saved->largest_map;
   }
-  NMM_ASSIGN(auto writer, io::SafetensorsWriter::create_checked(
-                              path, specs, {{"largest_map", fmt::format("{}", mlp.largest_map)}}));
-  for (const MlpTensor& tensor : mlp.tensors) {
-    NMM_TRY(tensor.numbers.empty() ? writer.append(to_checkpoint(tensor.values, dtype))
-                                   : writer.append(std::as_bytes(std::span(tensor.numbers))));
-  }
-  return writer.finish();
-}
-
-std::optional<double> saved_largest_map(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return std::nullopt;
-  const auto file = io::SafetensorsFile::open_checked(path);
-  if (!file.ok()) return std::nullopt;
-  const auto found = file->metadata().find("largest_map");
-  if (found == file->metadata().end()) return std::nullopt;
-  return std::strtod(found->second.c_str(), nullptr);
+  return {};
 }
 
 }  // namespace
@@ -256,10 +249,11 @@ Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRe
 
 Status shape_layers(const CompressionInputs& inputs, const ShapeRequest& request,
                     const fs::path& work, ShapedModel& model) {
+  if (request.fit) return shape_in_sequence(inputs, request, work, model);
   return LayerTasks(inputs, work).run("narrowing", [&](int64_t layer) -> Status {
     LayerReport& report = model.layers[static_cast<size_t>(layer)];
-    if (const auto largest = saved_largest_map(shaped_path(work, layer))) {
-      report.largest_map = *largest;
+    if (const auto saved = read_narrow_mlp(shaped_path(work, layer))) {
+      report.largest_map = saved->largest_map;
       return {};
     }
     NMM_ASSIGN(const KnownMlp known, know_mlp(inputs, request, work, layer));
@@ -271,7 +265,7 @@ Status shape_layers(const CompressionInputs& inputs, const ShapeRequest& request
     NMM_ASSIGN(const NarrowMlp narrow, narrow_mlp(known.mlp, known.statistics, known.metric,
                                                   losses->order, report.shape, stored));
     report.largest_map = narrow.largest_map;
-    return save_mlp(shaped_path(work, layer), narrow, staged_dtype(inputs.format, dtype));
+    return write_narrow_mlp(shaped_path(work, layer), narrow, staged_dtype(inputs.format, dtype));
   });
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compress/inputs.h"
+#include "compress/shape_pass.h"
 #include "compress/shape_search.h"
 
 namespace neuronmm::compress {
@@ -17,6 +18,7 @@ struct ShapeRequest {
   RankRule rule;
   bool uniform = false;          // one shape for all layers
   std::filesystem::path metric;  // the output metric's file; empty: the local one (mlp_metric.h)
+  std::optional<FitTo> fit;      // nothing: all from the dense model's statistics
 };
 
 struct LayerReport {

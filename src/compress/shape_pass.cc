@@ -1,0 +1,274 @@
+#include "compress/shape_pass.h"
+
+#include <algorithm>
+#include <cmath>
+#include <system_error>
+
+#include "base/parallel.h"
+#include "compress/factorize_matrix.h"
+#include "compress/gram.h"
+#include "compress/layerwise_pass.h"
+#include "compress/mlp_half.h"
+#include "compress/narrow_file.h"
+#include "compress/narrow_weights.h"
+#include "compress/refit.h"
+#include "model/rope.h"
+#include "model/transformer.h"
+
+namespace neuronmm::compress {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kShapePass = "shapes";
+
+enum PassStream { kDenseStream, kNarrowStream };
+// A layer that is fitted locally has the second stage alone.
+enum PassStage { kFitInputs, kFitOutputs, kGoOn, kPassStages };
+enum PassSum { kInputGram, kInputCross, kNeuronGram, kTargetCross };
+
+// λ of the fit of down, of the median diagonal of ĥ's Gram matrix.
+constexpr double kDownRidge = 1e-3;
+
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
+  return values[values.size() / 2];
+}
+
+// W₀ + (C - W₀·G)(G + λ I)⁻¹ for C = Σ t·ĥᵀ and G = Σ ĥ·ĥᵀ.
+Result<DoubleMatrix> fit_down(const DoubleMatrix& start, const DoubleMatrix& gram,
+                              const DoubleMatrix& cross) {
+  const double middle = median(diagonal(gram));
+  DoubleMatrix ridged = gram;
+  for (int64_t j = 0; j < ridged.columns(); ++j) {
+    ridged(j, j) += middle > 0.0 ? kDownRidge * middle : 1.0;
+  }
+  const DoubleMatrix missing =
+      difference(cross, multiply(start, Transpose::kNo, gram, Transpose::kNo));
+  NMM_ASSIGN(const DoubleMatrix change_t, solve_positive(std::move(ridged), transposed(missing)));
+  DoubleMatrix down_t = transposed(change_t);
+  add(start, down_t);
+  return down_t;
+}
+
+// Keeps the MLP's input and output of one sequence.
+class MlpRowsObserver : public model::MlpObserver {
+ public:
+  void on_mlp(int64_t, ConstMatrixView rows, ConstMatrixView) override {
+    input = Matrix(rows.rows, rows.columns);
+    for (int64_t i = 0; i < rows.rows; ++i) std::copy_n(rows.row(i), rows.columns, input.row(i));
+  }
+  Matrix input;
+};
+
+// silu(gate) * up in the first columns of a matrix as wide as the dense MLP: the others stay 0, so
+// that sums have one shape for all layers.
+class NarrowNeurons {
+ public:
+  NarrowNeurons(const NarrowWeights& weights, int64_t width, const ops::Backend& backend)
+      : gate_(backend.make_linear(weights.linear("gate"))),
+        up_(backend.make_linear(weights.linear("up"))),
+        count_(weights.linear("gate").out_features()),
+        width_(width) {}
+
+  Matrix operator()(ConstMatrixView x) const {
+    Matrix gate(x.rows, count_), up(x.rows, count_), h(x.rows, width_);
+    gate_->apply(x, gate.view());
+    up_->apply(x, up.view());
+    parallel_for(x.rows, [&](int64_t i) {
+      for (int64_t j = 0; j < count_; ++j) {
+        const float g = gate.row(i)[j];
+        h.row(i)[j] = g / (1.0f + std::exp(-g)) * up.row(i)[j];
+      }
+    });
+    return h;
+  }
+
+ private:
+  std::unique_ptr<ops::Linear> gate_, up_;
+  int64_t count_, width_;
+};
+
+class ShapePassRun {
+ public:
+  ShapePassRun(const CompressionInputs& inputs, const ShapePass& settings, const fs::path& work)
+      : inputs_(inputs), config_(inputs.config), settings_(settings), work_(work) {}
+
+  Status run() {
+    NMM_ASSIGN(LayerwisePass pass, open());
+    cache_ = inputs_.backend.make_kv_cache(
+        {1, config_.num_key_value_heads, config_.head_dim, inputs_.text->longest()});
+    while (!pass.done()) {
+      const Status done = run_layer(pass);
+      if (!done.ok()) return done;
+      NMM_TRY(pass.next_layer());
+    }
+    return {};
+  }
+
+ private:
+  bool error_aware() const { return settings_.fit_to == FitTo::kErrorAware; }
+  fs::path inputs_path(int64_t layer) const {
+    return work_ / fmt::format("inputs-{:05}.safetensors", layer);
+  }
+
+  // The saved state counts only if all layers behind it are still there.
+  Result<LayerwisePass> open() {
+    const int64_t hidden = config_.hidden_size, inner = config_.intermediate_size;
+    const LayerwisePass::Settings settings = {
+        .name = kShapePass,
+        .label = error_aware() ? "compressing" : "fitting",
+        .stages = error_aware() ? int64_t{kPassStages} : 1,
+        .streams = error_aware() ? 2 : 1,
+        .sums = {{hidden, hidden}, {hidden, hidden}, {inner, inner}, {hidden, inner}}};
+    NMM_ASSIGN(auto pass, LayerwisePass::open(inputs_.checkpoint, config_, *inputs_.text, work_,
+                                              settings, inputs_.progress));
+    bool stands = pass.stage() == 0 || !error_aware() || read_narrow_mlp(inputs_path(pass.layer()));
+    for (int64_t layer = 0; layer < pass.layer(); ++layer) {
+      stands = stands && settings_.saved(layer).has_value();
+    }
+    if (stands) return pass;
+    std::error_code ignored;
+    fs::remove(LayerwisePass::state_path(work_, kShapePass), ignored);
+    return LayerwisePass::open(inputs_.checkpoint, config_, *inputs_.text, work_, settings,
+                               inputs_.progress);
+  }
+
+  Status run_layer(LayerwisePass& pass) {
+    const int64_t layer = pass.layer();
+    NMM_ASSIGN(const auto weights, model::layer_weights(inputs_.checkpoint, config_, layer));
+    NMM_ASSIGN(KnownMlp known, settings_.know(layer));
+    const io::MlpShape& shape = settings_.shapes[static_cast<size_t>(layer)];
+    NMM_ASSIGN(KeptNeurons kept,
+               keep_neurons(known.mlp, known.statistics, known.metric, known.order, shape));
+    dtype_ = weights.mlp.gate.w_t.dtype;
+    stored_ = inputs_.format == WeightFormat::kInt8 ? DType::kI8 : dtype_;
+    NarrowMlp narrow;
+    if (error_aware()) {
+      NMM_ASSIGN(narrow, fit_inputs(pass, weights, kept, shape));
+    } else {
+      NMM_TRY(narrow_inputs(kept, known.statistics.in, shape, stored_, narrow));
+    }
+    if (!error_aware() || pass.stage() == kFitOutputs) {
+      NMM_TRY(fit_outputs(pass, weights, kept, known.metric, shape, narrow));
+      NMM_TRY(settings_.save(layer, narrow));
+      if (error_aware()) pass.next_stage();
+    }
+    // Nothing reads the output of the last layer's compressed MLP.
+    if (!error_aware() || layer + 1 == config_.num_hidden_layers) return {};
+    const auto saved = settings_.saved(layer);
+    if (!saved) return fail("layer {}: its narrowed MLP cannot be read", layer);
+    return go_on(pass, weights, *saved);
+  }
+
+  // The dense stream passes the whole layer, the narrow one its attention only. Gate and up are
+  // narrowed for the input that they will have, and aim at the dense model's.
+  Result<NarrowMlp> fit_inputs(LayerwisePass& pass, const model::LayerWeights& weights,
+                               KeptNeurons& kept, const io::MlpShape& shape) {
+    if (pass.stage() > kFitInputs) {
+      auto saved = read_narrow_mlp(inputs_path(pass.layer()));
+      if (!saved) return fail("{}: cannot be read", inputs_path(pass.layer()).string());
+      return *std::move(saved);
+    }
+    const model::DecoderLayer layer(config_, 0, weights, inputs_.backend);
+    const MlpHalf half(config_, weights.post_attention_norm, weights.mlp, inputs_.backend);
+    NMM_TRY(pass.visit_sequences([&](size_t sequence) {
+      const MutableMatrixView dense = pass.hidden(kDenseStream, sequence);
+      const MutableMatrixView narrow = pass.hidden(kNarrowStream, sequence);
+      const ops::SequenceRows rows = {cache_.get(), dense.rows};
+      MlpRowsObserver observer;
+      layer.forward(dense, rotary_, std::span(&rows, 1), &observer);
+      layer.attention_half(narrow, rotary_, std::span(&rows, 1));
+      const Matrix input = half.input(narrow);
+      add_gram(input.view(), pass.sum(kInputGram));
+      add_cross_gram(observer.input.view(), input.view(), pass.sum(kInputCross));
+    }));
+    NarrowMlp out;
+    DoubleMatrix gram = symmetric(pass.sum(kInputGram));
+    if (shape.input > 0 || shape.gate > 0 || shape.up > 0) {
+      NMM_ASSIGN(const SymmetricEigen eigen, symmetric_eigen(gram));
+      const DoubleMatrix map = refit_map(gram, eigen, pass.sum(kInputCross));
+      for (DoubleMatrix* weight : {&kept.mlp.gate_t, &kept.mlp.up_t}) {
+        *weight = multiply(*weight, Transpose::kNo, map, Transpose::kNo);
+      }
+    }
+    NMM_TRY(narrow_inputs(kept, gram, shape, stored_, out));
+    NMM_TRY(write_narrow_mlp(inputs_path(pass.layer()), out, staged_dtype(inputs_.format, dtype_)));
+    pass.next_stage();
+    return out;
+  }
+
+  // Adds down to `narrow`, which has gate and up.
+  Status fit_outputs(LayerwisePass& pass, const model::LayerWeights& weights,
+                     const KeptNeurons& kept, const MlpMetric& metric, const io::MlpShape& shape,
+                     NarrowMlp& narrow) {
+    const NarrowWeights held(narrow, stored_);
+    const NarrowNeurons neurons(held, config_.intermediate_size, inputs_.backend);
+    const MlpHalf half(config_, weights.post_attention_norm, weights.mlp, inputs_.backend);
+    const model::DecoderLayer layer(config_, 0, weights, inputs_.backend);
+    NMM_TRY(pass.visit_sequences([&](size_t sequence) {
+      const MutableMatrixView dense = pass.hidden(kDenseStream, sequence);
+      const ops::SequenceRows rows = {cache_.get(), dense.rows};
+      Matrix target(dense.rows, dense.columns), h;
+      if (error_aware()) {
+        const MutableMatrixView narrow_rows = pass.hidden(kNarrowStream, sequence);
+        h = neurons(half.input(narrow_rows).view());
+        subtract(dense, narrow_rows, target);
+      } else {
+        layer.attention_half(dense, rotary_, std::span(&rows, 1));
+        h = neurons(half.input(dense).view());
+        target = half.output(dense);
+        inputs_.backend.add(target.view(), dense);
+      }
+      add_gram(h.view(), pass.sum(kNeuronGram));
+      add_cross_gram(target.view(), h.view(), pass.sum(kTargetCross));
+    }));
+    const int64_t count = kept.mlp.down_t.columns();
+    const DoubleMatrix gram =
+        symmetric(pass.sum(kNeuronGram)).first_rows(count).first_columns(count);
+    const DoubleMatrix cross = pass.sum(kTargetCross).first_columns(count);
+    if (!gram.all_finite() || !cross.all_finite()) {
+      return fail("{}: layer {} makes NaN or infinity of the calibration text",
+                  inputs_.checkpoint.folder().string(), pass.layer());
+    }
+    // With the dense model's inputs as they were, W₀ is the optimum already.
+    DoubleMatrix down_t = kept.mlp.down_t;
+    if (error_aware() || shape.input > 0 || shape.gate > 0 || shape.up > 0) {
+      NMM_ASSIGN(down_t, fit_down(kept.mlp.down_t, gram, cross));
+    }
+    return narrow_down(std::move(down_t), gram, metric, shape, stored_, narrow);
+  }
+
+  static void subtract(ConstMatrixView a, ConstMatrixView b, Matrix& out) {
+    for (int64_t i = 0; i < a.rows; ++i) {
+      std::transform(a.row(i), a.row(i) + a.columns, b.row(i), out.row(i), std::minus<>());
+    }
+  }
+
+  // The narrow stream passes its MLP and is what the next layer of the compressed model reads.
+  Status go_on(LayerwisePass& pass, const model::LayerWeights& weights, const NarrowMlp& mlp) {
+    const NarrowWeights held(mlp, stored_);
+    const MlpHalf half(config_, weights.post_attention_norm, held.mlp(), inputs_.backend);
+    return pass.visit_sequences([&](size_t sequence) {
+      const MutableMatrixView narrow = pass.hidden(kNarrowStream, sequence);
+      inputs_.backend.add(half.output(narrow).view(), narrow);
+    });
+  }
+
+  const CompressionInputs& inputs_;
+  const io::ModelConfig& config_;
+  const ShapePass& settings_;
+  const fs::path& work_;
+  const ops::RotaryEmbedding rotary_ = model::rotary_embedding(config_);
+  std::unique_ptr<ops::KvCache> cache_;
+  DType dtype_ = DType::kF32, stored_ = DType::kF32;
+};
+
+}  // namespace
+
+Status run_shape_pass(const CompressionInputs& inputs, const ShapePass& settings,
+                      const fs::path& work) {
+  return ShapePassRun(inputs, settings, work).run();
+}
+
+}  // namespace neuronmm::compress
