@@ -85,6 +85,15 @@ bool upright(const BarChart& chart) {
   });
 }
 
+// What fits below the axis of a turned name: its end, which tells models apart; the legend has all.
+std::string shortened(const std::string& name) {
+  constexpr size_t kLongest = 28;
+  if (name.size() <= kLongest) return name;
+  size_t begin = name.size() - kLongest;
+  while (begin < name.size() && (name[begin] & 0xC0) == 0x80) ++begin;  // inside a character
+  return "…" + name.substr(begin);
+}
+
 // Names that would overlap when written across are turned and take more room below.
 std::string group_names(const BarChart& chart, double bottom) {
   std::string svg;
@@ -96,7 +105,7 @@ std::string group_names(const BarChart& chart, double bottom) {
     } else {
       const std::string turned = fmt::format(
           "text-anchor=\"end\" transform=\"rotate(-60 {:.1f} {:.1f})\"", x + 4, bottom + 12);
-      svg += svg_text(x + 4, bottom + 12, turned, chart.groups[g]);
+      svg += svg_text(x + 4, bottom + 12, turned, shortened(chart.groups[g]));
     }
   }
   const double below = upright(chart) ? 40 : 190;
