@@ -41,10 +41,12 @@ void check_rope(const ModelConfig& config) {
 void check_record(std::string_view text, const ModelConfig& config) {
   neuronmm::io::CompressionRecord record{"svd", 0.2, 128, "nearest", {}};
   record.ranks.resize(static_cast<size_t>(config.num_hidden_layers), {1, 1, 1});
+  if (config.compression) record.calibration = config.compression->calibration;
   const auto written = neuronmm::io::with_compression_record(text, record, "input");
   NMM_CHECK(written.ok());
   const auto again = ModelConfig::parse(*written, "input");
   NMM_CHECK(again.ok() && again->compression.has_value());
+  NMM_CHECK(again->compression->calibration.size() == record.calibration.size());
   NMM_CHECK(again->hidden_size == config.hidden_size && again->rope_theta == config.rope_theta);
   const auto int8 = neuronmm::io::with_quantization(text, "input");
   NMM_CHECK(int8.ok());

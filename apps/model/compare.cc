@@ -182,7 +182,7 @@ std::string speedup_name(const CompareFlags& flags) {
 std::vector<std::string> page_notes(const std::vector<ComparedModel>& columns,
                                     const CompareFlags& flags) {
   std::vector<std::string> notes = {fmt::format(
-      "Against {}. Speed-up: {} prompt tokens and {} new ones, {} runs{}.", flags.dense_dir,
+      "Against {}. Speed-up: {} prompt tokens and {} new ones, timed runs: {}{}.", flags.dense_dir,
       flags.latency.prompt_tokens, flags.latency.new_tokens, flags.latency.runs,
       flags.evaluation.limit > 0
           ? fmt::format("; the first {} items of each task and chunks of each text",

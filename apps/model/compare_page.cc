@@ -40,6 +40,7 @@ p { color: var(--quiet); max-width: 75ch; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); gap: 1.5rem; }
 svg { width: 100%; height: auto; }
 .wide { overflow-x: auto; }
+.wide svg { min-width: 760px; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .8rem; text-align: right; white-space: nowrap; }
 th:first-child { text-align: left; position: sticky; left: 0; background: var(--page); }
@@ -60,10 +61,13 @@ std::string html_row(const char* tag, const std::string& name,
   return row + "</tr>\n";
 }
 
+// What scrolls in itself where the page is narrower.
+std::string wide(const std::string& html) { return "<div class=\"wide\">\n" + html + "</div>\n"; }
+
 std::string html_table(const ComparisonTable& table) {
-  std::string html = "<div class=\"wide\"><table>\n" + html_row("th", "", table.models);
+  std::string html = "<table>\n" + html_row("th", "", table.models);
   for (const ComparisonTable::Row& row : table.rows) html += html_row("td", row.name, row.cells);
-  return html + "</table></div>\n";
+  return wide(html + "</table>\n");
 }
 
 // What the horizontal axis of the scatter charts shows.
@@ -142,7 +146,7 @@ std::string speed_plot(const Models& models, const std::string& speedup_name) {
     series.values[i] = models[i].speedup;
   }
   chart.one_per_group = true;
-  return "<h2>Speed</h2>\n" + bar_figure(chart);
+  return "<h2>Speed</h2>\n" + wide(bar_figure(chart));
 }
 
 std::string layers_plot(const Models& models) {
@@ -164,7 +168,7 @@ std::string layers_plot(const Models& models) {
                                   : NAN);
     }
   }
-  return dense.empty() || chart.series.empty() ? "" : bar_figure(chart);
+  return dense.empty() || chart.series.empty() ? "" : wide(bar_figure(chart));
 }
 
 std::string rank_text(int64_t rank) { return rank == 0 ? "dense" : std::to_string(rank); }
@@ -181,9 +185,9 @@ std::string ranks_table(const ComparedModel& model) {
     up.push_back(rank_text(ranks.up));
     down.push_back(rank_text(ranks.down));
   }
-  return html + "<div class=\"wide\"><table>\n" + html_row("th", "rank of layer", layers) +
-         html_row("td", "gate", gate) + html_row("td", "up", up) + html_row("td", "down", down) +
-         "</table></div>\n";
+  return html +
+         wide("<table>\n" + html_row("th", "rank of layer", layers) + html_row("td", "gate", gate) +
+              html_row("td", "up", up) + html_row("td", "down", down) + "</table>\n");
 }
 
 std::string layers_section(const Models& models) {

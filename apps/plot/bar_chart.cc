@@ -12,7 +12,6 @@ namespace {
 
 // In pixels. A chart is as wide as a page of documentation and as high as its text leaves readable.
 constexpr double kWidth = 1040, kLeft = 80, kRight = 20, kTop = 74, kPlotHeight = 280;
-constexpr double kManyGroups = 12;  // more: their names are written upwards
 
 Axis axis_of(const BarChart& chart) {
   std::vector<double> values;
@@ -78,15 +77,24 @@ std::string bars(const BarChart& chart, const Axis& axis, double bottom) {
   return svg;
 }
 
-// Numbers of layers fit side by side where names do not.
+// Whether all names fit side by side; a character is guessed at 6.8 pixels.
 bool upright(const BarChart& chart) {
-  constexpr size_t kShort = 3;
-  return static_cast<double>(chart.groups.size()) <= kManyGroups ||
-         std::ranges::all_of(chart.groups,
-                             [](const std::string& name) { return name.size() <= kShort; });
+  const double group = (kWidth - kLeft - kRight) / static_cast<double>(chart.groups.size());
+  return std::ranges::all_of(chart.groups, [&](const std::string& name) {
+    return 6.8 * static_cast<double>(name.size()) <= group;
+  });
 }
 
-// Many names would overlap when written across; they are turned and take more room below.
+// What fits below the axis of a turned name: its end, which tells models apart; the legend has all.
+std::string shortened(const std::string& name) {
+  constexpr size_t kLongest = 28;
+  if (name.size() <= kLongest) return name;
+  size_t begin = name.size() - kLongest;
+  while (begin < name.size() && (name[begin] & 0xC0) == 0x80) ++begin;  // inside a character
+  return "…" + name.substr(begin);
+}
+
+// Names that would overlap when written across are turned and take more room below.
 std::string group_names(const BarChart& chart, double bottom) {
   std::string svg;
   const double group = (kWidth - kLeft - kRight) / static_cast<double>(chart.groups.size());
@@ -97,7 +105,7 @@ std::string group_names(const BarChart& chart, double bottom) {
     } else {
       const std::string turned = fmt::format(
           "text-anchor=\"end\" transform=\"rotate(-60 {:.1f} {:.1f})\"", x + 4, bottom + 12);
-      svg += svg_text(x + 4, bottom + 12, turned, chart.groups[g]);
+      svg += svg_text(x + 4, bottom + 12, turned, shortened(chart.groups[g]));
     }
   }
   const double below = upright(chart) ? 40 : 190;

@@ -37,7 +37,11 @@ Axis vertical_axis(const ScatterChart& chart) {
   }
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
   const bool logarithmic = !values.empty() && *least > 0.0 && *most > 10.0 * *least;
-  if (logarithmic) return {values, Axis::Scale::kLogarithmic, false};
+  if (logarithmic) {
+    // Upper ends count; a lower one may be anywhere down to zero and below.
+    for (const ScatterPoint& point : chart.points) values.push_back(point.high);
+    return {values, Axis::Scale::kLogarithmic, false};
+  }
   return {ends, Axis::Scale::kLinear, false};
 }
 
