@@ -11,9 +11,11 @@
 
 namespace neuronmm::finetune {
 
-// What one phase trains. kU and kV: adapters on that factor of every compressed matrix (u is
-// applied first: X_v_proj in checkpoints; v second: X_u_proj). kBoth: adapters on both. kFactors:
-// the factors themselves.
+// What one phase trains. kU and kV: adapters on that factor of every compressed matrix, the one
+// that is applied first or second: X_v_proj and X_u_proj in checkpoints; with pivots of the input
+// their map and then the matrix, with pivots of the output the matrix and then their map; in an MLP
+// of fewer neurons gate and up, then down. kBoth: adapters on both. kFactors: the factors
+// themselves.
 enum class Part { kU, kV, kBoth, kFactors };
 std::string_view part_name(Part part);  // "u", "v", "both", "factors"
 // A comma-separated list, in the order of training: "v,u".

@@ -37,14 +37,35 @@ void fill_uniform(at::Tensor& tensor, double bound, std::mt19937_64& random) {
   tensor.copy_(values);
 }
 
-// u and v of every compressed matrix: dense ones are not trained.
-void for_each_factor(TorchTransformer& model, const std::function<void(TorchMatrix&, Part)>& body) {
+using VisitFactor = std::function<void(TorchMatrix&, Part)>;
+
+// What a compressed matrix is made of, by what is applied first (u) and second (v). A dense one is
+// trained where its MLP is narrower than it was; `part` is then its own.
+void for_each_factor(TorchLinear& linear, bool narrower, Part part, const VisitFactor& body) {
+  if (linear.low_rank()) {
+    body(linear.u, Part::kU);
+    body(linear.v, Part::kV);
+  } else if (!linear.in.empty()) {
+    body(linear.in.map, Part::kU);
+    body(linear.w, Part::kV);
+  } else if (!linear.out.empty()) {
+    body(linear.w, Part::kU);
+    body(linear.out.map, Part::kV);
+  } else if (narrower) {
+    body(linear.w, part);
+  }
+}
+
+// Of every MLP, in the order of its products. With pivots that gate and up share, these are the
+// second factors; with fewer neurons all three are dense, and gate and up the first.
+void for_each_factor(TorchTransformer& model, const VisitFactor& body) {
   for (TorchLayer& layer : model.layers()) {
-    for (TorchLinear* const linear : {&layer.gate, &layer.up, &layer.down}) {
-      if (!linear->low_rank()) continue;
-      body(linear->u, Part::kU);
-      body(linear->v, Part::kV);
+    const bool shared = !layer.mlp_in.empty();
+    if (shared) body(layer.mlp_in.map, Part::kU);
+    for (TorchLinear* const linear : {&layer.gate, &layer.up}) {
+      for_each_factor(*linear, shared || layer.fewer_neurons, shared ? Part::kV : Part::kU, body);
     }
+    for_each_factor(layer.down, layer.fewer_neurons, Part::kV, body);
   }
 }
 
@@ -240,7 +261,7 @@ Result<TrainableModel> TrainableModel::load(const ModelOptions& options) {
   for_each_factor(state.model,
                   [&](TorchMatrix& matrix, Part) { state.by_name[matrix.name] = matrix.weight; });
   if (state.by_name.empty()) {
-    return fail("{}: expected a compressed model, found no low-rank matrix; run compress first",
+    return fail("{}: expected a compressed model, found only dense matrices; run compress first",
                 options.model.string());
   }
   return result;

@@ -114,6 +114,33 @@ TEST_F(Finetune, LearnsAndKeepsEveryShape) {
   }
 }
 
+// A dense layer among the narrower ones stays as it is, and so do pivots.
+TEST_F(Finetune, EveryFormLearnsAndKeepsItsShape) {
+  for (const std::string form : {"pivoted", "narrow", "neurons", "mixed"}) {
+    SCOPED_TRACE(form);
+    write_model(input_, config_, formed_model(config_, form, 5));
+    FinetuneRequest wanted = request("out");
+    wanted.recipe.phases = {Part::kFactors};
+    wanted.recipe.epochs = 4;
+    wanted.force = true;
+    const std::vector<double> losses = run_well(wanted).phases.at(0).epoch_losses;
+    EXPECT_LT(losses.back(), 0.9 * losses.front());
+    const auto before = io::Checkpoint::open(input_.path()),
+               after = io::Checkpoint::open(path("out"));
+    ASSERT_TRUE(before.ok() && after.ok());
+    ASSERT_EQ(before->tensors().size(), after->tensors().size());
+    for (const auto& [name, tensor] : before->tensors()) {
+      const TensorView& other = after->tensors().at(name);
+      ASSERT_EQ(other.shape, tensor.shape);
+      const bool dense_layer = form == "mixed" && name.starts_with("model.layers.1.");
+      const bool trained =
+          name.find("mlp.") != std::string::npos && !name.ends_with("_pivots") && !dense_layer;
+      EXPECT_EQ(!trained, std::equal(tensor.data, tensor.data + tensor.size_bytes(), other.data))
+          << name;
+    }
+  }
+}
+
 TEST_F(Finetune, DistillationApproachesTheTeacher) {
   FinetuneRequest wanted = request("out");
   wanted.teacher = dense_.path();

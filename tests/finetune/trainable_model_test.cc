@@ -80,6 +80,15 @@ TEST_F(Forward, EveryArchitectureAgreesWithTheReference) {
   }
 }
 
+TEST_F(Forward, EveryFormAgreesWithTheReference) {
+  const io::ModelConfig config = model::tiny_config(Architecture::kQwen3);
+  for (const std::string form : {"pivoted", "narrow", "neurons", "mixed"}) {
+    SCOPED_TRACE(form);
+    write_model(folder_, config, formed_model(config, form, 17));
+    expect_same_as_model(model::random_tokens(17, config.vocab_size, 7));
+  }
+}
+
 TEST_F(Forward, HuggingFaceLogits) {
   NMM_TEST_DATA_OR_SKIP(data, "oracles/hf-tiny");
   for (const std::string name : {"tiny_llama", "tiny_qwen2", "tiny_smollm2", "tiny_mistral"}) {
@@ -169,7 +178,7 @@ class Gradients : public testing::Test {
 // Along a random direction, in fp64. The step is what fp32 makes of it, exactly.
 void Gradients::expect_finite_differences(TrainableModel& model, const std::string& name) const {
   SCOPED_TRACE(name);
-  constexpr double kStep = 0x1p-12;
+  constexpr double kStep = 0x1p-14;
   std::mt19937_64 random(31);
   const std::vector<float> at = model.read(name), gradient = model.read_gradient(name);
   const std::vector<float> direction = random_values(static_cast<int64_t>(at.size()), random);
@@ -188,7 +197,7 @@ void Gradients::expect_finite_differences(TrainableModel& model, const std::stri
   const double loss_after = model.loss_sum(pointers(examples_));
   model.write(name, at.data());
   EXPECT_GT(scale, 0.0);
-  // The error of a central difference is of third order in the step, 1e-7 of the loss's scale here;
+  // The error of a central difference is of third order in the step, 1e-8 of the loss's scale here;
   // gradients are read as fp32.
   EXPECT_NEAR(loss_after - loss_before, predicted, 1e-5 * scale + 1e-9);
 }
@@ -206,6 +215,48 @@ TEST_F(Gradients, AgreeWithFiniteDifferences) {
       for (const std::string& name : trained(model)) expect_finite_differences(model, name);
     }
   }
+}
+
+TEST_F(Gradients, OfEveryFormAgreeWithFiniteDifferences) {
+  for (const std::string form : {"pivoted", "narrow", "neurons", "mixed"}) {
+    write_model(folder_, config_, formed_model(config_, form, 23));
+    for (const Part part : {Part::kU, Part::kV, Part::kBoth, Part::kFactors}) {
+      SCOPED_TRACE(fmt::format("{} {}", form, part_name(part)));
+      TrainableModel model = load_or_throw(options_);
+      model.begin_phase(part, recipe_, 1);
+      scatter(model, 2);
+      accumulate(model);
+      EXPECT_FALSE(trained(model).empty());
+      for (const std::string& name : trained(model)) expect_finite_differences(model, name);
+    }
+  }
+}
+
+// Of layer 0, in the order of its products.
+TEST_F(Gradients, WhatIsTrainedOfEveryForm) {
+  using Names = std::vector<std::string>;
+  const auto trained_of = [&](const std::string& form, Part part) {
+    write_model(folder_, config_, formed_model(config_, form, 23));
+    TrainableModel model = load_or_throw(options_);
+    model.begin_phase(part, recipe_, 1);
+    const std::string prefix = "model.layers.0.mlp.", ending = "_proj.weight";
+    Names names;
+    for (std::string name : trained(model)) {
+      if (!name.starts_with(prefix)) continue;
+      if (part != Part::kFactors && name.ends_with("lora_b")) continue;
+      name = name.substr(prefix.size());
+      names.push_back(name.substr(0, name.find(ending)));
+    }
+    return names;
+  };
+  EXPECT_EQ(trained_of("pivoted", Part::kU), (Names{"gate_pivot", "up_pivot", "down"}));
+  EXPECT_EQ(trained_of("pivoted", Part::kV), (Names{"gate", "up", "down_pivot"}));
+  EXPECT_EQ(trained_of("narrow", Part::kU), (Names{"input_pivot", "down"}));
+  EXPECT_EQ(trained_of("narrow", Part::kV), (Names{"gate", "up", "down_pivot"}));
+  EXPECT_EQ(trained_of("neurons", Part::kU), (Names{"gate", "up"}));
+  EXPECT_EQ(trained_of("neurons", Part::kV), (Names{"down"}));
+  EXPECT_EQ(trained_of("mixed", Part::kFactors),
+            (Names{"input_pivot", "gate", "up", "down", "down_pivot"}));
 }
 
 // What is not kept for the way back and computed again is the same.
