@@ -57,9 +57,50 @@ void add_recipe_flags(CLI::App* command, FinetuneFlags& flags) {
                    "steps until the largest learning rate; at most a tenth of all")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 24))
       ->capture_default_str();
-  command->add_option("--seed", recipe.seed, "of the adapters and the order of the data")
+  command
+      ->add_option("--seed", recipe.seed,
+                   "of the adapters, the order of the data and what the teacher writes")
       ->check(whole_number())
       ->capture_default_str();
+}
+
+void add_validation_flags(CLI::App* command, FinetuneFlags& flags) {
+  finetune::Recipe& recipe = flags.request.recipe;
+  CLI::Option* const validation =
+      command->add_option("--validation", flags.request.validation,
+                          "held-out data, as --data: the loss on it is measured again and again, "
+                          "and every phase ends with the state that was the best on it");
+  command->add_option("--validate-every", recipe.validate_every, "steps between two measurements")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
+      ->capture_default_str();
+  command
+      ->add_option("--patience", recipe.patience,
+                   "measurements without a new best that end a phase; 0: none does")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 24))
+      ->capture_default_str()
+      ->needs(validation);
+}
+
+void add_teacher_flags(CLI::App* command, FinetuneFlags& flags) {
+  finetune::Recipe& recipe = flags.request.recipe;
+  CLI::Option* const teacher = command->add_option(
+      "--teacher", flags.request.teacher,
+      "the model before compression: learn its distribution instead of the data's");
+  command
+      ->add_option(
+          "--refine-blocks", recipe.block_epochs,
+          "first train each decoder layer by itself to do what the teacher's does, with so "
+          "many passes over at most 65536 tokens; 0: no")
+      ->check(CLI::Range(int64_t{0}, int64_t{1024}))
+      ->capture_default_str()
+      ->needs(teacher);
+  command
+      ->add_option("--self-generated", recipe.self_generated,
+                   "tokens of training text that the teacher writes itself, sampled at temperature "
+                   "1, beside --data or instead of it")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 32))
+      ->capture_default_str()
+      ->needs(teacher);
 }
 
 }  // namespace
@@ -68,13 +109,12 @@ void add_finetune_flags(CLI::App* command, FinetuneFlags& flags) {
   finetune::FinetuneRequest& request = flags.request;
   command->add_option("MODEL_DIR", request.model, "a folder that compress wrote")->required();
   add_output_option(command, request.out, "the new model folder")->required();
-  command
-      ->add_option("--data", request.data,
-                   "alpaca.json (or .jsonl): instructions, the loss is on the responses; any other "
-                   "file: text")
-      ->required();
-  command->add_option("--teacher", request.teacher,
-                      "the model before compression: learn its distribution instead of the data's");
+  command->add_option(
+      "--data", request.data,
+      "alpaca.json (or .jsonl): instructions, the loss is on the responses; any other "
+      "file: text");
+  add_teacher_flags(command, flags);
+  add_validation_flags(command, flags);
   add_recipe_flags(command, flags);
   command->add_option("--device", request.device, "where torch computes")
       ->check(CLI::IsMember({"cpu", "cuda"}))

@@ -1,10 +1,13 @@
 // neuronmm-finetune: what `neuronmm finetune` becomes. The only program that loads libtorch.
 
+#include <algorithm>
+
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "base/parallel.h"
 #include "commands.h"
+#include "cpu/backend.h"
 #include "model/finetune_flags.h"
 #include "model/metric_command.h"
 #include "process.h"
@@ -15,20 +18,73 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json to_json(const finetune::PhaseSummary& phase) {
+  Json json = {{"trained", finetune::part_name(phase.part)},
+               {"steps", phase.steps},
+               {"epoch_losses", phase.epoch_losses}};
+  for (const finetune::Validation& validation : phase.validations) {
+    json["validations"].push_back({{"step", validation.step}, {"loss", validation.loss}});
+  }
+  for (const finetune::BlockError& block : phase.blocks) {
+    json["layers"].push_back({{"error_before", block.before}, {"error_after", block.after}});
+  }
+  return json;
+}
+
 Json to_json(const FinetuneFlags& flags, const finetune::FinetuneSummary& summary) {
   Json phases = Json::array();
-  for (const finetune::PhaseSummary& phase : summary.phases) {
-    phases.push_back({{"trained", finetune::part_name(phase.part)},
-                      {"steps", phase.steps},
-                      {"epoch_losses", phase.epoch_losses}});
-  }
+  for (const finetune::PhaseSummary& phase : summary.phases) phases.push_back(to_json(phase));
   return {{"model", flags.request.model.string()},
           {"output", flags.request.out.string()},
           {"data", flags.request.data.string()},
           {"teacher", flags.request.teacher.string()},
+          {"validation", flags.request.validation.string()},
           {"sequences", summary.examples},
           {"scored_tokens", summary.scored_tokens},
+          {"generated_tokens", summary.generated_tokens},
+          {"validation_tokens", summary.validation_tokens},
           {"phases", phases}};
+}
+
+// The first, the best and the last on the validation text.
+void print_validations(const ReportWriter& report, const finetune::PhaseSummary& phase) {
+  const auto best = std::ranges::min_element(phase.validations, {}, &finetune::Validation::loss);
+  if (best == phase.validations.end()) return;
+  report.print("{:<8} validation: {:.4f} before, {:.4f} after step {}, which is kept, of {}\n", "",
+               phase.validations.front().loss, best->loss, best->step, phase.steps);
+}
+
+void print_blocks(const ReportWriter& report, const finetune::PhaseSummary& phase) {
+  double before = 0.0, after = 0.0;
+  for (const finetune::BlockError& block : phase.blocks) {
+    before += block.before;
+    after += block.after;
+  }
+  const auto layers = static_cast<double>(phase.blocks.size());
+  report.print("{:<8} {:>6} layers  relative error {:.3e}, was {:.3e} (means)\n",
+               finetune::part_name(phase.part), phase.blocks.size(), after / layers,
+               before / layers);
+}
+
+void print_summary(const ReportWriter& report, const FinetuneFlags& flags,
+                   const finetune::FinetuneSummary& summary) {
+  report.print("{} sequences, {} tokens with a loss in each epoch\n", summary.examples,
+               summary.scored_tokens);
+  if (summary.generated_tokens > 0) {
+    report.print("{} tokens of them written by {}\n", summary.generated_tokens,
+                 flags.request.teacher.string());
+  }
+  report.print("{:<8} {:>6} {:>6}  {}\n", "trained", "steps", "epoch",
+               flags.request.teacher.empty() ? "mean loss while training"
+                                             : "mean divergence from the teacher while training");
+  for (const finetune::PhaseSummary& phase : summary.phases) {
+    if (!phase.blocks.empty()) print_blocks(report, phase);
+    for (size_t epoch = 0; epoch < phase.epoch_losses.size(); ++epoch) {
+      report.print("{:<8} {:>6} {:>6}  {:.4f}\n", finetune::part_name(phase.part), phase.steps,
+                   epoch + 1, phase.epoch_losses[epoch]);
+    }
+    print_validations(report, phase);
+  }
 }
 
 Result<int> run(FinetuneFlags& flags) {
@@ -36,23 +92,15 @@ Result<int> run(FinetuneFlags& flags) {
   if (flags.threads > 0) set_num_threads(flags.threads);
   NMM_ASSIGN(flags.request.recipe.phases, finetune::parse_parts(flags.which));
   Progress progress(stderr);
+  const auto backend = cpu::make_backend();
+  flags.request.backend = backend.get();
   auto trained = finetune::finetune(flags.request, progress);
   if (!trained.ok() && trained.error().kind == Error::Kind::kInterrupted) {
     return Error{trained.error().message + " by the same command with --resume",
                  Error::Kind::kInterrupted};
   }
   NMM_ASSIGN(const auto summary, std::move(trained));
-  report.print("{} sequences, {} tokens with a loss in each epoch\n", summary.examples,
-               summary.scored_tokens);
-  report.print("{:<8} {:>6} {:>6}  {}\n", "trained", "steps", "epoch",
-               flags.request.teacher.empty() ? "mean loss while training"
-                                             : "mean divergence from the teacher while training");
-  for (const finetune::PhaseSummary& phase : summary.phases) {
-    for (size_t epoch = 0; epoch < phase.epoch_losses.size(); ++epoch) {
-      report.print("{:<8} {:>6} {:>6}  {:.4f}\n", finetune::part_name(phase.part), phase.steps,
-                   epoch + 1, phase.epoch_losses[epoch]);
-    }
-  }
+  print_summary(report, flags, summary);
   report.print("written to {}\n", flags.request.out.string());
   NMM_TRY(report.write_json(to_json(flags, summary)));
   return 0;

@@ -15,6 +15,8 @@ std::string_view part_name(Part part) {
       return "both";
     case Part::kFactors:
       return "factors";
+    case Part::kBlocks:
+      return "blocks";
   }
   return {};
 }
@@ -34,6 +36,12 @@ Result<std::vector<Part>> parse_parts(std::string_view names) {
     if (comma == std::string_view::npos) return parts;
     names.remove_prefix(comma + 1);
   }
+}
+
+std::vector<Part> Recipe::all_phases() const {
+  std::vector<Part> all = phases;
+  if (block_epochs > 0) all.insert(all.begin(), Part::kBlocks);
+  return all;
 }
 
 // A tenth of the steps at most warm up, so that a short run still reaches the full rate. Then the

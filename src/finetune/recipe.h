@@ -11,12 +11,16 @@
 
 namespace neuronmm::finetune {
 
-// What one phase trains. kU and kV: adapters on that factor of every compressed matrix (u is
-// applied first: X_v_proj in checkpoints; v second: X_u_proj). kBoth: adapters on both. kFactors:
-// the factors themselves.
-enum class Part { kU, kV, kBoth, kFactors };
-std::string_view part_name(Part part);  // "u", "v", "both", "factors"
-// A comma-separated list, in the order of training: "v,u".
+// What one phase trains. kU and kV: adapters on that factor of every compressed matrix, the one
+// that is applied first or second: X_v_proj and X_u_proj in checkpoints; with pivots of the input
+// their map and then the matrix, with pivots of the output the matrix and then their map; in an MLP
+// of fewer neurons gate and up, then down. kBoth: adapters on both. kFactors: the factors
+// themselves.
+// kBlocks: the factors of one decoder layer after the other, each by itself, until the layer does
+// what the teacher's does.
+enum class Part { kU, kV, kBoth, kFactors, kBlocks };
+std::string_view part_name(Part part);  // "u", "v", "both", "factors", "blocks"
+// A comma-separated list of all but blocks, in the order of training: "v,u".
 Result<std::vector<Part>> parse_parts(std::string_view names);
 
 struct Recipe {
@@ -31,6 +35,13 @@ struct Recipe {
   int64_t warmup = 100;         // steps; at most a tenth of a phase's steps
   int64_t cutoff = 256;         // tokens of a sequence
   uint64_t seed = 0;
+  int64_t block_epochs = 0;     // of each decoder layer by itself, before the phases
+  int64_t validate_every = 50;  // steps, where there is a validation text
+  int64_t patience = 0;         // validations without a new best that end a phase; 0: never
+  int64_t self_generated = 0;   // tokens that the teacher writes
+
+  // The phases as they come, kBlocks among them.
+  std::vector<Part> all_phases() const;
 };
 
 // Rises linearly over the warm-up, then falls linearly to 0 after the last of total_steps steps.

@@ -40,6 +40,8 @@ class Loader {
     layer.gate = linear(weights.mlp.gate, prefix + "mlp.gate");
     layer.up = linear(weights.mlp.up, prefix + "mlp.up");
     layer.down = linear(weights.mlp.down, prefix + "mlp.down");
+    layer.mlp_in = pivots(weights.mlp.in, prefix + "mlp.input");
+    layer.fewer_neurons = has_fewer_neurons(index);
     return layer;
   }
 
@@ -52,8 +54,31 @@ class Loader {
     // The crossed names of checkpoints: see model/layer_weights.cc.
     linear.u = {stem + "_v_proj.weight", tensor(weight.u_t), {}, {}};
     linear.v = {stem + "_u_proj.weight", tensor(weight.v_t), {}, {}};
+    linear.in = pivots(weight.in, stem);
+    linear.out = pivots(weight.out, stem);
     linear.bias = tensor(weight.bias);
     return linear;
+  }
+
+  TorchPivots pivots(const ops::Pivots& weight, const std::string& stem) const {
+    if (weight.empty()) return {};
+    const auto indices = [&](const std::vector<int32_t>& list) {
+      const std::vector<int64_t> wide(list.begin(), list.end());
+      return at::tensor(at::ArrayRef<int64_t>(wide)).to(options_.device());
+    };
+    TorchPivots pivots;
+    pivots.index = indices(weight.index);
+    pivots.others = indices(ops::others(weight));
+    pivots.order = at::argsort(at::cat({pivots.index, pivots.others}));
+    pivots.map = {stem + "_pivot_proj.weight", tensor(weight.map_t), {}, {}};
+    return pivots;
+  }
+
+  // Such an MLP has the tensors of a dense one: that it is smaller than it was is on record.
+  bool has_fewer_neurons(int64_t layer) const {
+    const auto& record = config_.compression;
+    if (!record) return false;
+    return record->form == "neurons" || record->ranks.at(static_cast<size_t>(layer)).neurons > 0;
   }
 
   const io::Checkpoint& checkpoint_;
@@ -70,8 +95,8 @@ Status refuse_quantized(const io::Checkpoint& checkpoint) {
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     if (tensor.dtype != DType::kI8) continue;
     return fail(
-        "{}: expected float weights, found int8 in {}; fine-tune the model first and quantize the "
-        "result",
+        "{}: expected float weights, found int8 in {}; int8 has no gradients: quantize what comes "
+        "out instead",
         checkpoint.folder().string(), name);
   }
   return {};
@@ -85,9 +110,19 @@ at::Tensor TorchMatrix::apply(const at::Tensor& x) const {
   return a.defined() ? y + at::linear(at::linear(x, a), b) * scale : y;
 }
 
+at::Tensor TorchPivots::narrow(const at::Tensor& x) const {
+  if (empty()) return x;
+  return at::index_select(x, -1, index) + map.apply(at::index_select(x, -1, others));
+}
+
+at::Tensor TorchPivots::widen(const at::Tensor& z) const {
+  if (empty()) return z;
+  return at::index_select(at::cat({z, map.apply(z)}, -1), -1, order);
+}
+
 // x U V as two products: U·V would have the size of the dense weight.
 at::Tensor TorchLinear::apply(const at::Tensor& x) const {
-  const at::Tensor y = low_rank() ? v.apply(u.apply(x)) : w.apply(x);
+  const at::Tensor y = low_rank() ? v.apply(u.apply(x)) : out.widen(w.apply(in.narrow(x)));
   return bias.defined() ? y + bias : y;
 }
 
@@ -141,7 +176,7 @@ at::Tensor TorchTransformer::run_layer(const at::Tensor& hidden, int64_t index,
                                        const MlpOffsets& offsets) const {
   const TorchLayer& layer = layers_[static_cast<size_t>(index)];
   const at::Tensor middle = hidden + attend(layer, norm(hidden, layer.input_norm));
-  const at::Tensor x = norm(middle, layer.post_attention_norm);
+  const at::Tensor x = layer.mlp_in.narrow(norm(middle, layer.post_attention_norm));
   const at::Tensor gate = shifted(layer.gate.apply(x), offsets.gate);
   const at::Tensor up = shifted(layer.up.apply(x), offsets.up);
   return middle + shifted(layer.down.apply(at::silu(gate) * up), offsets.down);

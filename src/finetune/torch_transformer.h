@@ -26,9 +26,22 @@ struct TorchMatrix {
   at::Tensor apply(const at::Tensor& x) const;
 };
 
-// y = x · u · v, or x · w where u has no weight. Shapes as in ops::LinearWeight.
+// Elements of a vector that stand for all of them, see ops::Pivots.
+struct TorchPivots {
+  at::Tensor index, others;  // int64, ascending; undefined without pivots
+  at::Tensor order;          // int64: where element i of a vector is in (pivots, others)
+  TorchMatrix map;
+
+  bool empty() const { return !index.defined(); }
+  at::Tensor narrow(const at::Tensor& x) const;  // x itself without pivots
+  at::Tensor widen(const at::Tensor& z) const;
+};
+
+// y = x · u · v, or x · w where u has no weight, perhaps between pivots of x or of y. Shapes as in
+// ops::LinearWeight.
 struct TorchLinear {
   TorchMatrix w, u, v;
+  TorchPivots in, out;
   at::Tensor bias;  // [out]; may be undefined
 
   bool low_rank() const { return u.weight.defined(); }
@@ -39,10 +52,13 @@ struct TorchLinear {
 struct TorchLayer {
   at::Tensor input_norm, post_attention_norm, q_norm, k_norm;
   TorchLinear q, k, v, o, gate, up, down;
+  TorchPivots mlp_in;          // that gate and up share
+  bool fewer_neurons = false;  // than the original: gate, up and down are compressed though dense
 };
 
-// What is added to the outputs of gate (before silu), up and down of one layer, [B, T, I], [B, T,
-// I] and [B, T, H]: the gradient of a zero that is added is the gradient of the output.
+// What is added to the outputs of gate (before silu), up and down (in all its features) of one
+// layer, [B, T, I], [B, T, I] and [B, T, H]: the gradient of a zero that is added is the gradient
+// of the output.
 struct MlpOffsets {
   at::Tensor gate, up, down;
 };

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <map>
 #include <random>
 
 #include <ATen/Parallel.h>
 
-#include "finetune/torch_transformer.h"
+#include "finetune/torch_factors.h"
+#include "finetune/trainable_state.h"
 #include "io/safetensors_writer.h"
 #include "model/transformer.h"
 
@@ -17,69 +16,7 @@ namespace {
 
 // AdamW's usual constants, as torch and the reference's recipe have them.
 constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEpsilon = 1e-8;
-constexpr double kLargestNorm = 1.0;         // of the gradient in an update
-constexpr int64_t kLogitElements = 1 << 26;  // computed at a time, so that large vocabularies fit
-
-struct Parameter {
-  std::string name;
-  at::Tensor value, m, v;  // of one shape; m and v are AdamW's moments
-};
-
-// Independent of the C++ library's distributions: the same on every machine.
-// 24 random bits make a float in [0, 1) exactly.
-void fill_uniform(at::Tensor& tensor, double bound, std::mt19937_64& random) {
-  at::Tensor values = at::empty(tensor.sizes(), at::TensorOptions(at::kFloat));
-  float* const data = values.data_ptr<float>();
-  for (int64_t i = 0; i < values.numel(); ++i) {
-    const double unit = static_cast<double>(random() >> 40) * 0x1p-24;  // [0, 1)
-    data[i] = static_cast<float>((2 * unit - 1) * bound);
-  }
-  tensor.copy_(values);
-}
-
-// u and v of every compressed matrix: dense ones are not trained.
-void for_each_factor(TorchTransformer& model, const std::function<void(TorchMatrix&, Part)>& body) {
-  for (TorchLayer& layer : model.layers()) {
-    for (TorchLinear* const linear : {&layer.gate, &layer.up, &layer.down}) {
-      if (!linear->low_rank()) continue;
-      body(linear->u, Part::kU);
-      body(linear->v, Part::kV);
-    }
-  }
-}
-
-// The sequences of a batch side by side, padded at the end, where causal attention does not look.
-struct PaddedBatch {
-  at::Tensor ids;      // [B, T] int64
-  at::Tensor rows;     // [N] of B·T: those that predict a scored token
-  at::Tensor targets;  // [N]: that token
-
-  PaddedBatch(Batch batch, const at::Device& device) {
-    int64_t longest = 0;
-    for (const Example* const example : batch) longest = std::max(longest, example->length());
-    std::vector<int64_t> padded, row_list, target_list;
-    for (const Example* const example : batch) {
-      const auto first = static_cast<int64_t>(padded.size());
-      padded.insert(padded.end(), example->tokens.begin(), example->tokens.end());
-      padded.resize(static_cast<size_t>(first + longest));
-      // Row t - 1 predicts token t.
-      for (int64_t t = example->scored_from; t < example->length(); ++t) {
-        row_list.push_back(first + t - 1);
-        target_list.push_back(example->tokens[static_cast<size_t>(t)]);
-      }
-    }
-    ids = at::tensor(at::ArrayRef<int64_t>(padded)).view({-1, longest}).to(device);
-    rows = at::tensor(at::ArrayRef<int64_t>(row_list)).to(device);
-    targets = at::tensor(at::ArrayRef<int64_t>(target_list)).to(device);
-  }
-};
-
-// What one layer keeps of one token for the way back, about: inputs and outputs of its products,
-// norms and gates, and two matrices of attention weights.
-int64_t layer_elements_per_token(const io::ModelConfig& config, int64_t length) {
-  const int64_t attention = config.num_attention_heads * (4 * config.head_dim + 3 * length);
-  return 12 * config.hidden_size + attention + 8 * config.intermediate_size;
-}
+constexpr double kLargestNorm = 1.0;  // of the gradient in an update
 
 Result<at::Device> find_device(const std::string& name) {
   if (name == "cpu") return at::Device(at::kCPU);
@@ -89,129 +26,6 @@ Result<at::Device> find_device(const std::string& name) {
 }
 
 }  // namespace
-
-struct TrainableModel::State {
-  TorchTransformer model;
-  std::optional<TorchTransformer> teacher;
-  at::TensorOptions options;
-  int64_t activation_bytes = 0;
-  std::vector<Parameter> parameters;          // of the phase
-  std::map<std::string, at::Tensor> by_name;  // parameters, moments and factors
-
-  // Its two moments begin at zero with every phase.
-  void add_parameter(std::string name, at::Tensor value) {
-    value.requires_grad_(true);
-    parameters.push_back({std::move(name), value, at::zeros_like(value), at::zeros_like(value)});
-    const Parameter& parameter = parameters.back();
-    by_name[parameter.name] = value.detach();  // shares its memory
-    by_name[parameter.name + ".m"] = parameter.m;
-    by_name[parameter.name + ".v"] = parameter.v;
-  }
-
-  // LoRA (arXiv 2106.09685): W + B A alpha / rank. B is zero at first, so that the model is
-  // unchanged.
-  void add_adapter(TorchMatrix& matrix, const Recipe& recipe, std::mt19937_64& random) {
-    matrix.a = at::empty({recipe.rank, matrix.weight.size(1)}, options);
-    matrix.b = at::zeros({matrix.weight.size(0), recipe.rank}, options);
-    matrix.scale = recipe.alpha / static_cast<double>(recipe.rank);
-    fill_uniform(matrix.a, 1.0 / std::sqrt(static_cast<double>(matrix.weight.size(1))), random);
-    add_parameter(matrix.name + ".lora_a", matrix.a);
-    add_parameter(matrix.name + ".lora_b", matrix.b);
-  }
-
-  // As many layers per segment as their activations fit into the budget for what is kept.
-  int64_t layers_per_segment(const at::Tensor& ids) const {
-    const io::ModelConfig& config = model.config();
-    const int64_t bytes = ids.numel() * layer_elements_per_token(config, ids.size(1)) *
-                          static_cast<int64_t>(options.dtype().itemsize());
-    return std::clamp<int64_t>(activation_bytes / bytes, 1, config.num_hidden_layers);
-  }
-
-  // [N, H] of the rows that predict.
-  static at::Tensor predicting_rows(const at::Tensor& hidden, const PaddedBatch& batch) {
-    return hidden.reshape({-1, hidden.size(-1)}).index_select(0, batch.rows);
-  }
-
-  // The teacher sees the same tokens and has no gradient.
-  at::Tensor teacher_rows(const PaddedBatch& batch) const {
-    if (!teacher) return {};
-    const at::NoGradGuard no_gradients;
-    const int64_t layers = teacher->config().num_hidden_layers;
-    return predicting_rows(teacher->run_layers(teacher->embed(batch.ids), 0, layers), batch);
-  }
-
-  // Without a teacher the negative log-likelihood of the tokens, with one the Kullback-Leibler
-  // divergence from its distribution; summed over rows, in nats.
-  at::Tensor loss_of_rows(const at::Tensor& rows, const at::Tensor& targets,
-                          const at::Tensor& teacher_hidden) const {
-    const at::Tensor log_p = at::log_softmax(model.logits(rows), -1);
-    if (!teacher) return at::nll_loss(log_p, targets, {}, at::Reduction::Sum);
-    const at::Tensor wanted = at::log_softmax(teacher->logits(teacher_hidden), -1);
-    return (at::exp(wanted) * (wanted - log_p)).sum();
-  }
-
-  // The loss of hidden states [N, H], some rows at a time. With a `gradient`, that becomes the
-  // gradient of scale · loss.
-  double head(const at::Tensor& rows, const PaddedBatch& batch, double scale,
-              at::Tensor* gradient) const {
-    const int64_t count = rows.size(0);
-    const int64_t together = std::max<int64_t>(1, kLogitElements / model.config().vocab_size);
-    const at::Tensor teacher_hidden = teacher_rows(batch);
-    const at::AutoGradMode gradients(gradient != nullptr);
-    double sum = 0.0;
-    std::vector<at::Tensor> pieces;
-    for (int64_t first = 0; first < count; first += together) {
-      const int64_t last = std::min(count, first + together);
-      const auto piece = [&](const at::Tensor& all) { return all.slice(0, first, last); };
-      // A leaf of its own: the graph of a piece of logits ends here and is freed before the next
-      // one is made.
-      const at::Tensor leaf = piece(rows).detach().requires_grad_(gradient != nullptr);
-      const at::Tensor loss =
-          loss_of_rows(leaf, piece(batch.targets), teacher ? piece(teacher_hidden) : at::Tensor());
-      sum += loss.item<double>();
-      if (gradient == nullptr) continue;
-      (loss * scale).backward();
-      pieces.push_back(leaf.grad());
-    }
-    if (gradient != nullptr) *gradient = at::cat(pieces);
-    return sum;
-  }
-
-  // Backpropagation in segments of layers: only the input of each segment is kept, and its inside
-  // is computed again on the way back (Chen et al. 2016, arXiv 1604.06174). One segment is the
-  // ordinary way.
-  double backward(const PaddedBatch& batch, double scale) const {
-    const int64_t layers = model.config().num_hidden_layers;
-    const int64_t length = layers_per_segment(batch.ids);
-    const int64_t segments = (layers + length - 1) / length;
-    const auto run = [&](const at::Tensor& input, int64_t s) {
-      return model.run_layers(input, s * length, std::min(layers, (s + 1) * length));
-    };
-    std::vector<at::Tensor> inputs = {model.embed(batch.ids)};
-    // Forward without a graph, keeping the input of each segment.
-    for (int64_t s = 0; s + 1 < segments; ++s) {
-      const at::NoGradGuard no_gradients;
-      inputs.push_back(run(inputs.back(), s));
-    }
-    double sum = 0.0;
-    at::Tensor gradient;
-    for (int64_t s = segments - 1; s >= 0; --s) {
-      at::Tensor& input = inputs[static_cast<size_t>(s)];
-      // The embedding is not trained: the first segment needs no gradient of its input.
-      if (s > 0) input.requires_grad_(true);
-      at::Tensor output = run(input, s);
-      if (s == segments - 1) {
-        output = predicting_rows(output, batch);
-        sum = head(output, batch, scale, &gradient);
-      }
-      if (!output.requires_grad()) break;  // nothing is trained in these layers
-      output.backward(gradient);
-      gradient = input.grad();
-      input.reset();
-    }
-    return sum;
-  }
-};
 
 TrainableModel::TrainableModel() = default;
 TrainableModel::TrainableModel(TrainableModel&&) noexcept = default;
@@ -235,12 +49,10 @@ Result<TrainableModel> TrainableModel::load(const ModelOptions& options) {
   // State has no constructor of its own and is made in one piece.
   TrainableModel result;
   result.state_.reset(
-      new State{std::move(model), std::move(teacher), weights, options.activation_bytes, {}, {}});
-  State& state = *result.state_;
-  for_each_factor(state.model,
-                  [&](TorchMatrix& matrix, Part) { state.by_name[matrix.name] = matrix.weight; });
-  if (state.by_name.empty()) {
-    return fail("{}: expected a compressed model, found no low-rank matrix; run compress first",
+      new State{std::move(model), std::move(teacher), weights, options.activation_bytes});
+  result.state_->forget_parameters();
+  if (result.state_->by_name.empty()) {
+    return fail("{}: expected a compressed model, found only dense matrices; run compress first",
                 options.model.string());
   }
   return result;
@@ -284,10 +96,19 @@ void TrainableModel::end_phase() {
     matrix.weight.requires_grad_(false);
     matrix.weight.mutable_grad() = at::Tensor();
   });
-  state_->parameters.clear();
-  state_->by_name.clear();
-  for_each_factor(state_->model,
-                  [&](TorchMatrix& matrix, Part) { state_->by_name[matrix.name] = matrix.weight; });
+  state_->forget_parameters();
+}
+
+void TrainableModel::keep_best() {
+  for (Parameter& parameter : state_->parameters) {
+    parameter.best = parameter.value.detach().clone();
+    state_->by_name[parameter.name + ".best"] = parameter.best;
+  }
+}
+
+void TrainableModel::restore_best() {
+  const at::NoGradGuard no_gradients;
+  for (Parameter& parameter : state_->parameters) parameter.value.copy_(parameter.best);
 }
 
 int64_t TrainableModel::trainable_parameters() const {
@@ -348,6 +169,7 @@ std::vector<io::TensorSpec> TrainableModel::phase_tensors() const {
     for (const char* const ending : {"", ".m", ".v"}) {
       specs.push_back({parameter.name + ending, DType::kF32, shape});
     }
+    if (parameter.best.defined()) specs.push_back({parameter.name + ".best", DType::kF32, shape});
   }
   return specs;
 }

@@ -31,6 +31,7 @@ using Batch = std::span<const Example* const>;
 
 class TrainableModel {
  public:
+  struct State;  // internal
   // Refuses a model without compressed matrices, a teacher of another vocabulary, weights that are
   // no floats, a device that is not there.
   static Result<TrainableModel> load(const ModelOptions& options);
@@ -49,6 +50,25 @@ class TrainableModel {
   // Merges the adapters into their factors.
   void end_phase();
   int64_t trainable_parameters() const;
+  // The trained tensors as they are now, until the phase ends: a copy of them. restore_best() goes
+  // back to the last one.
+  void keep_best();
+  void restore_best();
+
+  // Each decoder layer by itself (AA-SVD's block refinement): its factors are trained until what it
+  // makes of this model's hidden states is what the teacher's layer makes of the teacher's. Needs a
+  // teacher with layers of the same width. open_blocks holds both models' hidden states of all
+  // tokens from then on; begin_block makes layer 0, then 1, ... trainable, as a phase of its own
+  // does; end_block goes on to the next one.
+  Status open_blocks(Batch examples);
+  void begin_block();
+  // The sum over the tokens of examples [first, first + count) of |y - wanted|² / |wanted|², and in
+  // accumulate_block the gradients of `scale` times it. Relative, so that a massive activation does
+  // not outweigh everybody else.
+  double block_error(int64_t first, int64_t count) const;
+  double accumulate_block(int64_t first, int64_t count, double scale);
+  void end_block();
+  void close_blocks();
 
   // The sum over the scored tokens of the batch of -log p(token), or, with a teacher, of the
   // Kullback-Leibler divergence from the teacher's distribution to this model's.
@@ -63,7 +83,8 @@ class TrainableModel {
 
   // What training changes, fp32, by name. Of the phase: the trained tensors ("NAME.lora_a",
   // "NAME.lora_b", or NAME for a factor NAME itself) and AdamW's two moments of each ("NAME.m",
-  // "NAME.v"). Of the model: the factors of all compressed matrices, by their names in checkpoints.
+  // "NAME.v"), and with a kept best state "NAME.best". Of the model: the factors of all compressed
+  // matrices, by their names in checkpoints.
   std::vector<io::TensorSpec> phase_tensors() const;
   std::vector<io::TensorSpec> factor_tensors() const;
   std::vector<float> read(const std::string& name) const;
@@ -72,7 +93,6 @@ class TrainableModel {
 
  private:
   TrainableModel();
-  struct State;
   std::unique_ptr<State> state_;
 };
 

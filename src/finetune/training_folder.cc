@@ -24,32 +24,13 @@ Error cannot(const char* verb, const fs::path& path, const std::error_code& erro
   return fail("{}: cannot be {}: {}", path.string(), verb, error.message());
 }
 
-std::string to_text(const Position& position) {
-  json epochs = json::array();
-  for (const EpochLoss& epoch : position.epochs) epochs.push_back({epoch.sum, epoch.tokens});
-  return json{{"phase", position.phase}, {"step", position.step}, {"epochs", epochs}}.dump();
-}
-
-Result<Position> parse_position(const io::SafetensorsFile& file, const fs::path& path) {
-  const auto found = file.metadata().find(kPositionKey);
-  try {
-    const json value = json::parse(found == file.metadata().end() ? "" : found->second);
-    Position position = {value.at("phase").get<int64_t>(), value.at("step").get<int64_t>(), {}};
-    for (const json& epoch : value.at("epochs")) {
-      position.epochs.push_back({epoch.at(0).get<double>(), epoch.at(1).get<int64_t>()});
-    }
-    return position;
-  } catch (const json::exception&) {
-    return fail("{}: expected the position of a training run, found none", path.string());
-  }
-}
-
 // The beginning where there is no such file.
 Result<Position> position_in(const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return Position();
   NMM_ASSIGN(const auto file, io::SafetensorsFile::open_checked(path));
-  return parse_position(file, path);
+  const auto found = file.metadata().find(kPositionKey);
+  return parse_position(found == file.metadata().end() ? "" : found->second, path.string());
 }
 
 Status save(const fs::path& path, const std::vector<io::TensorSpec>& tensors,
@@ -117,11 +98,12 @@ Result<TrainingFolder> TrainingFolder::open(const fs::path& path, const std::str
     NMM_ASSIGN(const json before, io::read_json_object(settings_path, io::kMaxConfigBytes));
     NMM_TRY(folder.find_position());
     const bool started = folder.position_.phase > 0 || folder.position_.step > 0;
-    if (if_started == IfStarted::kRestart || !started) {
+    const Status same = check_same_run(path.parent_path(), before, now, if_started);
+    if (if_started == IfStarted::kRestart || (!started && !same.ok())) {
       NMM_TRY(clear(path));
       folder.position_ = {};
     } else {
-      NMM_TRY(check_same_run(path.parent_path(), before, now, if_started));
+      NMM_TRY(same);
     }
   } else {
     NMM_TRY(clear(path));  // killed before its settings were written, or another command's
@@ -143,7 +125,8 @@ Status TrainingFolder::find_position() {
 }
 
 Status TrainingFolder::load_factors(TrainableModel& model) const {
-  if (position_.phase == 0) return {};
+  std::error_code ignored;
+  if (!fs::exists(merged_path(), ignored)) return {};
   return load(merged_path(), model.factor_tensors(), model);
 }
 

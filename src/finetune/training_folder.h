@@ -3,7 +3,9 @@
 //
 //   settings.json        of the run; another run does not go on from here
 //   merged.safetensors   the factors after the last finished phase, fp32
-//   state.safetensors    the trained tensors and AdamW's moments in the middle of a phase
+//   state.safetensors    the trained tensors, their best values and AdamW's moments in the middle
+//                        of a phase
+//   generated-0.safetensors ...  what the teacher wrote (finetune/self_generated.h)
 //
 // Both tensor files carry the position of the run; each is replaced all at once.
 
@@ -12,21 +14,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "finetune/position.h"
 #include "finetune/trainable_model.h"
 
 namespace neuronmm::finetune {
-
-struct EpochLoss {
-  double sum = 0.0;
-  int64_t tokens = 0;
-
-  double mean() const { return sum / static_cast<double>(tokens); }
-};
-
-struct Position {
-  int64_t phase = 0, step = 0;    // steps done of that phase
-  std::vector<EpochLoss> epochs;  // of all phases, one after the other; the last may be unfinished
-};
 
 class TrainingFolder {
  public:
@@ -38,9 +29,10 @@ class TrainingFolder {
   static Result<TrainingFolder> open(const std::filesystem::path& folder,
                                      const std::string& settings, IfStarted if_started);
 
+  const std::filesystem::path& path() const { return path_; }
   // Where the run stands by what is kept.
   const Position& position() const { return position_; }
-  // The factors of the phases that are done. Before begin_phase.
+  // The factors of the phases and the layers that are done. Before begin_phase.
   Status load_factors(TrainableModel& model) const;
   // The state in the middle of the phase of position(). After begin_phase.
   Status load_state(TrainableModel& model) const;

@@ -1,5 +1,5 @@
 #pragma once
-// Tiny models with random low-rank MLP weights, and examples to train them on.
+// Tiny models with random MLP weights in every compressed form, and examples to train them on.
 
 #include <random>
 #include <vector>
@@ -30,6 +30,73 @@ inline model::TestTensors factored_tensors(const io::ModelConfig& config, uint64
     }
   }
   return tensors;
+}
+
+// Gives tensors of dense MLPs another form, with random weights.
+class Reshaper {
+ public:
+  Reshaper(model::TestTensors& tensors, uint64_t seed) : tensors_(tensors), random_(seed) {}
+
+  void set(const std::string& name, Shape shape) {
+    const int64_t count = TensorView{DType::kF32, shape, nullptr}.size();
+    tensors_[name] = {DType::kF32, std::move(shape), random_values(count, random_, 0.4f)};
+  }
+  // `rank` pivots of n, every third from the first on.
+  void set_pivots(const std::string& stem, int64_t rank, int64_t n, bool of_input) {
+    std::vector<float> index;
+    for (int64_t i = 0; i < rank; ++i) index.push_back(static_cast<float>(3 * i + rank % 3));
+    tensors_[stem + "_pivots"] = {DType::kI32, {rank}, std::move(index)};
+    set(stem + "_pivot_proj.weight", of_input ? Shape{rank, n - rank} : Shape{n - rank, rank});
+  }
+
+ private:
+  model::TestTensors& tensors_;
+  std::mt19937_64 random_;
+};
+
+struct FormedModel {
+  io::CompressionRecord record;
+  model::TestTensors tensors;
+};
+
+// One of the forms "pivoted", "narrow", "neurons" and "mixed". The last layer of mixed is dense.
+inline FormedModel formed_model(const io::ModelConfig& config, const std::string& form,
+                                uint64_t seed) {
+  const int64_t hidden = config.hidden_size, layers = config.num_hidden_layers;
+  FormedModel model;
+  model.record.method = "whitened";
+  model.record.ratio = 0.2;
+  model.record.block = 1;
+  model.record.align = "nearest";
+  model.record.form = form;
+  model.tensors = model::random_tensors(config, seed);
+  Reshaper reshaper(model.tensors, seed + 1);
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    io::MlpShape& shape = model.record.ranks.emplace_back();
+    if (form == "mixed" && layer + 1 == layers) continue;
+    const bool few = form == "neurons" || form == "mixed";
+    const bool shared = form == "narrow" || form == "mixed", own = form == "pivoted";
+    const int64_t neurons = few ? 13 - layer : config.intermediate_size;
+    if (few) shape.neurons = neurons;
+    const std::string prefix = fmt::format("model.layers.{}.mlp.", layer);
+    if (shared) reshaper.set_pivots(prefix + "input", shape.input = 4, hidden, true);
+    if (own) reshaper.set_pivots(prefix + "gate", shape.gate = 5, hidden, true);
+    if (own) reshaper.set_pivots(prefix + "up", shape.up = 4, hidden, true);
+    if (shared || own) reshaper.set_pivots(prefix + "down", shape.down = 5, hidden, false);
+    reshaper.set(prefix + "gate_proj.weight", {neurons, own ? 5 : shared ? 4 : hidden});
+    reshaper.set(prefix + "up_proj.weight", {neurons, own || shared ? 4 : hidden});
+    reshaper.set(prefix + "down_proj.weight", {shared || own ? 5 : hidden, neurons});
+  }
+  return model;
+}
+
+inline void write_model(const model::ModelFolder& folder, const io::ModelConfig& config,
+                        const FormedModel& formed) {
+  folder.write_tensors(formed.tensors);
+  const auto text =
+      io::with_compression_record(model::config_json(config), formed.record, "config.json");
+  if (!text.ok()) throw std::runtime_error(text.error().message);
+  folder.write_text("config.json", *text);
 }
 
 inline void write_model(const model::ModelFolder& folder, const io::ModelConfig& config,

@@ -11,8 +11,12 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "factored_model.h"
+#include "finetune/block_refinement.h"
+#include "finetune/self_generated.h"
 #include "finetune/training_folder.h"
 #include "io/safetensors_writer.h"
+#include "model/generate.h"
+#include "ops/reference.h"
 #include "text/small_tokenizer.h"
 
 namespace neuronmm::finetune {
@@ -32,6 +36,9 @@ class Finetune : public testing::Test {
     std::string text;
     for (int i = 0; i < 60; ++i) text += fmt::format("{} sheep, ", i % 7);
     input_.write_text("data.txt", text);
+    input_.write_text("other.txt", "THE QUICK BROWN FOX JUMPS OVER THE LAZY DOG");
+    dense_.write_text("tokenizer.json", text::small_tokenizer().dump());
+    dense_.write_text("generation_config.json", "{\"eos_token_id\": 1}");
   }
   void TearDown() override {
     set_interrupted(false);
@@ -73,6 +80,35 @@ class Finetune : public testing::Test {
     return {std::istreambuf_iterator<char>(stream), {}};
   }
 
+  // The mean loss of a folder on what `request` holds out.
+  double validation_loss(const fs::path& folder, const FinetuneRequest& request) const {
+    std::ifstream stream(request.validation);
+    const std::string content(std::istreambuf_iterator<char>(stream), {});
+    const Dataset data =
+        read_dataset(content, request.validation, text::Tokenizer::load(input_.path()).value(),
+                     config_, request.recipe.cutoff)
+            .value();
+    const TrainableModel model = load_or_throw({folder, request.teacher});
+    double tokens = 0.0;
+    for (const Example& example : data.examples) {
+      tokens += static_cast<double>(example.scored_tokens());
+    }
+    return model.loss_sum(pointers(data.examples)) / tokens;
+  }
+  // With everything that a run may do.
+  FinetuneRequest elaborate_request(const std::string& out) const {
+    FinetuneRequest wanted = request(out);
+    wanted.teacher = dense_.path();
+    wanted.validation = input_.path() / "other.txt";
+    wanted.backend = backend_.get();
+    wanted.recipe.phases = {Part::kV, Part::kFactors};
+    wanted.recipe.block_epochs = 1;
+    wanted.recipe.validate_every = 4;
+    wanted.recipe.self_generated = 100;
+    return wanted;
+  }
+
+  const std::unique_ptr<ops::Backend> backend_ = ops::make_reference_backend();
   const int threads_ = num_threads();
   io::ModelConfig config_ = model::tiny_config(io::Architecture::kLlama);
   model::ModelFolder input_, dense_, outputs_;
@@ -111,6 +147,33 @@ TEST_F(Finetune, LearnsAndKeepsEveryShape) {
     EXPECT_TRUE(fs::exists(path("out") / "configuration_neuronmm.py"));
     EXPECT_FALSE(fs::exists(path("out") / "work"));
     EXPECT_FALSE(fs::exists(path("out.partial")));
+  }
+}
+
+// A dense layer among the narrower ones stays as it is, and so do pivots.
+TEST_F(Finetune, EveryFormLearnsAndKeepsItsShape) {
+  for (const std::string form : {"pivoted", "narrow", "neurons", "mixed"}) {
+    SCOPED_TRACE(form);
+    write_model(input_, config_, formed_model(config_, form, 5));
+    FinetuneRequest wanted = request("out");
+    wanted.recipe.phases = {Part::kFactors};
+    wanted.recipe.epochs = 4;
+    wanted.force = true;
+    const std::vector<double> losses = run_well(wanted).phases.at(0).epoch_losses;
+    EXPECT_LT(losses.back(), 0.9 * losses.front());
+    const auto before = io::Checkpoint::open(input_.path()),
+               after = io::Checkpoint::open(path("out"));
+    ASSERT_TRUE(before.ok() && after.ok());
+    ASSERT_EQ(before->tensors().size(), after->tensors().size());
+    for (const auto& [name, tensor] : before->tensors()) {
+      const TensorView& other = after->tensors().at(name);
+      ASSERT_EQ(other.shape, tensor.shape);
+      const bool dense_layer = form == "mixed" && name.starts_with("model.layers.1.");
+      const bool trained =
+          name.find("mlp.") != std::string::npos && !name.ends_with("_pivots") && !dense_layer;
+      EXPECT_EQ(!trained, std::equal(tensor.data, tensor.data + tensor.size_bytes(), other.data))
+          << name;
+    }
   }
 }
 
@@ -153,6 +216,158 @@ TEST_F(Finetune, InterruptedAndResumedIsTheSame) {
       fs::remove_all(path("parts"));
     }
   }
+}
+
+// What is learned of sheep helps with other text at first, and then no more.
+TEST_F(Finetune, EveryPhaseEndsWithTheBestStateOnTheValidationText) {
+  FinetuneRequest wanted = request("out");
+  wanted.validation = input_.path() / "other.txt";
+  wanted.recipe.phases = {Part::kBoth};
+  wanted.recipe.learning_rate = 0.1;
+  wanted.recipe.validate_every = 2;
+  const FinetuneSummary summary = run_well(wanted);
+  const std::vector<Validation>& validations = summary.phases.at(0).validations;
+  ASSERT_EQ(validations.size(), 6u);  // 0, 2, ... 10
+  EXPECT_EQ(validations.back().step, 10);
+  EXPECT_NEAR(validations.front().loss, validation_loss(input_.path(), wanted), 1e-4);
+  const Validation best = best_of(validations, 0).value();
+  EXPECT_GT(best.step, 0);
+  EXPECT_LT(best.step, 10);
+  EXPECT_NEAR(validation_loss(path("out"), wanted), best.loss, 1e-4);
+}
+
+// Nothing is better than a model that is its own teacher: the best state is the first one.
+TEST_F(Finetune, PatienceEndsAPhaseThatGetsNoBetter) {
+  write_model(dense_, config_, factored_tensors(config_, 3));
+  FinetuneRequest wanted = request("out");
+  wanted.teacher = dense_.path();
+  wanted.validation = input_.path() / "other.txt";
+  wanted.recipe.phases = {Part::kBoth, Part::kFactors};
+  wanted.recipe.learning_rate = 0.1;
+  wanted.recipe.validate_every = 2;
+  wanted.recipe.patience = 2;
+  const FinetuneSummary summary = run_well(wanted);
+  for (const PhaseSummary& phase : summary.phases) {
+    EXPECT_EQ(phase.steps, 4);
+    EXPECT_EQ(phase.validations.size(), 3u);
+    EXPECT_EQ(phase.epoch_losses.size(), 1u);
+  }
+  const auto before = io::Checkpoint::open(input_.path()),
+             after = io::Checkpoint::open(path("out"));
+  ASSERT_TRUE(before.ok() && after.ok());
+  for (const auto& [name, tensor] : before->tensors()) {
+    EXPECT_TRUE(
+        std::equal(tensor.data, tensor.data + tensor.size_bytes(), after->tensors().at(name).data))
+        << name;
+  }
+}
+
+TEST_F(Finetune, BlocksApproachTheTeachers) {
+  write_model(input_, config_, formed_model(config_, "mixed", 5));
+  FinetuneRequest wanted = request("out");
+  wanted.teacher = dense_.path();
+  wanted.recipe.phases = {Part::kFactors};
+  wanted.recipe.block_epochs = 3;
+  const FinetuneSummary summary = run_well(wanted);
+  ASSERT_EQ(summary.phases.size(), 2u);
+  EXPECT_EQ(summary.phases[0].part, Part::kBlocks);
+  const std::vector<BlockError>& blocks = summary.phases[0].blocks;
+  ASSERT_EQ(blocks.size(), 2u);
+  EXPECT_LT(blocks[0].after, 0.8 * blocks[0].before);
+  EXPECT_EQ(blocks[1].after, blocks[1].before);  // a dense layer stays
+  EXPECT_TRUE(summary.phases[0].epoch_losses.empty());
+  EXPECT_EQ(summary.phases[1].epoch_losses.size(), 2u);
+}
+
+TEST_F(Finetune, EverythingResumesToTheSameBytes) {
+  const FinetuneRequest parts = elaborate_request("parts");
+  const FinetuneSummary expected = run_well(elaborate_request("whole"));
+  EXPECT_EQ(expected.generated_tokens, 112);  // 7 sequences
+  EXPECT_EQ(expected.examples, 41);
+  int64_t steps = 0;
+  for (const PhaseSummary& phase : expected.phases) {
+    if (phase.part != Part::kBlocks) steps += phase.steps;
+  }
+  for (const int64_t stop : {int64_t{1}, int64_t{4}, int64_t{9}, int64_t{14}}) {
+    SCOPED_TRACE(stop);
+    int64_t done = 0;
+    const auto stopped = run(parts, [&](const StepReport&) { set_interrupted(++done == stop); });
+    ASSERT_FALSE(stopped.ok());
+    set_interrupted(false);
+    const FinetuneSummary summary = run_well(parts, [&](const StepReport&) { ++done; });
+    EXPECT_EQ(done, steps);
+    EXPECT_EQ(bytes("parts"), bytes("whole"));
+    for (size_t phase = 0; phase < expected.phases.size(); ++phase) {
+      EXPECT_EQ(summary.phases[phase].epoch_losses, expected.phases[phase].epoch_losses);
+      EXPECT_EQ(summary.phases[phase].validations.size(),
+                expected.phases[phase].validations.size());
+    }
+    fs::remove_all(path("parts"));
+  }
+}
+
+// An interrupted refinement goes on with the next layer.
+TEST_F(Finetune, RefinedLayersAreKept) {
+  const std::vector<Example> examples = random_examples(10, config_.vocab_size, 9);
+  const Dataset data = {examples}, none;
+  Recipe recipe;
+  recipe.learning_rate = 1e-2;
+  recipe.block_epochs = 2;
+  const auto factors_of = [](const TrainableModel& model) {
+    std::vector<std::vector<float>> values;
+    for (const io::TensorSpec& factor : model.factor_tensors()) {
+      values.push_back(model.read(factor.name));
+    }
+    return values;
+  };
+  TrainableModel whole = load_or_throw({input_.path(), dense_.path()});
+  Position done;
+  ASSERT_TRUE(
+      BlockRefinement(recipe, data, none, whole, silent_).run(done, [] { return Status(); }));
+  EXPECT_EQ(done.step, 2);
+  TrainableModel parts = load_or_throw({input_.path(), dense_.path()});
+  Position position;
+  const Status stopped = BlockRefinement(recipe, data, none, parts, silent_).run(position, [] {
+    set_interrupted(true);
+    return Status();
+  });
+  EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
+  EXPECT_EQ(position.step, 1);
+  set_interrupted(false);
+  EXPECT_NE(factors_of(parts), factors_of(whole));
+  ASSERT_TRUE(
+      BlockRefinement(recipe, data, none, parts, silent_).run(position, [] { return Status(); }));
+  EXPECT_EQ(factors_of(parts), factors_of(whole));
+  EXPECT_EQ(position.blocks.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(position.blocks[i].after, done.blocks[i].after);
+}
+
+TEST_F(Finetune, TheTeacherWritesWhatItWouldSay) {
+  const SelfGeneration wanted = {dense_.path(), 18 * 12 - 5, 12, 7};
+  const fs::path work = path("work");
+  fs::create_directories(work);
+  const auto written = self_generated(wanted, work, *backend_, silent_);
+  ASSERT_TRUE(written.ok()) << written.error().message;
+  ASSERT_EQ(written->size(), 18u);  // two files
+  const auto teacher = model::Transformer::load(dense_.path(), *backend_);
+  ASSERT_TRUE(teacher.ok());
+  for (const size_t i : {size_t{0}, size_t{5}, size_t{17}}) {
+    const std::vector<text::TokenId>& tokens = (*written)[i].tokens;
+    model::GenerateOptions options;
+    options.max_new_tokens = 11;
+    options.sampling.temperature = 1.0;
+    options.sampling.seed = 7 + i;
+    const auto expected = model::generate(*teacher, std::span(tokens).first(1), options);
+    ASSERT_TRUE(expected.ok());
+    EXPECT_TRUE(std::ranges::equal(std::span(tokens).subspan(1), expected->tokens)) << i;
+  }
+  // A damaged file is made again, an intact one is taken as it is.
+  std::ofstream(work / "generated-1.safetensors") << "damaged";
+  const auto time = fs::last_write_time(work / "generated-0.safetensors");
+  const auto again = self_generated(wanted, work, *backend_, silent_);
+  ASSERT_TRUE(again.ok());
+  for (size_t i = 0; i < 18; ++i) EXPECT_EQ((*again)[i].tokens, (*written)[i].tokens);
+  EXPECT_EQ(fs::last_write_time(work / "generated-0.safetensors"), time);
 }
 
 // 5 steps an epoch: 7 steps are an epoch and a part of the next one.
@@ -246,6 +461,18 @@ TEST_F(Finetune, RefusesWhatCannotBeTrained) {
   std::ofstream(path("no")) << "a file";
   expect_refused(nowhere, {"no/such"});
 
+  FinetuneRequest nothing = request("out");
+  nothing.data.clear();
+  expect_refused(nothing, {"data", "neither"});
+  FinetuneRequest untaught = request("out");
+  untaught.recipe.block_epochs = 1;
+  expect_refused(untaught, {"teacher", "refining layers"});
+  untaught.recipe.self_generated = 10;
+  expect_refused(untaught, {"teacher", "text that it writes"});
+  FinetuneRequest unheld = request("out");
+  unheld.validation = path("absent.txt");
+  expect_refused(unheld, {"absent.txt"});
+
   io::ModelConfig small = config_;
   small.vocab_size = 19;
   write_model(dense_, small, model::random_tensors(small, 4));
@@ -267,7 +494,7 @@ TEST_F(Finetune, RefusesInt8) {
     ASSERT_TRUE(writer->append(std::as_bytes(std::span(tensor.values))).ok());
   ASSERT_TRUE(writer->append(std::vector<std::byte>(3)).ok());
   ASSERT_TRUE(writer->finish().ok());
-  expect_refused(request("out"), {"int8", "model.layers.9.quantized", "first"});
+  expect_refused(request("out"), {"int8", "model.layers.9.quantized", "quantize"});
 }
 
 TEST(Recipe, LearningRateRisesAndFalls) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <functional>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -77,6 +78,15 @@ TEST_F(Forward, EveryArchitectureAgreesWithTheReference) {
       write_model(folder_, config, factored_tensors(config, 11));
       expect_same_as_model(model::random_tokens(17, config.vocab_size, 5));
     }
+  }
+}
+
+TEST_F(Forward, EveryFormAgreesWithTheReference) {
+  const io::ModelConfig config = model::tiny_config(Architecture::kQwen3);
+  for (const std::string form : {"pivoted", "narrow", "neurons", "mixed"}) {
+    SCOPED_TRACE(form);
+    write_model(folder_, config, formed_model(config, form, 17));
+    expect_same_as_model(model::random_tokens(17, config.vocab_size, 7));
   }
 }
 
@@ -157,7 +167,11 @@ class Gradients : public testing::Test {
     model.clear_gradients();
     return model.accumulate(pointers(examples_), 1.0);
   }
-  void expect_finite_differences(TrainableModel& model, const std::string& name) const;
+  void expect_finite_differences(TrainableModel& model, const std::string& name,
+                                 const std::function<double()>& loss) const;
+  void expect_finite_differences(TrainableModel& model, const std::string& name) const {
+    expect_finite_differences(model, name, [&] { return model.loss_sum(pointers(examples_)); });
+  }
 
   const io::ModelConfig config_ = model::tiny_config(Architecture::kQwen3);
   const std::vector<Example> examples_ = random_examples(4, config_.vocab_size, 8);
@@ -167,9 +181,10 @@ class Gradients : public testing::Test {
 };
 
 // Along a random direction, in fp64. The step is what fp32 makes of it, exactly.
-void Gradients::expect_finite_differences(TrainableModel& model, const std::string& name) const {
+void Gradients::expect_finite_differences(TrainableModel& model, const std::string& name,
+                                          const std::function<double()>& loss) const {
   SCOPED_TRACE(name);
-  constexpr double kStep = 0x1p-12;
+  constexpr double kStep = 0x1p-14;
   std::mt19937_64 random(31);
   const std::vector<float> at = model.read(name), gradient = model.read_gradient(name);
   const std::vector<float> direction = random_values(static_cast<int64_t>(at.size()), random);
@@ -183,12 +198,12 @@ void Gradients::expect_finite_differences(TrainableModel& model, const std::stri
     scale += std::abs(static_cast<double>(gradient[i]) * moved);
   }
   model.write(name, before.data());
-  const double loss_before = model.loss_sum(pointers(examples_));
+  const double loss_before = loss();
   model.write(name, after.data());
-  const double loss_after = model.loss_sum(pointers(examples_));
+  const double loss_after = loss();
   model.write(name, at.data());
   EXPECT_GT(scale, 0.0);
-  // The error of a central difference is of third order in the step, 1e-7 of the loss's scale here;
+  // The error of a central difference is of third order in the step, 1e-8 of the loss's scale here;
   // gradients are read as fp32.
   EXPECT_NEAR(loss_after - loss_before, predicted, 1e-5 * scale + 1e-9);
 }
@@ -206,6 +221,48 @@ TEST_F(Gradients, AgreeWithFiniteDifferences) {
       for (const std::string& name : trained(model)) expect_finite_differences(model, name);
     }
   }
+}
+
+TEST_F(Gradients, OfEveryFormAgreeWithFiniteDifferences) {
+  for (const std::string form : {"pivoted", "narrow", "neurons", "mixed"}) {
+    write_model(folder_, config_, formed_model(config_, form, 23));
+    for (const Part part : {Part::kU, Part::kV, Part::kBoth, Part::kFactors}) {
+      SCOPED_TRACE(fmt::format("{} {}", form, part_name(part)));
+      TrainableModel model = load_or_throw(options_);
+      model.begin_phase(part, recipe_, 1);
+      scatter(model, 2);
+      accumulate(model);
+      EXPECT_FALSE(trained(model).empty());
+      for (const std::string& name : trained(model)) expect_finite_differences(model, name);
+    }
+  }
+}
+
+// Of layer 0, in the order of its products.
+TEST_F(Gradients, WhatIsTrainedOfEveryForm) {
+  using Names = std::vector<std::string>;
+  const auto trained_of = [&](const std::string& form, Part part) {
+    write_model(folder_, config_, formed_model(config_, form, 23));
+    TrainableModel model = load_or_throw(options_);
+    model.begin_phase(part, recipe_, 1);
+    const std::string prefix = "model.layers.0.mlp.", ending = "_proj.weight";
+    Names names;
+    for (std::string name : trained(model)) {
+      if (!name.starts_with(prefix)) continue;
+      if (part != Part::kFactors && name.ends_with("lora_b")) continue;
+      name = name.substr(prefix.size());
+      names.push_back(name.substr(0, name.find(ending)));
+    }
+    return names;
+  };
+  EXPECT_EQ(trained_of("pivoted", Part::kU), (Names{"gate_pivot", "up_pivot", "down"}));
+  EXPECT_EQ(trained_of("pivoted", Part::kV), (Names{"gate", "up", "down_pivot"}));
+  EXPECT_EQ(trained_of("narrow", Part::kU), (Names{"input_pivot", "down"}));
+  EXPECT_EQ(trained_of("narrow", Part::kV), (Names{"gate", "up", "down_pivot"}));
+  EXPECT_EQ(trained_of("neurons", Part::kU), (Names{"gate", "up"}));
+  EXPECT_EQ(trained_of("neurons", Part::kV), (Names{"down"}));
+  EXPECT_EQ(trained_of("mixed", Part::kFactors),
+            (Names{"input_pivot", "gate", "up", "down", "down_pivot"}));
 }
 
 // What is not kept for the way back and computed again is the same.
@@ -281,6 +338,84 @@ TEST_F(Gradients, AdaptersComeFromTheSeed) {
   EXPECT_LE(*std::ranges::max_element(adapter), bound);
   EXPECT_GT(*std::ranges::max_element(adapter), 0.9f * bound);
   EXPECT_LT(*std::ranges::min_element(adapter), -0.9f * bound);
+}
+
+TEST_F(Gradients, TheBestStateIsKept) {
+  TrainableModel model = load_or_throw(options_);
+  model.begin_phase(Part::kFactors, recipe_, 1);
+  scatter(model, 2);
+  const std::vector<std::string> names = trained(model);
+  std::vector<std::vector<float>> best;
+  for (const std::string& name : names) best.push_back(model.read(name));
+  model.keep_best();
+  EXPECT_EQ(model.phase_tensors().size(), 4 * names.size());
+  for (const std::string& name : names) {
+    model.write(name, std::vector<float>(model.read(name).size(), 1.0f).data());
+  }
+  model.restore_best();
+  for (size_t i = 0; i < names.size(); ++i) {
+    EXPECT_EQ(model.read(names[i]), best[i]);
+    EXPECT_EQ(model.read(names[i] + ".best"), best[i]);
+  }
+}
+
+class Blocks : public Gradients {
+ protected:
+  void SetUp() override {
+    Gradients::SetUp();
+    options_.teacher = teacher_.path();
+  }
+  int64_t count() const { return static_cast<int64_t>(examples_.size()); }
+};
+
+// In the second layer, behind a first one that is not the teacher's.
+TEST_F(Blocks, GradientsAgreeWithFiniteDifferences) {
+  TrainableModel model = load_or_throw(options_);
+  ASSERT_TRUE(model.open_blocks(pointers(examples_)).ok());
+  model.begin_block();
+  model.end_block();
+  model.begin_block();
+  const double error = model.accumulate_block(0, count(), 1.0);
+  EXPECT_NEAR(error, model.block_error(0, count()), 1e-9 * error);
+  const double first = model.block_error(0, 1);
+  EXPECT_NEAR(error, first + model.block_error(1, count() - 1), 1e-9 * error);
+  const auto tensors = model.phase_tensors();
+  ASSERT_FALSE(tensors.empty());
+  for (size_t i = 0; i < tensors.size(); i += 3) {
+    EXPECT_TRUE(tensors[i].name.starts_with("model.layers.1."));
+    expect_finite_differences(model, tensors[i].name,
+                              [&] { return model.block_error(0, count()); });
+  }
+}
+
+// A model that is its teacher has no error; one whose first layer differs has it from there on.
+TEST_F(Blocks, ErrorsComeFromTheLayerThatDiffers) {
+  options_.model = teacher_.path();
+  model::TestTensors tensors = model::random_tensors(config_, 22);
+  const FormedModel other = formed_model(config_, "neurons", 33);
+  io::CompressionRecord record = other.record;
+  record.ranks[1].neurons = 0;
+  record.form = "mixed";
+  for (const auto& [name, tensor] : other.tensors) {
+    if (name.starts_with("model.layers.0.mlp.")) tensors[name] = tensor;
+  }
+  write_model(folder_, config_, FormedModel{record, tensors});
+  options_.model = folder_.path();
+  TrainableModel model = load_or_throw(options_);
+  ASSERT_TRUE(model.open_blocks(pointers(examples_)).ok());
+  model.begin_block();
+  EXPECT_EQ(model.trainable_parameters(), 3 * 13 * 16);
+  EXPECT_GT(model.block_error(0, count()), 0.01);
+  model.end_block();
+  model.begin_block();
+  EXPECT_EQ(model.trainable_parameters(), 0);
+  EXPECT_GT(model.block_error(0, count()), 0.01);
+
+  options_.teacher = folder_.path();
+  TrainableModel same = load_or_throw(options_);
+  ASSERT_TRUE(same.open_blocks(pointers(examples_)).ok());
+  same.begin_block();
+  EXPECT_NEAR(same.block_error(0, count()), 0.0, 1e-20);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "model/tiny_model.h"
 
+#include <array>
+#include <bit>
 #include <fstream>
 #include <random>
 
@@ -159,6 +161,11 @@ void ModelFolder::write_tensors(const TestTensors& tensors) const {
     if (tensor.dtype == DType::kI8) {
       for (const float value : tensor.values) {
         bytes.push_back(static_cast<std::byte>(static_cast<int8_t>(value)));
+      }
+    } else if (tensor.dtype == DType::kI32) {
+      for (const float value : tensor.values) {
+        const auto number = std::bit_cast<std::array<std::byte, 4>>(static_cast<int32_t>(value));
+        bytes.insert(bytes.end(), number.begin(), number.end());
       }
     } else {
       append_rounded(tensor.dtype, tensor.values.data(), static_cast<int64_t>(tensor.values.size()),

@@ -12,7 +12,7 @@
 namespace neuronmm::model {
 
 struct TestTensor {
-  DType dtype;  // float, or I8 with whole numbers as values
+  DType dtype;  // float, or I8 or I32 with whole numbers as values
   Shape shape;
   std::vector<float> values;
 };

@@ -1,0 +1,130 @@
+#include "finetune/self_generated.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <system_error>
+
+#include "base/interrupt.h"
+#include "io/safetensors.h"
+#include "io/safetensors_writer.h"
+#include "model/generate.h"
+
+namespace neuronmm::finetune {
+namespace {
+
+namespace fs = std::filesystem;
+using text::TokenId;
+using Sequences = std::vector<std::vector<TokenId>>;
+
+constexpr int64_t kTogether = 16;  // sequences that are decoded side by side
+constexpr const char* kTokensName = "tokens";
+
+Result<TokenId> start_token(const fs::path& folder, const io::ModelConfig& config) {
+  NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(folder));
+  for (const std::optional<TokenId> token : {tokenizer.bos_id(), tokenizer.eos_id()}) {
+    if (token) return *token;
+  }
+  if (config.bos_token_id) return static_cast<TokenId>(*config.bos_token_id);
+  NMM_ASSIGN(const auto generation, io::GenerationConfig::load(folder));
+  const std::vector<TokenId> ends = model::stop_tokens_of(generation, config);
+  if (!ends.empty()) return ends.front();
+  return fail("{}: expected a begin-of-text or end-of-text token to write from, found neither",
+              folder.string());
+}
+
+// Sequences [first, first + count), one after the other in I32 [count, length].
+Status write_batch(const fs::path& path, const Sequences& sequences) {
+  const Shape shape = {std::ssize(sequences), std::ssize(sequences.front())};
+  NMM_ASSIGN(auto writer,
+             io::SafetensorsWriter::create_checked(path, {{kTokensName, DType::kI32, shape}}));
+  for (const std::vector<TokenId>& tokens : sequences) {
+    NMM_TRY(writer.append(std::as_bytes(std::span(tokens))));
+  }
+  return writer.finish();
+}
+static_assert(sizeof(TokenId) == sizeof(int32_t));
+
+// None where the file is absent or does not hold what is wanted: it is made again.
+std::optional<Sequences> read_batch(const fs::path& path, int64_t count, int64_t length) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return {};
+  const auto file = io::SafetensorsFile::open_checked(path);
+  if (!file.ok() || !file->tensors().contains(kTokensName)) return {};
+  const TensorView& tensor = file->tensors().at(kTokensName);
+  if (tensor.dtype != DType::kI32 || tensor.shape != Shape{count, length}) return {};
+  Sequences sequences(static_cast<size_t>(count),
+                      std::vector<TokenId>(static_cast<size_t>(length)));
+  const auto bytes = static_cast<size_t>(length) * sizeof(TokenId);
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    std::memcpy(sequences[i].data(), tensor.data + i * bytes, bytes);
+  }
+  return sequences;
+}
+
+class Writer {
+ public:
+  Writer(const SelfGeneration& wanted, const model::Transformer& teacher, TokenId start,
+         Progress& progress)
+      : wanted_(wanted), teacher_(teacher), start_(start), progress_(progress) {}
+
+  int64_t total() const { return (wanted_.tokens + wanted_.length - 1) / wanted_.length; }
+
+  Result<Sequences> batch(int64_t first, int64_t count) {
+    const Sequences prompts(static_cast<size_t>(count), {start_});
+    model::GenerateOptions options;
+    options.max_new_tokens = wanted_.length - 1;
+    options.sampling.temperature = 1.0;
+    options.sampling.seed = wanted_.seed + static_cast<uint64_t>(first);
+    int64_t made = first * wanted_.length + count;
+    NMM_ASSIGN(const auto generations,
+               model::generate_batch(teacher_, prompts, options, [&](int64_t, TokenId) {
+                 progress_.update(++made);
+                 return true;
+               }));
+    Sequences sequences = prompts;
+    for (size_t i = 0; i < sequences.size(); ++i) {
+      const model::Generation& generation = generations[i];
+      if (generation.stop == model::Generation::Stop::kInterrupted) {
+        return interrupted_error(
+            fmt::format("{} of {} sequences that the teacher writes are kept and can be resumed",
+                        first, total()));
+      }
+      sequences[i].insert(sequences[i].end(), generation.tokens.begin(), generation.tokens.end());
+    }
+    return sequences;
+  }
+
+ private:
+  const SelfGeneration& wanted_;
+  const model::Transformer& teacher_;
+  TokenId start_;
+  Progress& progress_;
+};
+
+}  // namespace
+
+Result<std::vector<Example>> self_generated(const SelfGeneration& wanted, const fs::path& work,
+                                            const ops::Backend& backend, Progress& progress) {
+  NMM_ASSIGN(const auto teacher, model::Transformer::load(wanted.teacher, backend));
+  NMM_ASSIGN(const TokenId start, start_token(wanted.teacher, teacher.config()));
+  Writer writer(wanted, teacher, start, progress);
+  std::vector<Example> examples;
+  progress.start("the teacher writes", writer.total() * wanted.length);
+  for (int64_t first = 0; first < writer.total(); first += kTogether) {
+    const int64_t count = std::min(kTogether, writer.total() - first);
+    const fs::path path = work / fmt::format("generated-{}.safetensors", first / kTogether);
+    auto sequences = read_batch(path, count, wanted.length);
+    if (!sequences) {
+      NMM_ASSIGN(sequences, writer.batch(first, count));
+      NMM_TRY(write_batch(path, *sequences));
+    }
+    for (std::vector<TokenId>& tokens : *sequences) examples.push_back({std::move(tokens)});
+    progress.update((first + count) * wanted.length);
+  }
+  progress.finish();
+  return examples;
+}
+
+}  // namespace neuronmm::finetune

@@ -1,0 +1,39 @@
+#include "finetune/torch_factors.h"
+
+namespace neuronmm::finetune {
+namespace {
+
+// A dense matrix is trained where its MLP is narrower than it was; `part` is then its own.
+void visit_matrix(TorchLinear& linear, bool narrower, Part part, const VisitFactor& body) {
+  if (linear.low_rank()) {
+    body(linear.u, Part::kU);
+    body(linear.v, Part::kV);
+  } else if (!linear.in.empty()) {
+    body(linear.in.map, Part::kU);
+    body(linear.w, Part::kV);
+  } else if (!linear.out.empty()) {
+    body(linear.w, Part::kU);
+    body(linear.out.map, Part::kV);
+  } else if (narrower) {
+    body(linear.w, part);
+  }
+}
+
+}  // namespace
+
+// With pivots that gate and up share, these are the second factors; with fewer neurons all three
+// are dense, and gate and up the first.
+void for_each_factor(TorchLayer& layer, const VisitFactor& body) {
+  const bool shared = !layer.mlp_in.empty();
+  if (shared) body(layer.mlp_in.map, Part::kU);
+  for (TorchLinear* const linear : {&layer.gate, &layer.up}) {
+    visit_matrix(*linear, shared || layer.fewer_neurons, shared ? Part::kV : Part::kU, body);
+  }
+  visit_matrix(layer.down, layer.fewer_neurons, Part::kV, body);
+}
+
+void for_each_factor(TorchTransformer& model, const VisitFactor& body) {
+  for (TorchLayer& layer : model.layers()) for_each_factor(layer, body);
+}
+
+}  // namespace neuronmm::finetune

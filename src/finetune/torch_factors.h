@@ -1,0 +1,19 @@
+#pragma once
+// The matrices of a compressed model that can be trained. Includes torch: internal to this folder.
+
+#include <functional>
+
+#include "finetune/recipe.h"
+#include "finetune/torch_transformer.h"
+
+namespace neuronmm::finetune {
+
+// Called with each matrix and whether it is applied first (Part::kU) or second (Part::kV).
+using VisitFactor = std::function<void(TorchMatrix&, Part)>;
+
+// Of one MLP, in the order of its products; nothing of what compression left dense.
+void for_each_factor(TorchLayer& layer, const VisitFactor& body);
+// Of all MLPs.
+void for_each_factor(TorchTransformer& model, const VisitFactor& body);
+
+}  // namespace neuronmm::finetune

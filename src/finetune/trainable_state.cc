@@ -1,0 +1,175 @@
+#include "finetune/trainable_state.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "finetune/torch_factors.h"
+
+namespace neuronmm::finetune {
+namespace {
+
+constexpr int64_t kLogitElements = 1 << 26;  // computed at a time, so that large vocabularies fit
+
+// Independent of the C++ library's distributions: the same on every machine.
+// 24 random bits make a float in [0, 1) exactly.
+void fill_uniform(at::Tensor& tensor, double bound, std::mt19937_64& random) {
+  at::Tensor values = at::empty(tensor.sizes(), at::TensorOptions(at::kFloat));
+  float* const data = values.data_ptr<float>();
+  for (int64_t i = 0; i < values.numel(); ++i) {
+    const double unit = static_cast<double>(random() >> 40) * 0x1p-24;  // [0, 1)
+    data[i] = static_cast<float>((2 * unit - 1) * bound);
+  }
+  tensor.copy_(values);
+}
+
+// What one layer keeps of one token for the way back, about: inputs and outputs of its products,
+// norms and gates, and two matrices of attention weights.
+int64_t layer_elements_per_token(const io::ModelConfig& config, int64_t length) {
+  const int64_t attention = config.num_attention_heads * (4 * config.head_dim + 3 * length);
+  return 12 * config.hidden_size + attention + 8 * config.intermediate_size;
+}
+
+}  // namespace
+
+PaddedBatch::PaddedBatch(Batch batch, const at::Device& device) {
+  int64_t longest = 0;
+  for (const Example* const example : batch) longest = std::max(longest, example->length());
+  std::vector<int64_t> padded, row_list, target_list;
+  for (const Example* const example : batch) {
+    const auto first = static_cast<int64_t>(padded.size());
+    padded.insert(padded.end(), example->tokens.begin(), example->tokens.end());
+    padded.resize(static_cast<size_t>(first + longest));
+    // Row t - 1 predicts token t.
+    for (int64_t t = example->scored_from; t < example->length(); ++t) {
+      row_list.push_back(first + t - 1);
+      target_list.push_back(example->tokens[static_cast<size_t>(t)]);
+    }
+  }
+  ids = at::tensor(at::ArrayRef<int64_t>(padded)).view({-1, longest}).to(device);
+  rows = at::tensor(at::ArrayRef<int64_t>(row_list)).to(device);
+  targets = at::tensor(at::ArrayRef<int64_t>(target_list)).to(device);
+}
+
+// Its two moments begin at zero with every phase.
+void TrainableModel::State::add_parameter(std::string name, at::Tensor value) {
+  value.requires_grad_(true);
+  parameters.push_back({std::move(name), value, at::zeros_like(value), at::zeros_like(value)});
+  const Parameter& parameter = parameters.back();
+  by_name[parameter.name] = value.detach();  // shares its memory
+  by_name[parameter.name + ".m"] = parameter.m;
+  by_name[parameter.name + ".v"] = parameter.v;
+}
+
+// LoRA (arXiv 2106.09685): W + B A alpha / rank. B is zero at first, so that the model is
+// unchanged.
+void TrainableModel::State::add_adapter(TorchMatrix& matrix, const Recipe& recipe,
+                                        std::mt19937_64& random) {
+  matrix.a = at::empty({recipe.rank, matrix.weight.size(1)}, options);
+  matrix.b = at::zeros({matrix.weight.size(0), recipe.rank}, options);
+  matrix.scale = recipe.alpha / static_cast<double>(recipe.rank);
+  fill_uniform(matrix.a, 1.0 / std::sqrt(static_cast<double>(matrix.weight.size(1))), random);
+  add_parameter(matrix.name + ".lora_a", matrix.a);
+  add_parameter(matrix.name + ".lora_b", matrix.b);
+}
+
+// As many layers per segment as their activations fit into the budget for what is kept.
+int64_t TrainableModel::State::layers_per_segment(const at::Tensor& ids) const {
+  const io::ModelConfig& config = model.config();
+  const int64_t bytes = ids.numel() * layer_elements_per_token(config, ids.size(1)) *
+                        static_cast<int64_t>(options.dtype().itemsize());
+  return std::clamp<int64_t>(activation_bytes / bytes, 1, config.num_hidden_layers);
+}
+
+// [N, H] of the rows that predict.
+at::Tensor TrainableModel::State::predicting_rows(const at::Tensor& hidden,
+                                                  const PaddedBatch& batch) {
+  return hidden.reshape({-1, hidden.size(-1)}).index_select(0, batch.rows);
+}
+
+// The teacher sees the same tokens and has no gradient.
+at::Tensor TrainableModel::State::teacher_rows(const PaddedBatch& batch) const {
+  if (!teacher) return {};
+  const at::NoGradGuard no_gradients;
+  const int64_t layers = teacher->config().num_hidden_layers;
+  return predicting_rows(teacher->run_layers(teacher->embed(batch.ids), 0, layers), batch);
+}
+
+// Without a teacher the negative log-likelihood of the tokens, with one the Kullback-Leibler
+// divergence from its distribution; summed over rows, in nats.
+at::Tensor TrainableModel::State::loss_of_rows(const at::Tensor& rows, const at::Tensor& targets,
+                                               const at::Tensor& teacher_hidden) const {
+  const at::Tensor log_p = at::log_softmax(model.logits(rows), -1);
+  if (!teacher) return at::nll_loss(log_p, targets, {}, at::Reduction::Sum);
+  const at::Tensor wanted = at::log_softmax(teacher->logits(teacher_hidden), -1);
+  return (at::exp(wanted) * (wanted - log_p)).sum();
+}
+
+// The loss of hidden states [N, H], some rows at a time. With a `gradient`, that becomes the
+// gradient of scale · loss.
+double TrainableModel::State::head(const at::Tensor& rows, const PaddedBatch& batch, double scale,
+                                   at::Tensor* gradient) const {
+  const int64_t count = rows.size(0);
+  const int64_t together = std::max<int64_t>(1, kLogitElements / model.config().vocab_size);
+  const at::Tensor teacher_hidden = teacher_rows(batch);
+  const at::AutoGradMode gradients(gradient != nullptr);
+  double sum = 0.0;
+  std::vector<at::Tensor> pieces;
+  for (int64_t first = 0; first < count; first += together) {
+    const int64_t last = std::min(count, first + together);
+    const auto piece = [&](const at::Tensor& all) { return all.slice(0, first, last); };
+    // A leaf of its own: the graph of a piece of logits ends here and is freed before the next
+    // one is made.
+    const at::Tensor leaf = piece(rows).detach().requires_grad_(gradient != nullptr);
+    const at::Tensor loss =
+        loss_of_rows(leaf, piece(batch.targets), teacher ? piece(teacher_hidden) : at::Tensor());
+    sum += loss.item<double>();
+    if (gradient == nullptr) continue;
+    (loss * scale).backward();
+    pieces.push_back(leaf.grad());
+  }
+  if (gradient != nullptr) *gradient = at::cat(pieces);
+  return sum;
+}
+
+// Backpropagation in segments of layers: only the input of each segment is kept, and its inside
+// is computed again on the way back (Chen et al. 2016, arXiv 1604.06174). One segment is the
+// ordinary way.
+double TrainableModel::State::backward(const PaddedBatch& batch, double scale) const {
+  const int64_t layers = model.config().num_hidden_layers;
+  const int64_t length = layers_per_segment(batch.ids);
+  const int64_t segments = (layers + length - 1) / length;
+  const auto run = [&](const at::Tensor& input, int64_t s) {
+    return model.run_layers(input, s * length, std::min(layers, (s + 1) * length));
+  };
+  std::vector<at::Tensor> inputs = {model.embed(batch.ids)};
+  // Forward without a graph, keeping the input of each segment.
+  for (int64_t s = 0; s + 1 < segments; ++s) {
+    const at::NoGradGuard no_gradients;
+    inputs.push_back(run(inputs.back(), s));
+  }
+  double sum = 0.0;
+  at::Tensor gradient;
+  for (int64_t s = segments - 1; s >= 0; --s) {
+    at::Tensor& input = inputs[static_cast<size_t>(s)];
+    // The embedding is not trained: the first segment needs no gradient of its input.
+    if (s > 0) input.requires_grad_(true);
+    at::Tensor output = run(input, s);
+    if (s == segments - 1) {
+      output = predicting_rows(output, batch);
+      sum = head(output, batch, scale, &gradient);
+    }
+    if (!output.requires_grad()) break;  // nothing is trained in these layers
+    output.backward(gradient);
+    gradient = input.grad();
+    input.reset();
+  }
+  return sum;
+}
+
+void TrainableModel::State::forget_parameters() {
+  parameters.clear();
+  by_name.clear();
+  for_each_factor(model, [&](TorchMatrix& matrix, Part) { by_name[matrix.name] = matrix.weight; });
+}
+
+}  // namespace neuronmm::finetune
