@@ -144,7 +144,7 @@ std::string settings_of(const CompressRequest& request, const GramInput& grams,
                         const ordered_json& model) {
   ordered_json settings = {
       {"form", form_name(request.form)},
-      {"fit", request.fit ? static_cast<int>(*request.fit) : -1},
+      {"error_aware", request.error_aware},
       {"ratio", request.rule.ratio},
       {"block", request.rule.block},
       {"align", align_name(request.rule.align)},
@@ -316,7 +316,7 @@ class Compression {
                             .rule = request_.rule,
                             .uniform = request_.allocate == Allocate::kUniform,
                             .metric = {},
-                            .fit = request_.fit};
+                            .error_aware = request_.error_aware};
     std::error_code ignored;
     if (request_.method == Method::kTwoSided) {
       request.metric = work / "metric.safetensors";
@@ -461,6 +461,14 @@ std::string_view allocate_name(Allocate allocate) {
       break;
   }
   return "uniform";
+}
+
+Result<Allocate> parse_allocate(std::string_view name) {
+  for (const Allocate allocate :
+       {Allocate::kUniform, Allocate::kSensitivity, Allocate::kPredicted}) {
+    if (name == allocate_name(allocate)) return allocate;
+  }
+  return fail("allocate: expected uniform, predicted or sensitivity, found \"{}\"", name);
 }
 
 Result<Method> parse_method(std::string_view name) {

@@ -32,6 +32,7 @@ Result<Method> parse_method(std::string_view name);
 // those whose loss is predicted to be larger (shape_search.h), or for those whose truncation was
 // measured to hurt the model more (allocate.h).
 enum class Allocate { kUniform, kSensitivity, kPredicted };
+Result<Allocate> parse_allocate(std::string_view name);
 std::string_view allocate_name(Allocate allocate);  // "uniform", "sensitivity", "predicted"
 
 struct CalibrationText {
@@ -44,7 +45,7 @@ struct CompressRequest {
   Form form = Form::kUv;
   RankRule rule;
   Method method = Method::kWhitened;
-  std::optional<FitTo> fit;  // of every form but uv
+  bool error_aware = false;  // of every form but uv, which has a method for it
   MatrixSet only;
   WeightFormat weights = WeightFormat::kAsIs;
   Allocate allocate = Allocate::kUniform;

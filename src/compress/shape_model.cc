@@ -181,7 +181,11 @@ Result<FoundShapes> shapes_of(const ShapeRequest& request, Form form, const MlpS
 // Layer by layer, each fitted to what the ones before it have become.
 Status shape_in_sequence(const CompressionInputs& inputs, const ShapeRequest& request,
                          const fs::path& work, ShapedModel& model) {
-  ShapePass pass{.fit_to = *request.fit, .shapes = {}, .know = {}, .save = {}, .saved = {}};
+  ShapePass pass{.fit_to = request.error_aware ? FitTo::kErrorAware : FitTo::kLocal,
+                 .shapes = {},
+                 .know = {},
+                 .save = {},
+                 .saved = {}};
   for (const LayerReport& layer : model.layers) pass.shapes.push_back(layer.shape);
   pass.know = [&](int64_t layer) -> Result<KnownMlp> {
     NMM_ASSIGN(KnownMlp known, know_mlp(inputs, request, work, layer));
@@ -249,7 +253,11 @@ Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRe
 
 Status shape_layers(const CompressionInputs& inputs, const ShapeRequest& request,
                     const fs::path& work, ShapedModel& model) {
-  if (request.fit) return shape_in_sequence(inputs, request, work, model);
+  // Fewer neurons of a dense input are fitted by the statistics alone.
+  const bool same_inputs = std::ranges::all_of(model.layers, [](const LayerReport& layer) {
+    return layer.shape.input == 0 && layer.shape.gate == 0 && layer.shape.up == 0;
+  });
+  if (request.error_aware || !same_inputs) return shape_in_sequence(inputs, request, work, model);
   return LayerTasks(inputs, work).run("narrowing", [&](int64_t layer) -> Status {
     LayerReport& report = model.layers[static_cast<size_t>(layer)];
     if (const auto saved = read_narrow_mlp(shaped_path(work, layer))) {

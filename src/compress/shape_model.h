@@ -18,7 +18,7 @@ struct ShapeRequest {
   RankRule rule;
   bool uniform = false;          // one shape for all layers
   std::filesystem::path metric;  // the output metric's file; empty: the local one (mlp_metric.h)
-  std::optional<FitTo> fit;      // nothing: all from the dense model's statistics
+  bool error_aware = false;      // FitTo::kErrorAware in place of kLocal
 };
 
 struct LayerReport {

@@ -1,0 +1,208 @@
+#include "model/compress_flags.h"
+
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "flags.h"
+#include "message.h"
+#include "model/metric_program.h"
+
+namespace neuronmm::apps {
+namespace {
+
+// A NeuronCore's partitions, and the paper's block.
+constexpr int64_t kTrainiumBlock = 128;
+// What the CPU's kernels lose nothing by: panels of 32 columns (cpu/packed_matrix.h).
+constexpr int64_t kCpuBlock = 32;
+
+// CLI11's Range includes both ends; a ratio of 0 or 1 leaves all or nothing.
+std::string check_ratio(const std::string& text) {
+  char* end = nullptr;
+  const double ratio = std::strtod(text.c_str(), &end);
+  if (!text.empty() && *end == '\0' && ratio > 0.0 && ratio < 1.0) return {};
+  return fmt::format("expected a number between 0 and 1, found \"{}\"", text);
+}
+
+std::string check_only(const std::string& text) {
+  const auto set = compress::parse_matrix_set(text);
+  return set.ok() ? std::string() : set.error().message;
+}
+
+bool only_of_uv(const CompressFlags& flags) {
+  return flags.paper || flags.method == "svd" || flags.allocate == "sensitivity" ||
+         !flags.request.gram.empty() || !flags.request.save_gram.empty() ||
+         flags.only != "gate,up,down";
+}
+
+// The flags that were left out.
+std::string form_of(const CompressFlags& flags) {
+  if (!flags.form.empty()) return flags.form;
+  return only_of_uv(flags) ? "uv" : "auto";
+}
+std::string method_of(const CompressFlags& flags) {
+  if (!flags.method.empty()) return flags.method;
+  return form_of(flags) == "uv" ? "whitened" : "two-sided";
+}
+std::string allocate_of(const CompressFlags& flags) {
+  if (!flags.allocate.empty()) return flags.allocate;
+  return form_of(flags) == "uv" ? "uniform" : "predicted";
+}
+int64_t block_of(const CompressFlags& flags) {
+  if (flags.block > 0) return flags.block;
+  return flags.paper ? kTrainiumBlock : kCpuBlock;
+}
+
+// What the library would refuse too, here by the names of the flags.
+void require_text(const CompressFlags& flags) {
+  if (!flags.calibration.empty() || flags.dry_run) return;
+  if (flags.allocate == "sensitivity") {
+    throw CLI::ValidationError("--allocate sensitivity",
+                               "needs --calibration TEXT, on which it measures what every matrix "
+                               "is worth");
+  }
+  const std::string method = method_of(flags), form = form_of(flags);
+  if (method == "svd") return;
+  if (method == "whitened" && form == "uv" && !flags.request.gram.empty()) return;
+  if (form != "uv") {
+    throw CLI::ValidationError("--form " + form,
+                               "needs --calibration TEXT; --form uv --method svd needs none");
+  }
+  throw CLI::ValidationError("--method " + method,
+                             method == "whitened"
+                                 ? "needs --calibration TEXT or --gram FILE; svd needs neither"
+                                 : "needs --calibration TEXT; svd needs none");
+}
+
+void add_method_flags(CLI::App* command, CompressFlags& flags) {
+  command
+      ->add_option("--form", flags.form,
+                   "what becomes of an MLP: uv, two factors per matrix (the paper's); pivoted, "
+                   "factors of which an identity is left out; narrow, gate and up share a narrower "
+                   "input; neurons, fewer of them; mixed, all of these as far as each pays; auto, "
+                   "the best by predicted loss. Without it auto, or uv with flags that only uv has")
+      ->check(CLI::IsMember({"uv", "pivoted", "narrow", "neurons", "mixed", "auto"}));
+  command
+      ->add_option("--method", flags.method,
+                   "two-sided: least change of the model's predictions, from one backward pass "
+                   "(default, but for uv); whitened: least output error; svd: least weight error "
+                   "(uv, no text needed); error-aware: whitened with --error-aware on")
+      ->check(CLI::IsMember({"whitened", "two-sided", "error-aware", "svd"}));
+  command
+      ->add_option("--error-aware", flags.error_aware,
+                   "on: every layer makes up for what those before it lost")
+      ->check(CLI::IsMember({"off", "on"}))
+      ->capture_default_str();
+  const auto paper = command->add_flag(
+      "--paper", flags.paper, "the paper's setting: uv, whitened, uniform, ranks in blocks of 128");
+  for (const std::string other : {"--form", "--method", "--error-aware"}) {
+    paper->excludes(command->get_option(other));
+  }
+  command
+      ->add_option("--weights", flags.weights,
+                   "of all linear layers, compressed or not: original (their dtype) or int8")
+      ->check(CLI::IsMember({"original", "int8"}))
+      ->capture_default_str();
+}
+
+void add_calibration_flags(CLI::App* command, CompressFlags& flags) {
+  command
+      ->add_option("--calibration", flags.calibration,
+                   "text that the model runs on; - is standard input. Several are sampled "
+                   "evenly, so that the model stays good at all of them. svd only measures the "
+                   "result on it")
+      ->allow_extra_args(false);
+  command
+      ->add_option(
+          "--calibration-tokens", flags.calibration_tokens,
+          "tokens to use in all, as many of each text, evenly spread over it, in sequences "
+          "of at most 2048; 131072 for uv, else 32768")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  command->add_flag("--no-measure", flags.no_measure,
+                    "do not compare the result with the dense model on 2048 tokens of the text; "
+                    "both are in memory for it");
+  command->add_option("--gram", flags.request.gram,
+                      "Gram matrices that --save-gram wrote, in place of --calibration");
+  command->add_option("--save-gram", flags.request.save_gram,
+                      "also save the Gram matrices of the calibration text to this file");
+}
+
+void add_rank_flags(CLI::App* command, CompressFlags& flags) {
+  command
+      ->add_option("--ratio", flags.request.rule.ratio,
+                   "share of parameters to remove from each MLP matrix, between 0 and 1")
+      ->required()
+      ->check(check_ratio, "", "between 0 and 1");
+  command
+      ->add_option("--block", flags.block,
+                   "sizes are multiples of this; 128, the tile of a NeuronCore, with --paper, else "
+                   "32, the panel of the CPU's kernels")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  command->add_option("--align", flags.align, "to which multiple: nearest, floor or ceil")
+      ->check(CLI::IsMember({"nearest", "floor", "ceil"}))
+      ->capture_default_str();
+  command
+      ->add_option("--allocate", flags.allocate,
+                   "uniform: the same sizes for all layers; predicted: those with the least "
+                   "predicted loss at the same parameters (default, but for uv); sensitivity (uv): "
+                   "at the same parameters, more for "
+                   "the matrices whose truncation, measured on the calibration text, hurts more, "
+                   "and less for others, down to three quarters; the most sensitive stay dense")
+      ->check(CLI::IsMember({"uniform", "predicted", "sensitivity"}));
+  command->add_option("--only", flags.only, "which matrices, e.g. gate,up; others stay dense")
+      ->check(check_only, "", "gate,up,down")
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void add_compress_flags(CLI::App* command, CompressFlags& flags) {
+  command
+      ->add_option("MODEL_DIR", flags.request.model,
+                   "model folder (for --dry-run its config.json is enough)")
+      ->required();
+  add_output_option(command, flags.request.out, "the new model folder");
+  add_method_flags(command, flags);
+  add_rank_flags(command, flags);
+  add_calibration_flags(command, flags);
+  command->add_flag("--dry-run", flags.dry_run, "print ranks and sizes, write nothing");
+  command->add_flag("--force", flags.request.force, "replace an existing output folder");
+  add_json_option(command, flags.json);
+  add_device_options(command, flags.device);
+  command->parse_complete_callback([&flags] { require_text(flags); });
+}
+
+Result<compress::CompressRequest> compress_request(const CompressFlags& flags) {
+  compress::CompressRequest request = flags.request;
+  request.rule.block = block_of(flags);
+  NMM_ASSIGN(request.rule.align, compress::parse_align(flags.align));
+  NMM_ASSIGN(request.form, compress::parse_form(form_of(flags)));
+  NMM_ASSIGN(request.method, compress::parse_method(method_of(flags)));
+  NMM_ASSIGN(request.allocate, compress::parse_allocate(allocate_of(flags)));
+  NMM_ASSIGN(request.only, compress::parse_matrix_set(flags.only));
+  if (flags.weights == compress::weights_name(compress::WeightFormat::kInt8)) {
+    request.weights = compress::WeightFormat::kInt8;
+  }
+  const bool alias = request.method == compress::Method::kErrorAware;
+  const bool aware = alias || flags.error_aware == "on";
+  if (request.form == compress::Form::kUv) {
+    if (!aware) return request;
+    if (!alias && request.method != compress::Method::kWhitened) {
+      return fail("--error-aware on: --form uv has it with --method whitened, found {}",
+                  compress::method_name(request.method));
+    }
+    request.method = compress::Method::kErrorAware;
+    return request;
+  }
+  request.error_aware = aware;
+  if (alias) request.method = compress::Method::kWhitened;
+  if (request.method == compress::Method::kTwoSided && !metric_program_available()) {
+    print_message(
+        "note: --method two-sided needs the program neuronmm-finetune, which is not there; "
+        "whitened is used\n");
+    request.method = compress::Method::kWhitened;
+  }
+  return request;
+}
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,36 @@
+#pragma once
+// The flags of compress, and what they mean together.
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "base/result.h"
+#include "commands.h"
+#include "compress/compress.h"
+
+namespace neuronmm::apps {
+
+struct CompressFlags {
+  compress::CompressRequest request;
+  // Empty, and a block of 0: what fits the other flags (compress_request()).
+  std::string form, method, allocate;
+  int64_t block = 0;
+  std::string align = "nearest", only = "gate,up,down", weights = "original", error_aware = "off";
+  bool paper = false;
+  std::vector<std::string> calibration;
+  int64_t calibration_tokens = 0;  // 0: the form's default
+  std::string json;
+  bool dry_run = false, no_measure = false;
+  DeviceOptions device;
+};
+
+void add_compress_flags(CLI::App* command, CompressFlags& flags);
+
+// Completes flags.request but for the calibration text. Without --form it is auto, or uv where a
+// flag is given that only uv has (svd, --gram, --save-gram, --only, sensitivity). --paper is uv,
+// whitened, uniform, in blocks of 128. Errors name the flags.
+Result<compress::CompressRequest> compress_request(const CompressFlags& flags);
+
+}  // namespace neuronmm::apps

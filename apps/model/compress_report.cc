@@ -1,0 +1,228 @@
+#include "model/compress_report.h"
+
+#include <cmath>
+#include <string>
+
+#include <fmt/core.h>
+
+#include "message.h"
+
+namespace neuronmm::apps {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string in_megabytes(int64_t bytes) {
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+void print_total(const ReportWriter& writer, int64_t parameters_before, int64_t parameters_after,
+                 int64_t bytes_before, int64_t bytes_after) {
+  const double share =
+      static_cast<double>(parameters_after) / static_cast<double>(parameters_before);
+  writer.print("whole model: {} -> {} parameters ({:.4f}), {} -> {} bytes ({} -> {})\n",
+               parameters_before, parameters_after, share, bytes_before, bytes_after,
+               in_megabytes(bytes_before), in_megabytes(bytes_after));
+}
+
+std::string size_text(int64_t size) { return size == 0 ? "whole" : std::to_string(size); }
+
+// Of every form but uv: what each layer's MLP has become.
+void print_layers(const ReportWriter& writer, const compress::CompressSummary& summary) {
+  const bool pivoted = summary.plan.form == compress::Form::kPivoted;
+  writer.print("form {}\n", compress::form_name(summary.plan.form));
+  writer.print("{:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>11}\n", "layer", pivoted ? "gate" : "input",
+               pivoted ? "up" : "neurons", pivoted ? "down" : "output", "kept", "largest",
+               "predicted");
+  double predicted = 0.0;
+  for (size_t i = 0; i < summary.layers.size(); ++i) {
+    const compress::LayerReport& layer = summary.layers[i];
+    const io::MlpShape& shape = layer.shape;
+    writer.print("{:>5} {:>8} {:>8} {:>8} {:>8.4f} {:>8.2f} {:>11.3e}\n", i,
+                 size_text(pivoted ? shape.gate : shape.input),
+                 size_text(pivoted ? shape.up : shape.neurons), size_text(shape.down),
+                 layer.kept_share, layer.largest_map, layer.predicted_loss);
+    predicted += layer.predicted_loss;
+  }
+  writer.print("predicted loss (for ranking; too small by a factor): {:.4f} nats per token\n",
+               predicted);
+}
+
+void print_matrices(const ReportWriter& writer, const compress::CompressSummary& summary) {
+  writer.print("{:>5} {:<7} {:>7} {:>7} {:>7} {:>8} {:>12}\n", "layer", "matrix", "K", "rank", "N",
+               "kept", "energy lost");
+  auto report = summary.matrices.begin();  // of the matrices that have factors, in this order
+  for (const compress::MatrixPlan& matrix : summary.plan.matrices) {
+    const bool dense = matrix.rank == 0;
+    writer.print("{:>5} {:<7} {:>7} {:>7} {:>7} {:>8.4f} {:>12}\n", matrix.layer,
+                 compress::matrix_name(matrix.matrix), matrix.in_features,
+                 dense ? "dense" : std::to_string(matrix.rank), matrix.out_features,
+                 matrix.kept_share, dense ? "0" : fmt::format("{:.4e}", report++->energy_lost));
+  }
+}
+
+// Warnings go to standard error, also where the report is JSON.
+template <typename... Args>
+void warn(fmt::format_string<Args...> format, Args&&... args) {
+  print_message("warning: {}\n", fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Ranks are multiples of the block: small matrices may be far from what was asked.
+constexpr double kShareTolerance = 0.02;
+
+void warn_of_rank_share(const compress::CompressRequest& request, const compress::Plan& plan) {
+  const compress::RankRule& rule = request.rule;
+  const double kept = compress::kept_share(plan, rule, request.only);
+  if (std::abs(kept - (1.0 - rule.ratio)) <= kShareTolerance) return;
+  const auto block = compress::finer_block(plan, rule, request.only, kShareTolerance);
+  std::string remedy = "and no finer block would come nearer";
+  if (block) {
+    compress::RankRule finer = rule;
+    finer.block = *block;
+    remedy = fmt::format("--block {} would keep {:.4f}", *block,
+                         compress::kept_share(plan, finer, request.only));
+  }
+  warn(
+      "the compressed matrices keep {:.4f} of their parameters, asked was {:.4f}: ranks are "
+      "multiples of --block {}; {}",
+      kept, 1.0 - rule.ratio, rule.block, remedy);
+}
+
+Json loss_json(const std::optional<compress::MeasuredLoss>& loss) {
+  if (!loss) return {};
+  return {{"tokens", loss->tokens},
+          {"held_out", loss->held_out},
+          {"kl", loss->divergence},
+          {"dense_perplexity", loss->dense_perplexity},
+          {"perplexity", loss->perplexity}};
+}
+
+Json matrix_json(const compress::MatrixPlan& matrix) {
+  return {{"layer", matrix.layer},
+          {"matrix", compress::matrix_name(matrix.matrix)},
+          {"in_features", matrix.in_features},
+          {"rank", matrix.rank},  // 0: dense
+          {"out_features", matrix.out_features},
+          {"kept_share", matrix.kept_share},
+          {"bytes_before", matrix.bytes_before},
+          {"bytes_after", matrix.bytes_after}};
+}
+
+Json layers_json(const compress::CompressSummary& summary) {
+  Json list = Json::array();
+  for (const compress::LayerReport& layer : summary.layers) {
+    const io::MlpShape& shape = layer.shape;
+    list.push_back({{"gate", shape.gate},  // 0: whole
+                    {"up", shape.up},
+                    {"input", shape.input},
+                    {"neurons", shape.neurons},
+                    {"down", shape.down},
+                    {"kept_share", layer.kept_share},
+                    {"largest_map", layer.largest_map},
+                    {"predicted_loss", layer.predicted_loss}});
+  }
+  return list;
+}
+
+}  // namespace
+
+void print_plan(const ReportWriter& writer, const compress::Plan& plan) {
+  const size_t layers = plan.matrices.size() / compress::kMlpMatrices.size();
+  writer.print("layers 0-{}, each:\n", layers - 1);  // one rule for all: they are alike
+  writer.print("{:<7} {:>7} {:>7} {:>7} {:>8} {:>14} {:>14}\n", "matrix", "K", "rank", "N", "kept",
+               "bytes before", "bytes after");
+  for (const compress::MlpMatrix which : compress::kMlpMatrices) {
+    const compress::MatrixPlan& matrix = plan.of(0, which);
+    const std::string rank = matrix.rank == 0 ? "dense" : std::to_string(matrix.rank);
+    writer.print("{:<7} {:>7} {:>7} {:>7} {:>8.4f} {:>14} {:>14}\n", compress::matrix_name(which),
+                 matrix.in_features, rank, matrix.out_features, matrix.kept_share,
+                 matrix.bytes_before, matrix.bytes_after);
+  }
+  print_total(writer, plan.parameters_before, plan.parameters_after, plan.bytes_before,
+              plan.bytes_after);
+}
+
+void print_summary(const ReportWriter& writer, const compress::CompressSummary& summary) {
+  if (summary.layers.empty()) {
+    print_matrices(writer, summary);
+  } else {
+    print_layers(writer, summary);
+  }
+  if (summary.calibration_tokens > 0) {
+    writer.print("calibration: {} tokens\n", summary.calibration_tokens);
+  }
+  print_total(writer, summary.parameters_before, summary.parameters_after, summary.bytes_before,
+              summary.bytes_after);
+}
+
+void print_loss(const ReportWriter& writer, bool asked,
+                const std::optional<compress::MeasuredLoss>& loss) {
+  if (!loss) {
+    writer.print("against the dense model: not measured{}\n", asked ? "; give --calibration" : "");
+    return;
+  }
+  writer.print("against the dense model: {}\n", compress::loss_text(loss));
+  constexpr double kMostDivergence = 0.5, kMostPerplexity = 1.5;
+  const bool far = !(loss->divergence <= kMostDivergence);  // also where it is not a number
+  if (!far && loss->perplexity <= kMostPerplexity * loss->dense_perplexity) return;
+  warn(
+      "the compressed model predicts much worse than the dense one (KL {:.3g}, perplexity {:.4g} "
+      "after {:.4g}); remove less, or calibrate on more text",
+      loss->divergence, loss->perplexity, loss->dense_perplexity);
+}
+
+Json request_json(const compress::CompressRequest& request) {
+  return {{"model", request.model.string()},
+          {"output", request.out.string()},
+          {"form", compress::form_name(request.form)},
+          {"method", compress::method_name(request.method)},
+          {"ratio", request.rule.ratio},
+          {"block", request.rule.block},
+          {"align", compress::align_name(request.rule.align)},
+          {"allocate", compress::allocate_name(request.allocate)},
+          {"weights", compress::weights_name(request.weights)}};
+}
+
+Json plan_json(const compress::CompressRequest& request, const compress::Plan& plan) {
+  Json json = request_json(request);
+  json["parameters_before"] = plan.parameters_before;
+  json["parameters_after"] = plan.parameters_after;
+  json["bytes_before"] = plan.bytes_before;
+  json["bytes_after"] = plan.bytes_after;
+  json["matrices"] = Json::array();
+  for (const compress::MatrixPlan& matrix : plan.matrices) {
+    json["matrices"].push_back(matrix_json(matrix));
+  }
+  return json;
+}
+
+Json summary_json(const compress::CompressRequest& request,
+                  const compress::CompressSummary& summary) {
+  Json json = plan_json(request, summary.plan);
+  json["calibration_tokens"] = summary.calibration_tokens;
+  json["measured"] = loss_json(summary.loss);
+  if (!summary.layers.empty()) {
+    json["layers"] = layers_json(summary);
+    return json;
+  }
+  auto report = summary.matrices.begin();  // of the matrices that have factors, in this order
+  for (Json& matrix : json["matrices"]) {
+    matrix["energy_lost"] = matrix["rank"] == 0 ? 0.0 : report++->energy_lost;
+  }
+  return json;
+}
+
+// Of the other forms the share is known when their sizes have been chosen.
+void warn_of_share(const compress::CompressRequest& request, const compress::Plan& plan) {
+  if (plan.form == compress::Form::kUv) return warn_of_rank_share(request, plan);
+  double kept = 0.0;
+  for (const compress::MatrixPlan& matrix : plan.matrices) kept += matrix.kept_share;
+  kept /= static_cast<double>(plan.matrices.size());
+  if (std::abs(kept - (1.0 - request.rule.ratio)) <= kShareTolerance) return;
+  warn(
+      "the MLPs keep {:.4f} of their parameters, asked was {:.4f}: sizes are multiples of --block "
+      "{}; a smaller block comes nearer",
+      kept, 1.0 - request.rule.ratio, request.rule.block);
+}
+
+}  // namespace neuronmm::apps
