@@ -137,6 +137,23 @@ Cost xuv_naive_cost(const KernelShape& p, const Tiling& tiling, const KernelOpti
           .nc_matmuls = column_blocks * c.project_matmuls() + c.expand_matmuls()};
 }
 
+// X without its pivots goes through D as through a U of K - r rows; the pivots are read once.
+Cost xuv_pivoted_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
+  KernelShape others = p;
+  others.K = p.K - p.r;
+  const Chain c = chain(others, tiling, options, false);
+  return fused_cost(c) + Cost{.hbm_read_bytes = c.s * p.M * p.r};
+}
+
+// C, as a V of N - r columns, makes what the strip is not already.
+Cost xuv_pivoted_out_cost(const KernelShape& p, const Tiling& tiling,
+                          const KernelOptions& options) {
+  KernelShape others = p;
+  others.N = p.N - p.r;
+  const Chain c = chain(others, tiling, options, false);
+  return fused_cost(c) + Cost{.hbm_write_bytes = c.s * p.M * p.r};
+}
+
 // Silu and the product of gate and up happen on the way out of PSUM and move nothing over HBM.
 Cost mlp_up_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   return up_cost(chain(p, tiling, options, true));

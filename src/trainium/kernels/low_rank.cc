@@ -103,7 +103,7 @@ namespace {
 // What the sums of stage one cover.
 struct Pass {
   const Tile& m;
-  const Tile& ranks;
+  const Tile& ranks;  // that the buffer of the sums holds
 };
 
 // Adds the contraction over the block `k` to the rank tiles of the block `q`. U is stationary and
@@ -137,9 +137,24 @@ void round_strip(const Context& c, const Pass& pass, const Tile& ranks, const Bl
   });
 }
 
+// The sums of the ranks `p` over all of K. K is the outer loop, so that a block of X is loaded once
+// for all ranks and all factor pairs.
+void add_blocks(const Context& c, int64_t K, const LowRankTiles& tiles, const Pass& pass,
+                const Tile& p, const LeftBlock& x, const std::vector<Factors>& factors,
+                const std::vector<BlockSum>& sums) {
+  const auto k_block = [&](const Tile& k) {
+    const LeftTile x_tile = x(k);
+    for (size_t i = 0; i < factors.size(); ++i) {
+      c.b.loop("q", p, tiles.Bu, [&](const Tile& q) {
+        project_block(c, tiles, pass, k, q, x_tile, factors[i], sums[i]);
+      });
+    }
+  };
+  c.b.loop("k", K, tiles.BK, k_block, Iterations::kCarried);
+}
+
 }  // namespace
 
-// K is the outer loop, so that a block of X is loaded once for all ranks and all factor pairs.
 std::vector<BlockSum> project_sums(const Context& c, int64_t K, const LowRankTiles& tiles,
                                    const Tile& m, const Tile& ranks, const LeftBlock& x,
                                    const std::vector<Factors>& factors, DType dtype) {
@@ -151,16 +166,7 @@ std::vector<BlockSum> project_sums(const Context& c, int64_t K, const LowRankTil
     sums.emplace_back(c, fmt::format("{}{}", pair.prefix, name), dtype, shape, 1, blocks);
     sums.back().start("rt", ranks, m);
   }
-  const Pass pass{m, ranks};
-  const auto k_block = [&](const Tile& k) {
-    const LeftTile x_tile = x(k);
-    for (size_t i = 0; i < factors.size(); ++i) {
-      c.b.loop("q", ranks, tiles.Bu, [&](const Tile& q) {
-        project_block(c, tiles, pass, k, q, x_tile, factors[i], sums[i]);
-      });
-    }
-  };
-  c.b.loop("k", K, tiles.BK, k_block, Iterations::kCarried);
+  add_blocks(c, K, tiles, {m, ranks}, ranks, x, factors, sums);
   return sums;
 }
 
@@ -187,6 +193,23 @@ std::vector<BufferId> project(const Context& c, int64_t K, const LowRankTiles& t
     for (size_t i = 0; i < factors.size(); ++i) round_strip(c, pass, ranks, sums[i], strips[i]);
   });
   return strips;
+}
+
+// With sums of the strip's dtype the strip itself is summed up; otherwise one pass's sums stand
+// beside it until they are added.
+void project_onto(const Context& c, int64_t K, const LowRankTiles& tiles, const Tile& m,
+                  const Tile& ranks, const LeftBlock& x, const Factors& d, BufferId strip) {
+  const DType dtype = BlockSum::dtype_for(c, ceil_div(K, tiles.BK));
+  c.b.loop("p", ranks, tiles.pass_ranks(ranks.size.max), [&](const Tile& p) {
+    if (dtype == c.dtype) {
+      return add_blocks(c, K, tiles, {m, ranks}, p, x, {d}, {BlockSum::onto(c, strip)});
+    }
+    const BlockSum sums = project_sums(c, K, tiles, m, p, x, {d}, dtype).front();
+    c.b.loop("rt", p, kPartitions, [&](const Tile& rt) {
+      const Access place = at(strip, {upto(rt), one(rt.index_in(ranks)), upto(m)});
+      c.b.add(place, place, sums({upto(rt), one(rt.index_in(p)), upto(m)}));
+    });
+  });
 }
 
 // Sums lie with the output's partitions first: rows of Y, or of Y^T.

@@ -260,7 +260,7 @@ std::vector<Kernel> mlp_kernels() {
            .description = "H^T = (silu(X·Ug·Vg) * (X·Uu·Vu))^T fused",
            .computes = hidden(""),
            .operands = mlp_up_operands(),
-           .has_rank = true,
+           .dimensions = "MKrN",
            .tiling = chain_tiling(Layout::kTransposed),
            .steps = chain_steps(),
            .hbm_bytes = "s·(P·M·K + 2·⌈M/BM⌉·r·(K + N) + M·N)",
@@ -273,7 +273,7 @@ std::vector<Kernel> mlp_kernels() {
                "Y = H·Ud·Vd with H of mlp_up: the whole SwiGLU layer, K = hidden, N = intermediate",
            .computes = mlp_formula(),
            .operands = mlp_operands(),
-           .has_rank = true,
+           .dimensions = "MKrN",
            .tiling = mlp_tiling(),
            .steps = mlp_steps(),
            .hbm_bytes =

@@ -23,6 +23,9 @@ Dimensions::Dimensions(const tile::Program& program, const Description& descript
   }
   parents_.resize(nodes);
   std::iota(parents_.begin(), parents_.end(), size_t{0});
+  trips_.resize(static_cast<size_t>(program.num_loops));
+  in_parts_.resize(nodes);
+  find_parts(program.body);
   follow(program.body);
 
   labels_.resize(nodes);
@@ -52,6 +55,34 @@ std::optional<size_t> Dimensions::at(size_t node) const {
 size_t Dimensions::root(size_t node) const {
   while (parents_[node] != node) node = parents_[node];
   return node;
+}
+
+void Dimensions::find_parts(const std::vector<tile::Node>& body) {
+  for (const tile::Node& node : body) {
+    if (const auto* loop = std::get_if<tile::Loop>(&node)) {
+      trips_[static_cast<size_t>(loop->id)] = loop->max;
+      find_parts(loop->body);
+    } else if (const auto* instruction = std::get_if<tile::Instruction>(&node)) {
+      for (const tile::Operand& operand : tile::operands_of(instruction->operation)) {
+        find_parts(*operand.access);
+      }
+    }
+  }
+}
+
+// An access that does not begin at the dimension's first element, or does not reach its last one.
+void Dimensions::find_parts(const Access& access) {
+  const tile::Buffer& buffer = program_.buffer(access.buffer);
+  if (buffer.memory != Memory::kHbm) return;
+  for (size_t d = 0; d < access.slices.size(); ++d) {
+    const tile::Slice& slice = access.slices[d];
+    int64_t end = slice.start.constant + slice.size.max;
+    for (const auto& [loop, coefficient] : slice.start.terms) {
+      end += coefficient * (trips_[static_cast<size_t>(loop)] - 1);
+    }
+    const bool part = slice.start.constant > 0 || end < buffer.shape[d];
+    if (part) in_parts_[node(access.buffer, d)] = true;
+  }
 }
 
 // A matmul joins nothing here: its dimensions pass through PSUM, which is reused for other loops.

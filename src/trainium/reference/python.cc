@@ -21,11 +21,19 @@ class Writer {
       case Operation::kOperand:
         return formula.operand + (transposed_.contains(formula.operand) ? ".T" : "");
       case Operation::kProduct: {
-        const bool elementwise = formula.of[0].operation == Operation::kTimes;
-        return fmt::format("{} @ {}",
-                           elementwise ? in_brackets(formula.of[0]) : text(formula.of[0]),
-                           formula.operand);
+        const std::string product =
+            fmt::format("{} @ {}", left_factor(formula.of[0]), formula.operand);
+        if (formula.of.size() == 1) return product;
+        return fmt::format("{} + {}", text(formula.of[1]), product);
       }
+      case Operation::kExtended:
+        functions_.insert("concatenate");
+        return fmt::format("concatenate((z := {}, z @ {}), 1)", text(formula.of[0]),
+                           formula.operand);
+      case Operation::kFirst:
+        return fmt::format("{}[:, :{}]", factor(formula.of[0]), formula.columns);
+      case Operation::kRest:
+        return fmt::format("{}[:, {}:]", factor(formula.of[0]), formula.columns);
       case Operation::kSilu:
         functions_.insert("silu");
         return fmt::format("silu({})", text(formula.of[0]));
@@ -38,6 +46,11 @@ class Writer {
 
  private:
   std::string in_brackets(const Formula& formula) { return fmt::format("({})", text(formula)); }
+  // a @ b @ c is (a @ b) @ c, and a * b and a + b must be told apart from it.
+  std::string left_factor(const Formula& formula) {
+    const bool sum = formula.operation == Operation::kProduct && formula.of.size() > 1;
+    return formula.operation == Operation::kTimes || sum ? in_brackets(formula) : text(formula);
+  }
   // Python's * and @ bind alike.
   std::string factor(const Formula& formula) {
     const bool compound =

@@ -75,11 +75,64 @@ inline Bounded expected_dense_mlp(const Instance& c, const Bounded& x, const Ope
   return multiply(h, in.at("w_down"), rounding(c, c.shape.N, c.tiling["down.BK"]));
 }
 
+// x[:, begin:end].
+inline Bounded columns_of(const Bounded& x, int64_t begin, int64_t end) {
+  Bounded part(x.rows, end - begin);
+  for (int64_t i = 0; i < x.rows; ++i) {
+    for (int64_t j = begin; j < end; ++j) {
+      const auto from = static_cast<size_t>(i * x.columns + j);
+      const auto to = static_cast<size_t>(i * part.columns + j - begin);
+      part.value[to] = x.value[from];
+      part.error[to] = x.error[from];
+    }
+  }
+  return part;
+}
+
+inline Bounded beside(const Bounded& a, const Bounded& b) {
+  Bounded both(a.rows, a.columns + b.columns);
+  for (int64_t i = 0; i < both.rows; ++i) {
+    for (int64_t j = 0; j < both.columns; ++j) {
+      const Bounded& of = j < a.columns ? a : b;
+      const auto from = static_cast<size_t>(i * of.columns + (j < a.columns ? j : j - a.columns));
+      const auto to = static_cast<size_t>(i * both.columns + j);
+      both.value[to] = of.value[from];
+      both.error[to] = of.error[from];
+    }
+  }
+  return both;
+}
+
+// x's first r columns + the others · d: every sum begins at a pivot, so that the roundings of the
+// sums are of the pivot, too.
+inline Bounded pivots_of(const Instance& c, const Bounded& x, const Matrix& d, int64_t tiles) {
+  const int64_t r = d.columns();
+  const Bounded pivots = columns_of(x, 0, r);
+  const Rounding rounded = rounding(c, d.rows(), tiles);
+  Bounded t = multiply(columns_of(x, r, x.columns), d, rounded);
+  const double unit = rounded.unit(d.rows()) + 1.02 * kFp32;
+  for (size_t i = 0; i < t.value.size(); ++i) {
+    t.error[i] += pivots.error[i] + unit * (std::fabs(pivots.value[i]) + pivots.error[i]);
+    t.value[i] += pivots.value[i];
+  }
+  return t;
+}
+
+inline Bounded expected_input_pivots(const Instance& c, const Bounded& x, const Operands& in) {
+  const Bounded t = pivots_of(c, x, in.at("d"), c.tiling["BK"]);
+  return multiply(t, in.at("a"), rounding(c, c.shape.r, c.tiling["Br"]));
+}
+
+inline Bounded expected_output_pivots(const Instance& c, const Bounded& x, const Operands& in) {
+  const Bounded z = multiply(x, in.at("a"), rounding(c, c.shape.K, c.tiling["BK"]));
+  return beside(z, multiply(z, in.at("c"), rounding(c, c.shape.r, c.tiling["Br"])));
+}
+
 struct Expected {
   Bounded (*values)(const Instance&, const Bounded& x, const Operands&);  // tokens as rows
   std::string_view python;         // over the operands as they lie in HBM
   std::string_view natural = {};   // the same with a natural left operand, where that is an option
-  std::string_view function = {};  // of torch.nn.functional
+  std::string_view function = {};  // of torch, that it calls
 };
 
 // A kernel that is missing here has no oracle: add what it computes.
@@ -97,6 +150,11 @@ inline const std::map<std::string_view, Expected>& all_expected() {
       {"xtuv_transposed", {expected_chain, "(x.T @ u @ v).T"}},
       {"xuv_sequential", {expected_chain, "x.T @ u @ v"}},
       {"xuv_naive", {expected_chain, "x.T @ u @ v"}},
+      {"xuv_pivoted", {expected_input_pivots, "(x[:, :r] + x[:, r:] @ d) @ a"}},
+      {"xuv_pivoted_out",
+       {expected_output_pivots, "concatenate((z := x @ a, z @ c), 1)", {}, "concatenate"}},
+      {"xtuv_pivoted_out",
+       {expected_output_pivots, "concatenate((z := x.T @ a, z @ c), 1)", {}, "concatenate"}},
       {"mlp_up",
        {expected_mlp_up, "(silu(x @ u_gate @ v_gate) * (x @ u_up @ v_up)).T", {}, "silu"}},
       {"mlp",
@@ -149,6 +207,19 @@ inline Operands random_operands(const Instance& c, std::mt19937& random) {
   return operands;
 }
 
+// Pivots are fewer than the columns that they are picked from.
+inline void make_room_for_pivots(const Kernel& kernel, KernelShape& shape) {
+  for (const OperandDescription& operand : kernel.operands) {
+    for (const char letter : {operand.layout.rows, operand.layout.columns}) {
+      const Rest* rest = find_rest(letter);
+      if (!rest) continue;
+      int64_t &whole = dimension_of(shape, rest->whole), &r = dimension_of(shape, rest->pivots);
+      whole = std::max<int64_t>(whole, 2);
+      if (r >= whole) r = 1 + r % (whole - 1);
+    }
+  }
+}
+
 // Sizes around the tiles, a random tiling and every dtype in turn.
 inline Instance random_instance(const Kernel& kernel, int64_t index, std::mt19937& random) {
   const auto pick = [&random](int64_t low, int64_t high) {
@@ -159,9 +230,12 @@ inline Instance random_instance(const Kernel& kernel, int64_t index, std::mt1993
     const int64_t most[] = {3, 260, 260, 600};
     return pick(1, most[pick(0, 3)]);
   };
-  Instance c{
-      .kernel = &kernel, .shape = {size(), size(), size(), size()}, .options = {}, .tiling = {}};
+  Instance c{.kernel = &kernel,
+             .shape = {.M = size(), .K = size(), .r = size(), .N = size(), .s = size()},
+             .options = {},
+             .tiling = {}};
   if (index == 0) c.shape.M = 1;
+  make_room_for_pivots(kernel, c.shape);
   TilingValues chosen;
   for (const TilingParameter& parameter : kernel.tiling) {
     const int64_t most = parameter.dimension == 0 ? parameter.most : 5;
@@ -177,10 +251,9 @@ inline Instance random_instance(const Kernel& kernel, int64_t index, std::mt1993
 inline std::string to_string(const Instance& c) {
   std::string tiling;
   for (const auto& [name, value] : c.tiling.values()) tiling += fmt::format(" {}={}", name, value);
-  return fmt::format("{} M={} K={} r={} N={}{} {} accumulate {} natural {}", c.kernel->name,
-                     c.shape.M, c.shape.K, c.shape.r, c.shape.N, tiling,
-                     dtype_name(c.options.dtype), dtype_name(c.options.accumulate),
-                     c.options.left == Layout::kNatural);
+  return fmt::format("{} {}{} {} accumulate {} natural {}", c.kernel->name,
+                     shape_sizes(*c.kernel, c.shape), tiling, dtype_name(c.options.dtype),
+                     dtype_name(c.options.accumulate), c.options.left == Layout::kNatural);
 }
 
 inline std::vector<const Kernel*> all_kernels() {

@@ -55,12 +55,29 @@ char columns_of(const Kernel& k, const Formula& formula, std::multiset<std::stri
       EXPECT_TRUE(layout.has_tokens()) << formula.operand;
       return layout.transposed() ? layout.rows : layout.columns;
     }
-    case Operation::kProduct: {
+    case Operation::kProduct:
+    case Operation::kExtended: {
       const MatrixLayout weight = operand_of(k, formula.operand).layout;
       EXPECT_FALSE(weight.has_tokens()) << formula.operand;
       EXPECT_EQ(columns_of(k, formula.of.at(0), used), weight.rows) << formula.operand;
       used.insert(formula.operand);
-      return weight.columns;
+      if (formula.of.size() > 1) EXPECT_EQ(columns_of(k, formula.of[1], used), weight.columns);
+      if (formula.operation == Operation::kProduct) return weight.columns;
+      // r columns and the rest of them are all.
+      const Rest* rest = find_rest(weight.columns);
+      EXPECT_TRUE(rest && rest->pivots == weight.rows) << formula.operand;
+      return rest ? rest->whole : '\0';
+    }
+    case Operation::kFirst:
+      columns_of(k, formula.of.at(0), used);
+      return formula.columns;
+    case Operation::kRest: {
+      const char whole = columns_of(k, formula.of.at(0), used);
+      for (const char letter : {'k', 'n', 'q'}) {
+        const Rest* rest = find_rest(letter);
+        if (rest->whole == whole && rest->pivots == formula.columns) return letter;
+      }
+      return '\0';
     }
     case Operation::kSilu:
       return columns_of(k, formula.of.at(0), used);
