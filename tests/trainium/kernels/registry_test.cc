@@ -61,7 +61,9 @@ char columns_of(const Kernel& k, const Formula& formula, std::multiset<std::stri
       EXPECT_FALSE(weight.has_tokens()) << formula.operand;
       EXPECT_EQ(columns_of(k, formula.of.at(0), used), weight.rows) << formula.operand;
       used.insert(formula.operand);
-      if (formula.of.size() > 1) EXPECT_EQ(columns_of(k, formula.of[1], used), weight.columns);
+      if (formula.of.size() > 1) {
+        EXPECT_EQ(columns_of(k, formula.of[1], used), weight.columns);
+      }
       if (formula.operation == Operation::kProduct) return weight.columns;
       // r columns and the rest of them are all.
       const Rest* rest = find_rest(weight.columns);
