@@ -67,12 +67,11 @@ std::vector<tile::BufferId> project(const Context& c, int64_t K, const LowRankTi
                                     const tile::Tile& m, const tile::Tile& ranks,
                                     const LeftBlock& x, const std::vector<Factors>& factors);
 
-// The strip of a weight with input pivots: adds (X·D)^T, x being the columns without pivots, to the
-// pivot columns [rank tiles of 128, rows] that `strip` holds. The sums of several blocks are
-// rounded once, after the addition, unless sums have the strip's dtype.
-void project_onto(const Context& c, int64_t K, const LowRankTiles& tiles, const tile::Tile& m,
-                  const tile::Tile& ranks, const LeftBlock& x, const Factors& d,
-                  tile::BufferId strip);
+// The strip of a weight with input pivots, T^T = X_P^T + (X_rest·D)^T for the rows m of X [M, K] or
+// X^T, whose first `ranks` columns are X_P.
+tile::BufferId project_pivots(const Context& c, int64_t K, const LowRankTiles& tiles,
+                              const tile::Tile& m, const tile::Tile& ranks, const LeftOperand& x,
+                              const Factors& d);
 
 // What stage two makes of one output block: strip^T·V for the rows m and columns n.
 struct OutputBlock {

@@ -13,17 +13,6 @@ using tile::Program;
 using tile::Tile;
 using tile::upto;
 
-// The pivots come first and transposed into the strip; blocks of the other columns follow.
-BufferId project_pivots(const Context& c, const KernelShape& shape, const LowRankTiles& tiles,
-                        const Tile& m, const LeftOperand& x, const Factors& d) {
-  const Tile ranks = whole(shape.r);
-  const BufferId strip = load_left(c, "strip", x, ranks, m, 1);
-  const LeftBlock others = load_left_blocks(c, "x_block", x, m, tiles.copies);
-  const LeftBlock x_rest = [&](const Tile& k) { return others(shifted(k, shape.r)); };
-  project_onto(c, shape.K - shape.r, tiles, m, ranks, x_rest, d, strip);
-  return strip;
-}
-
 // Rows of Y take the ranks of one block together, so that the store's rows are long.
 void store_strip(const Context& c, const tile::Step& columns, const Tile& m, const Tile& ranks,
                  BufferId strip, BufferId y) {
@@ -87,7 +76,7 @@ Program xuv_pivoted(const KernelShape& shape, const Tiling& tiling, const Kernel
   const DType sums_dtype = BlockSum::dtype_for(c, ceil_div(shape.r, tiles.Br));
   const Tile ranks = whole(shape.r);
   b.loop("m", shape.M, tiles.BM, [&](const Tile& m) {
-    const BufferId strip = project_pivots(c, shape, tiles, m, x, factors);
+    const BufferId strip = project_pivots(c, shape.K, tiles, m, ranks, x, factors);
     b.loop("n", shape.N, tiles.BN, [&](const Tile& n) {
       const OutputBlock block{m, n, false};
       store_output(c, block, expand(c, tiles, block, ranks, factors, strip, sums_dtype), y);
@@ -111,9 +100,10 @@ using tile::HbmRole;
 
 constexpr std::string_view kFlops = "2·M·r·(K + N - r)";
 
-// Blocks of X and D cover the columns without pivots.
+// Blocks of X and D cover the columns without pivots. One pass sees all pivots.
 std::vector<TilingParameter> input_pivots_tiling() {
   std::vector<TilingParameter> all = chain_tiling(Layout::kNatural);
+  std::erase_if(all, [](const TilingParameter& p) { return p.name == "passes"; });
   for (TilingParameter& p : all) {
     if (p.dimension == 'K') p.dimension = 'k';
   }
@@ -144,7 +134,7 @@ Kernel input_pivots_kernel() {
       .dimensions = "MKrN",
       .tiling = input_pivots_tiling(),
       .steps = chain_steps(),
-      .hbm_bytes = "s·(M·r + P·M·(K - r) + ⌈M/BM⌉·r·(K + N - r) + M·N)",
+      .hbm_bytes = "s·(M·K + ⌈M/BM⌉·r·(K + N - r) + M·N)",
       .flops = kFlops,
       .nc_matmuls = "⌈r/128⌉·(⌈M/row tile⌉·⌈(K - r)/128⌉ + ⌈M/128⌉·⌈N/512⌉)",
       .make = xuv_pivoted,

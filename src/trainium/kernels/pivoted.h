@@ -22,10 +22,6 @@ tile::Program xuv_pivoted_out(const KernelShape&, const Tiling&, const KernelOpt
 // The same from X^T [K, M].
 tile::Program xtuv_pivoted_out(const KernelShape&, const Tiling&, const KernelOptions&);
 
-// The strip T^T [r, rows m] of X [M, K]: its first r columns plus the others times D.
-tile::BufferId project_pivots(const Context& c, const KernelShape& shape, const LowRankTiles& tiles,
-                              const tile::Tile& m, const LeftOperand& x, const Factors& d);
-
 // Stores Z of the strip Z^T [s, rows m] as the first s columns of y. The Tensor engine transposes
 // it, in blocks of `columns`; needs a Context that transposes.
 void store_strip(const Context& c, const tile::Step& columns, const tile::Tile& m,

@@ -23,7 +23,7 @@ Dimensions::Dimensions(const tile::Program& program, const Description& descript
   }
   parents_.resize(nodes);
   std::iota(parents_.begin(), parents_.end(), size_t{0});
-  trips_.resize(static_cast<size_t>(program.num_loops));
+  loops_.resize(static_cast<size_t>(program.num_loops));
   in_parts_.resize(nodes);
   find_parts(program.body);
   follow(program.body);
@@ -60,7 +60,7 @@ size_t Dimensions::root(size_t node) const {
 void Dimensions::find_parts(const std::vector<tile::Node>& body) {
   for (const tile::Node& node : body) {
     if (const auto* loop = std::get_if<tile::Loop>(&node)) {
-      trips_[static_cast<size_t>(loop->id)] = loop->max;
+      loops_[static_cast<size_t>(loop->id)] = loop;
       find_parts(loop->body);
     } else if (const auto* instruction = std::get_if<tile::Instruction>(&node)) {
       for (const tile::Operand& operand : tile::operands_of(instruction->operation)) {
@@ -78,7 +78,7 @@ void Dimensions::find_parts(const Access& access) {
     const tile::Slice& slice = access.slices[d];
     int64_t end = slice.start.constant + slice.size.max;
     for (const auto& [loop, coefficient] : slice.start.terms) {
-      end += coefficient * (trips_[static_cast<size_t>(loop)] - 1);
+      end += coefficient * (loops_[static_cast<size_t>(loop)]->max - 1);
     }
     const bool part = slice.start.constant > 0 || end < buffer.shape[d];
     if (part) in_parts_[node(access.buffer, d)] = true;
@@ -107,12 +107,19 @@ void Dimensions::follow(const std::vector<tile::Node>& body) {
   }
 }
 
-// A loop variable in the slice of a dimension runs along that dimension.
+// A loop variable in the slice of a dimension runs along that dimension, if it advances there as
+// far as its loop does; what advances otherwise only keeps time with it. An index counts tiles of
+// the loop that advances by 1.
 void Dimensions::follow_slices(const Access& access) {
   if (program_.buffer(access.buffer).memory == Memory::kPsum) return;
   for (size_t d = 0; d < access.slices.size(); ++d) {
+    int64_t unit = 1;
     for (const auto& [loop, coefficient] : access.slices[d].start.terms) {
-      join(static_cast<size_t>(loop), node(access.buffer, d));
+      if (coefficient == 1) unit = step_of(loop);
+    }
+    for (const auto& [loop, coefficient] : access.slices[d].start.terms) {
+      const bool along = coefficient * unit == step_of(loop);
+      if (along) join(static_cast<size_t>(loop), node(access.buffer, d));
     }
   }
 }

@@ -32,6 +32,7 @@ class Dimensions {
   void join(size_t a, size_t b) {
     if (!in_parts_[a] && !in_parts_[b]) parents_[root(a)] = root(b);
   }
+  int64_t step_of(tile::LoopId loop) const { return loops_[static_cast<size_t>(loop)]->step; }
   void find_parts(const std::vector<tile::Node>& body);
   void find_parts(const tile::Access& access);
   void follow(const std::vector<tile::Node>& body);
@@ -40,9 +41,9 @@ class Dimensions {
 
   const tile::Program& program_;
   std::vector<size_t> first_node_;  // by buffer; loops come before
-  std::vector<int64_t> trips_;      // of the loops around, at most; by loop
-  std::vector<bool> in_parts_;      // by node
-  std::vector<size_t> parents_;     // a forest: the nodes of one tree run along one dimension
+  std::vector<const tile::Loop*> loops_;
+  std::vector<bool> in_parts_;   // by node
+  std::vector<size_t> parents_;  // a forest: the nodes of one tree run along one dimension
   struct Label {
     size_t dimension = 0;
     bool contradicted = false;
