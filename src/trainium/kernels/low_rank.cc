@@ -209,7 +209,8 @@ Tile share_of(const Tile& ranks, int64_t share, const Tile& k) {
 // The pivot columns of some ranks, which are not multiplied but only added.
 void add_pivots(const Context& c, const LeftOperand& x, const Pass& pass, const Tile& share,
                 const BlockSum& sums) {
-  const BufferId pivots = load_left(c, "pivots", x, share, pass.m, 2);
+  const LeftOperand columns{x.buffer, x.layout, TransposeBy::kTensorEngine};
+  const BufferId pivots = load_left(c, "pivots", columns, share, pass.m, 2);
   c.b.loop("rt", share, kPartitions, [&](const Tile& rt) {
     sums.add({upto(rt), one(rt.index_in(pass.ranks)), upto(pass.m)},
              at(pivots, {upto(rt), one(rt.index()), upto(pass.m)}));

@@ -62,16 +62,15 @@ Program output_pivots(std::string_view name, Layout x_layout, const KernelShape&
   return b.finish();
 }
 
-}  // namespace
-
-Program xuv_pivoted(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
-  Builder b("xuv_pivoted");
-  const LeftOperand x = declare_x(b, shape, options.dtype, Layout::kNatural);
+Program input_pivots(std::string_view name, Layout x_layout, const KernelShape& shape,
+                     const Tiling& tiling, const KernelOptions& options) {
+  Builder b(name);
+  const LeftOperand x = declare_x(b, shape, options.dtype, x_layout);
   const Factors factors{.u = b.input("d", options.dtype, {shape.K - shape.r, shape.r}),
                         .v = b.input("a", options.dtype, {shape.r, shape.N}),
                         .prefix = ""};
   const BufferId y = b.output("y", options.dtype, {shape.M, shape.N});
-  const Context c(b, options, transposes_on_tensor_engine(x.layout, x.by, options.dtype));
+  const Context c(b, options, x_layout == Layout::kNatural);
   const LowRankTiles tiles = low_rank_tiles(tiling, kStationaryFree, kMovingFree);
   const DType sums_dtype = BlockSum::dtype_for(c, ceil_div(shape.r, tiles.Br));
   const Tile ranks = whole(shape.r);
@@ -85,6 +84,14 @@ Program xuv_pivoted(const KernelShape& shape, const Tiling& tiling, const Kernel
   return b.finish();
 }
 
+}  // namespace
+
+Program xuv_pivoted(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
+  return input_pivots("xuv_pivoted", Layout::kNatural, shape, tiling, options);
+}
+Program xtuv_pivoted(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
+  return input_pivots("xtuv_pivoted", Layout::kTransposed, shape, tiling, options);
+}
 Program xuv_pivoted_out(const KernelShape& shape, const Tiling& tiling,
                         const KernelOptions& options) {
   return output_pivots("xuv_pivoted_out", Layout::kNatural, shape, tiling, options);
@@ -119,15 +126,16 @@ std::vector<TilingParameter> output_pivots_tiling() {
   return all;
 }
 
-Kernel input_pivots_kernel() {
+using Make = Program (*)(const KernelShape&, const Tiling&, const KernelOptions&);
+
+Kernel input_pivots_kernel(std::string_view name, std::string_view description, MatrixLayout x,
+                           Make make) {
   return {
-      .name = "xuv_pivoted",
-      .description =
-          "Y = (X_P + X_rest·D)·A fused, the r pivots first in X; the loading DMA "
-          "transposes X",
+      .name = name,
+      .description = description,
       .computes = product(
           product_onto(first(operand("x"), 'r'), rest(operand("x"), 'r'), "d", "BK"), "a", "Br"),
-      .operands = {{.name = "x", .layout = {'M', 'K'}, .role = HbmRole::kInput},
+      .operands = {{.name = "x", .layout = x, .role = HbmRole::kInput},
                    {.name = "d", .layout = {'k', 'r'}, .role = HbmRole::kInput},
                    {.name = "a", .layout = {'r', 'N'}, .role = HbmRole::kInput},
                    {.name = "y", .layout = {'M', 'N'}, .role = HbmRole::kOutput}},
@@ -137,13 +145,12 @@ Kernel input_pivots_kernel() {
       .hbm_bytes = "s·(M·K + ⌈M/BM⌉·r·(K + N - r) + M·N)",
       .flops = kFlops,
       .nc_matmuls = "⌈r/128⌉·(⌈M/row tile⌉·⌈(K - r)/128⌉ + ⌈M/128⌉·⌈N/512⌉)",
-      .make = xuv_pivoted,
+      .make = make,
       .cost = xuv_pivoted_cost};
 }
 
 Kernel output_pivots_kernel(std::string_view name, std::string_view description, MatrixLayout x,
-                            tile::Program (*make)(const KernelShape&, const Tiling&,
-                                                  const KernelOptions&)) {
+                            Make make) {
   return {.name = name,
           .description = description,
           .computes = extended(product(operand("x"), "a", "BK"), "c", "Br"),
@@ -165,7 +172,13 @@ Kernel output_pivots_kernel(std::string_view name, std::string_view description,
 
 std::vector<Kernel> pivoted_kernels() {
   std::vector<Kernel> all;
-  all.push_back(input_pivots_kernel());
+  all.push_back(input_pivots_kernel("xuv_pivoted",
+                                    "Y = (X_P + X_rest·D)·A fused, the r pivots first in X; X is "
+                                    "transposed while it loads",
+                                    {'M', 'K'}, xuv_pivoted));
+  all.push_back(input_pivots_kernel("xtuv_pivoted",
+                                    "Y = (X_P + X_rest·D)·A fused, the r pivots first, from X^T",
+                                    {'K', 'M'}, xtuv_pivoted));
   all.push_back(output_pivots_kernel(
       "xuv_pivoted_out",
       "Y = [Z, Z·C] with Z = X·A fused, the r pivots first in Y; the loading DMA transposes X",

@@ -20,6 +20,7 @@ namespace neuronmm::kernels {
 tile::Program xuv_pivoted(const KernelShape&, const Tiling&, const KernelOptions&);
 tile::Program xuv_pivoted_out(const KernelShape&, const Tiling&, const KernelOptions&);
 // The same from X^T [K, M].
+tile::Program xtuv_pivoted(const KernelShape&, const Tiling&, const KernelOptions&);
 tile::Program xtuv_pivoted_out(const KernelShape&, const Tiling&, const KernelOptions&);
 
 // Stores Z of the strip Z^T [s, rows m] as the first s columns of y. The Tensor engine transposes

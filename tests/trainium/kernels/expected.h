@@ -151,6 +151,7 @@ inline const std::map<std::string_view, Expected>& all_expected() {
       {"xuv_sequential", {expected_chain, "x.T @ u @ v"}},
       {"xuv_naive", {expected_chain, "x.T @ u @ v"}},
       {"xuv_pivoted", {expected_input_pivots, "(x[:, :r] + x[:, r:] @ d) @ a"}},
+      {"xtuv_pivoted", {expected_input_pivots, "(x.T[:, :r] + x.T[:, r:] @ d) @ a"}},
       {"xuv_pivoted_out",
        {expected_output_pivots, "concatenate((z := x @ a, z @ c), 1)", {}, "concatenate"}},
       {"xtuv_pivoted_out",
