@@ -209,8 +209,7 @@ Tile share_of(const Tile& ranks, int64_t share, const Tile& k) {
 // The pivot columns of some ranks, which are not multiplied but only added.
 void add_pivots(const Context& c, const LeftOperand& x, const Pass& pass, const Tile& share,
                 const BlockSum& sums) {
-  const LeftOperand columns{x.buffer, x.layout, TransposeBy::kTensorEngine};
-  const BufferId pivots = load_left(c, "pivots", columns, share, pass.m, 2);
+  const BufferId pivots = load_left(c, "pivots", x, share, pass.m, 2);
   c.b.loop("rt", share, kPartitions, [&](const Tile& rt) {
     sums.add({upto(rt), one(rt.index_in(pass.ranks)), upto(pass.m)},
              at(pivots, {upto(rt), one(rt.index()), upto(pass.m)}));
@@ -241,12 +240,15 @@ void project_with_pivots(const Context& c, int64_t K_rest, const LowRankTiles& t
 }  // namespace
 
 // With one block of K the strip begins as the pivots, and the results are added when they leave
-// PSUM. Otherwise the pivots are added to the sums.
+// PSUM. Otherwise the pivots are added to the sums. Half of stage one's products are gone, but none
+// of its loads: a DMA that transposed all of X would keep the matmuls waiting, so that the Tensor
+// engine transposes what is not a pivot.
 BufferId project_pivots(const Context& c, int64_t K, const LowRankTiles& tiles, const Tile& m,
                         const Tile& ranks, const LeftOperand& x, const Factors& d) {
   const Pass pass{m, ranks};
   const int64_t K_rest = K - ranks.size.max, blocks = ceil_div(K_rest, tiles.BK);
-  const LeftBlock columns = load_left_blocks(c, "x_block", x, m, tiles.copies);
+  const LeftOperand by_tensor_engine{x.buffer, x.layout, TransposeBy::kTensorEngine};
+  const LeftBlock columns = load_left_blocks(c, "x_block", by_tensor_engine, m, tiles.copies);
   const LeftBlock x_rest = [&](const Tile& k) { return columns(shifted(k, ranks.size.max)); };
   if (blocks == 1) {
     const BufferId strip = load_left(c, "strip", x, ranks, m, 1);

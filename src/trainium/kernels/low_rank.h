@@ -68,7 +68,7 @@ std::vector<tile::BufferId> project(const Context& c, int64_t K, const LowRankTi
                                     const LeftBlock& x, const std::vector<Factors>& factors);
 
 // The strip of a weight with input pivots, T^T = X_P^T + (X_rest·D)^T for the rows m of X [M, K] or
-// X^T, whose first `ranks` columns are X_P.
+// X^T, whose first `ranks` columns are X_P. Needs a Context that transposes, if X is natural.
 tile::BufferId project_pivots(const Context& c, int64_t K, const LowRankTiles& tiles,
                               const tile::Tile& m, const tile::Tile& ranks, const LeftOperand& x,
                               const Factors& d);

@@ -13,7 +13,7 @@ namespace {
 
 // Every dimension is ragged and takes several blocks, so that the program contains every branch of
 // the kernel's builder. It is small, because it is built and simulated whenever a cache is asked.
-constexpr kernels::KernelShape kSample = {.M = 1100, .K = 600, .r = 300, .N = 2100, .s = 200};
+constexpr kernels::KernelShape kSample = {.M = 1100, .K = 900, .r = 300, .N = 2100, .s = 200};
 
 std::string_view name_of(DType dtype) { return dtype == DType::kBF16 ? "bf16" : "fp32"; }
 

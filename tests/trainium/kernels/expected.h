@@ -13,6 +13,7 @@
 
 #include "trainium/kernels/oracle.h"
 #include "trainium/kernels/registry.h"
+#include "trainium/kernels/shapes.h"
 
 namespace neuronmm::kernels {
 
@@ -107,15 +108,8 @@ inline Bounded beside(const Bounded& a, const Bounded& b) {
 // sums are of the pivot, too.
 inline Bounded pivots_of(const Instance& c, const Bounded& x, const Matrix& d, int64_t tiles) {
   const int64_t r = d.columns();
-  const Bounded pivots = columns_of(x, 0, r);
-  const Rounding rounded = rounding(c, d.rows(), tiles);
-  Bounded t = multiply(columns_of(x, r, x.columns), d, rounded);
-  const double unit = rounded.unit(d.rows()) + 1.02 * kFp32;
-  for (size_t i = 0; i < t.value.size(); ++i) {
-    t.error[i] += pivots.error[i] + unit * (std::fabs(pivots.value[i]) + pivots.error[i]);
-    t.value[i] += pivots.value[i];
-  }
-  return t;
+  return multiply_onto(columns_of(x, 0, r), columns_of(x, r, x.columns), d,
+                       rounding(c, d.rows(), tiles));
 }
 
 inline Bounded expected_input_pivots(const Instance& c, const Bounded& x, const Operands& in) {
@@ -206,19 +200,6 @@ inline Operands random_operands(const Instance& c, std::mt19937& random) {
     operands.emplace(operand.name, random_operand(c, operand, random));
   }
   return operands;
-}
-
-// Pivots are fewer than the columns that they are picked from.
-inline void make_room_for_pivots(const Kernel& kernel, KernelShape& shape) {
-  for (const OperandDescription& operand : kernel.operands) {
-    for (const char letter : {operand.layout.rows, operand.layout.columns}) {
-      const Rest* rest = find_rest(letter);
-      if (!rest) continue;
-      int64_t &whole = dimension_of(shape, rest->whole), &r = dimension_of(shape, rest->pivots);
-      whole = std::max<int64_t>(whole, 2);
-      if (r >= whole) r = 1 + r % (whole - 1);
-    }
-  }
 }
 
 // Sizes around the tiles, a random tiling and every dtype in turn.
