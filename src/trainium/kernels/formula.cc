@@ -43,6 +43,11 @@ Formula extended(Formula left, std::string_view weight, std::string_view block, 
   return formula;
 }
 
+Formula named(Formula of, std::string_view name) {
+  of.name = name;
+  return of;
+}
+
 Formula first(Formula of, char columns) {
   return {.operation = Operation::kFirst, .columns = columns, .of = list(std::move(of))};
 }

@@ -27,6 +27,7 @@ struct Formula {
   // What it is computed from. A product: its left factor and, where there is one, what the sums
   // start from in place of zero.
   std::vector<Formula> of = {};
+  std::string name = {};  // of what several parts of a formula share, the same in all: Python text
 };
 
 // An operand that holds tokens: X.
@@ -39,6 +40,7 @@ Formula product_onto(Formula start, Formula left, std::string_view weight,
 // [left, left·weight]: the columns of `left` are the first of the result.
 Formula extended(Formula left, std::string_view weight, std::string_view block = "",
                  Formula::Kept kept = Formula::Kept::kAsOperands);
+Formula named(Formula of, std::string_view name);
 Formula first(Formula of, char columns);
 Formula rest(Formula of, char columns);
 Formula silu(Formula of, Formula::Kept kept = Formula::Kept::kAsOperands);

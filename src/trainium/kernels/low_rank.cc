@@ -100,6 +100,14 @@ LeftBlock load_left_blocks(const Context& c, std::string name, const LeftOperand
   };
 }
 
+LeftBlock on_chip(BufferId strip, const Tile& whole, const Tile& m) {
+  return [=](const Tile&) -> LeftTile {
+    return [=](const Tile& kt, const Tile& mt) {
+      return at(strip, {upto(kt), one(kt.index_in(whole)), mt.in(m)});
+    };
+  };
+}
+
 namespace {
 
 // What the sums of stage one cover.

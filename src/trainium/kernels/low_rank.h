@@ -52,6 +52,9 @@ using LeftBlock = std::function<LeftTile(const tile::Tile& k)>;
 LeftBlock load_left_blocks(const Context& c, std::string name, const LeftOperand& x,
                            const tile::Tile& m, int64_t copies);
 
+// A strip [tiles of 128, rows m] that holds all of `whole`: nothing is loaded.
+LeftBlock on_chip(tile::BufferId strip, const tile::Tile& whole, const tile::Tile& m);
+
 // One factor pair; `prefix` tells the buffers of several apart: "gate_".
 struct Factors {
   tile::BufferId u, v;

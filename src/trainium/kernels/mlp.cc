@@ -144,12 +144,7 @@ void mlp_on_chip(const Context& c, const KernelShape& shape, const LowRankTiles&
                  },
              .finish = [](const Tile&) {}});
     // Down finds its input on the chip: nothing is loaded.
-    const LeftBlock blocks = [&](const Tile&) -> LeftTile {
-      return [&](const Tile& kt, const Tile& mt) {
-        return at(h, {upto(kt), one(kt.index_in(columns)), mt.in(m)});
-      };
-    };
-    down_rows(c, shape, down_tiles, down, m, blocks, y);
+    down_rows(c, shape, down_tiles, down, m, on_chip(h, columns, m), y);
   });
 }
 

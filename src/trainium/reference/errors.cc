@@ -5,6 +5,8 @@
 #include "trainium/reference/errors.h"
 
 #include <cmath>
+#include <set>
+#include <string>
 
 namespace neuronmm::reference {
 
@@ -77,19 +79,12 @@ double variance_of(const Formula& formula, const Instance& instance) {
   return sum;
 }
 
-// 2 M times the elements of each weight.
-double flops_of(const Formula& formula, const kernels::Kernel& kernel,
-                const kernels::KernelShape& shape) {
-  double flops = 0;
+// The weights that are multiplied by; what parts of a formula share has its weights once.
+void collect_weights(const Formula& formula, std::set<std::string>& weights) {
   if (formula.operation == Operation::kProduct || formula.operation == Operation::kExtended) {
-    const kernels::MatrixLayout weight = operand_of(kernel, formula.operand).layout;
-    flops = 2 * static_cast<double>(shape.M);
-    for (const char letter : {weight.rows, weight.columns}) {
-      flops *= static_cast<double>(dimension_of(shape, letter));
-    }
+    weights.insert(formula.operand);
   }
-  for (const Formula& part : formula.of) flops += flops_of(part, kernel, shape);
-  return flops;
+  for (const Formula& part : formula.of) collect_weights(part, weights);
 }
 
 }  // namespace
@@ -122,7 +117,16 @@ double expected_error(const Instance& instance) {
 double tolerance(const Instance& instance) { return 5 * expected_error(instance); }
 
 double problem_flops(const kernels::Kernel& kernel, const kernels::KernelShape& shape) {
-  return flops_of(kernel.computes, kernel, shape);
+  std::set<std::string> weights;
+  collect_weights(kernel.computes, weights);
+  double flops = 0;
+  for (const std::string& name : weights) {
+    const kernels::MatrixLayout weight = operand_of(kernel, name).layout;
+    flops += 2 * static_cast<double>(shape.M) *
+             static_cast<double>(dimension_of(shape, weight.rows)) *
+             static_cast<double>(dimension_of(shape, weight.columns));
+  }
+  return flops;
 }
 
 }  // namespace neuronmm::reference

@@ -122,11 +122,24 @@ inline Bounded expected_output_pivots(const Instance& c, const Bounded& x, const
   return beside(z, multiply(z, in.at("c"), rounding(c, c.shape.r, c.tiling["Br"])));
 }
 
+inline Bounded expected_narrow_mlp(const Instance& c, const Bounded& x, const Operands& in) {
+  const DType sums = c.options.accumulate;
+  const bool narrow_in = in.contains("d");
+  const Bounded t = narrow_in ? pivots_of(c, x, in.at("d"), c.tiling["in.BK"]) : x;
+  Rounding rounding_up = rounding(c, t.columns, c.tiling["up.BK"]);
+  rounding_up.result = sums;
+  const Bounded h = gated(multiply(t, in.at("w_gate"), rounding_up),
+                          multiply(t, in.at("w_up"), rounding_up), sums, c.options.dtype);
+  const Bounded z = multiply(h, in.at("w_down"), rounding(c, c.shape.N, c.tiling["down.BK"]));
+  if (!in.contains("c")) return z;
+  return beside(z, multiply(z, in.at("c"), rounding(c, c.shape.s, c.tiling["out.Br"])));
+}
+
 struct Expected {
   Bounded (*values)(const Instance&, const Bounded& x, const Operands&);  // tokens as rows
-  std::string_view python;         // over the operands as they lie in HBM
-  std::string_view natural = {};   // the same with a natural left operand, where that is an option
-  std::string_view function = {};  // of torch, that it calls
+  std::string_view python;          // over the operands as they lie in HBM
+  std::string_view natural = {};    // the same with a natural left operand, where that is an option
+  std::string_view functions = {};  // of torch, that it calls, with blanks between
 };
 
 // A kernel that is missing here has no oracle: add what it computes.
@@ -157,7 +170,23 @@ inline const std::map<std::string_view, Expected>& all_expected() {
         "(silu(x @ u_gate @ v_gate) * (x @ u_up @ v_up)) @ u_down @ v_down",
         {},
         "silu"}},
-      {"dense_mlp", {expected_dense_mlp, "(silu(x @ w_gate) * (x @ w_up)) @ w_down", {}, "silu"}}};
+      {"dense_mlp", {expected_dense_mlp, "(silu(x @ w_gate) * (x @ w_up)) @ w_down", {}, "silu"}},
+      {"narrow_mlp",
+       {expected_narrow_mlp,
+        "concatenate((z := (silu((t := x[:, :r] + x[:, r:] @ d) @ w_gate) * (t @ w_up)) @ w_down, "
+        "z @ c), 1)",
+        {},
+        "concatenate silu"}},
+      {"narrow_mlp_in",
+       {expected_narrow_mlp,
+        "(silu((t := x[:, :r] + x[:, r:] @ d) @ w_gate) * (t @ w_up)) @ w_down",
+        {},
+        "silu"}},
+      {"narrow_mlp_out",
+       {expected_narrow_mlp,
+        "concatenate((z := (silu(x @ w_gate) * (x @ w_up)) @ w_down, z @ c), 1)",
+        {},
+        "concatenate silu"}}};
   return all;
 }
 

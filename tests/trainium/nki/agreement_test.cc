@@ -215,7 +215,7 @@ TEST_P(EveryKernel, RandomShapes) {
 // and those are the same everywhere.
 TEST_P(EveryKernel, ValuesBitByBit) {
   const Kernel& kernel = *kernels::find_kernel(GetParam()).value();
-  if (kernels::expected_of(kernel).function == "silu") return;  // not exact
+  if (kernels::expected_of(kernel).functions.ends_with("silu")) return;  // not exact
   std::vector<Case> cases;
   std::vector<std::map<std::string, Matrix>> operands;
   std::vector<Json> requests;
