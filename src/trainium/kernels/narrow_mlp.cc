@@ -181,46 +181,49 @@ std::vector<TilingParameter> narrow_tiling(const Narrow& narrow) {
 std::vector<Kernel> narrow_mlp_kernels() {
   const std::vector<DerivedStep> steps = {
       {.name = "TM", .meaning = "rows that one matmul streams"}};
-  return {{.name = "narrow_mlp",
-           .description = "the narrow SwiGLU layer fused: T = X_P + X_rest·D, H = silu(T·Wg) * "
-                          "(T·Wu), Z = H·Wd, Y = [Z, Z·C]; pivots first in X and Y",
-           .computes = narrow_formula({true, true}),
-           .operands = narrow_operands({true, true}),
-           .dimensions = "MKrNs",
-           .tiling = narrow_tiling({true, true}),
-           .steps = steps,
-           .hbm_bytes = "s·(2·M·K + ⌈M/BM⌉·(r·(K - r) + N·(2·r + s) + s·(K - s)))",
-           .flops = "2·M·(r·(K - r) + N·(2·r + s) + s·(K - s))",
-           .nc_matmuls = "⌈M/row tile⌉·(⌈r/128⌉·⌈(K - r)/128⌉ + ⌈N/128⌉·(2·⌈r/128⌉ + ⌈s/128⌉)) + "
-                         "⌈M/128⌉·⌈s/128⌉·⌈(K - s)/512⌉",
-           .make = narrow_mlp,
-           .cost = narrow_mlp_cost},
-          {.name = "narrow_mlp_in",
-           .description = "narrow_mlp with a full output: Y = H·Wd",
-           .computes = narrow_formula({true, false}),
-           .operands = narrow_operands({true, false}),
-           .dimensions = "MKrN",
-           .tiling = narrow_tiling({true, false}),
-           .steps = steps,
-           .hbm_bytes = "s·(2·M·K + ⌈M/BM⌉·(r·(K - r) + N·(2·r + K)))",
-           .flops = "2·M·(r·(K - r) + N·(2·r + K))",
-           .nc_matmuls = "⌈M/row tile⌉·⌈r/128⌉·(⌈(K - r)/128⌉ + 2·⌈N/128⌉) + "
-                         "⌈M/128⌉·⌈N/128⌉·⌈K/512⌉",
-           .make = narrow_mlp_in,
-           .cost = narrow_mlp_in_cost},
-          {.name = "narrow_mlp_out",
-           .description = "narrow_mlp with a full input: H = silu(X·Wg) * (X·Wu)",
-           .computes = narrow_formula({false, true}),
-           .operands = narrow_operands({false, true}),
-           .dimensions = "MKNs",
-           .tiling = narrow_tiling({false, true}),
-           .steps = steps,
-           .hbm_bytes = "s·(2·M·K + ⌈M/BM⌉·(N·(2·K + s) + s·(K - s)))",
-           .flops = "2·M·(N·(2·K + s) + s·(K - s))",
-           .nc_matmuls = "⌈M/row tile⌉·⌈N/128⌉·(2·⌈K/128⌉ + ⌈s/128⌉) + "
-                         "⌈M/128⌉·⌈s/128⌉·⌈(K - s)/512⌉",
-           .make = narrow_mlp_out,
-           .cost = narrow_mlp_out_cost}};
+  return {
+      {.name = "narrow_mlp",
+       .description = "Y = [Z, Z·C], Z = (silu(T·Wg) * (T·Wu))·Wd, T = X_P + X_rest·D fused: the "
+                      "narrow SwiGLU layer",
+       .computes = narrow_formula({true, true}),
+       .operands = narrow_operands({true, true}),
+       .dimensions = "MKrNs",
+       .tiling = narrow_tiling({true, true}),
+       .steps = steps,
+       .hbm_bytes = "s·(2·M·K + ⌈M/BM⌉·(r·(K - r) + N·(2·r + s) + s·(K - s)))",
+       .flops = "2·M·(r·(K - r) + N·(2·r + s) + s·(K - s))",
+       .nc_matmuls = "⌈M/row tile⌉·(⌈r/128⌉·⌈(K - r)/128⌉ + ⌈N/128⌉·(2·⌈r/128⌉ + ⌈s/128⌉)) + "
+                     "⌈M/128⌉·⌈s/128⌉·⌈(K - s)/512⌉",
+       .make = narrow_mlp,
+       .cost = narrow_mlp_cost},
+      {.name = "narrow_mlp_in",
+       .description =
+           "Y = (silu(T·Wg) * (T·Wu))·Wd, T = X_P + X_rest·D fused: narrow in its input alone",
+       .computes = narrow_formula({true, false}),
+       .operands = narrow_operands({true, false}),
+       .dimensions = "MKrN",
+       .tiling = narrow_tiling({true, false}),
+       .steps = steps,
+       .hbm_bytes = "s·(2·M·K + ⌈M/BM⌉·(r·(K - r) + N·(2·r + K)))",
+       .flops = "2·M·(r·(K - r) + N·(2·r + K))",
+       .nc_matmuls = "⌈M/row tile⌉·⌈r/128⌉·(⌈(K - r)/128⌉ + 2·⌈N/128⌉) + "
+                     "⌈M/128⌉·⌈N/128⌉·⌈K/512⌉",
+       .make = narrow_mlp_in,
+       .cost = narrow_mlp_in_cost},
+      {.name = "narrow_mlp_out",
+       .description =
+           "Y = [Z, Z·C], Z = (silu(X·Wg) * (X·Wu))·Wd fused: narrow in its output alone",
+       .computes = narrow_formula({false, true}),
+       .operands = narrow_operands({false, true}),
+       .dimensions = "MKNs",
+       .tiling = narrow_tiling({false, true}),
+       .steps = steps,
+       .hbm_bytes = "s·(2·M·K + ⌈M/BM⌉·(N·(2·K + s) + s·(K - s)))",
+       .flops = "2·M·(N·(2·K + s) + s·(K - s))",
+       .nc_matmuls = "⌈M/row tile⌉·⌈N/128⌉·(2·⌈K/128⌉ + ⌈s/128⌉) + "
+                     "⌈M/128⌉·⌈s/128⌉·⌈(K - s)/512⌉",
+       .make = narrow_mlp_out,
+       .cost = narrow_mlp_out_cost}};
 }
 
 }  // namespace neuronmm::kernels

@@ -29,6 +29,7 @@ Dimensions::Dimensions(const tile::Program& program, const Description& descript
   follow(program.body);
 
   labels_.resize(nodes);
+  stated_.resize(nodes);
   for (size_t b = 0; b < program.buffers.size(); ++b) {
     const tile::Buffer& buffer = program.buffers[b];
     const auto operand = std::find_if(description.operands.begin(), description.operands.end(),
@@ -39,6 +40,7 @@ Dimensions::Dimensions(const tile::Program& program, const Description& descript
           description.dimensions.begin(), description.dimensions.end(),
           [&](const Dimension& known) { return known.name == operand->dimensions[d]; });
       const auto index = static_cast<size_t>(named - description.dimensions.begin());
+      stated_[node(static_cast<BufferId>(b), d)] = index;
       std::optional<Label>& label = labels_[root(node(static_cast<BufferId>(b), d))];
       label = Label{index, label && (label->contradicted || label->dimension != index)};
     }

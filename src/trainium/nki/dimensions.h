@@ -20,7 +20,8 @@ class Dimensions {
   // An index into Description::dimensions; nothing where it is not known or not one.
   std::optional<size_t> of(tile::LoopId loop) const { return at(static_cast<size_t>(loop)); }
   std::optional<size_t> of(tile::BufferId buffer, size_t dimension) const {
-    return at(node(buffer, dimension));
+    const std::optional<size_t>& stated = stated_[node(buffer, dimension)];
+    return stated ? stated : at(node(buffer, dimension));
   }
 
  private:
@@ -48,7 +49,8 @@ class Dimensions {
     size_t dimension = 0;
     bool contradicted = false;
   };
-  std::vector<std::optional<Label>> labels_;  // of the roots
+  std::vector<std::optional<Label>> labels_;   // of the roots
+  std::vector<std::optional<size_t>> stated_;  // of the operands, by node
 };
 
 }  // namespace neuronmm::nki
