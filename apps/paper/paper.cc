@@ -78,6 +78,9 @@ void add_paper(Program& program) {
                    "tuning, fused-mlp: only at this number of rows M; may be repeated")
       ->check(CLI::Range(1, 1 << 16))
       ->allow_extra_args(false);
+  command->add_option("--device", flags->choice.devices, "forms: only on this one; may be repeated")
+      ->check(CLI::IsMember(flags->choice.devices))
+      ->allow_extra_args(false);
   command
       ->add_option("--keep", flags->choice.keep,
                    "forms: the share of the MLPs' parameters that each form may keep")

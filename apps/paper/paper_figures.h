@@ -25,7 +25,9 @@ Result<Figure> validation_figure();
 struct Choice {
   std::vector<std::string> models;
   std::vector<int64_t> rows;
-  double keep = 0.8;  // of the MLPs' parameters; forms alone
+  // forms alone
+  std::vector<std::string> devices = {"trn1", "trn2", "trn3"};
+  double keep = 0.8;  // of the MLPs' parameters
 };
 Result<Figure> tuning_figure(const Choice& choice);      // beside the paper's (paper_tuning.cc)
 Result<Figure> fused_mlp_figure(const Choice& choice);   // beside several kernels (paper_mlp.cc)

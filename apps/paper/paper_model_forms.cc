@@ -18,7 +18,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array kDevices = {"trn1", "trn2", "trn3"};
 constexpr std::array<int64_t, 2> kBatches = {1, 32};
 constexpr int64_t kPrompt = 512;
 constexpr const char* kUsualModel = "Llama-3.2-1B";
@@ -66,7 +65,7 @@ struct Table {
 };
 
 Status add_device(const io::ModelConfig& config, std::string_view model,
-                  const std::vector<MlpForm>& forms, const char* name, Table& table) {
+                  const std::vector<MlpForm>& forms, const std::string& name, Table& table) {
   NMM_ASSIGN(const simulator::DeviceSpec device, simulator::find_device(name));
   table.text += head(name);
   std::array<RequestTime, kBatches.size()> dense;
@@ -118,7 +117,7 @@ Result<Figure> forms_figure(const Choice& choice) {
         "\n{}, bf16, one core; ms: prefill of {} tokens in each sequence, decode of one; at most "
         "{} of the MLPs' parameters\n",
         model, kPrompt, choice.keep);
-    for (const char* device : kDevices) {
+    for (const std::string& device : choice.devices) {
       NMM_TRY(add_device(config, model, forms, device, table));
     }
   }
