@@ -28,10 +28,8 @@ struct EmitFlags {
 
 // The command that emits the same again.
 std::string command_of(const KernelSettings& s) {
-  const kernels::KernelShape& p = s.shape;
-  std::string command = fmt::format("neuronmm emit {} --shape {},{}", s.kernel->name, p.M, p.K);
-  if (s.kernel->has_rank) command += fmt::format(",{}", p.r);
-  command += fmt::format(",{}", p.N);
+  std::string command =
+      fmt::format("neuronmm emit {} --shape {}", s.kernel->name, shape_sizes(*s.kernel, s.shape));
   if (!s.kernel->tiling.empty()) command += " --tiling " + tiling_text(s.tiling);
   command += fmt::format(" --dtype {} --accumulate {}", dtype_text(s.options.dtype),
                          dtype_text(s.options.accumulate));
@@ -52,14 +50,22 @@ nki::Description describe(const KernelSettings& s) {
       .operands = {},
       .blocks = {},
       .sbuf_bytes_per_partition = s.limits.sbuf_bytes_per_partition_usable};
-  for (const char letter : std::string_view(s.kernel->has_rank ? "MKrN" : "MKN")) {
+  // What pivots leave of a dimension has a name where an operand lies along it.
+  std::string letters(s.kernel->dimensions);
+  for (const kernels::OperandDescription& operand : s.kernel->operands) {
+    for (const char letter : {operand.layout.rows, operand.layout.columns}) {
+      if (letters.find(letter) == letters.npos) letters += letter;
+    }
+  }
+  for (const char letter : letters) {
     description.dimensions.push_back(
-        {std::string(1, letter), kernels::dimension_of(s.shape, letter)});
+        {kernels::dimension_name(letter), kernels::dimension_of(s.shape, letter)});
   }
   for (const kernels::OperandDescription& operand : s.kernel->operands) {
     const kernels::MatrixLayout layout = layout_of(*s.kernel, operand, s.options);
     description.operands.push_back(
-        {std::string(operand.name), {std::string(1, layout.rows), std::string(1, layout.columns)}});
+        {std::string(operand.name),
+         {kernels::dimension_name(layout.rows), kernels::dimension_name(layout.columns)}});
   }
   for (const kernels::TilingParameter& parameter : s.kernel->tiling) {
     description.blocks.push_back({parameter.name, s.tiling[parameter.name], parameter.meaning});

@@ -41,22 +41,18 @@ std::vector<std::string_view> split(std::string_view text) {
   }
 }
 
-// Four sizes with a rank and three without: the number of them is the first thing that can be
-// wrong.
+// The number of sizes is the first thing that can be wrong.
 Result<KernelShape> parse_shape(const Kernel& kernel, std::string_view text) {
   const std::vector<std::string_view> parts = split(text);
-  const size_t wanted = kernel.has_rank ? 4 : 3;
-  if (parts.size() != wanted) {
-    return fail("--shape {}: {} takes {}, found {} sizes", text, kernel.name,
-                kernel.has_rank ? "M,K,r,N" : "M,K,N", parts.size());
+  if (parts.size() != kernel.dimensions.size()) {
+    return fail("--shape {}: {} takes {}, found {} sizes", text, kernel.name, shape_syntax(kernel),
+                parts.size());
   }
-  std::vector<int64_t> sizes;
-  for (const std::string_view part : parts) {
-    NMM_ASSIGN(const int64_t size, parse_whole("--shape", part));
-    sizes.push_back(size);
+  KernelShape shape;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    NMM_ASSIGN(dimension_of(shape, kernel.dimensions[i]), parse_whole("--shape", parts[i]));
   }
-  return KernelShape{
-      .M = sizes[0], .K = sizes[1], .r = kernel.has_rank ? sizes[2] : 0, .N = sizes.back()};
+  return shape;
 }
 
 // Names are checked against the kernel later; here only the form.
@@ -95,7 +91,7 @@ Status check_work(const tuner::Problem& p, const kernels::Tiling& tiling) {
 void add_kernel_flags(CLI::App* command, KernelFlags& flags) {
   command->add_option("KERNEL", flags.kernel, "its name; `neuronmm kernels` lists them")
       ->required();
-  command->add_option("--shape", flags.shape, "M,K,r,N; for plain matmuls M,K,N")->required();
+  command->add_option("--shape", flags.shape, "M,K,r,N; other letters: `neuronmm kernels NAME`")->required();
   command->add_option("--device", flags.device, "NeuronCore-v2, v3 or v4")
       ->check(CLI::IsMember({"trn1", "trn2", "trn3"}))
       ->capture_default_str();
@@ -161,8 +157,11 @@ Result<KernelSettings> read_settings(const KernelFlags& flags) {
 }
 
 std::string shape_text(const KernelSettings& s) {
-  const std::string rank = s.kernel->has_rank ? fmt::format(", r {}", s.shape.r) : "";
-  return fmt::format("M {}, K {}{}, N {}", s.shape.M, s.shape.K, rank, s.shape.N);
+  std::string text;
+  for (const char letter : s.kernel->dimensions) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", letter, dimension_of(s.shape, letter));
+  }
+  return text;
 }
 
 std::string tiling_text(const kernels::Tiling& tiling) {

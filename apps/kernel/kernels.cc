@@ -22,7 +22,7 @@ Json list_json() {
   Json list = Json::array();
   for (const Kernel& kernel : kernels::kernels()) {
     list.push_back({{"kernel", kernel.name},
-                    {"shape", kernel.has_rank ? "M,K,r,N" : "M,K,N"},
+                    {"shape", shape_syntax(kernel)},
                     {"description", kernel.description}});
   }
   return {{"kernels", list}};
@@ -50,7 +50,7 @@ Json kernel_json(const Kernel& kernel) {
         {{"name", parameter.name}, {"default", parameter.value}, {"meaning", parameter.meaning}});
   }
   return {{"kernel", kernel.name},
-          {"shape", kernel.has_rank ? "M,K,r,N" : "M,K,N"},
+          {"shape", shape_syntax(kernel)},
           {"description", kernel.description},
           {"operands", operands},
           {"tiling", tiling},
@@ -62,8 +62,7 @@ Json kernel_json(const Kernel& kernel) {
 void print_list(const ReportWriter& report) {
   report.print("{:<20}{:<11}{}\n", "kernel", "shape", "what it computes");
   for (const Kernel& kernel : kernels::kernels()) {
-    report.print("{:<20}{:<11}{}\n", kernel.name, kernel.has_rank ? "M,K,r,N" : "M,K,N",
-                 kernel.description);
+    report.print("{:<20}{:<11}{}\n", kernel.name, shape_syntax(kernel), kernel.description);
   }
   report.print("\n`neuronmm kernels NAME`: operands, tiling parameters, closed formulas.\n");
 }
@@ -74,7 +73,7 @@ std::string_view role_text(tile::HbmRole role) {
 
 void print_kernel(const ReportWriter& report, const Kernel& kernel) {
   report.print("{}: {}\n  --shape {}\n\n{:<12}{:<9}{}\n", kernel.name, kernel.description,
-               kernel.has_rank ? "M,K,r,N" : "M,K,N", "operand", "role", "layout in HBM");
+               shape_syntax(kernel), "operand", "role", "layout in HBM");
   for (const kernels::OperandDescription& operand : kernel.operands) {
     report.print("{:<12}{:<9}{}\n", operand.name, role_text(operand.role),
                  layout_text(kernel, operand));

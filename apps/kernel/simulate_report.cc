@@ -161,8 +161,10 @@ Json memory_json(const KernelSettings& s, const SimulateReport& report) {
 
 // All that it takes to run the same again.
 Json settings_json(const KernelSettings& s) {
-  Json shape = {{"M", s.shape.M}, {"K", s.shape.K}, {"N", s.shape.N}};
-  if (s.kernel->has_rank) shape["r"] = s.shape.r;
+  Json shape = Json::object();
+  for (const char letter : s.kernel->dimensions) {
+    shape[std::string(1, letter)] = dimension_of(s.shape, letter);
+  }
   Json tiling = Json::object();
   for (const auto& [name, value] : s.tiling.values()) tiling[name] = value;
   return {{"kernel", s.kernel->name},

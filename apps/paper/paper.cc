@@ -26,7 +26,10 @@ const std::map<std::string, Result<Figure> (*)()> kKernelFigures = {
     {"traffic", traffic_figure},
     {"validation", validation_figure}};
 const std::map<std::string, Result<Figure> (*)(const Choice&)> kModelFigures = {
-    {"end-to-end", end_to_end_figure}, {"fused-mlp", fused_mlp_figure}, {"tuning", tuning_figure}};
+    {"end-to-end", end_to_end_figure},
+    {"forms", forms_figure},
+    {"fused-mlp", fused_mlp_figure},
+    {"tuning", tuning_figure}};
 
 Result<Figure> make_figure(const PaperFlags& flags) {
   if (const auto found = kModelFigures.find(flags.figure); found != kModelFigures.end()) {
@@ -60,13 +63,14 @@ void add_paper(Program& program) {
           "FIGURE", flags->figure,
           "kernels (latency), traffic (HBM), blocks (the BM sweep), validation (all), "
           "tuning (tuned tilings beside the paper's), fused-mlp (beside its kernels one by "
-          "one), end-to-end (whole models)")
+          "one), end-to-end (whole models), forms (whole models, MLPs of every form)")
       ->required()
-      ->check(CLI::IsMember(
-          {"kernels", "traffic", "blocks", "validation", "tuning", "fused-mlp", "end-to-end"}));
+      ->check(CLI::IsMember({"kernels", "traffic", "blocks", "validation", "tuning", "fused-mlp",
+                             "end-to-end", "forms"}));
   command
       ->add_option("--model", flags->choice.models,
-                   "tuning, fused-mlp, end-to-end: only this one; may be repeated")
+                   "tuning, fused-mlp, end-to-end, forms: only this one; may be repeated; forms "
+                   "without it: Llama-3.2-1B")
       ->check(CLI::IsMember(paper_model_names()))
       ->allow_extra_args(false);
   command
@@ -74,6 +78,14 @@ void add_paper(Program& program) {
                    "tuning, fused-mlp: only at this number of rows M; may be repeated")
       ->check(CLI::Range(1, 1 << 16))
       ->allow_extra_args(false);
+  command->add_option("--device", flags->choice.devices, "forms: only on this one; may be repeated")
+      ->check(CLI::IsMember(flags->choice.devices))
+      ->allow_extra_args(false);
+  command
+      ->add_option("--keep", flags->choice.keep,
+                   "forms: the share of the MLPs' parameters that each form may keep")
+      ->check(CLI::Range(0.01, 1.0))
+      ->capture_default_str();
   command->add_option("--svg", flags->svg, "also draw it to this file");
   add_json_option(command, flags->json, "the numbers");
   program.set_run(command, [flags] { return run_paper(*flags); });

@@ -25,9 +25,13 @@ Result<Figure> validation_figure();
 struct Choice {
   std::vector<std::string> models;
   std::vector<int64_t> rows;
+  // forms alone
+  std::vector<std::string> devices = {"trn1", "trn2", "trn3"};
+  double keep = 0.8;  // of the MLPs' parameters
 };
 Result<Figure> tuning_figure(const Choice& choice);      // beside the paper's (paper_tuning.cc)
 Result<Figure> fused_mlp_figure(const Choice& choice);   // beside several kernels (paper_mlp.cc)
+Result<Figure> forms_figure(const Choice& choice);       // of MLPs (paper_model_forms.cc)
 Result<Figure> end_to_end_figure(const Choice& choice);  // speed-ups (paper_end_to_end.cc)
 
 }  // namespace neuronmm::apps

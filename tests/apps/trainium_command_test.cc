@@ -155,7 +155,12 @@ TEST_F(TrainiumCommand, PaperFigures) {
     return outcome;
   };
   expect(paper("kernels"), 0, {"simulated (no Trainium was used)", "186.60", "84.15", "117.00"});
-  EXPECT_EQ(json("f.json").size(), 18u);
+  const Json latencies = json("f.json");
+  ASSERT_EQ(latencies.size(), 24u);
+  // W of the same rank: the pivots save a sixth of the FLOPs, and nearly as much time.
+  EXPECT_EQ(latencies[23]["kernel"], "xuv_pivoted");
+  EXPECT_LE(latencies[23]["simulated"], 72.0);
+  EXPECT_GE(latencies[23]["simulated"], latencies[22]["simulated"].get<double>() * 5 / 6);
   expect(paper("traffic"), 0, {"35.75", "7.47", "GiB"});
   expect(paper("blocks"), 0, {"1280", "931", "1024 is best"});
   const Json blocks = json("f.json");
@@ -231,6 +236,9 @@ TEST_F(TrainiumCommand, PaperFiguresOfModels) {
   }
   expect(neuronmm("paper end-to-end --model Qwen3-8B"), 1, {"Qwen3-8B", "published"});
   expect(neuronmm("paper end-to-end --rows 4"), 1, {"--rows", "32 tokens"});
+  expect(neuronmm("paper forms --rows 4"), 1, {"--rows", "512 tokens"});
+  expect(neuronmm("paper forms --keep 0.01"), 1, {"--keep 0.01", "uv", "2048 x 8192"});
+  expect(neuronmm("paper forms --device trn9"), 2, {"--device", "trn1"});
   expect(neuronmm("paper kernels --model Qwen3-8B"), 1, {"--model", "kernels"});
   expect(neuronmm("paper tuning --model GPT-5"), 2, {"--model", "Llama-3.2-1B"});
 }

@@ -23,6 +23,7 @@ struct Core {
   MlpPrograms programs;
   // Kept until prepare() is asked: make_mlp has no way to say that no kernel takes an MLP.
   std::vector<Result<MlpShape>> mlps;  // of every MLP that was made
+  MlpSeconds mlp_seconds = nullptr;    // given: then no program is chosen
   double seconds = 0;
 };
 
@@ -73,9 +74,29 @@ class DeviceMlp : public ops::Mlp {
   std::unique_ptr<MlpWeights> weights_;  // none: time alone
 };
 
+// An MLP of which only the time is known.
+class TimedMlp : public ops::Mlp {
+ public:
+  explicit TimedMlp(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+
+  void apply(ConstMatrixView x, MutableMatrixView) const override {
+    if (x.rows == 0) return;
+    const Result<double> seconds = core_->mlp_seconds(x.rows);
+    NMM_CHECK(seconds.ok());  // prepare() finds out before
+    core_->seconds += *seconds;
+  }
+
+ private:
+  std::shared_ptr<Core> core_;
+};
+
 // Every operation advances the clock by its own time, as if nothing overlapped between operations.
 class DeviceBackend : public ops::Backend {
  public:
+  DeviceBackend(const simulator::DeviceSpec& device, MlpSeconds mlp_seconds)
+      : core_(std::make_shared<Core>(device, nullptr)) {
+    core_->mlp_seconds = std::move(mlp_seconds);
+  }
   DeviceBackend(const simulator::DeviceSpec& device, ChooseTiling choose_tiling,
                 std::unique_ptr<ops::Backend> host)
       : core_(std::make_shared<Core>(device, std::move(choose_tiling))), host_(std::move(host)) {}
@@ -90,6 +111,7 @@ class DeviceBackend : public ops::Backend {
   // Builds and times the program of every MLP for this number of tokens, so that a model that
   // cannot run is refused before it has begun to.
   Status prepare(int64_t tokens) const override {
+    if (core_->mlp_seconds) NMM_TRY(core_->mlp_seconds(tokens));
     for (const Result<MlpShape>& shape : core_->mlps) {
       if (!shape) return shape.error();
       NMM_TRY(core_->programs.find(*shape, tokens));
@@ -103,6 +125,7 @@ class DeviceBackend : public ops::Backend {
   }
 
   std::unique_ptr<ops::Mlp> make_mlp(const ops::MlpWeight& weight) const override {
+    if (core_->mlp_seconds) return std::make_unique<TimedMlp>(core_);
     core_->mlps.push_back(mlp_shape(weight));
     const Result<MlpShape>& shape = core_->mlps.back();
     const bool values = host_ && shape.ok();
@@ -160,6 +183,11 @@ std::unique_ptr<ops::Backend> make_backend(const simulator::DeviceSpec& device,
 std::unique_ptr<ops::Backend> make_timing_backend(const simulator::DeviceSpec& device,
                                                   ChooseTiling choose_tiling) {
   return std::make_unique<DeviceBackend>(device, std::move(choose_tiling), nullptr);
+}
+
+std::unique_ptr<ops::Backend> make_timing_backend(const simulator::DeviceSpec& device,
+                                                  MlpSeconds mlp_seconds) {
+  return std::make_unique<DeviceBackend>(device, std::move(mlp_seconds));
 }
 
 }  // namespace neuronmm::device

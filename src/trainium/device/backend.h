@@ -10,6 +10,8 @@
 // other. Not modelled: the embedding's lookup, sampling, and everything outside of the
 // device (kernel launch, copies to and from the host, the framework).
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "ops/backend.h"
@@ -26,5 +28,11 @@ std::unique_ptr<ops::Backend> make_backend(const simulator::DeviceSpec& device,
 // Time alone, from shapes alone: no weight is read and no result written.
 std::unique_ptr<ops::Backend> make_timing_backend(const simulator::DeviceSpec& device,
                                                   ChooseTiling choose_tiling);
+
+// The same, and every MLP takes as long for so many tokens as the caller says: of a form that no
+// weight has.
+using MlpSeconds = std::function<Result<double>(int64_t tokens)>;
+std::unique_ptr<ops::Backend> make_timing_backend(const simulator::DeviceSpec& device,
+                                                  MlpSeconds mlp_seconds);
 
 }  // namespace neuronmm::device

@@ -43,6 +43,11 @@ bool Tiling::set(std::string_view name, int64_t value) {
 
 Tile whole(int64_t dimension) { return {.start = 0, .size = {.max = dimension}}; }
 
+Tile shifted(Tile tile, int64_t offset) {
+  tile.start = tile.start + offset;
+  return tile;
+}
+
 // A matmul streams up to 512 columns. With a tile that divides the block, none of its matmuls
 // streams a short rest.
 int64_t moving_tile(int64_t tiles) {
@@ -127,11 +132,14 @@ BufferId load_left(const Context& c, std::string_view name, const LeftOperand& x
 
 BlockSum::BlockSum(const Context& c, std::string_view name, DType dtype, const Shape& shape,
                    int64_t copies, int64_t blocks)
-    : c_(c), sums_(c.b.sbuf(name, dtype, shape, copies)), blocks_(blocks) {}
+    : BlockSum(c, c.b.sbuf(name, dtype, shape, copies),
+               blocks == 1 ? Begin::kFirstResult : Begin::kZero) {}
+
+BlockSum BlockSum::onto(const Context& c, BufferId buffer) { return {c, buffer, Begin::kContent}; }
 
 // Sums start from zero, and one block needs no sums: its results are copied.
 void BlockSum::start(std::string_view loop, const Tile& partitions, const Tile& columns) const {
-  if (blocks_ == 1) return;
+  if (begin_ != Begin::kZero) return;
   c_.b.loop(loop, partitions, kPartitions, [&](const Tile& tile) {
     c_.b.zero(at(sums_, {upto(tile), one(tile.index()), upto(columns)}));
   });
@@ -139,10 +147,10 @@ void BlockSum::start(std::string_view loop, const Tile& partitions, const Tile& 
 
 // The first block must not be added to what the buffer held before: start() has zeroed it.
 void BlockSum::add(std::initializer_list<Slice> slices, const Access& psum) const {
-  if (blocks_ > 1) {
-    c_.b.add(at(sums_, slices), at(sums_, slices), psum);
-  } else {
+  if (begin_ == Begin::kFirstResult) {
     c_.b.copy(at(sums_, slices), psum);
+  } else {
+    c_.b.add(at(sums_, slices), at(sums_, slices), psum);
   }
 }
 

@@ -13,6 +13,8 @@ namespace neuronmm::kernels {
 
 // All of a dimension as one tile.
 tile::Tile whole(int64_t dimension);
+// The same tile, `offset` elements further: where the columns behind the pivots lie.
+tile::Tile shifted(tile::Tile tile, int64_t offset);
 
 // A block never holds more than its dimension.
 inline int64_t block_size(int64_t tiles, int64_t tile, int64_t dimension) {
@@ -59,6 +61,8 @@ class BlockSum {
  public:
   BlockSum(const Context& c, std::string_view name, DType dtype, const Shape& shape, int64_t copies,
            int64_t blocks);
+  // A sum that begins with what the buffer holds.
+  static BlockSum onto(const Context& c, tile::BufferId buffer);
   // The dtype that sums of `blocks` blocks of results in c.dtype are kept in.
   static DType dtype_for(const Context& c, int64_t blocks) {
     return blocks == 1 ? c.dtype : c.accumulate;
@@ -73,9 +77,13 @@ class BlockSum {
   tile::BufferId buffer() const { return sums_; }
 
  private:
+  enum class Begin { kZero, kFirstResult, kContent };
+  BlockSum(const Context& c, tile::BufferId sums, Begin begin)
+      : c_(c), sums_(sums), begin_(begin) {}
+
   const Context& c_;
   tile::BufferId sums_;
-  int64_t blocks_;
+  Begin begin_;
 };
 
 // Stores `sums` [rows, columns of one partition row] to `y`, rounded to its dtype if need be.

@@ -7,13 +7,16 @@ namespace neuronmm::kernels {
 // A new kernel's file defines such a function, which is named here and in the list below.
 std::vector<Kernel> matmul_kernels();
 std::vector<Kernel> xuv_kernels();
+std::vector<Kernel> pivoted_kernels();
 std::vector<Kernel> mlp_kernels();
 std::vector<Kernel> dense_mlp_kernels();
+std::vector<Kernel> narrow_mlp_kernels();
 
 namespace {
 
-constexpr std::vector<Kernel> (*kFamilies[])() = {matmul_kernels, xuv_kernels, mlp_kernels,
-                                                  dense_mlp_kernels};
+constexpr std::vector<Kernel> (*kFamilies[])() = {matmul_kernels,    xuv_kernels,
+                                                  pivoted_kernels,   mlp_kernels,
+                                                  dense_mlp_kernels, narrow_mlp_kernels};
 
 std::vector<Kernel> all_kernels() {
   std::vector<Kernel> all;

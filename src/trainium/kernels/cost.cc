@@ -2,6 +2,7 @@
 
 #include "trainium/kernels/dense_mlp.h"
 #include "trainium/kernels/low_rank.h"
+#include "trainium/kernels/narrow_mlp.h"
 
 namespace neuronmm::kernels {
 
@@ -137,6 +138,23 @@ Cost xuv_naive_cost(const KernelShape& p, const Tiling& tiling, const KernelOpti
           .nc_matmuls = column_blocks * c.project_matmuls() + c.expand_matmuls()};
 }
 
+// X without its pivots goes through D as through a U of K - r rows; the pivots are read once.
+Cost xuv_pivoted_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
+  KernelShape others = p;
+  others.K = p.K - p.r;
+  const Chain c = chain(others, tiling, options, false);
+  return fused_cost(c) + Cost{.hbm_read_bytes = c.s * p.M * p.r};
+}
+
+// C, as a V of N - r columns, makes what the strip is not already.
+Cost xuv_pivoted_out_cost(const KernelShape& p, const Tiling& tiling,
+                          const KernelOptions& options) {
+  KernelShape others = p;
+  others.N = p.N - p.r;
+  const Chain c = chain(others, tiling, options, false);
+  return fused_cost(c) + Cost{.hbm_write_bytes = c.s * p.M * p.r};
+}
+
 // Silu and the product of gate and up happen on the way out of PSUM and move nothing over HBM.
 Cost mlp_up_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   return up_cost(chain(p, tiling, options, true));
@@ -152,6 +170,40 @@ Cost dense_mlp_cost(const KernelShape& p, const Tiling& tiling, const KernelOpti
           .flops = 6 * p.M * p.K * p.N,
           .nc_matmuls = hidden_tiles * (2 * ceil_div(p.M, tiles.row_tile) * ceil_div(p.K, 128) +
                                         ceil_div(p.M, 128) * ceil_div(p.K, 512))};
+}
+
+namespace {
+
+// `width_in` columns go into gate and up, `width_out` come out of down; what is less than K is
+// narrow, and has a D or a C.
+Cost narrow_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options,
+                 int64_t width_in, int64_t width_out) {
+  const int64_t s = dtype_size_bytes(options.dtype);
+  const LowRankTiles tiles = narrow_mlp_tiles(tiling).up;
+  const int64_t rest_in = p.K - width_in, rest_out = p.K - width_out;
+  const int64_t weights =
+      width_in * rest_in + p.N * (2 * width_in + width_out) + width_out * rest_out;
+  const int64_t streams = ceil_div(p.M, tiles.row_tile), rows = ceil_div(p.M, 128);
+  const int64_t in = ceil_div(width_in, 128), out = ceil_div(width_out, 128);
+  const int64_t hidden = ceil_div(p.N, 128);
+  const int64_t down = rest_out > 0 ? streams * hidden * out : rows * hidden * ceil_div(p.K, 512);
+  return {.hbm_read_bytes = s * (p.M * p.K + ceil_div(p.M, tiles.BM) * weights),
+          .hbm_write_bytes = s * p.M * p.K,
+          .flops = 2 * p.M * weights,
+          .nc_matmuls = streams * in * (ceil_div(rest_in, 128) + 2 * hidden) + down +
+                        rows * out * ceil_div(rest_out, 512)};
+}
+
+}  // namespace
+
+Cost narrow_mlp_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
+  return narrow_cost(p, tiling, options, p.r, p.s);
+}
+Cost narrow_mlp_in_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
+  return narrow_cost(p, tiling, options, p.r, p.K);
+}
+Cost narrow_mlp_out_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
+  return narrow_cost(p, tiling, options, p.K, p.s);
 }
 
 Cost mlp_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {

@@ -26,8 +26,13 @@ Cost xuv_cost(const KernelShape&, const Tiling&, const KernelOptions&);
 Cost xuv_transposed_cost(const KernelShape&, const Tiling&, const KernelOptions&);
 Cost xuv_sequential_cost(const KernelShape&, const Tiling&, const KernelOptions&);
 Cost xuv_naive_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+Cost xuv_pivoted_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+Cost xuv_pivoted_out_cost(const KernelShape&, const Tiling&, const KernelOptions&);
 Cost mlp_up_cost(const KernelShape&, const Tiling&, const KernelOptions&);
 Cost dense_mlp_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+Cost narrow_mlp_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+Cost narrow_mlp_in_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+Cost narrow_mlp_out_cost(const KernelShape&, const Tiling&, const KernelOptions&);
 Cost mlp_cost(const KernelShape&, const Tiling&, const KernelOptions&);
 
 }  // namespace neuronmm::kernels

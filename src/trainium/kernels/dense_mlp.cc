@@ -17,16 +17,12 @@ using tile::upto;
 
 namespace {
 
-struct Operands {
-  BufferId x, w_gate, w_up, w_down, y;
-};
-
 // H^T of the rows m and the columns n, from X^T in SBUF: the sums of gate and up, then silu and the
 // product, all with columns as partitions.
-void hidden_block(const Context& c, int64_t K, const LowRankTiles& tiles, const Operands& in,
+void hidden_block(const Context& c, int64_t K, const LowRankTiles& tiles, const GateAndUp& in,
                   const Tile& m, const Tile& n, const LeftBlock& x, BufferId h) {
-  const std::vector<Factors> weights = {{.u = in.w_gate, .v = -1, .prefix = "gate_"},
-                                        {.u = in.w_up, .v = -1, .prefix = "up_"}};
+  const std::vector<Factors> weights = {{.u = in.gate, .v = -1, .prefix = "gate_"},
+                                        {.u = in.up, .v = -1, .prefix = "up_"}};
   const std::vector<BlockSum> sums = project_sums(c, K, tiles, m, n, x, weights, c.accumulate);
   c.b.loop("nt", n, kPartitions, [&](const Tile& nt) {
     const auto sum = [&](size_t i) { return sums[i]({upto(nt), one(nt.index()), upto(m)}); };
@@ -38,6 +34,27 @@ void hidden_block(const Context& c, int64_t K, const LowRankTiles& tiles, const 
 }
 
 }  // namespace
+
+BufferId hidden_rows(const Context& c, const Tile& contraction, int64_t N,
+                     const LowRankTiles& tiles, const GateAndUp& weights, const Tile& m,
+                     const LeftBlock& x) {
+  const BufferId h = c.b.sbuf("h", c.dtype, {kPartitions, ceil_div(N, kPartitions), m.size.max});
+  c.b.loop("n", N, tiles.Br, [&](const Tile& n) {
+    hidden_block(c, contraction.size.max, tiles, weights, m, n, x, h);
+  });
+  return h;
+}
+
+// The strip that Wd expands is H^T, whose "ranks" are the intermediate columns.
+void dense_down(const Context& c, int64_t N, int64_t columns, const LowRankTiles& tiles,
+                const Tile& m, BufferId h, BufferId w_down, BufferId y) {
+  const DType sums_dtype = BlockSum::dtype_for(c, ceil_div(N, tiles.Br));
+  const Factors down{.u = -1, .v = w_down, .prefix = "down_"};
+  c.b.loop("k", columns, tiles.BN, [&](const Tile& k) {
+    const OutputBlock block{m, k, false};
+    store_output(c, block, expand(c, tiles, block, whole(N), down, h, sums_dtype), y);
+  });
+}
 
 // The tiles of low_rank.h with names of its own; what a dense layer does not have is 1.
 DenseMlpTiles dense_mlp_tiles(const Tiling& tiling) {
@@ -70,35 +87,22 @@ tile::Program dense_mlp(const KernelShape& shape, const Tiling& tiling,
   const auto input = [&](std::string_view name, const Shape& size) {
     return b.input(name, options.dtype, size);
   };
-  const Operands in{.x = input("x", {shape.M, shape.K}),
-                    .w_gate = input("w_gate", {shape.K, shape.N}),
-                    .w_up = input("w_up", {shape.K, shape.N}),
-                    .w_down = input("w_down", {shape.N, shape.K}),
-                    .y = b.output("y", options.dtype, {shape.M, shape.K})};
+  const BufferId x = input("x", {shape.M, shape.K});
+  const GateAndUp weights{.gate = input("w_gate", {shape.K, shape.N}),
+                          .up = input("w_up", {shape.K, shape.N})};
+  const BufferId w_down = input("w_down", {shape.N, shape.K});
+  const BufferId y = b.output("y", options.dtype, {shape.M, shape.K});
   const Context c(b, options,
                   transposes_on_tensor_engine(Layout::kNatural, TransposeBy::kDma, options.dtype));
   const DenseMlpTiles tiles = dense_mlp_tiles(tiling);
-  const Tile contraction = whole(shape.K), columns = whole(shape.N);
+  const Tile contraction = whole(shape.K);
   b.loop("m", shape.M, tiles.up.BM, [&](const Tile& m) {
     // X^T of a block of rows stays in SBUF for all columns of both weights.
     const BufferId x_strip =
-        load_left(c, "x_strip", {in.x, Layout::kNatural, TransposeBy::kDma}, contraction, m, 1);
-    const LeftBlock x = [&](const Tile&) -> LeftTile {
-      return [&](const Tile& kt, const Tile& mt) {
-        return at(x_strip, {upto(kt), one(kt.index_in(contraction)), mt.in(m)});
-      };
-    };
-    const BufferId h =
-        b.sbuf("h", c.dtype, {kPartitions, ceil_div(shape.N, kPartitions), m.size.max});
-    b.loop("n", columns, tiles.up.Br,
-           [&](const Tile& n) { hidden_block(c, shape.K, tiles.up, in, m, n, x, h); });
-    // The strip that Wd expands is H^T, whose "ranks" are the intermediate columns.
-    const DType sums_dtype = BlockSum::dtype_for(c, ceil_div(shape.N, tiles.down.Br));
-    const Factors down{.u = -1, .v = in.w_down, .prefix = "down_"};
-    b.loop("k", contraction, tiles.down.BN, [&](const Tile& k) {
-      const OutputBlock block{m, k, false};
-      store_output(c, block, expand(c, tiles.down, block, columns, down, h, sums_dtype), in.y);
-    });
+        load_left(c, "x_strip", {x, Layout::kNatural, TransposeBy::kDma}, contraction, m, 1);
+    const BufferId h = hidden_rows(c, contraction, shape.N, tiles.up, weights, m,
+                                   on_chip(x_strip, contraction, m));
+    dense_down(c, shape.N, shape.K, tiles.down, m, h, w_down, y);
   });
   return b.finish();
 }

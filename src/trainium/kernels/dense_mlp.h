@@ -20,6 +20,19 @@ struct DenseMlpTiles {
 };
 DenseMlpTiles dense_mlp_tiles(const Tiling& tiling);
 
+// The dense weights of one half and what the stages make of them, for the rows m. H^T lies as [128,
+// N tiles, rows].
+struct GateAndUp {
+  tile::BufferId gate, up;
+};
+// All of H^T [N, rows] from X^T, of which `contraction` rows are to be had.
+tile::BufferId hidden_rows(const Context& c, const tile::Tile& contraction, int64_t N,
+                           const LowRankTiles& tiles, const GateAndUp& weights, const tile::Tile& m,
+                           const LeftBlock& x);
+// Y [rows, columns] = H·Wd.
+void dense_down(const Context& c, int64_t N, int64_t columns, const LowRankTiles& tiles,
+                const tile::Tile& m, tile::BufferId h, tile::BufferId w_down, tile::BufferId y);
+
 tile::Program dense_mlp(const KernelShape&, const Tiling&, const KernelOptions&);
 
 }  // namespace neuronmm::kernels

@@ -1,6 +1,7 @@
 #include "trainium/kernels/description.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -9,11 +10,61 @@
 namespace neuronmm::kernels {
 
 std::string to_string(const MatrixLayout& layout) {
-  return fmt::format("[{}, {}]", layout.rows, layout.columns);
+  return fmt::format("[{}, {}]", dimension_text(layout.rows), dimension_text(layout.columns));
+}
+
+const Rest* find_rest(char letter) {
+  static constexpr std::array kRests = {Rest{'k', 'K', 'r'}, Rest{'n', 'N', 'r'},
+                                        Rest{'q', 'K', 's'}};
+  const auto found = std::ranges::find(kRests, letter, &Rest::letter);
+  return found == kRests.end() ? nullptr : &*found;
+}
+
+std::string dimension_text(char letter) {
+  const Rest* rest = find_rest(letter);
+  return rest ? fmt::format("{} - {}", rest->whole, rest->pivots) : std::string(1, letter);
+}
+
+std::string dimension_name(char letter) {
+  const Rest* rest = find_rest(letter);
+  return rest ? fmt::format("{}_less_{}", rest->whole, rest->pivots) : std::string(1, letter);
+}
+
+int64_t& dimension_of(KernelShape& shape, char letter) {
+  switch (letter) {
+    case 'M':
+      return shape.M;
+    case 'K':
+      return shape.K;
+    case 'r':
+      return shape.r;
+    case 's':
+      return shape.s;
+    default:
+      return shape.N;
+  }
 }
 
 int64_t dimension_of(const KernelShape& shape, char letter) {
-  return letter == 'M' ? shape.M : letter == 'K' ? shape.K : letter == 'r' ? shape.r : shape.N;
+  KernelShape sizes = shape;
+  const Rest* rest = find_rest(letter);
+  if (!rest) return dimension_of(sizes, letter);
+  return dimension_of(sizes, rest->whole) - dimension_of(sizes, rest->pivots);
+}
+
+std::string shape_syntax(const Kernel& kernel) {
+  std::string text;
+  for (const char letter : kernel.dimensions)
+    text += fmt::format("{}{}", text.empty() ? "" : ",", letter);
+  return text;
+}
+
+std::string shape_sizes(const Kernel& kernel, const KernelShape& shape) {
+  std::string text;
+  for (const char letter : kernel.dimensions) {
+    text += fmt::format("{}{}", text.empty() ? "" : ",", dimension_of(shape, letter));
+  }
+  return text;
 }
 
 Shape shape_of(const KernelShape& shape, const MatrixLayout& layout) {

@@ -14,7 +14,16 @@
 
 namespace neuronmm::kernels {
 
-// The dimensions that the rows and the columns of a matrix in HBM run along: 'M', 'K', 'r' or 'N'.
+// A dimension is a letter: 'M', 'K', 'r', 'N' or 's' of the shape, or what pivots leave of one:
+// 'k' = K - r, 'n' = N - r, 'q' = K - s.
+struct Rest {
+  char letter, whole, pivots;
+};
+const Rest* find_rest(char letter);       // nullptr: a dimension of the shape itself
+std::string dimension_text(char letter);  // "K - r"
+std::string dimension_name(char letter);  // the same as a name: "K_less_r"
+
+// The dimensions that the rows and the columns of a matrix in HBM run along.
 struct MatrixLayout {
   char rows, columns;
 
@@ -22,7 +31,7 @@ struct MatrixLayout {
   bool transposed() const { return columns == 'M'; }  // tokens as columns
   bool operator==(const MatrixLayout&) const = default;
 };
-std::string to_string(const MatrixLayout& layout);  // "[K, M]"
+std::string to_string(const MatrixLayout& layout);  // "[K, M]", "[K - r, r]"
 
 struct OperandDescription {
   std::string_view name;
@@ -37,7 +46,7 @@ struct TilingParameter {
   std::string name;
   int64_t value;  // the default
   std::string meaning;
-  // A block of tiles, of `tile` elements each, along a dimension of the shape ('M', 'K', 'r', 'N');
+  // A block of tiles, of `tile` elements each, along a dimension ('M', 'K', ...);
   // 0: a number, of which a search tries these.
   char dimension = 0;
   int64_t tile = 1;
@@ -62,7 +71,7 @@ struct Kernel {
   std::string_view name, description;
   Formula computes;
   std::vector<OperandDescription> operands;  // the output last
-  bool has_rank = false;                     // the shape is M, K, r, N, else M, K, N
+  std::string_view dimensions = "MKN";       // what the shape consists of, in their order: "MKrN"
   // KernelOptions::left says how the first operand lies; `operands` has it transposed.
   bool left_layout = false;
   std::vector<TilingParameter> tiling = {};
@@ -84,7 +93,11 @@ struct Instance {
   Tiling tiling;
 };
 
-int64_t dimension_of(const KernelShape& shape, char letter);  // 'M', 'K', 'r' or 'N'
+int64_t dimension_of(const KernelShape& shape, char letter);
+int64_t& dimension_of(KernelShape& shape, char letter);  // of the shape itself
+// As --shape takes it: "M,K,r,N", and its sizes: "4096,2048,1280,8192".
+std::string shape_syntax(const Kernel& kernel);
+std::string shape_sizes(const Kernel& kernel, const KernelShape& shape);
 // [rows, columns] of a matrix.
 Shape shape_of(const KernelShape& shape, const MatrixLayout& layout);
 

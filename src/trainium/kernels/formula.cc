@@ -30,6 +30,32 @@ Formula product(Formula left, std::string_view weight, std::string_view block, K
           .of = list(std::move(left))};
 }
 
+Formula product_onto(Formula start, Formula left, std::string_view weight, std::string_view block,
+                     Kept kept) {
+  Formula formula = product(std::move(left), weight, block, kept);
+  formula.of.push_back(std::move(start));
+  return formula;
+}
+
+Formula extended(Formula left, std::string_view weight, std::string_view block, Kept kept) {
+  Formula formula = product(std::move(left), weight, block, kept);
+  formula.operation = Operation::kExtended;
+  return formula;
+}
+
+Formula named(Formula of, std::string_view name) {
+  of.name = name;
+  return of;
+}
+
+Formula first(Formula of, char columns) {
+  return {.operation = Operation::kFirst, .columns = columns, .of = list(std::move(of))};
+}
+
+Formula rest(Formula of, char columns) {
+  return {.operation = Operation::kRest, .columns = columns, .of = list(std::move(of))};
+}
+
 Formula silu(Formula of, Kept kept) {
   return {.operation = Operation::kSilu, .kept = kept, .of = list(std::move(of))};
 }

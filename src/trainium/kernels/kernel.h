@@ -12,9 +12,10 @@
 
 namespace neuronmm::kernels {
 
-// M tokens x K in x r rank x N out, with the paper's letters. Plain matmuls do not use r.
+// M tokens x K in x r rank x N out, with the paper's letters. Plain matmuls do not use r; an MLP
+// whose input and output are narrowed differently has r for its input and s for its output.
 struct KernelShape {
-  int64_t M = 0, K = 0, r = 0, N = 0;
+  int64_t M = 0, K = 0, r = 0, N = 0, s = 0;
 };
 
 // Tiling parameters by name, in tiles: {"BM", 8}, {"BK", 4}, ...

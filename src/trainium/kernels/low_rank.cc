@@ -1,5 +1,7 @@
 #include "trainium/kernels/low_rank.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace neuronmm::kernels {
@@ -98,6 +100,14 @@ LeftBlock load_left_blocks(const Context& c, std::string name, const LeftOperand
   };
 }
 
+LeftBlock on_chip(BufferId strip, const Tile& whole, const Tile& m) {
+  return [=](const Tile&) -> LeftTile {
+    return [=](const Tile& kt, const Tile& mt) {
+      return at(strip, {upto(kt), one(kt.index_in(whole)), mt.in(m)});
+    };
+  };
+}
+
 namespace {
 
 // What the sums of stage one cover.
@@ -137,9 +147,21 @@ void round_strip(const Context& c, const Pass& pass, const Tile& ranks, const Bl
   });
 }
 
+// Adds the contraction over the block `k` to the sums of all factor pairs: a block of X is loaded
+// once for all ranks and all pairs.
+void project_blocks(const Context& c, const LowRankTiles& tiles, const Pass& pass, const Tile& k,
+                    const LeftBlock& x, const std::vector<Factors>& factors,
+                    const std::vector<BlockSum>& sums) {
+  const LeftTile x_tile = x(k);
+  for (size_t i = 0; i < factors.size(); ++i) {
+    c.b.loop("q", pass.ranks, tiles.Bu, [&](const Tile& q) {
+      project_block(c, tiles, pass, k, q, x_tile, factors[i], sums[i]);
+    });
+  }
+}
+
 }  // namespace
 
-// K is the outer loop, so that a block of X is loaded once for all ranks and all factor pairs.
 std::vector<BlockSum> project_sums(const Context& c, int64_t K, const LowRankTiles& tiles,
                                    const Tile& m, const Tile& ranks, const LeftBlock& x,
                                    const std::vector<Factors>& factors, DType dtype) {
@@ -152,14 +174,7 @@ std::vector<BlockSum> project_sums(const Context& c, int64_t K, const LowRankTil
     sums.back().start("rt", ranks, m);
   }
   const Pass pass{m, ranks};
-  const auto k_block = [&](const Tile& k) {
-    const LeftTile x_tile = x(k);
-    for (size_t i = 0; i < factors.size(); ++i) {
-      c.b.loop("q", ranks, tiles.Bu, [&](const Tile& q) {
-        project_block(c, tiles, pass, k, q, x_tile, factors[i], sums[i]);
-      });
-    }
-  };
+  const auto k_block = [&](const Tile& k) { project_blocks(c, tiles, pass, k, x, factors, sums); };
   c.b.loop("k", K, tiles.BK, k_block, Iterations::kCarried);
   return sums;
 }
@@ -187,6 +202,79 @@ std::vector<BufferId> project(const Context& c, int64_t K, const LowRankTiles& t
     for (size_t i = 0; i < factors.size(); ++i) round_strip(c, pass, ranks, sums[i], strips[i]);
   });
   return strips;
+}
+
+namespace {
+
+// Share number k of the ranks, if every block of K has one of `share` ranks.
+Tile share_of(const Tile& ranks, int64_t share, const Tile& k) {
+  const int64_t r = ranks.size.max;
+  Tile tile{.start = k.index() * share, .size = {.max = share}, .step = share, .loop = k.loop};
+  if (r % share != 0) tile.size = {.max = share, .limit = r, .origin = tile.start};
+  return tile;
+}
+
+// The pivot columns of some ranks, which are not multiplied but only added.
+void add_pivots(const Context& c, const LeftOperand& x, const Pass& pass, const Tile& share,
+                const BlockSum& sums) {
+  const BufferId pivots = load_left(c, "pivots", x, share, pass.m, 2);
+  c.b.loop("rt", share, kPartitions, [&](const Tile& rt) {
+    sums.add({upto(rt), one(rt.index_in(pass.ranks)), upto(pass.m)},
+             at(pivots, {upto(rt), one(rt.index()), upto(pass.m)}));
+  });
+}
+
+// Every block of K brings a share of the pivots along: all of them at once would keep the DMA from
+// the blocks. The last blocks may find none left.
+void project_with_pivots(const Context& c, int64_t K_rest, const LowRankTiles& tiles,
+                         const Pass& pass, const LeftOperand& x, const LeftBlock& x_rest,
+                         const Factors& d, const BlockSum& sums) {
+  const int64_t blocks = ceil_div(K_rest, tiles.BK);
+  const int64_t rank_tiles = ceil_div(pass.ranks.size.max, kPartitions);
+  const int64_t share = ceil_div(rank_tiles, blocks) * kPartitions;
+  const int64_t shares = ceil_div(pass.ranks.size.max, share);
+  const int64_t with_share = std::min(shares * tiles.BK, K_rest);
+  const auto block = [&](const Tile& k) { project_blocks(c, tiles, pass, k, x_rest, {d}, {sums}); };
+  const auto block_with_share = [&](const Tile& k) {
+    block(k);
+    add_pivots(c, x, pass, share_of(pass.ranks, share, k), sums);
+  };
+  c.b.loop("k", with_share, tiles.BK, block_with_share, Iterations::kCarried);
+  if (with_share == K_rest) return;
+  const Tile others{.start = with_share, .size = {.max = K_rest - with_share}};
+  c.b.loop("k", others, tiles.BK, block, Iterations::kCarried);
+}
+
+}  // namespace
+
+// With one block of K the strip begins as the pivots, and the results are added when they leave
+// PSUM. Otherwise the pivots are added to the sums. Half of stage one's products are gone, but none
+// of its loads: a DMA that transposed all of X would keep the matmuls waiting, so that the Tensor
+// engine transposes what is not a pivot.
+BufferId project_pivots(const Context& c, int64_t K, const LowRankTiles& tiles, const Tile& m,
+                        const Tile& ranks, const LeftOperand& x, const Factors& d) {
+  const Pass pass{m, ranks};
+  const int64_t K_rest = K - ranks.size.max, blocks = ceil_div(K_rest, tiles.BK);
+  const LeftOperand by_tensor_engine{x.buffer, x.layout, TransposeBy::kTensorEngine};
+  const LeftBlock columns = load_left_blocks(c, "x_block", by_tensor_engine, m, tiles.copies);
+  const LeftBlock x_rest = [&](const Tile& k) { return columns(shifted(k, ranks.size.max)); };
+  if (blocks == 1) {
+    const BufferId strip = load_left(c, "strip", x, ranks, m, 1);
+    c.b.loop("k", K_rest, tiles.BK, [&](const Tile& k) {
+      project_blocks(c, tiles, pass, k, x_rest, {d}, {BlockSum::onto(c, strip)});
+    });
+    return strip;
+  }
+  const DType dtype = c.accumulate;
+  const Shape shape = {kPartitions, ceil_div(ranks.size.max, kPartitions), m.size.max};
+  const std::string_view name = dtype == c.dtype ? "strip" : "strip_sums";
+  const BlockSum sums(c, fmt::format("{}{}", d.prefix, name), dtype, shape, 1, blocks);
+  sums.start("rt", ranks, m);
+  project_with_pivots(c, K_rest, tiles, pass, x, x_rest, d, sums);
+  if (dtype == c.dtype) return sums.buffer();
+  const BufferId strip = new_strip(c, m, ranks, d);
+  round_strip(c, pass, ranks, sums, strip);
+  return strip;
 }
 
 // Sums lie with the output's partitions first: rows of Y, or of Y^T.

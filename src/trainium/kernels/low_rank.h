@@ -52,6 +52,9 @@ using LeftBlock = std::function<LeftTile(const tile::Tile& k)>;
 LeftBlock load_left_blocks(const Context& c, std::string name, const LeftOperand& x,
                            const tile::Tile& m, int64_t copies);
 
+// A strip [tiles of 128, rows m] that holds all of `whole`: nothing is loaded.
+LeftBlock on_chip(tile::BufferId strip, const tile::Tile& whole, const tile::Tile& m);
+
 // One factor pair; `prefix` tells the buffers of several apart: "gate_".
 struct Factors {
   tile::BufferId u, v;
@@ -66,6 +69,12 @@ std::vector<BlockSum> project_sums(const Context& c, int64_t K, const LowRankTil
 std::vector<tile::BufferId> project(const Context& c, int64_t K, const LowRankTiles& tiles,
                                     const tile::Tile& m, const tile::Tile& ranks,
                                     const LeftBlock& x, const std::vector<Factors>& factors);
+
+// The strip of a weight with input pivots, T^T = X_P^T + (X_rest·D)^T for the rows m of X [M, K] or
+// X^T, whose first `ranks` columns are X_P. Needs a Context that transposes, if X is natural.
+tile::BufferId project_pivots(const Context& c, int64_t K, const LowRankTiles& tiles,
+                              const tile::Tile& m, const tile::Tile& ranks, const LeftOperand& x,
+                              const Factors& d);
 
 // What stage two makes of one output block: strip^T·V for the rows m and columns n.
 struct OutputBlock {

@@ -144,12 +144,7 @@ void mlp_on_chip(const Context& c, const KernelShape& shape, const LowRankTiles&
                  },
              .finish = [](const Tile&) {}});
     // Down finds its input on the chip: nothing is loaded.
-    const LeftBlock blocks = [&](const Tile&) -> LeftTile {
-      return [&](const Tile& kt, const Tile& mt) {
-        return at(h, {upto(kt), one(kt.index_in(columns)), mt.in(m)});
-      };
-    };
-    down_rows(c, shape, down_tiles, down, m, blocks, y);
+    down_rows(c, shape, down_tiles, down, m, on_chip(h, columns, m), y);
   });
 }
 
@@ -260,7 +255,7 @@ std::vector<Kernel> mlp_kernels() {
            .description = "H^T = (silu(X·Ug·Vg) * (X·Uu·Vu))^T fused",
            .computes = hidden(""),
            .operands = mlp_up_operands(),
-           .has_rank = true,
+           .dimensions = "MKrN",
            .tiling = chain_tiling(Layout::kTransposed),
            .steps = chain_steps(),
            .hbm_bytes = "s·(P·M·K + 2·⌈M/BM⌉·r·(K + N) + M·N)",
@@ -273,7 +268,7 @@ std::vector<Kernel> mlp_kernels() {
                "Y = H·Ud·Vd with H of mlp_up: the whole SwiGLU layer, K = hidden, N = intermediate",
            .computes = mlp_formula(),
            .operands = mlp_operands(),
-           .has_rank = true,
+           .dimensions = "MKrN",
            .tiling = mlp_tiling(),
            .steps = mlp_steps(),
            .hbm_bytes =

@@ -10,12 +10,21 @@ namespace neuronmm::kernels {
 namespace {
 
 Status check_shape(const Kernel& kernel, const KernelShape& shape) {
-  const std::pair<const char*, int64_t> sizes[] = {
-      {"M", shape.M}, {"K", shape.K}, {"r", kernel.has_rank ? shape.r : 1}, {"N", shape.N}};
-  for (const auto& [name, size] : sizes) {
+  for (const char letter : kernel.dimensions) {
+    const int64_t size = dimension_of(shape, letter);
     if (size < 1 || size > kLargestDimension) {
-      return fail("{}: expected {} between 1 and {}, found {}", kernel.name, name,
+      return fail("{}: expected {} between 1 and {}, found {}", kernel.name, letter,
                   kLargestDimension, size);
+    }
+  }
+  // Pivots are some of the columns, and not all of them.
+  for (const OperandDescription& operand : kernel.operands) {
+    for (const char letter : {operand.layout.rows, operand.layout.columns}) {
+      const Rest* rest = find_rest(letter);
+      if (!rest || dimension_of(shape, letter) >= 1) continue;
+      return fail("{}: expected {} below {}, found {} {} and {} {}", kernel.name, rest->pivots,
+                  rest->whole, rest->pivots, dimension_of(shape, rest->pivots), rest->whole,
+                  dimension_of(shape, rest->whole));
     }
   }
   return {};

@@ -23,9 +23,13 @@ Dimensions::Dimensions(const tile::Program& program, const Description& descript
   }
   parents_.resize(nodes);
   std::iota(parents_.begin(), parents_.end(), size_t{0});
+  loops_.resize(static_cast<size_t>(program.num_loops));
+  in_parts_.resize(nodes);
+  find_parts(program.body);
   follow(program.body);
 
   labels_.resize(nodes);
+  stated_.resize(nodes);
   for (size_t b = 0; b < program.buffers.size(); ++b) {
     const tile::Buffer& buffer = program.buffers[b];
     const auto operand = std::find_if(description.operands.begin(), description.operands.end(),
@@ -36,6 +40,7 @@ Dimensions::Dimensions(const tile::Program& program, const Description& descript
           description.dimensions.begin(), description.dimensions.end(),
           [&](const Dimension& known) { return known.name == operand->dimensions[d]; });
       const auto index = static_cast<size_t>(named - description.dimensions.begin());
+      stated_[node(static_cast<BufferId>(b), d)] = index;
       std::optional<Label>& label = labels_[root(node(static_cast<BufferId>(b), d))];
       label = Label{index, label && (label->contradicted || label->dimension != index)};
     }
@@ -52,6 +57,34 @@ std::optional<size_t> Dimensions::at(size_t node) const {
 size_t Dimensions::root(size_t node) const {
   while (parents_[node] != node) node = parents_[node];
   return node;
+}
+
+void Dimensions::find_parts(const std::vector<tile::Node>& body) {
+  for (const tile::Node& node : body) {
+    if (const auto* loop = std::get_if<tile::Loop>(&node)) {
+      loops_[static_cast<size_t>(loop->id)] = loop;
+      find_parts(loop->body);
+    } else if (const auto* instruction = std::get_if<tile::Instruction>(&node)) {
+      for (const tile::Operand& operand : tile::operands_of(instruction->operation)) {
+        find_parts(*operand.access);
+      }
+    }
+  }
+}
+
+// An access that does not begin at the dimension's first element, or does not reach its last one.
+void Dimensions::find_parts(const Access& access) {
+  const tile::Buffer& buffer = program_.buffer(access.buffer);
+  if (buffer.memory != Memory::kHbm) return;
+  for (size_t d = 0; d < access.slices.size(); ++d) {
+    const tile::Slice& slice = access.slices[d];
+    int64_t end = slice.start.constant + slice.size.max;
+    for (const auto& [loop, coefficient] : slice.start.terms) {
+      end += coefficient * (loops_[static_cast<size_t>(loop)]->max - 1);
+    }
+    const bool part = slice.start.constant > 0 || end < buffer.shape[d];
+    if (part) in_parts_[node(access.buffer, d)] = true;
+  }
 }
 
 // A matmul joins nothing here: its dimensions pass through PSUM, which is reused for other loops.
@@ -76,12 +109,19 @@ void Dimensions::follow(const std::vector<tile::Node>& body) {
   }
 }
 
-// A loop variable in the slice of a dimension runs along that dimension.
+// A loop variable in the slice of a dimension runs along that dimension, if it advances there as
+// far as its loop does; what advances otherwise only keeps time with it. An index counts tiles of
+// the loop that advances by 1.
 void Dimensions::follow_slices(const Access& access) {
   if (program_.buffer(access.buffer).memory == Memory::kPsum) return;
   for (size_t d = 0; d < access.slices.size(); ++d) {
+    int64_t unit = 1;
     for (const auto& [loop, coefficient] : access.slices[d].start.terms) {
-      join(static_cast<size_t>(loop), node(access.buffer, d));
+      if (coefficient == 1) unit = step_of(loop);
+    }
+    for (const auto& [loop, coefficient] : access.slices[d].start.terms) {
+      const bool along = coefficient * unit == step_of(loop);
+      if (along) join(static_cast<size_t>(loop), node(access.buffer, d));
     }
   }
 }

@@ -2,7 +2,8 @@
 // Which dimension of the problem (M, K, ...) each loop and each dimension of a buffer runs along.
 // Known for the operands in HBM; followed from there through every slice that a loop variable
 // indexes and every instruction that moves elements one to one. PSUM buffers serve many loops and
-// have none.
+// have none. A dimension of an operand that some accesses take only a part of (the pivot columns of
+// X, and those behind them) is followed no further: its parts are dimensions of their own.
 
 #include <optional>
 #include <vector>
@@ -19,7 +20,8 @@ class Dimensions {
   // An index into Description::dimensions; nothing where it is not known or not one.
   std::optional<size_t> of(tile::LoopId loop) const { return at(static_cast<size_t>(loop)); }
   std::optional<size_t> of(tile::BufferId buffer, size_t dimension) const {
-    return at(node(buffer, dimension));
+    const std::optional<size_t>& stated = stated_[node(buffer, dimension)];
+    return stated ? stated : at(node(buffer, dimension));
   }
 
  private:
@@ -28,19 +30,27 @@ class Dimensions {
   }
   std::optional<size_t> at(size_t node) const;
   size_t root(size_t node) const;
-  void join(size_t a, size_t b) { parents_[root(a)] = root(b); }
+  void join(size_t a, size_t b) {
+    if (!in_parts_[a] && !in_parts_[b]) parents_[root(a)] = root(b);
+  }
+  int64_t step_of(tile::LoopId loop) const { return loops_[static_cast<size_t>(loop)]->step; }
+  void find_parts(const std::vector<tile::Node>& body);
+  void find_parts(const tile::Access& access);
   void follow(const std::vector<tile::Node>& body);
   void follow_slices(const tile::Access& access);
   void follow_move(const tile::Access& dst, const tile::Access& src, bool transpose);
 
   const tile::Program& program_;
   std::vector<size_t> first_node_;  // by buffer; loops come before
-  std::vector<size_t> parents_;     // a forest: the nodes of one tree run along one dimension
+  std::vector<const tile::Loop*> loops_;
+  std::vector<bool> in_parts_;   // by node
+  std::vector<size_t> parents_;  // a forest: the nodes of one tree run along one dimension
   struct Label {
     size_t dimension = 0;
     bool contradicted = false;
   };
-  std::vector<std::optional<Label>> labels_;  // of the roots
+  std::vector<std::optional<Label>> labels_;   // of the roots
+  std::vector<std::optional<size_t>> stated_;  // of the operands, by node
 };
 
 }  // namespace neuronmm::nki

@@ -97,10 +97,13 @@ std::string emit_driver(const tile::Program& program, const Description& descrip
       assignments.push_back(fmt::format("    {} = {}.to(torch.{})", names.back(), values, dtype));
     }
   }
-  const std::string imports = description.functions.empty()
-                                  ? ""
-                                  : fmt::format("    from torch.nn.functional import {}\n\n",
-                                                fmt::join(description.functions, ", "));
+  std::string imports;
+  for (const std::string& function : description.functions) {
+    const bool activation = function != "concatenate";
+    imports +=
+        fmt::format("    from torch{} import {}\n", activation ? ".nn.functional" : "", function);
+  }
+  if (!imports.empty()) imports += "\n";
   return fmt::format(kDriver, fmt::join(names, ", "), description.reference,
                      fmt::join(assignments, "\n"), identifier(program.name), tolerance, imports);
 }

@@ -37,7 +37,7 @@ struct Description {
   std::string summary;                      // "Y = X·U·V": the first line of the docstrings
   std::string provenance;                   // the command that made it
   std::string reference;                    // the same in Python, over the operands: "x @ u @ v"
-  std::vector<std::string> functions = {};  // of torch.nn.functional, that it calls: "silu"
+  std::vector<std::string> functions = {};  // of torch that it calls: "silu"
   std::vector<Dimension> dimensions;
   std::vector<Operand> operands;
   std::vector<BlockSize> blocks;

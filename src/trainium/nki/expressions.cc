@@ -119,7 +119,8 @@ std::string Expressions::extent(int64_t value, Label label) {
     candidates.insert(step_text(loop));
     if (label) break;
   }
-  for (size_t d = 0; candidates.empty() && d < description_.dimensions.size(); ++d) {
+  const bool no_loop = candidates.empty();
+  for (size_t d = 0; no_loop && d < description_.dimensions.size(); ++d) {
     const Dimension& dimension = description_.dimensions[d];
     if (dimension.size == value && (!label || *label == d)) candidates.insert(dimension.name);
   }

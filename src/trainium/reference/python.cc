@@ -16,36 +16,57 @@ class Writer {
   // `transposed`: the operands that have tokens as their columns.
   explicit Writer(std::set<std::string> transposed) : transposed_(std::move(transposed)) {}
 
+  // The first to need a shared part gives it its name: "(t := x @ d)".
   std::string text(const Formula& formula) {
-    switch (formula.operation) {
-      case Operation::kOperand:
-        return formula.operand + (transposed_.contains(formula.operand) ? ".T" : "");
-      case Operation::kProduct: {
-        const bool elementwise = formula.of[0].operation == Operation::kTimes;
-        return fmt::format("{} @ {}",
-                           elementwise ? in_brackets(formula.of[0]) : text(formula.of[0]),
-                           formula.operand);
-      }
-      case Operation::kSilu:
-        functions_.insert("silu");
-        return fmt::format("silu({})", text(formula.of[0]));
-      case Operation::kTimes:
-        return fmt::format("{} * {}", factor(formula.of[0]), factor(formula.of[1]));
-    }
-    return "";
+    if (formula.name.empty()) return unnamed(formula);
+    if (!names_.insert(formula.name).second) return formula.name;
+    return fmt::format("({} := {})", formula.name, unnamed(formula));
   }
   std::set<std::string> functions() const { return functions_; }
 
  private:
+  std::string unnamed(const Formula& formula) {
+    switch (formula.operation) {
+      case Operation::kOperand:
+        return formula.operand + (transposed_.contains(formula.operand) ? ".T" : "");
+      case Operation::kProduct: {
+        const std::string start = formula.of.size() > 1 ? text(formula.of[1]) + " + " : "";
+        return fmt::format("{}{} @ {}", start, left_factor(formula.of[0]), formula.operand);
+      }
+      case Operation::kExtended:
+        functions_.insert("concatenate");
+        return fmt::format("concatenate((z := {}, z @ {}), 1)", text(formula.of[0]),
+                           formula.operand);
+      case Operation::kFirst:
+        return fmt::format("{}[:, :{}]", factor(formula.of[0]), formula.columns);
+      case Operation::kRest:
+        return fmt::format("{}[:, {}:]", factor(formula.of[0]), formula.columns);
+      case Operation::kSilu:
+        functions_.insert("silu");
+        return fmt::format("silu({})", text(formula.of[0]));
+      case Operation::kTimes: {
+        const std::string left = factor(formula.of[0]);  // first: it may name what both need
+        return fmt::format("{} * {}", left, factor(formula.of[1]));
+      }
+    }
+    return "";
+  }
+
   std::string in_brackets(const Formula& formula) { return fmt::format("({})", text(formula)); }
+  // a @ b @ c is (a @ b) @ c, and a * b and a + b must be told apart from it.
+  std::string left_factor(const Formula& formula) {
+    if (!formula.name.empty()) return text(formula);
+    const bool sum = formula.operation == Operation::kProduct && formula.of.size() > 1;
+    return formula.operation == Operation::kTimes || sum ? in_brackets(formula) : text(formula);
+  }
   // Python's * and @ bind alike.
   std::string factor(const Formula& formula) {
     const bool compound =
         formula.operation == Operation::kProduct || formula.operation == Operation::kTimes;
-    return compound ? in_brackets(formula) : text(formula);
+    return compound && formula.name.empty() ? in_brackets(formula) : text(formula);
   }
 
-  std::set<std::string> transposed_, functions_;
+  std::set<std::string> transposed_, functions_, names_;
 };
 
 }  // namespace

@@ -9,8 +9,8 @@
 namespace neuronmm::reference {
 
 struct Python {
-  std::string expression;           // "silu(x.T @ w)"
-  std::set<std::string> functions;  // that it calls: "silu"
+  std::string expression;           // "silu(x.T @ w)"; "x[:, :r]" where it takes some columns
+  std::set<std::string> functions;  // that it calls: "silu", "concatenate"
 };
 // For the operands and the output as they lie in HBM.
 Python python(const kernels::Kernel& kernel, const kernels::KernelOptions& options);

@@ -1,5 +1,6 @@
 #include "trainium/reference/values.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -15,10 +16,15 @@ using Operation = Formula::Operation;
 
 namespace {
 
-// (x ± e) W: each product may be off by what x is off and by a rounding of it, both times |w|.
-BoundedRow product(const BoundedRow& left, const Matrix& weight, double relative) {
+// (x ± e) W: each product may be off by what x is off and by a rounding of it, both times |w|. What
+// the sums start from counts as one more product.
+BoundedRow product(BoundedRow result, const BoundedRow& left, const Matrix& weight,
+                   double relative) {
   NMM_CHECK(std::ssize(left.value) == weight.rows());
-  BoundedRow result(weight.columns());
+  NMM_CHECK(std::ssize(result.value) == weight.columns());
+  for (size_t j = 0; j < result.value.size(); ++j) {
+    result.error[j] += relative * (std::fabs(result.value[j]) + result.error[j]);
+  }
   for (int64_t k = 0; k < weight.rows(); ++k) {
     const double value = left.value[static_cast<size_t>(k)];
     const double error = left.error[static_cast<size_t>(k)];
@@ -31,6 +37,21 @@ BoundedRow product(const BoundedRow& left, const Matrix& weight, double relative
     }
   }
   return result;
+}
+
+BoundedRow part(const BoundedRow& of, size_t begin, size_t end) {
+  BoundedRow result(static_cast<int64_t>(end - begin));
+  std::copy_n(of.value.begin() + static_cast<std::ptrdiff_t>(begin), end - begin,
+              result.value.begin());
+  std::copy_n(of.error.begin() + static_cast<std::ptrdiff_t>(begin), end - begin,
+              result.error.begin());
+  return result;
+}
+
+BoundedRow beside(BoundedRow left, const BoundedRow& right) {
+  left.value.insert(left.value.end(), right.value.begin(), right.value.end());
+  left.error.insert(left.error.end(), right.error.begin(), right.error.end());
+  return left;
 }
 
 // The slope of silu limits how far it passes an error on.
@@ -86,8 +107,24 @@ struct Evaluation {
     switch (formula.operation) {
       case Operation::kOperand:
         return tokens(formula.operand);
-      case Operation::kProduct:
-        return product((*this)(formula.of[0]), matrix(formula.operand), relative);
+      case Operation::kProduct: {
+        const Matrix& weight = matrix(formula.operand);
+        const bool onto = formula.of.size() > 1;
+        return product(onto ? (*this)(formula.of[1]) : BoundedRow(weight.columns()),
+                       (*this)(formula.of[0]), weight, relative);
+      }
+      case Operation::kExtended: {
+        const BoundedRow left = (*this)(formula.of[0]);
+        const Matrix& weight = matrix(formula.operand);
+        return beside(left, product(BoundedRow(weight.columns()), left, weight, relative));
+      }
+      case Operation::kFirst:
+      case Operation::kRest: {
+        const BoundedRow all = (*this)(formula.of[0]);
+        const auto split = static_cast<size_t>(dimension_of(instance.shape, formula.columns));
+        return formula.operation == Operation::kFirst ? part(all, 0, split)
+                                                      : part(all, split, all.value.size());
+      }
       case Operation::kSilu:
         return silu((*this)(formula.of[0]), relative);
       case Operation::kTimes:

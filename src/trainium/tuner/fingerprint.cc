@@ -13,7 +13,7 @@ namespace {
 
 // Every dimension is ragged and takes several blocks, so that the program contains every branch of
 // the kernel's builder. It is small, because it is built and simulated whenever a cache is asked.
-constexpr kernels::KernelShape kSample = {.M = 1100, .K = 600, .r = 300, .N = 2100};
+constexpr kernels::KernelShape kSample = {.M = 1100, .K = 900, .r = 300, .N = 2100, .s = 200};
 
 std::string_view name_of(DType dtype) { return dtype == DType::kBF16 ? "bf16" : "fp32"; }
 
@@ -45,10 +45,8 @@ std::string tiling_text(const kernels::Tiling& tiling) {
 // The problem in words, as it stands in the cache file. Whatever changes the result is in it; what
 // is the usual case (transposed X, nothing chosen) is left out.
 std::string key_of(const Problem& p) {
-  const kernels::KernelShape& s = p.shape;
-  const std::string rank = p.kernel->has_rank ? fmt::format("{},", s.r) : "";
   std::string key =
-      fmt::format("{} {},{},{}{} {} {} {}", p.kernel->name, s.M, s.K, rank, s.N, p.device.name,
+      fmt::format("{} {} {} {} {}", p.kernel->name, shape_sizes(*p.kernel, p.shape), p.device.name,
                   name_of(p.options.dtype), name_of(p.options.accumulate));
   if (p.options.left == kernels::Layout::kNatural) key += " natural";
   const std::string chosen = tiling_text(kernels::Tiling(p.chosen));

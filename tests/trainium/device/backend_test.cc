@@ -248,6 +248,20 @@ TEST(Latency, CompressionShortensIt) {
   EXPECT_GT(low_rank, 0.8 * dense);
 }
 
+// One second for each MLP, however many tokens: beside it, the rest of the model takes nothing.
+TEST(Latency, MlpsOfAGivenTime) {
+  const auto one_second = [](int64_t) -> Result<double> { return 1.0; };
+  const auto backend = make_timing_backend(spec(), one_second);
+  const Transformer transformer = Transformer::load(kDemo, *backend).value();
+  const auto layers = static_cast<double>(transformer.config().num_hidden_layers);
+  const double before = backend->clock_seconds();
+  const std::vector<TokenId> tokens = {1, 2, 3};
+  model::generate(transformer, tokens, new_tokens(2)).value();
+  EXPECT_NEAR(backend->clock_seconds() - before, 2 * layers, 0.01);
+  const auto refused = [](int64_t rows) -> Result<double> { return fail("{} rows", rows); };
+  EXPECT_EQ(make_timing_backend(spec(), refused)->prepare(7).error().message, "7 rows");
+}
+
 // There is no kernel for low-rank matrices beside dense ones: they run as dense.
 TEST(Latency, AnMlpThatIsPartlyLowRankCostsADenseOne) {
   io::ModelConfig config = llama_1b();

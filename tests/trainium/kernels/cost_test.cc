@@ -90,6 +90,30 @@ TEST(Counts, NaiveFusionRecomputes) {
   EXPECT_EQ(naive.matmul_flops, 4 * fused.matmul_flops);
 }
 
+// r² fewer multiplications per row, and elements of weights per block of rows, than U·V: at the
+// headline shape a sixth of the FLOPs.
+TEST(Counts, PivotsSaveRankSquared) {
+  const KernelShape shape{4096, 8192, 4096, 16384};
+  const tile::Counts uv = counted("xuv", shape, {});
+  for (const char* name : {"xuv_pivoted", "xtuv_pivoted", "xuv_pivoted_out", "xtuv_pivoted_out"}) {
+    const tile::Counts pivoted = counted(name, shape, {});
+    EXPECT_EQ(6 * pivoted.matmul_flops, 5 * uv.matmul_flops);
+    EXPECT_EQ(uv.hbm_read_bytes - pivoted.hbm_read_bytes, int64_t{4} * 2 * 4096 * 4096);
+    EXPECT_EQ(uv.hbm_write_bytes, pivoted.hbm_write_bytes);
+  }
+}
+
+// With pivots of almost all columns a narrow MLP is nearly the dense one.
+TEST(Counts, NarrowEndsSaveTheirShare) {
+  const int64_t M = 512, K = 2048, N = 8192, r = 1536, s = 1280;
+  const int64_t dense = counted("dense_mlp", {M, K, 0, N}, {}).matmul_flops;
+  const int64_t in = counted("narrow_mlp_in", {M, K, r, N}, {}).matmul_flops;
+  const int64_t out = counted("narrow_mlp_out", {M, K, 0, N, s}, {}).matmul_flops;
+  EXPECT_EQ(dense - in, 2 * M * (2 * N - r) * (K - r));
+  EXPECT_EQ(dense - out, 2 * M * (N - s) * (K - s));
+  EXPECT_EQ(counted("narrow_mlp", {M, K, r, N, s}, {}).matmul_flops, in + out - dense);
+}
+
 TEST(Counts, ChipResidentHiddenStateSavesItsRoundTrip) {
   const KernelShape shape{512, 2048, 1280, 8192};
   const tile::Counts through = counted("mlp", shape, {});

@@ -13,6 +13,7 @@
 
 #include "trainium/kernels/oracle.h"
 #include "trainium/kernels/registry.h"
+#include "trainium/kernels/shapes.h"
 
 namespace neuronmm::kernels {
 
@@ -75,11 +76,70 @@ inline Bounded expected_dense_mlp(const Instance& c, const Bounded& x, const Ope
   return multiply(h, in.at("w_down"), rounding(c, c.shape.N, c.tiling["down.BK"]));
 }
 
+// x[:, begin:end].
+inline Bounded columns_of(const Bounded& x, int64_t begin, int64_t end) {
+  Bounded part(x.rows, end - begin);
+  for (int64_t i = 0; i < x.rows; ++i) {
+    for (int64_t j = begin; j < end; ++j) {
+      const auto from = static_cast<size_t>(i * x.columns + j);
+      const auto to = static_cast<size_t>(i * part.columns + j - begin);
+      part.value[to] = x.value[from];
+      part.error[to] = x.error[from];
+    }
+  }
+  return part;
+}
+
+inline Bounded beside(const Bounded& a, const Bounded& b) {
+  Bounded both(a.rows, a.columns + b.columns);
+  for (int64_t i = 0; i < both.rows; ++i) {
+    for (int64_t j = 0; j < both.columns; ++j) {
+      const Bounded& of = j < a.columns ? a : b;
+      const auto from = static_cast<size_t>(i * of.columns + (j < a.columns ? j : j - a.columns));
+      const auto to = static_cast<size_t>(i * both.columns + j);
+      both.value[to] = of.value[from];
+      both.error[to] = of.error[from];
+    }
+  }
+  return both;
+}
+
+// x's first r columns + the others · d: every sum begins at a pivot, so that the roundings of the
+// sums are of the pivot, too.
+inline Bounded pivots_of(const Instance& c, const Bounded& x, const Matrix& d, int64_t tiles) {
+  const int64_t r = d.columns();
+  return multiply_onto(columns_of(x, 0, r), columns_of(x, r, x.columns), d,
+                       rounding(c, d.rows(), tiles));
+}
+
+inline Bounded expected_input_pivots(const Instance& c, const Bounded& x, const Operands& in) {
+  const Bounded t = pivots_of(c, x, in.at("d"), c.tiling["BK"]);
+  return multiply(t, in.at("a"), rounding(c, c.shape.r, c.tiling["Br"]));
+}
+
+inline Bounded expected_output_pivots(const Instance& c, const Bounded& x, const Operands& in) {
+  const Bounded z = multiply(x, in.at("a"), rounding(c, c.shape.K, c.tiling["BK"]));
+  return beside(z, multiply(z, in.at("c"), rounding(c, c.shape.r, c.tiling["Br"])));
+}
+
+inline Bounded expected_narrow_mlp(const Instance& c, const Bounded& x, const Operands& in) {
+  const DType sums = c.options.accumulate;
+  const bool narrow_in = in.contains("d");
+  const Bounded t = narrow_in ? pivots_of(c, x, in.at("d"), c.tiling["in.BK"]) : x;
+  Rounding rounding_up = rounding(c, t.columns, c.tiling["up.BK"]);
+  rounding_up.result = sums;
+  const Bounded h = gated(multiply(t, in.at("w_gate"), rounding_up),
+                          multiply(t, in.at("w_up"), rounding_up), sums, c.options.dtype);
+  const Bounded z = multiply(h, in.at("w_down"), rounding(c, c.shape.N, c.tiling["down.BK"]));
+  if (!in.contains("c")) return z;
+  return beside(z, multiply(z, in.at("c"), rounding(c, c.shape.s, c.tiling["out.Br"])));
+}
+
 struct Expected {
   Bounded (*values)(const Instance&, const Bounded& x, const Operands&);  // tokens as rows
-  std::string_view python;         // over the operands as they lie in HBM
-  std::string_view natural = {};   // the same with a natural left operand, where that is an option
-  std::string_view function = {};  // of torch.nn.functional
+  std::string_view python;          // over the operands as they lie in HBM
+  std::string_view natural = {};    // the same with a natural left operand, where that is an option
+  std::string_view functions = {};  // of torch, that it calls, with blanks between
 };
 
 // A kernel that is missing here has no oracle: add what it computes.
@@ -97,6 +157,12 @@ inline const std::map<std::string_view, Expected>& all_expected() {
       {"xtuv_transposed", {expected_chain, "(x.T @ u @ v).T"}},
       {"xuv_sequential", {expected_chain, "x.T @ u @ v"}},
       {"xuv_naive", {expected_chain, "x.T @ u @ v"}},
+      {"xuv_pivoted", {expected_input_pivots, "(x[:, :r] + x[:, r:] @ d) @ a"}},
+      {"xtuv_pivoted", {expected_input_pivots, "(x.T[:, :r] + x.T[:, r:] @ d) @ a"}},
+      {"xuv_pivoted_out",
+       {expected_output_pivots, "concatenate((z := x @ a, z @ c), 1)", {}, "concatenate"}},
+      {"xtuv_pivoted_out",
+       {expected_output_pivots, "concatenate((z := x.T @ a, z @ c), 1)", {}, "concatenate"}},
       {"mlp_up",
        {expected_mlp_up, "(silu(x @ u_gate @ v_gate) * (x @ u_up @ v_up)).T", {}, "silu"}},
       {"mlp",
@@ -104,7 +170,23 @@ inline const std::map<std::string_view, Expected>& all_expected() {
         "(silu(x @ u_gate @ v_gate) * (x @ u_up @ v_up)) @ u_down @ v_down",
         {},
         "silu"}},
-      {"dense_mlp", {expected_dense_mlp, "(silu(x @ w_gate) * (x @ w_up)) @ w_down", {}, "silu"}}};
+      {"dense_mlp", {expected_dense_mlp, "(silu(x @ w_gate) * (x @ w_up)) @ w_down", {}, "silu"}},
+      {"narrow_mlp",
+       {expected_narrow_mlp,
+        "concatenate((z := (silu((t := x[:, :r] + x[:, r:] @ d) @ w_gate) * (t @ w_up)) @ w_down, "
+        "z @ c), 1)",
+        {},
+        "concatenate silu"}},
+      {"narrow_mlp_in",
+       {expected_narrow_mlp,
+        "(silu((t := x[:, :r] + x[:, r:] @ d) @ w_gate) * (t @ w_up)) @ w_down",
+        {},
+        "silu"}},
+      {"narrow_mlp_out",
+       {expected_narrow_mlp,
+        "concatenate((z := (silu(x @ w_gate) * (x @ w_up)) @ w_down, z @ c), 1)",
+        {},
+        "concatenate silu"}}};
   return all;
 }
 
@@ -159,9 +241,12 @@ inline Instance random_instance(const Kernel& kernel, int64_t index, std::mt1993
     const int64_t most[] = {3, 260, 260, 600};
     return pick(1, most[pick(0, 3)]);
   };
-  Instance c{
-      .kernel = &kernel, .shape = {size(), size(), size(), size()}, .options = {}, .tiling = {}};
+  Instance c{.kernel = &kernel,
+             .shape = {.M = size(), .K = size(), .r = size(), .N = size(), .s = size()},
+             .options = {},
+             .tiling = {}};
   if (index == 0) c.shape.M = 1;
+  make_room_for_pivots(kernel, c.shape);
   TilingValues chosen;
   for (const TilingParameter& parameter : kernel.tiling) {
     const int64_t most = parameter.dimension == 0 ? parameter.most : 5;
@@ -177,10 +262,9 @@ inline Instance random_instance(const Kernel& kernel, int64_t index, std::mt1993
 inline std::string to_string(const Instance& c) {
   std::string tiling;
   for (const auto& [name, value] : c.tiling.values()) tiling += fmt::format(" {}={}", name, value);
-  return fmt::format("{} M={} K={} r={} N={}{} {} accumulate {} natural {}", c.kernel->name,
-                     c.shape.M, c.shape.K, c.shape.r, c.shape.N, tiling,
-                     dtype_name(c.options.dtype), dtype_name(c.options.accumulate),
-                     c.options.left == Layout::kNatural);
+  return fmt::format("{} {}{} {} accumulate {} natural {}", c.kernel->name,
+                     shape_sizes(*c.kernel, c.shape), tiling, dtype_name(c.options.dtype),
+                     dtype_name(c.options.accumulate), c.options.left == Layout::kNatural);
 }
 
 inline std::vector<const Kernel*> all_kernels() {

@@ -37,9 +37,15 @@ struct Rounding {
   }
 };
 
-inline Bounded multiply(const Bounded& a, const Matrix& w, const Rounding& rounding) {
-  Bounded product(a.rows, w.columns());
-  const double unit = rounding.unit(a.columns);
+// `start` + a · w: each sum begins at its element of `start`, which is one more term of it.
+inline Bounded multiply_onto(const Bounded& start, const Bounded& a, const Matrix& w,
+                             const Rounding& rounding) {
+  const bool from_zero = start.rows == 0;
+  Bounded product = from_zero ? Bounded(a.rows, w.columns()) : start;
+  const double unit = rounding.unit(a.columns + (from_zero ? 0 : 1));
+  for (size_t i = 0; i < product.value.size(); ++i) {
+    product.error[i] += unit * (std::fabs(product.value[i]) + product.error[i]);
+  }
   for (int64_t i = 0; i < a.rows; ++i) {
     for (int64_t k = 0; k < a.columns; ++k) {
       const auto from = static_cast<size_t>(i * a.columns + k);
@@ -54,6 +60,10 @@ inline Bounded multiply(const Bounded& a, const Matrix& w, const Rounding& round
     }
   }
   return product;
+}
+
+inline Bounded multiply(const Bounded& a, const Matrix& w, const Rounding& rounding) {
+  return multiply_onto(Bounded(0, 0), a, w, rounding);
 }
 
 // silu(gate) · up, each step rounded to `accumulate`, then to `result`.

@@ -35,7 +35,7 @@ TEST(Registry, UnknownKernelListsTheNames) {
 TEST(Registry, OperandsAreTheBuffersOfTheProgram) {
   for (const Kernel& k : kernels()) {
     const auto program =
-        make_program(k, {256, 384, 128, 640}, tiling_of(k, {}).value(), {}).value();
+        make_program(k, {256, 384, 128, 640, 128}, tiling_of(k, {}).value(), {}).value();
     std::set<std::string> wanted, found;
     for (const OperandDescription& operand : k.operands) wanted.emplace(operand.name);
     for (const tile::Buffer& buffer : program.buffers) {
@@ -55,12 +55,32 @@ char columns_of(const Kernel& k, const Formula& formula, std::multiset<std::stri
       EXPECT_TRUE(layout.has_tokens()) << formula.operand;
       return layout.transposed() ? layout.rows : layout.columns;
     }
-    case Operation::kProduct: {
+    case Operation::kProduct:
+    case Operation::kExtended: {
       const MatrixLayout weight = operand_of(k, formula.operand).layout;
       EXPECT_FALSE(weight.has_tokens()) << formula.operand;
       EXPECT_EQ(columns_of(k, formula.of.at(0), used), weight.rows) << formula.operand;
-      used.insert(formula.operand);
-      return weight.columns;
+      // What has a name is shared, and stands in several places.
+      if (formula.name.empty() || !used.contains(formula.operand)) used.insert(formula.operand);
+      if (formula.of.size() > 1) {
+        EXPECT_EQ(columns_of(k, formula.of[1], used), weight.columns);
+      }
+      if (formula.operation == Operation::kProduct) return weight.columns;
+      // r columns and the rest of them are all.
+      const Rest* rest = find_rest(weight.columns);
+      EXPECT_TRUE(rest && rest->pivots == weight.rows) << formula.operand;
+      return rest ? rest->whole : '\0';
+    }
+    case Operation::kFirst:
+      columns_of(k, formula.of.at(0), used);
+      return formula.columns;
+    case Operation::kRest: {
+      const char whole = columns_of(k, formula.of.at(0), used);
+      for (const char letter : {'k', 'n', 'q'}) {
+        const Rest* rest = find_rest(letter);
+        if (rest->whole == whole && rest->pivots == formula.columns) return letter;
+      }
+      return '\0';
     }
     case Operation::kSilu:
       return columns_of(k, formula.of.at(0), used);
@@ -103,7 +123,7 @@ TEST(Registry, FormulasFitTheirOperands) {
 }
 
 TEST(Registry, OperandsLieAsTheProgramDeclaresThem) {
-  const KernelShape shape{130, 384, 70, 640};
+  const KernelShape shape{130, 384, 70, 640, 50};
   for (const Kernel& k : kernels()) {
     for (const Layout left : {Layout::kTransposed, Layout::kNatural}) {
       if (left == Layout::kNatural && !k.left_layout) continue;
@@ -144,6 +164,15 @@ TEST(Registry, BadShapesAndOptionsAreNamed) {
       {{1, 1, 1, int64_t{1} << 40}, "expected N"}};
   for (const auto& [shape, part] : shapes) {
     const auto program = make_program(k, shape, tiling, {});
+    ASSERT_FALSE(program.ok());
+    EXPECT_TRUE(contains(program.error().message, part)) << program.error().message;
+  }
+  for (const auto& [name, part] :
+       {std::pair{"xuv_pivoted", "expected r below K, found r 64 and K 64"},
+        {"xuv_pivoted_out", "expected r below N, found r 64 and N 32"}}) {
+    const Kernel& pivoted = registered(name);
+    const auto program =
+        make_program(pivoted, {64, 64, 64, 32}, tiling_of(pivoted, {}).value(), {});
     ASSERT_FALSE(program.ok());
     EXPECT_TRUE(contains(program.error().message, part)) << program.error().message;
   }

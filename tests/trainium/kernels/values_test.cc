@@ -28,8 +28,9 @@ void expect_values(const Instance& c, const Matrix& found, const Bounded& wanted
   // The elementwise bound adds up absolute values; errors of random signs are far smaller, and
   // where no dimension is so small that a few terms may cancel, their rms is predictable: about 0.4
   // units per rounding.
-  const int64_t rank = c.kernel->has_rank ? c.shape.r : c.shape.K;
-  if (std::min({c.shape.M, c.shape.K, rank, c.shape.N}) < 32) return;
+  for (const char dimension : c.kernel->dimensions) {
+    if (dimension_of(c.shape, dimension) < 32) return;
+  }
   const double relative = std::sqrt(squared_error / squared);
   const bool fp32 = c.options.dtype == DType::kF32;
   const bool rounded_sums = c.options.accumulate == DType::kBF16;

@@ -114,7 +114,7 @@ TEST(Emitter, WhatRunsOnceIsNoLoop) {
 
 TEST(Emitter, FoldingChangesNothingThatRuns) {
   for (const kernels::Kernel& kernel : kernels::kernels()) {
-    const Program program = kernels::make_program(kernel, {130, 200, 100, 600},
+    const Program program = kernels::make_program(kernel, {130, 200, 100, 600, 50},
                                                   kernels::tiling_of(kernel, {}).value(), {})
                                 .value();
     EXPECT_EQ(tile::count(program), tile::count(fold_single_trips(program))) << kernel.name;
