@@ -1,6 +1,6 @@
 #pragma once
 // The model of model/transformer.h in torch operations, so that gradients can be taken. Internal to
-// this folder: only three files include torch.
+// this folder: no header that others include has torch.
 //
 // Letters: B sequences, T tokens of the longest, H hidden_size, V vocab_size.
 

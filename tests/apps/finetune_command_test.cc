@@ -85,6 +85,28 @@ TEST_F(FinetuneProgram, AnInterruptedRunResumesToTheSameBytes) {
               read(path("parts") + "/model.safetensors"));
 }
 
+TEST_F(FinetuneProgram, WithoutDataTheTeacherWrites) {
+  write("held_out.txt", read(kDemo + "/evaluation.txt").substr(0, 500));
+  const std::string json = path("report.json");
+  expect(neuronmm("finetune " + model() + " -o " + path("out") + " --teacher " + kDemo +
+                  " --self-generated 500 --refine-blocks 1 --validation " + path("held_out.txt") +
+                  " --validate-every 2 --patience 2 --cutoff 32 --batch 4 --which factors" +
+                  " --epochs 1 --lr 1e-3 --threads 1 --json " + json),
+         0,
+         {"wrote 16 sequences of 32 tokens", "tokens of them written by", "blocks", "4 layers",
+          "validation:", "is kept", "written to"});
+  const auto report = nlohmann::json::parse(read(json));
+  EXPECT_EQ(report["generated_tokens"], 512);
+  EXPECT_EQ(report["data"], "");
+  ASSERT_EQ(report["phases"].size(), 2u);
+  for (const auto& layer : report["phases"][0]["layers"]) {
+    EXPECT_LE(layer["error_after"], layer["error_before"]);
+  }
+  EXPECT_EQ(report["phases"][1]["validations"][0]["step"], 0);
+  EXPECT_NE(read(path("out") + "/README.md").find("500 tokens that the model wrote"),
+            std::string::npos);
+}
+
 TEST_F(FinetuneProgram, StopsAfterSteps) {
   const std::string json = path("report.json");
   expect(neuronmm(finetune("out", "--which v,u --epochs 9 --steps 2 --json " + json)), 0,
@@ -105,6 +127,9 @@ TEST_F(FinetuneProgram, RefusesBadInput) {
   expect(neuronmm(finetune("out", "--which w")), 2, {"--which", "u, v, both or factors"});
   expect(neuronmm(finetune("out", "--lr nan")), 2, {"--lr", "positive"});
   expect(neuronmm(finetune("out", "--rank 0")), 2, {"--rank"});
+  expect(neuronmm(finetune("out", "--refine-blocks 1")), 2, {"--refine-blocks", "--teacher"});
+  expect(neuronmm(finetune("out", "--patience 1")), 2, {"--patience", "--validation"});
+  expect(neuronmm("finetune " + model() + " -o " + path("out")), 1, {"data", "found neither"});
   write("broken.json", "[\n{\"instruction\": \"Sing.\"}]");
   expect(neuronmm("finetune " + model() + " -o " + path("out") + " --data " + path("broken.json")),
          1, {"broken.json:2", "\"output\""});
