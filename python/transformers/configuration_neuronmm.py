@@ -2,7 +2,9 @@
 
 The fields are those of the original architecture and two more:
 
-    neuronmm_compression   its "ranks": for each layer the rank of gate, up and down; 0 is a dense matrix
+    neuronmm_compression   its "form" (absent: "uv"), and "ranks": for each layer the rank of gate, up and down; 0 is a
+                           dense matrix. A rank is of two factors in the form uv, else a number of pivots. "input":
+                           pivots that gate and up share; "neurons": rows of gate and up, if not intermediate_size
     neuronmm_quantization  {"bits": 8, "group_size": 128}: all linear weights are int8
 
 A field that is absent means that nothing of the kind was done.

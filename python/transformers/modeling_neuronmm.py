@@ -1,4 +1,4 @@
-"""Models whose weights neuronmm has made smaller: Llama, Mistral, Qwen2 and Qwen3 with low-rank MLPs, int8 weights, or both.
+"""Models whose weights neuronmm has made smaller: Llama, Mistral, Qwen2 and Qwen3 with smaller MLPs, int8 weights, or both.
 
 Everything but these linear layers is transformers' own code.
 """
@@ -54,6 +54,57 @@ class LowRankMLP(nn.Module):
         return self.project("down", self.act_fn(self.project("gate", x)) * self.project("up", x))
 
 
+class PivotedMLP(nn.Module):
+    """down(act(gate(x)) * up(x)) with fewer neurons, or with pivots: elements of a vector that stand for all of it.
+
+    On the way in t = x[pivots] + D x[others] takes the place of x: of gate, of up, or of both, whose name is "input".
+    On the way out, of down, y[pivots] = z and y[others] = C z. X_pivots holds the numbers, X_pivot_proj is D or C.
+    """
+
+    def __init__(self, config, sizes):
+        super().__init__()
+        self.hidden = config.hidden_size
+        self.act_fn = ACT2FN[config.hidden_act]
+        self.ranks = {name: sizes.get(name, 0) for name in ("input", *MATRICES)}
+        neurons = sizes.get("neurons") or config.intermediate_size
+        shared = self.ranks["input"] or self.hidden
+        self.gate_proj = nn.Linear(self.ranks["gate"] or shared, neurons, bias=False)
+        self.up_proj = nn.Linear(self.ranks["up"] or shared, neurons, bias=False)
+        self.down_proj = nn.Linear(neurons, self.ranks["down"] or self.hidden, bias=False)
+        for name, rank in self.ranks.items():
+            if rank == 0:
+                continue
+            inputs, outputs = self.hidden - rank, rank
+            if name == "down":
+                inputs, outputs = outputs, inputs
+            self.register_buffer(f"{name}_pivots", torch.zeros(rank, dtype=torch.int32))
+            self.add_module(f"{name}_pivot_proj", nn.Linear(inputs, outputs, bias=False))
+
+    def pivots_first(self, name):
+        """The order of all elements that begins with the pivots; both they and the others ascend."""
+        pivots = getattr(self, f"{name}_pivots").long()
+        others = torch.ones(self.hidden, dtype=torch.int32, device=pivots.device).index_fill(0, pivots, 0)
+        return torch.argsort(others, stable=True)
+
+    def narrow(self, name, x):
+        rank = self.ranks[name]
+        if rank == 0:
+            return x
+        x = x[..., self.pivots_first(name)]
+        return x[..., :rank] + getattr(self, f"{name}_pivot_proj")(x[..., rank:])
+
+    def widen(self, z):
+        if self.ranks["down"] == 0:
+            return z
+        y = torch.cat([z, self.down_pivot_proj(z)], dim=-1)
+        return y[..., torch.argsort(self.pivots_first("down"))]
+
+    def forward(self, x):
+        x = self.narrow("input", x)
+        gate, up = self.gate_proj(self.narrow("gate", x)), self.up_proj(self.narrow("up", x))
+        return self.widen(self.down_proj(self.act_fn(gate) * up))
+
+
 class Int8Weight(nn.Module):
     """W[i, j] = weight[i, j] * weight_scale[i, j // group]; the last group of a row may be shorter.
 
@@ -107,6 +158,9 @@ class TiedInt8Head(nn.Module):
         return self.table[0].multiply(x)
 
 
+FORMS = {"uv": LowRankMLP} | dict.fromkeys(("pivoted", "narrow", "neurons", "mixed"), PivotedMLP)
+
+
 def group_size(config):
     """Columns that share a scale; None: the weights are floats."""
     quantization = config.neuronmm_quantization
@@ -117,14 +171,17 @@ def group_size(config):
     return quantization["group_size"]
 
 
-def layer_ranks(config):
-    """One entry for each layer, or none at all."""
-    if config.neuronmm_compression is None:
+def smaller_mlps(config):
+    """One for each layer, or none at all."""
+    record = config.neuronmm_compression
+    if record is None:
         return []
-    ranks = config.neuronmm_compression["ranks"]
+    form, ranks = record.get("form", "uv"), record["ranks"]
+    if form not in FORMS:
+        raise ValueError(f'config.json: "neuronmm_compression": this code reads the forms {", ".join(FORMS)}, found {form!r}')
     if len(ranks) != config.num_hidden_layers:
         raise ValueError(f'config.json: "neuronmm_compression": ranks of {len(ranks)} layers, expected {config.num_hidden_layers}')
-    return ranks
+    return [FORMS[form](config, sizes) for sizes in ranks]
 
 
 class NeuronmmPreTrainedModel:
@@ -151,8 +208,8 @@ class NeuronmmPreTrainedModel:
 class NeuronmmModel(NeuronmmPreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
-        for layer, ranks in zip(self.layers, layer_ranks(config)):
-            layer.mlp = LowRankMLP(config, ranks)
+        for layer, mlp in zip(self.layers, smaller_mlps(config)):
+            layer.mlp = mlp
         group = group_size(config)
         if group is not None:
             self.make_int8(config, group)

@@ -28,7 +28,7 @@ EXACT, BF16_RMS, INT8_RMS = 1e-5, 0.02, 0.03
 
 SIZES = {
     "hidden_size": 144, "intermediate_size": 288, "num_hidden_layers": 3, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "head_dim": 32, "vocab_size": 512, "max_position_embeddings": 256, "hidden_act": "silu",
+    "num_key_value_heads": 2, "head_dim": 32, "vocab_size": 2048, "max_position_embeddings": 256, "hidden_act": "silu",
     "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "initializer_range": 0.1, "bos_token_id": 1, "eos_token_id": 2,
 }  # fmt: skip
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -41,11 +41,24 @@ MODELS = {
     "qwen2": ("Qwen2", "bfloat16", {"tie_word_embeddings": True}),
     "qwen3": ("Qwen3", "float32", {"tie_word_embeddings": False, "rope_scaling": YARN}),
 }
+SVD = ["compress", "--method", "svd", "--block", "8"]
+# Every other form needs a text; random models have the demo's vocabulary, so that they can read it.
+TEXT = ["compress", "--method", "whitened", "--block", "8", "--ratio", "0.3", "--no-measure", "--calibration",
+        DEMO / "calibration.txt", "--calibration-tokens", "1024", "--form"]  # fmt: skip
 FORMS = {
-    "low": ["compress", "--ratio", "0.3", "--block", "8"],
-    "part": ["compress", "--ratio", "0.2", "--block", "8", "--only", "gate,down"],
-    "low8": ["compress", "--ratio", "0.3", "--block", "8", "--weights", "int8"],
+    "low": [*SVD, "--ratio", "0.3"],
+    "part": [*SVD, "--ratio", "0.2", "--only", "gate,down"],
+    "low8": [*SVD, "--ratio", "0.3", "--weights", "int8"],
+    "mixed": [*TEXT, "mixed", "--allocate", "predicted"],
+    "mixed8": [*TEXT, "mixed", "--allocate", "predicted", "--weights", "int8"],
     "dense8": ["quantize"],
+}
+# One model's: the code for them is the same in all architectures.
+MORE_FORMS = {
+    "pivoted": [*TEXT, "pivoted", "--allocate", "uniform"],
+    "narrow": [*TEXT, "narrow", "--allocate", "uniform"],
+    "neurons": [*TEXT, "neurons", "--allocate", "uniform"],  # a plain dense model
+    "fewer": [*TEXT, "neurons", "--allocate", "predicted"],
 }
 
 
@@ -57,8 +70,8 @@ def neuronmm(*arguments):
 
 def make(form, source):
     out = source.with_name(f"{source.name}_{form}")
-    command, *flags = FORMS[form]
-    neuronmm(command, source, "-o", out, "--force", *flags, *(["--method", "svd"] if command == "compress" else []))
+    command, *flags = (FORMS | MORE_FORMS)[form]
+    neuronmm(command, source, "-o", out, "--force", *flags)
     return out
 
 
@@ -68,6 +81,7 @@ def synthesize(name):
     path = WORK / f"{name}.json"
     path.write_text(json.dumps(config | SIZES | fields))
     neuronmm("synthesize", "--config", path, "-o", WORK / name, "--force")
+    shutil.copy(DEMO / "tokenizer.json", WORK / name)
     (WORK / name / "generation_config.json").write_text('{"eos_token_id": [2, 3], "temperature": 0.5, "do_sample": true}')
     return WORK / name
 
@@ -143,6 +157,7 @@ def check_saved(model, folder):
     saved = WORK / "saved"
     shutil.rmtree(saved, ignore_errors=True)
     model.save_pretrained(saved, max_shard_size="400KB")
+    shutil.copy(folder / "tokenizer.json", saved)  # the prompts that neuronmm records depend on it
     assert len(list(saved.glob("*.safetensors"))) > 1
     records = recorded(folder, "reference")
     for (_, a, x), (_, b, y) in zip(records, recorded(saved, "reference")):
@@ -226,6 +241,16 @@ def check_older(folder, config):
         assert torch.equal(a, b) and torch.equal(x, y)
 
 
+def make_all(name, source):
+    forms = {form: make(form, source) for form in FORMS}
+    forms["both"] = make("dense8", forms["low"])
+    if name == "llama":
+        for form in MORE_FORMS:
+            forms[form] = make(form, source)
+            forms[form + "8"] = make("dense8", forms[form])
+    return forms
+
+
 def main():
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
@@ -233,15 +258,16 @@ def main():
     torch.manual_seed(0)
     for name in MODELS:
         source = synthesize(name)
-        forms = {form: make(form, source) for form in FORMS}
-        forms["both"] = make("dense8", forms["low"])
+        forms = make_all(name, source)
         for form, folder in forms.items():
-            model = check_folder(folder, form in ("low8", "dense8", "both"))
+            model = check_folder(folder, form.endswith("8") or form == "both")
             assert model.generation_config.eos_token_id == [2, 3] and model.generation_config.temperature == 0.5
-            if form in ("low", "both"):
+            if form in ("low", "both", "mixed", "mixed8"):
                 check_saved(model, folder)
-            if form == "both" or (name, form) == ("llama", "part"):
+            if form == "both" or (name, form) in (("llama", "part"), ("llama", "mixed"), ("llama", "pivoted8")):
                 check_missing(folder)
+        if name == "llama":
+            assert json.loads((forms["neurons"] / "config.json").read_text())["model_type"] == "llama"
         check_trust(forms["low"])
         for form in ("low", "both"):
             check_older(forms[form], json.loads((source / "config.json").read_text()))
