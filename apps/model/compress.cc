@@ -71,7 +71,7 @@ Result<int> dry_run(const compress::CompressRequest& request, ReportWriter& writ
   const fs::path config_json =
       fs::is_directory(request.model, ignored) ? request.model / "config.json" : request.model;
   NMM_ASSIGN(const auto config, io::ModelConfig::load(config_json));
-  if (request.form != compress::Form::kUv) {
+  if (compress::narrows_mlps(request)) {
     NMM_TRY(dry_run_shapes(request, config, writer));
     return 0;
   }
@@ -95,8 +95,7 @@ constexpr int64_t kShapeCalibrationTokens = 32 * 1024;
 Status read_calibration(const CompressFlags& flags, compress::CompressRequest& request) {
   if (flags.calibration.empty()) return {};
   request.calibration.emplace();
-  if (request.form != compress::Form::kUv)
-    request.calibration->max_tokens = kShapeCalibrationTokens;
+  if (compress::narrows_mlps(request)) request.calibration->max_tokens = kShapeCalibrationTokens;
   if (flags.calibration_tokens > 0) request.calibration->max_tokens = flags.calibration_tokens;
   for (const std::string& name : flags.calibration) {
     NMM_ASSIGN(auto text, io::read_user_text(name));

@@ -185,7 +185,7 @@ Result<compress::CompressRequest> compress_request(const CompressFlags& flags) {
   }
   const bool alias = request.method == compress::Method::kErrorAware;
   const bool aware = alias || flags.error_aware == "on";
-  if (request.form == compress::Form::kUv) {
+  if (!compress::narrows_mlps(request)) {
     if (!aware) return request;
     if (!alias && request.method != compress::Method::kWhitened) {
       return fail("--error-aware on: --form uv has it with --method whitened, found {}",

@@ -29,7 +29,8 @@ std::string size_text(int64_t size) { return size == 0 ? "whole" : std::to_strin
 
 // Of every form but uv: what each layer's MLP has become.
 void print_layers(const ReportWriter& writer, const compress::CompressSummary& summary) {
-  const bool pivoted = summary.plan.form == compress::Form::kPivoted;
+  const bool pivoted =
+      summary.plan.form == compress::Form::kPivoted || summary.plan.form == compress::Form::kUv;
   writer.print("form {}\n", compress::form_name(summary.plan.form));
   writer.print("{:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>11}\n", "layer", pivoted ? "gate" : "input",
                pivoted ? "up" : "neurons", pivoted ? "down" : "output", "kept", "largest",
@@ -214,7 +215,7 @@ Json summary_json(const compress::CompressRequest& request,
 
 // Of the other forms the share is known when their sizes have been chosen.
 void warn_of_share(const compress::CompressRequest& request, const compress::Plan& plan) {
-  if (plan.form == compress::Form::kUv) return warn_of_rank_share(request, plan);
+  if (plan.shapes.empty()) return warn_of_rank_share(request, plan);
   double kept = 0.0;
   for (const compress::MatrixPlan& matrix : plan.matrices) kept += matrix.kept_share;
   kept /= static_cast<double>(plan.matrices.size());

@@ -53,7 +53,8 @@ Status check_form(const CompressRequest& request) {
     return fail("form {} neither reads nor saves Gram matrices; only form uv does", form);
   }
   if (request.method == Method::kSvd || request.method == Method::kErrorAware) {
-    return fail("form {} has the methods whitened and two-sided, found {}", form,
+    return fail("form {}{} has the methods whitened and two-sided, found {}", form,
+                request.form == Form::kUv ? " with predicted allocation" : "",
                 method_name(request.method));
   }
   if (request.allocate == Allocate::kSensitivity) {
@@ -67,10 +68,7 @@ Status check_form(const CompressRequest& request) {
 // Every combination of flags that would be ignored is refused: a file that is named and not read
 // would be taken for used.
 Status check_method(const CompressRequest& request) {
-  if (request.form != Form::kUv) return check_form(request);
-  if (request.method == Method::kTwoSided || request.allocate == Allocate::kPredicted) {
-    return fail("form uv has neither method two-sided nor predicted allocation");
-  }
+  if (narrows_mlps(request)) return check_form(request);
   const bool text = request.calibration.has_value(), file = !request.gram.empty();
   const bool measures = request.allocate == Allocate::kSensitivity;
   if (measures && (!text || file)) {
@@ -249,7 +247,7 @@ class Compression {
       NMM_ASSIGN(plan_, plan_by_sensitivity(work));
     }
     CompressSummary summary;
-    if (request_.form == Form::kUv) {
+    if (!narrows_mlps(request_)) {
       NMM_ASSIGN(summary.matrices, factorize(work, on_matrix));
     } else {
       NMM_ASSIGN(summary.layers, shape(work.path(), make_metric));
@@ -402,9 +400,13 @@ class Compression {
 
   Status write_folder(io::FolderWriter& output, const StagedWork& work) {
     const fs::path original = request_.model / "config.json";
-    const bool shaped = plan_.form != Form::kUv;
-    NMM_TRY(write_model({checkpoint_, config_, plan_.matrices, work, shaped}, request_.weights,
-                        output.staging(), progress_));
+    NMM_TRY(write_model({.checkpoint = checkpoint_,
+                         .config = config_,
+                         .matrices = plan_.matrices,
+                         .work = work,
+                         .whole_mlps = narrows_mlps(request_),
+                         .as_factors = plan_.form == Form::kUv},
+                        request_.weights, output.staging(), progress_));
     NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
     io::CompressionRecord made = record();
     if (plain_dense()) {
@@ -451,6 +453,11 @@ std::string_view method_name(Method method) {
   return "svd";
 }
 
+bool narrows_mlps(const CompressRequest& request) {
+  return request.form != Form::kUv || request.method == Method::kTwoSided ||
+         request.allocate == Allocate::kPredicted;
+}
+
 std::string_view allocate_name(Allocate allocate) {
   switch (allocate) {
     case Allocate::kSensitivity:
@@ -488,7 +495,7 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
   NMM_ASSIGN(auto config, io::ModelConfig::load(request.model / "config.json"));
   NMM_TRY(check_uncompressed(config, request.model.string()));
   Plan plan;  // of other forms it is made when the text has been read
-  if (request.form == Form::kUv) {
+  if (!narrows_mlps(request)) {
     NMM_ASSIGN(plan, make_plan(config, request.rule, request.only, request.weights,
                                request.model.string()));
   }

@@ -57,6 +57,10 @@ struct CompressRequest {
   bool force = false;               // replace an existing output folder
 };
 
+// Whether sizes are chosen and MLPs narrowed as a whole (shape_model.h); else each matrix is
+// factorized for itself, which only form uv can be.
+bool narrows_mlps(const CompressRequest& request);
+
 // What the result costs, asked of the caller before it gets its name: `compressed` is the folder as
 // it stands, `sequences` are tokens to compare the two models on. An error ends the compression.
 using Measure =

@@ -15,9 +15,10 @@ constexpr std::array<std::pair<Form, std::string_view>, 6> kFormNames = {
      {Form::kMixed, "mixed"},
      {Form::kAuto, "auto"}}};
 
-// A matrix [neurons, hidden] or its transpose with `rank` pivots on the side of hidden.
-int64_t pivoted_parameters(int64_t neurons, int64_t hidden, int64_t rank) {
-  return rank == 0 ? neurons * hidden : rank * (hidden - rank) + rank * neurons;
+// A matrix [neurons, hidden] or its transpose, of `rank`, with pivots on the side of hidden.
+int64_t matrix_parameters(const MlpSizes& sizes, int64_t neurons, int64_t rank) {
+  if (rank == 0) return neurons * sizes.hidden;
+  return rank * (neurons + sizes.hidden - (sizes.factors ? 0 : rank));
 }
 
 // The smaller root of a·r² - b·r + c = 0.
@@ -27,6 +28,7 @@ double smaller_root(double a, double b, double c) {
 
 // What keeps the share of parameters that is asked for, before it is aligned.
 double exact_size(Form form, double h, double i, double kept) {
+  if (form == Form::kUv) return h * i * kept / (h + i);
   if (form == Form::kPivoted) return smaller_root(1.0, h + i, h * i * kept);
   if (form == Form::kNarrow) return smaller_root(2.0, 3.0 * i + 2.0 * h, 3.0 * h * i * kept);
   return i * kept;
@@ -50,10 +52,10 @@ Result<Form> parse_form(std::string_view name) {
 
 int64_t MlpSizes::parameters(const io::MlpShape& shape) const {
   const int64_t neurons = shape.neurons > 0 ? shape.neurons : inner;
-  int64_t total = pivoted_parameters(neurons, hidden, shape.down);
+  int64_t total = matrix_parameters(*this, neurons, shape.down);
   if (shape.input > 0) return total + shape.input * (hidden - shape.input + 2 * neurons);
   for (const int64_t rank : {shape.gate, shape.up}) {
-    total += pivoted_parameters(neurons, hidden, rank);
+    total += matrix_parameters(*this, neurons, rank);
   }
   return total;
 }

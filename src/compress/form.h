@@ -23,19 +23,20 @@ enum class Form { kUv, kPivoted, kNarrow, kNeurons, kMixed, kAuto };
 std::string_view form_name(Form form);  // "uv", "pivoted", ...
 Result<Form> parse_form(std::string_view name);
 
-// What an MLP's sizes mean: those of io::MlpShape that are 0 as numbers.
+// What the sizes of an MLP amount to.
 struct MlpSizes {
   int64_t hidden = 0, inner = 0;
+  bool factors = false;  // ranks are of U·V, not of pivots
 
   int64_t dense_parameters() const { return 3 * hidden * inner; }
-  // Of an MLP with pivots; numbers of pivots are not counted, as they are not among a model's
-  // parameters.
+  // The numbers of pivots themselves are not counted, as they are not among a model's parameters.
   int64_t parameters(const io::MlpShape& shape) const;
 };
 
 // The sizes of every layer at `rule`: equation (5) with the parameters of the form in place of
-// r(K + N), aligned the same way. Of pivoted, narrow and neurons.
-//   pivoted  r = ((H + I) - sqrt((H + I)² - 4·H·I·kept)) / 2,  kept = 1 - ratio
+// r(K + N), aligned the same way. Of uv, pivoted, narrow and neurons.
+//   uv       r = H·I·kept / (H + I),  kept = 1 - ratio
+//   pivoted  r = ((H + I) - sqrt((H + I)² - 4·H·I·kept)) / 2
 //   narrow   r = ((3I + 2H) - sqrt((3I + 2H)² - 24·H·I·kept)) / 4, of input and output
 //   neurons  I·kept
 // Refused: sizes of 0, and sizes that save nothing.

@@ -24,6 +24,7 @@ struct ModelSource {
   const std::vector<MatrixPlan>& matrices;
   const StagedWork& work;
   bool whole_mlps = false;
+  bool as_factors = false;  // of whole MLPs: pivots are written as the factors of U·V
 };
 
 // model.safetensors in `folder`, or shards of at most max_shard_bytes with an index.

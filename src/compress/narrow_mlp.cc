@@ -1,6 +1,7 @@
 #include "compress/narrow_mlp.h"
 
 #include <algorithm>
+#include <map>
 
 #include "compress/factorize.h"
 
@@ -102,6 +103,27 @@ Result<NarrowMlp> narrow_mlp(const DenseMlp& mlp, const MlpStatistics& statistic
   NarrowMlp out;
   NMM_TRY(narrow_inputs(kept, statistics.in, shape, stored, out));
   NMM_TRY(narrow_down(std::move(kept.mlp.down_t), kept.gram, metric, shape, stored, out));
+  return out;
+}
+
+NarrowMlp with_factors(const NarrowMlp& pivoted) {
+  std::map<std::string, const MlpTensor*> by_name;
+  for (const MlpTensor& tensor : pivoted.tensors) by_name[tensor.name] = &tensor;
+  NarrowMlp out{{}, pivoted.largest_map};
+  for (const std::string which : {"gate", "up", "down"}) {
+    const DoubleMatrix& weight = by_name.at(which + "_proj.weight")->values;
+    const auto pivots = by_name.find(which + "_pivots");
+    if (pivots == by_name.end()) {
+      add_weight(which, weight, out);
+      continue;
+    }
+    const DoubleMatrix& map = by_name.at(which + "_pivot_proj.weight")->values;
+    const bool down = which == "down";
+    DoubleMatrix whole = expanded(pivots->second->numbers, down ? map : transposed(map));
+    if (!down) whole = transposed(whole);
+    add_weight(which + "_v", down ? weight : std::move(whole), out);  // applied first
+    add_weight(which + "_u", down ? std::move(whole) : weight, out);
+  }
   return out;
 }
 

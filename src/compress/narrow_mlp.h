@@ -47,4 +47,8 @@ Result<NarrowMlp> narrow_mlp(const DenseMlp& mlp, const MlpStatistics& statistic
                              const MlpMetric& metric, const std::vector<int32_t>& order,
                              const io::MlpShape& shape, DType stored);
 
+// The same product as two factors per matrix: pivots of its own become the identity in the factor
+// that reads or makes the hidden state.
+NarrowMlp with_factors(const NarrowMlp& pivoted);
+
 }  // namespace neuronmm::compress

@@ -64,17 +64,6 @@ std::vector<int32_t> at(const std::vector<int32_t>& numbers, const std::vector<i
   return out;
 }
 
-// The identity in the rows `index`, `map` in the others: [n, r].
-DoubleMatrix expanded(const std::vector<int32_t>& index, const std::vector<int32_t>& others,
-                      const DoubleMatrix& map) {
-  DoubleMatrix out(map.rows() + map.columns(), map.columns());
-  for (int64_t j = 0; j < map.columns(); ++j) {
-    out(index[static_cast<size_t>(j)], j) = 1.0;
-    for (int64_t i = 0; i < map.rows(); ++i) out(others[static_cast<size_t>(i)], j) = map(i, j);
-  }
-  return out;
-}
-
 double ridge_of(const DoubleMatrix& matrix, double share) {
   std::vector<double> values = diagonal(matrix);
   std::ranges::nth_element(values, values.begin() + std::ssize(values) / 2);
@@ -162,6 +151,20 @@ Result<DoubleMatrix> orthonormal(DoubleMatrix a) {
 
 }  // namespace
 
+DoubleMatrix expanded(const std::vector<int32_t>& index, const DoubleMatrix& map) {
+  DoubleMatrix out(map.rows() + map.columns(), map.columns());
+  size_t pivot = 0;
+  for (int64_t i = 0, other = 0; i < out.rows(); ++i) {
+    if (pivot < index.size() && index[pivot] == i) {
+      out(i, static_cast<int64_t>(pivot++)) = 1.0;
+    } else {
+      for (int64_t j = 0; j < map.columns(); ++j) out(i, j) = map(other, j);
+      ++other;
+    }
+  }
+  return out;
+}
+
 double PivotChoice::largest() const { return largest_entry(map).size; }
 
 Result<PivotChoice> choose_pivots(const DoubleMatrix& basis) {
@@ -197,7 +200,7 @@ Result<NarrowInput> narrow_input(const std::vector<InputWeight>& weights, const 
   NMM_ASSIGN(PivotChoice pivots, choose_pivots(basis));
   NarrowInput out{std::move(pivots.index), transposed(pivots.map), {}, pivots.largest()};
   round_to(stored, out.d);
-  const DoubleMatrix e = expanded(out.index, pivots.others, transposed(out.d));
+  const DoubleMatrix e = expanded(out.index, transposed(out.d));
   for (const InputWeight& weight : weights) {
     NMM_ASSIGN(DoubleMatrix narrow, fit_input(*weight.w_t, e, gram));
     out.weights_t.push_back(std::move(narrow));
@@ -224,7 +227,7 @@ Result<NarrowOutput> narrow_output(const DoubleMatrix& w_t, const DoubleMatrix& 
   NarrowOutput out{std::move(pivots.index), std::move(pivots.map), {}, 0.0};
   out.largest = largest_entry(out.c).size;
   round_to(stored, out.c);
-  const DoubleMatrix e = expanded(out.index, pivots.others, out.c);
+  const DoubleMatrix e = expanded(out.index, out.c);
   const DoubleMatrix metric_e = times(metric, e);
   DoubleMatrix normal = multiply(e, Transpose::kYes, metric_e, Transpose::kNo);
   add_to_diagonal(ridge_of(normal, kFitRidge), normal);

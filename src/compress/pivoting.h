@@ -26,6 +26,9 @@ struct PivotChoice {
 // `basis` [n, r], r < n, with orthonormal columns.
 Result<PivotChoice> choose_pivots(const DoubleMatrix& basis);
 
+// The identity in the rows `index`, `map` [n - r, r] in the others: [n, r].
+DoubleMatrix expanded(const std::vector<int32_t>& index, const DoubleMatrix& map);
+
 // One or more weights that read the same x through t = x[index] + d·x[others].
 struct NarrowInput {
   std::vector<int32_t> index;           // [r]

@@ -193,12 +193,13 @@ Plan plan_of_shapes(const io::ModelConfig& config, Form form, std::vector<io::Ml
       const int64_t shared = which == MlpMatrix::kDown ? 0 : shape.input;
       const int64_t width = own > 0 ? own : shared > 0 ? shared : hidden;
       const bool has_map = own > 0 || (shared > 0 && which == MlpMatrix::kGate);
-      const int64_t map = has_map ? width * (hidden - width) : 0;
+      const int64_t mapped = form == Form::kUv ? hidden : hidden - width;
+      const int64_t map = has_map ? width * mapped : 0;
       matrix.rank = own > 0 ? own : shared;
       matrix.kept_share = static_cast<double>(neurons * width + map) /
                           static_cast<double>(config.intermediate_size * hidden);
       matrix.bytes_after = matrix_bytes(config, width, neurons, format) +
-                           (has_map ? matrix_bytes(config, width, hidden - width, format) : 0);
+                           (has_map ? matrix_bytes(config, width, mapped, format) : 0);
       plan.matrices.push_back(matrix);
     }
   }

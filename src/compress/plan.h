@@ -46,7 +46,7 @@ struct MatrixPlan {
 struct Plan {
   std::vector<MatrixPlan> matrices;  // three per layer: gate, up, down
   Form form = Form::kUv;
-  std::vector<io::MlpShape> shapes;  // per layer, of every form but uv
+  std::vector<io::MlpShape> shapes;  // per layer, where MLPs are narrowed as a whole
   int64_t parameters_before = 0, parameters_after = 0;
   int64_t bytes_before = 0, bytes_after = 0;
 

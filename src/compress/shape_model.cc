@@ -229,7 +229,8 @@ Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRe
     NMM_ASSIGN(losses, predict_losses(known.mlp, known.statistics, known.metric));
     return save_losses(losses_path(work, layer), losses);
   }));
-  const MlpSizes sizes = {inputs.config.hidden_size, inputs.config.intermediate_size};
+  const MlpSizes sizes = {inputs.config.hidden_size, inputs.config.intermediate_size,
+                          request.form == Form::kUv};
   ShapedModel model;
   if (request.form != Form::kAuto) model.form = request.form;
   NMM_ASSIGN(FoundShapes found, shapes_of(request, model.form, sizes, layers));

@@ -14,7 +14,7 @@
 namespace neuronmm::compress {
 
 struct ShapeRequest {
-  Form form = Form::kMixed;  // not uv
+  Form form = Form::kMixed;
   RankRule rule;
   bool uniform = false;          // one shape for all layers
   std::filesystem::path metric;  // the output metric's file; empty: the local one (mlp_metric.h)

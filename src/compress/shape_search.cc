@@ -48,7 +48,7 @@ class LayerChoice {
         shape.*which = found.size;
         cost += found.cost;
       };
-      if (form_ == Form::kPivoted) {
+      if (form_ == Form::kPivoted || form_ == Form::kUv) {
         choose(&io::MlpShape::gate, losses.gate);
         choose(&io::MlpShape::up, losses.up);
       } else {

@@ -22,7 +22,7 @@ struct FoundShapes {
 // What the shape is predicted to cost.
 double loss_of(const PredictedLosses& losses, const io::MlpShape& shape);
 
-// Sizes are multiples of `block`, or whole. form: pivoted, narrow, neurons or mixed. Refused: a
+// Sizes are multiples of `block`, or whole. form: any but auto. Refused: a
 // budget that the smallest sizes, one block each, exceed.
 Result<FoundShapes> find_shapes(Form form, const MlpSizes& sizes, int64_t block,
                                 const std::vector<PredictedLosses>& layers, int64_t budget);
