@@ -9,11 +9,7 @@ model=${1:-$root/models/demo}
 text=${2:-$root/models/demo/calibration.txt}
 out=${3:-$work/small}
 
-case $model in
-  */models/demo) block=64 ;;                          # it is only 384 wide
-  *) block=128 ;;                                     # the width of a NeuronCore's tiles
-esac
 mkdir -p "$work"
-"$neuronmm" compress "$model" -o "$out" --ratio 0.2 --block $block --method error-aware --calibration "$text" --force
+"$neuronmm" compress "$model" -o "$out" --ratio 0.2 --calibration "$text" --force
 "$neuronmm" inspect "$out"
 "$neuronmm" generate "$out" --prompt "Once upon a time" --max-new-tokens 40

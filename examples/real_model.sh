@@ -3,7 +3,7 @@
 # says what that cost.
 #   examples/real_model.sh [MODEL [TEXT [DATA_DIR [OUT]]]]
 # TEXT: like what the model will meet; the factors are fitted to it. DATA_DIR: docs/evaluation.md says what it holds.
-# RATIO, BLOCK, CALIBRATION_TOKENS, TASKS and LIMIT (items per task) may be set in the environment. With the defaults a model
+# RATIO, CALIBRATION_TOKENS, TASKS and LIMIT (items per task) may be set in the environment. With the defaults a model
 # of 135 million parameters takes a quarter of an hour on two cores.
 set -euo pipefail
 root=$(dirname "$0")/..
@@ -40,10 +40,9 @@ fi
 step "chat with the dense model"
 talk "$dense"
 
-# Ranks are multiples of the block: 64 keeps a small model's ranks near the asked ones, 128 are a NeuronCore's tiles.
 step "compress"
-"$neuronmm" compress "$dense" -o "$out/small" --ratio "${RATIO:-0.2}" --block "${BLOCK:-64}" --method error-aware \
-  --calibration "$text" --calibration-tokens "${CALIBRATION_TOKENS:-65536}" --force
+"$neuronmm" compress "$dense" -o "$out/small" --ratio "${RATIO:-0.2}" \
+  --calibration "$text" --calibration-tokens "${CALIBRATION_TOKENS:-32768}" --force
 
 step "chat with the compressed model"
 talk "$out/small"
