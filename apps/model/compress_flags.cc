@@ -7,6 +7,7 @@
 #include "flags.h"
 #include "message.h"
 #include "model/metric_program.h"
+#include "report_writer.h"
 
 namespace neuronmm::apps {
 namespace {
