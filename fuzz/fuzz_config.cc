@@ -48,6 +48,13 @@ void check_record(std::string_view text, const ModelConfig& config) {
   NMM_CHECK(again.ok() && again->compression.has_value());
   NMM_CHECK(again->compression->calibration.size() == record.calibration.size());
   NMM_CHECK(again->hidden_size == config.hidden_size && again->rope_theta == config.rope_theta);
+  if (config.compression) {  // whatever was read is read again when it is written
+    const auto copied = neuronmm::io::with_compression_record(text, *config.compression, "input");
+    NMM_CHECK(copied.ok());
+    const auto same = ModelConfig::parse(*copied, "input");
+    NMM_CHECK(same.ok() && same->compression->ranks == config.compression->ranks);
+    NMM_CHECK(same->compression->form == config.compression->form);
+  }
   const auto int8 = neuronmm::io::with_quantization(text, "input");
   NMM_CHECK(int8.ok());
   const auto int8_config = ModelConfig::parse(*int8, "input");

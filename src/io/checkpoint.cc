@@ -1,7 +1,9 @@
 #include "io/checkpoint.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
+#include <span>
 
 #include <nlohmann/json.hpp>
 
@@ -110,20 +112,26 @@ Result<Checkpoint> Checkpoint::open(const fs::path& folder) {
   return checkpoint;
 }
 
-// All tensors lie in the same pages of zeros, which the system gives memory for only when they are
-// written, and nobody writes.
+// All float tensors lie in the same pages of zeros, which the system gives memory for only when
+// they are written, and nobody writes.
 Result<Checkpoint> Checkpoint::zeros(const fs::path& folder, const std::vector<TensorSpec>& specs) {
   Checkpoint checkpoint;
   checkpoint.folder_ = folder;
-  int64_t largest = 1;
+  int64_t largest = 1, longest = 0;
   for (const TensorSpec& spec : specs) {
     const TensorView view{.dtype = spec.dtype, .shape = spec.shape};
     largest = std::max(largest, view.size_bytes());
+    if (spec.dtype == DType::kI32) longest = std::max(longest, view.size());
   }
   NMM_ASSIGN(checkpoint.zeros_, MappedFile::zeros(largest));
+  std::vector<int32_t> numbers(static_cast<size_t>(longest));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  checkpoint.numbers_ = std::make_shared<const std::vector<int32_t>>(std::move(numbers));
   for (const TensorSpec& spec : specs) {
-    checkpoint.tensors_.emplace(
-        spec.name, TensorView{spec.dtype, spec.shape, checkpoint.zeros_->bytes().data()});
+    const std::byte* const data = spec.dtype == DType::kI32
+                                      ? std::as_bytes(std::span(*checkpoint.numbers_)).data()
+                                      : checkpoint.zeros_->bytes().data();
+    checkpoint.tensors_.emplace(spec.name, TensorView{spec.dtype, spec.shape, data});
   }
   return checkpoint;
 }

@@ -22,7 +22,8 @@ class Checkpoint {
   static Result<Checkpoint> open(const std::filesystem::path& folder);
 
   // Tensors of zeros that share memory which nobody pays for: for backends that look at shapes
-  // only. `folder` is what messages call it.
+  // only. I32 tensors are 0, 1, 2, ..., because the numbers of pivots must ascend. `folder` is what
+  // messages call it.
   static Result<Checkpoint> zeros(const std::filesystem::path& folder,
                                   const std::vector<TensorSpec>& specs);
 
@@ -44,6 +45,7 @@ class Checkpoint {
   std::filesystem::path folder_;
   std::map<std::string, SafetensorsFile> files_;
   std::shared_ptr<const MappedFile> zeros_;
+  std::shared_ptr<const std::vector<int32_t>> numbers_;  // as long as the longest I32 tensor
   std::map<std::string, TensorView> tensors_;
 };
 

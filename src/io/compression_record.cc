@@ -67,6 +67,20 @@ Result<std::vector<MlpShape>> read_ranks(const JsonFields& fields, const ModelCo
   return ranks;
 }
 
+// Other readers, which know the form uv alone, would not see the rest.
+Status check_form(const JsonFields& fields, const CompressionRecord& record) {
+  for (const MlpShape& mlp : record.ranks) {
+    if (!record.pivoted() && (mlp.input > 0 || mlp.neurons > 0)) {
+      return fields.wrong("form", "one of pivots, because layers have \"input\" or \"neurons\"");
+    }
+    if (mlp.input > 0 && (mlp.gate > 0 || mlp.up > 0)) {
+      return fail("{}: \"ranks\": expected pivots of the \"input\" or of gate and up, found both",
+                  fields.source());
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 // A folder without the record is a dense model, or comes from another program.
@@ -100,6 +114,7 @@ Result<std::optional<CompressionRecord>> read_compression_record(const JsonField
   if (form) record.form = *std::move(form);  // absent in older folders
   if (std::ranges::find(kForms, record.form) == kForms.end())
     return fields.wrong("form", fmt::format("one of {}", fmt::join(kForms, ", ")));
+  NMM_TRY(check_form(fields, record));
   NMM_ASSIGN(record.calibration, read_calibration(fields));
   return std::optional(std::move(record));
 }

@@ -39,6 +39,10 @@ Result<ops::LinearWeight> MlpReader::matrix(const std::string& which, int64_t in
     return fail("{}: expected tensor {} or its factors {} and {}, found neither", folder(),
                 prefix_ + dense, first, second);
   }
+  if (has(own) && which != "down" && has("input_pivots")) {
+    return fail("{}: expected {} with pivots of its own or with those of {}, found both", folder(),
+                prefix_ + which, prefix_ + "input_pivots");
+  }
   ops::LinearWeight linear;
   if (has(own) && which == "down") {
     NMM_ASSIGN(linear.out, pivots(which, out, false));
@@ -119,13 +123,16 @@ Status MlpReader::check(const io::MlpShape& recorded, const ops::MlpWeight& mlp)
         folder(), prefix_.substr(0, prefix_.size() - 1), recorded.gate, recorded.up, recorded.down,
         recorded.input, found.gate, found.up, found.down, found.input);
   }
+  bool factors = false, pivots = !mlp.in.empty();
   for (const ops::LinearWeight* linear : {&mlp.gate, &mlp.up, &mlp.down}) {
-    if (linear->rank() == 0 || linear->pivoted() == config_.compression->pivoted()) continue;
-    return fail("{}: expected {} in the form {:?} that config.json records, found {}", folder(),
-                prefix_.substr(0, prefix_.size() - 1), config_.compression->form,
-                linear->pivoted() ? "pivots" : "two factors");
+    factors = factors || linear->low_rank();
+    pivots = pivots || linear->pivoted();
   }
-  return {};
+  const bool pivoted = config_.compression->pivoted();
+  if (!(pivoted ? factors : pivots)) return {};
+  return fail("{}: expected {} in the form {:?} that config.json records, found {}", folder(),
+              prefix_.substr(0, prefix_.size() - 1), config_.compression->form,
+              pivoted ? "two factors" : "pivots");
 }
 
 }  // namespace neuronmm::model

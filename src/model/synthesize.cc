@@ -82,6 +82,7 @@ class Synthesizer {
   Synthesizer(const io::ModelConfig& config, uint64_t seed, Progress& progress)
       : dtype_(config.dtype),
         seed_(mix(seed)),
+        hidden_size_(config.hidden_size),
         table_(config.dtype, config.initializer_range),
         progress_(progress) {}
 
@@ -94,6 +95,7 @@ class Synthesizer {
 
  private:
   Status write_tensor(io::SafetensorsWriter& writer, const io::TensorSpec& spec) {
+    if (spec.dtype == DType::kI32) return write_pivots(writer, spec);
     const uint64_t key = mix(seed_ + static_cast<uint64_t>(++tensors_) * kGamma);
     const int64_t size = TensorView{dtype_, spec.shape, nullptr}.size();
     for (int64_t first = 0; first < size; first += kPieceElements) {
@@ -103,6 +105,17 @@ class Synthesizer {
       NMM_TRY(writer.append(piece_));
     }
     progress_.update(tensors_, spec.name);
+    return {};
+  }
+
+  // Evenly spread over the elements of a hidden state.
+  Status write_pivots(io::SafetensorsWriter& writer, const io::TensorSpec& spec) {
+    std::vector<int32_t> index;
+    for (int64_t i = 0; i < spec.shape[0]; ++i) {
+      index.push_back(static_cast<int32_t>(i * hidden_size_ / spec.shape[0]));
+    }
+    NMM_TRY(writer.append(std::as_bytes(std::span(index))));
+    progress_.update(++tensors_, spec.name);
     return {};
   }
 
@@ -119,6 +132,7 @@ class Synthesizer {
 
   DType dtype_;
   uint64_t seed_;
+  int64_t hidden_size_;
   NormalTable table_;
   Progress& progress_;
   std::vector<std::byte> piece_;

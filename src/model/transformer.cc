@@ -157,11 +157,15 @@ Status Transformer::pack() {
   const std::string prefix = tensor_prefix(*checkpoint_);
   NMM_ASSIGN(embedding_, require_weight(*checkpoint_, config, prefix + "embed_tokens.weight",
                                         {config.vocab_size, config.hidden_size}));
-  // All names and shapes are checked before the first packing: a wrong shape in the last layer is
-  // found before minutes of it.
+  // All names, shapes and forms are checked before the first packing: a wrong shape in the last
+  // layer is found before minutes of it.
   std::vector<LayerWeights> layers;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(auto weights, layer_weights(*checkpoint_, config, layer));
+    if (const Status supported = backend_->supports(weights.mlp); !supported.ok()) {
+      return fail("{}: layer {}: {}", checkpoint_->folder().string(), layer,
+                  supported.error().message);
+    }
     layers.push_back(std::move(weights));
   }
 

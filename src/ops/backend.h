@@ -96,6 +96,8 @@ class Backend {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
         .count();
   }
+  // Whether make_mlp takes an MLP of this form. To be asked before any layer is made.
+  virtual Status supports(const MlpWeight& /*weight*/) const { return {}; }
   // Whether the layers made so far can take `tokens` rows at once. To be asked before they do.
   virtual Status prepare(int64_t /*tokens*/) const { return {}; }
 

@@ -13,24 +13,6 @@ namespace {
 
 constexpr uint64_t kMlpSeed = 11;
 
-// silu(gate) * up. silu is Lipschitz with constant 1.1; exp to 1 ulp, an addition, a division and a
-// multiplication leave it within 6 roundings.
-Bounded silu_multiply(const Bounded& gate, const Bounded& up) {
-  Bounded y(up.rows, up.columns);
-  for (size_t i = 0; i < y.value.size(); ++i) {
-    const double g = gate.value[i], silu = g / (1 + std::exp(-g));
-    const double silu_error = 1.1 * gate.error[i] + 6 * kUnit * std::abs(silu);
-    y.value[i] = silu * up.value[i];
-    y.error[i] = silu_error * (std::abs(up.value[i]) + up.error[i]) + std::abs(silu) * up.error[i] +
-                 kUnit * std::abs(y.value[i]);
-  }
-  return y;
-}
-
-Bounded mlp(const Bounded& x, const ops::MlpWeight& weight) {
-  return multiply(silu_multiply(multiply(x, weight.gate), multiply(x, weight.up)), weight.down);
-}
-
 // A projection that owns its weights.
 struct Projection {
   Projection(int64_t k, int64_t r, int64_t n, DType dtype, bool with_bias, std::mt19937_64& random)

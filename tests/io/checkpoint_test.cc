@@ -1,5 +1,7 @@
 #include "io/checkpoint.h"
 
+#include <cstring>
+
 #include "io_test.h"
 
 namespace neuronmm::io {
@@ -47,6 +49,20 @@ TEST(Zeros, HaveTheirShapesAndValues) {
   EXPECT_EQ(last, 0);
   EXPECT_EQ(checkpoint->require("small", {3})->dtype, DType::kF32);
   EXPECT_TRUE(fails_with(checkpoint->require("small", {4}), {"shapes", "small", "[4]", "[3]"}));
+}
+
+// As pivots do, which a model of zeros would be refused for.
+TEST(Zeros, NumbersAscend) {
+  const auto checkpoint = Checkpoint::zeros(
+      "shapes", {{"few", DType::kI32, {2}}, {"many", DType::kI32, {5}}, {"w", DType::kF32, {3}}});
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.error().message;
+  for (const char* name : {"few", "many"}) {
+    const TensorView& tensor = checkpoint->tensors().at(name);
+    std::vector<int32_t> numbers(static_cast<size_t>(tensor.size()));
+    std::memcpy(numbers.data(), tensor.data, numbers.size() * sizeof(int32_t));
+    for (int32_t i = 0; i < std::ssize(numbers); ++i) EXPECT_EQ(numbers[i], i) << name;
+  }
+  EXPECT_EQ(checkpoint->parameters(), 3);
 }
 
 TEST_F(ShardedFolder, Opens) {

@@ -65,6 +65,44 @@ TEST(CompressionRecord, WrongFieldsAreNamed) {
                          {record, "an object", "4"}));
 }
 
+TEST(CompressionRecord, FormsHaveTheirSizes) {
+  const auto old = compressed_config("{}");
+  EXPECT_EQ(old->compression->form, "uv");  // of a folder from before there was another one
+  EXPECT_FALSE(old->compression->pivoted());
+  const auto config = compressed_config(
+      R"({"form":"mixed","ranks":[{"gate":0,"up":0,"down":48,"input":33,"neurons":90},
+                                  {"gate":5,"up":6,"down":7}]})");
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->compression->form, "mixed");
+  EXPECT_TRUE(config->compression->pivoted());
+  EXPECT_EQ(config->compression->ranks[0], (MlpShape{0, 0, 48, 33, 90}));
+  EXPECT_EQ(config->compression->ranks[1], (MlpShape{5, 6, 7, 0, 0}));
+  for (const char* form : {"uv", "pivoted", "narrow", "neurons", "mixed"}) {
+    EXPECT_EQ(compressed_config(fmt::format(R"({{"form":"{}"}})", form))->compression->form, form);
+  }
+}
+
+TEST(CompressionRecord, FormsThatAreNoneAreRefused) {
+  EXPECT_TRUE(fails_with(compressed_config(R"({"form":"auto"})"),
+                         {"neuronmm_compression", "form", "mixed", "auto"}));
+  EXPECT_TRUE(fails_with(compressed_config(R"({"form":3})"), {"form", "a string", "3"}));
+  const auto with_layer = [](const std::string& form, const std::string& sizes) {
+    return compressed_config(R"({"form":")" + form + R"(","ranks":[{"gate":0,"up":0,"down":0},)" +
+                             sizes + "]}");
+  };
+  EXPECT_TRUE(fails_with(with_layer("narrow", R"({"gate":0,"up":0,"down":0,"input":65})"),
+                         {"\"ranks\"[1]", "\"input\"", "64", "found 65"}));
+  EXPECT_TRUE(fails_with(with_layer("neurons", R"({"gate":0,"up":0,"down":0,"neurons":-1})"),
+                         {"\"ranks\"[1]", "\"neurons\"", "found -1"}));
+  for (const char* size : {"input", "neurons"}) {
+    EXPECT_TRUE(
+        fails_with(with_layer("uv", fmt::format(R"({{"gate":0,"up":0,"down":0,"{}":5}})", size)),
+                   {"\"form\"", "uv", size}));
+  }
+  EXPECT_TRUE(fails_with(with_layer("mixed", R"({"gate":3,"up":0,"down":0,"input":5})"),
+                         {"\"ranks\"", "input", "gate", "both"}));
+}
+
 TEST(CompressionRecord, CalibrationTextsAreReadWhereThereAreAny) {
   EXPECT_TRUE(compressed_config("{}")->compression->calibration.empty());  // an older folder
   const auto config = compressed_config(
@@ -111,14 +149,18 @@ TEST(CompressionRecord, WhatIsWrittenIsReadBackAndReplaced) {
   ASSERT_TRUE(first.ok());
   CompressionRecord other = kWritten;
   other.method = "whitened";
-  other.allocate = "sensitivity";
+  other.allocate = "predicted";
+  other.form = "mixed";
+  other.ranks = {{0, 0, 3, 7, 0}, {4, 5, 0, 0, 60}};
   other.calibration = {{"not \xff UTF-8 \"q\"", "0123456789abcdef", 12, 5}};
   const auto second = with_compression_record(*first, other, "config.json");
   ASSERT_TRUE(second.ok());
   const auto config = ModelConfig::parse(*second, "config.json");
   ASSERT_TRUE(config.ok()) << config.error().message;
   EXPECT_EQ(config->compression->method, "whitened");
-  EXPECT_EQ(config->compression->allocate, "sensitivity");
+  EXPECT_EQ(config->compression->allocate, "predicted");
+  EXPECT_EQ(config->compression->form, "mixed");
+  EXPECT_EQ(config->compression->ranks, other.ranks);
   ASSERT_EQ(config->compression->calibration.size(), 1u);
   EXPECT_EQ(config->compression->calibration[0].name, "not \uFFFD UTF-8 \"q\"");
   EXPECT_EQ(config->compression->calibration[0].xxh3, "0123456789abcdef");

@@ -44,13 +44,58 @@ class Naive {
     }
     for (size_t i = 0; i < hidden.size(); ++i) {
       add(project(prefix, "o", attend(q[i], k, v, i)), hidden[i]);
-      const Vector x = norm(prefix + "post_attention_layernorm.weight", hidden[i]);
-      Vector inner = times(prefix + "mlp.gate_proj.weight", x);
-      const Vector up = times(prefix + "mlp.up_proj.weight", x);
-      for (size_t j = 0; j < inner.size(); ++j)
-        inner[j] = inner[j] / (1.0 + std::exp(-inner[j])) * up[j];
-      add(times(prefix + "mlp.down_proj.weight", inner), hidden[i]);
+      add(mlp(prefix + "mlp.", norm(prefix + "post_attention_layernorm.weight", hidden[i])),
+          hidden[i]);
     }
+  }
+
+  Vector mlp(const std::string& prefix, const Vector& row) const {
+    const Vector x = narrowed(prefix + "input", row);
+    Vector inner = times(prefix + "gate_proj.weight", narrowed(prefix + "gate", x));
+    const Vector up = times(prefix + "up_proj.weight", narrowed(prefix + "up", x));
+    for (size_t j = 0; j < inner.size(); ++j)
+      inner[j] = inner[j] / (1.0 + std::exp(-inner[j])) * up[j];
+    return widened(prefix + "down", times(prefix + "down_proj.weight", inner));
+  }
+
+  // For each of `size` elements: its place among the pivots, or minus one and minus its place among
+  // the others.
+  std::vector<int64_t> places(const std::string& which, size_t size) const {
+    std::vector<int64_t> place(size, -1);
+    const std::vector<float>& pivots = get(which + "_pivots").values;
+    for (size_t i = 0; i < pivots.size(); ++i)
+      place[static_cast<size_t>(pivots[i])] = static_cast<int64_t>(i);
+    int64_t others = 0;
+    for (int64_t& p : place) {
+      if (p < 0) p = -1 - others++;
+    }
+    return place;
+  }
+
+  // x[pivots] + D·x[others]; x without pivots.
+  Vector narrowed(const std::string& which, const Vector& x) const {
+    if (!tensors_.contains(which + "_pivots")) return x;
+    const std::vector<int64_t> place = places(which, x.size());
+    Vector others, t(get(which + "_pivots").values.size());
+    for (size_t j = 0; j < x.size(); ++j) {
+      if (place[j] < 0)
+        others.push_back(x[j]);
+      else
+        t[static_cast<size_t>(place[j])] = x[j];
+    }
+    add(times(which + "_pivot_proj.weight", others), t);
+    return t;
+  }
+
+  // y[pivots] = z, y[others] = C·z; z without pivots.
+  Vector widened(const std::string& which, const Vector& z) const {
+    if (!tensors_.contains(which + "_pivots")) return z;
+    const Vector others = times(which + "_pivot_proj.weight", z);
+    const std::vector<int64_t> place = places(which, z.size() + others.size());
+    Vector y;
+    for (const int64_t p : place)
+      y.push_back(p < 0 ? others[static_cast<size_t>(-1 - p)] : z[static_cast<size_t>(p)]);
+    return y;
   }
 
   Vector project(const std::string& prefix, const std::string& letter, const Vector& x) const {

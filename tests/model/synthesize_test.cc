@@ -1,5 +1,6 @@
 #include "model/synthesize.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -131,6 +132,31 @@ TEST_F(Synthesize, ARecordOfRanksGivesFactors) {
   EXPECT_EQ(layer->mlp.gate.rank(), 8);
   EXPECT_EQ(layer->mlp.up.rank(), 16);
   EXPECT_FALSE(layer->mlp.down.low_rank());
+}
+
+TEST_F(Synthesize, ARecordOfPivotsGivesPivots) {
+  const Status status = make(
+      std::string(kLlama) +
+          R"(,"neuronmm_compression":{"method":"whitened","ratio":0.2,"block":8,"align":"nearest",
+             "form":"mixed","ranks":[{"gate":0,"up":0,"down":40,"input":48,"neurons":80},
+                                     {"gate":63,"up":1,"down":0}]})",
+      "out");
+  ASSERT_TRUE(status.ok()) << status.error().message;
+  const auto config = io::ModelConfig::load(root_ / "out/config.json");
+  const auto checkpoint = io::Checkpoint::open(root_ / "out");
+  ASSERT_TRUE(config.ok() && checkpoint.ok());
+  EXPECT_EQ(checkpoint->tensors().size(), tensor_specs(*config).size());
+  const auto first = layer_weights(*checkpoint, *config, 0);  // which checks that pivots ascend
+  const auto second = layer_weights(*checkpoint, *config, 1);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(first->mlp.in.rank(), 48);
+  EXPECT_EQ(first->mlp.neurons(), 80);
+  EXPECT_EQ(second->mlp.gate.in.rank(), 63);
+  EXPECT_GE(first->mlp.down.out.index.back(), 60);  // spread over all 64 elements
+  EXPECT_EQ(first->mlp.down.out.index.front(), 0);
+  std::vector<float> map(40 * 24);
+  to_floats(first->mlp.down.out.map_t, 0, std::ssize(map), map.data());
+  EXPECT_GT(std::ranges::count_if(map, [](float value) { return value != 0.0f; }), 900);
 }
 
 TEST_F(Synthesize, BytesDependOnTheSeedAndNotOnTheThreads) {

@@ -1,9 +1,10 @@
 #include "model/tiny_model.h"
 
-#include <array>
-#include <bit>
+#include <algorithm>
 #include <fstream>
+#include <numeric>
 #include <random>
+#include <span>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -34,6 +35,30 @@ io::ModelConfig tiny_config(io::Architecture architecture) {
   config.qk_norm = architecture == io::Architecture::kQwen3;
   config.dtype = DType::kF32;
   return config;
+}
+
+namespace {
+
+// `count` different numbers below `limit`, ascending.
+std::vector<float> random_pivots(int64_t count, int64_t limit, std::mt19937_64& random) {
+  std::vector<float> numbers(static_cast<size_t>(limit));
+  std::iota(numbers.begin(), numbers.end(), 0.0f);
+  std::ranges::shuffle(numbers, random);
+  numbers.resize(static_cast<size_t>(count));
+  std::ranges::sort(numbers);
+  return numbers;
+}
+
+}  // namespace
+
+io::CompressionRecord tiny_record(const std::string& form, std::vector<io::MlpShape> shapes) {
+  io::CompressionRecord record;
+  record.method = "whitened";
+  record.ratio = 0.3;
+  record.align = "nearest";
+  record.ranks = std::move(shapes);
+  record.form = form;
+  return record;
 }
 
 TestTensors random_tensors(const io::ModelConfig& config, uint64_t seed) {
@@ -69,9 +94,18 @@ TestTensors random_tensors(const io::ModelConfig& config, uint64_t seed) {
     }
     matrix(prefix + "self_attn.o_proj.weight", hidden, q);
     if (config.attention_output_bias) add(prefix + "self_attn.o_proj.bias", {hidden}, 0.0f, 0.5f);
+    if (config.compression) continue;
     matrix(prefix + "mlp.gate_proj.weight", inner, hidden);
     matrix(prefix + "mlp.up_proj.weight", inner, hidden);
     matrix(prefix + "mlp.down_proj.weight", hidden, inner);
+  }
+  for (const io::TensorSpec& spec : tensor_specs(config)) {
+    if (tensors.contains(spec.name) || spec.name.find(".mlp.") == std::string::npos) continue;
+    if (spec.dtype == DType::kI32) {
+      tensors[spec.name] = {spec.dtype, spec.shape, random_pivots(spec.shape[0], hidden, random)};
+    } else {
+      matrix(spec.name, spec.shape[0], spec.shape[1]);
+    }
   }
   norm("model.norm.weight", hidden);
   if (!config.tie_word_embeddings) matrix("lm_head.weight", config.vocab_size, hidden);
@@ -133,7 +167,8 @@ std::string config_json(const io::ModelConfig& config) {
   if (config.int8_weights) {
     json["neuronmm_quantization"] = {{"bits", 8}, {"group_size", io::kInt8GroupSize}};
   }
-  return json.dump(1);
+  if (!config.compression) return json.dump(1);
+  return io::with_compression_record(json.dump(1), *config.compression, "config.json").value();
 }
 
 ModelFolder::ModelFolder() {
@@ -163,10 +198,9 @@ void ModelFolder::write_tensors(const TestTensors& tensors) const {
         bytes.push_back(static_cast<std::byte>(static_cast<int8_t>(value)));
       }
     } else if (tensor.dtype == DType::kI32) {
-      for (const float value : tensor.values) {
-        const auto number = std::bit_cast<std::array<std::byte, 4>>(static_cast<int32_t>(value));
-        bytes.insert(bytes.end(), number.begin(), number.end());
-      }
+      const std::vector<int32_t> numbers(tensor.values.begin(), tensor.values.end());
+      const auto view = std::as_bytes(std::span(numbers));
+      bytes.assign(view.begin(), view.end());
     } else {
       append_rounded(tensor.dtype, tensor.values.data(), static_cast<int64_t>(tensor.values.size()),
                      bytes);

@@ -25,7 +25,10 @@ io::ModelConfig tiny_config(io::Architecture architecture);
 // The same with a factor for each pair's wavelength and an attention factor.
 io::ModelConfig tiny_longrope_config();
 
-// All tensors that the config describes, in fp32.
+// A record of this form and these sizes of each layer.
+io::CompressionRecord tiny_record(const std::string& form, std::vector<io::MlpShape> shapes);
+
+// All tensors that the config describes, in fp32; pivots are random.
 TestTensors random_tensors(const io::ModelConfig& config, uint64_t seed);
 
 // The same with the linear weights as int8 tensors and their scales; config.int8_weights is for the

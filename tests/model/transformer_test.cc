@@ -54,6 +54,20 @@ TEST_P(TransformerTest, MatchesTheNaiveTransformerInEveryArchitecture) {
   }
 }
 
+TEST_P(TransformerTest, RunsMlpsOfEveryForm) {
+  const std::pair<const char*, std::vector<io::MlpShape>> forms[] = {
+      {"pivoted", {{5, 9, 7}, {1, 15, 15}}},
+      {"narrow", {{0, 0, 7, 9}, {0, 0, 15, 1}}},
+      {"neurons", {{0, 0, 0, 0, 3}, {0, 0, 0, 0, 24}}},
+      {"mixed", {{0, 0, 7, 9, 20}, {4, 0, 0, 0, 11}}}};
+  for (const auto& [form, shapes] : forms) {
+    SCOPED_TRACE(form);
+    io::ModelConfig config = tiny_config(io::Architecture::kLlama);
+    config.compression = tiny_record(form, shapes);
+    expect_naive_logits(config, *backend);
+  }
+}
+
 TEST_P(TransformerTest, AddsTheBiasOfEveryAttentionProjection) {
   io::ModelConfig config = tiny_config(io::Architecture::kLlama);
   config.attention_bias = config.attention_output_bias = true;

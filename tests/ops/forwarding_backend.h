@@ -13,6 +13,7 @@ class ForwardingBackend : public Backend {
   explicit ForwardingBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
 
   std::string name() const override { return inner_->name(); }
+  Status supports(const MlpWeight& weight) const override { return inner_->supports(weight); }
   std::unique_ptr<Linear> make_linear(const LinearWeight& weight) const override {
     return inner_->make_linear(weight);
   }

@@ -2,6 +2,7 @@
 
 #include "ops/reference.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -69,6 +70,130 @@ TEST_F(Reference, MlpIsSwiGlu) {
   backend->make_mlp({linear(gate), linear(up), linear(down)})->apply(x.view(), y.view());
   const auto silu = [](long double z) { return z / (1.0L + std::exp(-z)); };
   expect_rounded(y.row(0)[0], silu(0.5L) * 1.5L + 10.0L * silu(-1.0L) * 2.5L);
+}
+
+// The whole matrix [N, K] that pivots and their map stand for, in long double: of the input W =
+// A·[I D], of the output W = [I; C]·A, with columns or rows put where they belong.
+std::vector<long double> expanded(const LinearWeight& weight) {
+  const Pivots& pivots = weight.in.empty() ? weight.out : weight.in;
+  const bool of_input = !weight.in.empty();
+  const int64_t rank = weight.rank(), n = weight.out_features(), k = weight.in_features();
+  std::vector<double> a(static_cast<size_t>(weight.w_t.size()));
+  std::vector<double> map(static_cast<size_t>(pivots.map_t.size()));
+  to_doubles(weight.w_t, 0, weight.w_t.size(), a.data());
+  to_doubles(pivots.map_t, 0, pivots.map_t.size(), map.data());
+  // How much of pivot p is in element `e` of the wide side.
+  std::vector<int64_t> other_of(static_cast<size_t>(pivots.features()), -1);
+  int64_t others = 0;
+  for (int32_t e = 0; e < pivots.features(); ++e) {
+    if (std::ranges::find(pivots.index, e) == pivots.index.end())
+      other_of[static_cast<size_t>(e)] = others++;
+  }
+  const auto share = [&](int64_t e, int64_t p) -> long double {
+    const int64_t other = other_of[static_cast<size_t>(e)];
+    if (other < 0) return pivots.index[static_cast<size_t>(p)] == e ? 1.0L : 0.0L;
+    return map[static_cast<size_t>(of_input ? p * others + other : other * rank + p)];
+  };
+  std::vector<long double> w(static_cast<size_t>(n * k));
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < k; ++j) {
+      for (int64_t p = 0; p < rank; ++p) {
+        w[static_cast<size_t>(i * k + j)] +=
+            of_input ? static_cast<long double>(a[static_cast<size_t>(i * rank + p)]) * share(j, p)
+                     : share(i, p) * static_cast<long double>(a[static_cast<size_t>(p * k + j)]);
+      }
+    }
+  }
+  return w;
+}
+
+TEST_F(Reference, PivotsOfTheInputTakeInTheOthers) {
+  // t = (x1 + 2·x0 + 3·x2, x3 + 4·x0 + 5·x2), y = t0 + 10·t1.
+  const OwnedTensor w_t(DType::kF32, {1, 2}, {1, 10}), map(DType::kBF16, {2, 2}, {2, 3, 4, 5});
+  const LinearWeight weight = {.w_t = w_t.view(), .in = {{1, 3}, map.view()}};
+  Matrix x(1, 4), y(1, 1);
+  std::iota(x.data(), x.data() + 4, 1.0f);
+  backend->make_linear(weight)->apply(x.view(), y.view());
+  EXPECT_EQ(y.row(0)[0], (2 + 2 * 1 + 3 * 3) + 10 * (4 + 4 * 1 + 5 * 3));
+  EXPECT_EQ(others(weight.in), (std::vector<int32_t>{0, 2}));
+  EXPECT_EQ(weight.in_features(), 4);
+  EXPECT_EQ(weight.out_features(), 1);
+  EXPECT_EQ(weight.rank(), 2);
+  EXPECT_EQ(weight.parameters(), 2 + 4);
+  EXPECT_EQ(weight.stored_bytes(), 2 * 4 + 4 * 2);
+}
+
+TEST_F(Reference, PivotsOfTheOutputMakeTheOthers) {
+  // z = (x0, 2·x0), y1 = z0, y2 = z1, y0 = 3·z0 + 4·z1.
+  const OwnedTensor w_t(DType::kF32, {2, 1}, {1, 2}), map(DType::kF64, {1, 2}, {3, 4});
+  const LinearWeight weight = {.w_t = w_t.view(), .out = {{1, 2}, map.view()}};
+  Matrix x(1, 1), y(1, 3);
+  x.row(0)[0] = 5.0f;
+  backend->make_linear(weight)->apply(x.view(), y.view());
+  EXPECT_EQ(y.row(0)[0], 3 * 5 + 4 * 10);
+  EXPECT_EQ(y.row(0)[1], 5);
+  EXPECT_EQ(y.row(0)[2], 10);
+  EXPECT_EQ(weight.in_features(), 1);
+  EXPECT_EQ(weight.out_features(), 3);
+}
+
+TEST_F(Reference, PivotsEqualTheMatrixThatTheyStandFor) {
+  for (const bool of_input : {true, false}) {
+    for (const int64_t rank : {1, 4, 8}) {
+      const int64_t wide = 9, narrow = 6, m = 3;
+      std::vector<int32_t> index(static_cast<size_t>(wide));
+      std::iota(index.begin(), index.end(), 0);
+      std::ranges::shuffle(index, random);
+      index.resize(static_cast<size_t>(rank));
+      std::ranges::sort(index);
+      const Shape shape = of_input ? Shape{narrow, rank} : Shape{rank, narrow};
+      const Shape map_shape = of_input ? Shape{rank, wide - rank} : Shape{wide - rank, rank};
+      const OwnedTensor w_t(DType::kF32, shape, random_values(narrow * rank, random));
+      const OwnedTensor map(DType::kF32, map_shape, random_values(rank * (wide - rank), random));
+      LinearWeight weight = {.w_t = w_t.view()};
+      Pivots& pivots = of_input ? weight.in : weight.out;
+      pivots = Pivots{index, map.view()};
+      const int64_t k = weight.in_features(), n = weight.out_features();
+      const std::vector<long double> whole = expanded(weight);
+      const Matrix x = random_matrix(m, k, random);
+      Matrix y(m, n);
+      backend->make_linear(weight)->apply(x.view(), y.view());
+      for (int64_t i = 0; i < m; ++i) {
+        for (int64_t j = 0; j < n; ++j) {
+          long double sum = 0, absolute = 0;
+          for (int64_t l = 0; l < k; ++l) {
+            const long double term =
+                whole[static_cast<size_t>(j * k + l)] * static_cast<long double>(x.row(i)[l]);
+            sum += term;
+            absolute += std::abs(term);
+          }
+          // One rounding to fp32, and fp64 sums of which terms may cancel.
+          EXPECT_NEAR(y.row(i)[j], static_cast<double>(sum),
+                      static_cast<double>(0x1p-24L * std::abs(sum) + 0x1p-46L * absolute) + 1e-12)
+              << "of input " << of_input << ", rank " << rank;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Reference, GateAndUpShareAnInput) {
+  // t = x1 + 2·x0; gate = t, up = 3·t; down makes y0 and y1 = 5·y0.
+  const OwnedTensor one(DType::kF32, {1, 1}, {1}), three(DType::kF32, {1, 1}, {3});
+  const OwnedTensor two(DType::kF32, {1, 1}, {2}), five(DType::kF32, {1, 1}, {5});
+  const MlpWeight weight = {.gate = {.w_t = one.view()},
+                            .up = {.w_t = three.view()},
+                            .down = {.w_t = one.view(), .out = {{0}, five.view()}},
+                            .in = {{1}, two.view()}};
+  EXPECT_EQ(weight.in_features(), 2);
+  EXPECT_EQ(weight.neurons(), 1);
+  Matrix x(1, 2), y(1, 2);
+  x.row(0)[0] = 0.5f;
+  x.row(0)[1] = -0.25f;
+  backend->make_mlp(weight)->apply(x.view(), y.view());
+  const long double t = 0.75L, inner = t / (1.0L + std::exp(-t)) * 3.0L * t;
+  expect_rounded(y.row(0)[0], inner);
+  expect_rounded(y.row(0)[1], 5.0L * inner);
 }
 
 TEST_F(Reference, RmsNormAlsoInPlace) {

@@ -21,9 +21,8 @@ struct Core {
 
   simulator::DeviceSpec device;
   MlpPrograms programs;
-  // Kept until prepare() is asked: make_mlp has no way to say that no kernel takes an MLP.
-  std::vector<Result<MlpShape>> mlps;  // of every MLP that was made
-  MlpSeconds mlp_seconds = nullptr;    // given: then no program is chosen
+  std::vector<MlpShape> mlps;        // of every MLP that was made
+  MlpSeconds mlp_seconds = nullptr;  // given: then no program is chosen
   double seconds = 0;
 };
 
@@ -108,14 +107,18 @@ class DeviceBackend : public ops::Backend {
   }
   double clock_seconds() const override { return core_->seconds; }
 
+  Status supports(const ops::MlpWeight& weight) const override {
+    if (core_->mlp_seconds) return {};
+    const Result<MlpShape> shape = mlp_shape(weight);
+    if (shape) return {};
+    return fail("{}: {}", core_->device.name, shape.error().message);
+  }
+
   // Builds and times the program of every MLP for this number of tokens, so that a model that
   // cannot run is refused before it has begun to.
   Status prepare(int64_t tokens) const override {
     if (core_->mlp_seconds) NMM_TRY(core_->mlp_seconds(tokens));
-    for (const Result<MlpShape>& shape : core_->mlps) {
-      if (!shape) return shape.error();
-      NMM_TRY(core_->programs.find(*shape, tokens));
-    }
+    for (const MlpShape& shape : core_->mlps) NMM_TRY(core_->programs.find(shape, tokens));
     return {};
   }
 
@@ -126,12 +129,11 @@ class DeviceBackend : public ops::Backend {
 
   std::unique_ptr<ops::Mlp> make_mlp(const ops::MlpWeight& weight) const override {
     if (core_->mlp_seconds) return std::make_unique<TimedMlp>(core_);
-    core_->mlps.push_back(mlp_shape(weight));
-    const Result<MlpShape>& shape = core_->mlps.back();
-    const bool values = host_ && shape.ok();
+    const Result<MlpShape> shape = mlp_shape(weight);
+    NMM_CHECK(shape.ok());  // supports() finds out before
+    core_->mlps.push_back(*shape);
     return std::make_unique<DeviceMlp>(
-        core_, shape ? *shape : MlpShape{},
-        values ? std::make_unique<MlpWeights>(weight, *shape) : nullptr);
+        core_, *shape, host_ ? std::make_unique<MlpWeights>(weight, *shape) : nullptr);
   }
 
   // Without values, a cache only counts the positions that it would hold.

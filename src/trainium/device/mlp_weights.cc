@@ -80,6 +80,13 @@ int64_t rows_per_part(int64_t tokens) {
 Result<MlpShape> mlp_shape(const ops::MlpWeight& weight) {
   MlpShape shape{.hidden_size = weight.gate.in_features(),
                  .intermediate_size = weight.gate.out_features()};
+  bool pivoted = !weight.in.empty();
+  for (const Part& part : parts_of(weight)) pivoted = pivoted || part.weight.pivoted();
+  if (pivoted) {
+    return fail(
+        "MLPs with pivots do not run on a simulated NeuronCore yet, whose kernels are for dense "
+        "and for low-rank matrices; use the cpu");
+  }
   for (const Part& part : parts_of(weight)) {
     if (part.weight.quantized()) {
       return fail(

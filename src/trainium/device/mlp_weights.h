@@ -10,9 +10,9 @@
 
 namespace neuronmm::device {
 
-// The shape of the kernel that takes all three matrices, which must have no bias. The kernels are
-// for three dense or three low-rank matrices: of low-rank ones the rank is the largest of the
-// three, and beside a dense one low-rank ones count as dense (rank 0).
+// The shape of the kernel that takes all three matrices, which must have neither bias nor pivots.
+// The kernels are for three dense or three low-rank matrices: of low-rank ones the rank is the
+// largest of the three, and beside a dense one low-rank ones count as dense (rank 0).
 Result<MlpShape> mlp_shape(const ops::MlpWeight& weight);
 
 class MlpWeights {
