@@ -45,8 +45,8 @@ for ratio in 0.1 0.2; do
     folder=$out/$method-$ratio
     texts=()
     [ "$method" = svd ] || texts=(--calibration models/demo/calibration.txt)
-    quietly "$program" compress models/demo -o "$folder" --ratio "$ratio" --method "$method" --block 64 --force \
-      "${texts[@]}"
+    quietly "$program" compress models/demo -o "$folder" --form uv --ratio "$ratio" --method "$method" --block 64 \
+      --force "${texts[@]}"
     measure "$method $ratio" "$folder"
   done
 done

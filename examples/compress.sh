@@ -14,6 +14,6 @@ case $model in
   *) block=128 ;;                                     # the width of a NeuronCore's tiles
 esac
 mkdir -p "$work"
-"$neuronmm" compress "$model" -o "$out" --ratio 0.2 --block $block --method error-aware --calibration "$text" --force
+"$neuronmm" compress "$model" -o "$out" --form uv --ratio 0.2 --block $block --method error-aware --calibration "$text" --force
 "$neuronmm" inspect "$out"
 "$neuronmm" generate "$out" --prompt "Once upon a time" --max-new-tokens 40
