@@ -12,7 +12,7 @@ text=${3:-$root/models/demo/calibration.txt}
 out=${4:-$work/recovered}
 
 mkdir -p "$work"
-[ $# -gt 0 ] || "$neuronmm" compress "$dense" -o "$small" --ratio 0.5 --block 64 --calibration "$text" --force
+[ $# -gt 0 ] || "$neuronmm" compress "$dense" -o "$small" --form uv --ratio 0.5 --block 64 --calibration "$text" --force
 "$neuronmm" finetune "$small" --data "$text" -o "$out" --which factors --teacher "$dense" --epochs 1 --lr 3e-4 --force
 for model in "$dense" "$small" "$out"; do
   echo "$model: $("$neuronmm" perplexity "$model" "$root/models/demo/evaluation.txt" 2>/dev/null | grep '^perplexity')"

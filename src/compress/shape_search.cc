@@ -114,23 +114,27 @@ struct Step {
   double gain = 0.0, gain_per_parameter = 0.0;
 };
 
-// The single step that gains most per parameter among those that fit.
+// The single number to enlarge, and how far, that gains most per parameter among those that fit.
+// Not only to the next size: where a curve is not convex, a step that gains little leads to others.
 std::optional<Step> best_step(const FoundShapes& found, const MlpSizes& sizes, int64_t block,
                               const std::vector<PredictedLosses>& layers, int64_t left) {
   std::optional<Step> best;
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     const io::MlpShape& shape = found.shapes[layer];
+    const int64_t now = sizes.parameters(shape);
+    const double loss = loss_of(layers[layer], shape);
     for (const auto which : {&io::MlpShape::gate, &io::MlpShape::up, &io::MlpShape::input,
                              &io::MlpShape::down, &io::MlpShape::neurons}) {
       const int64_t whole = which == &io::MlpShape::neurons ? sizes.inner : sizes.hidden;
-      const auto larger = enlarged(shape, which, whole, block);
-      if (!larger) continue;
-      Step step{layer, *larger, sizes.parameters(*larger) - sizes.parameters(shape),
-                loss_of(layers[layer], shape) - loss_of(layers[layer], *larger)};
-      if (step.parameters > left || step.gain <= 0.0) continue;
-      step.gain_per_parameter =
-          step.gain / static_cast<double>(std::max<int64_t>(1, step.parameters));
-      if (!best || step.gain_per_parameter > best->gain_per_parameter) best = step;
+      for (auto larger = enlarged(shape, which, whole, block); larger;
+           larger = enlarged(*larger, which, whole, block)) {
+        Step step{layer, *larger, sizes.parameters(*larger) - now,
+                  loss - loss_of(layers[layer], *larger)};
+        if (step.parameters > left || step.gain <= 0.0) continue;
+        step.gain_per_parameter =
+            step.gain / static_cast<double>(std::max<int64_t>(1, step.parameters));
+        if (!best || step.gain_per_parameter > best->gain_per_parameter) best = step;
+      }
     }
   }
   return best;

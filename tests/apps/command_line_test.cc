@@ -40,7 +40,7 @@ class CommandLine : public neuronmm::apps::ProgramTest {
     return write("evaluation.txt", read(kDemo + "/evaluation.txt").substr(0, kEvaluationBytes));
   }
   std::string compress(const std::string& more) const {
-    return "compress " + kDemo + " -o " + path("out") + " --block 64 --calibration " +
+    return "compress " + kDemo + " -o " + path("out") + " --form uv --block 64 --calibration " +
            kCalibration + " " + more;
   }
 };
@@ -104,7 +104,7 @@ TEST_F(CommandLine, QuantizeFlagsAndOutputs) {
   expect(neuronmm("quantize " + kDemo + " -o /proc/nowhere/out"), 1, {"/proc/nowhere"});
   expect(neuronmm("quantize " + path("nowhere") + " -o " + path("out")), 1, {"nowhere"});
   expect(neuronmm("compress " + kDemo +
-                  "/config.json --ratio 0.2 --block 64 --dry-run --weights int8"),
+                  "/config.json --form uv --ratio 0.2 --block 64 --dry-run --weights int8"),
          0, {"5707520 bytes"});
 }
 
@@ -117,7 +117,7 @@ constexpr std::array kRatios = {"0.1", "0.2", "0.5"};  // 0.35 gives the ranks o
 TEST_F(CommandLine, MethodsRankAsDocumentedOnUnseenText) {
   const auto perplexity = [this](const std::string& method, const std::string& ratio) {
     const std::string out = path(method + ratio);
-    std::string flags = " --block 64 --ratio " + ratio + " --method " + method;
+    std::string flags = " --form uv --block 64 --ratio " + ratio + " --method " + method;
     if (method != "svd") flags += " --calibration " + kCalibration;
     expect(neuronmm("compress " + kDemo + " -o " + out + flags), 0, {});
     const std::string json = path("perplexity.json");
@@ -199,7 +199,7 @@ TEST_F(CommandLine, TokenizeGoesThereAndBack) {
 TEST_F(CommandLine, DryRunNeedsOnlyAConfig) {
   fs::copy(kDemo + "/config.json", path("config.json"));
   expect(neuronmm("compress " + path("config.json") + " -o " + path("out") +
-                  " --ratio 0.2 --block 64 --dry-run"),
+                  " --form uv --ratio 0.2 --block 64 --dry-run"),
          0, {"192", "0.6875"});
   EXPECT_FALSE(fs::exists(path("out")));
 }
@@ -267,7 +267,8 @@ TEST_F(CommandLine, EveryReportComesAsJson) {
       report("compress " + kDemo + " -o " + path("small") + " --ratio 0.2 --block 64 --method svd");
   EXPECT_EQ(small["matrices"][0]["rank"], 192);
   EXPECT_TRUE(small["measured"].is_null());
-  EXPECT_EQ(report("compress " + kDemo + " --ratio 0.2 --dry-run --block 64")["ratio"], 0.2);
+  EXPECT_EQ(report("compress " + kDemo + " --form uv --ratio 0.2 --dry-run --block 64")["ratio"],
+            0.2);
   EXPECT_EQ(report("quantize " + path("small") + " -o " + path("int8"))["weights"], "int8");
   EXPECT_EQ(report("synthesize --config " + kDemo + "/config.json -o " + path("random"))["seed"],
             0);
@@ -279,7 +280,8 @@ TEST_F(CommandLine, EveryReportComesAsJson) {
 
 TEST_F(CommandLine, CompressWarnsOfWhatWasNotAskedFor) {
   const std::string start = "compress " + kDemo + " --ratio 0.2 --method svd ";
-  expect(neuronmm(start + "--dry-run"), 0, {"warning", "0.9167", "asked was 0.8", "--block "});
+  expect(neuronmm(start + "--dry-run --block 128"), 0,
+         {"warning", "0.9167", "asked was 0.8", "--block "});
   EXPECT_EQ(neuronmm(start + "--dry-run --block 8").output.find("warning"), std::string::npos);
   expect(neuronmm(start + "--block 64 -o " + path("out")), 0, {"not measured", "--calibration"});
   const std::string half = "compress " + kDemo + " --ratio 0.6 --method svd --block 32 -o ";

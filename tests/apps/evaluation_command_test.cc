@@ -220,8 +220,9 @@ TEST_F(EvaluationCommand, DocumentsAreJsonLines) {
 TEST_F(EvaluationCommand, ATextThatAModelWasCalibratedOnIsNoted) {
   const std::string text = read(kDemo + "/evaluation.txt").substr(0, 6000);
   const std::string small = path("small"), seen = write("calibration.txt", text);
-  expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.3 --block 64 --calibration " +
-                  seen + " --calibration-tokens 512 --no-measure"),
+  expect(neuronmm("compress " + kDemo + " -o " + small +
+                  " --form uv --ratio 0.3 --block 64 --calibration " + seen +
+                  " --calibration-tokens 512 --no-measure"),
          0, {});
   expect(neuronmm("inspect " + small), 0, {"512 tokens of calibration.txt"});
   write("ptb.test.txt", text);

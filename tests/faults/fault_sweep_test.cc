@@ -62,12 +62,22 @@ const Command kCommands[] = {
      .arguments = "compress ../in/model -o out --ratio 0.5 --block 8 --method svd",
      .output = "out"},
     {.name = "CompressWhitened",
-     .arguments = "compress ../in/model -o out --ratio 0.5 --block 8 --calibration ../in/text.txt "
-                  "--calibration-tokens 200",
+     .arguments = "compress ../in/model -o out --form uv --ratio 0.5 --block 8 --calibration "
+                  "../in/text.txt --calibration-tokens 200",
      .output = "out"},
     {.name = "CompressErrorAware",
-     .arguments = "compress ../in/model -o out --ratio 0.5 --block 8 --method error-aware "
-                  "--calibration ../in/text.txt --calibration-tokens 200",
+     .arguments = "compress ../in/model -o out --form uv --ratio 0.5 --block 8 --method "
+                  "error-aware --calibration ../in/text.txt --calibration-tokens 200",
+     .output = "out"},
+    {.name = "CompressMixed",
+     .arguments =
+         "compress ../in/model -o out --form mixed --method whitened --ratio 0.4 --block 8 "
+         "--calibration ../in/text.txt --calibration-tokens 200",
+     .output = "out"},
+    {.name = "CompressMixedErrorAwareInt8",
+     .arguments = "compress ../in/model -o out --form mixed --method whitened --error-aware on "
+                  "--ratio 0.4 --block 8 --weights int8 --calibration ../in/text.txt "
+                  "--calibration-tokens 200",
      .output = "out"},
     {.name = "CompressSensitivity",
      .arguments = "compress ../in/model -o out --ratio 0.25 --block 4 --allocate sensitivity "

@@ -21,8 +21,8 @@ def assert_same(left: Path, right: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "flags"),
     [
-        ({"method": "svd", "measure": False}, "--method svd --no-measure"),
-        ({"calibration": CALIBRATION, "calibration_tokens": 4000}, f"--calibration {CALIBRATION} --calibration-tokens 4000"),
+        ({"method": "svd", "measure": False}, "--method svd --block 128 --no-measure"),
+        ({"calibration": CALIBRATION, "calibration_tokens": 4000}, f"--paper --calibration {CALIBRATION} --calibration-tokens 4000"),
         (
             {
                 "method": "error-aware",
