@@ -194,6 +194,15 @@ std::string with_intermediate_size(const std::string& config_text, int64_t size)
   return config.dump(2) + "\n";
 }
 
+// Without the metric's file, which is made in the work folder.
+ShapeRequest shape_request(const CompressRequest& request) {
+  return {.form = request.form,
+          .rule = request.rule,
+          .uniform = request.allocate == Allocate::kUniform,
+          .metric = {},
+          .error_aware = request.error_aware};
+}
+
 // What ranks.json holds: the checksum tells when the file was damaged since.
 ordered_json ranks_json(const nlohmann::json& ranks) {
   return {{"ranks", ranks}, {"checksum", io::checksum(ranks.dump())}};
@@ -310,11 +319,7 @@ class Compression {
 
   // The metric comes first: it is the one step that another program makes, and may be missing.
   Result<std::vector<LayerReport>> shape(const fs::path& work, const MakeMetric& make_metric) {
-    ShapeRequest request = {.form = request_.form,
-                            .rule = request_.rule,
-                            .uniform = request_.allocate == Allocate::kUniform,
-                            .metric = {},
-                            .error_aware = request_.error_aware};
+    ShapeRequest request = shape_request(request_);
     std::error_code ignored;
     if (request_.method == Method::kTwoSided) {
       request.metric = work / "metric.safetensors";
@@ -495,7 +500,10 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
   NMM_ASSIGN(auto config, io::ModelConfig::load(request.model / "config.json"));
   NMM_TRY(check_uncompressed(config, request.model.string()));
   Plan plan;  // of other forms it is made when the text has been read
-  if (!narrows_mlps(request)) {
+  if (narrows_mlps(request)) {
+    const Status sizes = check_sizes(config, shape_request(request));
+    if (!sizes.ok()) return fail("{}: {}", request.model.string(), sizes.error().message);
+  } else {
     NMM_ASSIGN(plan, make_plan(config, request.rule, request.only, request.weights,
                                request.model.string()));
   }

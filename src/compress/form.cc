@@ -60,6 +60,15 @@ int64_t MlpSizes::parameters(const io::MlpShape& shape) const {
   return total;
 }
 
+io::MlpShape smallest_shape(Form form, const MlpSizes& sizes, int64_t block) {
+  const int64_t rank = block < sizes.hidden ? block : 0;
+  const int64_t neurons = block < sizes.inner ? block : 0;
+  if (form == Form::kUv || form == Form::kPivoted) return io::MlpShape{rank, rank, rank};
+  if (form == Form::kNeurons) return io::MlpShape{.neurons = neurons};
+  if (form == Form::kNarrow) return io::MlpShape{.down = rank, .input = rank};
+  return io::MlpShape{.down = rank, .input = rank, .neurons = neurons};
+}
+
 Result<io::MlpShape> uniform_shape(Form form, const MlpSizes& sizes, const RankRule& rule) {
   const double exact = exact_size(form, static_cast<double>(sizes.hidden),
                                   static_cast<double>(sizes.inner), 1.0 - rule.ratio);

@@ -33,6 +33,9 @@ struct MlpSizes {
   int64_t parameters(const io::MlpShape& shape) const;
 };
 
+// One block of all that the form can make smaller.
+io::MlpShape smallest_shape(Form form, const MlpSizes& sizes, int64_t block);
+
 // The sizes of every layer at `rule`: equation (5) with the parameters of the form in place of
 // r(K + N), aligned the same way. Of uv, pivoted, narrow and neurons.
 //   uv       r = H·I·kept / (H + I),  kept = 1 - ratio

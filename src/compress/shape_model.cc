@@ -212,6 +212,26 @@ Status shape_in_sequence(const CompressionInputs& inputs, const ShapeRequest& re
 
 }  // namespace
 
+Status check_sizes(const io::ModelConfig& config, const ShapeRequest& request) {
+  const bool by_formula =
+      request.uniform && request.form != Form::kMixed && request.form != Form::kAuto;
+  const MlpSizes sizes = {config.hidden_size, config.intermediate_size, request.form == Form::kUv};
+  if (by_formula) {
+    NMM_ASSIGN(const io::MlpShape shape, uniform_shape(request.form, sizes, request.rule));
+    (void)shape;
+    return {};
+  }
+  const auto wanted = static_cast<int64_t>((1.0 - request.rule.ratio) *
+                                           static_cast<double>(sizes.dense_parameters()));
+  const int64_t least = sizes.parameters(smallest_shape(request.form, sizes, request.rule.block));
+  if (least <= wanted) return {};
+  return fail(
+      "ratio {} leaves {} parameters of each MLP, and form {} with block {} keeps at least {}; use "
+      "a "
+      "smaller ratio or a smaller block",
+      request.rule.ratio, wanted, form_name(request.form), request.rule.block, least);
+}
+
 fs::path shaped_path(const fs::path& work, int64_t layer) {
   return work / fmt::format("shaped-{:05}.safetensors", layer);
 }

@@ -34,6 +34,9 @@ struct ShapedModel {
   int64_t parameters = 0;  // of all MLPs
 };
 
+// Whether there are sizes that keep what the rule asks for; to be asked before any work is done.
+Status check_sizes(const io::ModelConfig& config, const ShapeRequest& request);
+
 // `statistics` of every layer are in inputs' work folder already (mlp_statistics.h). The choice of
 // sizes alone is predicted; nothing is narrowed yet. Layers run side by side.
 Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRequest& request,
