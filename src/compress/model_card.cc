@@ -59,13 +59,12 @@ std::string hub_name(const std::string& config_json_text) {
   return is_hub_word(whole.substr(0, slash)) && is_hub_word(whole.substr(slash + 1)) ? name : "";
 }
 
-std::string rank_text(int64_t rank) { return rank == 0 ? "dense" : std::to_string(rank); }
-
-// "192", or the smallest and the largest.
-std::string range_text(const std::vector<io::MlpShape>& shapes, int64_t io::MlpShape::*size) {
+// "192", or the smallest and the largest; `zero` for 0.
+std::string range_text(const std::vector<io::MlpShape>& shapes, int64_t io::MlpShape::*size,
+                       const std::string& zero = "dense") {
   const auto [least, most] = std::ranges::minmax(shapes, {}, size);
-  const std::string text = rank_text(least.*size);
-  return least.*size == most.*size ? text : text + " to " + rank_text(most.*size);
+  const std::string text = least.*size == 0 ? zero : std::to_string(least.*size);
+  return least.*size == most.*size ? text : fmt::format("{} to {}", text, most.*size);
 }
 
 // What a rank is depends on the form, and neurons are in no rank.
@@ -81,7 +80,7 @@ std::string sizes_text(const io::CompressionRecord& record, const io::ModelConfi
         std::pair("up", &io::MlpShape::up), std::pair("down", &io::MlpShape::down)}) {
     const auto has = [&, of = size](const io::MlpShape& shape) { return shape.*of > 0; };
     if (!std::ranges::any_of(shapes, has)) continue;
-    text += fmt::format(", pivots of {} {}", name, range_text(shapes, size));
+    text += fmt::format(", pivots of {} {}", name, range_text(shapes, size, "none"));
   }
   return text;
 }
