@@ -27,21 +27,46 @@ struct InspectOptions {
   bool tensors = false;
 };
 
-// One MLP matrix W[K, N], dense (r = 0) or of rank r.
+// One MLP matrix W[K, N], dense (r = 0) or of rank r: of two factors, or with r pivots. The map of
+// its own pivots is part of it.
 struct MatrixRow {
   int64_t in = 0, rank = 0, out = 0;  // K, r, N
   int64_t parameters = 0, bytes = 0;
 
   bool operator==(const MatrixRow&) const = default;
 };
-using LayerRows = std::array<MatrixRow, 3>;  // gate, up, down
 constexpr std::array kMatrixNames = {"gate", "up", "down"};
+
+struct LayerRows {
+  std::array<MatrixRow, 3> matrices;  // gate, up, down
+  MatrixRow input;                    // the map of pivots that gate and up share, or nothing
+  int64_t neurons = 0;
+
+  bool operator==(const LayerRows&) const = default;
+  MatrixRow total() const {
+    MatrixRow sum = {.parameters = input.parameters, .bytes = input.bytes};
+    for (const MatrixRow& matrix : matrices) {
+      sum.parameters += matrix.parameters;
+      sum.bytes += matrix.bytes;
+    }
+    return sum;
+  }
+};
 
 // The bytes as stored: int8 with its scales.
 MatrixRow matrix_row(const LinearWeight& weight) {
-  const int64_t bytes = weight.low_rank() ? weight.u_t.stored_bytes() + weight.v_t.stored_bytes()
-                                          : weight.w_t.stored_bytes();
-  return {weight.in_features(), weight.rank(), weight.out_features(), weight.parameters(), bytes};
+  return {weight.in_features(), weight.rank(), weight.out_features(), weight.parameters(),
+          weight.stored_bytes()};
+}
+
+LayerRows layer_rows(const ops::MlpWeight& mlp) {
+  LayerRows rows{
+      {matrix_row(mlp.gate), matrix_row(mlp.up), matrix_row(mlp.down)}, {}, mlp.neurons()};
+  const ops::WeightView& map = mlp.in.map_t;
+  if (!mlp.in.empty()) {
+    rows.input = {mlp.in.features(), mlp.in.rank(), mlp.in.rank(), map.size(), map.stored_bytes()};
+  }
+  return rows;
 }
 
 // Reads the weights' names and shapes as loading would, so that what inspect shows is what runs.
@@ -50,8 +75,7 @@ Result<std::vector<LayerRows>> read_layers(const io::Checkpoint& checkpoint,
   std::vector<LayerRows> layers;
   for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
     NMM_ASSIGN(const model::LayerWeights weights, model::layer_weights(checkpoint, config, i));
-    const ops::MlpWeight& mlp = weights.mlp;
-    layers.push_back({matrix_row(mlp.gate), matrix_row(mlp.up), matrix_row(mlp.down)});
+    layers.push_back(layer_rows(weights.mlp));
   }
   return layers;
 }
@@ -96,10 +120,9 @@ void print_totals(const ReportWriter& writer, const io::Checkpoint& checkpoint,
                   const std::vector<LayerRows>& layers) {
   int64_t parameters = 0, bytes = 0;
   for (const LayerRows& layer : layers) {
-    for (const MatrixRow& matrix : layer) {
-      parameters += matrix.parameters;
-      bytes += matrix.bytes;
-    }
+    const MatrixRow total = layer.total();
+    parameters += total.parameters;
+    bytes += total.bytes;
   }
   writer.print("  {:<24}{} in {} tensors, {}, {:.1f} MB\n", "parameters", checkpoint.parameters(),
                checkpoint.tensors().size(), dtypes_of(checkpoint),
@@ -115,8 +138,8 @@ void print_compression(const ReportWriter& writer, const io::ModelConfig& config
   }
   if (!config.compression) return;
   const io::CompressionRecord& record = *config.compression;
-  writer.print("  {:<24}method {}, ratio {} (removed), block {}, align {}, allocate {}\n",
-               "compression", record.method, record.ratio, record.block, record.align,
+  writer.print("  {:<24}form {}, method {}, ratio {} (removed), block {}, align {}, allocate {}\n",
+               "compression", record.form, record.method, record.ratio, record.block, record.align,
                record.allocate);
   for (const io::CalibrationSource& text : record.calibration) {
     writer.print("  {:<24}{} tokens of {} ({} bytes, xxh3 {})\n", "calibration", text.tokens,
@@ -124,25 +147,37 @@ void print_compression(const ReportWriter& writer, const io::ModelConfig& config
   }
 }
 
-// r(K + N) over KN: the share that the ratio asked for only approximates.
-double kept_share(const MatrixRow& matrix) {
-  return static_cast<double>(matrix.parameters) / static_cast<double>(matrix.in * matrix.out);
+// Of `matrices` dense ones of the config: the share that the ratio asked for only approximates.
+double kept_share(const MatrixRow& row, const io::ModelConfig& config, int64_t matrices = 1) {
+  const int64_t dense = matrices * config.hidden_size * config.intermediate_size;
+  return static_cast<double>(row.parameters) / static_cast<double>(dense);
+}
+
+void print_row(const ReportWriter& writer, std::string_view range, std::string_view name,
+               const MatrixRow& row, const io::ModelConfig& config) {
+  writer.print("{:<9}{:<8}{:>8}{:>8}{:>8}{:>10.4f}{:>12.3f}\n", range, name, row.in,
+               row.rank == 0 ? "dense" : fmt::format("{}", row.rank), row.out,
+               kept_share(row, config), megabytes(row.bytes));
 }
 
 // One group of rows per run of layers that are alike.
-void print_layers(const ReportWriter& writer, const std::vector<LayerRows>& layers) {
+void print_layers(const ReportWriter& writer, const std::vector<LayerRows>& layers,
+                  const io::ModelConfig& config) {
   writer.print("\n{:<9}{:<8}{:>8}{:>8}{:>8}{:>10}{:>12}\n", "layers", "matrix", "K (in)", "rank",
                "N (out)", "kept", "MB each");
   for (size_t first = 0, last = 0; first < layers.size(); first = last) {
     while (last < layers.size() && layers[last] == layers[first]) ++last;
     const std::string range =
         last - first == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, last - 1);
+    const LayerRows& layer = layers[first];
+    if (layer.input.rank > 0) print_row(writer, range, "input", layer.input, config);
     for (size_t i = 0; i < kMatrixNames.size(); ++i) {
-      const MatrixRow& matrix = layers[first][i];
-      writer.print("{:<9}{:<8}{:>8}{:>8}{:>8}{:>10.4f}{:>12.3f}\n", range, kMatrixNames[i],
-                   matrix.in, matrix.rank == 0 ? "dense" : fmt::format("{}", matrix.rank),
-                   matrix.out, kept_share(matrix), megabytes(matrix.bytes));
+      print_row(writer, range, kMatrixNames[i], layer.matrices[i], config);
     }
+    const MatrixRow total = layer.total();
+    writer.print("{:<9}{:<8}{:>24}{:>10.4f}{:>12.3f}\n", range, "MLP",
+                 fmt::format("{} neurons", layer.neurons),
+                 kept_share(total, config, std::ssize(layer.matrices)), megabytes(total.bytes));
   }
 }
 
@@ -156,17 +191,24 @@ void print_tensors(const ReportWriter& writer, const io::Checkpoint& checkpoint)
   }
 }
 
-Json layers_json(const std::vector<LayerRows>& layers) {
+Json row_json(const MatrixRow& row, const io::ModelConfig& config) {
+  return {{"in_features", row.in},
+          {"rank", row.rank},
+          {"out_features", row.out},
+          {"kept_share", kept_share(row, config)},
+          {"bytes", row.bytes}};
+}
+
+Json layers_json(const std::vector<LayerRows>& layers, const io::ModelConfig& config) {
   Json list = Json::array();
   for (const LayerRows& layer : layers) {
-    Json row = Json::object();
+    const MatrixRow total = layer.total();
+    Json row = {{"neurons", layer.neurons},
+                {"kept_share", kept_share(total, config, std::ssize(layer.matrices))},
+                {"bytes", total.bytes}};
+    if (layer.input.rank > 0) row["input"] = row_json(layer.input, config);
     for (size_t i = 0; i < kMatrixNames.size(); ++i) {
-      const MatrixRow& matrix = layer[i];
-      row[kMatrixNames[i]] = {{"in_features", matrix.in},
-                              {"rank", matrix.rank},
-                              {"out_features", matrix.out},
-                              {"kept_share", kept_share(matrix)},
-                              {"bytes", matrix.bytes}};
+      row[kMatrixNames[i]] = row_json(layer.matrices[i], config);
     }
     list.push_back(std::move(row));
   }
@@ -201,13 +243,16 @@ Json to_json(const io::ModelConfig& config, const io::Checkpoint& checkpoint,
                {"int8_weights", config.int8_weights},
                {"parameters", checkpoint.parameters()},
                {"bytes", checkpoint.size_bytes()},
-               {"layers", layers_json(layers)}};
+               {"layers", layers_json(layers, config)}};
   if (config.compression) {
     const io::CompressionRecord& record = *config.compression;
-    json["compression"] = {
-        {"method", record.method},     {"ratio", record.ratio},
-        {"block", record.block},       {"align", record.align},
-        {"allocate", record.allocate}, {"calibration", io::calibration_json(record.calibration)}};
+    json["compression"] = {{"form", record.form},
+                           {"method", record.method},
+                           {"ratio", record.ratio},
+                           {"block", record.block},
+                           {"align", record.align},
+                           {"allocate", record.allocate},
+                           {"calibration", io::calibration_json(record.calibration)}};
   }
   if (with_tensors) json["tensors"] = tensors_json(checkpoint);
   return json;
@@ -222,7 +267,7 @@ Result<int> run_inspect(const InspectOptions& options) {
   print_config(writer, config);
   print_totals(writer, checkpoint, layers);
   print_compression(writer, config);
-  print_layers(writer, layers);
+  print_layers(writer, layers, config);
   if (options.tensors) print_tensors(writer, checkpoint);
   NMM_TRY(writer.write_json(to_json(config, checkpoint, layers, options.tensors)));
   return 0;

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "compress/form.h"
 #include "compress/front_matter.h"
-#include "compress/rank.h"
 #include "io/text_file.h"
 
 namespace neuronmm::compress {
@@ -31,14 +31,19 @@ std::string in_cell(const std::string& text) {
 
 // Of the parameters of all MLP matrices, those of the dense ones included.
 double mlp_share(const io::CompressionRecord& record, const io::ModelConfig& config) {
-  double kept = 0.0, matrices = 0.0;
+  const MlpSizes sizes = {config.hidden_size, config.intermediate_size};
+  double kept = 0.0;
   for (const io::MlpShape& layer : record.ranks) {
+    if (record.pivoted()) {
+      kept += static_cast<double>(sizes.parameters(layer));
+      continue;
+    }
     for (const int64_t rank : {layer.gate, layer.up, layer.down}) {
-      kept += rank == 0 ? 1.0 : kept_share(config.hidden_size, config.intermediate_size, rank);
-      matrices += 1.0;
+      kept += static_cast<double>(rank == 0 ? sizes.hidden * sizes.inner
+                                            : rank * (sizes.hidden + sizes.inner));
     }
   }
-  return kept / matrices;
+  return kept / static_cast<double>(sizes.dense_parameters() * std::ssize(record.ranks));
 }
 
 // "_name_or_path" of a config.json if that is a name of the hub, else nothing.
@@ -54,12 +59,36 @@ std::string hub_name(const std::string& config_json_text) {
   return is_hub_word(whole.substr(0, slash)) && is_hub_word(whole.substr(slash + 1)) ? name : "";
 }
 
-std::string rank_text(int64_t rank) { return rank == 0 ? "dense" : std::to_string(rank); }
+// "192", or the smallest and the largest; `zero` for 0.
+std::string range_text(const std::vector<io::MlpShape>& shapes, int64_t io::MlpShape::*size,
+                       const std::string& zero = "dense") {
+  const auto [least, most] = std::ranges::minmax(shapes, {}, size);
+  const std::string text = least.*size == 0 ? zero : std::to_string(least.*size);
+  return least.*size == most.*size ? text : fmt::format("{} to {}", text, most.*size);
+}
+
+// What a rank is depends on the form, and neurons are in no rank.
+std::string sizes_text(const io::CompressionRecord& record, const io::ModelConfig& config) {
+  if (!record.pivoted()) return ranks_text(record.ranks);
+  std::vector<io::MlpShape> shapes = record.ranks;
+  for (io::MlpShape& shape : shapes) {
+    if (shape.neurons == 0) shape.neurons = config.intermediate_size;
+  }
+  std::string text = range_text(shapes, &io::MlpShape::neurons) + " neurons";
+  for (const auto& [name, size] :
+       {std::pair("input", &io::MlpShape::input), std::pair("gate", &io::MlpShape::gate),
+        std::pair("up", &io::MlpShape::up), std::pair("down", &io::MlpShape::down)}) {
+    const auto has = [&, of = size](const io::MlpShape& shape) { return shape.*of > 0; };
+    if (!std::ranges::any_of(shapes, has)) continue;
+    text += fmt::format(", pivots of {} {}", name, range_text(shapes, size, "none"));
+  }
+  return text;
+}
 
 std::string how_to_load(const std::string& folder) {
   return fmt::format(
       "\n## How to load it\n\n"
-      "With transformers, which runs the two Python files in this folder:\n\n"
+      "With transformers, which runs the Python files of this folder:\n\n"
       "```python\n"
       "from transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
       "model = AutoModelForCausalLM.from_pretrained(\"{0}\", trust_remote_code=True)\n"
@@ -70,9 +99,12 @@ std::string how_to_load(const std::string& folder) {
       "neuronmm inspect {0}\n"
       "neuronmm generate {0} \"Once upon a time\"\n"
       "```\n\n"
-      "A compressed MLP weight is stored as two factors, `X_v_proj.weight` (applied first) and\n"
-      "`X_u_proj.weight`; int8 weights have their scales beside them as `NAME_scale`.\n"
-      "`neuronmm_compression` and `neuronmm_quantization` of config.json say which there are.\n",
+      "A low-rank MLP weight is stored as two factors, `X_v_proj.weight` (applied first) and\n"
+      "`X_u_proj.weight`. In other forms elements of the hidden state, whose numbers are in\n"
+      "`X_pivots`, stand for all of it, and `X_pivot_proj.weight` leads from or to the others;\n"
+      "`input` is what gate and up share. int8 weights have their scales beside them as\n"
+      "`NAME_scale`. `neuronmm_compression` and `neuronmm_quantization` of config.json say which\n"
+      "there are.\n",
       folder);
 }
 
@@ -80,15 +112,22 @@ std::string how_to_load(const std::string& folder) {
 
 std::vector<std::pair<std::string, std::string>> compression_facts(
     const io::CompressionRecord& record, const io::ModelConfig& config, std::string_view weights) {
-  return {
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"form", fmt::format("{}: {}", record.form, form_text(record.form))},
       {"method", record.method},
       {"ratio asked to be removed from each compressed MLP weight",
-       fmt::format("{}", record.ratio)},
-      {"share of the MLP parameters that is kept",
-       fmt::format("{:.4f}", mlp_share(record, config))},
-      {"ranks", fmt::format("{} (multiples of {}, {}; allocation: {})", ranks_text(record.ranks),
-                            record.block, record.align, record.allocate)},
-      {"weights", std::string(weights)}};
+       fmt::format("{}", record.ratio)}};
+  // Of a plain narrower model the config has forgotten what it was made of.
+  const double share = mlp_share(record, config);
+  if (!record.pivoted() || share < 1.0) {
+    facts.emplace_back("share of the MLP parameters that is kept", fmt::format("{:.4f}", share));
+  }
+  facts.emplace_back(
+      record.pivoted() ? "sizes" : "ranks",
+      fmt::format("{} (multiples of {}, {}; allocation: {})", sizes_text(record, config),
+                  record.block, record.align, record.allocate));
+  facts.emplace_back("weights", weights);
+  return facts;
 }
 
 std::string loss_text(const std::optional<MeasuredLoss>& loss) {
@@ -136,15 +175,20 @@ std::string folder_name(const std::filesystem::path& folder) {
 }
 
 std::string ranks_text(const std::vector<io::MlpShape>& ranks) {
-  std::string text;
-  for (const auto& [name, rank] :
-       {std::pair("gate", &io::MlpShape::gate), std::pair("up", &io::MlpShape::up),
-        std::pair("down", &io::MlpShape::down)}) {
-    const auto [least, most] = std::ranges::minmax(ranks, {}, rank);
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, rank_text(least.*rank));
-    if (least.*rank != most.*rank) text += " to " + rank_text(most.*rank);
-  }
-  return text;
+  return fmt::format("gate {}, up {}, down {}", range_text(ranks, &io::MlpShape::gate),
+                     range_text(ranks, &io::MlpShape::up), range_text(ranks, &io::MlpShape::down));
+}
+
+std::string_view form_text(std::string_view form) {
+  if (form == "pivoted") return "pivoted low-rank MLP weights";
+  if (form == "narrow") return "narrow MLPs";
+  if (form == "neurons") return "fewer MLP neurons";
+  if (form == "mixed") return "narrow MLPs of fewer neurons";
+  return "low-rank MLP weights";
+}
+
+std::string_view form_tag(std::string_view form) {
+  return form == "neurons" ? "pruned" : "low-rank";
 }
 
 }  // namespace neuronmm::compress

@@ -53,4 +53,9 @@ std::string folder_name(const std::filesystem::path& folder);
 // "gate 192, up 192, down 192", or the smallest and the largest where layers differ; "dense" for 0.
 std::string ranks_text(const std::vector<io::MlpShape>& ranks);
 
+// What a model of this form (io::CompressionRecord) has: "low-rank MLP weights", "narrow MLPs".
+std::string_view form_text(std::string_view form);
+// Its tag on the hub.
+std::string_view form_tag(std::string_view form);
+
 }  // namespace neuronmm::compress

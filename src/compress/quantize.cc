@@ -115,7 +115,7 @@ Status write_card(const ModelSource& source, const io::FolderWriter& output) {
   card.tags = {"int8"};
   card.facts = {{"weights", "int8"}};
   if (const auto& record = source.config.compression) {
-    card.tags.emplace_back("low-rank");
+    card.tags.emplace_back(form_tag(record->form));
     card.facts = compression_facts(*record, source.config, "int8");
   }
   return io::write_text_file(output.staging() / "README.md", model_card_text(card));

@@ -97,6 +97,50 @@ TEST_F(CommandLine, QuantizeThenRunEveryCommandOnTheResult) {
          {"compressed already"});
 }
 
+// A mixed layer and a pivoted one. The map that gate and up share is counted once.
+TEST_F(CommandLine, FoldersWithPivots) {
+  const std::string config = path("config.json"), out = path("pivots"), int8 = path("int8");
+  std::ofstream(config) << R"({"architectures":["LlamaForCausalLM"],"hidden_size":64,
+      "intermediate_size":96,"num_hidden_layers":2,"num_attention_heads":4,"num_key_value_heads":2,
+      "head_dim":16,"vocab_size":300,"max_position_embeddings":32,"neuronmm_compression":{
+      "method":"two-sided","ratio":0.2,"block":8,"align":"nearest","allocate":"predicted",
+      "form":"mixed","ranks":[{"gate":0,"up":0,"down":40,"input":48,"neurons":80},
+                              {"gate":16,"up":0,"down":0}]}})";
+  expect(neuronmm("synthesize --config " + config + " -o " + out), 0, {});
+  expect(neuronmm("inspect " + out + " --json " + path("inspect.json")), 0,
+         {"form mixed", "input", "80 neurons", "96 neurons"});
+  const auto report = nlohmann::json::parse(read(path("inspect.json")));
+  EXPECT_EQ(report["compression"]["form"], "mixed");
+  const auto& mixed = report["layers"][0];
+  EXPECT_EQ(mixed["neurons"], 80);
+  EXPECT_EQ(mixed["input"]["rank"], 48);
+  EXPECT_EQ(mixed["input"]["in_features"], 64);
+  EXPECT_EQ(mixed["gate"]["in_features"], 48);
+  EXPECT_EQ(mixed["gate"]["rank"], 0);
+  EXPECT_EQ(mixed["down"]["rank"], 40);
+  const double dense = 64 * 96;
+  const double input = 48 * 16, gate = 80 * 48, down = 40 * 80 + 24 * 40;
+  EXPECT_DOUBLE_EQ(mixed["input"]["kept_share"].get<double>(), input / dense);
+  EXPECT_DOUBLE_EQ(mixed["gate"]["kept_share"].get<double>(), gate / dense);
+  EXPECT_DOUBLE_EQ(mixed["down"]["kept_share"].get<double>(), down / dense);
+  EXPECT_DOUBLE_EQ(mixed["kept_share"].get<double>(), (input + 2 * gate + down) / (3 * dense));
+  const auto& pivoted = report["layers"][1];
+  EXPECT_FALSE(pivoted.contains("input"));
+  EXPECT_EQ(pivoted["gate"]["rank"], 16);
+  EXPECT_DOUBLE_EQ(pivoted["gate"]["kept_share"].get<double>(), (16 * 48 + 96 * 16) / dense);
+  EXPECT_EQ(pivoted["neurons"], 96);
+
+  expect(neuronmm("quantize " + out + " -o " + int8), 0, {"written to"});
+  for (const std::string& model : {out, int8}) {
+    expect(neuronmm("bench " + model + " --prompt-tokens 8 --new-tokens 4 --runs 2"), 0,
+           {"decode"});
+    expect(neuronmm("bench " + model + " --device trn2 --prompt-tokens 8"), 1,
+           {"layer 0", "trn2", "pivots", "NeuronCore"});
+  }
+  expect(neuronmm("bench " + config + " --device trn1 --prompt-tokens 8"), 1,
+         {"layer 0", "pivots"});
+}
+
 TEST_F(CommandLine, QuantizeFlagsAndOutputs) {
   expect(neuronmm("quantize " + kDemo), 2, {"--output"});
   expect(neuronmm(compress("--ratio 0.2 --weights int4")), 2, {"--weights", "int8"});

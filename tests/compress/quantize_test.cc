@@ -168,6 +168,45 @@ TEST_F(Quantize, ACompressedModel) {
   expect_loads("out");
 }
 
+// Every form: maps are rounded as any linear weight, numbers of pivots stay, and the record, too.
+TEST_F(Quantize, ModelsWithPivots) {
+  const std::pair<const char*, std::vector<io::MlpShape>> forms[] = {
+      {"pivoted", {{40, 130, 70}, {1, 143, 0}}},
+      {"narrow", {{0, 0, 70, 100}, {0, 0, 8, 8}}},
+      {"neurons", {{0, 0, 0, 0, 100}, {0, 0, 0, 0, 288}}},
+      {"mixed", {{0, 0, 70, 100, 200}, {0, 0, 0, 0, 30}}}};
+  for (const auto& [form, shapes] : forms) {
+    SCOPED_TRACE(form);
+    io::ModelConfig config = small_config(false);
+    config.compression = model::tiny_record(form, shapes);
+    write(config);
+    const QuantizeSummary summary = quantize_well(input_.path(), "out");
+    const auto before = open(input_.path()), after = open(path("out"));
+    EXPECT_EQ(summary.parameters, before.parameters());
+    EXPECT_EQ(summary.parameters, after.parameters());
+    for (const auto& [name, tensor] : before.tensors()) {
+      const TensorView& stored = after.tensors().at(name);
+      const bool linear = model::is_linear(name, config_);
+      EXPECT_EQ(stored.dtype, linear ? DType::kI8 : tensor.dtype) << name;
+      EXPECT_EQ(bytes_of(stored),
+                linear ? bytes_of(ops::quantize(tensor).view()) : bytes_of(tensor))
+          << name;
+    }
+    const auto written = io::ModelConfig::load(path("out") / "config.json");
+    ASSERT_TRUE(written.ok()) << written.error().message;
+    EXPECT_EQ(written->compression->form, form);
+    EXPECT_EQ(written->compression->ranks, shapes);
+    expect_loads("out");
+    std::ifstream file(path("out") / "README.md");
+    const std::string card{std::istreambuf_iterator<char>(file), {}};
+    for (const std::string& word :
+         {fmt::format("| form | {}: ", form), std::string("| sizes | "),
+          std::string(form == std::string("neurons") ? "- pruned" : "- low-rank")}) {
+      EXPECT_NE(card.find(word), std::string::npos) << word << " in:\n" << card;
+    }
+  }
+}
+
 TEST_F(Quantize, CompressingAndRoundingAtOnce) {
   compress_to("out", WeightFormat::kInt8);
   const auto after = open(path("out"));

@@ -1,6 +1,7 @@
 // MLPs as tile programs: their values against fp64, and what is refused.
 
 #include <map>
+#include <numeric>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -211,6 +212,18 @@ TEST(DeviceMlp, WhatNoKernelTakesIsRefused) {
   RandomMlp biased(64, 96, {0, 0, 0}, random);
   biased.weight.up.bias = biased.weight.up.w_t;
   EXPECT_NE(mlp_shape(biased.weight).error().message.find("up has one"), std::string::npos);
+
+  const Matrix map = kernels::random_matrix(64, 64, 1.0, DType::kF32, random);
+  const TensorView map_t = {DType::kF32, {32, 32}, reinterpret_cast<const std::byte*>(map.data())};
+  std::vector<int32_t> index(32);
+  std::iota(index.begin(), index.end(), 0);
+  for (int which = 0; which < 3; ++which) {
+    RandomMlp pivoted(64, 96, {0, 0, 0}, random);
+    ops::MlpWeight& weight = pivoted.weight;
+    ops::Pivots& pivots = which == 0 ? weight.in : which == 1 ? weight.up.in : weight.down.out;
+    pivots = ops::Pivots{index, map_t};
+    EXPECT_NE(mlp_shape(weight).error().message.find("pivots"), std::string::npos) << which;
+  }
 
   MlpPrograms programs(simulator::kTrn1, default_tilings(simulator::kTrn1));
   const auto too_large = programs.find({64, int64_t{1} << 21, 0}, 1);
