@@ -202,9 +202,9 @@ Status shape_in_sequence(const CompressionInputs& inputs, const ShapeRequest& re
   };
   NMM_TRY(run_shape_pass(inputs, pass, work));
   for (size_t layer = 0; layer < model.layers.size(); ++layer) {
-    const auto saved = pass.saved(static_cast<int64_t>(layer));
-    if (!saved)
-      return fail("{}: cannot be read", shaped_path(work, std::ssize(model.layers)).string());
+    const fs::path path = shaped_path(work, static_cast<int64_t>(layer));
+    const auto saved = read_narrow_mlp(path);
+    if (!saved) return fail("{}: cannot be read", path.string());
     model.layers[layer].largest_map = saved->largest_map;
   }
   return {};

@@ -124,7 +124,8 @@ class ShapePassRun {
     NMM_ASSIGN(auto pass, LayerwisePass::open(inputs_.checkpoint, config_, *inputs_.text, work_,
                                               settings, inputs_.progress));
     bool stands = pass.stage() == 0 || !error_aware() || read_narrow_mlp(inputs_path(pass.layer()));
-    for (int64_t layer = 0; layer < pass.layer(); ++layer) {
+    const int64_t finished = pass.layer() + (pass.stage() == kGoOn ? 1 : 0);
+    for (int64_t layer = 0; layer < finished; ++layer) {
       stands = stands && settings_.saved(layer).has_value();
     }
     if (stands) return pass;

@@ -10,8 +10,9 @@ using Rows = std::vector<Vector>;
 
 class Naive {
  public:
-  Naive(const io::ModelConfig& config, const TestTensors& tensors)
-      : config_(config), tensors_(tensors) {}
+  Naive(const io::ModelConfig& config, const TestTensors& tensors,
+        std::vector<NaiveMlpRows>* mlp_rows = nullptr)
+      : config_(config), tensors_(tensors), mlp_rows_(mlp_rows) {}
 
   Rows logits(const std::vector<TokenId>& tokens) const {
     Rows hidden;
@@ -34,6 +35,7 @@ class Naive {
  private:
   void run_layer(const std::string& prefix, Rows& hidden) const {
     Rows q, k, v;
+    NaiveMlpRows seen;
     for (size_t i = 0; i < hidden.size(); ++i) {
       const Vector x = norm(prefix + "input_layernorm.weight", hidden[i]);
       q.push_back(
@@ -44,15 +46,20 @@ class Naive {
     }
     for (size_t i = 0; i < hidden.size(); ++i) {
       add(project(prefix, "o", attend(q[i], k, v, i)), hidden[i]);
-      add(mlp(prefix + "mlp.", norm(prefix + "post_attention_layernorm.weight", hidden[i])),
+      add(mlp(prefix + "mlp.", norm(prefix + "post_attention_layernorm.weight", hidden[i]), seen),
           hidden[i]);
     }
+    seen.hidden = hidden;
+    if (mlp_rows_ != nullptr) mlp_rows_->push_back(std::move(seen));
   }
 
-  Vector mlp(const std::string& prefix, const Vector& row) const {
+  Vector mlp(const std::string& prefix, const Vector& row, NaiveMlpRows& seen) const {
     const Vector x = narrowed(prefix + "input", row);
     Vector inner = times(prefix + "gate_proj.weight", narrowed(prefix + "gate", x));
     const Vector up = times(prefix + "up_proj.weight", narrowed(prefix + "up", x));
+    seen.input.push_back(row);
+    seen.gate.push_back(inner);
+    seen.up.push_back(up);
     for (size_t j = 0; j < inner.size(); ++j)
       inner[j] = inner[j] / (1.0 + std::exp(-inner[j])) * up[j];
     return widened(prefix + "down", times(prefix + "down_proj.weight", inner));
@@ -183,6 +190,7 @@ class Naive {
 
   const io::ModelConfig& config_;
   const TestTensors& tensors_;
+  std::vector<NaiveMlpRows>* mlp_rows_;
 };
 
 }  // namespace
@@ -191,6 +199,13 @@ std::vector<std::vector<double>> naive_logits(const io::ModelConfig& config,
                                               const TestTensors& tensors,
                                               const std::vector<TokenId>& tokens) {
   return Naive(config, tensors).logits(tokens);
+}
+
+std::vector<NaiveMlpRows> naive_mlp_rows(const io::ModelConfig& config, const TestTensors& tensors,
+                                         const std::vector<TokenId>& tokens) {
+  std::vector<NaiveMlpRows> rows;
+  Naive(config, tensors, &rows).logits(tokens);
+  return rows;
 }
 
 }  // namespace neuronmm::model

@@ -13,4 +13,12 @@ std::vector<std::vector<double>> naive_logits(const io::ModelConfig& config,
                                               const TestTensors& tensors,
                                               const std::vector<TokenId>& tokens);
 
+// What every layer's MLP reads and makes, one row per position: its input, gate before silu, up,
+// and the hidden state after the layer.
+struct NaiveMlpRows {
+  std::vector<std::vector<double>> input, gate, up, hidden;
+};
+std::vector<NaiveMlpRows> naive_mlp_rows(const io::ModelConfig& config, const TestTensors& tensors,
+                                         const std::vector<TokenId>& tokens);
+
 }  // namespace neuronmm::model

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "problems.h"
+#include "trainium/kernels/shapes.h"
 #include "trainium/simulator/timing.h"
 #include "trainium/tile/counts.h"
 #include "trainium/tile/walk.h"
@@ -30,9 +31,10 @@ void for_random_tilings(int shapes, int tilings, const Visit& visit) {
   };
   for (const Kernel& kernel : kernels::kernels()) {
     for (int i = 0; i < shapes; ++i) {
-      const Problem problem =
-          problem_of(kernel.name, {size(1500), size(900), size(700), size(2500)},
-                     random_options(kernel, random), i % 2 == 0 ? "trn1" : "trn2");
+      kernels::KernelShape shape = {size(1500), size(900), size(700), size(2500), size(700)};
+      kernels::make_room_for_pivots(kernel, shape);
+      const Problem problem = problem_of(kernel.name, shape, random_options(kernel, random),
+                                         i % 2 == 0 ? "trn1" : "trn2");
       for (int t = 0; t < tilings; ++t) {
         kernels::Tiling tiling = *kernels::tiling_of(kernel, {});
         for (const kernels::TilingParameter& parameter : kernel.tiling) {

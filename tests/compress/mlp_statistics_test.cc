@@ -1,0 +1,183 @@
+#include "compress/mlp_statistics.h"
+
+#include <cmath>
+
+#include "compress_test.h"
+#include "io/checkpoint.h"
+#include "model/naive_transformer.h"
+
+namespace neuronmm::compress {
+namespace {
+
+class Statistics : public CompressTest {
+ protected:
+  CalibrationSequences sequences() const {
+    const auto tokenizer = text::Tokenizer::load(input_.path());
+    if (!tokenizer.ok()) throw std::runtime_error(tokenizer.error().message);
+    auto found = calibration_sequences(*tokenizer, {{"text", text_}}, 400, config_);
+    if (!found.ok()) throw std::runtime_error(found.error().message);
+    return std::move(found).value();
+  }
+  Status gather(const std::string& work) {
+    fs::create_directories(path(work));
+    const auto checkpoint = io::Checkpoint::open(input_.path());
+    if (!checkpoint.ok()) return checkpoint.error();
+    return gather_statistics(*checkpoint, config_, backend_, text_sequences_, path(work), silent_);
+  }
+  std::string statistics_bytes(const std::string& work) const {
+    std::string all;
+    for (int64_t layer = 0; layer < kLayers; ++layer) {
+      all += bytes(work, statistics_path("", layer).string());
+    }
+    return all;
+  }
+  void SetUp() override {
+    CompressTest::SetUp();
+    text_sequences_ = sequences();
+  }
+
+  CalibrationSequences text_sequences_;
+};
+
+double silu_times(double g, double u) { return g / (1.0 + std::exp(-g)) * u; }
+
+// Sums over all tokens of the naive transformer, slopes by central differences.
+struct NaiveSums {
+  DoubleMatrix in{kHidden, kHidden}, neurons{kInner, kInner}, gate{1, kInner}, up{1, kInner};
+  double residual = 0.0;
+  int64_t tokens = 0;
+
+  void add(const model::NaiveMlpRows& rows) {
+    constexpr double kStep = 1e-5;
+    for (size_t t = 0; t < rows.input.size(); ++t, ++tokens) {
+      const auto &x = rows.input[t], &g = rows.gate[t], &u = rows.up[t];
+      std::vector<double> h;
+      for (size_t j = 0; j < g.size(); ++j) {
+        h.push_back(silu_times(g[j], u[j]));
+        const double of_gate =
+            (silu_times(g[j] + kStep, u[j]) - silu_times(g[j] - kStep, u[j])) / (2 * kStep);
+        const double of_up =
+            (silu_times(g[j], u[j] + kStep) - silu_times(g[j], u[j] - kStep)) / (2 * kStep);
+        gate(0, static_cast<int64_t>(j)) += of_gate * of_gate;
+        up(0, static_cast<int64_t>(j)) += of_up * of_up;
+      }
+      add_product(x, in);
+      add_product(h, neurons);
+      for (const double value : rows.hidden[t]) residual += value * value / kHidden;
+    }
+  }
+
+  static void add_product(const std::vector<double>& x, DoubleMatrix& sum) {
+    for (int64_t j = 0; j < sum.columns(); ++j) {
+      for (int64_t i = 0; i < sum.rows(); ++i) {
+        sum(i, j) += x[static_cast<size_t>(i)] * x[static_cast<size_t>(j)];
+      }
+    }
+  }
+};
+
+// fp32 activations: a relative 2^-24 for every product summed, in every layer, twice in a square.
+constexpr double kActivationError = 2 * 0x1p-24 * (kHidden + kInner) * kLayers;
+
+void expect_means(const DoubleMatrix& found, const DoubleMatrix& sum, double tokens,
+                  const char* name) {
+  ASSERT_EQ(found.rows(), sum.rows()) << name;
+  ASSERT_EQ(found.columns(), sum.columns()) << name;
+  double largest = 0.0, difference = 0.0;
+  for (int64_t i = 0; i < sum.size(); ++i) {
+    const double expected = sum.data()[i] / tokens;
+    largest = std::max(largest, std::abs(expected));
+    difference = std::max(difference, std::abs(found.data()[i] - expected));
+  }
+  EXPECT_GT(largest, 0.0) << name;
+  EXPECT_LE(difference, kActivationError * largest) << name;
+}
+
+TEST_F(Statistics, AreTheMeansOfTheNaiveTransformer) {
+  ASSERT_TRUE(gather("work").ok());
+  std::vector<NaiveSums> sums(kLayers);
+  for (const auto& sequence : text_sequences_.sequences) {
+    const auto layers = model::naive_mlp_rows(config_, tensors_, sequence);
+    for (size_t layer = 0; layer < sums.size(); ++layer) sums[layer].add(layers[layer]);
+  }
+  for (int64_t layer = 0; layer < kLayers; ++layer) {
+    SCOPED_TRACE(fmt::format("layer {}", layer));
+    const NaiveSums& naive = sums[static_cast<size_t>(layer)];
+    const auto tokens = static_cast<double>(naive.tokens);
+    EXPECT_EQ(naive.tokens, text_sequences_.origin.tokens);
+    const auto found = read_statistics(path("work"), layer, config_);
+    ASSERT_TRUE(found.ok()) << found.error().message;
+    expect_means(found->in, naive.in, tokens, "in");
+    expect_means(found->neurons, naive.neurons, tokens, "neurons");
+    expect_means(found->gate_slope, naive.gate, tokens, "gate_slope");
+    expect_means(found->up_slope, naive.up, tokens, "up_slope");
+    EXPECT_NEAR(found->residual(0, 0), naive.residual / tokens,
+                kActivationError * naive.residual / tokens);
+  }
+}
+
+TEST_F(Statistics, InterruptedGatheringResumesToTheSameBytes) {
+  int64_t all_calls = 0;
+  backend_.on_attention = [&] { ++all_calls; };
+  ASSERT_TRUE(gather("whole").ok());
+  for (int64_t stop = 1; stop <= all_calls; stop += 5) {
+    SCOPED_TRACE(fmt::format("after {} of {} attentions", stop, all_calls));
+    int64_t calls = 0;
+    backend_.on_attention = [&] { set_interrupted(++calls == stop); };
+    const Status stopped = gather("parts");
+    ASSERT_FALSE(stopped.ok());
+    EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
+    set_interrupted(false);
+    calls = 0;
+    backend_.on_attention = [&] { ++calls; };
+    ASSERT_TRUE(gather("parts").ok());
+    EXPECT_EQ(calls, all_calls - stop);
+    EXPECT_EQ(statistics_bytes("parts"), statistics_bytes("whole"));
+    calls = 0;
+    ASSERT_TRUE(gather("parts").ok());
+    EXPECT_EQ(calls, 0) << "what is there is not made again";
+    fs::remove_all(path("parts"));
+  }
+}
+
+TEST_F(Statistics, ThreadsChangeNothing) {
+  ASSERT_TRUE(gather("one").ok());
+  set_num_threads(3);
+  ASSERT_TRUE(gather("three").ok());
+  EXPECT_EQ(statistics_bytes("one"), statistics_bytes("three"));
+}
+
+TEST_F(Statistics, ADamagedFileIsMadeAgain) {
+  ASSERT_TRUE(gather("whole").ok());
+  ASSERT_TRUE(gather("parts").ok());
+  std::fstream(path("parts") / statistics_path("", 1), std::ios::in | std::ios::out)
+      .seekp(-9, std::ios::end)
+      .put('!');
+  ASSERT_TRUE(gather("parts").ok());
+  EXPECT_EQ(statistics_bytes("parts"), statistics_bytes("whole"));
+}
+
+TEST_F(Statistics, AFileOfAnotherModelIsNamed) {
+  ASSERT_TRUE(gather("work").ok());
+  io::ModelConfig other = config_;
+  other.intermediate_size += 8;
+  const auto found = read_statistics(path("work"), 0, other);
+  ASSERT_FALSE(found.ok());
+  EXPECT_NE(
+      found.error().message.find("mlp-00000.safetensors: expected tensor neurons F64 [72, 72]"),
+      std::string::npos)
+      << found.error().message;
+}
+
+TEST_F(Statistics, AnMlpThatOverflowsIsNamed) {
+  for (float& value : tensors_.at(mlp_name(1, MlpMatrix::kUp, "_proj")).values) value = 3e38f;
+  write_model(input_, tensors_);
+  const Status status = gather("work");
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("the MLP of layer 1 makes NaN or infinity"),
+            std::string::npos)
+      << status.error().message;
+}
+
+}  // namespace
+}  // namespace neuronmm::compress

@@ -1,0 +1,291 @@
+// Whole compressions into every form but uv: tiny random models, on the reference backend.
+
+#include <cmath>
+#include <limits>
+
+#include "compress_test.h"
+#include "io/checkpoint.h"
+
+namespace neuronmm::compress {
+namespace {
+
+class Shaped : public CompressTest {
+ protected:
+  CompressRequest shaped(const std::string& out, Form form, double ratio = 0.4) const {
+    CompressRequest shaped = request(out);
+    shaped.form = form;
+    shaped.allocate = Allocate::kPredicted;
+    shaped.rule = {ratio, 4, Align::kFloor};
+    return shaped;
+  }
+  io::ModelConfig config_of(const std::string& out) const {
+    auto config = io::ModelConfig::load(path(out) / "config.json");
+    if (!config.ok()) throw std::runtime_error(config.error().message);
+    return std::move(config).value();
+  }
+  // Parameters of the MLPs in the folder itself: numbers of pivots and scales of int8 are none.
+  int64_t counted(const std::string& out) const {
+    const auto checkpoint = io::Checkpoint::open(path(out));
+    if (!checkpoint.ok()) throw std::runtime_error(checkpoint.error().message);
+    int64_t count = 0;
+    for (const auto& [name, tensor] : checkpoint->tensors()) {
+      const bool weight = name.ends_with(".weight") && name.find(".mlp.") != std::string::npos;
+      if (weight) count += tensor.size();
+    }
+    return count;
+  }
+  // Mean over positions of KL(dense || compressed), nats.
+  double divergence(const fs::path& folder) {
+    const std::vector<text::TokenId> tokens = model::random_tokens(60, 256, 77);
+    const Matrix dense = logits(input_.path(), tokens), other = logits(folder, tokens);
+    double sum = 0.0;
+    for (int64_t t = 0; t < dense.rows(); ++t) {
+      const std::vector<double> p = log_probabilities(dense.row(t), dense.columns());
+      const std::vector<double> q = log_probabilities(other.row(t), dense.columns());
+      for (size_t i = 0; i < p.size(); ++i) sum += std::exp(p[i]) * (p[i] - q[i]);
+    }
+    return sum / static_cast<double>(dense.rows());
+  }
+  static std::vector<double> log_probabilities(const float* row, int64_t count) {
+    std::vector<double> out(row, row + count);
+    const double largest = *std::ranges::max_element(out);
+    double sum = 0.0;
+    for (const double value : out) sum += std::exp(value - largest);
+    for (double& value : out) value -= largest + std::log(sum);
+    return out;
+  }
+  void store_as_bf16() {
+    for (auto& [name, tensor] : tensors_) tensor.dtype = DType::kBF16;
+    write_model(input_, tensors_);
+    std::string config = model::config_json(config_);
+    const std::string written = "\"float32\"";
+    config.replace(config.find(written), written.size(), "\"bfloat16\"");
+    input_.write_text("config.json", config);
+  }
+
+  const int64_t dense_ = 3 * kHidden * kInner * kLayers;
+};
+
+constexpr Form kShapedForms[] = {Form::kPivoted, Form::kNarrow, Form::kNeurons, Form::kMixed,
+                                 Form::kAuto};
+
+TEST_F(Shaped, EveryFormAndDtypeKeepsWhatWasAskedAndRuns) {
+  store_as_bf16();
+  for (const Form form : kShapedForms) {
+    for (const WeightFormat weights : {WeightFormat::kAsIs, WeightFormat::kInt8}) {
+      for (const Allocate allocate : {Allocate::kPredicted, Allocate::kUniform}) {
+        if (form == Form::kAuto && allocate == Allocate::kUniform) continue;
+        SCOPED_TRACE(fmt::format("{} {} {}", form_name(form), weights_name(weights),
+                                 allocate_name(allocate)));
+        CompressRequest asked = shaped("out", form);
+        asked.weights = weights;
+        asked.allocate = allocate;
+        const CompressSummary summary = run_well(asked);
+        const io::ModelConfig config = config_of("out");
+
+        const int64_t kept = counted("out");
+        EXPECT_LE(static_cast<double>(kept), 0.6 * static_cast<double>(dense_));
+        EXPECT_GE(static_cast<double>(kept), 0.45 * static_cast<double>(dense_));
+        EXPECT_EQ(summary.parameters_before - summary.parameters_after, dense_ - kept);
+        EXPECT_EQ(summary.plan.parameters_after, summary.parameters_after);
+        EXPECT_EQ(summary.plan.bytes_after, summary.bytes_after);
+
+        ASSERT_TRUE(config.compression);
+        const io::CompressionRecord& record = *config.compression;
+        EXPECT_EQ(record.method, "whitened");
+        EXPECT_EQ(record.ratio, 0.4);
+        EXPECT_EQ(record.block, 4);
+        EXPECT_EQ(record.align, "floor");
+        EXPECT_EQ(record.allocate, allocate_name(allocate));
+        EXPECT_EQ(record.form, form_name(summary.plan.form));
+        EXPECT_TRUE(form == Form::kAuto || summary.plan.form == form);
+        ASSERT_EQ(record.calibration.size(), 1u);
+        EXPECT_EQ(record.calibration[0].tokens, summary.calibration_tokens);
+        EXPECT_EQ(config.int8_weights, weights == WeightFormat::kInt8);
+
+        ASSERT_EQ(summary.layers.size(), static_cast<size_t>(kLayers));
+        const MlpSizes sizes = {kHidden, kInner};
+        int64_t of_shapes = 0;
+        for (const LayerReport& layer : summary.layers) {
+          of_shapes += sizes.parameters(layer.shape);
+          EXPECT_NEAR(layer.kept_share,
+                      static_cast<double>(sizes.parameters(layer.shape)) /
+                          static_cast<double>(sizes.dense_parameters()),
+                      1e-12);
+          EXPECT_LE(layer.largest_map, 1.05);
+          EXPECT_GE(layer.predicted_loss, 0.0);
+        }
+        EXPECT_EQ(of_shapes, kept);
+        EXPECT_TRUE(std::isfinite(divergence(path("out"))));
+
+        asked.model = path("out");
+        asked.out = path("twice");
+        expect_refused(asked, {"compressed already"});
+        fs::remove_all(path("out"));
+      }
+    }
+  }
+}
+
+// Nothing is lost in a form that can hold the model: its weights need only half of the inputs and
+// outputs, and half of the neurons are copies.
+TEST_F(Shaped, AModelThatFitsItsFormIsReproduced) {
+  std::mt19937_64 random(20261125);
+  std::normal_distribution<float> normal(0.0f, 0.08f);
+  const auto product = [&](int64_t rows, int64_t columns, int64_t rank) {
+    std::vector<float> a(static_cast<size_t>(rows * rank)), b(static_cast<size_t>(rank * columns)),
+        out(static_cast<size_t>(rows * columns));
+    for (auto* values : {&a, &b}) {
+      for (float& value : *values) value = 3.5f * normal(random);
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t k = 0; k < rank; ++k) {
+        for (int64_t j = 0; j < columns; ++j) {
+          out[static_cast<size_t>(i * columns + j)] +=
+              0.5f * a[static_cast<size_t>(i * rank + k)] * b[static_cast<size_t>(k * columns + j)];
+        }
+      }
+    }
+    return out;
+  };
+  constexpr int64_t kPivots = 16;
+  for (int64_t layer = 0; layer < kLayers; ++layer) {
+    // Gate and up read the same 16 directions.
+    const std::vector<float> both = product(2 * kInner, kHidden, kPivots);
+    const auto half = std::ssize(both) / 2;
+    tensors_.at(mlp_name(layer, MlpMatrix::kGate, "_proj")).values = {both.begin(),
+                                                                      both.begin() + half};
+    tensors_.at(mlp_name(layer, MlpMatrix::kUp, "_proj")).values = {both.begin() + half,
+                                                                    both.end()};
+    tensors_.at(mlp_name(layer, MlpMatrix::kDown, "_proj")).values =
+        product(kHidden, kInner, kPivots);
+  }
+  write_model(input_, tensors_);
+  CompressRequest narrow = shaped("narrow", Form::kNarrow);
+  narrow.allocate = Allocate::kUniform;
+  // r = 16 of narrow keeps (2·16·(32 - 16) + 3·16·64) / (3·32·64) = 0.5833 of an MLP.
+  narrow.rule = {0.41, 16, Align::kNearest};
+  const CompressSummary summary = run_well(narrow);
+  for (const LayerReport& layer : summary.layers) {
+    EXPECT_EQ(layer.shape, (io::MlpShape{.down = kPivots, .input = kPivots}));
+    EXPECT_LE(layer.predicted_loss, 1e-9);
+  }
+  EXPECT_LE(divergence(path("narrow")), 1e-7);
+
+  CompressRequest pivoted = shaped("pivoted", Form::kPivoted);
+  pivoted.allocate = Allocate::kUniform;
+  pivoted.rule = {0.2, 16, Align::kFloor};  // 16·(32 + 64 - 16) / (32·64) = 0.625
+  run_well(pivoted);
+  EXPECT_EQ(config_of("pivoted").compression->ranks[0], (io::MlpShape{16, 16, 16, 0, 0}));
+  EXPECT_LE(divergence(path("pivoted")), 1e-7);
+}
+
+TEST_F(Shaped, NeuronsThatDownDoesNotReadCostNothing) {
+  for (int64_t layer = 0; layer < kLayers; ++layer) {
+    auto& values = tensors_.at(mlp_name(layer, MlpMatrix::kDown, "_proj")).values;
+    for (size_t i = 0; i < values.size(); i += 2) values[i] = 0.0f;  // columns 0, 2, 4, ...
+  }
+  write_model(input_, tensors_);
+  CompressRequest neurons = shaped("neurons", Form::kNeurons, 0.5);
+  for (const Allocate allocate : {Allocate::kUniform, Allocate::kPredicted}) {
+    neurons.allocate = allocate;
+    const CompressSummary summary = run_well(neurons);
+    for (const LayerReport& layer : summary.layers) EXPECT_EQ(layer.shape.neurons, kInner / 2);
+    EXPECT_LE(divergence(path("neurons")), 1e-7);
+    fs::remove_all(path("neurons"));
+  }
+}
+
+// One size for all layers and fewer neurons: a dense model that any program reads.
+TEST_F(Shaped, UniformNeuronsAreAPlainModel) {
+  CompressRequest neurons = shaped("out", Form::kNeurons, 0.5);
+  neurons.allocate = Allocate::kUniform;
+  run_well(neurons);
+  const io::ModelConfig config = config_of("out");
+  EXPECT_EQ(config.intermediate_size, kInner / 2);
+  for (const io::MlpShape& shape : config.compression->ranks) EXPECT_EQ(shape, io::MlpShape{});
+  EXPECT_FALSE(fs::exists(path("out") / "modeling_neuronmm.py"));
+  const auto checkpoint = io::Checkpoint::open(path("out"));
+  ASSERT_TRUE(checkpoint.ok());
+  EXPECT_EQ(checkpoint->tensors().at(mlp_name(1, MlpMatrix::kDown, "_proj")).shape,
+            (Shape{kHidden, kInner / 2}));
+}
+
+TEST_F(Shaped, ALargerBudgetIsPredictedToLoseLess) {
+  for (const Form form : kShapedForms) {
+    double before = 0.0;
+    for (const double ratio : {0.1, 0.3, 0.5, 0.7}) {
+      const CompressSummary summary = run_well(shaped("out", form, ratio));
+      double loss = 0.0;
+      for (const LayerReport& layer : summary.layers) loss += layer.predicted_loss;
+      EXPECT_GE(loss, before) << form_name(form) << " " << ratio;
+      before = loss;
+      fs::remove_all(path("out"));
+    }
+  }
+}
+
+TEST_F(Shaped, ThreadsChangeNothing) {
+  for (const Form form : {Form::kPivoted, Form::kMixed}) {
+    for (const bool error_aware : {false, true}) {
+      SCOPED_TRACE(fmt::format("{}, error-aware {}", form_name(form), error_aware));
+      CompressRequest request = shaped("out", form);
+      request.error_aware = error_aware;
+      expect_threads_change_nothing(request);
+    }
+  }
+}
+
+TEST_F(Shaped, RefusesWhatOnlyUvHas) {
+  CompressRequest request = shaped("out", Form::kMixed);
+  request.calibration.reset();
+  expect_refused(request, {"form mixed needs a calibration text"});
+  request = shaped("out", Form::kMixed);
+  request.gram = path("gram");
+  expect_refused(request, {"neither reads nor saves Gram matrices"});
+  request = shaped("out", Form::kNarrow);
+  request.method = Method::kSvd;
+  expect_refused(request, {"form narrow", "whitened and two-sided", "svd"});
+  request = shaped("out", Form::kPivoted);
+  request.allocate = Allocate::kSensitivity;
+  expect_refused(request, {"form pivoted", "uniform or predicted"});
+  request = shaped("out", Form::kMixed);
+  request.only = {true, true, false};
+  expect_refused(request, {"whole MLPs"});
+  request = shaped("out", Form::kUv);
+  expect_refused(request, {"form uv", "predicted"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(Shaped, TooLittleTextIsRefused) {
+  CompressRequest request = shaped("out", Form::kMixed);
+  request.calibration->texts[0].text = "only a few letters";
+  expect_refused(request, {"tokens", std::to_string(kHidden)});
+  EXPECT_FALSE(fs::exists(path("out")));
+  EXPECT_FALSE(fs::exists(path("out.partial")));
+}
+
+TEST_F(Shaped, SizesThatCannotBeAreRefused) {
+  CompressRequest request = shaped("out", Form::kMixed, 0.9);
+  request.rule.block = 32;
+  expect_refused(request, {"form mixed with block 32 keeps at least"});
+  request = shaped("out", Form::kNeurons, 0.01);
+  request.allocate = Allocate::kUniform;
+  request.rule = {0.01, 64, Align::kNearest};
+  expect_refused(request, {"ratio 0.01 with block 64", "saves nothing"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(Shaped, AWeightThatIsNotANumberIsNamed) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    model::TestTensors spoilt = tensors_;
+    spoilt.at(mlp_name(1, MlpMatrix::kDown, "_proj")).values[5] = bad;
+    write_model(input_, spoilt);
+    expect_refused(shaped("out", Form::kMixed), {input_.path().string(), "layer 1"});
+    EXPECT_FALSE(fs::exists(path("out")));
+  }
+}
+
+}  // namespace
+}  // namespace neuronmm::compress
