@@ -393,8 +393,8 @@ class Compression {
   }
 
   Status write_card(const io::FolderWriter& output, const std::optional<MeasuredLoss>& loss) const {
-    ModelCard card = model_card(output.out(), request_.model, form_text(std::string(form_name(plan_.form))));
-    card.tags = {form_tag(std::string(form_name(plan_.form)))};
+    ModelCard card = model_card(output.out(), request_.model, form_text(form_name(plan_.form)));
+    card.tags = {std::string(form_tag(form_name(plan_.form)))};
     if (request_.weights == WeightFormat::kInt8) card.tags.emplace_back("int8");
     const io::CompressionRecord record = this->record();
     card.facts = compression_facts(record, config_, weights_name(request_.weights));
