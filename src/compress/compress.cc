@@ -323,7 +323,10 @@ class Compression {
     std::error_code ignored;
     if (request_.method == Method::kTwoSided) {
       request.metric = work / "metric.safetensors";
-      if (!fs::exists(request.metric, ignored)) {
+      const bool whole = fs::exists(request.metric, ignored) &&
+                         io::SafetensorsFile::open_checked(request.metric).ok();
+      if (!whole) {
+        if (!make_metric) return fail("method two-sided needs somebody who makes the metric");
         NMM_TRY(make_metric(metric_sequences(*grams_.text), request.metric));
       }
     }

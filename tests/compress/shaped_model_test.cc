@@ -180,6 +180,24 @@ TEST_F(Shaped, AModelThatFitsItsFormIsReproduced) {
   EXPECT_LE(divergence(path("pivoted")), 1e-7);
 }
 
+// Form uv with sizes by predicted loss: two factors per matrix that any reader of U·V takes.
+TEST_F(Shaped, PredictedSizesOfTwoFactors) {
+  const CompressSummary summary = run_well(shaped("uv", Form::kUv));
+  const MlpSizes sizes = {kHidden, kInner, true};
+  int64_t parameters = 0;
+  const auto config = config_of("uv");
+  EXPECT_EQ(config.compression->form, "uv");
+  for (size_t layer = 0; layer < summary.layers.size(); ++layer) {
+    const io::MlpShape& shape = summary.layers[layer].shape;
+    EXPECT_EQ(config.compression->ranks[layer], shape);
+    parameters += sizes.parameters(shape);
+  }
+  EXPECT_LE(parameters, kLayers * sizes.dense_parameters());
+  EXPECT_EQ(summary.parameters_before - summary.parameters_after,
+            kLayers * sizes.dense_parameters() - parameters);
+  EXPECT_TRUE(std::isfinite(divergence(path("uv"))));
+}
+
 TEST_F(Shaped, NeuronsThatDownDoesNotReadCostNothing) {
   for (int64_t layer = 0; layer < kLayers; ++layer) {
     auto& values = tensors_.at(mlp_name(layer, MlpMatrix::kDown, "_proj")).values;
@@ -252,8 +270,12 @@ TEST_F(Shaped, RefusesWhatOnlyUvHas) {
   request = shaped("out", Form::kMixed);
   request.only = {true, true, false};
   expect_refused(request, {"whole MLPs"});
-  request = shaped("out", Form::kUv);
-  expect_refused(request, {"form uv", "predicted"});
+  request = shaped("out", Form::kUv);  // with predicted allocation
+  request.method = Method::kErrorAware;
+  expect_refused(request, {"form uv with predicted allocation", "error-aware"});
+  request = shaped("out", Form::kMixed);
+  request.method = Method::kTwoSided;  // and nobody makes the metric
+  expect_refused(request, {"two-sided", "metric"});
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
