@@ -91,7 +91,8 @@ Status check_work(const tuner::Problem& p, const kernels::Tiling& tiling) {
 void add_kernel_flags(CLI::App* command, KernelFlags& flags) {
   command->add_option("KERNEL", flags.kernel, "its name; `neuronmm kernels` lists them")
       ->required();
-  command->add_option("--shape", flags.shape, "M,K,r,N; other letters: `neuronmm kernels NAME`")->required();
+  command->add_option("--shape", flags.shape, "M,K,r,N; other letters: `neuronmm kernels NAME`")
+      ->required();
   command->add_option("--device", flags.device, "NeuronCore-v2, v3 or v4")
       ->check(CLI::IsMember({"trn1", "trn2", "trn3"}))
       ->capture_default_str();
