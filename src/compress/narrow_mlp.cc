@@ -118,11 +118,14 @@ NarrowMlp with_factors(const NarrowMlp& pivoted) {
       continue;
     }
     const DoubleMatrix& map = by_name.at(which + "_pivot_proj.weight")->values;
-    const bool down = which == "down";
-    DoubleMatrix whole = expanded(pivots->second->numbers, down ? map : transposed(map));
-    if (!down) whole = transposed(whole);
-    add_weight(which + "_v", down ? weight : std::move(whole), out);  // applied first
-    add_weight(which + "_u", down ? std::move(whole) : weight, out);
+    // The factor that is applied first reads what the layer reads.
+    if (which == "down") {
+      add_weight(which + "_v", weight, out);
+      add_weight(which + "_u", expanded(pivots->second->numbers, map), out);
+    } else {
+      add_weight(which + "_v", transposed(expanded(pivots->second->numbers, transposed(map))), out);
+      add_weight(which + "_u", weight, out);
+    }
   }
   return out;
 }
