@@ -5,7 +5,8 @@
 namespace neuronmm::compress {
 namespace {
 
-// Of the mean diagonal, as measured on SmolLM2 with six sequences of 1024 tokens.
+// Of the mean diagonal. Assumed: what the sizes in docs/quality.md were found with; others were not
+// tried.
 constexpr double kDamping = 0.01;
 
 Result<DoubleMatrix> metric_tensor(const io::SafetensorsFile& file, const std::string& name,
