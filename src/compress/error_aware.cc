@@ -44,24 +44,6 @@ Result<Factors> factorize_refitted(const Refit& refit, const DoubleMatrix& w_t,
   return factorize_whitened(refitted, refit.root, plan.rank, stored);
 }
 
-// Keeps the MLP's input of one sequence.
-class InputObserver : public model::MlpObserver {
- public:
-  void on_mlp(int64_t, ConstMatrixView rows, ConstMatrixView) override {
-    input = Matrix(rows.rows, rows.columns);
-    for (int64_t i = 0; i < rows.rows; ++i) std::copy_n(rows.row(i), rows.columns, input.row(i));
-  }
-  Matrix input;
-};
-
-Matrix difference(ConstMatrixView a, ConstMatrixView b) {
-  Matrix out(a.rows, a.columns);
-  for (int64_t i = 0; i < a.rows; ++i) {
-    std::transform(a.row(i), a.row(i) + a.columns, b.row(i), out.row(i), std::minus<>());
-  }
-  return out;
-}
-
 class ErrorAware {
  public:
   ErrorAware(const CompressionInputs& inputs, const StagedWork& work, const OnMatrix& on_matrix)
@@ -130,15 +112,9 @@ class ErrorAware {
     const model::DecoderLayer layer(config_, 0, weights, backend_);
     const MlpHalf mlp(config_, weights.post_attention_norm, weights.mlp, backend_);
     NMM_TRY(pass.visit_sequences([&](size_t sequence) {
-      const MutableMatrixView dense = pass.hidden(kDense, sequence);
-      const MutableMatrixView compressed = pass.hidden(kCompressed, sequence);
-      const ops::SequenceRows rows = {cache_.get(), dense.rows};
-      InputObserver observer;
-      layer.forward(dense, rotary_, std::span(&rows, 1), &observer);
-      layer.attention_half(compressed, rotary_, std::span(&rows, 1));
-      const Matrix input = mlp.input(compressed);
-      add_gram(input.view(), pass.sum(0));
-      add_cross_gram(observer.input.view(), input.view(), pass.sum(1));
+      gather_mlp_inputs(layer, mlp, rotary_, cache_.get(),
+                        {pass.hidden(kDense, sequence), pass.hidden(kCompressed, sequence)},
+                        pass.sum(0), pass.sum(1));
     }));
     NMM_TRY(factorize(pass, weights.mlp, {MlpMatrix::kGate, MlpMatrix::kUp}));
     pass.next_stage();

@@ -52,16 +52,6 @@ Result<DoubleMatrix> fit_down(const DoubleMatrix& start, const DoubleMatrix& gra
   return down_t;
 }
 
-// Keeps the MLP's input and output of one sequence.
-class MlpRowsObserver : public model::MlpObserver {
- public:
-  void on_mlp(int64_t, ConstMatrixView rows, ConstMatrixView) override {
-    input = Matrix(rows.rows, rows.columns);
-    for (int64_t i = 0; i < rows.rows; ++i) std::copy_n(rows.row(i), rows.columns, input.row(i));
-  }
-  Matrix input;
-};
-
 // silu(gate) * up in the first columns of a matrix as wide as the dense MLP: the others stay 0, so
 // that sums have one shape for all layers.
 class NarrowNeurons {
@@ -175,15 +165,9 @@ class ShapePassRun {
     const model::DecoderLayer layer(config_, 0, weights, inputs_.backend);
     const MlpHalf half(config_, weights.post_attention_norm, weights.mlp, inputs_.backend);
     NMM_TRY(pass.visit_sequences([&](size_t sequence) {
-      const MutableMatrixView dense = pass.hidden(kDenseStream, sequence);
-      const MutableMatrixView narrow = pass.hidden(kNarrowStream, sequence);
-      const ops::SequenceRows rows = {cache_.get(), dense.rows};
-      MlpRowsObserver observer;
-      layer.forward(dense, rotary_, std::span(&rows, 1), &observer);
-      layer.attention_half(narrow, rotary_, std::span(&rows, 1));
-      const Matrix input = half.input(narrow);
-      add_gram(input.view(), pass.sum(kInputGram));
-      add_cross_gram(observer.input.view(), input.view(), pass.sum(kInputCross));
+      gather_mlp_inputs(layer, half, rotary_, cache_.get(),
+                        {pass.hidden(kDenseStream, sequence), pass.hidden(kNarrowStream, sequence)},
+                        pass.sum(kInputGram), pass.sum(kInputCross));
     }));
     NarrowMlp out;
     DoubleMatrix gram = symmetric(pass.sum(kInputGram));
@@ -211,11 +195,11 @@ class ShapePassRun {
     NMM_TRY(pass.visit_sequences([&](size_t sequence) {
       const MutableMatrixView dense = pass.hidden(kDenseStream, sequence);
       const ops::SequenceRows rows = {cache_.get(), dense.rows};
-      Matrix target(dense.rows, dense.columns), h;
+      Matrix target, h;
       if (error_aware()) {
         const MutableMatrixView narrow_rows = pass.hidden(kNarrowStream, sequence);
         h = neurons(half.input(narrow_rows).view());
-        subtract(dense, narrow_rows, target);
+        target = difference(dense, narrow_rows);
       } else {
         layer.attention_half(dense, rotary_, std::span(&rows, 1));
         h = neurons(half.input(dense).view());
@@ -239,12 +223,6 @@ class ShapePassRun {
       NMM_ASSIGN(down_t, fit_down(kept.mlp.down_t, gram, cross));
     }
     return narrow_down(std::move(down_t), gram, metric, shape, stored_, narrow);
-  }
-
-  static void subtract(ConstMatrixView a, ConstMatrixView b, Matrix& out) {
-    for (int64_t i = 0; i < a.rows; ++i) {
-      std::transform(a.row(i), a.row(i) + a.columns, b.row(i), out.row(i), std::minus<>());
-    }
   }
 
   // The narrow stream passes its MLP and is what the next layer of the compressed model reads.
