@@ -33,9 +33,10 @@ Estimate mean_over_windows(std::span<const WindowSum> windows) {
     const double residual = window.sum - mean.value * static_cast<double>(window.tokens);
     squares += residual * residual;
   }
-  // Of a single window 0 / 0, which is the NaN that the header promises.
+  // Not left to 0 / 0: a fused multiply-add makes the residual of a single window other than 0.
   const auto count = static_cast<double>(windows.size());
-  mean.standard_error = std::sqrt(count * squares / (count - 1.0)) / tokens;
+  mean.standard_error = windows.size() < 2 ? std::numeric_limits<double>::quiet_NaN()
+                                           : std::sqrt(count * squares / (count - 1.0)) / tokens;
   return mean;
 }
 

@@ -1,9 +1,11 @@
 // `neuronmm chat` as a user meets it: through a pipe, and on a terminal where Ctrl-C ends an answer
 // and not the chat.
 
+#include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <csignal>
-#include <thread>
+#include <functional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -201,25 +203,20 @@ class Terminal {
   }
   // Whether the words come after those that were waited for before.
   bool shows(const std::string& words) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (true) {
-      const size_t found = shown_.find(words, seen_);
-      if (found != std::string::npos) {
-        seen_ = found + words.size();
-        return true;
-      }
-      fd_set ready;
-      FD_ZERO(&ready);
-      FD_SET(descriptor_, &ready);
-      timeval second = {.tv_sec = 1, .tv_usec = 0};
-      char buffer[4096];
-      if (select(descriptor_ + 1, &ready, nullptr, nullptr, &second) > 0) {
-        const ssize_t n = ::read(descriptor_, buffer, sizeof(buffer));
-        if (n <= 0) return false;
-        shown_.append(buffer, static_cast<size_t>(n));
-      }
-      if (std::chrono::steady_clock::now() > deadline) return false;
-    }
+    const size_t found = wait_for([&] { return shown_.find(words, seen_); });
+    if (found == std::string::npos) return false;
+    seen_ = found + words.size();
+    return true;
+  }
+  // Whether a letter does: some of an answer.
+  bool says_something() {
+    return wait_for([&] {
+             const auto letter =
+                 std::find_if(shown_.begin() + static_cast<ptrdiff_t>(seen_), shown_.end(),
+                              [](unsigned char c) { return std::isalpha(c); });
+             return letter == shown_.end() ? std::string::npos
+                                           : static_cast<size_t>(letter - shown_.begin());
+           }) != std::string::npos;
   }
   void signal(int number) { kill(child_, number); }
   const std::string& shown() const { return shown_; }
@@ -231,6 +228,26 @@ class Terminal {
   }
 
  private:
+  // Reads on until `find` finds a place in what was shown; npos after a minute or at the end.
+  size_t wait_for(const std::function<size_t()>& find) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (true) {
+      const size_t found = find();
+      if (found != std::string::npos) return found;
+      fd_set ready;
+      FD_ZERO(&ready);
+      FD_SET(descriptor_, &ready);
+      timeval second = {.tv_sec = 1, .tv_usec = 0};
+      char buffer[4096];
+      if (select(descriptor_ + 1, &ready, nullptr, nullptr, &second) > 0) {
+        const ssize_t n = ::read(descriptor_, buffer, sizeof(buffer));
+        if (n <= 0) return std::string::npos;
+        shown_.append(buffer, static_cast<size_t>(n));
+      }
+      if (std::chrono::steady_clock::now() > deadline) return std::string::npos;
+    }
+  }
+
   pid_t child_ = -1;
   int descriptor_ = -1;
   std::string shown_;
@@ -264,7 +281,7 @@ TEST_F(ChatOnATerminal, ControlCEndsTheAnswerAndControlDTheChat) {
   for (int turn = 0; turn < 2; ++turn) {
     terminal.type("Hello\r");
     ASSERT_TRUE(terminal.shows("Hello\r\n")) << terminal.shown();
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // some of the answer
+    ASSERT_TRUE(terminal.says_something()) << terminal.shown();
     terminal.type("\x03");
     ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
   }
@@ -299,7 +316,7 @@ TEST_F(ChatOnATerminal, TerminationEndsTheChat) {
   ASSERT_TRUE(terminal.shows(">>> ")) << terminal.shown();
   terminal.type("Hello\r");
   ASSERT_TRUE(terminal.shows("Hello\r\n")) << terminal.shown();
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  ASSERT_TRUE(terminal.says_something()) << terminal.shown();
   terminal.signal(SIGTERM);
   EXPECT_EQ(terminal.exit_code(), 130);
 }
