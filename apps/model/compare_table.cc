@@ -178,7 +178,7 @@ void add_task_json(Json& json, const eval::TaskResult& dense, const eval::TaskRe
     if (!result.divergence) return;
     const Json divergence = eval::divergence_json(*result.divergence);
     for (const auto& [key, value] : divergence.items()) {
-      json[name + "_" + key] = value;
+      json[fmt::format("{}_{}", name, key)] = value;
     }
     return;
   }

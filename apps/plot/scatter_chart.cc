@@ -87,8 +87,8 @@ double beside(const ScatterChart& chart, const Place& place, size_t index) {
   };
   const auto first = chart.points.begin();
   const auto before = std::count_if(first, first + static_cast<std::ptrdiff_t>(index), near);
-  const double steps = static_cast<double>((before + 1) / 2);
-  return (before % 2 == 1 ? kApart : -kApart) * steps;
+  const std::ptrdiff_t steps = (before + 1) / 2;
+  return (before % 2 == 1 ? kApart : -kApart) * static_cast<double>(steps);
 }
 
 // A disk on its interval, with the numbers as a title, which a browser shows when pointed at.
