@@ -45,8 +45,10 @@ Result<MlpShape> mlp_shape(const ops::MlpWeight& weight) {
                  .intermediate_size = weight.neurons(),
                  .input = weight.in.rank(),
                  .output = weight.down.out.rank()};
-  if (weight.gate.pivoted() && weight.up.pivoted()) {
-    return fail("MLPs whose gate and up have pivots of their own do not run on a NeuronCore yet");
+  // Of one alone there is no kernel.
+  if (!weight.gate.in.empty() && !weight.up.in.empty()) {
+    shape.own_pivots = true;
+    shape.input = std::max(weight.gate.in.rank(), weight.up.in.rank());
   }
   const auto parts = parts_of(weight);
   const auto of_factors = [](const Part& part) { return part.weight.low_rank(); };
@@ -57,9 +59,11 @@ Result<MlpShape> mlp_shape(const ops::MlpWeight& weight) {
 }
 
 std::string_view kernel_of(const MlpShape& shape) {
+  const bool out = shape.output > 0;
   if (shape.rank > 0) return "mlp";
-  if (shape.input > 0) return shape.output > 0 ? "narrow_mlp" : "narrow_mlp_in";
-  return shape.output > 0 ? "narrow_mlp_out" : "dense_mlp";
+  if (shape.own_pivots) return out ? "pivoted_mlp" : "pivoted_mlp_in";
+  if (shape.input > 0) return out ? "narrow_mlp" : "narrow_mlp_in";
+  return out ? "narrow_mlp_out" : "dense_mlp";
 }
 
 kernels::KernelShape kernel_shape(const MlpShape& shape, int64_t tokens) {
@@ -71,13 +75,16 @@ kernels::KernelShape kernel_shape(const MlpShape& shape, int64_t tokens) {
 }
 
 int gathers(const MlpShape& shape) {
-  return (shape.input > 0 ? 1 : 0) + (shape.output > 0 ? 1 : 0);
+  const int of_x = shape.own_pivots ? 2 : 1;
+  return (shape.input > 0 ? of_x : 0) + (shape.output > 0 ? 1 : 0);
 }
 
 std::string to_string(const MlpShape& shape) {
   std::string text = fmt::format("hidden size {}, intermediate size {}, rank {}", shape.hidden_size,
                                  shape.intermediate_size, shape.rank);
-  if (shape.input > 0) text += fmt::format(", {} input pivots", shape.input);
+  if (shape.input > 0) {
+    text += fmt::format(", {} input pivots{}", shape.input, shape.own_pivots ? " each" : "");
+  }
   if (shape.output > 0) text += fmt::format(", {} output pivots", shape.output);
   return text;
 }

@@ -128,12 +128,36 @@ void MlpWeights::add_factors(const std::string& name, const ops::LinearWeight& w
 }
 
 void MlpWeights::add_up(const ops::MlpWeight& weight, const MlpShape& shape) {
+  if (shape.own_pivots) {
+    add_pivoted("gate", weight.gate, shape.input);
+    add_pivoted("up", weight.up, shape.input);
+    return;
+  }
   operands_.emplace("w_gate", multiplied_out(weight.gate));
   operands_.emplace("w_up", multiplied_out(weight.up));
   std::vector<int32_t>& order = x_orders_["x"];
   if (shape.input == 0) return;
   operands_.emplace("d", operand(weight.in.map_t, shape.hidden_size - shape.input, shape.input));
   order = order_of(weight.in);
+}
+
+// With more pivots than the weight has, the first of the others join them: they keep nothing of the
+// map, and get rows of the weight of their own.
+void MlpWeights::add_pivoted(const std::string& name, const ops::LinearWeight& weight,
+                             int64_t rank) {
+  const int64_t in = weight.in_features(), pivots = weight.in.rank(), joined = rank - pivots;
+  Matrix d(in - rank, rank), w = operand(weight.w_t, rank, weight.out_features());
+  const Matrix map = operand(weight.in.map_t, in - pivots, pivots);
+  for (int64_t i = 0; i < d.rows(); ++i) std::copy_n(map.row(joined + i), pivots, d.row(i));
+  if (joined > 0) {
+    const Matrix others = product(weight.in.map_t, weight.w_t);
+    for (int64_t i = 0; i < joined; ++i) {
+      std::copy_n(others.row(i), w.columns(), w.row(pivots + i));
+    }
+  }
+  operands_.emplace("d_" + name, std::move(d));
+  operands_.emplace("w_" + name, std::move(w));
+  x_orders_.emplace("x_" + name, order_of(weight.in));
 }
 
 void MlpWeights::apply(const MlpProgram& program, ConstMatrixView x, MutableMatrixView y) const {

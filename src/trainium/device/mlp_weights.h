@@ -13,9 +13,10 @@ namespace neuronmm::device {
 
 class MlpWeights {
  public:
-  // `shape` is mlp_shape(weight). Values are rounded to bf16; factors of a smaller rank are filled
-  // up with zeros, which changes no value; what is of another form than its kernel has is
-  // multiplied out in fp32 first.
+  // `shape` is mlp_shape(weight). Values are rounded to bf16. Factors of a smaller rank are filled
+  // up with zeros, which changes no value. Fewer pivots than the kernel has are joined by others,
+  // whose rows of the weight are multiplied out in fp32 first, as is all that is of another form
+  // than its kernel has.
   MlpWeights(const ops::MlpWeight& weight, const MlpShape& shape);
 
   // y [M, hidden] = what `program` makes of x [M, hidden]: rows are interpreted in parts, one per
@@ -25,6 +26,7 @@ class MlpWeights {
  private:
   void add_factors(const std::string& name, const ops::LinearWeight& weight, int64_t rank);
   void add_up(const ops::MlpWeight& weight, const MlpShape& shape);
+  void add_pivoted(const std::string& name, const ops::LinearWeight& weight, int64_t rank);
   void interpret(const MlpProgram& program, ConstMatrixView x, MutableMatrixView y) const;
 
   std::map<std::string, Matrix> operands_;  // by the kernel's names: [in, out], rounded to bf16

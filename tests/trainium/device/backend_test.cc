@@ -92,8 +92,8 @@ class Models : public testing::TestWithParam<std::string> {
 // roundings may move them: an estimate of how far bf16 kernels may be from fp32, from other code.
 class PerturbedBackend : public ops::ForwardingBackend {
  public:
-  // Five roundings between the input and the output of a low-rank or a narrow MLP, three of a dense
-  // one.
+  // Five roundings between the input and the output of an MLP of factors or pivots, three of a
+  // dense one.
   static constexpr double kInput = 0x1p-8 * 2, kOutput = 0x1p-8;
 
   explicit PerturbedBackend(unsigned seed)
@@ -220,7 +220,8 @@ TEST_P(Models, TheClockNeedsNoValues) {
     EXPECT_NEAR(a.decode_latencies_s[i], b.decode_latencies_s[i], 1e-12);
   }
 }
-INSTANTIATE_TEST_SUITE_P(Demo, Models, testing::Values("dense", "uv", "narrow", "neurons", "mixed"),
+INSTANTIATE_TEST_SUITE_P(Demo, Models,
+                         testing::Values("dense", "uv", "pivoted", "narrow", "neurons", "mixed"),
                          [](const auto& instance) { return instance.param; });
 
 // Llama-3.2-1B from its config: no weight exists.
