@@ -1,19 +1,16 @@
 #include "paper/paper_forms.h"
 
-#include <map>
 #include <memory>
 
 #include <fmt/format.h>
 
 #include "kernel/tuned.h"
-#include "trainium/device/roofline.h"
-#include "trainium/simulator/timing.h"
+#include "trainium/device/mlp_program.h"
 
 namespace neuronmm::apps {
 namespace {
 
-using kernels::KernelShape;
-using Kernels = std::vector<std::pair<std::string_view, KernelShape>>;
+using device::MlpShape;
 
 constexpr int64_t kTile = 128;
 
@@ -27,10 +24,10 @@ int64_t largest(int64_t limit, double most, const Parameters& parameters) {
   return size;
 }
 
-// A form of one size r: what it is called, its parameters, its kernels.
-template <typename Parameters, typename MakeKernels>
+// A form of one size: what it is called, its parameters, its shape.
+template <typename Parameters, typename MakeShape>
 Result<MlpForm> form_of(std::string_view name, const MlpSizes& mlp, double keep, bool neurons,
-                        const Parameters& parameters, const MakeKernels& make_kernels) {
+                        const Parameters& parameters, const MakeShape& make_shape) {
   const auto all = static_cast<double>(3 * mlp.hidden * mlp.intermediate);
   const int64_t limit = neurons ? mlp.intermediate : mlp.hidden;
   const int64_t size = largest(limit, keep * all, parameters);
@@ -41,98 +38,49 @@ Result<MlpForm> form_of(std::string_view name, const MlpSizes& mlp, double keep,
   return MlpForm{.name = std::string(name),
                  .sizes = fmt::format("{} {}", neurons ? "I" : "r", size),
                  .kept = static_cast<double>(parameters(size)) / all,
-                 .kernels = [=](int64_t M) { return make_kernels(M, size); }};
-}
-
-// One program, its tiling tuned for whole row tiles, its time that of the real number of tokens.
-Result<double> kernel_seconds(std::string_view name, const KernelShape& shape,
-                              const simulator::DeviceSpec& device) {
-  NMM_ASSIGN(const kernels::Kernel* kernel, kernels::find_kernel(name));
-  KernelShape whole_tiles = shape;
-  whole_tiles.M = tile::ceil_div(shape.M, kTile) * kTile;
-  NMM_ASSIGN(const kernels::Tiling tiling, tuned_tilings(device)(*kernel, whole_tiles));
-  NMM_ASSIGN(const tile::Program program, kernels::make_program(*kernel, shape, tiling, {}));
-  NMM_ASSIGN(const simulator::Timing timing, simulator::simulate(program, device));
-  return timing.summary.total_time;
-}
-
-// A permutation of X's or Y's columns: assumed one pass of the Vector engine, through HBM.
-device::Work gather_work(int64_t M, int64_t columns) {
-  const auto elements = static_cast<double>(M * columns);
-  return {.hbm_bytes = 2 * 2 * elements, .vector_elements = elements};
-}
-
-// silu(gate) * up of matrices in HBM.
-device::Work gated_work(int64_t M, int64_t columns) {
-  const auto elements = static_cast<double>(M * columns);
-  return {.hbm_bytes = 3 * 2 * elements, .vector_elements = elements, .scalar_elements = elements};
-}
-
-Result<double> mlp_seconds(const MlpForm& form, const MlpSizes& mlp,
-                           const simulator::DeviceSpec& device, int64_t tokens) {
-  double seconds = form.gathers * roofline_seconds(device, gather_work(tokens, mlp.hidden));
-  if (form.gated_apart) seconds += roofline_seconds(device, gated_work(tokens, mlp.intermediate));
-  for (const auto& [name, shape] : form.kernels(tokens)) {
-    NMM_ASSIGN(const double kernel, kernel_seconds(name, shape, device));
-    seconds += kernel;
-  }
-  return seconds;
+                 .shape = make_shape(size)};
 }
 
 Result<MlpForm> low_rank(const MlpSizes& mlp, double keep) {
   const int64_t H = mlp.hidden, I = mlp.intermediate;
   return form_of(
       "uv", mlp, keep, false, [=](int64_t r) { return 3 * r * (H + I); },
-      [=](int64_t M, int64_t r) {
-        return Kernels{{"mlp", {.M = M, .K = H, .r = r, .N = I}}};
-      });
+      [=](int64_t r) { return MlpShape{.hidden_size = H, .intermediate_size = I, .rank = r}; });
 }
 
-// Gate and up have pivots of their own, so that X is gathered for each.
 Result<MlpForm> pivoted(const MlpSizes& mlp, double keep) {
   const int64_t H = mlp.hidden, I = mlp.intermediate;
-  NMM_ASSIGN(
-      MlpForm form,
-      form_of(
-          "pivoted", mlp, keep, false, [=](int64_t r) { return 3 * r * (H + I - r); },
-          [=](int64_t M, int64_t r) {
-            const KernelShape up{.M = M, .K = H, .r = r, .N = I};
-            const KernelShape down{.M = M, .K = I, .r = r, .N = H};
-            return Kernels{{"xuv_pivoted", up}, {"xuv_pivoted", up}, {"xuv_pivoted_out", down}};
-          }));
-  form.gated_apart = true;
-  form.gathers = 3;
-  return form;
+  return form_of(
+      "pivoted", mlp, keep, false, [=](int64_t r) { return 3 * r * (H + I - r); },
+      [=](int64_t r) {
+        return MlpShape{
+            .hidden_size = H, .intermediate_size = I, .input = r, .output = r, .own_pivots = true};
+      });
 }
 
 Result<MlpForm> narrow(const MlpSizes& mlp, double keep) {
   const int64_t H = mlp.hidden, I = mlp.intermediate;
-  NMM_ASSIGN(MlpForm form,
-             form_of(
-                 "narrow", mlp, keep, false, [=](int64_t r) { return 2 * r * (H - r) + 3 * r * I; },
-                 [=](int64_t M, int64_t r) {
-                   return Kernels{{"narrow_mlp", {.M = M, .K = H, .r = r, .N = I, .s = r}}};
-                 }));
-  form.gathers = 2;
-  return form;
+  return form_of(
+      "narrow", mlp, keep, false, [=](int64_t r) { return 2 * r * (H - r) + 3 * r * I; },
+      [=](int64_t r) {
+        return MlpShape{.hidden_size = H, .intermediate_size = I, .input = r, .output = r};
+      });
 }
 
 Result<MlpForm> neurons(const MlpSizes& mlp, double keep) {
   const int64_t H = mlp.hidden;
   return form_of(
       "neurons", mlp, keep, true, [=](int64_t kept) { return 3 * H * kept; },
-      [=](int64_t M, int64_t kept) {
-        return Kernels{{"dense_mlp", {.M = M, .K = H, .r = 0, .N = kept}}};
-      });
+      [=](int64_t kept) { return MlpShape{.hidden_size = H, .intermediate_size = kept}; });
 }
 
 }  // namespace
 
 Result<std::vector<MlpForm>> forms_at(const MlpSizes& mlp, double keep) {
-  const int64_t H = mlp.hidden, I = mlp.intermediate;
-  std::vector<MlpForm> forms = {{.name = "dense", .sizes = "", .kernels = [=](int64_t M) {
-                                   return Kernels{{"dense_mlp", {.M = M, .K = H, .r = 0, .N = I}}};
-                                 }}};
+  std::vector<MlpForm> forms = {
+      {.name = "dense",
+       .sizes = "",
+       .shape = {.hidden_size = mlp.hidden, .intermediate_size = mlp.intermediate}}};
   for (const auto make : {low_rank, pivoted, narrow, neurons}) {
     NMM_ASSIGN(MlpForm form, make(mlp, keep));
     forms.push_back(std::move(form));
@@ -140,13 +88,11 @@ Result<std::vector<MlpForm>> forms_at(const MlpSizes& mlp, double keep) {
   return forms;
 }
 
-device::MlpSeconds seconds_of(const MlpForm& form, const MlpSizes& mlp,
-                              const simulator::DeviceSpec& device) {
-  const auto known = std::make_shared<std::map<int64_t, double>>();
-  return [=](int64_t tokens) -> Result<double> {
-    if (const auto found = known->find(tokens); found != known->end()) return found->second;
-    NMM_ASSIGN(const double seconds, mlp_seconds(form, mlp, device, tokens));
-    return known->emplace(tokens, seconds).first->second;
+device::MlpSeconds seconds_of(const MlpForm& form, const simulator::DeviceSpec& device) {
+  const auto programs = std::make_shared<device::MlpPrograms>(device, tuned_tilings(device));
+  return [programs, shape = form.shape](int64_t tokens) -> Result<double> {
+    NMM_ASSIGN(const device::MlpProgram* program, programs->find(shape, tokens));
+    return program->seconds;
   };
 }
 

@@ -30,8 +30,7 @@ struct RequestTime {
 Result<RequestTime> time_request(const io::ModelConfig& config, std::string_view name,
                                  const MlpForm& form, const simulator::DeviceSpec& device,
                                  int64_t batch) {
-  const MlpSizes mlp{config.hidden_size, config.intermediate_size};
-  const auto backend = device::make_timing_backend(device, seconds_of(form, mlp, device));
+  const auto backend = device::make_timing_backend(device, seconds_of(form, device));
   NMM_ASSIGN(auto checkpoint, io::Checkpoint::zeros(name, model::tensor_specs(config)));
   NMM_ASSIGN(const auto transformer,
              model::Transformer::load(config, std::move(checkpoint), *backend));
@@ -91,15 +90,11 @@ Status add_device(const io::ModelConfig& config, std::string_view model,
 
 constexpr const char* kFormsNote =
     "\nx: gain over dense. kept: share of the MLPs' parameters; sizes are whole tiles of 128. "
-    "Every "
-    "MLP\nis timed at its best tiling: dense, neurons dense_mlp; uv mlp; narrow narrow_mlp; "
-    "pivoted, "
-    "whose\ngate and up have pivots of their own, xuv_pivoted twice, silu(gate) * up by itself "
-    "and\n"
-    "xuv_pivoted_out. Times include the gathers that put pivots first in X and undo it in Y (3 "
-    "for\n"
-    "pivoted, 2 for narrow), each as an operation of its own; a norm and a residual that do it on "
-    "the\nway would save them. All else by rooflines: docs/simulator.md.\n";
+    "Every MLP\nis one kernel at its best tiling: dense and neurons dense_mlp, uv mlp, narrow "
+    "narrow_mlp, pivoted\npivoted_mlp. Times include the gathers that put pivots first in X and "
+    "undo it in Y (3 for pivoted,\nwhose gate and up have pivots of their own, 2 for narrow), each "
+    "as an operation of its own; a norm\nand a residual that do it on the way would save them. All "
+    "else by rooflines: docs/simulator.md.\n";
 
 }  // namespace
 

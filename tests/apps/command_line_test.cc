@@ -131,14 +131,15 @@ TEST_F(CommandLine, FoldersWithPivots) {
   EXPECT_EQ(pivoted["neurons"], 96);
 
   expect(neuronmm("quantize " + out + " -o " + int8), 0, {"written to"});
+  const std::string tokens = " --prompt-tokens 8 --new-tokens 4 --runs 2";
   for (const std::string& model : {out, int8}) {
-    expect(neuronmm("bench " + model + " --prompt-tokens 8 --new-tokens 4 --runs 2"), 0,
-           {"decode"});
-    expect(neuronmm("bench " + model + " --device trn2 --prompt-tokens 8"), 1,
-           {"layer 0", "trn2", "pivots", "NeuronCore"});
+    expect(neuronmm("bench " + model + tokens), 0, {"decode"});
   }
-  expect(neuronmm("bench " + config + " --device trn1 --prompt-tokens 8"), 1,
-         {"layer 0", "pivots"});
+  for (const std::string& model : {out, config}) {
+    expect(neuronmm("bench " + model + " --device trn2" + tokens), 0, {"trn2", "decode"});
+  }
+  expect(neuronmm("bench " + int8 + " --device trn2" + tokens), 1,
+         {"layer 0", "trn2", "int8", "NeuronCore"});
 }
 
 TEST_F(CommandLine, QuantizeFlagsAndOutputs) {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "trainium/device/mlp_shape.h"
 #include "trainium/device/mlp_weights.h"
 #include "trainium/device/roofline.h"
 

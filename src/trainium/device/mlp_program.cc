@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "trainium/device/roofline.h"
 #include "trainium/simulator/residency.h"
 #include "trainium/simulator/timing.h"
 
@@ -30,8 +31,7 @@ Result<const MlpProgram*> MlpPrograms::find(const MlpShape& shape, int64_t token
   if (!chosen) {
     // Ctrl-C during tuning is not an error of the MLP.
     if (chosen.error().kind == Error::Kind::kInterrupted) return chosen.error();
-    return fail("{}: an MLP of {} tokens, hidden size {}, intermediate size {}, rank {}: {}",
-                device_.name, tokens, shape.hidden_size, shape.intermediate_size, shape.rank,
+    return fail("{}: an MLP of {} tokens, {}: {}", device_.name, tokens, to_string(shape),
                 chosen.error().message);
   }
   return &programs_.emplace(key, std::move(*chosen)).first->second;
@@ -39,9 +39,8 @@ Result<const MlpProgram*> MlpPrograms::find(const MlpShape& shape, int64_t token
 
 Result<MlpProgram> MlpPrograms::choose(const MlpShape& shape, int64_t tokens) const {
   MlpProgram program;
-  NMM_ASSIGN(program.kernel, kernels::find_kernel(shape.rank > 0 ? "mlp" : "dense_mlp"));
-  program.shape = {
-      .M = tokens, .K = shape.hidden_size, .r = shape.rank, .N = shape.intermediate_size};
+  NMM_ASSIGN(program.kernel, kernels::find_kernel(kernel_of(shape)));
+  program.shape = kernel_shape(shape, tokens);
   // Rounded up to whole tiles, prompts of 100 and 120 tokens share a tiling, and decoding one token
   // has that of 128. The time is that of the real number of tokens.
   kernels::KernelShape whole_tiles = program.shape;
@@ -49,7 +48,8 @@ Result<MlpProgram> MlpPrograms::choose(const MlpShape& shape, int64_t tokens) co
   NMM_ASSIGN(program.tiling, choose_tiling_(*program.kernel, whole_tiles));
   NMM_ASSIGN(const tile::Program tiles, program.for_rows(tokens));
   NMM_ASSIGN(const simulator::Timing timing, simulator::simulate(tiles, device_));
-  program.seconds = timing.summary.total_time;
+  const Work gather = gather_work(tokens, shape.hidden_size);
+  program.seconds = timing.summary.total_time + gathers(shape) * roofline_seconds(device_, gather);
   return program;
 }
 

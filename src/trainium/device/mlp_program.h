@@ -1,29 +1,22 @@
 #pragma once
 // Which tile program runs an MLP on so many tokens, and how long it takes.
 
-#include <compare>
 #include <functional>
 #include <map>
 #include <utility>
 
 #include "base/result.h"
+#include "trainium/device/mlp_shape.h"
 #include "trainium/kernels/registry.h"
 #include "trainium/simulator/device_spec.h"
 
 namespace neuronmm::device {
 
-struct MlpShape {
-  int64_t hidden_size = 0, intermediate_size = 0;
-  int64_t rank = 0;  // of gate, up and down; 0: dense
-
-  auto operator<=>(const MlpShape&) const = default;  // NOLINT(modernize-use-nullptr): its mistake
-};
-
 struct MlpProgram {
-  const kernels::Kernel* kernel = nullptr;  // "mlp" or "dense_mlp", bf16 with fp32 sums
+  const kernels::Kernel* kernel = nullptr;  // "mlp", "dense_mlp", ...: bf16 with fp32 sums
   kernels::KernelShape shape;
   kernels::Tiling tiling;
-  double seconds = 0;  // by the timing model
+  double seconds = 0;  // by the timing model, and of the gathers around the kernel by a roofline
 
   // The same kernel and tiling for `tokens` rows of X. A row's values do not depend on how many
   // there are: the tiling's contraction blocks alone decide how they are summed.

@@ -1,9 +1,7 @@
 #include "trainium/device/mlp_weights.h"
 
 #include <algorithm>
-#include <array>
-
-#include <fmt/format.h>
+#include <list>
 
 #include "base/float16.h"
 #include "base/parallel.h"
@@ -11,14 +9,6 @@
 
 namespace neuronmm::device {
 namespace {
-
-struct Part {
-  std::string_view name;
-  const ops::LinearWeight& weight;
-};
-std::array<Part, 3> parts_of(const ops::MlpWeight& mlp) {
-  return {{{"gate", mlp.gate}, {"up", mlp.up}, {"down", mlp.down}}};
-}
 
 // The transpose of a checkpoint's matrix, rounded to bf16, in the first rows and columns of zeros
 // [rows, columns].
@@ -72,56 +62,102 @@ int64_t rows_per_part(int64_t tokens) {
   return tile::ceil_div(share, kFewest) * kFewest;
 }
 
-}  // namespace
-
-// Ranks may differ between the three matrices: the kernel has one rank, the largest, and the others
-// are padded with zeros. If any matrix is dense, the dense kernel runs and low-rank ones are
-// multiplied out.
-Result<MlpShape> mlp_shape(const ops::MlpWeight& weight) {
-  MlpShape shape{.hidden_size = weight.gate.in_features(),
-                 .intermediate_size = weight.gate.out_features()};
-  bool pivoted = !weight.in.empty();
-  for (const Part& part : parts_of(weight)) pivoted = pivoted || part.weight.pivoted();
-  if (pivoted) {
-    return fail(
-        "MLPs with pivots do not run on a simulated NeuronCore yet, whose kernels are for dense "
-        "and for low-rank matrices; use the cpu");
-  }
-  for (const Part& part : parts_of(weight)) {
-    if (part.weight.quantized()) {
-      return fail(
-          "the NeuronCore's MLP kernels take bf16 weights, {} is int8; use the model that it was "
-          "quantized from",
-          part.name);
-    }
-    if (!part.weight.bias.empty()) {
-      return fail("the NeuronCore's MLP kernels take no bias; {} has one", part.name);
-    }
-    shape.rank = std::max(shape.rank, part.weight.rank());
-  }
-  const auto parts = parts_of(weight);
-  const auto dense = [](const Part& part) { return !part.weight.low_rank(); };
-  if (std::any_of(parts.begin(), parts.end(), dense)) shape.rank = 0;
-  return shape;
+// Pivots first, as the kernels have them.
+std::vector<int32_t> order_of(const ops::Pivots& pivots) {
+  std::vector<int32_t> order = pivots.index;
+  const std::vector<int32_t> rest = ops::others(pivots);
+  order.insert(order.end(), rest.begin(), rest.end());
+  return order;
 }
+
+Matrix in_order(ConstMatrixView x, const std::vector<int32_t>& order) {
+  Matrix matrix(x.rows, x.columns);
+  for (int64_t i = 0; i < x.rows; ++i) {
+    for (size_t j = 0; j < order.size(); ++j) {
+      matrix.row(i)[static_cast<int64_t>(j)] = x.row(i)[order[j]];
+    }
+  }
+  return matrix;
+}
+
+// A matrix of any form as a dense one [in, out]. With input pivots the weight is also what they
+// multiply, and what the map makes of it for the others.
+Matrix multiplied_out(const ops::LinearWeight& weight) {
+  const int64_t in = weight.in_features(), out = weight.out_features();
+  if (weight.low_rank()) return product(weight.u_t, weight.v_t);
+  if (weight.in.empty()) return operand(weight.w_t, in, out);
+  const Matrix pivots = operand(weight.w_t, weight.in.rank(), out);
+  const Matrix others = product(weight.in.map_t, weight.w_t);
+  const std::vector<int32_t> order = order_of(weight.in);
+  Matrix dense(in, out);
+  for (int64_t k = 0; k < in; ++k) {
+    const int64_t other = k - pivots.rows();
+    std::copy_n(other < 0 ? pivots.row(k) : others.row(other), out,
+                dense.row(order[static_cast<size_t>(k)]));
+  }
+  return dense;
+}
+
+}  // namespace
 
 // Operands are prepared once: transposed, rounded to bf16 as the device holds them, and padded.
 MlpWeights::MlpWeights(const ops::MlpWeight& weight, const MlpShape& shape) {
-  for (const auto& [name, w] : parts_of(weight)) {
-    const int64_t in = w.in_features(), out = w.out_features();
-    const auto add = [&, &part = name](std::string_view letter, const TensorView& view,
-                                       int64_t rows, int64_t columns) {
-      operands_.emplace(fmt::format("{}_{}", letter, part), operand(view, rows, columns));
-    };
-    if (w.low_rank() && shape.rank == 0) {
-      operands_.emplace(fmt::format("w_{}", name), product(w.u_t, w.v_t));
-    } else if (w.low_rank()) {
-      add("u", w.u_t, in, shape.rank);
-      add("v", w.v_t, shape.rank, out);
-    } else {
-      add("w", w.w_t, in, out);
+  if (shape.rank > 0) {
+    add_factors("gate", weight.gate, shape.rank);
+    add_factors("up", weight.up, shape.rank);
+    add_factors("down", weight.down, shape.rank);
+    x_orders_.emplace("x", std::vector<int32_t>());
+    return;
+  }
+  add_up(weight, shape);
+  const ops::Pivots& out = weight.down.out;
+  if (shape.output > 0) {
+    const int64_t rest = shape.hidden_size - shape.output;
+    operands_.emplace("w_down", operand(weight.down.w_t, shape.intermediate_size, shape.output));
+    operands_.emplace("c", operand(out.map_t, shape.output, rest));
+    y_order_ = order_of(out);
+  } else {
+    operands_.emplace("w_down", multiplied_out(weight.down));
+  }
+}
+
+void MlpWeights::add_factors(const std::string& name, const ops::LinearWeight& weight,
+                             int64_t rank) {
+  operands_.emplace("u_" + name, operand(weight.u_t, weight.in_features(), rank));
+  operands_.emplace("v_" + name, operand(weight.v_t, rank, weight.out_features()));
+}
+
+void MlpWeights::add_up(const ops::MlpWeight& weight, const MlpShape& shape) {
+  if (shape.own_pivots) {
+    add_pivoted("gate", weight.gate, shape.input);
+    add_pivoted("up", weight.up, shape.input);
+    return;
+  }
+  operands_.emplace("w_gate", multiplied_out(weight.gate));
+  operands_.emplace("w_up", multiplied_out(weight.up));
+  std::vector<int32_t>& order = x_orders_["x"];
+  if (shape.input == 0) return;
+  operands_.emplace("d", operand(weight.in.map_t, shape.hidden_size - shape.input, shape.input));
+  order = order_of(weight.in);
+}
+
+// With more pivots than the weight has, the first of the others join them: they keep nothing of the
+// map, and get rows of the weight of their own.
+void MlpWeights::add_pivoted(const std::string& name, const ops::LinearWeight& weight,
+                             int64_t rank) {
+  const int64_t in = weight.in_features(), pivots = weight.in.rank(), joined = rank - pivots;
+  Matrix d(in - rank, rank), w = operand(weight.w_t, rank, weight.out_features());
+  const Matrix map = operand(weight.in.map_t, in - pivots, pivots);
+  for (int64_t i = 0; i < d.rows(); ++i) std::copy_n(map.row(joined + i), pivots, d.row(i));
+  if (joined > 0) {
+    const Matrix others = product(weight.in.map_t, weight.w_t);
+    for (int64_t i = 0; i < joined; ++i) {
+      std::copy_n(others.row(i), w.columns(), w.row(pivots + i));
     }
   }
+  operands_.emplace("d_" + name, std::move(d));
+  operands_.emplace("w_" + name, std::move(w));
+  x_orders_.emplace("x_" + name, order_of(weight.in));
 }
 
 void MlpWeights::apply(const MlpProgram& program, ConstMatrixView x, MutableMatrixView y) const {
@@ -130,21 +166,35 @@ void MlpWeights::apply(const MlpProgram& program, ConstMatrixView x, MutableMatr
   const int64_t step = rows_per_part(x.rows);
   parallel_for(tile::ceil_div(x.rows, step), [&](int64_t part) {
     const int64_t first = part * step, rows = std::min(step, x.rows - first);
-    simulator::Inputs inputs;
-    for (const auto& [name, matrix] : operands_) {
-      inputs.emplace(name, simulator::Input(matrix.view(), true));
-    }
-    inputs.emplace("x", x.row_range(first, rows));
-    // The program was made, checked and timed for more rows before.
-    const Result<tile::Program> tiles = program.for_rows(rows);
-    NMM_CHECK(tiles.ok());
-    const Result<simulator::Interpretation> result = simulator::interpret(*tiles, inputs);
-    NMM_CHECK(result.ok());
-    const Matrix& values = result->outputs.at("y");
-    for (int64_t i = 0; i < rows; ++i) {
-      std::copy_n(values.row(i), values.columns(), y.row(first + i));
-    }
+    interpret(program, x.row_range(first, rows), y.row_range(first, rows));
   });
+}
+
+void MlpWeights::interpret(const MlpProgram& program, ConstMatrixView x,
+                           MutableMatrixView y) const {
+  simulator::Inputs inputs;
+  for (const auto& [name, matrix] : operands_) {
+    inputs.emplace(name, simulator::Input(matrix.view(), true));
+  }
+  std::list<Matrix> in_kernels_order;
+  for (const auto& [name, order] : x_orders_) {
+    if (order.empty()) {
+      inputs.emplace(name, x);
+    } else {
+      inputs.emplace(name, in_kernels_order.emplace_back(in_order(x, order)).view());
+    }
+  }
+  // The program was made, checked and timed for more rows before.
+  const Result<tile::Program> tiles = program.for_rows(x.rows);
+  NMM_CHECK(tiles.ok());
+  const Result<simulator::Interpretation> result = simulator::interpret(*tiles, inputs);
+  NMM_CHECK(result.ok());
+  const Matrix& values = result->outputs.at("y");
+  for (int64_t i = 0; i < x.rows; ++i) {
+    const float* const row = values.row(i);
+    if (y_order_.empty()) std::copy_n(row, values.columns(), y.row(i));
+    for (size_t j = 0; j < y_order_.size(); ++j) y.row(i)[y_order_[j]] = row[j];
+  }
 }
 
 }  // namespace neuronmm::device

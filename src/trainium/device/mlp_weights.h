@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/tensor.h"
 #include "ops/weights.h"
@@ -10,23 +11,29 @@
 
 namespace neuronmm::device {
 
-// The shape of the kernel that takes all three matrices, which must have neither bias nor pivots.
-// The kernels are for three dense or three low-rank matrices: of low-rank ones the rank is the
-// largest of the three, and beside a dense one low-rank ones count as dense (rank 0).
-Result<MlpShape> mlp_shape(const ops::MlpWeight& weight);
-
 class MlpWeights {
  public:
-  // `shape` is mlp_shape(weight). Values are rounded to bf16; factors of a smaller rank are filled
-  // up with zeros, which changes no value; for the dense kernel factors are multiplied.
+  // `shape` is mlp_shape(weight). Values are rounded to bf16. Factors of a smaller rank are filled
+  // up with zeros, which changes no value. Fewer pivots than the kernel has are joined by others,
+  // whose rows of the weight are multiplied out in fp32 first, as is all that is of another form
+  // than its kernel has.
   MlpWeights(const ops::MlpWeight& weight, const MlpShape& shape);
 
   // y [M, hidden] = what `program` makes of x [M, hidden]: rows are interpreted in parts, one per
-  // thread.
+  // thread. Columns of x and y are in the model's order.
   void apply(const MlpProgram& program, ConstMatrixView x, MutableMatrixView y) const;
 
  private:
+  void add_factors(const std::string& name, const ops::LinearWeight& weight, int64_t rank);
+  void add_up(const ops::MlpWeight& weight, const MlpShape& shape);
+  void add_pivoted(const std::string& name, const ops::LinearWeight& weight, int64_t rank);
+  void interpret(const MlpProgram& program, ConstMatrixView x, MutableMatrixView y) const;
+
   std::map<std::string, Matrix> operands_;  // by the kernel's names: [in, out], rounded to bf16
+  // The model's number of each column of what the kernel reads x as, by its names, and of its y;
+  // empty: they are in the model's order.
+  std::map<std::string, std::vector<int32_t>> x_orders_;
+  std::vector<int32_t> y_order_;
 };
 
 }  // namespace neuronmm::device

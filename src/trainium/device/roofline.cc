@@ -86,6 +86,12 @@ Work attention_work(const ops::AttentionShape& shape, int64_t M, int64_t first) 
           .scalar_elements = scores};
 }
 
+// Read and written once.
+Work gather_work(int64_t M, int64_t columns) {
+  const double elements = real(M) * real(columns);
+  return {.hbm_bytes = kBytes * 2 * elements, .vector_elements = elements};
+}
+
 Work add_work(int64_t M, int64_t columns) {
   const double elements = real(M) * real(columns);
   return {.hbm_bytes = kBytes * 3 * elements, .vector_elements = elements};

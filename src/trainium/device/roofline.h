@@ -1,6 +1,6 @@
 #pragma once
-// What an operation costs that no tile program describes: attention, norms, RoPE, residuals and the
-// projections around them.
+// What an operation costs that no tile program describes: attention, norms, RoPE, residuals, the
+// projections around them, and the gathers of MLPs with pivots.
 //
 //   seconds = max(FLOPs / Tensor rate, bytes / HBM rate, elements / Vector rate,
 //                 elements / Scalar rate) + overhead
@@ -48,6 +48,10 @@ Work rope_work(int64_t M, int64_t columns, int64_t head_dim);
 // engine, the maximum, the sum and the scaling of the softmax on Vector, its exponentials on
 // Scalar. K and V of every position in sight are read once, those of the new tokens written.
 Work attention_work(const ops::AttentionShape& shape, int64_t M, int64_t first);
+
+// The columns of M rows in another order: pivots first, as the kernels have X, or back where they
+// belong, as the residual has Y. Assumed: one pass of the Vector engine.
+Work gather_work(int64_t M, int64_t columns);
 
 // y += x.
 Work add_work(int64_t M, int64_t columns);

@@ -175,22 +175,22 @@ Cost dense_mlp_cost(const KernelShape& p, const Tiling& tiling, const KernelOpti
 namespace {
 
 // `width_in` columns go into gate and up, `width_out` come out of down; what is less than K is
-// narrow, and has a D or a C.
+// narrow, and has a D or a C. Of X and of D there are `copies`.
 Cost narrow_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options,
-                 int64_t width_in, int64_t width_out) {
+                 int64_t width_in, int64_t width_out, int64_t copies = 1) {
   const int64_t s = dtype_size_bytes(options.dtype);
   const LowRankTiles tiles = narrow_mlp_tiles(tiling).up;
   const int64_t rest_in = p.K - width_in, rest_out = p.K - width_out;
   const int64_t weights =
-      width_in * rest_in + p.N * (2 * width_in + width_out) + width_out * rest_out;
+      copies * width_in * rest_in + p.N * (2 * width_in + width_out) + width_out * rest_out;
   const int64_t streams = ceil_div(p.M, tiles.row_tile), rows = ceil_div(p.M, 128);
   const int64_t in = ceil_div(width_in, 128), out = ceil_div(width_out, 128);
   const int64_t hidden = ceil_div(p.N, 128);
   const int64_t down = rest_out > 0 ? streams * hidden * out : rows * hidden * ceil_div(p.K, 512);
-  return {.hbm_read_bytes = s * (p.M * p.K + ceil_div(p.M, tiles.BM) * weights),
+  return {.hbm_read_bytes = s * (copies * p.M * p.K + ceil_div(p.M, tiles.BM) * weights),
           .hbm_write_bytes = s * p.M * p.K,
           .flops = 2 * p.M * weights,
-          .nc_matmuls = streams * in * (ceil_div(rest_in, 128) + 2 * hidden) + down +
+          .nc_matmuls = streams * in * (copies * ceil_div(rest_in, 128) + 2 * hidden) + down +
                         rows * out * ceil_div(rest_out, 512)};
 }
 
@@ -204,6 +204,13 @@ Cost narrow_mlp_in_cost(const KernelShape& p, const Tiling& tiling, const Kernel
 }
 Cost narrow_mlp_out_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   return narrow_cost(p, tiling, options, p.K, p.s);
+}
+
+Cost pivoted_mlp_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
+  return narrow_cost(p, tiling, options, p.r, p.s, 2);
+}
+Cost pivoted_mlp_in_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
+  return narrow_cost(p, tiling, options, p.r, p.K, 2);
 }
 
 Cost mlp_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {

@@ -33,6 +33,8 @@ Cost dense_mlp_cost(const KernelShape&, const Tiling&, const KernelOptions&);
 Cost narrow_mlp_cost(const KernelShape&, const Tiling&, const KernelOptions&);
 Cost narrow_mlp_in_cost(const KernelShape&, const Tiling&, const KernelOptions&);
 Cost narrow_mlp_out_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+Cost pivoted_mlp_cost(const KernelShape&, const Tiling&, const KernelOptions&);
+Cost pivoted_mlp_in_cost(const KernelShape&, const Tiling&, const KernelOptions&);
 Cost mlp_cost(const KernelShape&, const Tiling&, const KernelOptions&);
 
 }  // namespace neuronmm::kernels

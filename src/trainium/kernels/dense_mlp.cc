@@ -17,13 +17,23 @@ using tile::upto;
 
 namespace {
 
+// The sums of gate and up, which share the blocks of K where they share X.
+std::vector<BlockSum> gate_and_up_sums(const Context& c, int64_t K, const LowRankTiles& tiles,
+                                       const GateAndUp& in, const Tile& m, const Tile& n,
+                                       const std::vector<LeftBlock>& x) {
+  const Factors gate{.u = in.gate, .v = -1, .prefix = "gate_"};
+  const Factors up{.u = in.up, .v = -1, .prefix = "up_"};
+  if (x.size() == 1) return project_sums(c, K, tiles, m, n, x[0], {gate, up}, c.accumulate);
+  std::vector<BlockSum> sums = project_sums(c, K, tiles, m, n, x[0], {gate}, c.accumulate);
+  sums.push_back(project_sums(c, K, tiles, m, n, x[1], {up}, c.accumulate).front());
+  return sums;
+}
+
 // H^T of the rows m and the columns n, from X^T in SBUF: the sums of gate and up, then silu and the
 // product, all with columns as partitions.
 void hidden_block(const Context& c, int64_t K, const LowRankTiles& tiles, const GateAndUp& in,
-                  const Tile& m, const Tile& n, const LeftBlock& x, BufferId h) {
-  const std::vector<Factors> weights = {{.u = in.gate, .v = -1, .prefix = "gate_"},
-                                        {.u = in.up, .v = -1, .prefix = "up_"}};
-  const std::vector<BlockSum> sums = project_sums(c, K, tiles, m, n, x, weights, c.accumulate);
+                  const Tile& m, const Tile& n, const std::vector<LeftBlock>& x, BufferId h) {
+  const std::vector<BlockSum> sums = gate_and_up_sums(c, K, tiles, in, m, n, x);
   c.b.loop("nt", n, kPartitions, [&](const Tile& nt) {
     const auto sum = [&](size_t i) { return sums[i]({upto(nt), one(nt.index()), upto(m)}); };
     const BufferId activated = c.b.sbuf("activated", c.accumulate, {kPartitions, m.size.max}, 2);
@@ -37,7 +47,7 @@ void hidden_block(const Context& c, int64_t K, const LowRankTiles& tiles, const 
 
 BufferId hidden_rows(const Context& c, const Tile& contraction, int64_t N,
                      const LowRankTiles& tiles, const GateAndUp& weights, const Tile& m,
-                     const LeftBlock& x) {
+                     const std::vector<LeftBlock>& x) {
   const BufferId h = c.b.sbuf("h", c.dtype, {kPartitions, ceil_div(N, kPartitions), m.size.max});
   c.b.loop("n", N, tiles.Br, [&](const Tile& n) {
     hidden_block(c, contraction.size.max, tiles, weights, m, n, x, h);
@@ -101,7 +111,7 @@ tile::Program dense_mlp(const KernelShape& shape, const Tiling& tiling,
     const BufferId x_strip =
         load_left(c, "x_strip", {x, Layout::kNatural, TransposeBy::kDma}, contraction, m, 1);
     const BufferId h = hidden_rows(c, contraction, shape.N, tiles.up, weights, m,
-                                   on_chip(x_strip, contraction, m));
+                                   {on_chip(x_strip, contraction, m)});
     dense_down(c, shape.N, shape.K, tiles.down, m, h, w_down, y);
   });
   return b.finish();

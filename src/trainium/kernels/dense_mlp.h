@@ -7,6 +7,8 @@
 //
 // for one block of rows after the other; each block reads all three weights once.
 
+#include <vector>
+
 #include "trainium/kernels/kernel.h"
 #include "trainium/kernels/low_rank.h"
 #include "trainium/tile/program.h"
@@ -25,10 +27,11 @@ DenseMlpTiles dense_mlp_tiles(const Tiling& tiling);
 struct GateAndUp {
   tile::BufferId gate, up;
 };
-// All of H^T [N, rows] from X^T, of which `contraction` rows are to be had.
+// All of H^T [N, rows] from X^T, of which `contraction` rows are to be had: one for gate and up, or
+// one for each.
 tile::BufferId hidden_rows(const Context& c, const tile::Tile& contraction, int64_t N,
                            const LowRankTiles& tiles, const GateAndUp& weights, const tile::Tile& m,
-                           const LeftBlock& x);
+                           const std::vector<LeftBlock>& x);
 // Y [rows, columns] = H·Wd.
 void dense_down(const Context& c, int64_t N, int64_t columns, const LowRankTiles& tiles,
                 const tile::Tile& m, tile::BufferId h, tile::BufferId w_down, tile::BufferId y);

@@ -259,7 +259,7 @@ BufferId project_pivots(const Context& c, int64_t K, const LowRankTiles& tiles, 
   const LeftBlock columns = load_left_blocks(c, "x_block", by_tensor_engine, m, tiles.copies);
   const LeftBlock x_rest = [&](const Tile& k) { return columns(shifted(k, ranks.size.max)); };
   if (blocks == 1) {
-    const BufferId strip = load_left(c, "strip", x, ranks, m, 1);
+    const BufferId strip = load_left(c, d.prefix + "strip", x, ranks, m, 1);
     c.b.loop("k", K_rest, tiles.BK, [&](const Tile& k) {
       project_blocks(c, tiles, pass, k, x_rest, {d}, {BlockSum::onto(c, strip)});
     });

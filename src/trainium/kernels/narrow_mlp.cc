@@ -39,20 +39,36 @@ NarrowMlpTiles narrow_mlp_tiles(const Tiling& tiling) {
 
 namespace {
 
+// Input pivots: none, of gate and up together, or of each.
+enum class In { kWhole, kShared, kOwn };
 struct Narrow {
-  bool in, out;
+  In in;
+  bool out;
 };
 
+// One way into gate and up, or a way into each: X and D by these names.
+struct Way {
+  std::string_view x, d, prefix;
+};
+std::vector<Way> ways(In in) {
+  if (in == In::kOwn) return {{"x_gate", "d_gate", "gate_in_"}, {"x_up", "d_up", "up_in_"}};
+  return {{"x", "d", "in_"}};
+}
+
 struct Weights {
-  BufferId d = -1;
+  std::vector<BufferId> d;
   GateAndUp up;
   BufferId down = -1, c = -1;
 };
 
 Weights declare_weights(Builder& b, const KernelShape& p, DType dtype, const Narrow& narrow) {
-  const int64_t width_in = narrow.in ? p.r : p.K, width_out = narrow.out ? p.s : p.K;
+  const int64_t width_in = narrow.in == In::kWhole ? p.K : p.r, width_out = narrow.out ? p.s : p.K;
   Weights weights;
-  if (narrow.in) weights.d = b.input("d", dtype, {p.K - p.r, p.r});
+  if (narrow.in != In::kWhole) {
+    for (const Way& way : ways(narrow.in)) {
+      weights.d.push_back(b.input(way.d, dtype, {p.K - p.r, p.r}));
+    }
+  }
   weights.up.gate = b.input("w_gate", dtype, {width_in, p.N});
   weights.up.up = b.input("w_up", dtype, {width_in, p.N});
   weights.down = b.input("w_down", dtype, {p.N, width_out});
@@ -75,23 +91,44 @@ void narrow_down(const Context& c, const KernelShape& shape, const NarrowMlpTile
   });
 }
 
+// T^T, or X^T where the input is whole, for the rows m: one strip per way.
+std::vector<LeftBlock> inputs_of_up(const Context& c, const KernelShape& shape,
+                                    const NarrowMlpTiles& tiles, In in, const Tile& m,
+                                    const std::vector<BufferId>& x, const Weights& weights) {
+  const Tile width = whole(in == In::kWhole ? shape.K : shape.r);
+  std::vector<LeftBlock> inputs;
+  for (const Way& way : ways(in)) {
+    const size_t i = inputs.size();
+    const LeftOperand left{x[i], Layout::kNatural, TransposeBy::kDma};
+    BufferId strip = -1;
+    if (in == In::kWhole) {
+      strip = load_left(c, "x_strip", left, width, m, 1);
+    } else {
+      const Factors d{.u = weights.d[i], .v = -1, .prefix = std::string(way.prefix)};
+      strip = project_pivots(c, shape.K, tiles.in, m, width, left, d);
+    }
+    inputs.push_back(on_chip(strip, width, m));
+  }
+  return inputs;
+}
+
 Program make_narrow(std::string_view name, const Narrow& narrow, const KernelShape& shape,
                     const Tiling& tiling, const KernelOptions& options) {
   Builder b(name);
-  const LeftOperand x{b.input("x", options.dtype, {shape.M, shape.K}), Layout::kNatural,
-                      TransposeBy::kDma};
+  std::vector<BufferId> x;
+  for (const Way& way : ways(narrow.in)) {
+    x.push_back(b.input(way.x, options.dtype, {shape.M, shape.K}));
+  }
   const Weights weights = declare_weights(b, shape, options.dtype, narrow);
   const BufferId y = b.output("y", options.dtype, {shape.M, shape.K});
-  const bool transposes = transposes_on_tensor_engine(x.layout, x.by, options.dtype);
-  const Context c(b, options, narrow.in || narrow.out || transposes);
+  const bool transposes =
+      transposes_on_tensor_engine(Layout::kNatural, TransposeBy::kDma, options.dtype);
+  const Context c(b, options, narrow.in != In::kWhole || narrow.out || transposes);
   const NarrowMlpTiles tiles = narrow_mlp_tiles(tiling);
-  const Tile width = whole(narrow.in ? shape.r : shape.K);
+  const Tile width = whole(narrow.in == In::kWhole ? shape.K : shape.r);
   b.loop("m", shape.M, tiles.up.BM, [&](const Tile& m) {
-    const Factors d{.u = weights.d, .v = -1, .prefix = "in_"};
-    const BufferId t = narrow.in ? project_pivots(c, shape.K, tiles.in, m, width, x, d)
-                                 : load_left(c, "x_strip", x, width, m, 1);
-    const BufferId h =
-        hidden_rows(c, width, shape.N, tiles.up, weights.up, m, on_chip(t, width, m));
+    const BufferId h = hidden_rows(c, width, shape.N, tiles.up, weights.up, m,
+                                   inputs_of_up(c, shape, tiles, narrow.in, m, x, weights));
     if (narrow.out) {
       narrow_down(c, shape, tiles, m, h, weights, y);
     } else {
@@ -104,38 +141,53 @@ Program make_narrow(std::string_view name, const Narrow& narrow, const KernelSha
 }  // namespace
 
 Program narrow_mlp(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
-  return make_narrow("narrow_mlp", {true, true}, shape, tiling, options);
+  return make_narrow("narrow_mlp", {In::kShared, true}, shape, tiling, options);
 }
 Program narrow_mlp_in(const KernelShape& shape, const Tiling& tiling,
                       const KernelOptions& options) {
-  return make_narrow("narrow_mlp_in", {true, false}, shape, tiling, options);
+  return make_narrow("narrow_mlp_in", {In::kShared, false}, shape, tiling, options);
 }
 Program narrow_mlp_out(const KernelShape& shape, const Tiling& tiling,
                        const KernelOptions& options) {
-  return make_narrow("narrow_mlp_out", {false, true}, shape, tiling, options);
+  return make_narrow("narrow_mlp_out", {In::kWhole, true}, shape, tiling, options);
+}
+Program pivoted_mlp(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
+  return make_narrow("pivoted_mlp", {In::kOwn, true}, shape, tiling, options);
+}
+Program pivoted_mlp_in(const KernelShape& shape, const Tiling& tiling,
+                       const KernelOptions& options) {
+  return make_narrow("pivoted_mlp_in", {In::kOwn, false}, shape, tiling, options);
 }
 
 namespace {
 
 using tile::HbmRole;
 
+// A T that both need has a name.
 Formula narrow_formula(const Narrow& narrow) {
-  const auto half = [&](std::string_view weight) {
-    const Formula t =
-        named(product_onto(first(operand("x"), 'r'), rest(operand("x"), 'r'), "d", "in.BK"), "t");
-    return product(narrow.in ? t : operand("x"), weight, "up.BK", Formula::Kept::kAsSums);
+  const auto half = [&](const Way& way, std::string_view weight) {
+    const Formula x = operand(way.x);
+    Formula t = product_onto(first(x, 'r'), rest(x, 'r'), way.d, "in.BK");
+    if (narrow.in == In::kShared) t = named(std::move(t), "t");
+    return product(narrow.in == In::kWhole ? x : t, weight, "up.BK", Formula::Kept::kAsSums);
   };
-  Formula down = product(gated(half("w_gate"), half("w_up")), "w_down", "down.BK");
+  const std::vector<Way> all = ways(narrow.in);
+  Formula down =
+      product(gated(half(all.front(), "w_gate"), half(all.back(), "w_up")), "w_down", "down.BK");
   return narrow.out ? extended(std::move(down), "c", "out.Br") : down;
 }
 
 std::vector<OperandDescription> narrow_operands(const Narrow& narrow) {
-  const char in = narrow.in ? 'r' : 'K', out = narrow.out ? 's' : 'K';
+  const bool pivots = narrow.in != In::kWhole;
+  const char in = pivots ? 'r' : 'K', out = narrow.out ? 's' : 'K';
   const auto input = [](std::string_view name, char rows, char columns) {
     return OperandDescription{.name = name, .layout = {rows, columns}, .role = HbmRole::kInput};
   };
-  std::vector<OperandDescription> all = {input("x", 'M', 'K')};
-  if (narrow.in) all.push_back(input("d", 'k', 'r'));
+  std::vector<OperandDescription> all;
+  for (const Way& way : ways(narrow.in)) all.push_back(input(way.x, 'M', 'K'));
+  for (const Way& way : ways(narrow.in)) {
+    if (pivots) all.push_back(input(way.d, 'k', 'r'));
+  }
   all.push_back(input("w_gate", in, 'N'));
   all.push_back(input("w_up", in, 'N'));
   all.push_back(input("w_down", 'N', out));
@@ -156,12 +208,13 @@ std::vector<TilingParameter> narrow_tiling(const Narrow& narrow) {
   };
   std::vector<TilingParameter> all = {
       parameter("BM", 4, "row tiles of 128 in a block of X, T, H, Z and Y", 'M', 128)};
-  if (narrow.in) {
+  const bool pivots = narrow.in != In::kWhole;
+  if (pivots) {
     all.push_back(parameter("in.BK", 4, "contraction tiles of 128 in a block of D", 'k', 128));
     all.push_back(parameter("in.Bu", 8, "column tiles of 128 in a block of D", 'r', 128));
   }
   all.push_back(parameter("up.BK", 8, "gate and up: contraction tiles of 128 in a block of W",
-                          narrow.in ? 'r' : 'K', 128));
+                          pivots ? 'r' : 'K', 128));
   all.push_back(
       parameter("up.BN", 4, "gate and up: column tiles of 128 in a block of W", 'N', 128));
   all.push_back(
@@ -185,10 +238,10 @@ std::vector<Kernel> narrow_mlp_kernels() {
       {.name = "narrow_mlp",
        .description = "Y = [Z, Z·C], Z = (silu(T·Wg) * (T·Wu))·Wd, T = X_P + X_rest·D fused: the "
                       "narrow SwiGLU layer",
-       .computes = narrow_formula({true, true}),
-       .operands = narrow_operands({true, true}),
+       .computes = narrow_formula({In::kShared, true}),
+       .operands = narrow_operands({In::kShared, true}),
        .dimensions = "MKrNs",
-       .tiling = narrow_tiling({true, true}),
+       .tiling = narrow_tiling({In::kShared, true}),
        .steps = steps,
        .hbm_bytes = "s·(2·M·K + ⌈M/BM⌉·(r·(K - r) + N·(2·r + s) + s·(K - s)))",
        .flops = "2·M·(r·(K - r) + N·(2·r + s) + s·(K - s))",
@@ -199,10 +252,10 @@ std::vector<Kernel> narrow_mlp_kernels() {
       {.name = "narrow_mlp_in",
        .description =
            "Y = (silu(T·Wg) * (T·Wu))·Wd, T = X_P + X_rest·D fused: narrow in its input alone",
-       .computes = narrow_formula({true, false}),
-       .operands = narrow_operands({true, false}),
+       .computes = narrow_formula({In::kShared, false}),
+       .operands = narrow_operands({In::kShared, false}),
        .dimensions = "MKrN",
-       .tiling = narrow_tiling({true, false}),
+       .tiling = narrow_tiling({In::kShared, false}),
        .steps = steps,
        .hbm_bytes = "s·(2·M·K + ⌈M/BM⌉·(r·(K - r) + N·(2·r + K)))",
        .flops = "2·M·(r·(K - r) + N·(2·r + K))",
@@ -213,17 +266,45 @@ std::vector<Kernel> narrow_mlp_kernels() {
       {.name = "narrow_mlp_out",
        .description =
            "Y = [Z, Z·C], Z = (silu(X·Wg) * (X·Wu))·Wd fused: narrow in its output alone",
-       .computes = narrow_formula({false, true}),
-       .operands = narrow_operands({false, true}),
+       .computes = narrow_formula({In::kWhole, true}),
+       .operands = narrow_operands({In::kWhole, true}),
        .dimensions = "MKNs",
-       .tiling = narrow_tiling({false, true}),
+       .tiling = narrow_tiling({In::kWhole, true}),
        .steps = steps,
        .hbm_bytes = "s·(2·M·K + ⌈M/BM⌉·(N·(2·K + s) + s·(K - s)))",
        .flops = "2·M·(N·(2·K + s) + s·(K - s))",
        .nc_matmuls = "⌈M/row tile⌉·⌈N/128⌉·(2·⌈K/128⌉ + ⌈s/128⌉) + "
                      "⌈M/128⌉·⌈s/128⌉·⌈(K - s)/512⌉",
        .make = narrow_mlp_out,
-       .cost = narrow_mlp_out_cost}};
+       .cost = narrow_mlp_out_cost},
+      {.name = "pivoted_mlp",
+       .description = "Y = [Z, Z·C], Z = (silu(Tg·Wg) * (Tu·Wu))·Wd, Tg and Tu = X_P + X_rest·D of "
+                      "their own pivots fused: the pivoted SwiGLU layer",
+       .computes = narrow_formula({In::kOwn, true}),
+       .operands = narrow_operands({In::kOwn, true}),
+       .dimensions = "MKrNs",
+       .tiling = narrow_tiling({In::kOwn, true}),
+       .steps = steps,
+       .hbm_bytes = "s·(3·M·K + ⌈M/BM⌉·(2·r·(K + N - r) + s·(N + K - s)))",
+       .flops = "2·M·(2·r·(K + N - r) + s·(N + K - s))",
+       .nc_matmuls = "⌈M/row tile⌉·(2·⌈r/128⌉·⌈(K - r)/128⌉ + ⌈N/128⌉·(2·⌈r/128⌉ + ⌈s/128⌉)) + "
+                     "⌈M/128⌉·⌈s/128⌉·⌈(K - s)/512⌉",
+       .make = pivoted_mlp,
+       .cost = pivoted_mlp_cost},
+      {.name = "pivoted_mlp_in",
+       .description = "Y = (silu(Tg·Wg) * (Tu·Wu))·Wd, Tg and Tu = X_P + X_rest·D of their own "
+                      "pivots fused: pivoted in gate and up alone",
+       .computes = narrow_formula({In::kOwn, false}),
+       .operands = narrow_operands({In::kOwn, false}),
+       .dimensions = "MKrN",
+       .tiling = narrow_tiling({In::kOwn, false}),
+       .steps = steps,
+       .hbm_bytes = "s·(3·M·K + ⌈M/BM⌉·(2·r·(K + N - r) + N·K))",
+       .flops = "2·M·(2·r·(K + N - r) + N·K)",
+       .nc_matmuls = "2·⌈M/row tile⌉·⌈r/128⌉·(⌈(K - r)/128⌉ + ⌈N/128⌉) + "
+                     "⌈M/128⌉·⌈N/128⌉·⌈K/512⌉",
+       .make = pivoted_mlp_in,
+       .cost = pivoted_mlp_in_cost}};
 }
 
 }  // namespace neuronmm::kernels

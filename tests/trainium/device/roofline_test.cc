@@ -45,6 +45,12 @@ TEST(Roofline, Projections) {
   EXPECT_EQ(linear_work(3, 5, 7, false).hbm_bytes, 2 * (3 * 5 + 5 * 7 + 3 * 7));
 }
 
+TEST(Roofline, AGatherReadsAndWritesEveryElement) {
+  const Work work = gather_work(3, 5);
+  EXPECT_EQ(work.hbm_bytes, 2 * 2 * 3 * 5);
+  EXPECT_EQ(work.vector_elements, 3 * 5);
+}
+
 // Against a loop over every query and key.
 TEST(Roofline, AttentionCountsWhatIsVisible) {
   for (const int64_t window : {0, 1, 4, 100}) {

@@ -114,6 +114,22 @@ TEST(Counts, NarrowEndsSaveTheirShare) {
   EXPECT_EQ(counted("narrow_mlp", {M, K, r, N, s}, {}).matmul_flops, in + out - dense);
 }
 
+// Pivots of their own for gate and up: another D, and X once more. Beside the three factors of the
+// same rank they save the square of the rank three times.
+TEST(Counts, PivotsOfTheirOwn) {
+  const int64_t M = 512, K = 2048, N = 8192, r = 1536, s = 1280;
+  const tile::Counts shared = counted("narrow_mlp", {M, K, r, N, s}, {});
+  const tile::Counts own = counted("pivoted_mlp", {M, K, r, N, s}, {});
+  EXPECT_EQ(own.matmul_flops - shared.matmul_flops, 2 * M * r * (K - r));
+  EXPECT_EQ(own.hbm_read_bytes - shared.hbm_read_bytes, 2 * (M * K + r * (K - r)));
+  EXPECT_EQ(own.hbm_write_bytes, shared.hbm_write_bytes);
+  EXPECT_EQ(counted("mlp", {M, K, s, N}, {}).matmul_flops -
+                counted("pivoted_mlp", {M, K, s, N, s}, {}).matmul_flops,
+            2 * M * 3 * s * s);
+  const tile::Counts in = counted("pivoted_mlp_in", {M, K, r, N}, {});
+  EXPECT_EQ(in.matmul_flops - own.matmul_flops, 2 * M * (N - s) * (K - s));
+}
+
 TEST(Counts, ChipResidentHiddenStateSavesItsRoundTrip) {
   const KernelShape shape{512, 2048, 1280, 8192};
   const tile::Counts through = counted("mlp", shape, {});

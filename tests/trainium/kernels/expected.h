@@ -122,17 +122,29 @@ inline Bounded expected_output_pivots(const Instance& c, const Bounded& x, const
   return beside(z, multiply(z, in.at("c"), rounding(c, c.shape.r, c.tiling["Br"])));
 }
 
-inline Bounded expected_narrow_mlp(const Instance& c, const Bounded& x, const Operands& in) {
+// What gate and up read, to the end of an MLP that may be narrow in its output.
+inline Bounded mlp_of(const Instance& c, const Bounded& to_gate, const Bounded& to_up,
+                      const Operands& in) {
   const DType sums = c.options.accumulate;
-  const bool narrow_in = in.contains("d");
-  const Bounded t = narrow_in ? pivots_of(c, x, in.at("d"), c.tiling["in.BK"]) : x;
-  Rounding rounding_up = rounding(c, t.columns, c.tiling["up.BK"]);
+  Rounding rounding_up = rounding(c, to_gate.columns, c.tiling["up.BK"]);
   rounding_up.result = sums;
-  const Bounded h = gated(multiply(t, in.at("w_gate"), rounding_up),
-                          multiply(t, in.at("w_up"), rounding_up), sums, c.options.dtype);
+  const Bounded h = gated(multiply(to_gate, in.at("w_gate"), rounding_up),
+                          multiply(to_up, in.at("w_up"), rounding_up), sums, c.options.dtype);
   const Bounded z = multiply(h, in.at("w_down"), rounding(c, c.shape.N, c.tiling["down.BK"]));
   if (!in.contains("c")) return z;
   return beside(z, multiply(z, in.at("c"), rounding(c, c.shape.s, c.tiling["out.Br"])));
+}
+
+inline Bounded expected_narrow_mlp(const Instance& c, const Bounded& x, const Operands& in) {
+  const Bounded t = in.contains("d") ? pivots_of(c, x, in.at("d"), c.tiling["in.BK"]) : x;
+  return mlp_of(c, t, t, in);
+}
+
+// Two copies of X, of which the first is gate's.
+inline Bounded expected_pivoted_mlp(const Instance& c, const Bounded& x, const Operands& in) {
+  const int64_t tiles = c.tiling["in.BK"];
+  return mlp_of(c, pivots_of(c, x, in.at("d_gate"), tiles),
+                pivots_of(c, Bounded(in.at("x_up")), in.at("d_up"), tiles), in);
 }
 
 struct Expected {
@@ -186,7 +198,19 @@ inline const std::map<std::string_view, Expected>& all_expected() {
        {expected_narrow_mlp,
         "concatenate((z := (silu(x @ w_gate) * (x @ w_up)) @ w_down, z @ c), 1)",
         {},
-        "concatenate silu"}}};
+        "concatenate silu"}},
+      {"pivoted_mlp",
+       {expected_pivoted_mlp,
+        "concatenate((z := (silu((x_gate[:, :r] + x_gate[:, r:] @ d_gate) @ w_gate) * "
+        "((x_up[:, :r] + x_up[:, r:] @ d_up) @ w_up)) @ w_down, z @ c), 1)",
+        {},
+        "concatenate silu"}},
+      {"pivoted_mlp_in",
+       {expected_pivoted_mlp,
+        "(silu((x_gate[:, :r] + x_gate[:, r:] @ d_gate) @ w_gate) * "
+        "((x_up[:, :r] + x_up[:, r:] @ d_up) @ w_up)) @ w_down",
+        {},
+        "silu"}}};
   return all;
 }
 
@@ -208,7 +232,8 @@ inline bool is_transposed(const Instance& c, std::string_view operand) {
 
 // Tokens as rows, whatever the layouts in HBM.
 inline Bounded expected_values(const Instance& c, const Operands& in) {
-  const Bounded x(is_transposed(c, "x") ? transpose(in.at("x")) : in.at("x"));
+  const std::string first(c.kernel->operands.front().name);  // X, or the first copy of it
+  const Bounded x(is_transposed(c, first) ? transpose(in.at(first)) : in.at(first));
   const Expected& expected = expected_of(*c.kernel);
   return expected.values == nullptr ? Bounded(0, 0) : expected.values(c, x, in);
 }
@@ -218,7 +243,7 @@ inline Matrix random_operand(const Instance& c, const OperandDescription& operan
                              std::mt19937& random) {
   const MatrixLayout layout = layout_of(*c.kernel, operand, c.options);
   const Shape shape = shape_of(c.shape, layout);
-  const double scale = operand.name == "x" ? 1.0 : 1.0 / std::sqrt(static_cast<double>(shape[0]));
+  const double scale = layout.has_tokens() ? 1.0 : 1.0 / std::sqrt(static_cast<double>(shape[0]));
   return random_matrix(shape[0], shape[1], scale, c.options.dtype, random);
 }
 

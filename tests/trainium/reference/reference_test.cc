@@ -103,6 +103,7 @@ TEST(ReferenceFlops, EveryWeightMeetsEveryRow) {
   EXPECT_EQ(flops("xuv_pivoted", {2, 13, 7, 5}), 2 * 2 * 7 * (13 + 5 - 7));
   EXPECT_EQ(flops("xuv_pivoted_out", {2, 3, 7, 15}), 2 * 2 * 7 * (3 + 15 - 7));
   EXPECT_EQ(flops("narrow_mlp", {2, 13, 7, 5, 4}), 2 * 2 * (7 * 6 + 5 * (14 + 4) + 4 * 9));
+  EXPECT_EQ(flops("pivoted_mlp", {2, 13, 7, 5, 4}), 2 * 2 * (2 * 7 * (6 + 5) + 4 * (5 + 9)));
 }
 
 // Brackets where Python needs them, and nowhere else.
