@@ -80,7 +80,7 @@ Result<double> mlp_seconds(const MlpForm& form, const MlpSizes& mlp,
 }
 
 Result<MlpForm> low_rank(const MlpSizes& mlp, double keep) {
-  const auto [H, I] = mlp;
+  const int64_t H = mlp.hidden, I = mlp.intermediate;
   return form_of(
       "uv", mlp, keep, false, [=](int64_t r) { return 3 * r * (H + I); },
       [=](int64_t M, int64_t r) {
@@ -90,7 +90,7 @@ Result<MlpForm> low_rank(const MlpSizes& mlp, double keep) {
 
 // Gate and up have pivots of their own, so that X is gathered for each.
 Result<MlpForm> pivoted(const MlpSizes& mlp, double keep) {
-  const auto [H, I] = mlp;
+  const int64_t H = mlp.hidden, I = mlp.intermediate;
   NMM_ASSIGN(
       MlpForm form,
       form_of(
@@ -106,7 +106,7 @@ Result<MlpForm> pivoted(const MlpSizes& mlp, double keep) {
 }
 
 Result<MlpForm> narrow(const MlpSizes& mlp, double keep) {
-  const auto [H, I] = mlp;
+  const int64_t H = mlp.hidden, I = mlp.intermediate;
   NMM_ASSIGN(MlpForm form,
              form_of(
                  "narrow", mlp, keep, false, [=](int64_t r) { return 2 * r * (H - r) + 3 * r * I; },
@@ -129,7 +129,7 @@ Result<MlpForm> neurons(const MlpSizes& mlp, double keep) {
 }  // namespace
 
 Result<std::vector<MlpForm>> forms_at(const MlpSizes& mlp, double keep) {
-  const auto [H, I] = mlp;
+  const int64_t H = mlp.hidden, I = mlp.intermediate;
   std::vector<MlpForm> forms = {{.name = "dense", .sizes = "", .kernels = [=](int64_t M) {
                                    return Kernels{{"dense_mlp", {.M = M, .K = H, .r = 0, .N = I}}};
                                  }}};
