@@ -20,13 +20,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/float16.h"
 #include "base/parallel.h"
 #include "cpu/backend.h"
 #include "cpu/kernels.h"
 #include "machine_limits.h"
-#include "ops/quantize.h"
 #include "peers.h"
+#include "random_weight.h"
 #include "timing.h"
 
 namespace neuronmm::bench {
@@ -63,38 +62,11 @@ int64_t rank_of(const MlpShape& shape, double ratio) {
   return std::max<int64_t>(1, std::lround((1 - ratio) * h * i / ((h + i) * 128))) * 128;
 }
 
-// A random weight [rows, columns] in bf16 and int8, and the bf16 values in fp32 for the peers.
-class Weight {
- public:
-  Weight(int64_t rows, int64_t columns, std::mt19937& random) : floats_(rows, columns) {
-    const auto limit = 1.7f / std::sqrt(static_cast<float>(columns));  // Y is about as large as X
-    std::uniform_real_distribution<float> uniform(-limit, limit);
-    for (int64_t i = 0; i < rows * columns; ++i) {
-      const bf16 value = bf16::from_float(uniform(random));
-      bits_.push_back(value.bits);
-      floats_.data()[i] = value.to_float();
-    }
-    int8_ = ops::quantize(view(16));
-  }
-  ops::WeightView view(int bits) const {
-    if (bits == 8) return int8_.view();
-    return TensorView{DType::kBF16,
-                      {floats_.rows(), floats_.columns()},
-                      reinterpret_cast<const std::byte*>(bits_.data())};
-  }
-  const Matrix& floats() const { return floats_; }
-
- private:
-  std::vector<uint16_t> bits_;
-  Matrix floats_;
-  ops::QuantizedWeight int8_;
-};
-
 struct LowRank {
   LowRank(int64_t k, int64_t rank, int64_t n, std::mt19937& random)
       : u(rank, k, random), v(n, rank, random) {}
   ops::LinearWeight weight(int bits) const { return {.u_t = u.view(bits), .v_t = v.view(bits)}; }
-  Weight u, v;
+  RandomWeight u, v;
 };
 
 struct Weights {
@@ -103,7 +75,7 @@ struct Weights {
         gate(shape.hidden, rank, shape.intermediate, random),
         up(shape.hidden, rank, shape.intermediate, random),
         down(shape.intermediate, rank, shape.hidden, random) {}
-  Weight dense;
+  RandomWeight dense;
   LowRank gate, up, down;
 };
 
