@@ -17,29 +17,29 @@ Status read_replace(const io::JsonFields& fields, Decoder& decoder) {
   NMM_ASSIGN(const Pattern pattern, read_pattern(fields));
   NMM_ASSIGN(auto content, fields.string("content"));
   if (!content) return fields.missing("content");
-  auto replacement = Replacement::compile(pattern.text, pattern.kind, *std::move(content));
+  const auto replacement = Replacement::compile(pattern.text, pattern.kind, *std::move(content));
   if (!replacement.ok()) return pattern_error(fields, pattern, replacement.error());
-  decoder.add(replace_step(std::move(replacement).value()));
+  decoder.add(replace_step(replacement.value()));
   return {};
 }
 
 Status read_strip(const io::JsonFields& fields, Decoder& decoder) {
-  NMM_ASSIGN(std::string character, read_character(fields, "content"));
+  NMM_ASSIGN(const std::string character, read_character(fields, "content"));
   NMM_ASSIGN(const auto start, fields.integer("start"));
   NMM_ASSIGN(const auto stop, fields.integer("stop"));
   if (start.value_or(0) < 0) return fields.wrong("start", "a count");
   if (stop.value_or(0) < 0) return fields.wrong("stop", "a count");
-  decoder.add(strip_step(std::move(character), start.value_or(0), stop.value_or(0)));
+  decoder.add(strip_step(character, start.value_or(0), stop.value_or(0)));
   return {};
 }
 
 Status read_bpe_decoder(const io::JsonFields& fields, Decoder& decoder) {
   NMM_ASSIGN(auto suffix, fields.string("suffix"));
   const Pattern pattern{std::move(suffix).value_or("</w>"), SplitRegex::Kind::kLiteral};
-  auto with_space = Replacement::compile(pattern.text, pattern.kind, " ");
+  const auto with_space = Replacement::compile(pattern.text, pattern.kind, " ");
   if (!with_space.ok()) return pattern_error(fields, pattern, with_space.error());
-  NMM_ASSIGN(auto with_nothing, Replacement::compile(pattern.text, pattern.kind, ""));
-  decoder.add(bpe_step(std::move(with_space).value(), std::move(with_nothing)));
+  NMM_ASSIGN(const auto with_nothing, Replacement::compile(pattern.text, pattern.kind, ""));
+  decoder.add(bpe_step(with_space.value(), with_nothing));
   return {};
 }
 
