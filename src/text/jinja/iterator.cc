@@ -16,9 +16,8 @@ class Indexed final : public Iterator {
     if constexpr (std::is_same_v<Sequence, Range>) {
       return std::optional(Value(sequence_->at(next_++)));
     } else {
-      Result<Value> item = sequence_->at(runtime, next_++);
-      if (!item) return item.error();
-      return std::optional(*std::move(item));
+      NMM_ASSIGN(Value item, sequence_->at(runtime, next_++));
+      return std::optional(std::move(item));
     }
   }
   int depth() const override { return 1 + sequence_->depth(); }
