@@ -15,6 +15,7 @@ from pathlib import Path
 import neuronmm
 from neuronmm import LLM, SamplingParams
 DEMO = {str(DEMO)!r}
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells start background jobs with SIGINT ignored
 handler = signal.getsignal(signal.SIGINT)
 
 def interrupted(work, after=0.5):
@@ -100,7 +101,13 @@ assert text == llm.generate("The river", SamplingParams(max_tokens=200))[0].outp
 
 def test_a_process_ends_at_once(large: Path) -> None:
     """An interrupt that nobody catches, while the work may still be inside a long step."""
-    script = f"import neuronmm; llm = neuronmm.LLM({str(large)!r}); print('ready', flush=True); llm.generate([[7] * 8000])"
+    script = f"""
+import signal, neuronmm
+signal.signal(signal.SIGINT, signal.default_int_handler)
+llm = neuronmm.LLM({str(large)!r})
+print('ready', flush=True)
+llm.generate([[7] * 8000])
+"""
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stderr is not None
         assert process.stdout.readline() == "ready\n"
