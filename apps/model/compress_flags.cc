@@ -149,7 +149,7 @@ void add_rank_flags(CLI::App* command, CompressFlags& flags) {
           "--allocate", flags.allocate,
           "uniform: the same sizes for all layers; predicted: those with the least "
           "predicted loss at the same parameters (default, but for uv); measured: the same "
-          "after running the model with one change at a time; sensitivity, as measured is "
+          "after running the model with one layer at a time narrowed; sensitivity, as measured is "
           "called for uv: at the same parameters, more for the matrices whose truncation, measured "
           "on the calibration text, hurts more, "
           "and less for others, down to three quarters; the most sensitive stay dense")

@@ -28,9 +28,6 @@ namespace fs = std::filesystem;
 // are 3 GB.
 constexpr int64_t kBytesAtOnce = int64_t{2} << 30;
 
-// Of measuring losses and choosing sizes by them.
-const int kRounds = std::getenv("NMM_ROUNDS") ? std::atoi(std::getenv("NMM_ROUNDS")) : 1;
-
 int64_t layers_at_once(const io::ModelConfig& config) {
   const int64_t bytes = 6 * 8 * config.intermediate_size * config.intermediate_size;
   return std::clamp<int64_t>(kBytesAtOnce / std::max<int64_t>(bytes, 1), 1, num_threads());
@@ -197,17 +194,10 @@ Result<KnownMlp> know_with_order(const CompressionInputs& inputs, const ShapeReq
 Status correct_shapes(const CompressionInputs& inputs, const ShapeRequest& request, Form form,
                       const MlpSizes& sizes, const fs::path& work,
                       std::vector<PredictedLosses>& layers, FoundShapes& found) {
-  const std::vector<PredictedLosses> predicted = layers;
-  for (int round = 1; round <= kRounds; ++round) {
-    const SideRequest sides = {
-        .shapes = found.shapes,
-        .know = [&](int64_t layer) { return know_with_order(inputs, request, work, layer); },
-        .name = fmt::format("measured-{}", round)};
-    NMM_ASSIGN(const MeasuredLayers measured, measure_sides(inputs, sides, predicted, work));
-    layers = predicted;
-    correct_losses(measured, layers);
-    NMM_ASSIGN(found, shapes_of(request, form, sizes, layers));
-  }
+  const auto know = [&](int64_t layer) { return know_with_order(inputs, request, work, layer); };
+  NMM_ASSIGN(const auto measured, measure_losses(inputs, {found.shapes, know}, work));
+  correct_losses(found.shapes, measured, layers);
+  NMM_ASSIGN(found, shapes_of(request, form, sizes, layers));
   return {};
 }
 
