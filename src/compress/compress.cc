@@ -262,7 +262,8 @@ class Compression {
     if (request_.allocate == Allocate::kSensitivity) {
       NMM_ASSIGN(plan_, plan_by_sensitivity(work));
     }
-    NMM_ASSIGN(const auto aware, work.subfolder("error-aware"));
+    NMM_ASSIGN(const auto aware, request_.error_aware_if_better ? work.subfolder("error-aware")
+                                                                : Result<StagedWork>(work));
     CompressSummary summary;
     if (!narrows_mlps(request_)) {
       NMM_ASSIGN(summary.matrices, factorize(work, aware, on_matrix));

@@ -6,9 +6,9 @@
 // A measurement runs the layers behind the change and the vocabulary, so that all layers cost half
 // as many passes over the held-out tokens as there are layers, and an evaluation of the vocabulary
 // each. Of a whole layer, not of its input, neurons and output one by one: that is three times as
-// much, and on the bundled model worse than not measuring (form mixed at .7: KL .0112 and .0108
-// where predicted sizes have .0109 and .0103), because it cannot see that down is fitted to what
-// narrower inputs become.
+// much, and chose no better sizes on the bundled model. Measured on SmolLM2, form neurons, a fifth
+// of the parameters gone: KL .310 on WikiText-2 and .296 on C4 where predicted sizes have .338 and
+// .344.
 
 #include <filesystem>
 #include <functional>
