@@ -57,8 +57,8 @@ int64_t block_of(const CompressFlags& flags) {
 // What the library would refuse too, here by the names of the flags.
 void require_text(const CompressFlags& flags) {
   if (!flags.calibration.empty() || flags.dry_run) return;
-  if (flags.allocate == "sensitivity") {
-    throw CLI::ValidationError("--allocate sensitivity",
+  if (flags.allocate == "sensitivity" || flags.allocate == "measured") {
+    throw CLI::ValidationError("--allocate " + flags.allocate,
                                "needs --calibration TEXT, on which it measures what every matrix "
                                "is worth");
   }
@@ -91,8 +91,10 @@ void add_method_flags(CLI::App* command, CompressFlags& flags) {
       ->check(CLI::IsMember({"whitened", "two-sided", "error-aware", "svd"}));
   command
       ->add_option("--error-aware", flags.error_aware,
-                   "on: every layer makes up for what those before it lost")
-      ->check(CLI::IsMember({"off", "on"}))
+                   "on: every layer makes up for what those before it lost; auto: both ways are "
+                   "tried, and it is kept if it is better on text that nothing was fitted to, "
+                   "which takes twice as long")
+      ->check(CLI::IsMember({"off", "on", "auto"}))
       ->capture_default_str();
   const auto paper = command->add_flag(
       "--paper", flags.paper, "the paper's setting: uv, whitened, uniform, ranks in blocks of 128");
@@ -143,13 +145,18 @@ void add_rank_flags(CLI::App* command, CompressFlags& flags) {
       ->check(CLI::IsMember({"nearest", "floor", "ceil"}))
       ->capture_default_str();
   command
-      ->add_option("--allocate", flags.allocate,
-                   "uniform: the same sizes for all layers; predicted: those with the least "
-                   "predicted loss at the same parameters (default, but for uv); sensitivity (uv): "
-                   "at the same parameters, more for "
-                   "the matrices whose truncation, measured on the calibration text, hurts more, "
-                   "and less for others, down to three quarters; the most sensitive stay dense")
-      ->check(CLI::IsMember({"uniform", "predicted", "sensitivity"}));
+      ->add_option(
+          "--allocate", flags.allocate,
+          "uniform: the same sizes for all layers; predicted: those with the least "
+          "predicted loss at the same parameters (default, but for uv); measured: the same "
+          "after running the model with one layer at a time narrowed; sensitivity, as measured is "
+          "called for uv: at the same parameters, more for the matrices whose truncation, measured "
+          "on the calibration text, hurts more, "
+          "and less for others, down to three quarters; the most sensitive stay dense")
+      ->check(CLI::IsMember({"uniform", "predicted", "measured", "sensitivity"}));
+  command->add_flag("--pad", flags.request.pad,
+                    "form neurons: all layers get neurons of zeros up to the widest, so that any "
+                    "program loads the folder; saves what the widest layer saves");
   command->add_option("--only", flags.only, "which matrices, e.g. gate,up; others stay dense")
       ->check(check_only, "", "gate,up,down")
       ->capture_default_str();
@@ -170,7 +177,12 @@ void add_compress_flags(CLI::App* command, CompressFlags& flags) {
   command->add_flag("--force", flags.request.force, "replace an existing output folder");
   add_json_option(command, flags.json);
   add_device_options(command, flags.device);
-  command->parse_complete_callback([&flags] { require_text(flags); });
+  command->parse_complete_callback([&flags] {
+    if (flags.request.pad && form_of(flags) != "neurons") {
+      throw CLI::ValidationError("--pad", "is for --form neurons, found --form " + form_of(flags));
+    }
+    require_text(flags);
+  });
 }
 
 Result<compress::CompressRequest> compress_request(const CompressFlags& flags) {
@@ -185,17 +197,22 @@ Result<compress::CompressRequest> compress_request(const CompressFlags& flags) {
     request.weights = compress::WeightFormat::kInt8;
   }
   const bool alias = request.method == compress::Method::kErrorAware;
-  const bool aware = alias || flags.error_aware == "on";
+  request.error_aware_if_better = flags.error_aware == "auto";
+  const bool aware = alias || flags.error_aware != "off";
+  if (request.form == compress::Form::kUv && request.method != compress::Method::kTwoSided &&
+      request.allocate == compress::Allocate::kMeasured) {
+    request.allocate = compress::Allocate::kSensitivity;
+  }
   if (!compress::narrows_mlps(request)) {
     if (!aware) return request;
     if (!alias && request.method != compress::Method::kWhitened) {
-      return fail("--error-aware on: --form uv has it with --method whitened, found {}",
-                  compress::method_name(request.method));
+      return fail("--error-aware {}: --form uv has it with --method whitened, found {}",
+                  flags.error_aware, compress::method_name(request.method));
     }
     request.method = compress::Method::kErrorAware;
     return request;
   }
-  request.error_aware = aware;
+  request.error_aware = aware && !request.error_aware_if_better;
   if (alias) request.method = compress::Method::kWhitened;
   if (request.method == compress::Method::kTwoSided && !metric_program_available()) {
     print_message(

@@ -62,6 +62,15 @@ void print_matrices(const ReportWriter& writer, const compress::CompressSummary&
   }
 }
 
+void print_error_aware(const ReportWriter& writer, const compress::ErrorAwareChoice& choice) {
+  if (choice.tokens == 0) {
+    writer.print("error-aware: not tried, the calibration text has no tokens to spare for it\n");
+    return;
+  }
+  writer.print("error-aware: {}; KL {:.4f} with it, {:.4f} without, on {} held-out tokens\n",
+               choice.taken() ? "taken" : "not taken", choice.with, choice.without, choice.tokens);
+}
+
 // Warnings go to standard error, also where the report is JSON.
 template <typename... Args>
 void warn(fmt::format_string<Args...> format, Args&&... args) {
@@ -96,6 +105,13 @@ Json loss_json(const std::optional<compress::MeasuredLoss>& loss) {
           {"kl", loss->divergence},
           {"dense_perplexity", loss->dense_perplexity},
           {"perplexity", loss->perplexity}};
+}
+
+Json error_aware_json(const compress::ErrorAwareChoice& choice) {
+  return {{"taken", choice.taken()},
+          {"tokens", choice.tokens},
+          {"kl_with", choice.with},
+          {"kl_without", choice.without}};
 }
 
 Json matrix_json(const compress::MatrixPlan& matrix) {
@@ -149,6 +165,7 @@ void print_summary(const ReportWriter& writer, const compress::CompressSummary& 
   } else {
     print_layers(writer, summary);
   }
+  if (summary.error_aware) print_error_aware(writer, *summary.error_aware);
   if (summary.calibration_tokens > 0) {
     writer.print("calibration: {} tokens\n", summary.calibration_tokens);
   }
@@ -181,6 +198,7 @@ Json request_json(const compress::CompressRequest& request) {
           {"block", request.rule.block},
           {"align", compress::align_name(request.rule.align)},
           {"allocate", compress::allocate_name(request.allocate)},
+          {"pad", request.pad},
           {"weights", compress::weights_name(request.weights)}};
 }
 
@@ -202,6 +220,7 @@ Json summary_json(const compress::CompressRequest& request,
   Json json = plan_json(request, summary.plan);
   json["calibration_tokens"] = summary.calibration_tokens;
   json["measured"] = loss_json(summary.loss);
+  if (summary.error_aware) json["error_aware"] = error_aware_json(*summary.error_aware);
   if (!summary.layers.empty()) {
     json["layers"] = layers_json(summary);
     return json;

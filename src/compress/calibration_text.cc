@@ -87,18 +87,20 @@ std::vector<Tokens> pieces_of(const std::vector<Tokens>& sequences, int64_t leng
 }
 
 // So many of them, spread evenly, that they have kMeasuredTokens tokens; all where they have fewer.
-std::vector<Tokens> spread(std::vector<Tokens> pieces) {
+// They are taken out of `pieces`.
+std::vector<Tokens> take_spread(std::vector<Tokens>& pieces) {
   int64_t tokens = 0;
   for (const Tokens& piece : pieces) tokens += std::ssize(piece);
-  if (tokens <= kMeasuredTokens) return pieces;
+  if (tokens <= kMeasuredTokens) return std::exchange(pieces, {});
   const int64_t available = std::ssize(pieces);
   const int64_t count = (kMeasuredTokens * available + tokens - 1) / tokens;
   std::vector<Tokens> chosen;
   int64_t left = kMeasuredTokens;
   for (int64_t i = 0; i < count; ++i) {
-    chosen.push_back(std::move(pieces[static_cast<size_t>(i * available / count)]));
+    chosen.push_back(std::exchange(pieces[static_cast<size_t>(i * available / count)], {}));
     left -= std::ssize(chosen.back());
   }
+  std::erase_if(pieces, [](const Tokens& piece) { return piece.empty(); });
   const int64_t rest = std::ssize(chosen.back()) + left;
   if (left < 0 && rest >= 2) chosen.back().resize(static_cast<size_t>(rest));
   return chosen;
@@ -108,11 +110,15 @@ void choose_measured(const std::vector<Tokens>& spare, int64_t longest,
                      CalibrationSequences& result) {
   constexpr int64_t kPieceTokens = 512;  // a few places of the text rather than one
   const int64_t length = std::min(longest, kPieceTokens);
-  std::vector<Tokens> held_out = pieces_of(spare, length, /*whole_only=*/true);
-  result.measured_held_out = std::ssize(held_out) * length >= kMeasuredTokens;
-  result.measured =
-      spread(result.measured_held_out ? std::move(held_out)
-                                      : pieces_of(result.sequences, length, /*whole_only=*/false));
+  std::vector<Tokens> pieces = pieces_of(spare, length, /*whole_only=*/true);
+  const auto enough = [&] { return std::ssize(pieces) * length >= kMeasuredTokens; };
+  const std::vector<Tokens> of_sequences = pieces_of(result.sequences, length, false);
+  std::vector<Tokens> seen = of_sequences;
+  result.measured_held_out = enough();
+  result.measured = take_spread(enough() ? pieces : seen);
+  seen = of_sequences;
+  result.has_held_out = enough();
+  result.held_out = take_spread(enough() ? pieces : seen);
 }
 
 }  // namespace

@@ -34,6 +34,10 @@ struct CalibrationSequences {
   // sequences themselves.
   std::vector<std::vector<text::TokenId>> measured;
   bool measured_held_out = false;
+  // What decisions are taken on: kMeasuredTokens tokens that neither the sequences nor `measured`
+  // have, or, where the texts have fewer to spare, pieces of the sequences.
+  std::vector<std::vector<text::TokenId>> held_out;
+  bool has_held_out = false;  // false: they are pieces of the sequences
   GramOrigin origin;
   bool few = false;  // fewer than ten tokens per dimension of the Gram matrix
 

@@ -58,7 +58,7 @@ Status check_form(const CompressRequest& request) {
                 method_name(request.method));
   }
   if (request.allocate == Allocate::kSensitivity) {
-    return fail("form {} allocates uniform or predicted, found {}", form,
+    return fail("form {} allocates uniform, predicted or measured, found {}", form,
                 allocate_name(request.allocate));
   }
   if (request.only.gate && request.only.up && request.only.down) return {};
@@ -68,6 +68,9 @@ Status check_form(const CompressRequest& request) {
 // Every combination of flags that would be ignored is refused: a file that is named and not read
 // would be taken for used.
 Status check_method(const CompressRequest& request) {
+  if (request.pad && request.form != Form::kNeurons) {
+    return fail("zero neurons pad form neurons, found form {}", form_name(request.form));
+  }
   if (narrows_mlps(request)) return check_form(request);
   const bool text = request.calibration.has_value(), file = !request.gram.empty();
   const bool measures = request.allocate == Allocate::kSensitivity;
@@ -143,6 +146,8 @@ std::string settings_of(const CompressRequest& request, const GramInput& grams,
   ordered_json settings = {
       {"form", form_name(request.form)},
       {"error_aware", request.error_aware},
+      {"error_aware_if_better", request.error_aware_if_better},
+      {"pad", request.pad},
       {"ratio", request.rule.ratio},
       {"block", request.rule.block},
       {"align", align_name(request.rule.align)},
@@ -200,7 +205,9 @@ ShapeRequest shape_request(const CompressRequest& request) {
           .rule = request.rule,
           .uniform = request.allocate == Allocate::kUniform,
           .metric = {},
-          .error_aware = request.error_aware};
+          .error_aware = request.error_aware,
+          .measured = request.allocate == Allocate::kMeasured,
+          .pad = request.pad};
 }
 
 // What ranks.json holds: the checksum tells when the file was damaged since.
@@ -255,13 +262,16 @@ class Compression {
     if (request_.allocate == Allocate::kSensitivity) {
       NMM_ASSIGN(plan_, plan_by_sensitivity(work));
     }
+    NMM_ASSIGN(const auto aware, request_.error_aware_if_better ? work.subfolder("error-aware")
+                                                                : Result<StagedWork>(work));
     CompressSummary summary;
     if (!narrows_mlps(request_)) {
-      NMM_ASSIGN(summary.matrices, factorize(work, on_matrix));
+      NMM_ASSIGN(summary.matrices, factorize(work, aware, on_matrix));
     } else {
-      NMM_ASSIGN(summary.layers, shape(work.path(), make_metric));
+      NMM_ASSIGN(summary.layers, shape(work, aware, make_metric));
     }
-    NMM_TRY(write_folder(output, work));
+    summary.error_aware = error_aware_;
+    NMM_TRY(write_folder(output, error_aware_ && error_aware_->taken() ? aware : work));
     NMM_ASSIGN(summary.loss, measured_loss(output.staging(), measure));
     NMM_TRY(write_card(output, summary.loss));
     {
@@ -318,7 +328,9 @@ class Compression {
   }
 
   // The metric comes first: it is the one step that another program makes, and may be missing.
-  Result<std::vector<LayerReport>> shape(const fs::path& work, const MakeMetric& make_metric) {
+  Result<std::vector<LayerReport>> shape(const StagedWork& staged, const StagedWork& aware,
+                                         const MakeMetric& make_metric) {
+    const fs::path& work = staged.path();
     ShapeRequest request = shape_request(request_);
     std::error_code ignored;
     if (request_.method == Method::kTwoSided) {
@@ -333,26 +345,69 @@ class Compression {
     NMM_TRY(gather_statistics(checkpoint_, config_, backend_, *grams_.text, work, progress_));
     NMM_ASSIGN(ShapedModel model, choose_shapes(inputs(), request, work));
     std::vector<io::MlpShape> shapes;
-    for (const LayerReport& layer : model.layers) shapes.push_back(layer.shape);
+    for (const LayerReport& layer : model.layers) {
+      const io::MlpShape padded{.neurons =
+                                    model.padded == config_.intermediate_size ? 0 : model.padded};
+      shapes.push_back(model.padded > 0 ? padded : layer.shape);
+    }
     plan_ = plan_of_shapes(config_, model.form, std::move(shapes), request_.weights);
-    NMM_TRY(shape_layers(inputs(), request, work, model));
+    NMM_TRY(shape_layers(inputs(), request, work, work, model));
+    if (tries_error_aware()) {
+      ShapedModel other = model;
+      request.error_aware = true;
+      NMM_TRY(shape_layers(inputs(), request, work, aware.path(), other));
+      const CompressionInputs inputs = this->inputs();
+      NMM_TRY(choose(inputs, shaped_mlps(inputs, work), shaped_mlps(inputs, aware.path())));
+      if (error_aware_->taken()) model = std::move(other);
+    }
     return std::move(model.layers);
+  }
+
+  // Text that it was fitted to would always speak for error-aware.
+  bool tries_error_aware() {
+    if (!request_.error_aware_if_better) return false;
+    if (grams_.text->has_held_out) return true;
+    error_aware_.emplace();
+    return false;
+  }
+  Status choose(const CompressionInputs& inputs, const WithMlp& without, const WithMlp& with) {
+    NMM_ASSIGN(error_aware_, choose_error_aware(inputs, without, with));
+    return {};
   }
 
   // A narrower dense model has nothing that other programs do not know: only its config says so.
   bool plain_dense() const {
-    return plan_.form == Form::kNeurons && request_.allocate == Allocate::kUniform;
+    return plan_.form == Form::kNeurons &&
+           (request_.pad || request_.allocate == Allocate::kUniform);
   }
 
-  Result<std::vector<MatrixReport>> factorize(const StagedWork& work, const OnMatrix& on_matrix) {
-    if (request_.method == Method::kErrorAware) {
+  // With the layers' activations as the dense model's, but where error-aware is asked for.
+  Result<std::vector<MatrixReport>> factorize(const StagedWork& work, const StagedWork& aware,
+                                              const OnMatrix& on_matrix) {
+    if (request_.method == Method::kErrorAware && !request_.error_aware_if_better) {
       return compress_error_aware(inputs(), work, on_matrix);
     }
     GramSource source;
     if (request_.method != Method::kSvd) {
       NMM_ASSIGN(source, gram_source(work.path()));
     }
-    return factorize_model(inputs(), source, work, on_matrix);
+    NMM_ASSIGN(auto reports, factorize_model(inputs(), source, work, on_matrix));
+    if (!tries_error_aware()) return reports;
+    NMM_ASSIGN(auto others, compress_error_aware(inputs(), aware, on_matrix));
+    NMM_TRY(choose(inputs(), factored_mlps(work), factored_mlps(aware)));
+    return error_aware_->taken() ? others : reports;
+  }
+
+  WithMlp factored_mlps(const StagedWork& work) const {
+    return [this, &work](int64_t layer, const auto& use) -> Status {
+      NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, layer));
+      FactoredMlp mlp(weights.mlp);
+      for (const MlpMatrix matrix : kMlpMatrices) {
+        if (plan_.of(layer, matrix).rank > 0) NMM_TRY(mlp.use_factors(work, layer, matrix));
+      }
+      use(mlp.weight());
+      return {};
+    };
   }
 
   // Calibration leaves a file per layer, which is read when the layer is factorized.
@@ -382,8 +437,13 @@ class Compression {
 
   // A text that only measured the result is none that it was calibrated on.
   io::CompressionRecord record() const {
-    return record_of(request_, plan_,
-                     calibrated() ? grams_.sources() : std::vector<io::CalibrationSource>());
+    io::CompressionRecord record = record_of(
+        request_, plan_, calibrated() ? grams_.sources() : std::vector<io::CalibrationSource>());
+    const bool left = error_aware_ && !error_aware_->taken();
+    if (left && request_.method == Method::kErrorAware) {
+      record.method = method_name(Method::kWhitened);
+    }
+    return record;
   }
 
   Result<std::optional<MeasuredLoss>> measured_loss(const fs::path& folder,
@@ -418,7 +478,8 @@ class Compression {
     NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
     io::CompressionRecord made = record();
     if (plain_dense()) {
-      config = with_intermediate_size(config, plan_.shapes.at(0).neurons);
+      const int64_t neurons = plan_.shapes.at(0).neurons;
+      if (neurons > 0) config = with_intermediate_size(config, neurons);
       made.ranks.assign(made.ranks.size(), {});
     }
     NMM_ASSIGN(config, io::with_compression_record(config, made, original.string()));
@@ -443,6 +504,7 @@ class Compression {
   io::Checkpoint checkpoint_;
   Plan plan_;
   GramInput grams_;
+  std::optional<ErrorAwareChoice> error_aware_;
 };
 
 }  // namespace
@@ -463,7 +525,7 @@ std::string_view method_name(Method method) {
 
 bool narrows_mlps(const CompressRequest& request) {
   return request.form != Form::kUv || request.method == Method::kTwoSided ||
-         request.allocate == Allocate::kPredicted;
+         request.allocate == Allocate::kPredicted || request.allocate == Allocate::kMeasured;
 }
 
 std::string_view allocate_name(Allocate allocate) {
@@ -472,6 +534,8 @@ std::string_view allocate_name(Allocate allocate) {
       return "sensitivity";
     case Allocate::kPredicted:
       return "predicted";
+    case Allocate::kMeasured:
+      return "measured";
     case Allocate::kUniform:
       break;
   }
@@ -480,10 +544,10 @@ std::string_view allocate_name(Allocate allocate) {
 
 Result<Allocate> parse_allocate(std::string_view name) {
   for (const Allocate allocate :
-       {Allocate::kUniform, Allocate::kSensitivity, Allocate::kPredicted}) {
+       {Allocate::kUniform, Allocate::kSensitivity, Allocate::kPredicted, Allocate::kMeasured}) {
     if (name == allocate_name(allocate)) return allocate;
   }
-  return fail("allocate: expected uniform, predicted or sensitivity, found \"{}\"", name);
+  return fail("allocate: expected uniform, predicted, measured or sensitivity, found \"{}\"", name);
 }
 
 Result<Method> parse_method(std::string_view name) {

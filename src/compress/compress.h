@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "compress/calibration_text.h"
+#include "compress/error_aware_choice.h"
 #include "compress/factorize_matrix.h"
 #include "compress/model_card.h"
 #include "compress/plan.h"
@@ -29,11 +30,12 @@ std::string_view method_name(Method method);  // "whitened", "error-aware", "svd
 Result<Method> parse_method(std::string_view name);
 
 // How the parameters that `rule` leaves are shared out: the same sizes for every layer, more for
-// those whose loss is predicted to be larger (shape_search.h), or for those whose truncation was
+// those whose loss is predicted to be larger (shape_search.h), the same with losses that were
+// measured (measured_losses.h), or, of two factors per matrix, more for those whose truncation was
 // measured to hurt the model more (allocate.h).
-enum class Allocate { kUniform, kSensitivity, kPredicted };
+enum class Allocate { kUniform, kSensitivity, kPredicted, kMeasured };
 Result<Allocate> parse_allocate(std::string_view name);
-std::string_view allocate_name(Allocate allocate);  // "uniform", "sensitivity", "predicted"
+std::string_view allocate_name(Allocate allocate);  // "uniform", "sensitivity", ...
 
 struct CalibrationText {
   std::vector<NamedText> texts;  // sampled evenly
@@ -46,6 +48,9 @@ struct CompressRequest {
   RankRule rule;
   Method method = Method::kWhitened;
   bool error_aware = false;  // of every form but uv, which has a method for it
+  // Of either: both ways are tried, and error-aware is kept if it is better on held-out text.
+  bool error_aware_if_better = false;
+  bool pad = false;  // form neurons: zero neurons make all layers as wide as the widest
   MatrixSet only;
   WeightFormat weights = WeightFormat::kAsIs;
   Allocate allocate = Allocate::kUniform;
@@ -76,6 +81,7 @@ struct CompressSummary {
   std::vector<MatrixReport> matrices;                   // of form uv
   std::vector<LayerReport> layers;                      // of all other forms
   int64_t calibration_tokens = 0;                       // 0: none were needed
+  std::optional<ErrorAwareChoice> error_aware;          // where the request left it open
   std::optional<MeasuredLoss> loss;                     // nothing without a text or a Measure
   int64_t parameters_before = 0, parameters_after = 0;  // of the whole model
   int64_t bytes_before = 0, bytes_after = 0;

@@ -137,15 +137,22 @@ void round_to(DType dtype, DoubleMatrix& matrix) {
 
 DoubleMatrix multiply(const DoubleMatrix& a, Transpose op_a, const DoubleMatrix& b,
                       Transpose op_b) {
+  DoubleMatrix c(op_a == Transpose::kNo ? a.rows() : a.columns(),
+                 op_b == Transpose::kNo ? b.columns() : b.rows());
+  add_product(1.0, a, op_a, b, op_b, c);
+  return c;
+}
+
+void add_product(double factor, const DoubleMatrix& a, Transpose op_a, const DoubleMatrix& b,
+                 Transpose op_b, DoubleMatrix& sum) {
   const int64_t m = op_a == Transpose::kNo ? a.rows() : a.columns();
   const int64_t k = op_a == Transpose::kNo ? a.columns() : a.rows();
   const int64_t n = op_b == Transpose::kNo ? b.columns() : b.rows();
   NMM_CHECK(k == (op_b == Transpose::kNo ? b.rows() : b.columns()));
-  DoubleMatrix c(m, n);
+  NMM_CHECK(m == sum.rows() && n == sum.columns());
   blas().dgemm(CblasColMajor, blas_transpose(op_a), blas_transpose(op_b), as_int(m), as_int(n),
-               as_int(k), 1.0, a.data(), as_int(a.rows()), b.data(), as_int(b.rows()), 0.0,
-               c.data(), as_int(m));
-  return c;
+               as_int(k), factor, a.data(), as_int(a.rows()), b.data(), as_int(b.rows()), 1.0,
+               sum.data(), as_int(m));
 }
 
 // LAPACK gives ascending eigenvalues; here the largest comes first, as singular values do.
@@ -251,11 +258,14 @@ Result<DoubleMatrix> cholesky(DoubleMatrix a) {
   return a;
 }
 
-Result<std::vector<double>> inverse_diagonal(DoubleMatrix cholesky_factor) {
-  const int n = as_int(cholesky_factor.rows());
-  NMM_TRY(
-      lapack_status("dpotri", blas().dpotri(LAPACK_COL_MAJOR, 'L', n, cholesky_factor.data(), n)));
-  return diagonal(cholesky_factor);
+Result<DoubleMatrix> inverse_positive(DoubleMatrix a) {
+  NMM_ASSIGN(DoubleMatrix inverse, cholesky(std::move(a)));
+  const int n = as_int(inverse.rows());
+  NMM_TRY(lapack_status("dpotri", blas().dpotri(LAPACK_COL_MAJOR, 'L', n, inverse.data(), n)));
+  for (int64_t j = 1; j < n; ++j) {
+    for (int64_t i = 0; i < j; ++i) inverse(i, j) = inverse(j, i);
+  }
+  return inverse;
 }
 
 Result<DoubleMatrix> solve_positive(DoubleMatrix a, DoubleMatrix b) {

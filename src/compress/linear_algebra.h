@@ -50,6 +50,9 @@ void round_to(DType dtype, DoubleMatrix& matrix);
 enum class Transpose { kNo, kYes };
 // op(a) · op(b).
 DoubleMatrix multiply(const DoubleMatrix& a, Transpose op_a, const DoubleMatrix& b, Transpose op_b);
+// sum += factor · op(a) · op(b).
+void add_product(double factor, const DoubleMatrix& a, Transpose op_a, const DoubleMatrix& b,
+                 Transpose op_b, DoubleMatrix& sum);
 
 DoubleMatrix transposed(const DoubleMatrix& a);
 DoubleMatrix difference(const DoubleMatrix& a, const DoubleMatrix& b);
@@ -88,8 +91,8 @@ Result<DoubleMatrix> least_squares(const DoubleMatrix& p, const DoubleMatrix& w)
 // The lower triangular L with L·Lᵀ = a, zeros above the diagonal; a positive definite, of which the
 // lower triangle is read.
 Result<DoubleMatrix> cholesky(DoubleMatrix a);
-// The diagonal of (L·Lᵀ)⁻¹.
-Result<std::vector<double>> inverse_diagonal(DoubleMatrix cholesky_factor);
+// Of a positive definite matrix, of which the lower triangle is read.
+Result<DoubleMatrix> inverse_positive(DoubleMatrix a);
 // X with a·X = b, a positive definite [n, n], of which the lower triangle is read; b [n, m].
 Result<DoubleMatrix> solve_positive(DoubleMatrix a, DoubleMatrix b);
 // QR with column pivoting of a wide matrix [m, n], m <= n: R₁⁻¹·[R₁ R₂], that is, the columns of

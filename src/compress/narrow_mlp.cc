@@ -106,6 +106,21 @@ Result<NarrowMlp> narrow_mlp(const DenseMlp& mlp, const MlpStatistics& statistic
   return out;
 }
 
+NarrowMlp with_zero_neurons(const NarrowMlp& mlp, int64_t count) {
+  NarrowMlp out{{}, mlp.largest_map};
+  for (const MlpTensor& tensor : mlp.tensors) {
+    NMM_CHECK(tensor.numbers.empty());
+    const DoubleMatrix& few = tensor.values;
+    const bool down = tensor.name.starts_with("down");
+    DoubleMatrix all(down ? few.rows() : count, down ? count : few.columns());
+    for (int64_t j = 0; j < few.columns(); ++j) {
+      std::copy_n(few.column(j), few.rows(), all.column(j));
+    }
+    out.tensors.push_back({tensor.name, std::move(all), {}});
+  }
+  return out;
+}
+
 NarrowMlp with_factors(const NarrowMlp& pivoted) {
   std::map<std::string, const MlpTensor*> by_name;
   for (const MlpTensor& tensor : pivoted.tensors) by_name[tensor.name] = &tensor;

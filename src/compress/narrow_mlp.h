@@ -47,6 +47,10 @@ Result<NarrowMlp> narrow_mlp(const DenseMlp& mlp, const MlpStatistics& statistic
                              const MlpMetric& metric, const std::vector<int32_t>& order,
                              const io::MlpShape& shape, DType stored);
 
+// The same MLP with neurons behind its own whose weights are 0, `count` in all; `mlp` has no
+// pivots.
+NarrowMlp with_zero_neurons(const NarrowMlp& mlp, int64_t count);
+
 // The same product as two factors per matrix: pivots of its own become the identity in the factor
 // that reads or makes the hidden state.
 NarrowMlp with_factors(const NarrowMlp& pivoted);

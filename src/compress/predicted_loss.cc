@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "compress/factorize.h"
+#include "compress/neuron_order.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -21,22 +22,6 @@ void add_neuron_ridge(DoubleMatrix& gram) {
 
 double squares(const double* values, int64_t count) {
   return std::inner_product(values, values + count, values, 0.0);
-}
-
-// What is lost when one neuron goes and all others make up for it: the square of its column of
-// root·down over the diagonal of the inverse Gram matrix (optimal brain surgeon). Descending.
-Result<std::vector<int32_t>> neuron_order(const DoubleMatrix& weighted, DoubleMatrix gram) {
-  NMM_ASSIGN(DoubleMatrix factor, cholesky(std::move(gram)));
-  NMM_ASSIGN(const std::vector<double> inverse, inverse_diagonal(std::move(factor)));
-  std::vector<double> worth;
-  for (int64_t j = 0; j < weighted.columns(); ++j) {
-    worth.push_back(squares(weighted.column(j), weighted.rows()) / inverse[static_cast<size_t>(j)]);
-  }
-  std::vector<int32_t> order(worth.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, std::greater<>(),
-                           [&](int32_t i) { return worth[static_cast<size_t>(i)]; });
-  return order;
 }
 
 // With C = L·Lᵀ in the order of the neurons, column k of L is what neuron k adds to the first k.

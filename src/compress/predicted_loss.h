@@ -27,7 +27,7 @@ struct PredictedLosses {
   std::vector<double> input;     // [H + 1], input pivots that both share
   std::vector<double> output;    // [H + 1], output pivots of down
   std::vector<double> neurons;   // [I + 1]
-  std::vector<int32_t> order;    // [I], the neurons, most valuable first: k neurons are the first k
+  std::vector<int32_t> order;    // [I], neuron_order.h: k neurons are the first k
 };
 
 Result<PredictedLosses> predict_losses(const DenseMlp& mlp, const MlpStatistics& statistics,

@@ -12,8 +12,10 @@
 #include "base/parallel.h"
 #include "base/threads.h"
 #include "compress/factorize_matrix.h"
+#include "compress/measured_losses.h"
 #include "compress/narrow_file.h"
 #include "compress/narrow_mlp.h"
+#include "compress/narrow_weights.h"
 #include "io/safetensors_writer.h"
 #include "model/transformer.h"
 
@@ -178,31 +180,58 @@ Result<FoundShapes> shapes_of(const ShapeRequest& request, Form form, const MlpS
   return find_shapes(form, sizes, request.rule.block, layers, budget);
 }
 
+// With the order of the neurons, which predicting the losses has left.
+Result<KnownMlp> know_with_order(const CompressionInputs& inputs, const ShapeRequest& request,
+                                 const fs::path& work, int64_t layer) {
+  NMM_ASSIGN(KnownMlp known, know_mlp(inputs, request, work, layer));
+  auto losses = saved_losses(losses_path(work, layer));
+  if (!losses) return fail("{}: cannot be read", losses_path(work, layer).string());
+  known.order = std::move(losses->order);
+  return known;
+}
+
+// Sizes by what the ones before them were measured to cost.
+Status correct_shapes(const CompressionInputs& inputs, const ShapeRequest& request, Form form,
+                      const MlpSizes& sizes, const fs::path& work,
+                      std::vector<PredictedLosses>& layers, FoundShapes& found) {
+  const auto know = [&](int64_t layer) { return know_with_order(inputs, request, work, layer); };
+  NMM_ASSIGN(const auto measured, measure_losses(inputs, {found.shapes, know}, work));
+  correct_losses(found.shapes, measured, layers);
+  NMM_ASSIGN(found, shapes_of(request, form, sizes, layers));
+  return {};
+}
+
+// What a layer's weights are stored as, kI8 for int8.
+Result<DType> stored_dtype(const CompressionInputs& inputs, int64_t layer) {
+  NMM_ASSIGN(const auto weights, model::layer_weights(inputs.checkpoint, inputs.config, layer));
+  return inputs.format == WeightFormat::kInt8 ? DType::kI8 : weights.mlp.gate.w_t.dtype;
+}
+
+Status save_layer(const CompressionInputs& inputs, const ShapedModel& model, const fs::path& out,
+                  int64_t layer, const NarrowMlp& mlp) {
+  NMM_ASSIGN(const auto weights, model::layer_weights(inputs.checkpoint, inputs.config, layer));
+  return write_narrow_mlp(shaped_path(out, layer),
+                          model.padded > 0 ? with_zero_neurons(mlp, model.padded) : mlp,
+                          staged_dtype(inputs.format, weights.mlp.gate.w_t.dtype));
+}
+
 // Layer by layer, each fitted to what the ones before it have become.
 Status shape_in_sequence(const CompressionInputs& inputs, const ShapeRequest& request,
-                         const fs::path& work, ShapedModel& model) {
+                         const fs::path& work, const fs::path& out, ShapedModel& model) {
   ShapePass pass{.fit_to = request.error_aware ? FitTo::kErrorAware : FitTo::kLocal,
                  .shapes = {},
                  .know = {},
                  .save = {},
                  .saved = {}};
   for (const LayerReport& layer : model.layers) pass.shapes.push_back(layer.shape);
-  pass.know = [&](int64_t layer) -> Result<KnownMlp> {
-    NMM_ASSIGN(KnownMlp known, know_mlp(inputs, request, work, layer));
-    auto losses = saved_losses(losses_path(work, layer));
-    if (!losses) return fail("{}: cannot be read", losses_path(work, layer).string());
-    known.order = std::move(losses->order);
-    return known;
+  pass.know = [&](int64_t layer) { return know_with_order(inputs, request, work, layer); };
+  pass.saved = [&](int64_t layer) { return read_narrow_mlp(shaped_path(out, layer)); };
+  pass.save = [&](int64_t layer, const NarrowMlp& mlp) {
+    return save_layer(inputs, model, out, layer, mlp);
   };
-  pass.saved = [&](int64_t layer) { return read_narrow_mlp(shaped_path(work, layer)); };
-  pass.save = [&](int64_t layer, const NarrowMlp& mlp) -> Status {
-    NMM_ASSIGN(const auto weights, model::layer_weights(inputs.checkpoint, inputs.config, layer));
-    return write_narrow_mlp(shaped_path(work, layer), mlp,
-                            staged_dtype(inputs.format, weights.mlp.gate.w_t.dtype));
-  };
-  NMM_TRY(run_shape_pass(inputs, pass, work));
+  NMM_TRY(run_shape_pass(inputs, pass, out));
   for (size_t layer = 0; layer < model.layers.size(); ++layer) {
-    const fs::path path = shaped_path(work, static_cast<int64_t>(layer));
+    const fs::path path = shaped_path(out, static_cast<int64_t>(layer));
     const auto saved = read_narrow_mlp(path);
     if (!saved) return fail("{}: cannot be read", path.string());
     model.layers[layer].largest_map = saved->largest_map;
@@ -232,8 +261,18 @@ Status check_sizes(const io::ModelConfig& config, const ShapeRequest& request) {
       request.rule.ratio, wanted, form_name(request.form), request.rule.block, least);
 }
 
-fs::path shaped_path(const fs::path& work, int64_t layer) {
-  return work / fmt::format("shaped-{:05}.safetensors", layer);
+fs::path shaped_path(const fs::path& folder, int64_t layer) {
+  return folder / fmt::format("shaped-{:05}.safetensors", layer);
+}
+
+WithMlp shaped_mlps(const CompressionInputs& inputs, const fs::path& folder) {
+  return [&inputs, folder](int64_t layer, const auto& use) -> Status {
+    const auto saved = read_narrow_mlp(shaped_path(folder, layer));
+    if (!saved) return fail("{}: cannot be read", shaped_path(folder, layer).string());
+    NMM_ASSIGN(const DType stored, stored_dtype(inputs, layer));
+    use(NarrowWeights(*saved, stored).mlp());
+    return {};
+  };
 }
 
 Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRequest& request,
@@ -261,40 +300,45 @@ Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRe
       model.form = Form::kPivoted;
     }
   }
-  model.parameters = found.parameters;
+  if (request.measured) {
+    NMM_TRY(correct_shapes(inputs, request, model.form, sizes, work, layers, found));
+  }
+  for (const io::MlpShape& shape : found.shapes) {
+    const int64_t neurons = shape.neurons > 0 ? shape.neurons : sizes.inner;
+    if (request.pad) model.padded = std::max(model.padded, neurons);
+  }
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     const io::MlpShape& shape = found.shapes[layer];
-    model.layers.push_back({shape,
-                            static_cast<double>(sizes.parameters(shape)) /
-                                static_cast<double>(sizes.dense_parameters()),
-                            loss_of(layers[layer], shape)});
+    const int64_t kept =
+        sizes.parameters(model.padded > 0 ? io::MlpShape{.neurons = model.padded} : shape);
+    model.layers.push_back(
+        {shape, static_cast<double>(kept) / static_cast<double>(sizes.dense_parameters()),
+         loss_of(layers[layer], shape)});
   }
   return model;
 }
 
 Status shape_layers(const CompressionInputs& inputs, const ShapeRequest& request,
-                    const fs::path& work, ShapedModel& model) {
+                    const fs::path& work, const fs::path& out, ShapedModel& model) {
   // Fewer neurons of a dense input are fitted by the statistics alone.
   const bool same_inputs = std::ranges::all_of(model.layers, [](const LayerReport& layer) {
     return layer.shape.input == 0 && layer.shape.gate == 0 && layer.shape.up == 0;
   });
-  if (request.error_aware || !same_inputs) return shape_in_sequence(inputs, request, work, model);
+  if (request.error_aware || !same_inputs) {
+    return shape_in_sequence(inputs, request, work, out, model);
+  }
   return LayerTasks(inputs, work).run("narrowing", [&](int64_t layer) -> Status {
     LayerReport& report = model.layers[static_cast<size_t>(layer)];
-    if (const auto saved = read_narrow_mlp(shaped_path(work, layer))) {
+    if (const auto saved = read_narrow_mlp(shaped_path(out, layer))) {
       report.largest_map = saved->largest_map;
       return {};
     }
-    NMM_ASSIGN(const KnownMlp known, know_mlp(inputs, request, work, layer));
-    const auto losses = saved_losses(losses_path(work, layer));
-    if (!losses) return fail("{}: cannot be read", losses_path(work, layer).string());
-    NMM_ASSIGN(const auto weights, model::layer_weights(inputs.checkpoint, inputs.config, layer));
-    const DType dtype = weights.mlp.gate.w_t.dtype;
-    const DType stored = inputs.format == WeightFormat::kInt8 ? DType::kI8 : dtype;
+    NMM_ASSIGN(const KnownMlp known, know_with_order(inputs, request, work, layer));
+    NMM_ASSIGN(const DType stored, stored_dtype(inputs, layer));
     NMM_ASSIGN(const NarrowMlp narrow, narrow_mlp(known.mlp, known.statistics, known.metric,
-                                                  losses->order, report.shape, stored));
+                                                  known.order, report.shape, stored));
     report.largest_map = narrow.largest_map;
-    return write_narrow_mlp(shaped_path(work, layer), narrow, staged_dtype(inputs.format, dtype));
+    return save_layer(inputs, model, out, layer, narrow);
   });
 }
 

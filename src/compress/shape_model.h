@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "compress/dense_reference.h"
 #include "compress/inputs.h"
 #include "compress/shape_pass.h"
 #include "compress/shape_search.h"
@@ -19,11 +20,13 @@ struct ShapeRequest {
   bool uniform = false;          // one shape for all layers
   std::filesystem::path metric;  // the output metric's file; empty: the local one (mlp_metric.h)
   bool error_aware = false;      // FitTo::kErrorAware in place of kLocal
+  bool measured = false;         // predicted losses are corrected (measured_losses.h)
+  bool pad = false;              // form neurons: zero neurons up to the widest layer's
 };
 
 struct LayerReport {
   io::MlpShape shape;
-  double kept_share = 1.0;      // of the MLP's parameters
+  double kept_share = 1.0;      // of the MLP's parameters; neurons of zeros count as kept
   double predicted_loss = 0.0;  // nats per token
   double largest_map = 0.0;     // of the maps between pivots and others
 };
@@ -31,7 +34,8 @@ struct LayerReport {
 struct ShapedModel {
   Form form = Form::kMixed;  // what auto has become
   std::vector<LayerReport> layers;
-  int64_t parameters = 0;  // of all MLPs
+  int64_t padded =
+      0;  // the neurons that every layer has, of which its shape says how many are not 0
 };
 
 // Whether there are sizes that keep what the rule asks for; to be asked before any work is done.
@@ -42,10 +46,14 @@ Status check_sizes(const io::ModelConfig& config, const ShapeRequest& request);
 Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRequest& request,
                                   const std::filesystem::path& work);
 
-// Leaves a checked file per layer, shaped_path(), with the tensors of its MLP by their names in
-// model/mlp_reader.h, and skips those that are there. Fills in largest_map.
+// Leaves a checked file per layer in `out`, shaped_path(), with the tensors of its MLP by their
+// names in model/mlp_reader.h, and skips those that are there. Statistics and what
+// choose_shapes() has found are in `work`; both may be one folder. Fills in largest_map.
 Status shape_layers(const CompressionInputs& inputs, const ShapeRequest& request,
-                    const std::filesystem::path& work, ShapedModel& model);
-std::filesystem::path shaped_path(const std::filesystem::path& work, int64_t layer);
+                    const std::filesystem::path& work, const std::filesystem::path& out,
+                    ShapedModel& model);
+std::filesystem::path shaped_path(const std::filesystem::path& folder, int64_t layer);
+// Those MLPs, as they will be stored.
+WithMlp shaped_mlps(const CompressionInputs& inputs, const std::filesystem::path& folder);
 
 }  // namespace neuronmm::compress

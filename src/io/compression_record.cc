@@ -108,8 +108,8 @@ Result<std::optional<CompressionRecord>> read_compression_record(const JsonField
   NMM_ASSIGN(auto allocate, fields.string("allocate"));
   if (allocate) record.allocate = *std::move(allocate);  // absent in older folders
   if (record.allocate != "uniform" && record.allocate != "sensitivity" &&
-      record.allocate != "predicted")
-    return fields.wrong("allocate", "uniform, predicted or sensitivity");
+      record.allocate != "predicted" && record.allocate != "measured")
+    return fields.wrong("allocate", "uniform, predicted, measured or sensitivity");
   NMM_ASSIGN(auto form, fields.string("form"));
   if (form) record.form = *std::move(form);  // absent in older folders
   if (std::ranges::find(kForms, record.form) == kForms.end())

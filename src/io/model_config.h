@@ -43,7 +43,7 @@ struct CompressionRecord {
   int64_t block = 128;
   std::string align;                 // "nearest", "floor", "ceil"
   std::vector<MlpShape> ranks;       // per layer
-  std::string allocate = "uniform";  // or "sensitivity": how the ranks were shared out
+  std::string allocate = "uniform";  // or "predicted", "measured", "sensitivity"
   // Empty where no text was needed, and in folders from before it was recorded.
   std::vector<CalibrationSource> calibration = {};
   std::string form = "uv";  // what a rank above 0 is: of U·V, or with another form of pivots

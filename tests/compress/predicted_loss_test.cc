@@ -99,24 +99,52 @@ TEST(PredictedLoss, NeuronsCostWhatTheOthersCannotMakeUpFor) {
   }
 }
 
-// The most valuable is the one whose loss alone is largest.
-TEST(PredictedLoss, NeuronsAreInTheOrderOfWhatEachCosts) {
-  std::mt19937_64 random(kLossSeed);
-  const KnownProblem problem = random_known(200, 1e2, random);
-  const auto losses = predict_losses(problem.mlp, problem.statistics, problem.metric);
-  ASSERT_TRUE(losses.ok());
-  std::vector<double> alone;
-  for (int32_t without = 0; without < kLossInner; ++without) {
-    std::vector<int32_t> kept;
-    for (int32_t j = 0; j < kLossInner; ++j) {
-      if (j != without) kept.push_back(j);
+// One after the other goes, each time the one without which the text loses least.
+std::vector<int32_t> removed_one_by_one(const KnownProblem& problem) {
+  std::vector<int32_t> left(kLossInner), order;
+  std::iota(left.begin(), left.end(), 0);
+  while (!left.empty()) {
+    std::vector<double> without;
+    for (size_t i = 0; i < left.size(); ++i) {
+      std::vector<int32_t> kept = left;
+      kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(i));
+      without.push_back(direct_loss(problem, kept).loss);
     }
-    alone.push_back(direct_loss(problem, kept).loss);
+    const auto cheapest = left.begin() + (std::ranges::min_element(without) - without.begin());
+    order.push_back(*cheapest);
+    left.erase(cheapest);
   }
-  std::vector<int32_t> expected(kLossInner);
-  std::iota(expected.begin(), expected.end(), 0);
-  std::ranges::sort(expected, std::greater<>(), [&](int32_t j) { return alone[size_t(j)]; });
-  EXPECT_EQ(losses->order, expected) << "seed " << kLossSeed;
+  std::ranges::reverse(order);
+  return order;
+}
+
+TEST(PredictedLoss, NeuronsGoInTheOrderOfWhatEachCostsBesideThoseThatHaveGone) {
+  std::mt19937_64 random(kLossSeed);
+  for (const double kappa : {1e1, 1e2, 1e3}) {
+    SCOPED_TRACE(fmt::format("kappa {}, seed {}", kappa, kLossSeed));
+    const KnownProblem problem = random_known(200, kappa, random);
+    const auto losses = predict_losses(problem.mlp, problem.statistics, problem.metric);
+    ASSERT_TRUE(losses.ok());
+    EXPECT_EQ(losses->order, removed_one_by_one(problem));
+  }
+}
+
+// Scored one at a time, neither of two copies is worth anything.
+TEST(PredictedLoss, OfTwoCopiesOneStays) {
+  std::mt19937_64 random(kLossSeed);
+  KnownProblem problem = random_known(200, 1e1, random);
+  const int64_t half = kLossInner / 2;
+  DoubleMatrix& gram = problem.statistics.neurons;
+  for (int64_t i = 0; i < kLossInner; ++i) {
+    for (int64_t j = 0; j < kLossInner; ++j) gram(i, j) = gram(i % half, j % half);
+  }
+  const auto losses = predict_losses(problem.mlp, problem.statistics, problem.metric);
+  ASSERT_TRUE(losses.ok()) << losses.error().message;
+  std::vector<int32_t> originals;
+  for (int64_t k = 0; k < half; ++k) originals.push_back(losses->order[size_t(k)] % int32_t(half));
+  std::ranges::sort(originals);
+  for (int32_t k = 0; k < half; ++k) EXPECT_EQ(originals[size_t(k)], k) << "seed " << kLossSeed;
+  EXPECT_LE(losses->neurons[size_t(half)], 1e-5 * losses->neurons[0]);
 }
 
 // Each curve is of its own weight, with its own weights of rows.

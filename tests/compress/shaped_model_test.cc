@@ -229,6 +229,42 @@ TEST_F(Shaped, UniformNeuronsAreAPlainModel) {
             (Shape{kHidden, kInner / 2}));
 }
 
+// Neurons of zeros change nothing but the sizes that the folder has.
+TEST_F(Shaped, PaddedNeuronsAreAPlainModel) {
+  for (const WeightFormat weights : {WeightFormat::kAsIs, WeightFormat::kInt8}) {
+    SCOPED_TRACE(weights_name(weights));
+    CompressRequest neurons = shaped("own", Form::kNeurons, 0.5);
+    neurons.weights = weights;
+    const std::vector<LayerReport> own = run_well(neurons).layers;
+    int64_t widest = 0, least = kInner;
+    for (const LayerReport& layer : own) {
+      widest = std::max(widest, layer.shape.neurons);
+      least = std::min(least, layer.shape.neurons);
+    }
+    ASSERT_LT(least, widest);
+    neurons.out = path("padded");
+    neurons.pad = true;
+    const CompressSummary summary = run_well(neurons);
+    const io::ModelConfig config = config_of("padded");
+    EXPECT_EQ(config.intermediate_size, widest);
+    for (const io::MlpShape& shape : config.compression->ranks) EXPECT_EQ(shape, io::MlpShape{});
+    EXPECT_EQ(fs::exists(path("padded") / "modeling_neuronmm.py"), weights == WeightFormat::kInt8);
+    EXPECT_EQ(counted("padded"), 3 * kHidden * widest * kLayers);
+    EXPECT_EQ(summary.parameters_before - summary.parameters_after, dense_ - counted("padded"));
+    EXPECT_EQ(summary.plan.parameters_after, summary.parameters_after);
+    for (size_t layer = 0; layer < own.size(); ++layer) {
+      EXPECT_EQ(summary.layers[layer].shape, own[layer].shape);
+      EXPECT_NEAR(summary.layers[layer].kept_share, static_cast<double>(widest) / kInner, 1e-12);
+    }
+    const double expected = divergence(path("own"));
+    // Groups of int8 weights end elsewhere.
+    const double slack = weights == WeightFormat::kInt8 ? 0.05 : 1e-5;
+    EXPECT_NEAR(divergence(path("padded")), expected, slack * expected);
+    fs::remove_all(path("own"));
+    fs::remove_all(path("padded"));
+  }
+}
+
 TEST_F(Shaped, ALargerBudgetIsPredictedToLoseLess) {
   for (const Form form : kShapedForms) {
     double before = 0.0;
@@ -266,7 +302,10 @@ TEST_F(Shaped, RefusesWhatOnlyUvHas) {
   expect_refused(request, {"form narrow", "whitened and two-sided", "svd"});
   request = shaped("out", Form::kPivoted);
   request.allocate = Allocate::kSensitivity;
-  expect_refused(request, {"form pivoted", "uniform or predicted"});
+  expect_refused(request, {"form pivoted", "uniform, predicted or measured"});
+  request = shaped("out", Form::kMixed);
+  request.pad = true;
+  expect_refused(request, {"pad form neurons", "found form mixed"});
   request = shaped("out", Form::kMixed);
   request.only = {true, true, false};
   expect_refused(request, {"whole MLPs"});

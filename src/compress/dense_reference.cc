@@ -1,0 +1,89 @@
+#include "compress/dense_reference.h"
+
+#include <algorithm>
+
+#include "compress/mlp_half.h"
+#include "compress/sensitivity.h"
+#include "model/rope.h"
+
+namespace neuronmm::compress {
+namespace {
+
+// Tokens whose logits of the other model are in memory at a time.
+constexpr int64_t kReferencePiece = 256;
+
+}  // namespace
+
+Result<DenseReference> DenseReference::run(
+    const CompressionInputs& inputs, const std::vector<std::vector<text::TokenId>>& sequences) {
+  const io::ModelConfig& config = inputs.config;
+  DenseReference reference(inputs);
+  reference.rotary_ = model::rotary_embedding(config);
+  NMM_ASSIGN(
+      const TensorView table,
+      inputs.checkpoint.require(model::tensor_prefix(inputs.checkpoint) + "embed_tokens.weight",
+                                {config.vocab_size, config.hidden_size}));
+  int64_t rows = 0;
+  for (const auto& sequence : sequences) rows += std::ssize(sequence);
+  Matrix hidden(rows, config.hidden_size);
+  rows = 0;
+  for (const auto& sequence : sequences) {
+    const int64_t length = std::ssize(sequence);
+    model::embed(table, sequence, hidden.view().row_range(rows, length));
+    rows += length;
+    reference.caches_.push_back(
+        inputs.backend.make_kv_cache({1, config.num_key_value_heads, config.head_dim, length}));
+    reference.batch_.push_back({reference.caches_.back().get(), length});
+  }
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    NMM_ASSIGN(auto weights, model::layer_weights(inputs.checkpoint, config, layer));
+    const auto& packed = reference.layers_.emplace_back(config, 0, weights, inputs.backend);
+    packed.attention_half(hidden.view(), reference.rotary_, reference.batch_);
+    reference.residuals_.push_back(hidden);
+    reference.weights_.push_back(weights);
+    reference.add_mlp(layer, weights.mlp, hidden);
+    inputs.checkpoint.release_pages();
+  }
+  NMM_ASSIGN(reference.head_, model::LmHead::load(inputs.checkpoint, config, inputs.backend));
+  reference.logits_ = reference.head_->logits(hidden.view());
+  return reference;
+}
+
+void DenseReference::add_mlp(int64_t layer, const ops::MlpWeight& mlp, Matrix& residual) const {
+  const TensorView& norm = weights_[static_cast<size_t>(layer)].post_attention_norm;
+  const MlpHalf half(inputs_->config, norm, mlp, inputs_->backend);
+  inputs_->backend.add(half.output(residual.view()).view(), residual.view());
+}
+
+double DenseReference::divergence(Matrix hidden) const {
+  double sum = 0.0;
+  for (int64_t row = 0; row < hidden.rows(); row += kReferencePiece) {
+    const int64_t count = std::min(kReferencePiece, hidden.rows() - row);
+    const Matrix other = head_->logits(hidden.view().row_range(row, count));
+    sum += static_cast<double>(count) *
+           mean_divergence(logits_.view().row_range(row, count), other.view());
+  }
+  return sum / static_cast<double>(hidden.rows());
+}
+
+double DenseReference::divergence_with(int64_t layer, const ops::MlpWeight& mlp) const {
+  Matrix hidden = residuals_[static_cast<size_t>(layer)];
+  add_mlp(layer, mlp, hidden);
+  for (size_t later = static_cast<size_t>(layer) + 1; later < layers_.size(); ++later) {
+    layers_[later].forward(hidden.view(), rotary_, batch_);
+  }
+  return divergence(std::move(hidden));
+}
+
+Result<double> DenseReference::divergence_of(const WithMlp& with_mlp) const {
+  Matrix hidden = residuals_.at(0);
+  for (int64_t layer = 0; layer < std::ssize(layers_); ++layer) {
+    if (layer > 0) {
+      layers_[static_cast<size_t>(layer)].attention_half(hidden.view(), rotary_, batch_);
+    }
+    NMM_TRY(with_mlp(layer, [&](const ops::MlpWeight& mlp) { add_mlp(layer, mlp, hidden); }));
+  }
+  return divergence(std::move(hidden));
+}
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,47 @@
+#pragma once
+// The dense model on text, to hold models beside it that differ in their MLPs: how far their
+// predictions are from its own, as the mean over tokens of KL(p_dense ‖ p_other) in nats.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "compress/inputs.h"
+#include "model/transformer.h"
+
+namespace neuronmm::compress {
+
+// Hands the MLP of a layer to `use`.
+using WithMlp =
+    std::function<Status(int64_t layer, const std::function<void(const ops::MlpWeight&)>& use)>;
+
+class DenseReference {
+ public:
+  // Runs the sequences through the dense model, each a context of its own. In memory: the packed
+  // model, 4·H bytes per token and layer, and the logits of all tokens. `inputs` must outlive it.
+  static Result<DenseReference> run(const CompressionInputs& inputs,
+                                    const std::vector<std::vector<text::TokenId>>& sequences);
+
+  // Of the model with this MLP in the place of one layer's; later layers see what it makes.
+  double divergence_with(int64_t layer, const ops::MlpWeight& mlp) const;
+  // Of the model with all MLPs replaced, each handed over when the layer runs.
+  Result<double> divergence_of(const WithMlp& with_mlp) const;
+
+ private:
+  explicit DenseReference(const CompressionInputs& inputs) : inputs_(&inputs) {}
+  void add_mlp(int64_t layer, const ops::MlpWeight& mlp, Matrix& residual) const;
+  double divergence(Matrix hidden) const;
+
+  const CompressionInputs* inputs_;
+  ops::RotaryEmbedding rotary_;
+  std::vector<std::unique_ptr<ops::KvCache>> caches_;  // of one layer, as layer 0
+  std::vector<ops::SequenceRows> batch_;
+  std::vector<model::LayerWeights> weights_;
+  std::vector<model::DecoderLayer> layers_;
+  std::vector<Matrix> residuals_;  // before every MLP
+  std::optional<model::LmHead> head_;
+  Matrix logits_;
+};
+
+}  // namespace neuronmm::compress
