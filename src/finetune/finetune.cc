@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "base/parallel.h"
 #include "compress/found_ranks.h"
@@ -71,7 +72,8 @@ std::string settings_of(const FinetuneRequest& request, const ModelIdentities& m
                                      {"validate_every", recipe.validate_every},
                                      {"patience", recipe.patience},
                                      {"self_generated", recipe.self_generated},
-                                     {"device", request.device}};
+                                     {"device", request.device},
+                                     {"products", dtype_name(request.compute)}};
   return settings.dump(2) + "\n";
 }
 
@@ -237,11 +239,20 @@ Status add_generated(const FinetuneRequest& request, const fs::path& work, Data&
   return {};
 }
 
+// Computing activations again takes a fourth of a step. Assumed: what a batch may take of a
+// machine.
+int64_t activation_budget() {
+  const int64_t physical = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  return std::max(int64_t{1} << 30, physical / 8);
+}
+
 ModelOptions options_of(const FinetuneRequest& request) {
   ModelOptions options;
   options.model = request.model;
   options.teacher = request.teacher;
   options.device = request.device;
+  options.compute = request.compute;
+  options.activation_bytes = activation_budget();
   return options;
 }
 

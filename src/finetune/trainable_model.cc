@@ -36,10 +36,12 @@ Result<TrainableModel> TrainableModel::load(const ModelOptions& options) {
   NMM_ASSIGN(const at::Device device, find_device(options.device));
   const at::TensorOptions weights =
       at::TensorOptions(options.compute == DType::kF64 ? at::kDouble : at::kFloat).device(device);
-  NMM_ASSIGN(auto model, TorchTransformer::load(options.model, weights));
+  const auto dots =
+      options.compute == DType::kBF16 ? at::kBFloat16 : c10::typeMetaToScalarType(weights.dtype());
+  NMM_ASSIGN(auto model, TorchTransformer::load(options.model, weights, dots));
   std::optional<TorchTransformer> teacher;
   if (!options.teacher.empty()) {
-    NMM_ASSIGN(teacher, TorchTransformer::load(options.teacher, weights));
+    NMM_ASSIGN(teacher, TorchTransformer::load(options.teacher, weights, dots));
     if (teacher->config().vocab_size != model.config().vocab_size) {
       return fail("{}: expected a teacher with the model's vocabulary of {} tokens, found {}",
                   options.teacher.string(), model.config().vocab_size,

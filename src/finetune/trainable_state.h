@@ -53,8 +53,8 @@ struct TrainableModel::State {
 
   // [N, H] of the rows that predict.
   static at::Tensor predicting_rows(const at::Tensor& hidden, const PaddedBatch& batch);
-  // The loss of hidden states [N, H], some rows at a time. With a `gradient`, that becomes the
-  // gradient of scale · loss.
+  // The loss of hidden states [N, H], some rows at a time, without a graph beyond the final norm.
+  // With a `gradient`, that becomes the gradient of scale · loss.
   double head(const at::Tensor& rows, const PaddedBatch& batch, double scale,
               at::Tensor* gradient) const;
   // The loss, and the gradients of scale · loss.
@@ -63,8 +63,8 @@ struct TrainableModel::State {
  private:
   int64_t layers_per_segment(const at::Tensor& ids) const;
   at::Tensor teacher_rows(const PaddedBatch& batch) const;
-  at::Tensor loss_of_rows(const at::Tensor& rows, const at::Tensor& targets,
-                          const at::Tensor& teacher_hidden) const;
+  double loss_of_logits(const at::Tensor& logits, const at::Tensor& targets,
+                        const at::Tensor& teacher_logits, at::Tensor* gradient) const;
 };
 
 }  // namespace neuronmm::finetune

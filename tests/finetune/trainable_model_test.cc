@@ -265,6 +265,38 @@ TEST_F(Gradients, WhatIsTrainedOfEveryForm) {
             (Names{"input_pivot", "gate", "up", "down", "down_pivot"}));
 }
 
+// Products of bf16 against fp64. Between a weight and the loss lie, on the way there and back, at
+// most some 20 roundings in each of the 2 layers, of relative size 2^-9 each and independent: a
+// relative error of sqrt(80) 2^-9 if nothing amplifies them, and a factor of 4 is left for
+// normalization and softmax.
+TEST_F(Gradients, InBf16AgreeWithFp64) {
+  const double bound = 4 * std::sqrt(80.0) * 0x1p-9;
+  options_.teacher = teacher_.path();
+  for (const std::string form : {"pivoted", "narrow", "neurons", "mixed"}) {
+    write_model(folder_, config_, formed_model(config_, form, 23));
+    options_.compute = DType::kF64;
+    TrainableModel exact = load_or_throw(options_);
+    options_.compute = DType::kBF16;
+    TrainableModel rounded = load_or_throw(options_);
+    for (TrainableModel* const model : {&exact, &rounded}) {
+      model->begin_phase(Part::kFactors, recipe_, 1);
+    }
+    const double loss = accumulate(exact), rounded_loss = accumulate(rounded);
+    EXPECT_NEAR(rounded_loss, rounded.loss_sum(pointers(examples_)), 1e-4 * loss);
+    EXPECT_NEAR(rounded_loss, loss, bound * loss);
+    for (const std::string& name : trained(exact)) {
+      const std::vector<float> a = exact.read_gradient(name), b = rounded.read_gradient(name);
+      double error = 0.0, norm = 0.0;
+      for (size_t i = 0; i < a.size(); ++i) {
+        error += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+        norm += std::pow(static_cast<double>(a[i]), 2);
+      }
+      EXPECT_LT(std::sqrt(error / norm), bound) << form << " " << name;
+      EXPECT_GT(std::sqrt(error / norm), 0x1p-12) << "nothing was rounded: " << form << " " << name;
+    }
+  }
+}
+
 // What is not kept for the way back and computed again is the same.
 TEST_F(Gradients, DoNotDependOnSegmentsOrMicroBatches) {
   TrainableModel whole = load_or_throw(options_);
