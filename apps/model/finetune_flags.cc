@@ -126,6 +126,12 @@ void add_finetune_flags(CLI::App* command, FinetuneFlags& flags) {
                    "instructions for it")
       ->check(CLI::IsMember({"auto", "bf16", "fp32"}))
       ->capture_default_str();
+  command
+      ->add_option("--weights", flags.weights,
+                   "original (the folder's) or int8: train what int8 weights and activations "
+                   "compute, and write int8; folders that are int8 always are trained like this")
+      ->check(CLI::IsMember({"original", "int8"}))
+      ->capture_default_str();
   command->add_option("--threads", flags.threads, "threads; 0 = all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();

@@ -26,6 +26,9 @@ struct FinetuneRequest {
   Recipe recipe;
   std::string device = "cpu";
   DType compute = DType::kF32;  // kBF16: factors of products are rounded to bf16
+  // Train what int8 weights compute, and write them. So are folders trained whose weights are int8
+  // already: their matrices that are not trained stay as they are, byte for byte.
+  bool int8 = false;
   const ops::Backend* backend = nullptr;  // that the teacher writes with: recipe.self_generated
   bool resume = false;  // go on from what an interrupted run kept in out + ".partial"
   bool force = false;   // replace an existing output folder, forget an interrupted run

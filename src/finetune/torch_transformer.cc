@@ -3,8 +3,10 @@
 #include <cmath>
 #include <limits>
 
+#include "finetune/torch_int8.h"
 #include "model/rope.h"
 #include "model/transformer.h"
+#include "model/weight_reader.h"
 
 namespace neuronmm::finetune {
 namespace {
@@ -17,14 +19,17 @@ constexpr int64_t kQueryBlock = 128;
 class Loader {
  public:
   Loader(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
-         const at::TensorOptions& options)
-      : checkpoint_(checkpoint), config_(config), options_(options) {}
+         const at::TensorOptions& options, bool int8)
+      : checkpoint_(checkpoint), config_(config), options_(options), int8_(int8) {}
 
   // Through fp32, whatever the checkpoint's dtype and the training's.
-  at::Tensor tensor(const TensorView& view) const {
+  at::Tensor tensor(const ops::WeightView& view) const {
     if (view.empty()) return {};
     at::Tensor values = at::empty(view.shape, at::TensorOptions(at::kFloat));
-    to_floats(view, 0, view.size(), values.data_ptr<float>());
+    const int64_t columns = view.shape.back();  // rows one by one: those of int8 have scales
+    for (int64_t first = 0; first < view.size(); first += columns) {
+      to_floats(view, first, columns, values.data_ptr<float>() + first);
+    }
     return values.to(options_);
   }
 
@@ -54,14 +59,20 @@ class Loader {
   // and a low-rank one u and v; what is absent is an undefined tensor.
   TorchLinear linear(const ops::LinearWeight& weight, const std::string& stem) const {
     TorchLinear linear;
-    linear.w = {stem + "_proj.weight", tensor(weight.w_t), {}, {}};
+    linear.w = matrix(stem + "_proj.weight", weight.w_t);
     // The crossed names of checkpoints: see model/layer_weights.cc.
-    linear.u = {stem + "_v_proj.weight", tensor(weight.u_t), {}, {}};
-    linear.v = {stem + "_u_proj.weight", tensor(weight.v_t), {}, {}};
+    linear.u = matrix(stem + "_v_proj.weight", weight.u_t);
+    linear.v = matrix(stem + "_u_proj.weight", weight.v_t);
     linear.in = pivots(weight.in, stem);
     linear.out = pivots(weight.out, stem);
     linear.bias = tensor(weight.bias);
     return linear;
+  }
+
+  TorchMatrix matrix(std::string name, const ops::WeightView& view) const {
+    TorchMatrix matrix = {std::move(name), tensor(view), {}, {}, {}};
+    if (int8_ && matrix.weight.defined()) matrix.rounded = int8_weight(matrix.weight);
+    return matrix;
   }
 
   TorchPivots pivots(const ops::Pivots& weight, const std::string& stem) const {
@@ -74,7 +85,7 @@ class Loader {
     pivots.index = indices(weight.index);
     pivots.others = indices(ops::others(weight));
     pivots.order = at::argsort(at::cat({pivots.index, pivots.others}));
-    pivots.map = {stem + "_pivot_proj.weight", tensor(weight.map_t), {}, {}};
+    pivots.map = matrix(stem + "_pivot_proj.weight", weight.map_t);
     return pivots;
   }
 
@@ -88,20 +99,18 @@ class Loader {
   const io::Checkpoint& checkpoint_;
   const io::ModelConfig& config_;
   const at::TensorOptions& options_;
+  bool int8_;
 };
 
 at::Tensor shifted(const at::Tensor& x, const at::Tensor& offset) {
   return offset.defined() ? x + offset : x;
 }
 
-// Rounding to int8 has no gradient.
 Status refuse_quantized(const io::Checkpoint& checkpoint) {
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     if (tensor.dtype != DType::kI8) continue;
-    return fail(
-        "{}: expected float weights, found int8 in {}; int8 has no gradients: quantize what comes "
-        "out instead",
-        checkpoint.folder().string(), name);
+    return fail("{}: expected float weights, found int8 in {}; give the model it was made of",
+                checkpoint.folder().string(), name);
   }
   return {};
 }
@@ -111,6 +120,7 @@ Status refuse_quantized(const io::Checkpoint& checkpoint) {
 // The adapter's product is small and kept apart from the weight, which is not trained.
 at::Tensor TorchMatrix::apply(const at::Tensor& x) const {
   const at::ScalarType dots = x.scalar_type();
+  if (rounded.defined()) return at::linear(int8_activations(x), rounded.to(dots));
   const at::Tensor y = at::linear(x, weight.to(dots));
   return a.defined() ? y + at::linear(at::linear(x, a.to(dots)), b.to(dots)) * scale : y;
 }
@@ -133,7 +143,7 @@ at::Tensor TorchLinear::apply(const at::Tensor& x) const {
 
 Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& folder,
                                                 const at::TensorOptions& options,
-                                                at::ScalarType dots) {
+                                                at::ScalarType dots, bool int8) {
   TorchTransformer model;
   NMM_ASSIGN(model.config_, io::ModelConfig::load(folder / "config.json"));
   NMM_ASSIGN(model.checkpoint_, io::Checkpoint::open(folder));
@@ -141,26 +151,33 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
   model.dots_ = dots;
   const io::ModelConfig& config = model.config_;
   const io::Checkpoint& checkpoint = model.checkpoint_;
-  NMM_TRY(refuse_quantized(checkpoint));
-  const Loader loader(checkpoint, config, options);
+  if (!int8) NMM_TRY(refuse_quantized(checkpoint));
+  model.int8_ = int8;
+  const Loader loader(checkpoint, config, options, int8);
   const std::string prefix = model::tensor_prefix(checkpoint);
   // Every matrix and shape is required as in inference, so that both programs refuse the same
   // folders.
   const Shape table_shape = {config.vocab_size, config.hidden_size};
-  NMM_ASSIGN(const auto table, checkpoint.require(prefix + "embed_tokens.weight", table_shape));
+  NMM_ASSIGN(const auto table, model::require_weight(checkpoint, config,
+                                                     prefix + "embed_tokens.weight", table_shape));
   NMM_ASSIGN(const auto norm, checkpoint.require(prefix + "norm.weight", {config.hidden_size}));
   model.embedding_ = loader.tensor(table);
   model.final_norm_ = loader.tensor(norm);
-  model.lm_head_ = model.embedding_.to(dots);
+  at::Tensor head = model.embedding_;
   if (!config.tie_word_embeddings) {
-    NMM_ASSIGN(const auto head, checkpoint.require("lm_head.weight", table_shape));
-    model.lm_head_ = loader.tensor(head).to(dots);
+    NMM_ASSIGN(const auto view,
+               model::require_weight(checkpoint, config, "lm_head.weight", table_shape));
+    head = loader.tensor(view);
   }
+  if (int8) head = int8_weight(head);
+  if (config.tie_word_embeddings) model.embedding_ = head;
+  model.lm_head_ = head.to(dots);
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(auto weights, loader.layer(layer));
     // Never trained: rounded once.
     for (TorchLinear* const linear : {&weights.q, &weights.k, &weights.v, &weights.o}) {
-      linear->w.weight = linear->w.weight.to(dots);
+      at::Tensor& used = int8 ? linear->w.rounded : linear->w.weight;
+      used = used.to(dots);
     }
     model.layers_.push_back(std::move(weights));
   }
@@ -195,7 +212,8 @@ at::Tensor TorchTransformer::run_layer(const at::Tensor& hidden, int64_t index,
 }
 
 at::Tensor TorchTransformer::final_norm(const at::Tensor& rows) const {
-  return norm(rows, final_norm_).to(dots_);
+  const at::Tensor normed = norm(rows, final_norm_).to(dots_);
+  return int8_ ? int8_activations(normed) : normed;
 }
 
 at::Tensor TorchTransformer::logits(const at::Tensor& rows) const {

@@ -23,9 +23,10 @@ namespace neuronmm::finetune {
 // A matrix of a linear layer and, while it has one, its adapter: W + scale · B·A. Products are
 // computed in the dtype of x and have it.
 struct TorchMatrix {
-  std::string name;   // of its tensor in the checkpoint
-  at::Tensor weight;  // [out, in]
-  at::Tensor a, b;    // [rank, in], [out, rank]; undefined: no adapter
+  std::string name;    // of its tensor in the checkpoint
+  at::Tensor weight;   // [out, in]
+  at::Tensor rounded;  // to int8: what stands for it in products, of rounded x; may be undefined
+  at::Tensor a, b;     // [rank, in], [out, rank]; undefined: no adapter
   double scale = 0.0;
 
   at::Tensor apply(const at::Tensor& x) const;
@@ -71,9 +72,11 @@ struct MlpOffsets {
 class TorchTransformer {
  public:
   // Weights in `options`' dtype and device, none of which requires a gradient; products in `dots`.
-  // Refuses checkpoints with weights that are no floats.
+  // With `int8` all linear layers are rounded as in an int8 folder, and what they are multiplied
+  // with as its kernels round it; a checkpoint with int8 weights is refused without it.
   static Result<TorchTransformer> load(const std::filesystem::path& folder,
-                                       const at::TensorOptions& options, at::ScalarType dots);
+                                       const at::TensorOptions& options, at::ScalarType dots,
+                                       bool int8 = false);
 
   const io::ModelConfig& config() const { return config_; }
   const io::Checkpoint& checkpoint() const { return checkpoint_; }
@@ -101,6 +104,7 @@ class TorchTransformer {
   io::Checkpoint checkpoint_;
   at::TensorOptions options_;
   at::ScalarType dots_ = at::kFloat;
+  bool int8_ = false;
   at::Tensor embedding_, final_norm_, lm_head_;
   at::Tensor inverse_frequencies_;  // [head_dim / 2] fp64
   double attention_factor_ = 1.0;   // see ops::RotaryEmbedding

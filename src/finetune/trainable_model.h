@@ -25,6 +25,7 @@ struct ModelOptions {
   DType compute = DType::kF32;    // or kF64; kBF16: all fp32 but the factors of products
   int64_t activation_bytes = int64_t{1} << 30;  // kept for the way back, at most (one layer's at
                                                 // least); what is not kept is computed again
+  bool int8 = false;  // train what an int8 folder would compute: kFactors and blocks only
 };
 
 using Batch = std::span<const Example* const>;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "finetune/torch_factors.h"
+#include "finetune/torch_int8.h"
 
 namespace neuronmm::finetune {
 namespace {
@@ -53,9 +54,25 @@ PaddedBatch::PaddedBatch(Batch batch, const at::Device& device) {
   targets = at::tensor(at::ArrayRef<int64_t>(target_list)).to(device);
 }
 
+// Rounding has no gradient: that of the rounded value is taken for that of the value (the
+// straight-through estimator).
+const at::Tensor& TrainableModel::State::leaf(const Parameter& parameter) const {
+  const auto found = rounded.find(parameter.name);
+  return found == rounded.end() ? parameter.value : found->second;
+}
+
+void TrainableModel::State::round_parameters() {
+  if (rounded.empty()) return;
+  const at::NoGradGuard no_gradients;
+  for (const Parameter& parameter : parameters) {
+    at::Tensor(leaf(parameter)).copy_(int8_weight(parameter.value));
+  }
+}
+
 // Its two moments begin at zero with every phase.
 void TrainableModel::State::add_parameter(std::string name, at::Tensor value) {
-  value.requires_grad_(true);
+  const auto stand_in = rounded.find(name);
+  (stand_in == rounded.end() ? value : stand_in->second).requires_grad_(true);
   parameters.push_back({std::move(name), value, at::zeros_like(value), at::zeros_like(value)});
   const Parameter& parameter = parameters.back();
   by_name[parameter.name] = value.detach();  // shares its memory

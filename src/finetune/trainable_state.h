@@ -40,9 +40,14 @@ struct TrainableModel::State {
   int64_t activation_bytes = 0;
   std::vector<Parameter> parameters = {};          // of the phase
   std::map<std::string, at::Tensor> by_name = {};  // parameters, moments, best values and factors
+  std::map<std::string, at::Tensor> rounded = {};  // of the factors, by name, if to int8
   std::vector<BlockStream> streams = {};
   int64_t block = -1;  // the layer that is trained by itself
 
+  // What has the gradient of a parameter: itself or its rounding.
+  const at::Tensor& leaf(const Parameter& parameter) const;
+  // After parameters have changed.
+  void round_parameters();
   // Its two moments begin at zero with every phase.
   void add_parameter(std::string name, at::Tensor value);
   // LoRA (arXiv 2106.09685): W + B A alpha / rank. B is zero at first, so that the model is
