@@ -27,6 +27,7 @@ Result<int> run_trainer(std::vector<std::string> arguments) {
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   setenv(kWaitPolicy, kSleepingThreads, /*overwrite=*/0);
+  setenv(kAllocator, kMemoryIsKept, /*overwrite=*/0);
   execv(trainer.c_str(), argv.data());
   if (errno == ENOENT) return trainer_is_missing(trainer);
   return fail("{}: cannot be run: {}", trainer.string(), strerror(errno));

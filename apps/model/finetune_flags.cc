@@ -119,6 +119,19 @@ void add_finetune_flags(CLI::App* command, FinetuneFlags& flags) {
   command->add_option("--device", request.device, "where torch computes")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
+  command
+      ->add_option("--products", flags.products,
+                   "what products with weights compute with; trained weights, their moments and "
+                   "sums are fp32. bf16 rounds what is multiplied; auto: bf16 where the CPU has "
+                   "instructions for it")
+      ->check(CLI::IsMember({"auto", "bf16", "fp32"}))
+      ->capture_default_str();
+  command
+      ->add_option("--weights", flags.weights,
+                   "original (the folder's) or int8: train what int8 weights and activations "
+                   "compute, and write int8; folders that are int8 always are trained like this")
+      ->check(CLI::IsMember({"original", "int8"}))
+      ->capture_default_str();
   command->add_option("--threads", flags.threads, "threads; 0 = all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();

@@ -12,7 +12,7 @@ namespace neuronmm::apps {
 
 struct FinetuneFlags {
   finetune::FinetuneRequest request;
-  std::string which = "v,u", json;
+  std::string which = "v,u", products = "auto", weights = "original", json;
   int threads = 0;
 };
 

@@ -87,10 +87,27 @@ void print_summary(const ReportWriter& report, const FinetuneFlags& flags,
   }
 }
 
+// Where it has none, bf16 would be slower than fp32.
+bool cpu_multiplies_bf16() {
+#ifdef __x86_64__
+  return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return false;
+#endif
+}
+
+DType products_of(const FinetuneFlags& flags) {
+  const bool automatic = flags.request.device == "cpu" && cpu_multiplies_bf16();
+  const bool bf16 = flags.products == "auto" ? automatic : flags.products == "bf16";
+  return bf16 ? DType::kBF16 : DType::kF32;
+}
+
 Result<int> run(FinetuneFlags& flags) {
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   if (flags.threads > 0) set_num_threads(flags.threads);
   NMM_ASSIGN(flags.request.recipe.phases, finetune::parse_parts(flags.which));
+  flags.request.compute = products_of(flags);
+  flags.request.int8 = flags.weights == "int8";
   Progress progress(stderr);
   const auto backend = cpu::make_backend();
   flags.request.backend = backend.get();

@@ -46,7 +46,7 @@ class TokenFile {
   std::string path_;
 };
 
-// This process's, with threads that sleep unless it says otherwise.
+// This process's, with threads that sleep and memory that is kept unless it says otherwise.
 std::vector<std::string> trainer_environment() {
   std::vector<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -54,6 +54,9 @@ std::vector<std::string> trainer_environment() {
   }
   if (std::getenv(kWaitPolicy) == nullptr) {
     variables.push_back(fmt::format("{}={}", kWaitPolicy, kSleepingThreads));
+  }
+  if (std::getenv(kAllocator) == nullptr) {
+    variables.push_back(fmt::format("{}={}", kAllocator, kMemoryIsKept));
   }
   return variables;
 }

@@ -17,4 +17,11 @@ Error trainer_is_missing(const std::filesystem::path& trainer);
 inline constexpr const char* kWaitPolicy = "OMP_WAIT_POLICY";
 inline constexpr const char* kSleepingThreads = "PASSIVE";
 
+// glibc hands memory of large tensors back to the system when they die, and the system clears it
+// for the next: a fifth of a training step. These keep it, in huge pages.
+inline constexpr const char* kAllocator = "GLIBC_TUNABLES";
+inline constexpr const char* kMemoryIsKept =
+    "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:"
+    "glibc.malloc.top_pad=67108864:glibc.malloc.hugetlb=1";
+
 }  // namespace neuronmm::apps

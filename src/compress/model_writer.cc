@@ -1,5 +1,6 @@
 #include "compress/model_writer.h"
 
+#include "compress/map_refit.h"
 #include "compress/narrow_file.h"
 #include "compress/shape_model.h"
 #include "compress/tensor_writer.h"
@@ -15,6 +16,44 @@ namespace fs = std::filesystem;
 constexpr std::string_view kDenseEnding = "_proj.weight";
 constexpr std::string_view kFirstEnding = "_v_proj.weight";   // u_t
 constexpr std::string_view kSecondEnding = "_u_proj.weight";  // v_t
+
+constexpr std::string_view kMapEnding = "_pivot_proj.weight";
+constexpr std::string_view kMlpPart = ".mlp.";
+
+// The map that a weight of an MLP is multiplied with, or nullptr: its own, or that of the input
+// which gate and up share.
+const TensorView* map_beside(const io::Checkpoint& checkpoint, std::string_view name) {
+  const size_t part = name.find(kMlpPart);
+  if (part == std::string_view::npos || !name.ends_with(kDenseEnding)) return nullptr;
+  const std::string stem(name.substr(0, name.size() - kDenseEnding.size()));
+  if (stem.ends_with("_pivot")) return nullptr;
+  const auto find = [&](const std::string& map) -> const TensorView* {
+    const auto found = checkpoint.tensors().find(map);
+    return found == checkpoint.tensors().end() ? nullptr : &found->second;
+  };
+  if (const TensorView* const own = find(stem + std::string(kMapEnding))) return own;
+  if (stem.ends_with("down")) return nullptr;
+  return find(stem.substr(0, part + kMlpPart.size()) + "input" + std::string(kMapEnding));
+}
+
+// What is written beside the map once that is int8. NaN and infinity are left for the rounding to
+// refuse by name.
+Status visit_fitted(const TensorView& weight, const TensorView& map, bool of_output,
+                    const TensorSource::Use& use) {
+  DoubleMatrix exact = to_double_matrix(weight), before = to_double_matrix(map);
+  if (!exact.all_finite() || !before.all_finite()) return use(weight);
+  DoubleMatrix after = before;
+  round_to(DType::kI8, after);  // its groups are along rows: before it is transposed
+  if (!of_output) {
+    exact = transposed(exact);
+    before = transposed(before);
+    after = transposed(after);
+  }
+  NMM_ASSIGN(DoubleMatrix fitted, fitted_to_rounded_map(exact, before, after));
+  if (!of_output) fitted = transposed(fitted);
+  const auto bytes = to_checkpoint(fitted, DType::kF32);
+  return use({DType::kF32, weight.shape, bytes.data()});
+}
 
 // The tensors of the new model, in the old one's order: copied, rounded, or replaced by factors.
 class SourceList {
@@ -47,8 +86,9 @@ class SourceList {
       // Copied tensors are visited one at a time and their pages given back.
       if (found == replaced_.end()) {
         add({name, tensor.dtype, tensor.shape},
-            [&checkpoint = model_.checkpoint, view = tensor](const TensorSource::Use& use) {
-              Status used = use(view);
+            [&checkpoint = model_.checkpoint, view = tensor, map = rounded_map(name),
+             of_output = is_of_output(name)](const TensorSource::Use& use) {
+              Status used = map == nullptr ? use(view) : visit_fitted(view, *map, of_output, use);
               checkpoint.release_pages();  // else all that was read counts as memory in use
               return used;
             });
@@ -111,6 +151,13 @@ class SourceList {
           });
     }
     return {};
+  }
+
+  const TensorView* rounded_map(const std::string& name) const {
+    return format_ == WeightFormat::kInt8 ? map_beside(model_.checkpoint, name) : nullptr;
+  }
+  static bool is_of_output(const std::string& name) {
+    return name.ends_with("down" + std::string(kDenseEnding));
   }
 
   // Factors come from the work folder, where the pass over the layers has left them, and are mapped

@@ -5,10 +5,12 @@
 #include <system_error>
 
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "base/parallel.h"
 #include "compress/found_ranks.h"
 #include "compress/model_card.h"
+#include "compress/tensor_writer.h"
 #include "compress/transformers_code.h"
 #include "finetune/dataset.h"
 #include "finetune/self_generated.h"
@@ -18,9 +20,9 @@
 #include "io/file_identity.h"
 #include "io/folder_writer.h"
 #include "io/model_files.h"
-#include "io/safetensors_writer.h"
-#include "io/shards.h"
+#include "io/quantization.h"
 #include "io/text_file.h"
+#include "model/tensor_specs.h"
 
 namespace neuronmm::finetune {
 namespace {
@@ -71,40 +73,40 @@ std::string settings_of(const FinetuneRequest& request, const ModelIdentities& m
                                      {"validate_every", recipe.validate_every},
                                      {"patience", recipe.patience},
                                      {"self_generated", recipe.self_generated},
-                                     {"device", request.device}};
+                                     {"device", request.device},
+                                     {"products", dtype_name(request.compute)},
+                                     {"int8", request.int8}};
   return settings.dump(2) + "\n";
 }
 
-// Every tensor of the checkpoint byte for byte, but the factors from the model.
-Status write_weights(const TrainableModel& model, const fs::path& folder, Progress& progress) {
+// The tensors of the checkpoint, the factors from the model. Of an int8 folder, what is int8
+// already is copied with its scales.
+std::vector<compress::TensorSource> sources_of(const TrainableModel& model, bool int8) {
   std::set<std::string> factors;
   for (const io::TensorSpec& factor : model.factor_tensors()) factors.insert(factor.name);
-  std::vector<io::TensorSpec> specs;
-  for (const auto& [name, tensor] : model.checkpoint().tensors())
-    specs.push_back({name, tensor.dtype, tensor.shape});
-  const std::vector<io::Shard> shards = io::plan_shards(specs);
-  progress.start("writing", static_cast<int64_t>(specs.size()));
-  int64_t done = 0;
-  for (const io::Shard& shard : shards) {
-    NMM_ASSIGN(auto writer, io::SafetensorsWriter::create(folder / shard.file_name, shard.specs,
-                                                          {{"format", "pt"}}));
-    for (const io::TensorSpec& spec : shard.specs) {
-      const TensorView& tensor = model.checkpoint().tensors().at(spec.name);
-      if (factors.contains(spec.name)) {
-        const std::vector<float> values = model.read(spec.name);
-        std::vector<std::byte> bytes;
-        append_rounded(spec.dtype, values.data(), tensor.size(), bytes);
-        NMM_TRY(writer.append(bytes));
-      } else {
-        NMM_TRY(writer.append(std::span(tensor.data, static_cast<size_t>(tensor.size_bytes()))));
-      }
-      progress.update(++done, spec.name);
+  const auto& tensors = model.checkpoint().tensors();
+  std::vector<compress::TensorSource> sources;
+  for (const auto& [name, tensor] : tensors) {
+    const bool scales = name.ends_with(io::kScaleEnding);
+    if (scales && factors.contains(name.substr(0, name.rfind(io::kScaleEnding)))) continue;
+    using Use = compress::TensorSource::Use;
+    if (factors.contains(name)) {
+      const DType dtype = int8 ? DType::kF32 : tensor.dtype;
+      sources.push_back({{name, dtype, tensor.shape}, int8, [&, name, dtype](const Use& use) {
+                           const std::vector<float> values = model.read(name);
+                           std::vector<std::byte> bytes;
+                           append_rounded(dtype, values.data(), std::ssize(values), bytes);
+                           return use({dtype, tensor.shape, bytes.data()});
+                         }});
+    } else {
+      const bool round =
+          int8 && tensor.dtype != DType::kI8 && model::is_linear(name, model.config());
+      sources.push_back({{name, tensor.dtype, tensor.shape}, round, [&tensor](const Use& use) {
+                           return use(tensor);
+                         }});
     }
-    NMM_TRY(writer.finish());
   }
-  progress.finish();
-  if (shards.size() == 1) return {};
-  return io::write_text_file(folder / io::kIndexFileName, io::index_json(shards));
+  return sources;
 }
 
 Status check_request(const FinetuneRequest& request, const io::ModelConfig& config) {
@@ -119,6 +121,13 @@ Status check_request(const FinetuneRequest& request, const io::ModelConfig& conf
   if (request.teacher.empty() && (recipe.self_generated > 0 || recipe.block_epochs > 0)) {
     return fail("teacher: expected the model before compression for {}, found none",
                 recipe.self_generated > 0 ? "text that it writes" : "refining layers");
+  }
+  const bool whole =
+      std::ranges::all_of(recipe.phases, [](const Part part) { return part == Part::kFactors; });
+  if (request.int8 && !whole) {
+    return fail(
+        "which: expected factors, found adapters; what is rounded to int8 are the factors "
+        "themselves");
   }
   return {};
 }
@@ -157,10 +166,14 @@ Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,
                   const io::FolderWriter& output) {
   compress::ModelCard card = compress::model_card(output.out(), request.model, ", fine-tuned");
   card.relation = "finetune";
-  card.tags = {"low-rank"};
   if (config.compression) {
-    card.facts = compress::compression_facts(*config.compression, config, "original");
+    card.tags = {std::string(compress::form_tag(config.compression->form))};
+    card.facts = compress::compression_facts(*config.compression, config,
+                                             request.int8 ? "int8" : "original");
+  } else {
+    card.tags = {"low-rank"};  // the reference system's folders, which have no record
   }
+  if (request.int8) card.tags.emplace_back("int8");
   std::string parts;
   for (const Part part : request.recipe.all_phases()) {
     parts += fmt::format("{}{}", parts.empty() ? "" : ", ", part_name(part));
@@ -182,6 +195,9 @@ Status write_config(const FinetuneRequest& request, const io::ModelConfig& confi
   const fs::path original = request.model / "config.json";
   NMM_ASSIGN(std::string text, io::read_text_file(original, io::kMaxConfigBytes));
   NMM_ASSIGN(text, compress::with_found_ranks(std::move(text), model.checkpoint(), config));
+  if (request.int8) {
+    NMM_ASSIGN(text, io::with_quantization(text, original.string()));
+  }
   return compress::write_transformers_files(folder, text, original.string());
 }
 
@@ -237,18 +253,29 @@ Status add_generated(const FinetuneRequest& request, const fs::path& work, Data&
   return {};
 }
 
+// Computing activations again takes a fourth of a step. Assumed: what a batch may take of a
+// machine.
+int64_t activation_budget() {
+  const int64_t physical = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  return std::max(int64_t{1} << 30, physical / 8);
+}
+
 ModelOptions options_of(const FinetuneRequest& request) {
   ModelOptions options;
   options.model = request.model;
   options.teacher = request.teacher;
   options.device = request.device;
+  options.compute = request.compute;
+  options.int8 = request.int8;
+  options.activation_bytes = activation_budget();
   return options;
 }
 
 Status write_output(const FinetuneRequest& request, const io::ModelConfig& config,
                     const TrainableModel& model, const io::FolderWriter& output,
                     Progress& progress) {
-  NMM_TRY(write_weights(model, output.staging(), progress));
+  NMM_TRY(compress::write_tensors(sources_of(model, request.int8), output.staging(),
+                                  "what was trained is kept and can be resumed", progress));
   NMM_TRY(write_config(request, config, model, output.staging()));
   NMM_TRY(write_card(request, config, output));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(request.model, output.staging()));
@@ -256,11 +283,11 @@ Status write_output(const FinetuneRequest& request, const io::ModelConfig& confi
   return {};
 }
 
-Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress,
-                              const OnStep& on_step) {
+Result<FinetuneSummary> train(FinetuneRequest request, Progress& progress, const OnStep& on_step) {
   set_torch_threads(num_threads());
   NMM_ASSIGN(const ModelIdentities models, identities_of(request));
   NMM_ASSIGN(const auto config, io::ModelConfig::load(request.model / "config.json"));
+  request.int8 = request.int8 || config.int8_weights;
   NMM_TRY(check_request(request, config));
   NMM_ASSIGN(Data data, load_all_data(request, config, progress));
   auto model = TrainableModel::load(options_of(request));  // refuses what cannot be trained

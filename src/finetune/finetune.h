@@ -8,6 +8,7 @@
 
 #include "base/progress.h"
 #include "base/result.h"
+#include "base/tensor.h"
 #include "finetune/position.h"
 #include "finetune/recipe.h"
 
@@ -24,6 +25,10 @@ struct FinetuneRequest {
   std::filesystem::path teacher;     // a dense model to imitate; empty: learn the text itself
   Recipe recipe;
   std::string device = "cpu";
+  DType compute = DType::kF32;  // kBF16: factors of products are rounded to bf16
+  // Train what int8 weights compute, and write them. So are folders trained whose weights are int8
+  // already: their matrices that are not trained stay as they are, byte for byte.
+  bool int8 = false;
   const ops::Backend* backend = nullptr;  // that the teacher writes with: recipe.self_generated
   bool resume = false;  // go on from what an interrupted run kept in out + ".partial"
   bool force = false;   // replace an existing output folder, forget an interrupted run

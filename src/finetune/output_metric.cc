@@ -170,9 +170,8 @@ Status check_sequences(const MetricRequest& request, const io::ModelConfig& conf
 Result<MetricSummary> measure(const MetricRequest& request, Progress& progress) {
   const at::NoGradGuard no_gradients;
   set_torch_threads(num_threads());
-  NMM_ASSIGN(const TorchTransformer model,
-             TorchTransformer::load(request.model,
-                                    request.compute == DType::kF64 ? at::kDouble : at::kFloat));
+  const at::ScalarType values = request.compute == DType::kF64 ? at::kDouble : at::kFloat;
+  NMM_ASSIGN(const TorchTransformer model, TorchTransformer::load(request.model, values, values));
   NMM_TRY(check_sequences(request, model.config()));
   MetricSums sums(model, request.seed);
   progress.start("output metric", std::ssize(request.sequences) * model.config().num_hidden_layers);

@@ -3,24 +3,33 @@
 #include <cmath>
 #include <limits>
 
+#include "finetune/torch_int8.h"
 #include "model/rope.h"
 #include "model/transformer.h"
+#include "model/weight_reader.h"
 
 namespace neuronmm::finetune {
 namespace {
+
+// Assumed; measured for 64, 128 and 256: query rows that see the same keys. Small, so that little
+// is computed of what the causal mask hides.
+constexpr int64_t kQueryBlock = 128;
 
 // Copies checkpoint tensors into torch's.
 class Loader {
  public:
   Loader(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
-         const at::TensorOptions& options)
-      : checkpoint_(checkpoint), config_(config), options_(options) {}
+         const at::TensorOptions& options, bool int8)
+      : checkpoint_(checkpoint), config_(config), options_(options), int8_(int8) {}
 
   // Through fp32, whatever the checkpoint's dtype and the training's.
-  at::Tensor tensor(const TensorView& view) const {
+  at::Tensor tensor(const ops::WeightView& view) const {
     if (view.empty()) return {};
     at::Tensor values = at::empty(view.shape, at::TensorOptions(at::kFloat));
-    to_floats(view, 0, view.size(), values.data_ptr<float>());
+    const int64_t columns = view.shape.back();  // rows one by one: those of int8 have scales
+    for (int64_t first = 0; first < view.size(); first += columns) {
+      to_floats(view, first, columns, values.data_ptr<float>() + first);
+    }
     return values.to(options_);
   }
 
@@ -50,14 +59,20 @@ class Loader {
   // and a low-rank one u and v; what is absent is an undefined tensor.
   TorchLinear linear(const ops::LinearWeight& weight, const std::string& stem) const {
     TorchLinear linear;
-    linear.w = {stem + "_proj.weight", tensor(weight.w_t), {}, {}};
+    linear.w = matrix(stem + "_proj.weight", weight.w_t);
     // The crossed names of checkpoints: see model/layer_weights.cc.
-    linear.u = {stem + "_v_proj.weight", tensor(weight.u_t), {}, {}};
-    linear.v = {stem + "_u_proj.weight", tensor(weight.v_t), {}, {}};
+    linear.u = matrix(stem + "_v_proj.weight", weight.u_t);
+    linear.v = matrix(stem + "_u_proj.weight", weight.v_t);
     linear.in = pivots(weight.in, stem);
     linear.out = pivots(weight.out, stem);
     linear.bias = tensor(weight.bias);
     return linear;
+  }
+
+  TorchMatrix matrix(std::string name, const ops::WeightView& view) const {
+    TorchMatrix matrix = {std::move(name), tensor(view), {}, {}, {}};
+    if (int8_ && matrix.weight.defined()) matrix.rounded = int8_weight(matrix.weight);
+    return matrix;
   }
 
   TorchPivots pivots(const ops::Pivots& weight, const std::string& stem) const {
@@ -70,7 +85,7 @@ class Loader {
     pivots.index = indices(weight.index);
     pivots.others = indices(ops::others(weight));
     pivots.order = at::argsort(at::cat({pivots.index, pivots.others}));
-    pivots.map = {stem + "_pivot_proj.weight", tensor(weight.map_t), {}, {}};
+    pivots.map = matrix(stem + "_pivot_proj.weight", weight.map_t);
     return pivots;
   }
 
@@ -84,20 +99,18 @@ class Loader {
   const io::Checkpoint& checkpoint_;
   const io::ModelConfig& config_;
   const at::TensorOptions& options_;
+  bool int8_;
 };
 
 at::Tensor shifted(const at::Tensor& x, const at::Tensor& offset) {
   return offset.defined() ? x + offset : x;
 }
 
-// Rounding to int8 has no gradient.
 Status refuse_quantized(const io::Checkpoint& checkpoint) {
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     if (tensor.dtype != DType::kI8) continue;
-    return fail(
-        "{}: expected float weights, found int8 in {}; int8 has no gradients: quantize what comes "
-        "out instead",
-        checkpoint.folder().string(), name);
+    return fail("{}: expected float weights, found int8 in {}; give the model it was made of",
+                checkpoint.folder().string(), name);
   }
   return {};
 }
@@ -106,8 +119,10 @@ Status refuse_quantized(const io::Checkpoint& checkpoint) {
 
 // The adapter's product is small and kept apart from the weight, which is not trained.
 at::Tensor TorchMatrix::apply(const at::Tensor& x) const {
-  const at::Tensor y = at::linear(x, weight);
-  return a.defined() ? y + at::linear(at::linear(x, a), b) * scale : y;
+  const at::ScalarType dots = x.scalar_type();
+  if (rounded.defined()) return at::linear(int8_activations(x), rounded.to(dots));
+  const at::Tensor y = at::linear(x, weight.to(dots));
+  return a.defined() ? y + at::linear(at::linear(x, a.to(dots)), b.to(dots)) * scale : y;
 }
 
 at::Tensor TorchPivots::narrow(const at::Tensor& x) const {
@@ -127,30 +142,43 @@ at::Tensor TorchLinear::apply(const at::Tensor& x) const {
 }
 
 Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& folder,
-                                                const at::TensorOptions& options) {
+                                                const at::TensorOptions& options,
+                                                at::ScalarType dots, bool int8) {
   TorchTransformer model;
   NMM_ASSIGN(model.config_, io::ModelConfig::load(folder / "config.json"));
   NMM_ASSIGN(model.checkpoint_, io::Checkpoint::open(folder));
   model.options_ = options;
+  model.dots_ = dots;
   const io::ModelConfig& config = model.config_;
   const io::Checkpoint& checkpoint = model.checkpoint_;
-  NMM_TRY(refuse_quantized(checkpoint));
-  const Loader loader(checkpoint, config, options);
+  if (!int8) NMM_TRY(refuse_quantized(checkpoint));
+  model.int8_ = int8;
+  const Loader loader(checkpoint, config, options, int8);
   const std::string prefix = model::tensor_prefix(checkpoint);
   // Every matrix and shape is required as in inference, so that both programs refuse the same
   // folders.
   const Shape table_shape = {config.vocab_size, config.hidden_size};
-  NMM_ASSIGN(const auto table, checkpoint.require(prefix + "embed_tokens.weight", table_shape));
+  NMM_ASSIGN(const auto table, model::require_weight(checkpoint, config,
+                                                     prefix + "embed_tokens.weight", table_shape));
   NMM_ASSIGN(const auto norm, checkpoint.require(prefix + "norm.weight", {config.hidden_size}));
   model.embedding_ = loader.tensor(table);
   model.final_norm_ = loader.tensor(norm);
-  model.lm_head_ = model.embedding_;
+  at::Tensor head = model.embedding_;
   if (!config.tie_word_embeddings) {
-    NMM_ASSIGN(const auto head, checkpoint.require("lm_head.weight", table_shape));
-    model.lm_head_ = loader.tensor(head);
+    NMM_ASSIGN(const auto view,
+               model::require_weight(checkpoint, config, "lm_head.weight", table_shape));
+    head = loader.tensor(view);
   }
+  if (int8) head = int8_weight(head);
+  if (config.tie_word_embeddings) model.embedding_ = head;
+  model.lm_head_ = head.to(dots);
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(auto weights, loader.layer(layer));
+    // Never trained: rounded once.
+    for (TorchLinear* const linear : {&weights.q, &weights.k, &weights.v, &weights.o}) {
+      at::Tensor& used = int8 ? linear->w.rounded : linear->w.weight;
+      used = used.to(dots);
+    }
     model.layers_.push_back(std::move(weights));
   }
   // Angles are computed in fp64: at long positions fp32 would lose them.
@@ -175,15 +203,21 @@ at::Tensor TorchTransformer::run_layers(at::Tensor hidden, int64_t first, int64_
 at::Tensor TorchTransformer::run_layer(const at::Tensor& hidden, int64_t index,
                                        const MlpOffsets& offsets) const {
   const TorchLayer& layer = layers_[static_cast<size_t>(index)];
-  const at::Tensor middle = hidden + attend(layer, norm(hidden, layer.input_norm));
-  const at::Tensor x = layer.mlp_in.narrow(norm(middle, layer.post_attention_norm));
-  const at::Tensor gate = shifted(layer.gate.apply(x), offsets.gate);
-  const at::Tensor up = shifted(layer.up.apply(x), offsets.up);
-  return middle + shifted(layer.down.apply(at::silu(gate) * up), offsets.down);
+  const at::ScalarType values = hidden.scalar_type();
+  const at::Tensor middle = hidden + attend(layer, norm(hidden, layer.input_norm).to(dots_));
+  const at::Tensor x = layer.mlp_in.narrow(norm(middle, layer.post_attention_norm).to(dots_));
+  const at::Tensor gate = shifted(layer.gate.apply(x), offsets.gate).to(values);
+  const at::Tensor up = shifted(layer.up.apply(x), offsets.up).to(values);
+  return middle + shifted(layer.down.apply((at::silu(gate) * up).to(dots_)), offsets.down);
+}
+
+at::Tensor TorchTransformer::final_norm(const at::Tensor& rows) const {
+  const at::Tensor normed = norm(rows, final_norm_).to(dots_);
+  return int8_ ? int8_activations(normed) : normed;
 }
 
 at::Tensor TorchTransformer::logits(const at::Tensor& rows) const {
-  return at::linear(norm(rows, final_norm_), lm_head_);
+  return at::linear(final_norm(rows), lm_head_);
 }
 
 // RMSNorm, written out so that the gradient goes through the mean square, too.
@@ -213,27 +247,51 @@ at::Tensor TorchTransformer::mask(int64_t length) const {
       .masked_fill(visible.logical_not(), -std::numeric_limits<double>::infinity());
 }
 
+// q [B, kv_heads, group, T, D], scaled, k and v [B, kv_heads, T, D] -> as q. A block of queries at
+// a time, over the keys that its last one sees. Scores are not rounded to the dtype of products: an
+// error of 2^-9 of a score of 20 would change a weight by 4 %.
+at::Tensor TorchTransformer::attend_heads(const at::Tensor& q, const at::Tensor& k,
+                                          const at::Tensor& v) const {
+  const int64_t batch = q.size(0), kv_heads = q.size(1), group = q.size(2), length = q.size(3);
+  const at::Tensor hidden_keys = mask(length);
+  std::vector<at::Tensor> blocks;
+  for (int64_t first = 0; first < length; first += kQueryBlock) {
+    const int64_t last = std::min(length, first + kQueryBlock), rows = last - first;
+    const int64_t window = config_.sliding_window;
+    const int64_t begin = window > 0 ? std::max<int64_t>(0, first - window + 1) : 0;
+    // Query heads of a group share a key-value head: their rows meet its keys in one product.
+    const at::Tensor queries =
+        q.slice(3, first, last).reshape({batch, kv_heads, group * rows, q.size(4)});
+    const at::Tensor scores = at::matmul(queries, k.slice(2, begin, last).transpose(2, 3))
+                                  .view({batch, kv_heads, group, rows, last - begin});
+    const at::Tensor weights =
+        at::softmax(scores + hidden_keys.slice(0, first, last).slice(1, begin, last), -1)
+            .to(v.scalar_type())
+            .view({batch, kv_heads, group * rows, last - begin});
+    blocks.push_back(at::matmul(weights, v.slice(2, begin, last))
+                         .view({batch, kv_heads, group, rows, v.size(3)}));
+  }
+  return at::cat(blocks, 3);
+}
+
 at::Tensor TorchTransformer::attend(const TorchLayer& layer, const at::Tensor& x) const {
   const int64_t batch = x.size(0), length = x.size(1), head_dim = config_.head_dim;
   const int64_t heads = config_.num_attention_heads, kv_heads = config_.num_key_value_heads;
   const auto split = [&](const at::Tensor& y, int64_t count) {
     return y.view({batch, length, count, head_dim});
   };
-  at::Tensor q = split(layer.q.apply(x), heads), k = split(layer.k.apply(x), kv_heads);
+  const auto values = c10::typeMetaToScalarType(options_.dtype());
+  at::Tensor q = split(layer.q.apply(x).to(values), heads);
+  at::Tensor k = split(layer.k.apply(x).to(values), kv_heads);
   if (config_.qk_norm) {
     q = norm(q, layer.q_norm);
     k = norm(k, layer.k_norm);
   }
-  const int64_t group = heads / kv_heads;
-  // Query heads of a group share a key-value head: [B, kv_heads, group · T, D] meets [.., T, D].
-  const Shape grouped = {batch, kv_heads, group * length, head_dim};
-  q = rotate(q.transpose(1, 2)).reshape(grouped);
+  q = rotate(q.transpose(1, 2)) / std::sqrt(static_cast<double>(head_dim));
   k = rotate(k.transpose(1, 2));
-  const at::Tensor v = split(layer.v.apply(x), kv_heads).transpose(1, 2);
-  at::Tensor scores = at::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(head_dim));
-  scores = scores.view({batch, heads, length, length}) + mask(length);
-  const at::Tensor weights = at::softmax(scores, -1);
-  const at::Tensor mixed = at::matmul(weights.view({batch, kv_heads, group * length, length}), v);
+  const at::Tensor v = split(layer.v.apply(x), kv_heads).transpose(1, 2).to(dots_);
+  const at::Tensor mixed =
+      attend_heads(q.view({batch, kv_heads, heads / kv_heads, length, head_dim}), k, v);
   return layer.o.apply(mixed.view({batch, heads, length, head_dim})
                            .transpose(1, 2)
                            .reshape({batch, length, heads * head_dim}));

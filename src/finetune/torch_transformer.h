@@ -3,6 +3,10 @@
 // this folder: no header that others include has torch.
 //
 // Letters: B sequences, T tokens of the longest, H hidden_size, V vocab_size.
+//
+// Two dtypes: that of hidden states, norms, softmax and trained weights, and that of the products
+// with weights, whose factors are rounded to it where it is narrower (bf16; sums are fp32 in it,
+// too, and only results are rounded).
 
 #include <filesystem>
 #include <string>
@@ -16,11 +20,13 @@
 
 namespace neuronmm::finetune {
 
-// A matrix of a linear layer and, while it has one, its adapter: W + scale · B·A.
+// A matrix of a linear layer and, while it has one, its adapter: W + scale · B·A. Products are
+// computed in the dtype of x and have it.
 struct TorchMatrix {
-  std::string name;   // of its tensor in the checkpoint
-  at::Tensor weight;  // [out, in]
-  at::Tensor a, b;    // [rank, in], [out, rank]; undefined: no adapter
+  std::string name;    // of its tensor in the checkpoint
+  at::Tensor weight;   // [out, in]
+  at::Tensor rounded;  // to int8: what stands for it in products, of rounded x; may be undefined
+  at::Tensor a, b;     // [rank, in], [out, rank]; undefined: no adapter
   double scale = 0.0;
 
   at::Tensor apply(const at::Tensor& x) const;
@@ -65,10 +71,12 @@ struct MlpOffsets {
 
 class TorchTransformer {
  public:
-  // Weights in `options`' dtype and device, none of which requires a gradient. Refuses checkpoints
-  // with weights that are no floats.
+  // Weights in `options`' dtype and device, none of which requires a gradient; products in `dots`.
+  // With `int8` all linear layers are rounded as in an int8 folder, and what they are multiplied
+  // with as its kernels round it; a checkpoint with int8 weights is refused without it.
   static Result<TorchTransformer> load(const std::filesystem::path& folder,
-                                       const at::TensorOptions& options);
+                                       const at::TensorOptions& options, at::ScalarType dots,
+                                       bool int8 = false);
 
   const io::ModelConfig& config() const { return config_; }
   const io::Checkpoint& checkpoint() const { return checkpoint_; }
@@ -80,18 +88,23 @@ class TorchTransformer {
   at::Tensor run_layers(at::Tensor hidden, int64_t first, int64_t last) const;
   at::Tensor run_layer(const at::Tensor& hidden, int64_t index,
                        const MlpOffsets& offsets = {}) const;
-  at::Tensor logits(const at::Tensor& rows) const;  // final norm and LM head: [N, H] -> [N, V]
+  at::Tensor logits(const at::Tensor& rows) const;      // final norm and LM head: [N, H] -> [N, V]
+  at::Tensor final_norm(const at::Tensor& rows) const;  // [N, H], in the dtype of products
+  const at::Tensor& lm_head() const { return lm_head_; }  // [V, H]
 
  private:
   TorchTransformer() = default;
   at::Tensor norm(const at::Tensor& x, const at::Tensor& gain) const;
   at::Tensor rotate(const at::Tensor& x) const;
   at::Tensor mask(int64_t length) const;
+  at::Tensor attend_heads(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const;
   at::Tensor attend(const TorchLayer& layer, const at::Tensor& x) const;
 
   io::ModelConfig config_;
   io::Checkpoint checkpoint_;
   at::TensorOptions options_;
+  at::ScalarType dots_ = at::kFloat;
+  bool int8_ = false;
   at::Tensor embedding_, final_norm_, lm_head_;
   at::Tensor inverse_frequencies_;  // [head_dim / 2] fp64
   double attention_factor_ = 1.0;   // see ops::RotaryEmbedding

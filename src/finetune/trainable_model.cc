@@ -7,6 +7,7 @@
 #include <ATen/Parallel.h>
 
 #include "finetune/torch_factors.h"
+#include "finetune/torch_int8.h"
 #include "finetune/trainable_state.h"
 #include "io/safetensors_writer.h"
 #include "model/transformer.h"
@@ -36,10 +37,12 @@ Result<TrainableModel> TrainableModel::load(const ModelOptions& options) {
   NMM_ASSIGN(const at::Device device, find_device(options.device));
   const at::TensorOptions weights =
       at::TensorOptions(options.compute == DType::kF64 ? at::kDouble : at::kFloat).device(device);
-  NMM_ASSIGN(auto model, TorchTransformer::load(options.model, weights));
+  const auto dots =
+      options.compute == DType::kBF16 ? at::kBFloat16 : c10::typeMetaToScalarType(weights.dtype());
+  NMM_ASSIGN(auto model, TorchTransformer::load(options.model, weights, dots, options.int8));
   std::optional<TorchTransformer> teacher;
   if (!options.teacher.empty()) {
-    NMM_ASSIGN(teacher, TorchTransformer::load(options.teacher, weights));
+    NMM_ASSIGN(teacher, TorchTransformer::load(options.teacher, weights, dots));
     if (teacher->config().vocab_size != model.config().vocab_size) {
       return fail("{}: expected a teacher with the model's vocabulary of {} tokens, found {}",
                   options.teacher.string(), model.config().vocab_size,
@@ -50,6 +53,9 @@ Result<TrainableModel> TrainableModel::load(const ModelOptions& options) {
   TrainableModel result;
   result.state_.reset(
       new State{std::move(model), std::move(teacher), weights, options.activation_bytes});
+  for_each_factor(result.state_->model, [&](TorchMatrix& matrix, Part) {
+    if (matrix.rounded.defined()) result.state_->rounded[matrix.name] = matrix.rounded;
+  });
   result.state_->forget_parameters();
   if (result.state_->by_name.empty()) {
     return fail("{}: expected a compressed model, found only dense matrices; run compress first",
@@ -95,6 +101,9 @@ void TrainableModel::end_phase() {
     matrix.a = matrix.b = at::Tensor();
     matrix.weight.requires_grad_(false);
     matrix.weight.mutable_grad() = at::Tensor();
+    if (!matrix.rounded.defined()) return;
+    matrix.rounded.requires_grad_(false);
+    matrix.rounded.mutable_grad() = at::Tensor();
   });
   state_->forget_parameters();
 }
@@ -109,6 +118,7 @@ void TrainableModel::keep_best() {
 void TrainableModel::restore_best() {
   const at::NoGradGuard no_gradients;
   for (Parameter& parameter : state_->parameters) parameter.value.copy_(parameter.best);
+  state_->round_parameters();
 }
 
 int64_t TrainableModel::trainable_parameters() const {
@@ -131,15 +141,18 @@ double TrainableModel::accumulate(Batch batch, double scale) {
 }
 
 void TrainableModel::clear_gradients() {
-  for (Parameter& parameter : state_->parameters) parameter.value.mutable_grad() = at::Tensor();
+  for (Parameter& parameter : state_->parameters) {
+    at::Tensor(state_->leaf(parameter)).mutable_grad() = at::Tensor();
+  }
 }
 
 // Of all parameters as one vector, in fp64.
 double TrainableModel::gradient_norm() const {
   double squares = 0.0;
   for (const Parameter& parameter : state_->parameters) {
-    if (!parameter.value.grad().defined()) continue;
-    const double norm = parameter.value.grad().norm().item<double>();
+    const at::Tensor& gradient = state_->leaf(parameter).grad();
+    if (!gradient.defined()) continue;
+    const double norm = gradient.norm().item<double>();
     squares += norm * norm;
   }
   return std::sqrt(squares);
@@ -152,13 +165,14 @@ void TrainableModel::update(double learning_rate, int64_t step) {
   const double correction1 = 1.0 - std::pow(kBeta1, static_cast<double>(step));
   const double correction2 = 1.0 - std::pow(kBeta2, static_cast<double>(step));
   for (Parameter& parameter : state_->parameters) {
-    if (!parameter.value.grad().defined()) continue;
-    const at::Tensor gradient = parameter.value.grad() * clip;
+    if (!state_->leaf(parameter).grad().defined()) continue;
+    const at::Tensor gradient = state_->leaf(parameter).grad() * clip;
     parameter.m.mul_(kBeta1).add_(gradient, 1.0 - kBeta1);
     parameter.v.mul_(kBeta2).addcmul_(gradient, gradient, 1.0 - kBeta2);
     const at::Tensor root = (at::sqrt(parameter.v) / std::sqrt(correction2)).add_(kEpsilon);
     parameter.value.addcdiv_(parameter.m, root, -learning_rate / correction1);
   }
+  state_->round_parameters();
 }
 
 // In fp32 in the file, whatever the model computes in.
@@ -199,7 +213,7 @@ std::vector<float> TrainableModel::read(const std::string& name) const {
 std::vector<float> TrainableModel::read_gradient(const std::string& name) const {
   const auto parameter = std::ranges::find(state_->parameters, name, &Parameter::name);
   NMM_CHECK(parameter != state_->parameters.end());
-  return to_vector(parameter->value.grad());
+  return to_vector(state_->leaf(*parameter).grad());
 }
 
 void TrainableModel::write(const std::string& name, const float* values) {
@@ -208,6 +222,8 @@ void TrainableModel::write(const std::string& name, const float* values) {
   at::Tensor source = at::empty(tensor.sizes(), at::TensorOptions(at::kFloat));
   std::copy_n(values, source.numel(), source.data_ptr<float>());
   tensor.copy_(source);
+  const auto rounded = state_->rounded.find(name);
+  if (rounded != state_->rounded.end()) rounded->second.copy_(int8_weight(tensor));
 }
 
 void set_torch_threads(int threads) { at::set_num_threads(threads); }

@@ -22,9 +22,10 @@ struct ModelOptions {
   std::filesystem::path model;
   std::filesystem::path teacher;  // empty: the loss is the text's, else the distance to this model
   std::string device = "cpu";     // or "cuda", as far as libtorch has it
-  DType compute = DType::kF32;    // or kF64
+  DType compute = DType::kF32;    // or kF64; kBF16: all fp32 but the factors of products
   int64_t activation_bytes = int64_t{1} << 30;  // kept for the way back, at most (one layer's at
                                                 // least); what is not kept is computed again
+  bool int8 = false;  // train what an int8 folder would compute: kFactors and blocks only
 };
 
 using Batch = std::span<const Example* const>;

@@ -4,11 +4,15 @@
 #include <cmath>
 
 #include "finetune/torch_factors.h"
+#include "finetune/torch_int8.h"
 
 namespace neuronmm::finetune {
 namespace {
 
-constexpr int64_t kLogitElements = 1 << 26;  // computed at a time, so that large vocabularies fit
+// Logits in memory at a time: enough rows for a fast product. And those of them that become a loss
+// together: their elements stay in cache from one operation to the next.
+constexpr int64_t kLogitElements = 1 << 24;
+constexpr int64_t kLossElements = 1 << 20;
 
 // Independent of the C++ library's distributions: the same on every machine.
 // 24 random bits make a float in [0, 1) exactly.
@@ -23,10 +27,10 @@ void fill_uniform(at::Tensor& tensor, double bound, std::mt19937_64& random) {
 }
 
 // What one layer keeps of one token for the way back, about: inputs and outputs of its products,
-// norms and gates, and two matrices of attention weights.
+// norms and gates, and half a matrix of attention weights twice.
 int64_t layer_elements_per_token(const io::ModelConfig& config, int64_t length) {
-  const int64_t attention = config.num_attention_heads * (4 * config.head_dim + 3 * length);
-  return 12 * config.hidden_size + attention + 8 * config.intermediate_size;
+  const int64_t attention = config.num_attention_heads * (4 * config.head_dim + length);
+  return 12 * config.hidden_size + attention + 6 * config.intermediate_size;
 }
 
 }  // namespace
@@ -50,9 +54,25 @@ PaddedBatch::PaddedBatch(Batch batch, const at::Device& device) {
   targets = at::tensor(at::ArrayRef<int64_t>(target_list)).to(device);
 }
 
+// Rounding has no gradient: that of the rounded value is taken for that of the value (the
+// straight-through estimator).
+const at::Tensor& TrainableModel::State::leaf(const Parameter& parameter) const {
+  const auto found = rounded.find(parameter.name);
+  return found == rounded.end() ? parameter.value : found->second;
+}
+
+void TrainableModel::State::round_parameters() {
+  if (rounded.empty()) return;
+  const at::NoGradGuard no_gradients;
+  for (const Parameter& parameter : parameters) {
+    at::Tensor(leaf(parameter)).copy_(int8_weight(parameter.value));
+  }
+}
+
 // Its two moments begin at zero with every phase.
 void TrainableModel::State::add_parameter(std::string name, at::Tensor value) {
-  value.requires_grad_(true);
+  const auto stand_in = rounded.find(name);
+  (stand_in == rounded.end() ? value : stand_in->second).requires_grad_(true);
   parameters.push_back({std::move(name), value, at::zeros_like(value), at::zeros_like(value)});
   const Parameter& parameter = parameters.back();
   by_name[parameter.name] = value.detach();  // shares its memory
@@ -95,39 +115,64 @@ at::Tensor TrainableModel::State::teacher_rows(const PaddedBatch& batch) const {
 }
 
 // Without a teacher the negative log-likelihood of the tokens, with one the Kullback-Leibler
-// divergence from its distribution; summed over rows, in nats.
-at::Tensor TrainableModel::State::loss_of_rows(const at::Tensor& rows, const at::Tensor& targets,
-                                               const at::Tensor& teacher_hidden) const {
-  const at::Tensor log_p = at::log_softmax(model.logits(rows), -1);
-  if (!teacher) return at::nll_loss(log_p, targets, {}, at::Reduction::Sum);
-  const at::Tensor wanted = at::log_softmax(teacher->logits(teacher_hidden), -1);
-  return (at::exp(wanted) * (wanted - log_p)).sum();
+// divergence from its distribution; summed over rows [N, V], in nats. The gradient of either with
+// respect to a logit is its probability less the wanted one; it goes where `gradient` is.
+double TrainableModel::State::loss_of_logits(const at::Tensor& logits, const at::Tensor& targets,
+                                             const at::Tensor& teacher_logits,
+                                             at::Tensor* gradient) const {
+  const auto values = c10::typeMetaToScalarType(options.dtype());
+  at::Tensor log_p = at::log_softmax(logits, -1, values);
+  double loss = 0.0;
+  at::Tensor wanted;
+  if (teacher) {
+    at::Tensor log_wanted = at::log_softmax(teacher_logits, -1, values);
+    wanted = at::exp(log_wanted);
+    loss = log_wanted.sub_(log_p).mul_(wanted).sum().item<double>();
+  } else {
+    loss = -log_p.gather(1, targets.unsqueeze(1)).sum().item<double>();
+  }
+  if (gradient == nullptr) return loss;
+  log_p.exp_();
+  if (teacher) {
+    log_p.sub_(wanted);
+  } else {
+    log_p.scatter_add_(1, targets.unsqueeze(1), at::full({targets.size(0), 1}, -1.0, options));
+  }
+  gradient->copy_(log_p);
+  return loss;
 }
 
-// The loss of hidden states [N, H], some rows at a time. With a `gradient`, that becomes the
-// gradient of scale · loss.
+// The loss of hidden states [N, H], some rows at a time, without a graph beyond the final norm.
+// With a `gradient`, that becomes the gradient of scale · loss.
 double TrainableModel::State::head(const at::Tensor& rows, const PaddedBatch& batch, double scale,
                                    at::Tensor* gradient) const {
-  const int64_t count = rows.size(0);
-  const int64_t together = std::max<int64_t>(1, kLogitElements / model.config().vocab_size);
+  const int64_t count = rows.size(0), vocabulary = model.config().vocab_size;
+  const int64_t together = std::max<int64_t>(1, kLogitElements / vocabulary);
+  const int64_t in_cache = std::max<int64_t>(1, kLossElements / vocabulary);
   const at::Tensor teacher_hidden = teacher_rows(batch);
-  const at::AutoGradMode gradients(gradient != nullptr);
+  const at::Tensor leaf = rows.detach().requires_grad_(gradient != nullptr);
+  const at::Tensor normed = model.final_norm(leaf);
+  const at::NoGradGuard no_gradients;
   double sum = 0.0;
   std::vector<at::Tensor> pieces;
   for (int64_t first = 0; first < count; first += together) {
     const int64_t last = std::min(count, first + together);
-    const auto piece = [&](const at::Tensor& all) { return all.slice(0, first, last); };
-    // A leaf of its own: the graph of a piece of logits ends here and is freed before the next
-    // one is made.
-    const at::Tensor leaf = piece(rows).detach().requires_grad_(gradient != nullptr);
-    const at::Tensor loss =
-        loss_of_rows(leaf, piece(batch.targets), teacher ? piece(teacher_hidden) : at::Tensor());
-    sum += loss.item<double>();
-    if (gradient == nullptr) continue;
-    (loss * scale).backward();
-    pieces.push_back(leaf.grad());
+    at::Tensor logits = at::linear(normed.slice(0, first, last), model.lm_head());
+    at::Tensor theirs;
+    if (teacher) theirs = teacher->logits(teacher_hidden.slice(0, first, last));
+    for (int64_t begin = 0; begin < last - first; begin += in_cache) {
+      const int64_t end = std::min(last - first, begin + in_cache);
+      at::Tensor few = logits.slice(0, begin, end);  // become their gradients
+      sum += loss_of_logits(few, batch.targets.slice(0, first + begin, first + end),
+                            teacher ? theirs.slice(0, begin, end) : at::Tensor(),
+                            gradient == nullptr ? nullptr : &few);
+    }
+    if (gradient != nullptr) pieces.push_back(at::matmul(logits, model.lm_head()));
   }
-  if (gradient != nullptr) *gradient = at::cat(pieces);
+  if (gradient != nullptr) {
+    normed.backward(at::cat(pieces));
+    *gradient = leaf.grad() * scale;
+  }
   return sum;
 }
 

@@ -40,9 +40,14 @@ struct TrainableModel::State {
   int64_t activation_bytes = 0;
   std::vector<Parameter> parameters = {};          // of the phase
   std::map<std::string, at::Tensor> by_name = {};  // parameters, moments, best values and factors
+  std::map<std::string, at::Tensor> rounded = {};  // of the factors, by name, if to int8
   std::vector<BlockStream> streams = {};
   int64_t block = -1;  // the layer that is trained by itself
 
+  // What has the gradient of a parameter: itself or its rounding.
+  const at::Tensor& leaf(const Parameter& parameter) const;
+  // After parameters have changed.
+  void round_parameters();
   // Its two moments begin at zero with every phase.
   void add_parameter(std::string name, at::Tensor value);
   // LoRA (arXiv 2106.09685): W + B A alpha / rank. B is zero at first, so that the model is
@@ -53,8 +58,8 @@ struct TrainableModel::State {
 
   // [N, H] of the rows that predict.
   static at::Tensor predicting_rows(const at::Tensor& hidden, const PaddedBatch& batch);
-  // The loss of hidden states [N, H], some rows at a time. With a `gradient`, that becomes the
-  // gradient of scale · loss.
+  // The loss of hidden states [N, H], some rows at a time, without a graph beyond the final norm.
+  // With a `gradient`, that becomes the gradient of scale · loss.
   double head(const at::Tensor& rows, const PaddedBatch& batch, double scale,
               at::Tensor* gradient) const;
   // The loss, and the gradients of scale · loss.
@@ -63,8 +68,8 @@ struct TrainableModel::State {
  private:
   int64_t layers_per_segment(const at::Tensor& ids) const;
   at::Tensor teacher_rows(const PaddedBatch& batch) const;
-  at::Tensor loss_of_rows(const at::Tensor& rows, const at::Tensor& targets,
-                          const at::Tensor& teacher_hidden) const;
+  double loss_of_logits(const at::Tensor& logits, const at::Tensor& targets,
+                        const at::Tensor& teacher_logits, at::Tensor* gradient) const;
 };
 
 }  // namespace neuronmm::finetune

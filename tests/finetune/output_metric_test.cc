@@ -56,7 +56,7 @@ class OutputMetric : public testing::Test {
 class Losses {
  public:
   explicit Losses(const std::filesystem::path& folder)
-      : model_(TorchTransformer::load(folder, at::kDouble).value()) {}
+      : model_(TorchTransformer::load(folder, at::kDouble, at::kDouble).value()) {}
 
   double loss(const Tokens& tokens, const Tokens& labels, int64_t layer,
               const MlpOffsets& offsets) const {

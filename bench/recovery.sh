@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# What training brings back of a compressed model: the divergence (KL) from the dense model on two texts that neither
+# compression nor training nor any choice has seen, for each form after each number of training tokens.
+#   bench/recovery.sh MODEL_DIR DATA_DIR [WORK_DIR]
+# MODEL_DIR: dense. DATA_DIR: has text/wiki.valid.raw, text/wiki.test.raw, text/c4_sample.jsonl ({"text": ...} a line) and
+# text/alpaca_sample.json. Training text: C4's documents 0-199, Alpaca's answers, and then what the dense model writes
+# itself; WikiText's validation text stops and chooses; reported on WikiText's test text and C4's documents 200-299.
+# Every point is a run of its own, whose learning rate ends at 0. Interrupted, the same command goes on: lines that
+# WORK_DIR/points.txt has are not measured again, and an unfinished training resumes.
+# FORMS, TOKENS, RATIO; FLAGS: of finetune, besides; BATCH: sequences of 256 tokens in a step; LIMIT: windows of each text.
+set -euo pipefail
+root=$(realpath "$(dirname "$0")/..")
+neuronmm=${NEURONMM:-$root/build/release/neuronmm}
+model=$(realpath "$1") data=$(realpath "$2") work=${3:-$root/build/recovery}
+forms=${FORMS:-neurons mixed uv} tokens=${TOKENS:-76800 153600 307200 614400 2000000} ratio=${RATIO:-0.2}
+flags=${FLAGS:---lr 3e-4 --refine-blocks 1} batch=${BATCH:-8} limit=${LIMIT:-6} length=256
+mkdir -p "$work"
+cd "$work"
+touch points.txt
+
+# Whole documents, so that none is on both sides.
+[ -f train.txt ] || python3 - "$data/text" <<'PY'
+import json, sys
+folder = sys.argv[1]
+documents = [json.loads(line)["text"] for line in open(folder + "/c4_sample.jsonl")]
+answers = [" ".join(filter(None, (one["instruction"], one.get("input"), one["output"])))
+           for one in json.load(open(folder + "/alpaca_sample.json"))]
+open("c4_held_out.txt", "w").write("\n\n".join(documents[200:300]))
+open("calibration.txt", "w").write("\n\n".join(documents[:200]))
+open("train.txt", "w").write("\n\n".join(documents[:200] + answers))
+PY
+head -c 110000 "$data/text/wiki.test.raw" | iconv -c -f utf-8 -t utf-8 >wiki_held_out.txt || true
+head -c 60000 "$data/text/wiki.valid.raw" | iconv -c -f utf-8 -t utf-8 >validation.txt || true
+
+divergence() {
+  "$neuronmm" perplexity "$1" "$2" --reference "$model" --context 1024 --limit "$limit" 2>>errors.txt | awk '$1 == "KL" {print $2}'
+}
+point() {  # FORM TOKENS FOLDER SECONDS
+  printf '%-8s %8d tokens  wiki %s  c4 %s  %d s\n' "$1" "$2" "$(divergence "$3" wiki_held_out.txt)" \
+    "$(divergence "$3" c4_held_out.txt)" "$4" | tee -a points.txt
+}
+measured() { grep -qE "^$1 +$2 tokens" points.txt; }
+
+for form in $forms; do
+  if [ ! -d "$form" ]; then
+    case $form in
+      uv) choice="--method error-aware --allocate uniform" ;;
+      neurons) choice="--allocate uniform" ;;
+      *) choice="" ;;
+    esac
+    # shellcheck disable=SC2086
+    "$neuronmm" compress "$model" -o "$form" --form "$form" $choice --ratio "$ratio" --no-measure --calibration-tokens 24576 \
+      --calibration calibration.txt --calibration validation.txt 2>>errors.txt >/dev/null
+  fi
+  measured "$form" 0 || point "$form" 0 "$form" 0
+done
+
+# The fewest tokens first: the curve of every form begins before any ends.
+for count in $tokens; do
+  for form in $forms; do
+    measured "$form" "$count" && continue
+    out=$form-$count start=$SECONDS
+    steps=$((count / (batch * length)))
+    # What the texts lack, the dense model writes. They have some 300,000 tokens.
+    generated=$((count > 300000 ? count - 300000 : 0))
+    # shellcheck disable=SC2086
+    [ -d "$out" ] || "$neuronmm" finetune "$form" -o "$out" --data train.txt --which factors --teacher "$model" \
+      --self-generated "$generated" --cutoff "$length" --batch "$batch" --steps "$steps" --epochs 100 \
+      --validation validation.txt --validate-every $((steps / 8 + 1)) --json "$out.json" $flags >"$out.txt" 2>>errors.txt
+    point "$form" "$count" "$out" $((SECONDS - start))
+  done
+done
