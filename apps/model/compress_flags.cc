@@ -65,9 +65,11 @@ void require_text(const CompressFlags& flags) {
   const std::string method = method_of(flags), form = form_of(flags);
   if (method == "svd") return;
   if (method == "whitened" && form == "uv" && !flags.request.gram.empty()) return;
+  if (!flags.request.statistics.empty()) return;
   if (form != "uv") {
     throw CLI::ValidationError("--form " + form,
-                               "needs --calibration TEXT; --form uv --method svd needs none");
+                               "needs --calibration TEXT or --statistics DIR; --form uv --method "
+                               "svd needs neither");
   }
   throw CLI::ValidationError("--method " + method,
                              method == "whitened"
@@ -126,6 +128,16 @@ void add_calibration_flags(CLI::App* command, CompressFlags& flags) {
                       "Gram matrices that --save-gram wrote, in place of --calibration");
   command->add_option("--save-gram", flags.request.save_gram,
                       "also save the Gram matrices of the calibration text to this file");
+  const auto statistics = command->add_option(
+      "--statistics", flags.request.statistics,
+      "folder that --save-statistics wrote, in place of --calibration or with the text that it is "
+      "of, which then only runs through the narrowed layers; for all but plain uv");
+  command
+      ->add_option(
+          "--save-statistics", flags.request.save_statistics,
+          "also save in this folder what the text says of the model; it does not depend on "
+          "form, ratio and block. What is there already is used")
+      ->excludes(statistics);
 }
 
 void add_rank_flags(CLI::App* command, CompressFlags& flags) {

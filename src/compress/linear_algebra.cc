@@ -244,6 +244,19 @@ std::vector<double> diagonal(const DoubleMatrix& a) {
   return out;
 }
 
+// Block by block, since one of the two sides is read or written across its columns.
+void mirror_lower_triangle(DoubleMatrix& a) {
+  const int64_t size = a.columns();
+  for (int64_t j0 = 0; j0 < size; j0 += kTransposeBlock) {
+    for (int64_t i0 = j0; i0 < size; i0 += kTransposeBlock) {
+      for (int64_t j = j0; j < std::min(size, j0 + kTransposeBlock); ++j) {
+        const int64_t end = std::min(size, i0 + kTransposeBlock);
+        for (int64_t i = std::max(i0, j + 1); i < end; ++i) a(j, i) = a(i, j);
+      }
+    }
+  }
+}
+
 Result<DoubleMatrix> cholesky(DoubleMatrix a) {
   const int n = as_int(a.rows());
   NMM_TRY(lapack_status("dpotrf", blas().dpotrf(LAPACK_COL_MAJOR, 'L', n, a.data(), n)));

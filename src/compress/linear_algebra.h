@@ -55,6 +55,8 @@ DoubleMatrix transposed(const DoubleMatrix& a);
 DoubleMatrix difference(const DoubleMatrix& a, const DoubleMatrix& b);
 void add(const DoubleMatrix& a, DoubleMatrix& sum);
 std::vector<double> diagonal(const DoubleMatrix& a);
+// Copies what is below the diagonal above it.
+void mirror_lower_triangle(DoubleMatrix& a);
 
 struct SymmetricEigen {
   std::vector<double> values;  // descending

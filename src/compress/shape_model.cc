@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <mutex>
 #include <system_error>
@@ -12,9 +11,9 @@
 #include "base/parallel.h"
 #include "base/threads.h"
 #include "compress/factorize_matrix.h"
+#include "compress/losses_file.h"
 #include "compress/narrow_file.h"
 #include "compress/narrow_mlp.h"
-#include "io/safetensors_writer.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
@@ -77,11 +76,11 @@ class LayerTasks {
 };
 
 Result<KnownMlp> know_mlp(const CompressionInputs& inputs, const ShapeRequest& request,
-                          const fs::path& work, int64_t layer) {
+                          int64_t layer) {
   KnownMlp known;
   NMM_ASSIGN(const auto weights, model::layer_weights(inputs.checkpoint, inputs.config, layer));
   NMM_ASSIGN(known.mlp, DenseMlp::read(weights.mlp));
-  NMM_ASSIGN(known.statistics, read_statistics(work, layer, inputs.config));
+  NMM_ASSIGN(known.statistics, read_statistics(request.statistics, layer, inputs.config));
   if (request.metric.empty()) {
     known.metric = local_metric(known.statistics, known.mlp.down_t);
   } else {
@@ -90,55 +89,10 @@ Result<KnownMlp> know_mlp(const CompressionInputs& inputs, const ShapeRequest& r
   return known;
 }
 
-// A file with the curves of a layer, so that a run that goes on need not compute them again.
-fs::path losses_path(const fs::path& work, int64_t layer) {
-  return work / fmt::format("losses-{:05}.safetensors", layer);
-}
-
-struct Curve {
-  const char* name;
-  std::vector<double> PredictedLosses::*values;
-};
-constexpr Curve kCurves[] = {{"gate", &PredictedLosses::gate},
-                             {"up", &PredictedLosses::up},
-                             {"input", &PredictedLosses::input},
-                             {"output", &PredictedLosses::output},
-                             {"neurons", &PredictedLosses::neurons}};
-
-Status save_losses(const fs::path& path, const PredictedLosses& losses) {
-  std::vector<io::TensorSpec> specs;
-  for (const Curve& curve : kCurves) {
-    specs.push_back({curve.name, DType::kF64, {std::ssize(losses.*curve.values)}});
-  }
-  specs.push_back({"order", DType::kI32, {std::ssize(losses.order)}});
-  NMM_ASSIGN(auto writer, io::SafetensorsWriter::create_checked(path, specs, {}));
-  for (const Curve& curve : kCurves) {
-    NMM_TRY(writer.append(std::as_bytes(std::span(losses.*curve.values))));
-  }
-  NMM_TRY(writer.append(std::as_bytes(std::span(losses.order))));
-  return writer.finish();
-}
-
-// Nothing unless a whole file of this layer lies there.
-std::optional<PredictedLosses> saved_losses(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return std::nullopt;
-  const auto file = io::SafetensorsFile::open_checked(path);
-  if (!file.ok()) return std::nullopt;
-  PredictedLosses losses;
-  for (const Curve& curve : kCurves) {
-    const auto found = file->tensors().find(curve.name);
-    if (found == file->tensors().end()) return std::nullopt;
-    auto& values = losses.*curve.values;
-    values.resize(static_cast<size_t>(found->second.size()));
-    to_doubles(found->second, 0, found->second.size(), values.data());
-  }
-  const auto order = file->tensors().find("order");
-  if (order == file->tensors().end() || order->second.dtype != DType::kI32) return std::nullopt;
-  losses.order.resize(static_cast<size_t>(order->second.size()));
-  std::memcpy(losses.order.data(), order->second.data, losses.order.size() * sizeof(int32_t));
-  return losses;
-}
+// Those of several layers are added up.
+constexpr std::vector<double> PredictedLosses::*kCurves[] = {
+    &PredictedLosses::gate, &PredictedLosses::up, &PredictedLosses::input, &PredictedLosses::output,
+    &PredictedLosses::neurons};
 
 Result<FoundShapes> uniform_shapes(const ShapeRequest& request, Form form, const MlpSizes& sizes,
                                    const std::vector<PredictedLosses>& layers) {
@@ -147,9 +101,9 @@ Result<FoundShapes> uniform_shapes(const ShapeRequest& request, Form form, const
     // One layer with the losses of all of them.
     PredictedLosses sum = layers[0];
     for (size_t layer = 1; layer < layers.size(); ++layer) {
-      for (const Curve& curve : kCurves) {
-        std::ranges::transform(layers[layer].*curve.values, sum.*curve.values,
-                               (sum.*curve.values).begin(), std::plus<>());
+      for (const auto curve : kCurves) {
+        std::ranges::transform(layers[layer].*curve, sum.*curve, (sum.*curve).begin(),
+                               std::plus<>());
       }
     }
     const auto budget = static_cast<int64_t>((1.0 - request.rule.ratio) *
@@ -188,9 +142,9 @@ Status shape_in_sequence(const CompressionInputs& inputs, const ShapeRequest& re
                  .saved = {}};
   for (const LayerReport& layer : model.layers) pass.shapes.push_back(layer.shape);
   pass.know = [&](int64_t layer) -> Result<KnownMlp> {
-    NMM_ASSIGN(KnownMlp known, know_mlp(inputs, request, work, layer));
-    auto losses = saved_losses(losses_path(work, layer));
-    if (!losses) return fail("{}: cannot be read", losses_path(work, layer).string());
+    NMM_ASSIGN(KnownMlp known, know_mlp(inputs, request, layer));
+    auto losses = read_losses(request.losses, layer, inputs.config);
+    if (!losses) return fail("{}: cannot be read", losses_path(request.losses, layer).string());
     known.order = std::move(losses->order);
     return known;
   };
@@ -241,13 +195,13 @@ Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRe
   std::vector<PredictedLosses> layers(static_cast<size_t>(inputs.config.num_hidden_layers));
   NMM_TRY(LayerTasks(inputs, work).run("predicting losses", [&](int64_t layer) -> Status {
     auto& losses = layers[static_cast<size_t>(layer)];
-    if (auto saved = saved_losses(losses_path(work, layer))) {
+    if (auto saved = read_losses(request.losses, layer, inputs.config)) {
       losses = *std::move(saved);
       return {};
     }
-    NMM_ASSIGN(const KnownMlp known, know_mlp(inputs, request, work, layer));
+    NMM_ASSIGN(const KnownMlp known, know_mlp(inputs, request, layer));
     NMM_ASSIGN(losses, predict_losses(known.mlp, known.statistics, known.metric));
-    return save_losses(losses_path(work, layer), losses);
+    return save_losses(request.losses, layer, losses);
   }));
   const MlpSizes sizes = {inputs.config.hidden_size, inputs.config.intermediate_size,
                           request.form == Form::kUv};
@@ -274,20 +228,22 @@ Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRe
 
 Status shape_layers(const CompressionInputs& inputs, const ShapeRequest& request,
                     const fs::path& work, ShapedModel& model) {
-  // Fewer neurons of a dense input are fitted by the statistics alone.
+  // Fewer neurons of a dense input are fitted by the statistics alone, and so is all without a
+  // text.
   const bool same_inputs = std::ranges::all_of(model.layers, [](const LayerReport& layer) {
     return layer.shape.input == 0 && layer.shape.gate == 0 && layer.shape.up == 0;
   });
-  if (request.error_aware || !same_inputs) return shape_in_sequence(inputs, request, work, model);
+  const bool again = inputs.text != nullptr && (request.error_aware || !same_inputs);
+  if (again) return shape_in_sequence(inputs, request, work, model);
   return LayerTasks(inputs, work).run("narrowing", [&](int64_t layer) -> Status {
     LayerReport& report = model.layers[static_cast<size_t>(layer)];
     if (const auto saved = read_narrow_mlp(shaped_path(work, layer))) {
       report.largest_map = saved->largest_map;
       return {};
     }
-    NMM_ASSIGN(const KnownMlp known, know_mlp(inputs, request, work, layer));
-    const auto losses = saved_losses(losses_path(work, layer));
-    if (!losses) return fail("{}: cannot be read", losses_path(work, layer).string());
+    NMM_ASSIGN(const KnownMlp known, know_mlp(inputs, request, layer));
+    const auto losses = read_losses(request.losses, layer, inputs.config);
+    if (!losses) return fail("{}: cannot be read", losses_path(request.losses, layer).string());
     NMM_ASSIGN(const auto weights, model::layer_weights(inputs.checkpoint, inputs.config, layer));
     const DType dtype = weights.mlp.gate.w_t.dtype;
     const DType stored = inputs.format == WeightFormat::kInt8 ? DType::kI8 : dtype;
