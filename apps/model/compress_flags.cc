@@ -56,7 +56,7 @@ int64_t block_of(const CompressFlags& flags) {
 
 // What the library would refuse too, here by the names of the flags.
 void require_text(const CompressFlags& flags) {
-  if (!flags.calibration.empty() || flags.dry_run) return;
+  if (!flags.calibration.empty() || flags.self_generated > 0 || flags.dry_run) return;
   if (flags.allocate == "sensitivity") {
     throw CLI::ValidationError("--allocate sensitivity",
                                "needs --calibration TEXT, on which it measures what every matrix "
@@ -112,8 +112,8 @@ void add_calibration_flags(CLI::App* command, CompressFlags& flags) {
   command
       ->add_option("--calibration", flags.calibration,
                    "text that the model runs on; - is standard input. Several are sampled "
-                   "evenly, so that the model stays good at all of them. svd only measures the "
-                   "result on it")
+                   "evenly, so that the model stays good at all of them. NAME.jsonl has documents, "
+                   "the \"text\" of each line. svd only measures the result on it")
       ->allow_extra_args(false);
   command
       ->add_option(
@@ -121,6 +121,14 @@ void add_calibration_flags(CLI::App* command, CompressFlags& flags) {
           "tokens to use in all, as many of each text, evenly spread over it, in sequences "
           "of at most 2048; 131072 for uv, else 32768")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  command
+      ->add_option("--self-generated", flags.self_generated,
+                   "in place of --calibration: tokens of text that the model writes itself, at "
+                   "temperature 1; 32768 are what a text would give")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->excludes("--calibration")
+      ->excludes("--calibration-tokens");
+  command->add_option("--seed", flags.seed, "of the text that the model writes");
   command->add_flag("--no-measure", flags.no_measure,
                     "do not compare the result with the dense model on 2048 tokens of the text; "
                     "both are in memory for it");

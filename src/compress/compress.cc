@@ -7,6 +7,7 @@
 #include "compress/calibration.h"
 #include "compress/error_aware.h"
 #include "compress/factorize_model.h"
+#include "compress/generated_text.h"
 #include "compress/model_writer.h"
 #include "compress/sensitivity.h"
 #include "compress/staged_work.h"
@@ -141,6 +142,22 @@ Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& conf
   return {};
 }
 
+bool writes_text(const CompressRequest& request) {
+  return request.calibration && request.calibration->self_generated > 0;
+}
+
+GeneratedText generated_text(const CompressRequest& request) {
+  return {request.model, request.calibration->self_generated, request.calibration->seed};
+}
+
+void warn_of_few(const CalibrationSequences& text, const io::ModelConfig& config,
+                 Progress& progress) {
+  if (!text.few) return;
+  progress.print(
+      fmt::format("warning: {} calibration tokens are few for hidden_size {}; use at least {}",
+                  text.origin.tokens, config.hidden_size, enough_tokens(config)));
+}
+
 Status check_metric(const CompressRequest& request, const SavedStatistics& statistics) {
   if (request.method != Method::kTwoSided || statistics.has_metric() || request.calibration) {
     return {};
@@ -158,26 +175,27 @@ Result<GramInput> gram_input(const CompressRequest& request, const io::Checkpoin
   if (!request.gram.empty()) {
     NMM_ASSIGN(input.file, GramFile::open(request.gram, config));
   }
-  if (request.calibration) {
+  if (writes_text(request)) {
+    if (!request.calibration->texts.empty()) {
+      return fail("a calibration text and one that the model writes exclude each other");
+    }
+    NMM_TRY(check_generated(generated_text(request), config));
+  } else if (request.calibration) {
     const CalibrationText& text = *request.calibration;
     NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(request.model));
     NMM_ASSIGN(input.text, calibration_sequences(tokenizer, text.texts, text.max_tokens, config));
     progress.print(fmt::format("calibration: {} tokens of {} ({} sequences of at most {})",
                                input.tokens(), joined_names(text.texts),
                                input.text->sequences.size(), input.text->longest()));
-    if (input.text->few) {
-      progress.print(
-          fmt::format("warning: {} calibration tokens are few for hidden_size {}; use at least {}",
-                      input.tokens(), config.hidden_size, 10 * config.hidden_size));
-    }
+    warn_of_few(*input.text, config, progress);
   }
   if (!request.statistics.empty()) {
     NMM_ASSIGN(input.statistics, SavedStatistics::open(request.statistics, checkpoint, config));
     if (input.text) NMM_TRY(input.statistics->check_texts(*input.text));
     NMM_TRY(check_metric(request, *input.statistics));
-    progress.print(fmt::format("statistics: {} tokens, saved in {}{}", input.tokens(),
-                               request.statistics.string(),
-                               input.text ? "" : "; without a text, down is fitted by them alone"));
+    progress.print(fmt::format(
+        "statistics: {} tokens, saved in {}{}", input.tokens(), request.statistics.string(),
+        request.calibration ? "" : "; without a text, down is fitted by them alone"));
   }
   return input;
 }
@@ -199,6 +217,10 @@ std::string settings_of(const CompressRequest& request, const GramInput& grams,
   if (grams.file) settings["gram"] = io::file_identity(request.gram);
   if (grams.statistics) {
     settings["statistics"] = io::folder_identity(request.statistics).value();
+  }
+  if (writes_text(request)) {
+    settings["self_generated"] = {{"tokens", request.calibration->self_generated},
+                                  {"seed", request.calibration->seed}};
   }
   if (grams.text) {
     settings["calibration"] = {{"text", grams.text->origin.text},
@@ -287,6 +309,7 @@ class Compression {
     NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
     NMM_ASSIGN(const auto work,
                StagedWork::open(output.work(), settings_of(request_, grams_, model_identity_)));
+    if (writes_text(request_)) NMM_TRY(write_text(work.path()));
     if (request_.allocate == Allocate::kSensitivity) {
       NMM_ASSIGN(plan_, plan_by_sensitivity(work));
     }
@@ -324,6 +347,20 @@ class Compression {
             .backend = backend_,
             .text = grams_.text ? &*grams_.text : nullptr,
             .progress = progress_};
+  }
+
+  // Saved statistics are of a text whose hash is known only now.
+  Status write_text(const fs::path& work) {
+    const GeneratedText wanted = generated_text(request_);
+    NMM_ASSIGN(grams_.text, generated_sequences(wanted, config_, backend_, work, progress_));
+    if (grams_.statistics) NMM_TRY(grams_.statistics->check_texts(*grams_.text));
+    progress_.print(
+        fmt::format("calibration: {} tokens that the model has written (seed {}; {} sequences of "
+                    "at most {})",
+                    grams_.text->origin.tokens, wanted.seed, grams_.text->sequences.size(),
+                    grams_.text->longest()));
+    warn_of_few(*grams_.text, config_, progress_);
+    return {};
   }
 
   // Measuring takes minutes: its result is kept beside the factors, and an interrupted run goes on
