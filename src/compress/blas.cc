@@ -66,7 +66,6 @@ Result<Libraries> load() {
   NMM_TRY(find(lapacke, "LAPACKE_dgemqrt", found.routines.dgemqrt));
   NMM_TRY(find(lapacke, "LAPACKE_dposv", found.routines.dposv));
   NMM_TRY(find(lapacke, "LAPACKE_dpotrf", found.routines.dpotrf));
-  NMM_TRY(find(lapacke, "LAPACKE_dpotri", found.routines.dpotri));
   NMM_TRY(find(lapacke, "LAPACKE_dgeqp3", found.routines.dgeqp3));
   NMM_TRY(find(openblas, "cblas_dtrsm", found.routines.dtrsm));
   found.set_num_threads = reinterpret_cast<SetNumThreads>(dlsym(openblas, "omp_set_num_threads"));

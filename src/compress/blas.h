@@ -21,7 +21,6 @@ struct Blas {
   decltype(&LAPACKE_dgemqrt) dgemqrt = nullptr;
   decltype(&LAPACKE_dposv) dposv = nullptr;
   decltype(&LAPACKE_dpotrf) dpotrf = nullptr;
-  decltype(&LAPACKE_dpotri) dpotri = nullptr;
   decltype(&LAPACKE_dgeqp3) dgeqp3 = nullptr;
   decltype(&cblas_dtrsm) dtrsm = nullptr;
 };

@@ -21,16 +21,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A layer at work needs about six fp64 copies of its neurons' Gram matrix, which for 8192 neurons
-// are 3 GB.
+// What layers that run side by side may take. Assumed.
 constexpr int64_t kBytesAtOnce = int64_t{2} << 30;
 
+// Side by side, each on one thread, where most threads get a layer that way: small matrices gain
+// little from several threads. Else one after the other, each on all threads.
 int64_t layers_at_once(const io::ModelConfig& config) {
-  const int64_t bytes = 6 * 8 * config.intermediate_size * config.intermediate_size;
-  return std::clamp<int64_t>(kBytesAtOnce / std::max<int64_t>(bytes, 1), 1, num_threads());
+  // fp64: three times the neurons' Gram matrix, and the weights with as much again of products.
+  const int64_t inner = config.intermediate_size;
+  const int64_t bytes = 8 * (3 * inner * inner + 6 * inner * config.hidden_size);
+  const int64_t fit = kBytesAtOnce / std::max<int64_t>(bytes, 1);
+  return 2 * fit > num_threads() ? std::min<int64_t>(fit, num_threads()) : 1;
 }
 
-// task(layer) for all layers, several at once, each on one thread. The first error ends it, and so
+// task(layer) for all layers, perhaps several at once. The first error ends it, and so
 // does an interrupt between two layers.
 class LayerTasks {
  public:
@@ -40,12 +44,19 @@ class LayerTasks {
   Status run(const std::string& label, const std::function<Status(int64_t)>& task) {
     const int64_t layers = inputs_.config.num_hidden_layers;
     inputs_.progress.start(label, layers);
-    run_on_threads(std::min(layers, layers_at_once(inputs_.config)), [&](int64_t) {
+    const int64_t at_once = std::min(layers, layers_at_once(inputs_.config));
+    const auto work = [&](int64_t) {
       for (int64_t layer; (layer = next_.fetch_add(1)) < layers;) {
         if (stopping()) return;
         finish(layer, task(layer));
+        inputs_.checkpoint.release_pages();
       }
-    });
+    };
+    if (at_once == 1) {
+      work(0);
+    } else {
+      run_on_threads(at_once, work);
+    }
     inputs_.progress.finish();
     if (error_) return *std::move(error_);
     if (!interrupted()) return {};
@@ -241,14 +252,15 @@ Status shape_layers(const CompressionInputs& inputs, const ShapeRequest& request
       report.largest_map = saved->largest_map;
       return {};
     }
-    NMM_ASSIGN(const KnownMlp known, know_mlp(inputs, request, layer));
+    NMM_ASSIGN(KnownMlp known, know_mlp(inputs, request, layer));
     const auto losses = read_losses(request.losses, layer, inputs.config);
     if (!losses) return fail("{}: cannot be read", losses_path(request.losses, layer).string());
     NMM_ASSIGN(const auto weights, model::layer_weights(inputs.checkpoint, inputs.config, layer));
     const DType dtype = weights.mlp.gate.w_t.dtype;
     const DType stored = inputs.format == WeightFormat::kInt8 ? DType::kI8 : dtype;
-    NMM_ASSIGN(const NarrowMlp narrow, narrow_mlp(known.mlp, known.statistics, known.metric,
-                                                  losses->order, report.shape, stored));
+    NMM_ASSIGN(const NarrowMlp narrow,
+               narrow_mlp(std::move(known.mlp), std::move(known.statistics), known.metric,
+                          losses->order, report.shape, stored));
     report.largest_map = narrow.largest_map;
     return write_narrow_mlp(shaped_path(work, layer), narrow, staged_dtype(inputs.format, dtype));
   });
