@@ -89,18 +89,17 @@ Result<int> dry_run(const compress::CompressRequest& request, ReportWriter& writ
   return 0;
 }
 
-// Assumed, so that the two passes of a narrow MLP take about as long as the one of two factors; how
-// much more text would gain is not measured.
-constexpr int64_t kShapeCalibrationTokens = 32 * 1024;
-
 Status read_calibration(const CompressFlags& flags, compress::CompressRequest& request) {
-  if (flags.calibration.empty()) return {};
+  if (flags.calibration.empty() && flags.self_generated == 0) return {};
   request.calibration.emplace();
-  if (compress::narrows_mlps(request)) request.calibration->max_tokens = kShapeCalibrationTokens;
+  request.calibration->self_generated = flags.self_generated;
+  request.calibration->seed = flags.seed;
+  if (compress::narrows_mlps(request))
+    request.calibration->max_tokens = compress::kShapeCalibrationTokens;
   if (flags.calibration_tokens > 0) request.calibration->max_tokens = flags.calibration_tokens;
   for (const std::string& name : flags.calibration) {
     NMM_ASSIGN(auto text, io::read_user_text(name));
-    request.calibration->texts.push_back({name, std::move(text)});
+    request.calibration->texts.push_back(compress::NamedText::of_file(name, std::move(text)));
   }
   return {};
 }

@@ -56,7 +56,7 @@ int64_t block_of(const CompressFlags& flags) {
 
 // What the library would refuse too, here by the names of the flags.
 void require_text(const CompressFlags& flags) {
-  if (!flags.calibration.empty() || flags.dry_run) return;
+  if (!flags.calibration.empty() || flags.self_generated > 0 || flags.dry_run) return;
   if (flags.allocate == "sensitivity" || flags.allocate == "measured") {
     throw CLI::ValidationError("--allocate " + flags.allocate,
                                "needs --calibration TEXT, on which it measures what every matrix "
@@ -65,9 +65,11 @@ void require_text(const CompressFlags& flags) {
   const std::string method = method_of(flags), form = form_of(flags);
   if (method == "svd") return;
   if (method == "whitened" && form == "uv" && !flags.request.gram.empty()) return;
+  if (!flags.request.statistics.empty()) return;
   if (form != "uv") {
     throw CLI::ValidationError("--form " + form,
-                               "needs --calibration TEXT; --form uv --method svd needs none");
+                               "needs --calibration TEXT or --statistics DIR; --form uv --method "
+                               "svd needs neither");
   }
   throw CLI::ValidationError("--method " + method,
                              method == "whitened"
@@ -112,8 +114,8 @@ void add_calibration_flags(CLI::App* command, CompressFlags& flags) {
   command
       ->add_option("--calibration", flags.calibration,
                    "text that the model runs on; - is standard input. Several are sampled "
-                   "evenly, so that the model stays good at all of them. svd only measures the "
-                   "result on it")
+                   "evenly, so that the model stays good at all of them. NAME.jsonl has documents, "
+                   "the \"text\" of each line. svd only measures the result on it")
       ->allow_extra_args(false);
   command
       ->add_option(
@@ -121,6 +123,14 @@ void add_calibration_flags(CLI::App* command, CompressFlags& flags) {
           "tokens to use in all, as many of each text, evenly spread over it, in sequences "
           "of at most 2048; 131072 for uv, else 32768")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  command
+      ->add_option("--self-generated", flags.self_generated,
+                   "in place of --calibration: tokens of text that the model writes itself, at "
+                   "temperature 1; 32768 are what a text would give")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->excludes("--calibration")
+      ->excludes("--calibration-tokens");
+  command->add_option("--seed", flags.seed, "of the text that the model writes");
   command->add_flag("--no-measure", flags.no_measure,
                     "do not compare the result with the dense model on 2048 tokens of the text; "
                     "both are in memory for it");
@@ -128,6 +138,16 @@ void add_calibration_flags(CLI::App* command, CompressFlags& flags) {
                       "Gram matrices that --save-gram wrote, in place of --calibration");
   command->add_option("--save-gram", flags.request.save_gram,
                       "also save the Gram matrices of the calibration text to this file");
+  const auto statistics = command->add_option(
+      "--statistics", flags.request.statistics,
+      "folder that --save-statistics wrote, in place of --calibration or with the text that it is "
+      "of, which then only runs through the narrowed layers; for all but plain uv");
+  command
+      ->add_option(
+          "--save-statistics", flags.request.save_statistics,
+          "also save in this folder what the text says of the model; it does not depend on "
+          "form, ratio and block. What is there already is used")
+      ->excludes(statistics);
 }
 
 void add_rank_flags(CLI::App* command, CompressFlags& flags) {

@@ -21,6 +21,8 @@ struct CompressFlags {
   bool paper = false;
   std::vector<std::string> calibration;
   int64_t calibration_tokens = 0;  // 0: the form's default
+  int64_t self_generated = 0;      // 0: none
+  uint64_t seed = 0;               // of the text that the model writes
   std::string json;
   bool dry_run = false, no_measure = false;
   DeviceOptions device;

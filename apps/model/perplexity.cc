@@ -11,12 +11,12 @@
 #include "commands.h"
 #include "eval/paired_perplexity.h"
 #include "eval/perplexity_json.h"
-#include "eval/perplexity_text.h"
 #include "io/checksum.h"
 #include "io/compression_record.h"
 #include "io/text_file.h"
 #include "model/quality_text.h"
 #include "report_writer.h"
+#include "text/documents.h"
 #include "text/tokenizer.h"
 
 namespace neuronmm::apps {
@@ -59,8 +59,8 @@ void add_flags(CLI::App* command, PerplexityFlags& flags) {
 Result<std::vector<text::TokenId>> encode(const text::Tokenizer& tokenizer,
                                           const PerplexityFlags& flags, const std::string& text) {
   if (!flags.documents) return tokenizer.encode(text);
-  NMM_ASSIGN(const auto documents, eval::parse_documents(text, flags.text));
-  return eval::encode_documents(tokenizer, documents);
+  NMM_ASSIGN(const auto documents, text::parse_documents(text, flags.text));
+  return text::encode_documents(tokenizer, documents);
 }
 
 // Fewer chunks than were asked for would pass for as many.

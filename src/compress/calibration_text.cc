@@ -5,8 +5,10 @@
 #include <numeric>
 #include <span>
 
+#include "compress/document_sequences.h"
 #include "io/checksum.h"
 #include "model/transformer.h"
+#include "text/documents.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -38,16 +40,15 @@ io::CalibrationSource source_of(const NamedText& text, std::span<const Tokens> s
 
 // Equal shares of `total`, except that no text gives more than it has. The shortest come first:
 // what they cannot give is shared among those that are left.
-std::vector<int64_t> even_shares(const std::vector<Tokens>& texts, int64_t total) {
-  std::vector<size_t> shortest_first(texts.size());
+std::vector<int64_t> even_shares(const std::vector<int64_t>& sizes, int64_t total) {
+  std::vector<size_t> shortest_first(sizes.size());
   std::iota(shortest_first.begin(), shortest_first.end(), size_t{0});
-  std::stable_sort(shortest_first.begin(), shortest_first.end(),
-                   [&](size_t a, size_t b) { return texts[a].size() < texts[b].size(); });
-  std::vector<int64_t> shares(texts.size());
-  for (size_t i = 0; i < texts.size(); ++i) {
+  std::ranges::stable_sort(shortest_first, {}, [&](size_t text) { return sizes[text]; });
+  std::vector<int64_t> shares(sizes.size());
+  for (size_t i = 0; i < sizes.size(); ++i) {
     const size_t text = shortest_first[i];
-    const auto left = static_cast<int64_t>(texts.size() - i);
-    shares[text] = std::min(static_cast<int64_t>(texts[text].size()), total / left);
+    const auto left = static_cast<int64_t>(sizes.size() - i);
+    shares[text] = std::min(sizes[text], total / left);
     total -= shares[text];
   }
   return shares;
@@ -106,6 +107,44 @@ std::vector<Tokens> take_spread(std::vector<Tokens>& pieces) {
   return chosen;
 }
 
+// One run of tokens, or one for each document.
+Result<std::vector<Tokens>> encoded_runs(const text::Tokenizer& tokenizer, const NamedText& text,
+                                         const io::ModelConfig& config) {
+  std::vector<Tokens> runs;
+  if (text.documents) {
+    NMM_ASSIGN(const auto documents, text::parse_documents(text.text, text.name));
+    auto encoded = text::encode_each(tokenizer, documents);
+    if (!encoded.ok()) return fail("{}: {}", text.name, encoded.error().message);
+    runs = std::move(encoded).value();
+  } else {
+    auto tokens = tokenizer.encode(text.text);
+    if (!tokens.ok()) return fail("{}: {}", text.name, tokens.error().message);
+    runs.push_back(std::move(tokens).value());
+  }
+  for (const Tokens& run : runs) {
+    const Status ids = model::check_token_ids(run, config);
+    if (!ids.ok()) return fail("{}: {}", text.name, ids.error().message);
+  }
+  return runs;
+}
+
+int64_t count_tokens(const std::vector<Tokens>& runs) {
+  int64_t count = 0;
+  for (const Tokens& run : runs) count += std::ssize(run);
+  return count;
+}
+
+}  // namespace
+
+NamedText NamedText::of_file(std::string name, std::string text) {
+  const bool documents = name.ends_with(".jsonl");
+  return {std::move(name), std::move(text), documents};
+}
+
+int64_t enough_tokens(const io::ModelConfig& config) {
+  return kEnoughTokensPerDimension * config.hidden_size;
+}
+
 void choose_measured(const std::vector<Tokens>& spare, int64_t longest,
                      CalibrationSequences& result) {
   constexpr int64_t kPieceTokens = 512;  // a few places of the text rather than one
@@ -120,8 +159,6 @@ void choose_measured(const std::vector<Tokens>& spare, int64_t longest,
   result.has_held_out = enough();
   result.held_out = take_spread(enough() ? pieces : seen);
 }
-
-}  // namespace
 
 std::string joined_names(const std::vector<NamedText>& texts) {
   std::string names;
@@ -140,36 +177,37 @@ Result<CalibrationSequences> calibration_sequences(const text::Tokenizer& tokeni
                                                    int64_t max_tokens,
                                                    const io::ModelConfig& config) {
   CalibrationSequences result;
-  std::vector<Tokens> encoded;
-  int64_t found = 0;
+  std::vector<std::vector<Tokens>> encoded;
+  std::vector<int64_t> sizes;
   for (const NamedText& text : texts) {
-    auto tokens = tokenizer.encode(text.text);
-    if (!tokens.ok()) return fail("{}: {}", text.name, tokens.error().message);
-    encoded.push_back(std::move(tokens).value());
-    const Status ids = model::check_token_ids(encoded.back(), config);
-    if (!ids.ok()) return fail("{}: {}", text.name, ids.error().message);
-    found += static_cast<int64_t>(encoded.back().size());
+    NMM_ASSIGN(encoded.emplace_back(), encoded_runs(tokenizer, text, config));
+    sizes.push_back(count_tokens(encoded.back()));
     // The origin names every text with its hash, so that Gram matrices of another text are noticed.
     result.origin.text += fmt::format("{}{} fnv1a:{:016x}", result.origin.text.empty() ? "" : ", ",
                                       text.name, text_hash(text.text));
   }
   const int64_t longest = std::min(kSequenceTokens, config.max_position_embeddings);
-  const std::vector<int64_t> shares = even_shares(encoded, max_tokens);
+  const std::vector<int64_t> shares = even_shares(sizes, max_tokens);
   std::vector<Tokens> spare;
   for (size_t i = 0; i < encoded.size(); ++i) {
     const size_t before = result.sequences.size();
-    add_sequences(encoded[i], shares[i], longest, result.sequences, spare);
+    if (texts[i].documents) {
+      take_evenly(packed_documents(encoded[i], longest), shares[i], result.sequences, spare);
+    } else {
+      add_sequences(encoded[i].front(), shares[i], longest, result.sequences, spare);
+    }
     result.origin.sources.push_back(
         source_of(texts[i], std::span(result.sequences).subspan(before)));
     result.origin.tokens += result.origin.sources.back().tokens;
   }
   const int64_t used = result.origin.tokens;
-  const int64_t enough = kEnoughTokensPerDimension * config.hidden_size;
+  const int64_t enough = enough_tokens(config);
   if (used < config.hidden_size) {
     return fail(
         "{}: expected at least {} calibration tokens (the model's hidden_size; {} are enough), "
         "found {} tokens and used {}",
-        joined_names(texts), config.hidden_size, enough, found, used);
+        joined_names(texts), config.hidden_size, enough,
+        std::accumulate(sizes.begin(), sizes.end(), int64_t{0}), used);
   }
   result.few = used < enough;
   choose_measured(spare, longest, result);

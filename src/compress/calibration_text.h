@@ -15,6 +15,9 @@ namespace neuronmm::compress {
 // Llama-3.2-1B, beyond which the held-out loss improves by less than 2 %.
 inline constexpr int64_t kSequenceTokens = 2048;
 inline constexpr int64_t kDefaultCalibrationTokens = 64 * kSequenceTokens;
+// Of forms that narrow whole MLPs. Assumed, so that their two passes take about as long as the one
+// of two factors; how much more text would gain is not measured.
+inline constexpr int64_t kShapeCalibrationTokens = 32 * 1024;
 
 // Few enough to cost little beside the calibration, many enough to tell a model that still works
 // from one that does not.
@@ -22,6 +25,10 @@ inline constexpr int64_t kMeasuredTokens = 2048;
 
 struct NamedText {
   std::string name, text;  // name: what messages call it
+  bool documents = false;  // the text is JSON lines (text/documents.h)
+
+  // A file: NAME.jsonl has documents.
+  static NamedText of_file(std::string name, std::string text);
 };
 
 std::string joined_names(const std::vector<NamedText>& texts);  // "a.txt, b.txt"
@@ -48,7 +55,8 @@ struct CalibrationSequences {
 // text gives the same number of tokens; one that is too short for its share gives all it has, and
 // the others make up for it. What is taken of a text is cut into sequences of one length, as few as
 // there can be if none is longer than min(2048, max_position_embeddings), and they are spread
-// evenly over the text.
+// evenly over the text. Documents are packed into sequences of at most that length
+// (document_sequences.h), of which so many are taken.
 //
 // Refused: fewer tokens than hidden_size in all, since the Gram matrix of so little text cannot
 // have full rank.
@@ -56,5 +64,13 @@ Result<CalibrationSequences> calibration_sequences(const text::Tokenizer& tokeni
                                                    const std::vector<NamedText>& texts,
                                                    int64_t max_tokens,
                                                    const io::ModelConfig& config);
+
+// Below so many tokens the calibration is `few`.
+int64_t enough_tokens(const io::ModelConfig& config);
+
+// Fills in what the result can be measured on, in pieces of at most `longest` tokens, from `spare`
+// or, where that has too little, from the sequences.
+void choose_measured(const std::vector<std::vector<text::TokenId>>& spare, int64_t longest,
+                     CalibrationSequences& result);
 
 }  // namespace neuronmm::compress

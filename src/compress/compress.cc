@@ -7,6 +7,7 @@
 #include "compress/calibration.h"
 #include "compress/error_aware.h"
 #include "compress/factorize_model.h"
+#include "compress/generated_text.h"
 #include "compress/model_writer.h"
 #include "compress/sensitivity.h"
 #include "compress/staged_work.h"
@@ -29,26 +30,48 @@ using nlohmann::ordered_json;
 // Where the Gram matrices of a run come from, checked before anything is written.
 struct GramInput {
   std::optional<GramFile> file;
+  std::optional<SavedStatistics> statistics;
   std::optional<CalibrationSequences> text;
 
-  int64_t tokens() const {
-    if (file) return file->origin().tokens;
-    return text ? text->origin.tokens : 0;
+  // nullptr: nothing was calibrated on.
+  const GramOrigin* origin() const {
+    if (file) return &file->origin();
+    if (statistics) return &statistics->origin();
+    return text ? &text->origin : nullptr;
   }
+  int64_t tokens() const { return origin() ? origin()->tokens : 0; }
   std::vector<io::CalibrationSource> sources() const {
-    if (file) return file->origin().sources;
-    return text ? text->origin.sources : std::vector<io::CalibrationSource>();
+    return origin() ? origin()->sources : std::vector<io::CalibrationSource>();
   }
-  std::string names() const {
-    if (file) return file->origin().text;
-    return text ? text->origin.text : "none";
-  }
+  std::string names() const { return origin() ? origin()->text : "none"; }
 };
+
+Status check_statistics_flags(const CompressRequest& request) {
+  if (!request.statistics.empty() && !request.save_statistics.empty()) {
+    return fail("statistics are either read from a folder or saved in one, found both");
+  }
+  if (!request.save_statistics.empty() && !request.calibration) {
+    return fail("saving statistics needs a calibration text");
+  }
+  if (!request.statistics.empty() && request.error_aware && !request.calibration) {
+    return fail("error-aware needs a calibration text, which it runs through narrowed layers");
+  }
+  std::error_code ignored;
+  if (!request.save_statistics.empty() && fs::weakly_canonical(request.save_statistics, ignored) ==
+                                              fs::weakly_canonical(request.out, ignored)) {
+    return fail("{}: expected different folders for the model and the statistics",
+                request.out.string());
+  }
+  return {};
+}
 
 // The other forms weigh what whole MLPs lose, for which uv's ways of saving work do not exist yet.
 Status check_form(const CompressRequest& request) {
   const std::string_view form = form_name(request.form);
-  if (!request.calibration) return fail("form {} needs a calibration text", form);
+  if (!request.calibration && request.statistics.empty()) {
+    return fail("form {} needs a calibration text or saved statistics", form);
+  }
+  NMM_TRY(check_statistics_flags(request));
   if (!request.gram.empty() || !request.save_gram.empty()) {
     return fail("form {} neither reads nor saves Gram matrices; only form uv does", form);
   }
@@ -72,6 +95,11 @@ Status check_method(const CompressRequest& request) {
     return fail("zero neurons pad form neurons, found form {}", form_name(request.form));
   }
   if (narrows_mlps(request)) return check_form(request);
+  if (!request.statistics.empty() || !request.save_statistics.empty()) {
+    return fail(
+        "statistics are of forms that narrow whole MLPs; form uv has them with method two-sided or "
+        "predicted allocation, else Gram matrices");
+  }
   const bool text = request.calibration.has_value(), file = !request.gram.empty();
   const bool measures = request.allocate == Allocate::kSensitivity;
   if (measures && (!text || file)) {
@@ -117,25 +145,60 @@ Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& conf
   return {};
 }
 
+bool writes_text(const CompressRequest& request) {
+  return request.calibration && request.calibration->self_generated > 0;
+}
+
+GeneratedText generated_text(const CompressRequest& request) {
+  return {request.model, request.calibration->self_generated, request.calibration->seed};
+}
+
+void warn_of_few(const CalibrationSequences& text, const io::ModelConfig& config,
+                 Progress& progress) {
+  if (!text.few) return;
+  progress.print(
+      fmt::format("warning: {} calibration tokens are few for hidden_size {}; use at least {}",
+                  text.origin.tokens, config.hidden_size, enough_tokens(config)));
+}
+
+Status check_metric(const CompressRequest& request, const SavedStatistics& statistics) {
+  if (request.method != Method::kTwoSided || statistics.has_metric() || request.calibration) {
+    return {};
+  }
+  return fail(
+      "{}: method two-sided needs an output metric, found none among the statistics; save them "
+      "with method two-sided, give the calibration text too, or use method whitened",
+      statistics.folder().string());
+}
+
 // Opened and encoded before anything is written: a wrong path or a short text costs no work.
-Result<GramInput> gram_input(const CompressRequest& request, const io::ModelConfig& config,
-                             Progress& progress) {
+Result<GramInput> gram_input(const CompressRequest& request, const io::Checkpoint& checkpoint,
+                             const io::ModelConfig& config, Progress& progress) {
   GramInput input;
   if (!request.gram.empty()) {
     NMM_ASSIGN(input.file, GramFile::open(request.gram, config));
   }
-  if (request.calibration) {
+  if (writes_text(request)) {
+    if (!request.calibration->texts.empty()) {
+      return fail("a calibration text and one that the model writes exclude each other");
+    }
+    NMM_TRY(check_generated(generated_text(request), config));
+  } else if (request.calibration) {
     const CalibrationText& text = *request.calibration;
     NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(request.model));
     NMM_ASSIGN(input.text, calibration_sequences(tokenizer, text.texts, text.max_tokens, config));
     progress.print(fmt::format("calibration: {} tokens of {} ({} sequences of at most {})",
                                input.tokens(), joined_names(text.texts),
                                input.text->sequences.size(), input.text->longest()));
-    if (input.text->few) {
-      progress.print(
-          fmt::format("warning: {} calibration tokens are few for hidden_size {}; use at least {}",
-                      input.tokens(), config.hidden_size, 10 * config.hidden_size));
-    }
+    warn_of_few(*input.text, config, progress);
+  }
+  if (!request.statistics.empty()) {
+    NMM_ASSIGN(input.statistics, SavedStatistics::open(request.statistics, checkpoint, config));
+    if (input.text) NMM_TRY(input.statistics->check_texts(*input.text));
+    NMM_TRY(check_metric(request, *input.statistics));
+    progress.print(fmt::format(
+        "statistics: {} tokens, saved in {}{}", input.tokens(), request.statistics.string(),
+        request.calibration ? "" : "; without a text, down is fitted by them alone"));
   }
   return input;
 }
@@ -157,6 +220,13 @@ std::string settings_of(const CompressRequest& request, const GramInput& grams,
       {"only", {{"gate", request.only.gate}, {"up", request.only.up}, {"down", request.only.down}}},
       {"model", model}};
   if (grams.file) settings["gram"] = io::file_identity(request.gram);
+  if (grams.statistics) {
+    settings["statistics"] = io::folder_identity(request.statistics).value();
+  }
+  if (writes_text(request)) {
+    settings["self_generated"] = {{"tokens", request.calibration->self_generated},
+                                  {"seed", request.calibration->seed}};
+  }
   if (grams.text) {
     settings["calibration"] = {{"text", grams.text->origin.text},
                                {"tokens", grams.text->origin.tokens}};
@@ -177,21 +247,6 @@ io::CompressionRecord record_of(const CompressRequest& request, const Plan& plan
           std::string(form_name(plan.form))};
 }
 
-// Few and long enough for one backward pass to cost about what the calibration does.
-constexpr size_t kMetricSequences = 6;
-constexpr size_t kMetricTokens = 1024;
-
-// Spread over the calibration text.
-std::vector<std::vector<text::TokenId>> metric_sequences(const CalibrationSequences& text) {
-  std::vector<std::vector<text::TokenId>> out;
-  const size_t count = std::min(kMetricSequences, text.sequences.size());
-  for (size_t i = 0; i < count; ++i) {
-    const auto& sequence = text.sequences[i * text.sequences.size() / count];
-    out.emplace_back(sequence.begin(), sequence.begin() + std::min(sequence.size(), kMetricTokens));
-  }
-  return out;
-}
-
 // config_text was parsed before; other keys and their order stay.
 std::string with_intermediate_size(const std::string& config_text, int64_t size) {
   ordered_json config = ordered_json::parse(config_text);
@@ -199,12 +254,14 @@ std::string with_intermediate_size(const std::string& config_text, int64_t size)
   return config.dump(2) + "\n";
 }
 
-// Without the metric's file, which is made in the work folder.
+// Without the files of statistics.
 ShapeRequest shape_request(const CompressRequest& request) {
   return {.form = request.form,
           .rule = request.rule,
           .uniform = request.allocate == Allocate::kUniform,
+          .statistics = {},
           .metric = {},
+          .losses = {},
           .error_aware = request.error_aware,
           .measured = request.allocate == Allocate::kMeasured,
           .pad = request.pad};
@@ -259,6 +316,7 @@ class Compression {
     NMM_ASSIGN(auto output, io::FolderWriter::create(request_.out, if_exists, request_.model));
     NMM_ASSIGN(const auto work,
                StagedWork::open(output.work(), settings_of(request_, grams_, model_identity_)));
+    if (writes_text(request_)) NMM_TRY(write_text(work.path()));
     if (request_.allocate == Allocate::kSensitivity) {
       NMM_ASSIGN(plan_, plan_by_sensitivity(work));
     }
@@ -301,6 +359,20 @@ class Compression {
             .progress = progress_};
   }
 
+  // Saved statistics are of a text whose hash is known only now.
+  Status write_text(const fs::path& work) {
+    const GeneratedText wanted = generated_text(request_);
+    NMM_ASSIGN(grams_.text, generated_sequences(wanted, config_, backend_, work, progress_));
+    if (grams_.statistics) NMM_TRY(grams_.statistics->check_texts(*grams_.text));
+    progress_.print(
+        fmt::format("calibration: {} tokens that the model has written (seed {}; {} sequences of "
+                    "at most {})",
+                    grams_.text->origin.tokens, wanted.seed, grams_.text->sequences.size(),
+                    grams_.text->longest()));
+    warn_of_few(*grams_.text, config_, progress_);
+    return {};
+  }
+
   // Measuring takes minutes: its result is kept beside the factors, and an interrupted run goes on
   // with it.
   Result<Plan> plan_by_sensitivity(const StagedWork& work) {
@@ -327,22 +399,17 @@ class Compression {
     return plan_of_ranks(config_, *ranks, request_.weights);
   }
 
-  // The metric comes first: it is the one step that another program makes, and may be missing.
   Result<std::vector<LayerReport>> shape(const StagedWork& staged, const StagedWork& aware,
                                          const MakeMetric& make_metric) {
     const fs::path& work = staged.path();
+    const StatisticsRequest wanted = {.saved = grams_.statistics ? &*grams_.statistics : nullptr,
+                                      .save = request_.save_statistics,
+                                      .method = method_name(request_.method)};
+    NMM_ASSIGN(const auto files, gathered_statistics(inputs(), wanted, work, make_metric));
     ShapeRequest request = shape_request(request_);
-    std::error_code ignored;
-    if (request_.method == Method::kTwoSided) {
-      request.metric = work / "metric.safetensors";
-      const bool whole = fs::exists(request.metric, ignored) &&
-                         io::SafetensorsFile::open_checked(request.metric).ok();
-      if (!whole) {
-        if (!make_metric) return fail("method two-sided needs somebody who makes the metric");
-        NMM_TRY(make_metric(metric_sequences(*grams_.text), request.metric));
-      }
-    }
-    NMM_TRY(gather_statistics(checkpoint_, config_, backend_, *grams_.text, work, progress_));
+    request.statistics = files.statistics;
+    request.metric = files.metric;
+    request.losses = files.losses;
     NMM_ASSIGN(ShapedModel model, choose_shapes(inputs(), request, work));
     std::vector<io::MlpShape> shapes;
     for (const LayerReport& layer : model.layers) {
@@ -579,7 +646,7 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
   }
   NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(request.model));
   NMM_TRY(check_dense(checkpoint, config));
-  NMM_ASSIGN(auto grams, gram_input(request, config, progress));
+  NMM_ASSIGN(auto grams, gram_input(request, checkpoint, config, progress));
   Compression compression(request, backend, progress, std::move(identity), std::move(config),
                           std::move(checkpoint), std::move(plan), std::move(grams));
   return compression.run(on_matrix, measure, make_metric);

@@ -12,6 +12,7 @@
 #include "compress/calibration_text.h"
 #include "compress/error_aware_choice.h"
 #include "compress/factorize_matrix.h"
+#include "compress/gathered_statistics.h"
 #include "compress/model_card.h"
 #include "compress/plan.h"
 #include "compress/rank.h"
@@ -40,6 +41,9 @@ std::string_view allocate_name(Allocate allocate);  // "uniform", "sensitivity",
 struct CalibrationText {
   std::vector<NamedText> texts;  // sampled evenly
   int64_t max_tokens = kDefaultCalibrationTokens;
+  // In place of texts: so many tokens that the dense model writes (generated_text.h).
+  int64_t self_generated = 0;
+  uint64_t seed = 0;
 };
 
 struct CompressRequest {
@@ -59,7 +63,11 @@ struct CompressRequest {
   std::optional<CalibrationText> calibration;
   std::filesystem::path gram;       // saved Gram matrices; empty: none
   std::filesystem::path save_gram;  // where to save those of `calibration`; empty: not
-  bool force = false;               // replace an existing output folder
+  // Where MLPs are narrowed: the folder of saved statistics (saved_statistics.h) to read, in place
+  // of a calibration text or with the one that they are of, and the one to save them in, or to
+  // complete. Empty: none.
+  std::filesystem::path statistics, save_statistics;
+  bool force = false;  // replace an existing output folder
 };
 
 // Whether sizes are chosen and MLPs narrowed as a whole (shape_model.h); else each matrix is
@@ -71,10 +79,6 @@ bool narrows_mlps(const CompressRequest& request);
 using Measure =
     std::function<Result<MeasuredLoss>(const std::filesystem::path& compressed,
                                        const std::vector<std::vector<text::TokenId>>& sequences)>;
-
-// Writes the output metric of the dense model on these sequences (mlp_metric.h) to a file.
-using MakeMetric = std::function<Status(const std::vector<std::vector<text::TokenId>>& sequences,
-                                        const std::filesystem::path& file)>;
 
 struct CompressSummary {
   Plan plan;

@@ -154,9 +154,7 @@ void add_cross_gram(ConstMatrixView a, ConstMatrixView b, DoubleMatrix& sum) {
 
 DoubleMatrix symmetric(const DoubleMatrix& lower_triangle) {
   DoubleMatrix out = lower_triangle;
-  for (int64_t j = 0; j < out.columns(); ++j) {
-    for (int64_t i = j + 1; i < out.rows(); ++i) out(j, i) = out(i, j);
-  }
+  mirror_lower_triangle(out);
   return out;
 }
 

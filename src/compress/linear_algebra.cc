@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
+#include "base/parallel.h"
 #include "compress/blas.h"
 #include "ops/quantize.h"
 
@@ -15,6 +17,24 @@ constexpr int64_t kQrBlock = 128;
 
 // The side of the square blocks in which transposes walk: 64 x 64 fp64 fit the level-1 cache.
 constexpr int64_t kTransposeBlock = 64;
+
+// Columns (or rows) of a result that one thread computes at a time. The blocks are the same for any
+// number of threads, and so are the results. Assumed: deep enough for dgemm to reach its speed, and
+// 8192 columns are enough of them for many threads.
+constexpr int64_t kBlockPerTask = 256;
+
+struct Block {
+  int64_t first = 0, count = 0;
+};
+
+// task(block) for the blocks of [first, last), on all threads unless the caller is one of several.
+template <typename Task>
+void for_blocks(int64_t first, int64_t last, const Task& task) {
+  parallel_for((last - first + kBlockPerTask - 1) / kBlockPerTask, [&](int64_t i) {
+    const int64_t begin = first + i * kBlockPerTask;
+    task(Block{begin, std::min(kBlockPerTask, last - begin)});
+  });
+}
 
 // LAPACK's integers have 32 bits.
 int as_int(int64_t value) {
@@ -70,6 +90,12 @@ DoubleMatrix DoubleMatrix::first_rows(int64_t count) const {
   return out;
 }
 
+DoubleMatrix DoubleMatrix::first_block(int64_t count) const {
+  DoubleMatrix out(count, count);
+  for (int64_t j = 0; j < count; ++j) std::copy_n(column(j), count, out.column(j));
+  return out;
+}
+
 void DoubleMatrix::scale_column(int64_t j, double factor) {
   for (int64_t i = 0; i < rows_; ++i) (*this)(i, j) *= factor;
 }
@@ -82,6 +108,17 @@ DoubleMatrix DoubleMatrix::rows_at(const std::vector<int32_t>& index) const {
   DoubleMatrix out(std::ssize(index), columns_);
   for (int64_t j = 0; j < columns_; ++j) {
     for (size_t i = 0; i < index.size(); ++i) out.column(j)[i] = column(j)[index[i]];
+  }
+  return out;
+}
+
+DoubleMatrix DoubleMatrix::at(const std::vector<int32_t>& rows,
+                              const std::vector<int32_t>& columns) const {
+  DoubleMatrix out(std::ssize(rows), std::ssize(columns));
+  for (size_t j = 0; j < columns.size(); ++j) {
+    const double* const from = column(columns[j]);
+    double* const to = out.column(static_cast<int64_t>(j));
+    for (size_t i = 0; i < rows.size(); ++i) to[i] = from[rows[i]];
   }
   return out;
 }
@@ -150,9 +187,40 @@ void add_product(double factor, const DoubleMatrix& a, Transpose op_a, const Dou
   const int64_t n = op_b == Transpose::kNo ? b.columns() : b.rows();
   NMM_CHECK(k == (op_b == Transpose::kNo ? b.rows() : b.columns()));
   NMM_CHECK(m == sum.rows() && n == sum.columns());
-  blas().dgemm(CblasColMajor, blas_transpose(op_a), blas_transpose(op_b), as_int(m), as_int(n),
-               as_int(k), factor, a.data(), as_int(a.rows()), b.data(), as_int(b.rows()), 1.0,
-               sum.data(), as_int(m));
+  for_blocks(0, n, [&](const Block& block) {
+    const double* const columns =
+        op_b == Transpose::kNo ? b.column(block.first) : b.data() + block.first;
+    blas().dgemm(CblasColMajor, blas_transpose(op_a), blas_transpose(op_b), as_int(m),
+                 as_int(block.count), as_int(k), factor, a.data(), as_int(a.rows()), columns,
+                 as_int(b.rows()), 1.0, sum.column(block.first), as_int(m));
+  });
+}
+
+DoubleMatrix multiply_lower(const DoubleMatrix& a, const DoubleMatrix& lower) {
+  const int64_t m = a.rows(), n = lower.columns();
+  NMM_CHECK(a.columns() == n && lower.rows() == n);
+  DoubleMatrix c(m, n);
+  for_blocks(0, n, [&](const Block& block) {
+    const int64_t j = block.first;
+    blas().dgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, as_int(m), as_int(block.count),
+                 as_int(n - j), 1.0, a.column(j), as_int(m), lower.column(j) + j, as_int(n), 0.0,
+                 c.column(j), as_int(m));
+  });
+  return c;
+}
+
+DoubleMatrix product_with_transposed(const DoubleMatrix& a, const DoubleMatrix& b) {
+  const int64_t n = a.rows(), k = a.columns();
+  NMM_CHECK(b.rows() == n && b.columns() == k);
+  DoubleMatrix c(n, n);
+  for_blocks(0, n, [&](const Block& block) {
+    const int64_t j = block.first;
+    blas().dgemm(CblasColMajor, CblasNoTrans, CblasTrans, as_int(n - j), as_int(block.count),
+                 as_int(k), 1.0, a.data() + j, as_int(n), b.data() + j, as_int(n), 0.0,
+                 c.column(j) + j, as_int(n));
+  });
+  mirror_lower_triangle(c);
+  return c;
 }
 
 // LAPACK gives ascending eigenvalues; here the largest comes first, as singular values do.
@@ -167,6 +235,16 @@ Result<SymmetricEigen> symmetric_eigen(DoubleMatrix a) {
     std::swap_ranges(a.column(j), a.column(j) + n, a.column(n - 1 - j));
   }
   return SymmetricEigen{std::move(values), std::move(a)};
+}
+
+Result<std::vector<double>> symmetric_eigenvalues(DoubleMatrix a) {
+  NMM_CHECK(a.rows() == a.columns());
+  const int n = as_int(a.rows());
+  std::vector<double> values(static_cast<size_t>(n));
+  NMM_TRY(lapack_status("dsyevd",
+                        blas().dsyevd(LAPACK_COL_MAJOR, 'N', 'L', n, a.data(), n, values.data())));
+  std::reverse(values.begin(), values.end());
+  return values;
 }
 
 // dgesdd, the divide-and-conquer SVD, with the thin factors only.
@@ -251,10 +329,40 @@ std::vector<double> diagonal(const DoubleMatrix& a) {
   return out;
 }
 
+// Block by block, since one of the two sides is read or written across its columns.
+void mirror_lower_triangle(DoubleMatrix& a) {
+  const int64_t size = a.columns();
+  for (int64_t j0 = 0; j0 < size; j0 += kTransposeBlock) {
+    for (int64_t i0 = j0; i0 < size; i0 += kTransposeBlock) {
+      for (int64_t j = j0; j < std::min(size, j0 + kTransposeBlock); ++j) {
+        const int64_t end = std::min(size, i0 + kTransposeBlock);
+        for (int64_t i = std::max(i0, j + 1); i < end; ++i) a(j, i) = a(i, j);
+      }
+    }
+  }
+}
+
+// Column blocks from left to right: each is factorized, then taken from all that are right of it.
 Result<DoubleMatrix> cholesky(DoubleMatrix a) {
-  const int n = as_int(a.rows());
-  NMM_TRY(lapack_status("dpotrf", blas().dpotrf(LAPACK_COL_MAJOR, 'L', n, a.data(), n)));
-  for (int64_t j = 1; j < n; ++j) std::fill_n(a.column(j), j, 0.0);
+  const int64_t size = a.columns();
+  const int n = as_int(size);
+  for (int64_t j = 0; j < size; j += kBlockPerTask) {
+    const int64_t width = std::min(kBlockPerTask, size - j), below = j + width;
+    NMM_TRY(lapack_status("dpotrf",
+                          blas().dpotrf(LAPACK_COL_MAJOR, 'L', as_int(width), a.column(j) + j, n)));
+    for_blocks(below, size, [&](const Block& rows) {
+      blas().dtrsm(CblasColMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit,
+                   as_int(rows.count), as_int(width), 1.0, a.column(j) + j, n,
+                   a.column(j) + rows.first, n);
+    });
+    for_blocks(below, size, [&](const Block& block) {
+      const double* const left = a.column(j) + block.first;
+      blas().dgemm(CblasColMajor, CblasNoTrans, CblasTrans, as_int(size - block.first),
+                   as_int(block.count), as_int(width), -1.0, left, n, left, n, 1.0,
+                   a.column(block.first) + block.first, n);
+    });
+  }
+  for (int64_t j = 1; j < size; ++j) std::fill_n(a.column(j), j, 0.0);
   return a;
 }
 
@@ -268,11 +376,35 @@ Result<DoubleMatrix> inverse_positive(DoubleMatrix a) {
   return inverse;
 }
 
+// The columns of L⁻¹, whose squares add up to it; what is above their diagonal is 0.
+std::vector<double> inverse_diagonal(const DoubleMatrix& factor) {
+  const int64_t size = factor.columns();
+  std::vector<double> out(static_cast<size_t>(size));
+  for_blocks(0, size, [&](const Block& block) {
+    const int64_t j = block.first, rows = size - j;
+    DoubleMatrix inverse(rows, block.count);
+    for (int64_t i = 0; i < block.count; ++i) inverse(i, i) = 1.0;
+    blas().dtrsm(CblasColMajor, CblasLeft, CblasLower, CblasNoTrans, CblasNonUnit, as_int(rows),
+                 as_int(block.count), 1.0, factor.column(j) + j, as_int(size), inverse.data(),
+                 as_int(rows));
+    for (int64_t i = 0; i < block.count; ++i) {
+      const double* const column = inverse.column(i);
+      out[static_cast<size_t>(j + i)] = std::inner_product(column, column + rows, column, 0.0);
+    }
+  });
+  return out;
+}
+
 Result<DoubleMatrix> solve_positive(DoubleMatrix a, DoubleMatrix b) {
-  const int n = as_int(a.rows());
-  NMM_CHECK(b.rows() == n);
-  NMM_TRY(lapack_status("dposv", blas().dposv(LAPACK_COL_MAJOR, 'L', n, as_int(b.columns()),
-                                              a.data(), n, b.data(), n)));
+  NMM_CHECK(b.rows() == a.rows());
+  NMM_ASSIGN(const DoubleMatrix factor, cholesky(std::move(a)));
+  const int n = as_int(factor.rows());
+  for_blocks(0, b.columns(), [&](const Block& block) {
+    for (const CBLAS_TRANSPOSE op : {CblasNoTrans, CblasTrans}) {
+      blas().dtrsm(CblasColMajor, CblasLeft, CblasLower, op, CblasNonUnit, n, as_int(block.count),
+                   1.0, factor.data(), n, b.column(block.first), n);
+    }
+  });
   return b;
 }
 

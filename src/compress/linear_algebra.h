@@ -1,6 +1,7 @@
 #pragma once
 // The few fp64 operations that a factorization needs, on OpenBLAS and LAPACK. Matrices are
-// column-major, as LAPACK stores them.
+// column-major, as LAPACK stores them. Products, Cholesky factors and what is solved with them run
+// on all threads, in blocks that do not depend on how many there are.
 
 #include <cstdint>
 #include <vector>
@@ -29,12 +30,15 @@ class DoubleMatrix {
 
   DoubleMatrix first_columns(int64_t count) const;
   DoubleMatrix first_rows(int64_t count) const;
+  DoubleMatrix first_block(int64_t count) const;  // [count, count]
   void scale_column(int64_t j, double factor);
   void scale_row(int64_t i, double factor);
   bool all_finite() const;
   // These rows, or columns, in this order.
   DoubleMatrix rows_at(const std::vector<int32_t>& index) const;
   DoubleMatrix columns_at(const std::vector<int32_t>& index) const;
+  // The elements of these rows and columns.
+  DoubleMatrix at(const std::vector<int32_t>& rows, const std::vector<int32_t>& columns) const;
 
  private:
   int64_t rows_ = 0, columns_ = 0;
@@ -54,10 +58,17 @@ DoubleMatrix multiply(const DoubleMatrix& a, Transpose op_a, const DoubleMatrix&
 void add_product(double factor, const DoubleMatrix& a, Transpose op_a, const DoubleMatrix& b,
                  Transpose op_b, DoubleMatrix& sum);
 
+// a · lower, which has zeros above the diagonal.
+DoubleMatrix multiply_lower(const DoubleMatrix& a, const DoubleMatrix& lower);
+// a · bᵀ where that is known to be symmetric: only its lower triangle is computed.
+DoubleMatrix product_with_transposed(const DoubleMatrix& a, const DoubleMatrix& b);
+
 DoubleMatrix transposed(const DoubleMatrix& a);
 DoubleMatrix difference(const DoubleMatrix& a, const DoubleMatrix& b);
 void add(const DoubleMatrix& a, DoubleMatrix& sum);
 std::vector<double> diagonal(const DoubleMatrix& a);
+// Copies what is below the diagonal above it.
+void mirror_lower_triangle(DoubleMatrix& a);
 
 struct SymmetricEigen {
   std::vector<double> values;  // descending
@@ -65,6 +76,7 @@ struct SymmetricEigen {
 };
 // Reads the lower triangle.
 Result<SymmetricEigen> symmetric_eigen(DoubleMatrix a);
+Result<std::vector<double>> symmetric_eigenvalues(DoubleMatrix a);  // descending
 
 struct Svd {
   DoubleMatrix left;           // [m, k], k = min(m, n)
@@ -93,6 +105,8 @@ Result<DoubleMatrix> least_squares(const DoubleMatrix& p, const DoubleMatrix& w)
 Result<DoubleMatrix> cholesky(DoubleMatrix a);
 // Of a positive definite matrix, of which the lower triangle is read.
 Result<DoubleMatrix> inverse_positive(DoubleMatrix a);
+// The diagonal of (L·Lᵀ)⁻¹.
+std::vector<double> inverse_diagonal(const DoubleMatrix& cholesky_factor);
 // X with a·X = b, a positive definite [n, n], of which the lower triangle is read; b [n, m].
 Result<DoubleMatrix> solve_positive(DoubleMatrix a, DoubleMatrix b);
 // QR with column pivoting of a wide matrix [m, n], m <= n: R₁⁻¹·[R₁ R₂], that is, the columns of

@@ -46,7 +46,7 @@ MlpMetric local_metric(const MlpStatistics& statistics, const DoubleMatrix& down
 
 Result<MlpMetric> read_metric(const std::filesystem::path& path, int64_t layer,
                               const io::ModelConfig& config) {
-  NMM_ASSIGN(const auto file, io::SafetensorsFile::open_checked(path));
+  NMM_ASSIGN(const auto file, io::SafetensorsFile::open(path));
   const std::string prefix = fmt::format("model.layers.{}.mlp.metric_", layer);
   const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
   MlpMetric metric;

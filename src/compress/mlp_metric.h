@@ -28,7 +28,8 @@ MlpMetric local_metric(const MlpStatistics& statistics, const DoubleMatrix& down
 
 // Of a file as finetune/output_metric.h writes it: tensors model.layers.N.mlp.metric_out F64 [H,
 // H], .metric_gate and .metric_up F64 [I]; `out` gets a hundredth of its mean diagonal added to the
-// diagonal, since a few sequences leave directions without a gradient.
+// diagonal, since a few sequences leave directions without a gradient. The checksum of the file is
+// for the caller to compare, once for all layers.
 Result<MlpMetric> read_metric(const std::filesystem::path& file, int64_t layer,
                               const io::ModelConfig& config);
 

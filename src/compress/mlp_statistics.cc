@@ -71,16 +71,43 @@ double mean_squares(ConstMatrixView rows) {
   return sum / static_cast<double>(rows.columns);
 }
 
+bool is_symmetric(size_t which) { return which == kIn || which == kNeurons; }
+
+// As the file has it.
+Shape stored_shape(size_t which, const Shape& shape) {
+  return is_symmetric(which) ? Shape{shape[0] * (shape[0] + 1) / 2} : shape;
+}
+
+// Moves the lower triangle to the front, where it takes half of the memory.
+void pack_triangle(DoubleMatrix& matrix) {
+  double* to = matrix.data();
+  for (int64_t j = 0; j < matrix.columns(); ++j) {
+    to = std::copy(matrix.column(j) + j, matrix.column(j) + matrix.rows(), to);
+  }
+}
+
+// Back again, from the last column on, with the upper triangle.
+void unpack_triangle(DoubleMatrix& matrix) {
+  const int64_t size = matrix.rows();
+  const double* from = matrix.data() + size * (size + 1) / 2;
+  for (int64_t j = size - 1; j >= 0; --j) {
+    from -= size - j;
+    std::copy_backward(from, from + (size - j), matrix.column(j) + size);
+  }
+  mirror_lower_triangle(matrix);
+}
+
 // The sums of a layer as means: of symmetric ones only the lower triangle was gathered.
 Status write_layer_statistics(LayerwisePass& pass, const fs::path& work, int64_t tokens) {
   std::vector<io::TensorSpec> specs;
   for (size_t i = 0; i < kSums; ++i) {
-    specs.push_back({kSumNames[i], DType::kF64, {pass.sum(i).rows(), pass.sum(i).columns()}});
+    const Shape shape = {pass.sum(i).rows(), pass.sum(i).columns()};
+    specs.push_back({kSumNames[i], DType::kF64, stored_shape(i, shape)});
   }
   NMM_ASSIGN(auto writer,
              io::SafetensorsWriter::create_checked(statistics_path(work, pass.layer()), specs, {}));
   for (size_t i = 0; i < kSums; ++i) {
-    DoubleMatrix mean = i == kIn || i == kNeurons ? symmetric(pass.sum(i)) : std::move(pass.sum(i));
+    DoubleMatrix& mean = pass.sum(i);
     for (int64_t j = 0; j < mean.columns(); ++j) {
       mean.scale_column(j, 1.0 / static_cast<double>(tokens));
     }
@@ -88,16 +115,32 @@ Status write_layer_statistics(LayerwisePass& pass, const fs::path& work, int64_t
       return fail("the MLP of layer {} makes NaN or infinity of the calibration text",
                   pass.layer());
     }
-    NMM_TRY(writer.append(std::as_bytes(std::span(mean.data(), static_cast<size_t>(mean.size())))));
+    if (is_symmetric(i)) pack_triangle(mean);
+    const int64_t count = is_symmetric(i) ? specs[i].shape[0] : mean.size();
+    NMM_TRY(writer.append(std::as_bytes(std::span(mean.data(), static_cast<size_t>(count)))));
   }
   return writer.finish();
+}
+
+Status check_tensors(const io::SafetensorsFile& file, const fs::path& path,
+                     const io::ModelConfig& config) {
+  const std::vector<Shape> shapes = sum_shapes(config);
+  for (size_t i = 0; i < kSums; ++i) {
+    const auto found = file.tensors().find(kSumNames[i]);
+    const Shape expected = stored_shape(i, shapes[i]);
+    if (found == file.tensors().end() || found->second.dtype != DType::kF64 ||
+        found->second.shape != expected) {
+      return fail("{}: expected tensor {} F64 {}", path.string(), kSumNames[i],
+                  shape_string(expected));
+    }
+  }
+  return {};
 }
 
 bool all_gathered(const io::ModelConfig& config, const fs::path& work) {
   std::error_code ignored;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    if (!fs::exists(statistics_path(work, layer), ignored)) return false;
-    if (!io::SafetensorsFile::open_checked(statistics_path(work, layer)).ok()) return false;
+    if (!check_statistics(work, layer, config).ok()) return false;
   }
   return !fs::exists(LayerwisePass::state_path(work, kStatisticsPass), ignored);
 }
@@ -112,21 +155,24 @@ Result<MlpStatistics> read_statistics(const fs::path& work, int64_t layer,
                                       const io::ModelConfig& config) {
   const fs::path path = statistics_path(work, layer);
   NMM_ASSIGN(const auto file, io::SafetensorsFile::open(path));
+  NMM_TRY(check_tensors(file, path, config));
   MlpStatistics statistics;
   DoubleMatrix* const to[kSums] = {&statistics.in, &statistics.neurons, &statistics.gate_slope,
                                    &statistics.up_slope, &statistics.residual};
   const std::vector<Shape> shapes = sum_shapes(config);
   for (size_t i = 0; i < kSums; ++i) {
-    const auto found = file.tensors().find(kSumNames[i]);
-    if (found == file.tensors().end() || found->second.dtype != DType::kF64 ||
-        found->second.shape != shapes[i]) {
-      return fail("{}: expected tensor {} F64 {}", path.string(), kSumNames[i],
-                  shape_string(shapes[i]));
-    }
+    const TensorView& tensor = file.tensors().at(kSumNames[i]);
     *to[i] = DoubleMatrix(shapes[i][0], shapes[i][1]);
-    to_doubles(found->second, 0, to[i]->size(), to[i]->data());
+    to_doubles(tensor, 0, tensor.size(), to[i]->data());
+    if (is_symmetric(i)) unpack_triangle(*to[i]);
   }
   return statistics;
+}
+
+Status check_statistics(const fs::path& work, int64_t layer, const io::ModelConfig& config) {
+  const fs::path path = statistics_path(work, layer);
+  NMM_ASSIGN(const auto file, io::SafetensorsFile::open_checked(path));
+  return check_tensors(file, path, config);
 }
 
 Status gather_statistics(const io::Checkpoint& checkpoint, const io::ModelConfig& config,

@@ -24,10 +24,16 @@ struct MlpStatistics {
   DoubleMatrix residual;    // [1, 1], mean over tokens of |hidden state after the layer|² / H
 };
 
-// A checked file of one layer in `work`.
+// A checked file of one layer in `work`, of F64 tensors by the names above. Of `in` and `neurons`
+// it holds the lower triangle, column after column, [n (n + 1) / 2]. Not in fp32: of thousands of
+// neurons that move together the rounding of the entries adds up to about the ridge of
+// predicted_loss.cc, and what is left may have no Cholesky factor.
 std::filesystem::path statistics_path(const std::filesystem::path& work, int64_t layer);
 Result<MlpStatistics> read_statistics(const std::filesystem::path& work, int64_t layer,
                                       const io::ModelConfig& config);
+// The file has its checksum and the tensors of this model.
+Status check_statistics(const std::filesystem::path& work, int64_t layer,
+                        const io::ModelConfig& config);
 
 // Leaves a file per layer in `work`; goes on from what an interrupted run left.
 Status gather_statistics(const io::Checkpoint& checkpoint, const io::ModelConfig& config,

@@ -44,18 +44,18 @@ Status narrow_together(const std::string& which, const std::vector<NamedWeight>&
 
 }  // namespace
 
-Result<KeptNeurons> keep_neurons(const DenseMlp& mlp, const MlpStatistics& statistics,
-                                 const MlpMetric& metric, const std::vector<int32_t>& order,
-                                 const io::MlpShape& shape) {
-  if (shape.neurons == 0) return KeptNeurons{mlp, metric.gate, metric.up, statistics.neurons};
+Result<KeptNeurons> keep_neurons(DenseMlp mlp, DoubleMatrix neurons, const MlpMetric& metric,
+                                 const std::vector<int32_t>& order, const io::MlpShape& shape) {
+  if (shape.neurons == 0) {
+    return KeptNeurons{std::move(mlp), metric.gate, metric.up, std::move(neurons)};
+  }
   std::vector<int32_t> kept(order.begin(), order.begin() + shape.neurons);
   std::ranges::sort(kept);
-  KeptNeurons out{{mlp.gate_t.rows_at(kept), mlp.up_t.rows_at(kept), {}},
-                  values_at(metric.gate, kept),
-                  values_at(metric.up, kept),
-                  statistics.neurons.rows_at(kept).columns_at(kept)};
-  NMM_ASSIGN(out.mlp.down_t, down_of_fewer_neurons(mlp.down_t, statistics.neurons, kept));
-  return out;
+  NMM_ASSIGN(DoubleMatrix down_t, down_of_fewer_neurons(mlp.down_t, neurons, kept));
+  return KeptNeurons{{mlp.gate_t.rows_at(kept), mlp.up_t.rows_at(kept), std::move(down_t)},
+                     values_at(metric.gate, kept),
+                     values_at(metric.up, kept),
+                     neurons.at(kept, kept)};
 }
 
 Status narrow_inputs(const KeptNeurons& kept, const DoubleMatrix& gram, const io::MlpShape& shape,
@@ -96,12 +96,14 @@ Status narrow_down(DoubleMatrix down_t, const DoubleMatrix& gram, const MlpMetri
   return {};
 }
 
-Result<NarrowMlp> narrow_mlp(const DenseMlp& mlp, const MlpStatistics& statistics,
-                             const MlpMetric& metric, const std::vector<int32_t>& order,
-                             const io::MlpShape& shape, DType stored) {
-  NMM_ASSIGN(KeptNeurons kept, keep_neurons(mlp, statistics, metric, order, shape));
+Result<NarrowMlp> narrow_mlp(DenseMlp mlp, MlpStatistics statistics, const MlpMetric& metric,
+                             const std::vector<int32_t>& order, const io::MlpShape& shape,
+                             DType stored) {
+  NMM_ASSIGN(KeptNeurons kept,
+             keep_neurons(std::move(mlp), std::move(statistics.neurons), metric, order, shape));
   NarrowMlp out;
   NMM_TRY(narrow_inputs(kept, statistics.in, shape, stored, out));
+  kept.mlp.gate_t = kept.mlp.up_t = {};
   NMM_TRY(narrow_down(std::move(kept.mlp.down_t), kept.gram, metric, shape, stored, out));
   return out;
 }

@@ -28,9 +28,10 @@ struct KeptNeurons {
   DoubleMatrix gram;  // [k, k], mean of h·hᵀ
 };
 // The first `shape.neurons` (0: all) of `order`, in ascending order; down makes up for the others.
-Result<KeptNeurons> keep_neurons(const DenseMlp& mlp, const MlpStatistics& statistics,
-                                 const MlpMetric& metric, const std::vector<int32_t>& order,
-                                 const io::MlpShape& shape);
+// `neurons` [I, I], the mean of h·hᵀ over all of them, is large: a caller that needs it no more
+// moves it.
+Result<KeptNeurons> keep_neurons(DenseMlp mlp, DoubleMatrix neurons, const MlpMetric& metric,
+                                 const std::vector<int32_t>& order, const io::MlpShape& shape);
 
 // Adds the tensors of gate and up, for inputs with the Gram matrix `gram` [H, H]. Maps are rounded
 // to `stored` (kI8: int8 with the scales of ops::quantize) before the weights beside them are
@@ -43,9 +44,9 @@ Status narrow_down(DoubleMatrix down_t, const DoubleMatrix& gram, const MlpMetri
 
 // All of it from the dense model's statistics: neurons first, then the input of those that are
 // left, then the output.
-Result<NarrowMlp> narrow_mlp(const DenseMlp& mlp, const MlpStatistics& statistics,
-                             const MlpMetric& metric, const std::vector<int32_t>& order,
-                             const io::MlpShape& shape, DType stored);
+Result<NarrowMlp> narrow_mlp(DenseMlp mlp, MlpStatistics statistics, const MlpMetric& metric,
+                             const std::vector<int32_t>& order, const io::MlpShape& shape,
+                             DType stored);
 
 // The same MLP with neurons behind its own whose weights are 0, `count` in all; `mlp` has no
 // pivots.

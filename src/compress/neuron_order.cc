@@ -130,13 +130,29 @@ std::vector<T> elements_at(const std::vector<T>& values, const std::vector<int32
   return out;
 }
 
+// Each beside all others, from the inverse's diagonal alone.
+Result<std::vector<int32_t>> order_of_each_alone(const DoubleMatrix& weighted, DoubleMatrix gram) {
+  NMM_ASSIGN(const DoubleMatrix factor, cholesky(std::move(gram)));
+  Values loss = inverse_diagonal(factor);
+  for (size_t j = 0; j < loss.size(); ++j) {
+    const double* const column = weighted.column(static_cast<int64_t>(j));
+    loss[j] = std::inner_product(column, column + weighted.rows(), column, 0.0) / loss[j];
+  }
+  std::vector<int32_t> order(loss.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater<>(),
+                           [&](int32_t i) { return loss[static_cast<size_t>(i)]; });
+  return order;
+}
+
 }  // namespace
 
-Result<std::vector<int32_t>> neuron_order(const DoubleMatrix& weighted, const DoubleMatrix& gram) {
-  NMM_ASSIGN(DoubleMatrix inverse, inverse_positive(gram));
-  DoubleMatrix squares = multiply(weighted, Transpose::kYes, weighted, Transpose::kNo);
+Result<std::vector<int32_t>> neuron_order(const DoubleMatrix& weighted, DoubleMatrix gram) {
+  if (gram.columns() > kMostOneByOne) return order_of_each_alone(weighted, std::move(gram));
   Values floor = diagonal(gram);
   for (double& value : floor) value = 1.0 / value;
+  NMM_ASSIGN(DoubleMatrix inverse, inverse_positive(std::move(gram)));
+  DoubleMatrix squares = multiply(weighted, Transpose::kYes, weighted, Transpose::kNo);
   std::vector<int32_t> left(floor.size()), order;
   std::iota(left.begin(), left.end(), 0);
   for (;;) {

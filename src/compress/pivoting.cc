@@ -99,32 +99,6 @@ Result<DoubleMatrix> fit_input(const DoubleMatrix& w_t, const DoubleMatrix& e,
   return a;
 }
 
-// Σ over the weights of w_tᵀ·diag(row_weights)·w_t, [K, K].
-DoubleMatrix weighted_square(const std::vector<InputWeight>& weights) {
-  DoubleMatrix sum;
-  for (const InputWeight& weight : weights) {
-    DoubleMatrix scaled = *weight.w_t;
-    for (int64_t j = 0; j < scaled.columns(); ++j) {
-      for (int64_t i = 0; i < scaled.rows(); ++i) {
-        scaled(i, j) *= weight.row_weights[static_cast<size_t>(i)];
-      }
-    }
-    const DoubleMatrix square = multiply(*weight.w_t, Transpose::kYes, scaled, Transpose::kNo);
-    if (sum.size() == 0) sum = DoubleMatrix(square.rows(), square.columns());
-    add(square, sum);
-  }
-  return sum;
-}
-
-// loss[r] = half the sum of the eigenvalues behind the r largest.
-std::vector<double> tail_sums(const std::vector<double>& eigenvalues) {
-  std::vector<double> loss(eigenvalues.size() + 1);
-  for (size_t i = eigenvalues.size(); i-- > 0;) {
-    loss[i] = loss[i + 1] + 0.5 * std::max(eigenvalues[i], 0.0);
-  }
-  return loss;
-}
-
 Result<SymmetricEigen> input_eigen(const DoubleMatrix& square, const DoubleMatrix& root) {
   return symmetric_eigen(multiply(root, Transpose::kYes, times(square, root), Transpose::kNo));
 }
@@ -184,10 +158,35 @@ Result<PivotChoice> choose_pivots(const DoubleMatrix& basis) {
   return PivotChoice{at(index, index_order), at(others, others_order), std::move(map)};
 }
 
+Result<std::vector<double>> losses_of_ranks(DoubleMatrix energies) {
+  NMM_ASSIGN(const std::vector<double> values, symmetric_eigenvalues(std::move(energies)));
+  std::vector<double> loss(values.size() + 1);
+  for (size_t i = values.size(); i-- > 0;) loss[i] = loss[i + 1] + 0.5 * std::max(values[i], 0.0);
+  return loss;
+}
+
+DoubleMatrix weighted_square(const std::vector<InputWeight>& weights) {
+  DoubleMatrix sum;
+  for (const InputWeight& weight : weights) {
+    const DoubleMatrix plain = transposed(*weight.w_t);
+    DoubleMatrix scaled = plain;
+    for (int64_t j = 0; j < scaled.columns(); ++j) {
+      scaled.scale_column(j, weight.row_weights[static_cast<size_t>(j)]);
+    }
+    const DoubleMatrix square = product_with_transposed(plain, scaled);
+    if (sum.size() == 0) sum = DoubleMatrix(square.rows(), square.columns());
+    add(square, sum);
+  }
+  return sum;
+}
+
+Result<std::vector<double>> input_losses(const DoubleMatrix& square, const DoubleMatrix& root) {
+  return losses_of_ranks(multiply(root, Transpose::kYes, times(square, root), Transpose::kNo));
+}
+
 Result<std::vector<double>> input_losses(const std::vector<InputWeight>& weights,
                                          const DoubleMatrix& root) {
-  NMM_ASSIGN(const SymmetricEigen eigen, input_eigen(weighted_square(weights), root));
-  return tail_sums(eigen.values);
+  return input_losses(weighted_square(weights), root);
 }
 
 // The best row space is that of R_rᵀ·Sᵀ·B, where B is the weighted square and R the eigenvectors of
@@ -211,8 +210,8 @@ Result<NarrowInput> narrow_input(const std::vector<InputWeight>& weights, const 
 
 Result<std::vector<double>> output_losses(const DoubleMatrix& gram_out,
                                           const DoubleMatrix& metric_root) {
-  NMM_ASSIGN(const SymmetricEigen eigen, output_eigen(gram_out, metric_root));
-  return tail_sums(eigen.values);
+  return losses_of_ranks(
+      multiply(metric_root, Transpose::kYes, times(gram_out, metric_root), Transpose::kNo));
 }
 
 // The best column space is that of C·R·L_r, where L are the eigenvectors of Rᵀ·C·R. With the

@@ -1,8 +1,10 @@
 #include "compress/predicted_loss.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
+#include "base/parallel.h"
 #include "compress/factorize.h"
 #include "compress/neuron_order.h"
 
@@ -13,28 +15,60 @@ namespace {
 // where neurons are silent or alike.
 constexpr double kNeuronRidge = 1e-6;
 
-void add_neuron_ridge(DoubleMatrix& gram) {
+double neuron_ridge(const DoubleMatrix& gram) {
   const std::vector<double> values = diagonal(gram);
   const double mean =
       std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-  for (int64_t j = 0; j < gram.columns(); ++j) gram(j, j) += mean > 0.0 ? kNeuronRidge * mean : 1.0;
+  return mean > 0.0 ? kNeuronRidge * mean : 1.0;
+}
+
+void add_to(double value, DoubleMatrix& gram) {
+  for (int64_t j = 0; j < gram.columns(); ++j) gram(j, j) += value;
 }
 
 double squares(const double* values, int64_t count) {
   return std::inner_product(values, values + count, values, 0.0);
 }
 
-// With C = L·Lᵀ in the order of the neurons, column k of L is what neuron k adds to the first k.
-Result<std::vector<double>> neuron_losses(const DoubleMatrix& weighted, const DoubleMatrix& gram,
-                                          const std::vector<int32_t>& order) {
-  NMM_ASSIGN(const DoubleMatrix factor, cholesky(gram.rows_at(order).columns_at(order)));
-  const DoubleMatrix added =
-      multiply(weighted.columns_at(order), Transpose::kNo, factor, Transpose::kNo);
-  std::vector<double> loss(order.size() + 1);
-  for (size_t k = order.size(); k-- > 0;) {
-    loss[k] = loss[k + 1] + 0.5 * squares(added.column(static_cast<int64_t>(k)), added.rows());
+// With C = L·Lᵀ in the order of the neurons, column k of weighted·L is what neuron k adds to the
+// first k.
+std::vector<double> neuron_losses(const DoubleMatrix& added) {
+  std::vector<double> loss(static_cast<size_t>(added.columns()) + 1);
+  for (int64_t k = added.columns(); k-- > 0;) {
+    loss[static_cast<size_t>(k)] =
+        loss[static_cast<size_t>(k) + 1] + 0.5 * squares(added.column(k), added.rows());
   }
   return loss;
+}
+
+// weighted·C·weightedᵀ, from weighted·L·Lᵀ·weightedᵀ, which has C with the ridge.
+DoubleMatrix output_energies(const DoubleMatrix& added, const DoubleMatrix& weighted,
+                             double ridge) {
+  DoubleMatrix energies = product_with_transposed(weighted, weighted);
+  for (int64_t j = 0; j < energies.columns(); ++j) energies.scale_column(j, -ridge);
+  add(product_with_transposed(added, added), energies);
+  return energies;
+}
+
+// The three of gate and up side by side: an eigendecomposition runs on one thread.
+Status predict_inputs(const DenseMlp& mlp, const MlpMetric& metric, const DoubleMatrix& root,
+                      PredictedLosses& losses) {
+  const DoubleMatrix gate = weighted_square({{&mlp.gate_t, metric.gate}});
+  const DoubleMatrix up = weighted_square({{&mlp.up_t, metric.up}});
+  DoubleMatrix both = gate;
+  add(up, both);
+  const DoubleMatrix* const squares_of[] = {&gate, &up, &both};
+  std::vector<double>* const to[] = {&losses.gate, &losses.up, &losses.input};
+  std::array<Status, 3> done;
+  parallel_for(3, [&](int64_t i) {
+    auto found = input_losses(*squares_of[i], root);
+    if (found.ok())
+      *to[i] = std::move(found).value();
+    else
+      done[static_cast<size_t>(i)] = found.error();
+  });
+  for (const Status& status : done) NMM_TRY(status);
+  return {};
 }
 
 }  // namespace
@@ -53,32 +87,37 @@ Result<PredictedLosses> predict_losses(const DenseMlp& mlp, const MlpStatistics&
                                        const MlpMetric& metric) {
   PredictedLosses losses;
   NMM_ASSIGN(const DoubleMatrix root, whitening_root(statistics.in));
-  const InputWeight gate{&mlp.gate_t, metric.gate}, up{&mlp.up_t, metric.up};
-  NMM_ASSIGN(losses.gate, input_losses({gate}, root));
-  NMM_ASSIGN(losses.up, input_losses({up}, root));
-  NMM_ASSIGN(losses.input, input_losses({gate, up}, root));
-
+  NMM_TRY(predict_inputs(mlp, metric, root, losses));
   NMM_ASSIGN(const DoubleMatrix metric_root, whitening_root(metric.out));
-  const DoubleMatrix weighted = multiply(metric_root, Transpose::kYes, mlp.down_t, Transpose::kNo);
-  DoubleMatrix gram = statistics.neurons;
-  add_neuron_ridge(gram);
-  NMM_ASSIGN(losses.order, neuron_order(weighted, gram));
-  NMM_ASSIGN(losses.neurons, neuron_losses(weighted, gram, losses.order));
-  const DoubleMatrix gram_out = multiply(
-      mlp.down_t, Transpose::kNo,
-      multiply(statistics.neurons, Transpose::kNo, mlp.down_t, Transpose::kYes), Transpose::kNo);
-  NMM_ASSIGN(losses.output, output_losses(gram_out, metric_root));
+  DoubleMatrix weighted = multiply(metric_root, Transpose::kYes, mlp.down_t, Transpose::kNo);
+  const double ridge = neuron_ridge(statistics.neurons);
+  {
+    DoubleMatrix gram = statistics.neurons;
+    add_to(ridge, gram);
+    NMM_ASSIGN(losses.order, neuron_order(weighted, std::move(gram)));
+  }
+  DoubleMatrix gram = statistics.neurons.at(losses.order, losses.order);
+  add_to(ridge, gram);
+  NMM_ASSIGN(const DoubleMatrix factor, cholesky(std::move(gram)));
+  weighted = weighted.columns_at(losses.order);
+  const DoubleMatrix added = multiply_lower(weighted, factor);
+  losses.neurons = neuron_losses(added);
+  NMM_ASSIGN(losses.output, losses_of_ranks(output_energies(added, weighted, ridge)));
   return losses;
 }
 
+// Without a copy of the whole Gram matrix: its ridge reaches the right-hand side through the kept
+// columns of down alone.
 Result<DoubleMatrix> down_of_fewer_neurons(const DoubleMatrix& down_t, const DoubleMatrix& neurons,
                                            const std::vector<int32_t>& kept) {
-  DoubleMatrix gram = neurons;
-  add_neuron_ridge(gram);
-  const DoubleMatrix rows = gram.rows_at(kept);
-  NMM_ASSIGN(const DoubleMatrix down,
-             solve_positive(rows.columns_at(kept),
-                            multiply(rows, Transpose::kNo, down_t, Transpose::kYes)));
+  const double ridge = neuron_ridge(neurons);
+  DoubleMatrix wanted = multiply(neurons, Transpose::kNo, down_t, Transpose::kYes).rows_at(kept);
+  for (int64_t j = 0; j < wanted.columns(); ++j) {
+    for (size_t i = 0; i < kept.size(); ++i) wanted.column(j)[i] += ridge * down_t(j, kept[i]);
+  }
+  DoubleMatrix gram = neurons.at(kept, kept);
+  add_to(ridge, gram);
+  NMM_ASSIGN(const DoubleMatrix down, solve_positive(std::move(gram), std::move(wanted)));
   return transposed(down);
 }
 

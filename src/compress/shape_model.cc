@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <mutex>
 #include <system_error>
@@ -12,11 +11,12 @@
 #include "base/parallel.h"
 #include "base/threads.h"
 #include "compress/factorize_matrix.h"
+#include "compress/losses_file.h"
 #include "compress/measured_losses.h"
 #include "compress/narrow_file.h"
 #include "compress/narrow_mlp.h"
 #include "compress/narrow_weights.h"
-#include "io/safetensors_writer.h"
+#include "compress/neuron_order.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
@@ -24,16 +24,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A layer at work needs about six fp64 copies of its neurons' Gram matrix, which for 8192 neurons
-// are 3 GB.
+// What layers that run side by side may take. Assumed.
 constexpr int64_t kBytesAtOnce = int64_t{2} << 30;
 
+// Side by side, each on one thread, where most threads get a layer that way: small matrices gain
+// little from several threads. Else one after the other, each on all threads.
 int64_t layers_at_once(const io::ModelConfig& config) {
-  const int64_t bytes = 6 * 8 * config.intermediate_size * config.intermediate_size;
-  return std::clamp<int64_t>(kBytesAtOnce / std::max<int64_t>(bytes, 1), 1, num_threads());
+  // fp64: some matrices as large as the neurons' Gram matrix (neuron_order.h), and the weights with
+  // as much again of products.
+  const int64_t inner = config.intermediate_size, squares = inner > kMostOneByOne ? 3 : 6;
+  const int64_t bytes = 8 * (squares * inner * inner + 6 * inner * config.hidden_size);
+  const int64_t fit = kBytesAtOnce / std::max<int64_t>(bytes, 1);
+  return 2 * fit > num_threads() ? std::min<int64_t>(fit, num_threads()) : 1;
 }
 
-// task(layer) for all layers, several at once, each on one thread. The first error ends it, and so
+// task(layer) for all layers, perhaps several at once. The first error ends it, and so
 // does an interrupt between two layers.
 class LayerTasks {
  public:
@@ -43,12 +48,19 @@ class LayerTasks {
   Status run(const std::string& label, const std::function<Status(int64_t)>& task) {
     const int64_t layers = inputs_.config.num_hidden_layers;
     inputs_.progress.start(label, layers);
-    run_on_threads(std::min(layers, layers_at_once(inputs_.config)), [&](int64_t) {
+    const int64_t at_once = std::min(layers, layers_at_once(inputs_.config));
+    const auto work = [&](int64_t) {
       for (int64_t layer; (layer = next_.fetch_add(1)) < layers;) {
         if (stopping()) return;
         finish(layer, task(layer));
+        inputs_.checkpoint.release_pages();
       }
-    });
+    };
+    if (at_once == 1) {
+      work(0);
+    } else {
+      run_on_threads(at_once, work);
+    }
     inputs_.progress.finish();
     if (error_) return *std::move(error_);
     if (!interrupted()) return {};
@@ -79,11 +91,11 @@ class LayerTasks {
 };
 
 Result<KnownMlp> know_mlp(const CompressionInputs& inputs, const ShapeRequest& request,
-                          const fs::path& work, int64_t layer) {
+                          int64_t layer) {
   KnownMlp known;
   NMM_ASSIGN(const auto weights, model::layer_weights(inputs.checkpoint, inputs.config, layer));
   NMM_ASSIGN(known.mlp, DenseMlp::read(weights.mlp));
-  NMM_ASSIGN(known.statistics, read_statistics(work, layer, inputs.config));
+  NMM_ASSIGN(known.statistics, read_statistics(request.statistics, layer, inputs.config));
   if (request.metric.empty()) {
     known.metric = local_metric(known.statistics, known.mlp.down_t);
   } else {
@@ -92,55 +104,10 @@ Result<KnownMlp> know_mlp(const CompressionInputs& inputs, const ShapeRequest& r
   return known;
 }
 
-// A file with the curves of a layer, so that a run that goes on need not compute them again.
-fs::path losses_path(const fs::path& work, int64_t layer) {
-  return work / fmt::format("losses-{:05}.safetensors", layer);
-}
-
-struct Curve {
-  const char* name;
-  std::vector<double> PredictedLosses::*values;
-};
-constexpr Curve kCurves[] = {{"gate", &PredictedLosses::gate},
-                             {"up", &PredictedLosses::up},
-                             {"input", &PredictedLosses::input},
-                             {"output", &PredictedLosses::output},
-                             {"neurons", &PredictedLosses::neurons}};
-
-Status save_losses(const fs::path& path, const PredictedLosses& losses) {
-  std::vector<io::TensorSpec> specs;
-  for (const Curve& curve : kCurves) {
-    specs.push_back({curve.name, DType::kF64, {std::ssize(losses.*curve.values)}});
-  }
-  specs.push_back({"order", DType::kI32, {std::ssize(losses.order)}});
-  NMM_ASSIGN(auto writer, io::SafetensorsWriter::create_checked(path, specs, {}));
-  for (const Curve& curve : kCurves) {
-    NMM_TRY(writer.append(std::as_bytes(std::span(losses.*curve.values))));
-  }
-  NMM_TRY(writer.append(std::as_bytes(std::span(losses.order))));
-  return writer.finish();
-}
-
-// Nothing unless a whole file of this layer lies there.
-std::optional<PredictedLosses> saved_losses(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return std::nullopt;
-  const auto file = io::SafetensorsFile::open_checked(path);
-  if (!file.ok()) return std::nullopt;
-  PredictedLosses losses;
-  for (const Curve& curve : kCurves) {
-    const auto found = file->tensors().find(curve.name);
-    if (found == file->tensors().end()) return std::nullopt;
-    auto& values = losses.*curve.values;
-    values.resize(static_cast<size_t>(found->second.size()));
-    to_doubles(found->second, 0, found->second.size(), values.data());
-  }
-  const auto order = file->tensors().find("order");
-  if (order == file->tensors().end() || order->second.dtype != DType::kI32) return std::nullopt;
-  losses.order.resize(static_cast<size_t>(order->second.size()));
-  std::memcpy(losses.order.data(), order->second.data, losses.order.size() * sizeof(int32_t));
-  return losses;
-}
+// Those of several layers are added up.
+constexpr std::vector<double> PredictedLosses::*kCurves[] = {
+    &PredictedLosses::gate, &PredictedLosses::up, &PredictedLosses::input, &PredictedLosses::output,
+    &PredictedLosses::neurons};
 
 Result<FoundShapes> uniform_shapes(const ShapeRequest& request, Form form, const MlpSizes& sizes,
                                    const std::vector<PredictedLosses>& layers) {
@@ -149,9 +116,9 @@ Result<FoundShapes> uniform_shapes(const ShapeRequest& request, Form form, const
     // One layer with the losses of all of them.
     PredictedLosses sum = layers[0];
     for (size_t layer = 1; layer < layers.size(); ++layer) {
-      for (const Curve& curve : kCurves) {
-        std::ranges::transform(layers[layer].*curve.values, sum.*curve.values,
-                               (sum.*curve.values).begin(), std::plus<>());
+      for (const auto curve : kCurves) {
+        std::ranges::transform(layers[layer].*curve, sum.*curve, (sum.*curve).begin(),
+                               std::plus<>());
       }
     }
     const auto budget = static_cast<int64_t>((1.0 - request.rule.ratio) *
@@ -182,10 +149,10 @@ Result<FoundShapes> shapes_of(const ShapeRequest& request, Form form, const MlpS
 
 // With the order of the neurons, which predicting the losses has left.
 Result<KnownMlp> know_with_order(const CompressionInputs& inputs, const ShapeRequest& request,
-                                 const fs::path& work, int64_t layer) {
-  NMM_ASSIGN(KnownMlp known, know_mlp(inputs, request, work, layer));
-  auto losses = saved_losses(losses_path(work, layer));
-  if (!losses) return fail("{}: cannot be read", losses_path(work, layer).string());
+                                 int64_t layer) {
+  NMM_ASSIGN(KnownMlp known, know_mlp(inputs, request, layer));
+  auto losses = read_losses(request.losses, layer, inputs.config);
+  if (!losses) return fail("{}: cannot be read", losses_path(request.losses, layer).string());
   known.order = std::move(losses->order);
   return known;
 }
@@ -194,7 +161,7 @@ Result<KnownMlp> know_with_order(const CompressionInputs& inputs, const ShapeReq
 Status correct_shapes(const CompressionInputs& inputs, const ShapeRequest& request, Form form,
                       const MlpSizes& sizes, const fs::path& work,
                       std::vector<PredictedLosses>& layers, FoundShapes& found) {
-  const auto know = [&](int64_t layer) { return know_with_order(inputs, request, work, layer); };
+  const auto know = [&](int64_t layer) { return know_with_order(inputs, request, layer); };
   NMM_ASSIGN(const auto measured, measure_losses(inputs, {found.shapes, know}, work));
   correct_losses(found.shapes, measured, layers);
   NMM_ASSIGN(found, shapes_of(request, form, sizes, layers));
@@ -217,14 +184,14 @@ Status save_layer(const CompressionInputs& inputs, const ShapedModel& model, con
 
 // Layer by layer, each fitted to what the ones before it have become.
 Status shape_in_sequence(const CompressionInputs& inputs, const ShapeRequest& request,
-                         const fs::path& work, const fs::path& out, ShapedModel& model) {
+                         const fs::path& out, ShapedModel& model) {
   ShapePass pass{.fit_to = request.error_aware ? FitTo::kErrorAware : FitTo::kLocal,
                  .shapes = {},
                  .know = {},
                  .save = {},
                  .saved = {}};
   for (const LayerReport& layer : model.layers) pass.shapes.push_back(layer.shape);
-  pass.know = [&](int64_t layer) { return know_with_order(inputs, request, work, layer); };
+  pass.know = [&](int64_t layer) { return know_with_order(inputs, request, layer); };
   pass.saved = [&](int64_t layer) { return read_narrow_mlp(shaped_path(out, layer)); };
   pass.save = [&](int64_t layer, const NarrowMlp& mlp) {
     return save_layer(inputs, model, out, layer, mlp);
@@ -280,13 +247,13 @@ Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRe
   std::vector<PredictedLosses> layers(static_cast<size_t>(inputs.config.num_hidden_layers));
   NMM_TRY(LayerTasks(inputs, work).run("predicting losses", [&](int64_t layer) -> Status {
     auto& losses = layers[static_cast<size_t>(layer)];
-    if (auto saved = saved_losses(losses_path(work, layer))) {
+    if (auto saved = read_losses(request.losses, layer, inputs.config)) {
       losses = *std::move(saved);
       return {};
     }
-    NMM_ASSIGN(const KnownMlp known, know_mlp(inputs, request, work, layer));
+    NMM_ASSIGN(const KnownMlp known, know_mlp(inputs, request, layer));
     NMM_ASSIGN(losses, predict_losses(known.mlp, known.statistics, known.metric));
-    return save_losses(losses_path(work, layer), losses);
+    return save_losses(request.losses, layer, losses);
   }));
   const MlpSizes sizes = {inputs.config.hidden_size, inputs.config.intermediate_size,
                           request.form == Form::kUv};
@@ -320,12 +287,13 @@ Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRe
 
 Status shape_layers(const CompressionInputs& inputs, const ShapeRequest& request,
                     const fs::path& work, const fs::path& out, ShapedModel& model) {
-  // Fewer neurons of a dense input are fitted by the statistics alone.
+  // Fewer neurons of a dense input are fitted by the statistics alone, and so is all without a
+  // text.
   const bool same_inputs = std::ranges::all_of(model.layers, [](const LayerReport& layer) {
     return layer.shape.input == 0 && layer.shape.gate == 0 && layer.shape.up == 0;
   });
-  if (request.error_aware || !same_inputs) {
-    return shape_in_sequence(inputs, request, work, out, model);
+  if (inputs.text != nullptr && (request.error_aware || !same_inputs)) {
+    return shape_in_sequence(inputs, request, out, model);
   }
   return LayerTasks(inputs, work).run("narrowing", [&](int64_t layer) -> Status {
     LayerReport& report = model.layers[static_cast<size_t>(layer)];
@@ -333,10 +301,10 @@ Status shape_layers(const CompressionInputs& inputs, const ShapeRequest& request
       report.largest_map = saved->largest_map;
       return {};
     }
-    NMM_ASSIGN(const KnownMlp known, know_with_order(inputs, request, work, layer));
+    NMM_ASSIGN(KnownMlp known, know_with_order(inputs, request, layer));
     NMM_ASSIGN(const DType stored, stored_dtype(inputs, layer));
-    NMM_ASSIGN(const NarrowMlp narrow, narrow_mlp(known.mlp, known.statistics, known.metric,
-                                                  known.order, report.shape, stored));
+    NMM_ASSIGN(const NarrowMlp narrow, narrow_mlp(std::move(known.mlp), std::move(known.statistics),
+                                                  known.metric, known.order, report.shape, stored));
     report.largest_map = narrow.largest_map;
     return save_layer(inputs, model, out, layer, narrow);
   });

@@ -17,8 +17,10 @@ namespace neuronmm::compress {
 struct ShapeRequest {
   Form form = Form::kMixed;
   RankRule rule;
-  bool uniform = false;          // one shape for all layers
+  bool uniform = false;              // one shape for all layers
+  std::filesystem::path statistics;  // the folder with every layer's (mlp_statistics.h)
   std::filesystem::path metric;  // the output metric's file; empty: the local one (mlp_metric.h)
+  std::filesystem::path losses;  // the folder in which the predicted losses are, or will be, kept
   bool error_aware = false;      // FitTo::kErrorAware in place of kLocal
   bool measured = false;         // predicted losses are corrected (measured_losses.h)
   bool pad = false;              // form neurons: zero neurons up to the widest layer's
@@ -41,14 +43,14 @@ struct ShapedModel {
 // Whether there are sizes that keep what the rule asks for; to be asked before any work is done.
 Status check_sizes(const io::ModelConfig& config, const ShapeRequest& request);
 
-// `statistics` of every layer are in inputs' work folder already (mlp_statistics.h). The choice of
-// sizes alone is predicted; nothing is narrowed yet. Layers run side by side.
+// The choice of sizes alone is predicted; nothing is narrowed yet. Layers run side by side.
 Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRequest& request,
                                   const std::filesystem::path& work);
 
 // Leaves a checked file per layer in `out`, shaped_path(), with the tensors of its MLP by their
-// names in model/mlp_reader.h, and skips those that are there. Statistics and what
-// choose_shapes() has found are in `work`; both may be one folder. Fills in largest_map.
+// names in model/mlp_reader.h, and skips those that are there. What choose_shapes() has found is in
+// `work`; both may be one folder. Fills in largest_map. Without a text in `inputs` nothing is
+// fitted to the neurons that a narrowed gate and up make.
 Status shape_layers(const CompressionInputs& inputs, const ShapeRequest& request,
                     const std::filesystem::path& work, const std::filesystem::path& out,
                     ShapedModel& model);

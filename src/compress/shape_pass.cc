@@ -132,7 +132,8 @@ class ShapePassRun {
     NMM_ASSIGN(KnownMlp known, settings_.know(layer));
     const io::MlpShape& shape = settings_.shapes[static_cast<size_t>(layer)];
     NMM_ASSIGN(KeptNeurons kept,
-               keep_neurons(known.mlp, known.statistics, known.metric, known.order, shape));
+               keep_neurons(std::move(known.mlp), std::move(known.statistics.neurons), known.metric,
+                            known.order, shape));
     dtype_ = weights.mlp.gate.w_t.dtype;
     stored_ = inputs_.format == WeightFormat::kInt8 ? DType::kI8 : dtype_;
     NarrowMlp narrow;
@@ -210,8 +211,8 @@ class ShapePassRun {
       add_cross_gram(target.view(), h.view(), pass.sum(kTargetCross));
     }));
     const int64_t count = kept.mlp.down_t.columns();
-    const DoubleMatrix gram =
-        symmetric(pass.sum(kNeuronGram)).first_rows(count).first_columns(count);
+    DoubleMatrix gram = pass.sum(kNeuronGram).first_block(count);
+    mirror_lower_triangle(gram);
     const DoubleMatrix cross = pass.sum(kTargetCross).first_columns(count);
     if (!gram.all_finite() || !cross.all_finite()) {
       return fail("{}: layer {} makes NaN or infinity of the calibration text",

@@ -13,7 +13,6 @@
 #include "compress/tensor_writer.h"
 #include "compress/transformers_code.h"
 #include "finetune/dataset.h"
-#include "finetune/self_generated.h"
 #include "finetune/trainable_model.h"
 #include "finetune/training.h"
 #include "finetune/training_folder.h"
@@ -22,6 +21,7 @@
 #include "io/model_files.h"
 #include "io/quantization.h"
 #include "io/text_file.h"
+#include "model/self_generated.h"
 #include "model/tensor_specs.h"
 
 namespace neuronmm::finetune {
@@ -241,14 +241,14 @@ Status add_generated(const FinetuneRequest& request, const fs::path& work, Data&
                      Progress& progress) {
   const Recipe& recipe = request.recipe;
   NMM_CHECK(request.backend != nullptr);
-  NMM_ASSIGN(auto written,
-             self_generated({request.teacher, recipe.self_generated, recipe.cutoff, recipe.seed},
-                            work, *request.backend, progress));
+  NMM_ASSIGN(auto written, model::self_generated(
+                               {request.teacher, recipe.self_generated, recipe.cutoff, recipe.seed},
+                               work, *request.backend, progress));
   progress.print(fmt::format("{}: wrote {} sequences of {} tokens to train on",
                              request.teacher.string(), written.size(), recipe.cutoff));
-  for (Example& example : written) {
-    data.generated_tokens += example.length();
-    data.training.examples.push_back(std::move(example));
+  for (std::vector<text::TokenId>& tokens : written) {
+    data.generated_tokens += std::ssize(tokens);
+    data.training.examples.push_back({std::move(tokens)});
   }
   return {};
 }

@@ -5,7 +5,7 @@
 //   merged.safetensors   the factors after the last finished phase, fp32
 //   state.safetensors    the trained tensors, their best values and AdamW's moments in the middle
 //                        of a phase
-//   generated-0.safetensors ...  what the teacher wrote (finetune/self_generated.h)
+//   generated-0.safetensors ...  what the teacher wrote (model/self_generated.h)
 //
 // Both tensor files carry the position of the run; each is replaced all at once.
 

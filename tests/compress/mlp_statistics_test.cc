@@ -163,9 +163,8 @@ TEST_F(Statistics, AFileOfAnotherModelIsNamed) {
   other.intermediate_size += 8;
   const auto found = read_statistics(path("work"), 0, other);
   ASSERT_FALSE(found.ok());
-  EXPECT_NE(
-      found.error().message.find("mlp-00000.safetensors: expected tensor neurons F64 [72, 72]"),
-      std::string::npos)
+  EXPECT_NE(found.error().message.find("mlp-00000.safetensors: expected tensor neurons F64 [2628]"),
+            std::string::npos)
       << found.error().message;
 }
 

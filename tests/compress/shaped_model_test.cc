@@ -293,7 +293,7 @@ TEST_F(Shaped, ThreadsChangeNothing) {
 TEST_F(Shaped, RefusesWhatOnlyUvHas) {
   CompressRequest request = shaped("out", Form::kMixed);
   request.calibration.reset();
-  expect_refused(request, {"form mixed needs a calibration text"});
+  expect_refused(request, {"form mixed needs a calibration text or saved statistics"});
   request = shaped("out", Form::kMixed);
   request.gram = path("gram");
   expect_refused(request, {"neither reads nor saves Gram matrices"});

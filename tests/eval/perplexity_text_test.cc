@@ -43,38 +43,6 @@ TEST_F(PerplexityText, C4IsItsFirst2000Documents) {
   EXPECT_EQ(message_of(read("c4", "{\"txt\": 1}")), file + ":1: \"text\" is missing");
 }
 
-TEST(Documents, AreTheTextsOfJsonLines) {
-  const auto documents = value_of(parse_documents(
-      "{\"text\": \"a\\nb\"}\r\n\n  \n{\"url\": \"u\", \"text\": \"\"}\n{\"text\": \"c\"}", "f"));
-  EXPECT_EQ(documents, (std::vector<std::string>{"a\nb", "", "c"}));
-  EXPECT_EQ(message_of(parse_documents("{\"text\": \"a\"}\n\n{\"txt\": 1}", "f")),
-            "f:3: \"text\" is missing");
-  EXPECT_TRUE(message_of(parse_documents("{\"text\": \"a\"}\nplain", "f")).starts_with("f:2: "));
-  EXPECT_TRUE(has(message_of(parse_documents(" \n", "f")), "f: expected documents"));
-}
-
-// With a BOS each document begins with its own; without one a blank line stands between them.
-TEST(Documents, FollowOneAnother) {
-  const auto tokenizer = value_of(text::Tokenizer::load(source_dir() / "models/demo"));
-  const auto encoded = value_of(encode_documents(tokenizer, {"A cat.", "", "A dog."}));
-  const auto without = [&](const std::string& text) {
-    return tokenizer.encode(text, {.add_special_tokens = false}).value();
-  };
-  std::vector<TokenId> expected;
-  for (const char* const document : {"A cat.", "", "A dog."}) {
-    expected.push_back(*tokenizer.bos_id());
-    for (const TokenId id : without(document)) expected.push_back(id);
-  }
-  EXPECT_EQ(encoded, expected);
-
-  const auto bare = value_of(text::Tokenizer::parse(
-      R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "\u010a": 2}, "merges": []},
-          "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": false},
-          "decoder": {"type": "ByteLevel"}, "added_tokens": []})",
-      "bare"));
-  EXPECT_EQ(value_of(encode_documents(bare, {"ab", "b"})), (std::vector<TokenId>{0, 1, 2, 2, 1}));
-}
-
 TEST(PublishedText, WikiTextHasThePublishedTokenCounts) {
   NMM_TEST_DATA_OR_SKIP(data, "text/wiki.test.raw");
   NMM_TEST_DATA_OR_SKIP(llama3, "tokenizers/llama3");

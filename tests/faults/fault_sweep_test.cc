@@ -79,6 +79,11 @@ const Command kCommands[] = {
                   "--ratio 0.4 --block 8 --weights int8 --calibration ../in/text.txt "
                   "--calibration-tokens 200",
      .output = "out"},
+    {.name = "CompressSavesStatistics",
+     .arguments =
+         "compress ../in/model -o out --form mixed --method whitened --ratio 0.4 --block 8 "
+         "--calibration ../in/text.txt --calibration-tokens 200 --save-statistics statistics",
+     .output = "out"},
     {.name = "CompressSensitivity",
      .arguments = "compress ../in/model -o out --ratio 0.25 --block 4 --allocate sensitivity "
                   "--calibration ../in/text.txt --calibration-tokens 200",

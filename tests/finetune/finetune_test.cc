@@ -15,7 +15,6 @@
 #include "cpu/backend.h"
 #include "factored_model.h"
 #include "finetune/block_refinement.h"
-#include "finetune/self_generated.h"
 #include "finetune/training_folder.h"
 #include "io/safetensors_writer.h"
 #include "model/generate.h"
@@ -441,34 +440,6 @@ TEST_F(Finetune, RefinedLayersAreKept) {
   EXPECT_EQ(factors_of(parts), factors_of(whole));
   EXPECT_EQ(position.blocks.size(), 2u);
   for (size_t i = 0; i < 2; ++i) EXPECT_EQ(position.blocks[i].after, done.blocks[i].after);
-}
-
-TEST_F(Finetune, TheTeacherWritesWhatItWouldSay) {
-  const SelfGeneration wanted = {dense_.path(), 18 * 12 - 5, 12, 7};
-  const fs::path work = path("work");
-  fs::create_directories(work);
-  const auto written = self_generated(wanted, work, *backend_, silent_);
-  ASSERT_TRUE(written.ok()) << written.error().message;
-  ASSERT_EQ(written->size(), 18u);  // two files
-  const auto teacher = model::Transformer::load(dense_.path(), *backend_);
-  ASSERT_TRUE(teacher.ok());
-  for (const size_t i : {size_t{0}, size_t{5}, size_t{17}}) {
-    const std::vector<text::TokenId>& tokens = (*written)[i].tokens;
-    model::GenerateOptions options;
-    options.max_new_tokens = 11;
-    options.sampling.temperature = 1.0;
-    options.sampling.seed = 7 + i;
-    const auto expected = model::generate(*teacher, std::span(tokens).first(1), options);
-    ASSERT_TRUE(expected.ok());
-    EXPECT_TRUE(std::ranges::equal(std::span(tokens).subspan(1), expected->tokens)) << i;
-  }
-  // A damaged file is made again, an intact one is taken as it is.
-  std::ofstream(work / "generated-1.safetensors") << "damaged";
-  const auto time = fs::last_write_time(work / "generated-0.safetensors");
-  const auto again = self_generated(wanted, work, *backend_, silent_);
-  ASSERT_TRUE(again.ok());
-  for (size_t i = 0; i < 18; ++i) EXPECT_EQ((*again)[i].tokens, (*written)[i].tokens);
-  EXPECT_EQ(fs::last_write_time(work / "generated-0.safetensors"), time);
 }
 
 // 5 steps an epoch: 7 steps are an epoch and a part of the next one.

@@ -1,4 +1,4 @@
-#include "finetune/self_generated.h"
+#include "model/self_generated.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,12 +10,12 @@
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 #include "model/generate.h"
+#include "text/tokenizer.h"
 
-namespace neuronmm::finetune {
+namespace neuronmm::model {
 namespace {
 
 namespace fs = std::filesystem;
-using text::TokenId;
 using Sequences = std::vector<std::vector<TokenId>>;
 
 constexpr int64_t kTogether = 16;  // sequences that are decoded side by side
@@ -28,7 +28,7 @@ Result<TokenId> start_token(const fs::path& folder, const io::ModelConfig& confi
   }
   if (config.bos_token_id) return static_cast<TokenId>(*config.bos_token_id);
   NMM_ASSIGN(const auto generation, io::GenerationConfig::load(folder));
-  const std::vector<TokenId> ends = model::stop_tokens_of(generation, config);
+  const std::vector<TokenId> ends = stop_tokens_of(generation, config);
   if (!ends.empty()) return ends.front();
   return fail("{}: expected a begin-of-text or end-of-text token to write from, found neither",
               folder.string());
@@ -63,32 +63,32 @@ std::optional<Sequences> read_batch(const fs::path& path, int64_t count, int64_t
   return sequences;
 }
 
-class Writer {
+class TextWriter {
  public:
-  Writer(const SelfGeneration& wanted, const model::Transformer& teacher, TokenId start,
-         Progress& progress)
-      : wanted_(wanted), teacher_(teacher), start_(start), progress_(progress) {}
+  TextWriter(const SelfGeneration& wanted, const Transformer& transformer, TokenId start,
+             Progress& progress)
+      : wanted_(wanted), transformer_(transformer), start_(start), progress_(progress) {}
 
   int64_t total() const { return (wanted_.tokens + wanted_.length - 1) / wanted_.length; }
 
   Result<Sequences> batch(int64_t first, int64_t count) {
     const Sequences prompts(static_cast<size_t>(count), {start_});
-    model::GenerateOptions options;
+    GenerateOptions options;
     options.max_new_tokens = wanted_.length - 1;
     options.sampling.temperature = 1.0;
     options.sampling.seed = wanted_.seed + static_cast<uint64_t>(first);
     int64_t made = first * wanted_.length + count;
     NMM_ASSIGN(const auto generations,
-               model::generate_batch(teacher_, prompts, options, [&](int64_t, TokenId) {
+               generate_batch(transformer_, prompts, options, [&](int64_t, TokenId) {
                  progress_.update(++made);
                  return true;
                }));
     Sequences sequences = prompts;
     for (size_t i = 0; i < sequences.size(); ++i) {
-      const model::Generation& generation = generations[i];
-      if (generation.stop == model::Generation::Stop::kInterrupted) {
+      const Generation& generation = generations[i];
+      if (generation.stop == Generation::Stop::kInterrupted) {
         return interrupted_error(
-            fmt::format("{} of {} sequences that the teacher writes are kept and can be resumed",
+            fmt::format("{} of {} sequences that the model writes are kept and can be resumed",
                         first, total()));
       }
       sequences[i].insert(sequences[i].end(), generation.tokens.begin(), generation.tokens.end());
@@ -98,20 +98,20 @@ class Writer {
 
  private:
   const SelfGeneration& wanted_;
-  const model::Transformer& teacher_;
+  const Transformer& transformer_;
   TokenId start_;
   Progress& progress_;
 };
 
 }  // namespace
 
-Result<std::vector<Example>> self_generated(const SelfGeneration& wanted, const fs::path& work,
-                                            const ops::Backend& backend, Progress& progress) {
-  NMM_ASSIGN(const auto teacher, model::Transformer::load(wanted.teacher, backend));
-  NMM_ASSIGN(const TokenId start, start_token(wanted.teacher, teacher.config()));
-  Writer writer(wanted, teacher, start, progress);
-  std::vector<Example> examples;
-  progress.start("the teacher writes", writer.total() * wanted.length);
+Result<Sequences> self_generated(const SelfGeneration& wanted, const fs::path& work,
+                                 const ops::Backend& backend, Progress& progress) {
+  NMM_ASSIGN(const auto transformer, Transformer::load(wanted.model, backend));
+  NMM_ASSIGN(const TokenId start, start_token(wanted.model, transformer.config()));
+  TextWriter writer(wanted, transformer, start, progress);
+  Sequences written;
+  progress.start("the model writes", writer.total() * wanted.length);
   for (int64_t first = 0; first < writer.total(); first += kTogether) {
     const int64_t count = std::min(kTogether, writer.total() - first);
     const fs::path path = work / fmt::format("generated-{}.safetensors", first / kTogether);
@@ -120,11 +120,11 @@ Result<std::vector<Example>> self_generated(const SelfGeneration& wanted, const 
       NMM_ASSIGN(sequences, writer.batch(first, count));
       NMM_TRY(write_batch(path, *sequences));
     }
-    for (std::vector<TokenId>& tokens : *sequences) examples.push_back({std::move(tokens)});
+    for (std::vector<TokenId>& tokens : *sequences) written.push_back(std::move(tokens));
     progress.update((first + count) * wanted.length);
   }
   progress.finish();
-  return examples;
+  return written;
 }
 
-}  // namespace neuronmm::finetune
+}  // namespace neuronmm::model

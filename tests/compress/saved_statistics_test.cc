@@ -1,0 +1,348 @@
+// What one compression has gathered, saved for others: they give the bytes that they would give
+// without it, and nothing is gathered twice.
+
+#include "compress/saved_statistics.h"
+
+#include "compress/losses_file.h"
+#include "compress/mlp_statistics.h"
+#include "compress/narrow_mlp.h"
+#include "compress_test.h"
+#include "io/checkpoint.h"
+#include "io/safetensors_writer.h"
+
+namespace neuronmm::compress {
+namespace {
+
+constexpr int64_t kPasses = kLayers * 16;  // attentions of the text running through the model once
+
+class Saved : public CompressTest {
+ protected:
+  CompressRequest shaped(const std::string& out, Form form = Form::kMixed) const {
+    CompressRequest shaped = request(out);
+    shaped.form = form;
+    shaped.allocate = Allocate::kPredicted;
+    shaped.rule = {0.4, 4, Align::kFloor};
+    return shaped;
+  }
+  CompressRequest saving(const std::string& out, Form form = Form::kMixed) const {
+    CompressRequest saving = shaped(out, form);
+    saving.save_statistics = path("statistics");
+    return saving;
+  }
+  CompressRequest reading(const std::string& out, Form form = Form::kMixed) const {
+    CompressRequest reading = shaped(out, form);
+    reading.statistics = path("statistics");
+    return reading;
+  }
+  CompressRequest without_text(const std::string& out, Form form = Form::kMixed) const {
+    CompressRequest without = reading(out, form);
+    without.calibration.reset();
+    return without;
+  }
+  Result<CompressSummary> run_two_sided(CompressRequest request) {
+    request.method = Method::kTwoSided;
+    return compress(request, backend_, silent_, {}, {}, [&](const auto&, const fs::path& file) {
+      ++metrics_made_;
+      return write_metric(file);
+    });
+  }
+  // Positive definite, and not what a whitened run would take.
+  Status write_metric(const fs::path& file) const {
+    std::vector<io::TensorSpec> specs;
+    for (int64_t layer = 0; layer < kLayers; ++layer) {
+      const std::string prefix = fmt::format("model.layers.{}.mlp.metric_", layer);
+      specs.push_back({prefix + "out", DType::kF64, {kHidden, kHidden}});
+      specs.push_back({prefix + "gate", DType::kF64, {kInner}});
+      specs.push_back({prefix + "up", DType::kF64, {kInner}});
+    }
+    NMM_ASSIGN(auto writer, io::SafetensorsWriter::create_checked(file, specs));
+    DoubleMatrix out(kHidden, kHidden);
+    for (int64_t i = 0; i < kHidden; ++i) out(i, i) = static_cast<double>(1 + i % 7);
+    const std::vector<double> inner(kInner, 0.5);
+    for (int64_t layer = 0; layer < kLayers; ++layer) {
+      NMM_TRY(writer.append(std::as_bytes(std::span(out.data(), kHidden * kHidden))));
+      NMM_TRY(writer.append(std::as_bytes(std::span(inner))));
+      NMM_TRY(writer.append(std::as_bytes(std::span(inner))));
+    }
+    return writer.finish();
+  }
+  void count_attentions() {
+    attentions_ = 0;
+    backend_.on_attention = [&] { ++attentions_; };
+  }
+  void expect_refused_before_any_work(const CompressRequest& request,
+                                      std::initializer_list<std::string> words) {
+    count_attentions();
+    expect_refused(request, words);
+    EXPECT_EQ(attentions_, 0);
+    EXPECT_FALSE(fs::exists(request.out));
+    EXPECT_FALSE(fs::exists(request.out.string() + ".partial"));
+  }
+  std::map<std::string, std::string> contents(const std::string& folder) const {
+    std::map<std::string, std::string> all;
+    for (const auto& entry : fs::recursive_directory_iterator(path(folder))) {
+      if (entry.is_regular_file()) {
+        const std::string name = fs::relative(entry.path(), path(folder));
+        all[name] = bytes(folder, name);
+      }
+    }
+    return all;
+  }
+
+  int64_t attentions_ = 0, metrics_made_ = 0;
+};
+
+TEST_F(Saved, GiveWhatGatheringGives) {
+  run_well(saving("saving"));
+  for (const Form form : {Form::kUv, Form::kPivoted, Form::kNarrow, Form::kNeurons, Form::kMixed}) {
+    for (const WeightFormat weights : {WeightFormat::kAsIs, WeightFormat::kInt8}) {
+      for (const bool error_aware : {false, true}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", form_name(form), weights_name(weights), error_aware));
+        CompressRequest plain = shaped("plain", form), saved = reading("saved", form);
+        for (CompressRequest* request : {&plain, &saved}) {
+          request->weights = weights;
+          request->error_aware = error_aware;
+        }
+        count_attentions();
+        const CompressSummary expected = run_well(plain);
+        const int64_t without = attentions_;
+        count_attentions();
+        const CompressSummary found = run_well(saved);
+        EXPECT_EQ(attentions_, without - kPasses);
+        EXPECT_EQ(bytes("saved"), bytes("plain"));
+        EXPECT_EQ(bytes("saved", "config.json"), bytes("plain", "config.json"));
+        EXPECT_EQ(found.calibration_tokens, expected.calibration_tokens);
+        fs::remove_all(path("plain"));
+        fs::remove_all(path("saved"));
+      }
+    }
+  }
+}
+
+// Of each layer what narrow_mlp() makes of statistics that were gathered apart from it.
+TEST_F(Saved, AreEnoughWithoutAText) {
+  run_well(saving("saving"));
+  fs::create_directories(path("apart"));
+  const auto checkpoint = io::Checkpoint::open(input_.path());
+  const auto tokenizer = text::Tokenizer::load(input_.path());
+  ASSERT_TRUE(checkpoint.ok() && tokenizer.ok());
+  const auto text =
+      calibration_sequences(*tokenizer, {{"text.txt", text_}}, kDefaultCalibrationTokens, config_);
+  ASSERT_TRUE(text.ok());
+  ASSERT_TRUE(
+      gather_statistics(*checkpoint, config_, backend_, *text, path("apart"), silent_).ok());
+
+  for (const Form form : {Form::kPivoted, Form::kNarrow, Form::kNeurons, Form::kMixed}) {
+    SCOPED_TRACE(form_name(form));
+    count_attentions();
+    const CompressSummary summary = run_well(without_text("out", form));
+    EXPECT_EQ(attentions_, 0);
+    EXPECT_EQ(summary.calibration_tokens, text->origin.tokens);
+    const auto made = io::Checkpoint::open(path("out"));
+    ASSERT_TRUE(made.ok());
+    for (int64_t layer = 0; layer < kLayers; ++layer) {
+      const auto weights = model::layer_weights(*checkpoint, config_, layer);
+      const auto mlp = DenseMlp::read(weights->mlp);
+      const auto statistics = read_statistics(path("apart"), layer, config_);
+      ASSERT_TRUE(mlp.ok() && statistics.ok());
+      const MlpMetric metric = local_metric(*statistics, mlp->down_t);
+      const auto losses = predict_losses(*mlp, *statistics, metric);
+      ASSERT_TRUE(losses.ok());
+      const auto narrow = narrow_mlp(*mlp, *statistics, metric, losses->order,
+                                     summary.layers[static_cast<size_t>(layer)].shape, DType::kF32);
+      ASSERT_TRUE(narrow.ok());
+      int64_t weights_seen = 0;
+      for (const MlpTensor& tensor : narrow->tensors) {
+        if (!tensor.numbers.empty()) continue;
+        const TensorView& found =
+            made->tensors().at(fmt::format("model.layers.{}.mlp.{}", layer, tensor.name));
+        const std::vector<std::byte> expected = to_checkpoint(tensor.values, DType::kF32);
+        ASSERT_EQ(static_cast<size_t>(found.size_bytes()), expected.size()) << tensor.name;
+        EXPECT_EQ(std::memcmp(found.data, expected.data(), expected.size()), 0) << tensor.name;
+        ++weights_seen;
+      }
+      EXPECT_GE(weights_seen, 3);
+    }
+    fs::remove_all(path("out"));
+  }
+}
+
+TEST_F(Saved, AreTakenByTheRunThatWouldSaveThem) {
+  run_well(saving("first"));
+  const auto before = contents("statistics");
+  EXPECT_EQ(before.size(), static_cast<size_t>(1 + kLayers + kLayers));  // losses of whitened
+  EXPECT_FALSE(fs::exists(path("statistics.partial")));
+  count_attentions();
+  run_well(saving("second"));
+  EXPECT_EQ(attentions_, kPasses);  // the fit of down alone
+  EXPECT_EQ(bytes("first"), bytes("second"));
+  EXPECT_EQ(contents("statistics"), before);
+}
+
+TEST_F(Saved, InterruptedSavingResumesExactly) {
+  run_well(shaped("whole"));
+  for (const int64_t stop : {int64_t{1}, int64_t{17}, kPasses - 1, kPasses, kPasses + 5}) {
+    SCOPED_TRACE(stop);
+    int64_t calls = 0;
+    backend_.on_attention = [&] { set_interrupted(++calls == stop || interrupted()); };
+    ASSERT_FALSE(run(saving("parts")).ok());
+    set_interrupted(false);
+    EXPECT_EQ(fs::exists(path("statistics")), stop > kPasses);
+    count_attentions();
+    run_well(saving("parts"));
+    EXPECT_LE(attentions_, 2 * kPasses - std::min(stop, kPasses) + 1);
+    EXPECT_EQ(bytes("parts"), bytes("whole"));
+    EXPECT_FALSE(fs::exists(path("statistics.partial")));
+    fs::remove_all(path("parts"));
+    fs::remove_all(path("statistics"));
+  }
+}
+
+// Every neuron but those of layer 0 is said to be precious.
+TEST_F(Saved, LossesAreReadWhereTheyAreWhole) {
+  run_well(saving("saving"));
+  const fs::path folder = SavedStatistics::losses_folder(path("statistics"), "whitened");
+  auto cheap = read_losses(folder, 0, config_);
+  ASSERT_TRUE(cheap);
+  std::ranges::fill(cheap->neurons, 0.0);
+  ASSERT_TRUE(save_losses(folder, 0, *cheap).ok());
+  const CompressSummary changed = run_well(without_text("changed", Form::kNeurons));
+  EXPECT_EQ(changed.layers[0].shape.neurons, 4);
+
+  // Of another model, damaged or missing: they are predicted again, beside the output.
+  cheap->order.pop_back();
+  for (const int damage : {0, 1, 2}) {
+    if (damage == 0) {
+      EXPECT_TRUE(save_losses(folder, 0, *cheap).ok());
+    }
+    if (damage == 1) fs::resize_file(losses_path(folder, 0), 60);
+    if (damage == 2) fs::remove(losses_path(folder, 0));
+    const auto before = contents("statistics");
+    const CompressSummary again = run_well(without_text("again", Form::kNeurons));
+    EXPECT_GT(again.layers[0].shape.neurons, 4);
+    EXPECT_EQ(contents("statistics"), before) << "what is read is not written";
+    fs::remove_all(path("again"));
+  }
+}
+
+TEST_F(Saved, AMetricIsSavedAndUsed) {
+  CompressRequest two_sided = saving("first");
+  ASSERT_TRUE(run_two_sided(two_sided).ok());
+  EXPECT_EQ(metrics_made_, 1);
+  ASSERT_TRUE(run_two_sided(shaped("plain")).ok());
+  EXPECT_EQ(metrics_made_, 2);
+  ASSERT_TRUE(run_two_sided(reading("second")).ok());
+  EXPECT_EQ(metrics_made_, 2);
+  EXPECT_EQ(bytes("second"), bytes("plain"));
+  // Whitened runs on them too, as if there were no metric.
+  run_well(reading("whitened"));
+  run_well(shaped("plainly whitened"));
+  EXPECT_EQ(bytes("whitened"), bytes("plainly whitened"));
+  EXPECT_NE(bytes("whitened"), bytes("second"));
+}
+
+TEST_F(Saved, AMetricThatIsMissingIsMadeWhereThereIsAText) {
+  run_well(saving("saving"));
+  CompressRequest none = without_text("none");
+  none.method = Method::kTwoSided;
+  expect_refused_before_any_work(none, {path("statistics"), "two-sided", "whitened"});
+  ASSERT_TRUE(run_two_sided(reading("reading")).ok());
+  EXPECT_EQ(metrics_made_, 1);
+  EXPECT_FALSE(fs::exists(path("statistics") / "metric.safetensors"));
+  ASSERT_TRUE(run_two_sided(saving("completing")).ok());
+  EXPECT_EQ(metrics_made_, 2);
+  ASSERT_TRUE(run_two_sided(without_text("none")).ok());
+  EXPECT_EQ(metrics_made_, 2);
+  EXPECT_EQ(bytes("reading"), bytes("completing"));
+}
+
+TEST_F(Saved, OfSomethingElseAreRefused) {
+  run_well(saving("saving"));
+  CompressRequest wrong = without_text("out");
+  wrong.statistics = path("nowhere");
+  expect_refused_before_any_work(wrong, {"nowhere: expected a folder of saved statistics"});
+  wrong.statistics = input_.path();
+  expect_refused_before_any_work(wrong, {"found no statistics.json in it"});
+  wrong.statistics = input_.path() / "config.json";
+  expect_refused_before_any_work(wrong, {"config.json", "found a file"});
+
+  model::ModelFolder other;
+  model::TestTensors tensors = tensors_;
+  tensors.at("model.norm.weight").values[3] += 0.5f;
+  write_model(other, tensors);
+  wrong = without_text("out");
+  wrong.model = other.path();
+  expect_refused_before_any_work(wrong, {"statistics.json", "found those of other weights"});
+
+  wrong = reading("out");
+  wrong.calibration->texts[0].text += "a";
+  expect_refused_before_any_work(
+      wrong, {"its statistics are of text.txt (1000 bytes", "calibration text is text.txt (1001"});
+  wrong = reading("out");
+  wrong.calibration->texts.push_back({"b.txt", text_});
+  expect_refused_before_any_work(wrong, {"expected the 1 texts", "found 2"});
+  wrong = saving("out");
+  wrong.calibration->max_tokens = 500;
+  expect_refused(wrong, {"are of 992 tokens", "those of 496"});
+}
+
+TEST_F(Saved, DamageIsNamed) {
+  run_well(saving("saving"));
+  const fs::path layer = path("statistics") / "mlp-00001.safetensors";
+  const std::string whole = bytes("statistics", "mlp-00001.safetensors");
+  const auto restore = [&] { std::ofstream(layer, std::ios::binary) << whole; };
+  fs::remove(layer);
+  expect_refused_before_any_work(without_text("out"), {"mlp-00001.safetensors"});
+  for (const size_t kept :
+       {size_t{0}, size_t{7}, size_t{300}, whole.size() / 2, whole.size() - 1}) {
+    restore();
+    fs::resize_file(layer, kept);
+    expect_refused_before_any_work(without_text("out"), {"mlp-00001.safetensors"});
+  }
+  restore();
+  std::fstream(layer, std::ios::in | std::ios::out).seekp(-30, std::ios::end).put('!');
+  expect_refused_before_any_work(without_text("out"), {"mlp-00001.safetensors", "checksum"});
+  restore();
+  run_well(without_text("out"));
+  fs::remove_all(path("out"));
+
+  const fs::path json = path("statistics") / "statistics.json";
+  const std::string text = bytes("statistics", "statistics.json");
+  const auto with = [&](const std::string& old, const std::string& replacement) {
+    std::string changed = text;
+    changed.replace(changed.find(old), old.size(), replacement);
+    std::ofstream(json, std::ios::binary) << changed;
+  };
+  with("\"neuronmm_statistics\": 1", "\"neuronmm_statistics\": 2");
+  expect_refused_before_any_work(without_text("out"), {"statistics.json", "neuronmm_statistics"});
+  with("\"intermediate_size\": 64", "\"intermediate_size\": 96");
+  expect_refused_before_any_work(without_text("out"), {"intermediate_size 64, found 96"});
+  with("\"tokens\": 992", "\"tokens\": \"many\"");
+  expect_refused_before_any_work(without_text("out"), {"\"tokens\""});
+  with("\"calibration\"", "\"kalibration\"");
+  expect_refused_before_any_work(without_text("out"), {"\"calibration\""});
+  with("{", "");
+  expect_refused_before_any_work(without_text("out"), {"statistics.json"});
+}
+
+TEST_F(Saved, WhatCannotBeMeantIsRefused) {
+  CompressRequest both = saving("out");
+  both.statistics = path("other");
+  expect_refused_before_any_work(both, {"either read", "or saved"});
+  CompressRequest no_text = saving("out");
+  no_text.calibration.reset();
+  no_text.save_statistics = path("statistics");
+  expect_refused_before_any_work(no_text, {"calibration text"});
+  CompressRequest aware = without_text("out");
+  aware.error_aware = true;
+  expect_refused_before_any_work(aware, {"error-aware needs a calibration text"});
+  CompressRequest same = saving("out");
+  same.save_statistics = path("out");
+  expect_refused_before_any_work(same, {"different folders"});
+  CompressRequest uv = request("out");
+  uv.statistics = path("statistics");
+  expect_refused_before_any_work(uv, {"Gram matrices"});
+}
+
+}  // namespace
+}  // namespace neuronmm::compress
