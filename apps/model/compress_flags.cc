@@ -1,9 +1,11 @@
 #include "model/compress_flags.h"
 
 #include <cstdlib>
+#include <filesystem>
 
 #include <fmt/format.h>
 
+#include "compress/saved_statistics.h"
 #include "flags.h"
 #include "message.h"
 #include "model/metric_program.h"
@@ -52,6 +54,15 @@ std::string allocate_of(const CompressFlags& flags) {
 int64_t block_of(const CompressFlags& flags) {
   if (flags.block > 0) return flags.block;
   return flags.paper ? kTrainiumBlock : kCpuBlock;
+}
+
+// Saved statistics may have what the program would make.
+bool can_be_two_sided(const CompressFlags& flags) {
+  std::error_code ignored;
+  const auto& saved = flags.request.statistics;
+  return metric_program_available() ||
+         (!saved.empty() &&
+          std::filesystem::exists(compress::SavedStatistics::metric_path(saved), ignored));
 }
 
 // What the library would refuse too, here by the names of the flags.
@@ -234,7 +245,7 @@ Result<compress::CompressRequest> compress_request(const CompressFlags& flags) {
   }
   request.error_aware = aware && !request.error_aware_if_better;
   if (alias) request.method = compress::Method::kWhitened;
-  if (request.method == compress::Method::kTwoSided && !metric_program_available()) {
+  if (request.method == compress::Method::kTwoSided && !can_be_two_sided(flags)) {
     print_message(
         "note: --method two-sided needs the program neuronmm-finetune, which is not there; "
         "whitened is used\n");

@@ -15,6 +15,7 @@ struct MetricFlags {
   finetune::MetricRequest request;
   std::string sequences;
   int threads = 0;
+  bool silent = false;
 };
 
 // A list of lists of token ids.
@@ -31,7 +32,7 @@ Result<std::vector<std::vector<text::TokenId>>> read_sequences(const std::string
 Status run_metric(MetricFlags& flags) {
   if (flags.threads > 0) set_num_threads(flags.threads);
   NMM_ASSIGN(flags.request.sequences, read_sequences(flags.sequences));
-  Progress progress(stderr);
+  Progress progress(flags.silent ? nullptr : stderr);
   const auto summary = finetune::write_output_metric(flags.request, progress);
   return summary.ok() ? Status() : summary.error();
 }
@@ -48,6 +49,7 @@ void add_metric(Program& program) {
   command->add_option("OUT", flags->request.out)->required();
   command->add_option("--threads", flags->threads);
   command->add_option("--seed", flags->request.seed);
+  command->add_flag("--silent", flags->silent);
   program.set_run(command, [flags]() -> Result<int> {
     const Status status = run_metric(*flags);
     if (status.ok()) return 0;

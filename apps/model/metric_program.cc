@@ -154,10 +154,12 @@ Status run_metric_program(const MetricCall& call) {
 Status run_metric_program(const MetricCall& call, const fs::path& program) {
   const TokenFile tokens(call.out);
   NMM_TRY(tokens.write(call.sequences));
-  NMM_ASSIGN(const Child child,
-             Child::start(program, {program.string(), "metric", call.model.string(), tokens.path(),
-                                    call.out.string(), "--threads", std::to_string(call.threads),
-                                    "--seed", std::to_string(call.seed)}));
+  std::vector<std::string> arguments = {
+      program.string(),         "metric",    call.model.string(),          tokens.path(),
+      call.out.string(),        "--threads", std::to_string(call.threads), "--seed",
+      std::to_string(call.seed)};
+  if (call.silent) arguments.emplace_back("--silent");
+  NMM_ASSIGN(const Child child, Child::start(program, std::move(arguments)));
   std::string message = child.read_output();
   return outcome_of(program, child.wait(), std::move(message));
 }

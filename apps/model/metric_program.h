@@ -18,6 +18,7 @@ struct MetricCall {
   std::filesystem::path out;  // the metric's file; OUT.tokens lies beside it meanwhile
   int threads = 0;            // 0: all cores
   uint64_t seed = 0;          // of the labels that are drawn
+  bool silent = false;        // without progress
 };
 
 // Whether neuronmm-finetune lies beside this program.

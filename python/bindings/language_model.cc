@@ -12,6 +12,7 @@
 #include "base/interrupt.h"
 #include "cpu/backend.h"
 #include "cpu/kernels.h"
+#include "eval/paired_perplexity.h"
 #include "eval/perplexity.h"
 #include "io/text_file.h"
 #include "job.h"
@@ -71,16 +72,47 @@ Logits forward(const LanguageModel& self, std::vector<TokenId> tokens) {
   return {data, {rows, columns}, owner};
 }
 
-Result<eval::PerplexityReport> measure_perplexity(const LoadedModel& model, const std::string& text,
-                                                  std::optional<int64_t> context, bool progress) {
+struct MeasuredPerplexity {
+  eval::PerplexityReport report;
+  std::optional<eval::DivergenceSummary> divergence;  // from the reference, if there is one
+};
+using SharedModel = std::shared_ptr<const LoadedModel>;
+
+Result<MeasuredPerplexity> measure_perplexity(const LoadedModel& model,
+                                              const SharedModel& reference, const std::string& text,
+                                              std::optional<int64_t> context, bool progress) {
   Progress shown(progress ? stderr : nullptr);
   NMM_ASSIGN(const auto tokens, model.tokenizer->encode(text));
-  return eval::perplexity(*model.transformer, tokens,
-                          context.value_or(eval::default_context(model.transformer->config())),
-                          shown);
+  const int64_t length = context.value_or(eval::default_context(model.transformer->config()));
+  if (!reference) {
+    NMM_ASSIGN(auto report, eval::perplexity(*model.transformer, tokens, length, shown));
+    return MeasuredPerplexity{std::move(report), {}};
+  }
+  NMM_TRY(eval::check_same_tokens(*reference->tokenizer, "the reference", *model.tokenizer,
+                                  "the model", text));
+  NMM_ASSIGN(auto paired, eval::paired_perplexity(*reference->transformer, *model.transformer,
+                                                  tokens, length, shown));
+  return MeasuredPerplexity{std::move(paired.report), paired.divergence};
 }
 
-nb::dict report_dict(const eval::PerplexityReport& report) {
+// As `perplexity --json` has it.
+nb::dict divergence_dict(const eval::DivergenceSummary& summary) {
+  nb::dict values;
+  const auto add = [&](const char* name, const eval::Estimate& estimate) {
+    values[name] = estimate.value;
+    values[(std::string(name) + "_interval").c_str()] =
+        nb::make_tuple(estimate.low(), estimate.high());
+  };
+  values["reference_perplexity"] = summary.dense_perplexity;
+  add("kl", summary.divergence);
+  add("top1_agreement", summary.agreement);
+  add("nll_difference", summary.added_loss);
+  values["perplexity_ratio"] = summary.perplexity_ratio();
+  return values;
+}
+
+nb::dict report_dict(const MeasuredPerplexity& measured) {
+  const eval::PerplexityReport& report = measured.report;
   nb::dict values;
   values["perplexity"] = report.perplexity;
   values["standard_error"] = report.standard_error;
@@ -89,22 +121,31 @@ nb::dict report_dict(const eval::PerplexityReport& report) {
   values["chunks"] = report.chunks;
   values["scored_tokens"] = report.scored_tokens;
   values["seconds"] = report.seconds;
+  values["divergence"] =
+      measured.divergence ? nb::object(divergence_dict(*measured.divergence)) : nb::none();
   return values;
 }
 
+SharedModel model_of(const LanguageModel* reference) {
+  return reference == nullptr ? nullptr : reference->model;
+}
+
 nb::dict perplexity(const LanguageModel& self, const nb::bytes& text,
-                    std::optional<int64_t> context, bool progress) {
-  return report_dict(run_job(
-      self.threads, [model = self.model, text = std::string(text.c_str(), text.size()), context,
-                     progress] { return measure_perplexity(*model, text, context, progress); }));
+                    std::optional<int64_t> context, const LanguageModel* reference, bool progress) {
+  const auto work = [model = self.model, other = model_of(reference),
+                     text = std::string(text.c_str(), text.size()), context, progress] {
+    return measure_perplexity(*model, other, text, context, progress);
+  };
+  return report_dict(run_job(self.threads, work));
 }
 
 nb::dict perplexity_of_file(const LanguageModel& self, const std::filesystem::path& file,
-                            std::optional<int64_t> context, bool progress) {
-  const auto work = [model = self.model, file, context,
-                     progress]() -> Result<eval::PerplexityReport> {
+                            std::optional<int64_t> context, const LanguageModel* reference,
+                            bool progress) {
+  const auto work = [model = self.model, other = model_of(reference), file, context,
+                     progress]() -> Result<MeasuredPerplexity> {
     NMM_ASSIGN(const auto text, text_of_file(file));
-    return measure_perplexity(*model, text, context, progress);
+    return measure_perplexity(*model, other, text, context, progress);
   };
   return report_dict(run_job(self.threads, work));
 }
@@ -122,9 +163,10 @@ void bind_language_model(nb::module_& m) {
   auto type = nb::class_<LanguageModel>(m, "LanguageModel")
                   .def(nb::init<const std::filesystem::path&, int>(), "folder"_a, "num_threads"_a)
                   .def("forward", &forward, "token_ids"_a)
-                  .def("perplexity", &perplexity, "text"_a, "context"_a.none(), "progress"_a)
+                  .def("perplexity", &perplexity, "text"_a, "context"_a.none(),
+                       "reference"_a.none(), "progress"_a)
                   .def("perplexity_of_file", &perplexity_of_file, "file"_a, "context"_a.none(),
-                       "progress"_a)
+                       "reference"_a.none(), "progress"_a)
                   .def_prop_ro("tokenizer", [](const LanguageModel& self) {
                     return std::const_pointer_cast<text::Tokenizer>(self.model->tokenizer);
                   });

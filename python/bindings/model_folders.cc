@@ -13,6 +13,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "base/parallel.h"
 #include "compress/compress.h"
 #include "compress/quantize.h"
 #include "cpu/backend.h"
@@ -21,6 +22,7 @@
 #include "gguf/import.h"
 #include "job.h"
 #include "language_model.h"
+#include "model/metric_program.h"
 
 namespace neuronmm::python {
 namespace {
@@ -33,10 +35,13 @@ struct CompressFlags {
   fs::path model, output;
   double ratio = 0.0;
   int64_t block = 0;
-  std::string method, align, only, weights, allocate;
+  std::string form, method, align, only, weights, allocate;
+  bool error_aware = false;
   std::vector<fs::path> calibration;
-  int64_t calibration_tokens = 0;
-  std::optional<fs::path> gram, save_gram;
+  int64_t calibration_tokens = 0, self_generated = 0;
+  uint64_t seed = 0;
+  std::optional<fs::path> gram, save_gram, statistics, save_statistics;
+  std::optional<fs::path> metric_program;  // neuronmm-finetune
   bool measure = true, force = false;
 };
 
@@ -47,26 +52,48 @@ Result<compress::CompressRequest> request_of(const CompressFlags& flags) {
   request.rule.ratio = flags.ratio;
   request.rule.block = flags.block;
   NMM_ASSIGN(request.rule.align, compress::parse_align(flags.align));
+  NMM_ASSIGN(request.form, compress::parse_form(flags.form));
   NMM_ASSIGN(request.method, compress::parse_method(flags.method));
   NMM_ASSIGN(request.only, compress::parse_matrix_set(flags.only));
+  NMM_ASSIGN(request.allocate, compress::parse_allocate(flags.allocate));
+  request.error_aware = flags.error_aware;
   if (flags.weights == compress::weights_name(compress::WeightFormat::kInt8))
     request.weights = compress::WeightFormat::kInt8;
-  if (flags.allocate == compress::allocate_name(compress::Allocate::kSensitivity))
-    request.allocate = compress::Allocate::kSensitivity;
-  if (!flags.calibration.empty()) {
-    request.calibration = {{}, flags.calibration_tokens};
+  if (!flags.calibration.empty() || flags.self_generated > 0) {
+    request.calibration = {.texts = {},
+                           .max_tokens = flags.calibration_tokens,
+                           .self_generated = flags.self_generated,
+                           .seed = flags.seed};
     for (const fs::path& file : flags.calibration) {
       NMM_ASSIGN(auto text, text_of_file(file));
-      request.calibration->texts.push_back({file.string(), std::move(text)});
+      request.calibration->texts.push_back(
+          compress::NamedText::of_file(file.string(), std::move(text)));
     }
   }
   request.gram = flags.gram.value_or("");
   request.save_gram = flags.save_gram.value_or("");
+  request.statistics = flags.statistics.value_or("");
+  request.save_statistics = flags.save_statistics.value_or("");
   request.force = flags.force;
   return request;
 }
 
-Result<compress::CompressSummary> run_compress(const CompressFlags& flags, Progress& progress) {
+// By another program, which is not there in every installation.
+compress::MakeMetric make_metric_of(const CompressFlags& flags, bool shown) {
+  if (!flags.metric_program) return {};
+  return [&flags, shown](const std::vector<std::vector<text::TokenId>>& sequences,
+                         const fs::path& file) {
+    return apps::run_metric_program({.model = flags.model,
+                                     .sequences = sequences,
+                                     .out = file,
+                                     .threads = num_threads(),
+                                     .silent = !shown},
+                                    *flags.metric_program);
+  };
+}
+
+Result<compress::CompressSummary> run_compress(const CompressFlags& flags, bool shown) {
+  Progress progress(shown ? stderr : nullptr);
   NMM_ASSIGN(const auto request, request_of(flags));
   const auto backend = cpu::make_backend(cpu::best_kernels({}));
   const compress::Measure measure = [&](const fs::path& compressed,
@@ -78,7 +105,8 @@ Result<compress::CompressSummary> run_compress(const CompressFlags& flags, Progr
                                   summary.dense_perplexity, summary.perplexity};
   };
   return compress::compress(request, *backend, progress, {},
-                            flags.measure ? measure : compress::Measure());
+                            flags.measure ? measure : compress::Measure(),
+                            make_metric_of(flags, shown));
 }
 
 nb::dict loss_dict(const compress::MeasuredLoss& loss) {
@@ -106,27 +134,46 @@ nb::dict matrix_dict(const compress::MatrixPlan& matrix, double energy_lost) {
   return values;
 }
 
+nb::dict layer_dict(int64_t number, const compress::LayerReport& layer) {
+  nb::dict values;
+  values["layer"] = number;
+  values["gate"] = layer.shape.gate;
+  values["up"] = layer.shape.up;
+  values["input"] = layer.shape.input;
+  values["neurons"] = layer.shape.neurons;
+  values["down"] = layer.shape.down;
+  values["kept_share"] = layer.kept_share;
+  values["largest_map"] = layer.largest_map;
+  values["predicted_loss"] = layer.predicted_loss;
+  return values;
+}
+
 nb::dict summary_dict(const compress::CompressSummary& summary) {
   nb::dict values;
+  const std::string_view form = compress::form_name(summary.plan.form);
+  values["form"] = nb::str(form.data(), form.size());
   values["parameters_before"] = summary.parameters_before;
   values["parameters_after"] = summary.parameters_after;
   values["bytes_before"] = summary.bytes_before;
   values["bytes_after"] = summary.bytes_after;
   values["calibration_tokens"] = summary.calibration_tokens;
   values["measured"] = summary.loss ? nb::object(loss_dict(*summary.loss)) : nb::none();
-  nb::list matrices;
+  nb::list matrices, layers;
+  for (const compress::LayerReport& layer : summary.layers)
+    layers.append(layer_dict(static_cast<int64_t>(nb::len(layers)), layer));
+  values["layers"] = layers;
   auto report = summary.matrices.begin();  // of the matrices that have factors, in this order
-  for (const compress::MatrixPlan& matrix : summary.plan.matrices)
-    matrices.append(matrix_dict(matrix, matrix.rank == 0 ? 0.0 : report++->energy_lost));
+  if (summary.layers.empty()) {
+    for (const compress::MatrixPlan& matrix : summary.plan.matrices)
+      matrices.append(matrix_dict(matrix, matrix.rank == 0 ? 0.0 : report++->energy_lost));
+  }
   values["matrices"] = matrices;
   return values;
 }
 
 nb::dict compress_model(CompressFlags flags, int threads, bool progress) {
-  return summary_dict(run_job(threads, [flags = std::move(flags), progress] {
-    Progress shown(progress ? stderr : nullptr);
-    return run_compress(flags, shown);
-  }));
+  return summary_dict(run_job(
+      threads, [flags = std::move(flags), progress] { return run_compress(flags, progress); }));
 }
 
 nb::dict quantize_model(const fs::path& model, const fs::path& output, bool force, int threads,
@@ -170,18 +217,26 @@ void bind_model_folders(nb::module_& m) {
       .def_rw("output", &CompressFlags::output)
       .def_rw("ratio", &CompressFlags::ratio)
       .def_rw("block", &CompressFlags::block)
+      .def_rw("form", &CompressFlags::form)
       .def_rw("method", &CompressFlags::method)
+      .def_rw("error_aware", &CompressFlags::error_aware)
       .def_rw("align", &CompressFlags::align)
       .def_rw("only", &CompressFlags::only)
       .def_rw("weights", &CompressFlags::weights)
       .def_rw("allocate", &CompressFlags::allocate)
       .def_rw("calibration", &CompressFlags::calibration)
       .def_rw("calibration_tokens", &CompressFlags::calibration_tokens)
+      .def_rw("self_generated", &CompressFlags::self_generated)
+      .def_rw("seed", &CompressFlags::seed)
+      .def_rw("statistics", &CompressFlags::statistics, nb::for_setter(nb::arg().none()))
+      .def_rw("save_statistics", &CompressFlags::save_statistics, nb::for_setter(nb::arg().none()))
+      .def_rw("metric_program", &CompressFlags::metric_program, nb::for_setter(nb::arg().none()))
       .def_rw("gram", &CompressFlags::gram, nb::for_setter(nb::arg().none()))
       .def_rw("save_gram", &CompressFlags::save_gram, nb::for_setter(nb::arg().none()))
       .def_rw("measure", &CompressFlags::measure)
       .def_rw("force", &CompressFlags::force);
   m.attr("DEFAULT_CALIBRATION_TOKENS") = compress::kDefaultCalibrationTokens;
+  m.attr("SHAPE_CALIBRATION_TOKENS") = compress::kShapeCalibrationTokens;
   m.def("compress", &compress_model, "flags"_a, "num_threads"_a, "progress"_a);
   m.def("quantize", &quantize_model, "model"_a, "output"_a, "force"_a, "num_threads"_a,
         "progress"_a);

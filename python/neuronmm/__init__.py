@@ -11,8 +11,9 @@
 from importlib.metadata import version as _version
 
 from ._native import Error
-from .llm import LLM, PerplexityReport
+from .llm import LLM, Divergence, PerplexityReport
 from .model_folders import (
+    CompressedLayer,
     CompressedMatrix,
     CompressionReport,
     ImportReport,
@@ -32,8 +33,10 @@ Error.__module__ = __name__
 __all__ = [
     "LLM",
     "CompletionOutput",
+    "CompressedLayer",
     "CompressedMatrix",
     "CompressionReport",
+    "Divergence",
     "Error",
     "ImportReport",
     "Logprob",

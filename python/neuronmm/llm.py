@@ -21,6 +21,26 @@ TokenIds = Sequence[int] | npt.NDArray[np.integer[Any]]
 Prompt = str | TokenIds
 
 
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """From a reference, on the same tokens. Intervals are 95 %, with the chunks as samples; nan with one chunk."""
+
+    reference_perplexity: float
+    kl: float
+    """The mean KL(reference || model), in nats per token."""
+    kl_interval: Interval
+    top1_agreement: float
+    """The share of the tokens where the most likely one of both is the same."""
+    top1_agreement_interval: Interval
+    nll_difference: float
+    """The model's loss less the reference's, token by token, in nats."""
+    nll_difference_interval: Interval
+    perplexity_ratio: float
+
+
 @dataclass(frozen=True)
 class PerplexityReport:
     perplexity: float
@@ -32,6 +52,8 @@ class PerplexityReport:
     chunks: int
     scored_tokens: int
     seconds: float
+    divergence: Divergence | None
+    """From the reference that was given."""
 
 
 class LLM:
@@ -96,20 +118,24 @@ class LLM:
         *,
         file: str | os.PathLike[str] | None = None,
         context: int | None = None,
+        reference: LLM | None = None,
         progress: bool = False,
     ) -> PerplexityReport:
         """Of a text or a file, in chunks of `context` tokens, as GPTQ and SVD-LLM have it. None: 2048, or the
-        model's maximum if less.
+        model's maximum if less. With a reference, the model before compression, also how far the two are apart.
         """
+        if reference is not None and not isinstance(reference, LLM):
+            raise TypeError(f"reference: expected an LLM, found {brief(reference)}")
+        dense = None if reference is None else reference._native
         if (text is None) == (file is None):
             raise ValueError("expected either a text or a file")
         if context is not None:
             context = whole_number("context", context, 2, 1 << 30)
         if file is not None:
-            return PerplexityReport(**self._native.perplexity_of_file(os.fspath(file), context, bool(progress)))
+            return _report_of(self._native.perplexity_of_file(os.fspath(file), context, dense, bool(progress)))
         if not isinstance(text, str):
             raise TypeError(f"text: expected a string, found {brief(text)}")
-        return PerplexityReport(**self._native.perplexity(text.encode(), context, bool(progress)))
+        return _report_of(self._native.perplexity(text.encode(), context, dense, bool(progress)))
 
     def _complete(
         self, prompts: Sequence[tuple[str | None, list[int]]], sampling_params: SamplingParams | None, chat: bool
@@ -140,6 +166,11 @@ class LLM:
         if not ids:
             raise ValueError("expected at least one token id, found none")
         return ids
+
+
+def _report_of(values: dict[str, Any]) -> PerplexityReport:
+    divergence = values.pop("divergence")
+    return PerplexityReport(**values, divergence=None if divergence is None else Divergence(**divergence))
 
 
 def _params_of(sampling_params: SamplingParams | None) -> SamplingParams:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
@@ -11,10 +13,11 @@ from . import _native
 from .arguments import number, one_of, thread_count, whole_number
 
 _Path = str | os.PathLike[str]
-Method = Literal["whitened", "error-aware", "svd"]
+Form = Literal["uv", "pivoted", "narrow", "neurons", "mixed", "auto"]
+Method = Literal["two-sided", "whitened", "error-aware", "svd"]
 Weights = Literal["original", "int8"]
 Align = Literal["nearest", "floor", "ceil"]
-Allocate = Literal["uniform", "sensitivity"]
+Allocate = Literal["uniform", "predicted", "sensitivity"]
 Dtype = Literal["bf16", "f16", "f32"]
 MatrixName = Literal["gate", "up", "down"]
 _MATRICES: tuple[MatrixName, ...] = get_args(MatrixName)
@@ -49,7 +52,28 @@ class CompressedMatrix:
 
 
 @dataclass(frozen=True)
+class CompressedLayer:
+    """Sizes of 0 are whole."""
+
+    layer: int
+    gate: int
+    """Pivots of its own; in form uv the rank."""
+    up: int
+    input: int
+    """Pivots that gate and up share."""
+    neurons: int
+    down: int
+    kept_share: float
+    """Of the MLP's parameters."""
+    largest_map: float
+    predicted_loss: float
+    """In nats per token; for ranking."""
+
+
+@dataclass(frozen=True)
 class CompressionReport:
+    form: Form
+    """What auto has become."""
     parameters_before: int
     """Of the whole model, as all that is not said of a matrix."""
     parameters_after: int
@@ -58,6 +82,9 @@ class CompressionReport:
     calibration_tokens: int
     measured: MeasuredLoss | None
     matrices: list[CompressedMatrix]
+    """Of form uv, unless whole MLPs were weighed."""
+    layers: list[CompressedLayer]
+    """Where they were."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +113,19 @@ def compress(
     output: _Path,
     *,
     ratio: float,
-    method: Method = "whitened",
+    form: Form | None = None,
+    method: Method | None = None,
+    error_aware: bool = False,
     calibration: _Path | Sequence[_Path] = (),
-    calibration_tokens: int = _native.DEFAULT_CALIBRATION_TOKENS,
-    block: int = 128,
+    calibration_tokens: int | None = None,
+    self_generated: int = 0,
+    seed: int = 0,
+    statistics: _Path | None = None,
+    save_statistics: _Path | None = None,
+    block: int = 32,
     align: Align = "nearest",
     only: Sequence[MatrixName] = _MATRICES,
-    allocate: Allocate = "uniform",
+    allocate: Allocate | None = None,
     weights: Weights = "original",
     gram: _Path | None = None,
     save_gram: _Path | None = None,
@@ -101,10 +134,15 @@ def compress(
     num_threads: int | None = None,
     progress: bool = False,
 ) -> CompressionReport:
-    """Writes the folder `output` with low-rank factors in place of the MLP weights of the folder `model`.
+    """Writes the folder `output` with smaller MLPs in place of those of the folder `model`.
 
-    ratio is the share of parameters to remove, ranks are multiples of `block`, calibration names text files; the
-    rest is as `neuronmm compress` has it. An interrupted call keeps what it finished, and the same call goes on.
+    ratio is the share of parameters to remove, sizes are multiples of `block`, calibration names text files
+    (NAME.jsonl has documents); self_generated is a number of tokens that the model writes in their place. The rest is
+    as `neuronmm compress` has it, and what is None too: form auto, method two-sided and allocate predicted, or with
+    options that only form uv has uv, whitened and uniform. The paper's setting is form="uv", block=128.
+
+    two-sided needs the program neuronmm-finetune, on the PATH or where $NEURONMM_FINETUNE says; without it
+    whitened is used, with a warning. An interrupted call keeps what it finished, and the same call goes on.
     """
     flags = _native.CompressFlags()
     flags.model, flags.output = os.fspath(model), os.fspath(output)
@@ -112,33 +150,80 @@ def compress(
     if flags.ratio in (0, 1):
         raise ValueError(f"ratio: expected a number between 0 and 1, found {ratio}")
     flags.block = whole_number("block", block, 1, 1 << 20)
-    flags.method = one_of("method", method, get_args(Method))
-    flags.align = one_of("align", align, get_args(Align))
-    flags.allocate = one_of("allocate", allocate, get_args(Allocate))
-    flags.weights = one_of("weights", weights, get_args(Weights))
     names = [only] if isinstance(only, str) else list(only)
     flags.only = ",".join(one_of("only", name, _MATRICES) for name in names)
-    flags.calibration_tokens = whole_number("calibration_tokens", calibration_tokens, 1, 1 << 40)
-    files = [calibration] if isinstance(calibration, (str, os.PathLike)) else list(calibration)
-    _check_text(method, allocate, bool(files), gram is not None)
-    flags.calibration = [os.fspath(file) for file in files]
     flags.gram = None if gram is None else os.fspath(gram)
     flags.save_gram = None if save_gram is None else os.fspath(save_gram)
+    flags.statistics = None if statistics is None else os.fspath(statistics)
+    flags.save_statistics = None if save_statistics is None else os.fspath(save_statistics)
+    only_of_uv = method == "svd" or allocate == "sensitivity" or len(set(names)) < 3
+    if form is None:
+        form = "uv" if only_of_uv or flags.gram or flags.save_gram else "auto"
+    flags.form = one_of("form", form, get_args(Form))
+    flags.allocate = one_of("allocate", allocate or ("uniform" if form == "uv" else "predicted"), get_args(Allocate))
+    _set_method(flags, method or ("whitened" if form == "uv" else "two-sided"), bool(error_aware))
+    flags.align = one_of("align", align, get_args(Align))
+    flags.weights = one_of("weights", weights, get_args(Weights))
+    if calibration_tokens is None:
+        of_shapes = _narrows_mlps(flags)
+        calibration_tokens = _native.SHAPE_CALIBRATION_TOKENS if of_shapes else _native.DEFAULT_CALIBRATION_TOKENS
+    flags.calibration_tokens = whole_number("calibration_tokens", calibration_tokens, 1, 1 << 40)
+    files = [calibration] if isinstance(calibration, (str, os.PathLike)) else list(calibration)
+    flags.calibration = [os.fspath(file) for file in files]
+    flags.self_generated = whole_number("self_generated", self_generated, 0, 1 << 40)
+    flags.seed = whole_number("seed", seed, 0, 2**64 - 1)
+    _check_text(flags)
     flags.measure, flags.force = bool(measure), bool(force)
     values = _native.compress(flags, thread_count(num_threads), bool(progress))
     values["measured"] = MeasuredLoss(**values["measured"]) if values["measured"] else None
     values["matrices"] = [CompressedMatrix(**matrix) for matrix in values["matrices"]]
+    values["layers"] = [CompressedLayer(**layer) for layer in values["layers"]]
     return CompressionReport(**values)
 
 
-def _check_text(method: str, allocate: str, has_text: bool, has_gram: bool) -> None:
-    if has_text:
+def _narrows_mlps(flags: _native.CompressFlags) -> bool:
+    """Whether MLPs are weighed as a whole, rather than each matrix for itself."""
+    return flags.form != "uv" or flags.method == "two-sided" or flags.allocate == "predicted"
+
+
+def _set_method(flags: _native.CompressFlags, method: str, error_aware: bool) -> None:
+    """error-aware is a method of plain uv, and whitened with error_aware elsewhere."""
+    flags.method = one_of("method", method, get_args(Method))
+    alias = method == "error-aware"
+    if not _narrows_mlps(flags):
+        if error_aware and method not in ("whitened", "error-aware"):
+            raise ValueError(f"error_aware: form uv has it with method whitened, found {method}")
+        flags.method = "error-aware" if error_aware else method
         return
-    if allocate == "sensitivity":
+    flags.error_aware = error_aware or alias
+    if alias:
+        flags.method = "whitened"
+    if flags.method == "two-sided":
+        flags.metric_program = _metric_program()
+        saved = flags.statistics is not None and os.path.exists(os.path.join(flags.statistics, "metric.safetensors"))
+        if flags.metric_program is None and not saved:
+            warnings.warn(
+                "method two-sided needs the program neuronmm-finetune, which is not there; whitened is used",
+                stacklevel=3,
+            )
+            flags.method = "whitened"
+
+
+def _metric_program() -> str | None:
+    return shutil.which(os.environ.get("NEURONMM_FINETUNE", "neuronmm-finetune"))
+
+
+def _check_text(flags: _native.CompressFlags) -> None:
+    if flags.calibration or flags.self_generated > 0:
+        return
+    if flags.allocate == "sensitivity":
         raise ValueError("allocate sensitivity needs a calibration text, on which it measures every matrix")
-    if method == "error-aware" or (method == "whitened" and not has_gram):
-        other = "" if method == "error-aware" else " or gram"
-        raise ValueError(f"method {method} needs a calibration text{other}; svd needs none")
+    if _narrows_mlps(flags):
+        if flags.statistics is None:
+            raise ValueError(f"form {flags.form}, method {flags.method}: needs a calibration text, self_generated or statistics")
+    elif flags.method == "error-aware" or (flags.method == "whitened" and flags.gram is None):
+        other = "" if flags.method == "error-aware" else " or gram"
+        raise ValueError(f"method {flags.method} needs a calibration text{other}; svd needs none")
 
 
 def quantize(

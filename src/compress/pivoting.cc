@@ -80,22 +80,40 @@ DoubleMatrix times(const DoubleMatrix& a, const DoubleMatrix& b) {
   return multiply(a, Transpose::kNo, b, Transpose::kNo);
 }
 
-// w_t ~ a·eᵀ for inputs with the Gram matrix `gram`; e [K, r]. What the text does not determine is
-// the fit to w_t itself.
-Result<DoubleMatrix> fit_input(const DoubleMatrix& w_t, const DoubleMatrix& e,
-                               const DoubleMatrix& gram) {
-  NMM_ASSIGN(DoubleMatrix plain_t,
-             solve_positive(multiply(e, Transpose::kYes, e, Transpose::kNo),
-                            multiply(e, Transpose::kYes, w_t, Transpose::kYes)));
-  DoubleMatrix a = transposed(plain_t);
-  const DoubleMatrix left = difference(w_t, multiply(a, Transpose::kNo, e, Transpose::kYes));
+// How weights w_t ~ a·eᵀ are fitted, e [K, r] with the identity in the rows `index`: first as w_t
+// itself is nearest, which is all that is known of what the text does not determine, then for
+// inputs with a Gram matrix. Both are products, made once for all weights that share the input.
+struct InputFit {
+  DoubleMatrix plain_t;       // [r, K], (eᵀ·e)⁻¹·eᵀ
+  DoubleMatrix correction_t;  // [r, K], (eᵀ·gram·e)⁻¹·eᵀ·gram
+};
+Result<InputFit> input_fit(const DoubleMatrix& e, const DoubleMatrix& gram) {
+  InputFit fit;
+  NMM_ASSIGN(fit.plain_t,
+             solve_positive(multiply(e, Transpose::kYes, e, Transpose::kNo), transposed(e)));
   const DoubleMatrix gram_e = times(gram, e);
   DoubleMatrix normal = multiply(e, Transpose::kYes, gram_e, Transpose::kNo);
   add_to_diagonal(ridge_of(normal, kFitRidge), normal);
-  NMM_ASSIGN(
-      const DoubleMatrix correction_t,
-      solve_positive(std::move(normal), multiply(gram_e, Transpose::kYes, left, Transpose::kYes)));
-  add(transposed(correction_t), a);
+  NMM_ASSIGN(fit.correction_t, solve_positive(std::move(normal), transposed(gram_e)));
+  return fit;
+}
+
+// w_t - a·eᵀ, of which the columns `index` are a itself and the others a·d.
+DoubleMatrix left_over(DoubleMatrix w_t, const DoubleMatrix& a, const NarrowInput& input) {
+  const DoubleMatrix others = times(a, input.d);
+  size_t pivot = 0;
+  for (int64_t j = 0, other = 0; j < w_t.columns(); ++j) {
+    const bool is_pivot = pivot < input.index.size() && input.index[pivot] == j;
+    const double* const from =
+        is_pivot ? a.column(static_cast<int64_t>(pivot++)) : others.column(other++);
+    for (int64_t i = 0; i < w_t.rows(); ++i) w_t(i, j) -= from[i];
+  }
+  return w_t;
+}
+
+DoubleMatrix fit_input(const DoubleMatrix& w_t, const NarrowInput& input, const InputFit& fit) {
+  DoubleMatrix a = multiply(w_t, Transpose::kNo, fit.plain_t, Transpose::kYes);
+  add(multiply(left_over(w_t, a, input), Transpose::kNo, fit.correction_t, Transpose::kYes), a);
   return a;
 }
 
@@ -201,9 +219,9 @@ Result<NarrowInput> narrow_input(const std::vector<InputWeight>& weights, const 
   NarrowInput out{std::move(pivots.index), transposed(pivots.map), {}, pivots.largest()};
   round_to(stored, out.d);
   const DoubleMatrix e = expanded(out.index, transposed(out.d));
+  NMM_ASSIGN(const InputFit fit, input_fit(e, gram));
   for (const InputWeight& weight : weights) {
-    NMM_ASSIGN(DoubleMatrix narrow, fit_input(*weight.w_t, e, gram));
-    out.weights_t.push_back(std::move(narrow));
+    out.weights_t.push_back(fit_input(*weight.w_t, out, fit));
   }
   return out;
 }

@@ -1,7 +1,7 @@
 #include "compress/predicted_loss.h"
 
 #include <algorithm>
-#include <array>
+#include <functional>
 #include <numeric>
 
 #include "base/parallel.h"
@@ -50,25 +50,38 @@ DoubleMatrix output_energies(const DoubleMatrix& added, const DoubleMatrix& weig
   return energies;
 }
 
-// The three of gate and up side by side: an eigendecomposition runs on one thread.
+// An eigendecomposition runs on one thread: several of them run side by side.
+Status side_by_side(const std::vector<std::function<Status()>>& tasks) {
+  std::vector<Status> done(tasks.size());
+  parallel_for(std::ssize(tasks),
+               [&](int64_t i) { done[static_cast<size_t>(i)] = tasks[static_cast<size_t>(i)](); });
+  for (const Status& status : done) NMM_TRY(status);
+  return {};
+}
+
+std::function<Status()> root_of(const DoubleMatrix& gram, DoubleMatrix& root) {
+  return [&gram, &root]() -> Status {
+    NMM_ASSIGN(root, whitening_root(gram));
+    return {};
+  };
+}
+
+std::function<Status()> losses_of(const DoubleMatrix& square, const DoubleMatrix& root,
+                                  std::vector<double>& losses) {
+  return [&square, &root, &losses]() -> Status {
+    NMM_ASSIGN(losses, input_losses(square, root));
+    return {};
+  };
+}
+
 Status predict_inputs(const DenseMlp& mlp, const MlpMetric& metric, const DoubleMatrix& root,
                       PredictedLosses& losses) {
   const DoubleMatrix gate = weighted_square({{&mlp.gate_t, metric.gate}});
   const DoubleMatrix up = weighted_square({{&mlp.up_t, metric.up}});
   DoubleMatrix both = gate;
   add(up, both);
-  const DoubleMatrix* const squares_of[] = {&gate, &up, &both};
-  std::vector<double>* const to[] = {&losses.gate, &losses.up, &losses.input};
-  std::array<Status, 3> done;
-  parallel_for(3, [&](int64_t i) {
-    auto found = input_losses(*squares_of[i], root);
-    if (found.ok())
-      *to[i] = std::move(found).value();
-    else
-      done[static_cast<size_t>(i)] = found.error();
-  });
-  for (const Status& status : done) NMM_TRY(status);
-  return {};
+  return side_by_side({losses_of(gate, root, losses.gate), losses_of(up, root, losses.up),
+                       losses_of(both, root, losses.input)});
 }
 
 }  // namespace
@@ -86,9 +99,9 @@ Result<DenseMlp> DenseMlp::read(const ops::MlpWeight& mlp) {
 Result<PredictedLosses> predict_losses(const DenseMlp& mlp, const MlpStatistics& statistics,
                                        const MlpMetric& metric) {
   PredictedLosses losses;
-  NMM_ASSIGN(const DoubleMatrix root, whitening_root(statistics.in));
+  DoubleMatrix root, metric_root;
+  NMM_TRY(side_by_side({root_of(statistics.in, root), root_of(metric.out, metric_root)}));
   NMM_TRY(predict_inputs(mlp, metric, root, losses));
-  NMM_ASSIGN(const DoubleMatrix metric_root, whitening_root(metric.out));
   DoubleMatrix weighted = multiply(metric_root, Transpose::kYes, mlp.down_t, Transpose::kNo);
   const double ridge = neuron_ridge(statistics.neurons);
   {

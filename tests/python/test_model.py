@@ -1,6 +1,7 @@
 """Logits, perplexity and tokens of a model."""
 
 import gc
+import json
 from pathlib import Path
 
 import numpy as np
@@ -70,3 +71,24 @@ def test_tokenizer(llm: LLM, program: Program) -> None:
     assert (tokenizer.bos_id, tokenizer.eos_id, tokenizer.vocab_size) == (2046, 2047, 2048)
     half = tokenizer.encode("🙂", add_special_tokens=False)[:1]
     assert tokenizer.decode(half) == "\N{REPLACEMENT CHARACTER}"
+
+
+def test_perplexity_against_a_reference(llm: LLM, tmp_path: Path, program: Program) -> None:
+    small = tmp_path / "small"
+    neuronmm.compress(DEMO, small, ratio=0.3, method="svd")
+    model = LLM(small)
+    report = model.perplexity(file=TEXT, context=256, reference=llm)
+    assert report.perplexity == model.perplexity(file=TEXT, context=256).perplexity
+    found = report.divergence
+    assert found is not None
+    assert found.reference_perplexity == llm.perplexity(file=TEXT, context=256).perplexity
+    printed = json.loads(program("perplexity", small, TEXT, "--context", 256, "--reference", DEMO, "--json", "-"))
+    flat = json.dumps(printed)
+    for name in ("kl", "top1_agreement", "nll_difference", "perplexity_ratio"):
+        assert f'"{name}": {json.dumps(getattr(found, name))}' in flat
+    assert found.kl_interval[0] < found.kl < found.kl_interval[1]
+    assert llm.perplexity(file=TEXT, context=256).divergence is None
+    same = llm.perplexity(file=TEXT, context=256, reference=llm).divergence
+    assert same is not None and same.kl == 0 and same.top1_agreement == 1
+    with pytest.raises(TypeError, match="reference: expected an LLM"):
+        llm.perplexity("a", reference=str(DEMO))  # type: ignore[arg-type]

@@ -1,6 +1,7 @@
 """Folders are, byte for byte, those that the program writes."""
 
 import filecmp
+import os
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,11 @@ def assert_same(left: Path, right: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "flags"),
     [
-        ({"method": "svd", "measure": False}, "--method svd --block 128 --no-measure"),
-        ({"calibration": CALIBRATION, "calibration_tokens": 4000}, f"--paper --calibration {CALIBRATION} --calibration-tokens 4000"),
+        ({"method": "svd", "measure": False}, "--method svd --no-measure"),
+        (
+            {"form": "uv", "block": 128, "calibration": CALIBRATION, "calibration_tokens": 4000},
+            f"--paper --calibration {CALIBRATION} --calibration-tokens 4000",
+        ),
         (
             {
                 "method": "error-aware",
@@ -48,6 +52,80 @@ def test_compress(tmp_path: Path, program: Program, options: dict[str, Any], fla
     assert report.parameters_after < report.parameters_before and len(report.matrices) == 12
     assert (report.measured is not None) == ("calibration" in options)
     assert neuronmm.LLM(ours).perplexity(file=DEMO / "evaluation.txt").perplexity < 200
+
+
+@pytest.mark.parametrize(
+    ("options", "flags", "form"),
+    [
+        ({"method": "whitened"}, "--method whitened", None),
+        ({"form": "narrow", "method": "whitened", "error_aware": True}, "--form narrow --method whitened --error-aware on", "narrow"),
+        ({"form": "pivoted", "method": "error-aware"}, "--form pivoted --method error-aware", "pivoted"),
+        (
+            {"form": "neurons", "method": "whitened", "allocate": "uniform", "weights": "int8"},
+            "--form neurons --method whitened --allocate uniform --weights int8",
+            "neurons",
+        ),
+        ({"form": "uv", "method": "whitened", "allocate": "predicted"}, "--form uv --method whitened --allocate predicted", "uv"),
+    ],
+)
+def test_forms(tmp_path: Path, program: Program, options: dict[str, Any], flags: str, form: str | None) -> None:
+    ours, theirs = tmp_path / "ours" / "model", tmp_path / "theirs" / "model"
+    ours.parent.mkdir()
+    theirs.parent.mkdir()
+    text = {"calibration": CALIBRATION, "calibration_tokens": 3000, "measure": False}
+    report = neuronmm.compress(DEMO, ours, ratio=0.3, **text, **options)
+    more = f"--calibration {CALIBRATION} --calibration-tokens 3000 --no-measure {flags}"
+    program("compress", DEMO, "-o", theirs, "--ratio", 0.3, *more.split())
+    assert_same(ours, theirs)
+    assert report.form == form or (form is None and report.form in ("mixed", "pivoted"))
+    assert report.matrices == [] and [layer.layer for layer in report.layers] == list(range(4))
+    assert all(0 < layer.kept_share <= 1 for layer in report.layers)
+
+
+def test_statistics(tmp_path: Path) -> None:
+    saved = tmp_path / "statistics"
+    text = {"calibration": CALIBRATION, "calibration_tokens": 3000}
+    options: dict[str, Any] = {"form": "mixed", "method": "whitened", "ratio": 0.3, "measure": False}
+    neuronmm.compress(DEMO, tmp_path / "one", **text, **options, save_statistics=saved)
+    neuronmm.compress(DEMO, tmp_path / "two", **text, **options, statistics=saved)
+    assert filecmp.cmp(tmp_path / "one" / "model.safetensors", tmp_path / "two" / "model.safetensors", shallow=False)
+    report = neuronmm.compress(DEMO, tmp_path / "three", **options, statistics=saved)
+    assert 2900 < report.calibration_tokens <= 3000 and report.measured is None
+    with pytest.raises(neuronmm.Error, match=r"no statistics\.json"):
+        neuronmm.compress(DEMO, tmp_path / "four", **options, statistics=tmp_path / "one")
+
+
+def test_a_text_that_the_model_writes(tmp_path: Path, program: Program) -> None:
+    options: dict[str, Any] = {"form": "mixed", "method": "whitened", "ratio": 0.3, "self_generated": 1500, "seed": 3}
+    report = neuronmm.compress(DEMO, tmp_path / "ours", **options)
+    assert report.calibration_tokens == 1500 and report.measured is not None and not report.measured.held_out
+    flags = "--form mixed --method whitened --ratio 0.3 --self-generated 1500 --seed 3 --no-measure"
+    program("compress", DEMO, "-o", tmp_path / "theirs", *flags.split())
+    assert filecmp.cmp(tmp_path / "ours" / "model.safetensors", tmp_path / "theirs" / "model.safetensors", shallow=False)
+
+
+def test_two_sided_needs_its_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = {"calibration": CALIBRATION, "calibration_tokens": 3000, "measure": False}
+    monkeypatch.setenv("NEURONMM_FINETUNE", str(tmp_path / "absent"))
+    with pytest.warns(UserWarning, match="neuronmm-finetune.*whitened is used"):
+        neuronmm.compress(DEMO, tmp_path / "fallback", ratio=0.3, **text)
+    neuronmm.compress(DEMO, tmp_path / "whitened", ratio=0.3, method="whitened", **text)
+    weights = [tmp_path / name / "model.safetensors" for name in ("fallback", "whitened")]
+    assert filecmp.cmp(*weights, shallow=False)
+    script = tmp_path / "trainer"
+    script.write_text('#!/bin/sh\necho "$1 of $2 fails"\nexit 1\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("NEURONMM_FINETUNE", str(script))
+    with pytest.raises(neuronmm.Error, match=f"metric of {DEMO} fails"):
+        neuronmm.compress(DEMO, tmp_path / "out", ratio=0.3, **text)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(not os.environ.get("NEURONMM_FINETUNE"), reason="NEURONMM_FINETUNE names no neuronmm-finetune")
+def test_two_sided(tmp_path: Path) -> None:
+    text = {"calibration": CALIBRATION, "calibration_tokens": 3000, "measure": False}
+    neuronmm.compress(DEMO, tmp_path / "out", ratio=0.3, save_statistics=tmp_path / "statistics", **text)
+    assert (tmp_path / "statistics" / "metric.safetensors").exists()
 
 
 def test_quantize(tmp_path: Path, program: Program) -> None:
