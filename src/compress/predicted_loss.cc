@@ -11,8 +11,10 @@
 namespace neuronmm::compress {
 namespace {
 
-// Of the mean diagonal of the neurons' Gram matrix. Assumed: enough for a Cholesky factor in fp64
-// where neurons are silent or alike.
+// Of the mean diagonal of the neurons' Gram matrix: enough for a Cholesky factor in fp64 where
+// neurons are silent or alike. Measured on SmolLM2, a fifth of the neurons gone, four windows: KL
+// .358 on WikiText-2 and .395 on C4; a thousand times as much, of the median, .354 and .395. The
+// mean is at most 5 times the median but in layers 11, 28 and 29 (145, 9 and 19 times).
 constexpr double kNeuronRidge = 1e-6;
 
 double neuron_ridge(const DoubleMatrix& gram) {
