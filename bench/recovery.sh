@@ -7,13 +7,15 @@
 # itself; WikiText's validation text stops and chooses; reported on WikiText's test text and C4's documents 200-299.
 # Every point is a run of its own, whose learning rate ends at 0. Interrupted, the same command goes on: lines that
 # WORK_DIR/points.txt has are not measured again, and an unfinished training resumes.
-# FORMS, TOKENS, RATIO; FLAGS: of finetune, besides; BATCH: sequences of 256 tokens in a step; LIMIT: windows of each text.
+# FORMS, TOKENS, RATIO; FLAGS: of finetune, besides; BATCH: sequences of 256 tokens in a step; CONTEXT, LIMIT: length and
+# number of the windows of each text. What programs say goes to WORK_DIR/errors.txt.
 set -euo pipefail
 root=$(realpath "$(dirname "$0")/..")
 neuronmm=${NEURONMM:-$root/build/release/neuronmm}
 model=$(realpath "$1") data=$(realpath "$2") work=${3:-$root/build/recovery}
 forms=${FORMS:-neurons mixed uv} tokens=${TOKENS:-76800 153600 307200 614400 2000000} ratio=${RATIO:-0.2}
-flags=${FLAGS:---lr 3e-4 --refine-blocks 1} batch=${BATCH:-8} limit=${LIMIT:-6} length=256
+flags=${FLAGS:---lr 3e-4 --refine-blocks 1} batch=${BATCH:-8} limit=${LIMIT:-6} context=${CONTEXT:-1024}
+length=256
 mkdir -p "$work"
 cd "$work"
 touch points.txt
@@ -33,11 +35,13 @@ head -c 110000 "$data/text/wiki.test.raw" | iconv -c -f utf-8 -t utf-8 >wiki_hel
 head -c 60000 "$data/text/wiki.valid.raw" | iconv -c -f utf-8 -t utf-8 >validation.txt || true
 
 divergence() {
-  "$neuronmm" perplexity "$1" "$2" --reference "$model" --context 1024 --limit "$limit" 2>>errors.txt | awk '$1 == "KL" {print $2}'
+  "$neuronmm" perplexity "$1" "$2" --reference "$model" --context "$context" --limit "$limit" 2>>errors.txt | awk '$1 == "KL" {print $2}'
 }
 point() {  # FORM TOKENS FOLDER SECONDS
-  printf '%-8s %8d tokens  wiki %s  c4 %s  %d s\n' "$1" "$2" "$(divergence "$3" wiki_held_out.txt)" \
-    "$(divergence "$3" c4_held_out.txt)" "$4" | tee -a points.txt
+  local wiki c4
+  wiki=$(divergence "$3" wiki_held_out.txt)
+  c4=$(divergence "$3" c4_held_out.txt)
+  printf '%-8s %8d tokens  wiki %s  c4 %s  %d s\n' "$1" "$2" "$wiki" "$c4" "$4" | tee -a points.txt
 }
 measured() { grep -qE "^$1 +$2 tokens" points.txt; }
 

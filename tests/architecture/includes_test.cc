@@ -28,7 +28,7 @@ const std::map<std::string, Folders> kArrows = {
     {"model", {"ops", "io", "text", "base"}},
     {"gguf", {"model", "io", "text", "base"}},
     {"compress", {"model", "ops", "io", "text", "base"}},
-    {"finetune", {"compress", "model", "io", "text", "base"}},
+    {"finetune", {"compress", "model", "ops", "io", "text", "base"}},
     {"eval", {"model", "io", "text", "base"}},
     {"trainium/tile", {"base"}},
     {"trainium/kernels", {"trainium/tile", "base"}},
