@@ -18,7 +18,8 @@ inline constexpr const char* kWaitPolicy = "OMP_WAIT_POLICY";
 inline constexpr const char* kSleepingThreads = "PASSIVE";
 
 // glibc hands memory of large tensors back to the system when they die, and the system clears it
-// for the next: a fifth of a training step. These keep it, in huge pages.
+// for the next. These keep it, in huge pages. Measured on busy cores, one run each: 8.25 processor
+// ms per trained token with them, 8.68 without.
 inline constexpr const char* kAllocator = "GLIBC_TUNABLES";
 inline constexpr const char* kMemoryIsKept =
     "glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=1099511627776:"
