@@ -124,7 +124,7 @@ Result<int> run(const CompressFlags& flags) {
       };
   NMM_ASSIGN(const auto summary,
              compress::compress(request, *backend, progress, {}, measure, make_metric));
-  print_summary(writer, summary);
+  print_summary(writer, summary, request.allocate);
   warn_of_share(request, summary.plan);
   print_loss(writer, !flags.no_measure, summary.loss);
   writer.print("written to {}\n", request.out.string());

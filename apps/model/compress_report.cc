@@ -28,14 +28,16 @@ void print_total(const ReportWriter& writer, int64_t parameters_before, int64_t 
 std::string size_text(int64_t size) { return size == 0 ? "whole" : std::to_string(size); }
 
 // Of every form but uv: what each layer's MLP has become.
-void print_layers(const ReportWriter& writer, const compress::CompressSummary& summary) {
+void print_layers(const ReportWriter& writer, const compress::CompressSummary& summary,
+                  compress::Allocate allocate) {
+  const bool measured = allocate == compress::Allocate::kMeasured;
   const bool pivoted =
       summary.plan.form == compress::Form::kPivoted || summary.plan.form == compress::Form::kUv;
   writer.print("form {}\n", compress::form_name(summary.plan.form));
   writer.print("{:>5} {:>8} {:>8} {:>8} {:>8} {:>8} {:>11}\n", "layer", pivoted ? "gate" : "input",
                pivoted ? "up" : "neurons", pivoted ? "down" : "output", "kept", "largest",
-               "predicted");
-  double predicted = 0.0;
+               measured ? "measured" : "predicted");
+  double loss = 0.0;
   for (size_t i = 0; i < summary.layers.size(); ++i) {
     const compress::LayerReport& layer = summary.layers[i];
     const io::MlpShape& shape = layer.shape;
@@ -43,10 +45,11 @@ void print_layers(const ReportWriter& writer, const compress::CompressSummary& s
                  size_text(pivoted ? shape.gate : shape.input),
                  size_text(pivoted ? shape.up : shape.neurons), size_text(shape.down),
                  layer.kept_share, layer.largest_map, layer.predicted_loss);
-    predicted += layer.predicted_loss;
+    loss += layer.predicted_loss;
   }
-  writer.print("predicted loss (for ranking; too small by a factor): {:.4f} nats per token\n",
-               predicted);
+  writer.print("{} loss (for ranking{}): {:.4f} nats per token\n",
+               measured ? "measured" : "predicted", measured ? "" : "; too small by a factor",
+               loss);
 }
 
 void print_matrices(const ReportWriter& writer, const compress::CompressSummary& summary) {
@@ -159,11 +162,12 @@ void print_plan(const ReportWriter& writer, const compress::Plan& plan) {
               plan.bytes_after);
 }
 
-void print_summary(const ReportWriter& writer, const compress::CompressSummary& summary) {
+void print_summary(const ReportWriter& writer, const compress::CompressSummary& summary,
+                   compress::Allocate allocate) {
   if (summary.layers.empty()) {
     print_matrices(writer, summary);
   } else {
-    print_layers(writer, summary);
+    print_layers(writer, summary, allocate);
   }
   if (summary.error_aware) print_error_aware(writer, *summary.error_aware);
   if (summary.calibration_tokens > 0) {

@@ -17,7 +17,7 @@ Form = Literal["uv", "pivoted", "narrow", "neurons", "mixed", "auto"]
 Method = Literal["two-sided", "whitened", "error-aware", "svd"]
 Weights = Literal["original", "int8"]
 Align = Literal["nearest", "floor", "ceil"]
-Allocate = Literal["uniform", "predicted", "sensitivity"]
+Allocate = Literal["uniform", "predicted", "measured", "sensitivity"]
 Dtype = Literal["bf16", "f16", "f32"]
 MatrixName = Literal["gate", "up", "down"]
 _MATRICES: tuple[MatrixName, ...] = get_args(MatrixName)
@@ -115,7 +115,7 @@ def compress(
     ratio: float,
     form: Form | None = None,
     method: Method | None = None,
-    error_aware: bool = False,
+    error_aware: bool | Literal["auto"] = False,
     calibration: _Path | Sequence[_Path] = (),
     calibration_tokens: int | None = None,
     self_generated: int = 0,
@@ -126,6 +126,7 @@ def compress(
     align: Align = "nearest",
     only: Sequence[MatrixName] = _MATRICES,
     allocate: Allocate | None = None,
+    pad: bool = False,
     weights: Weights = "original",
     gram: _Path | None = None,
     save_gram: _Path | None = None,
@@ -161,6 +162,9 @@ def compress(
         form = "uv" if only_of_uv or flags.gram or flags.save_gram else "auto"
     flags.form = one_of("form", form, get_args(Form))
     flags.allocate = one_of("allocate", allocate or ("uniform" if form == "uv" else "predicted"), get_args(Allocate))
+    if error_aware not in (True, False, "auto"):
+        raise ValueError(f"error_aware: expected True, False or 'auto', found {error_aware!r}")
+    flags.error_aware_if_better, flags.pad = error_aware == "auto", bool(pad)
     _set_method(flags, method or ("whitened" if form == "uv" else "two-sided"), bool(error_aware))
     flags.align = one_of("align", align, get_args(Align))
     flags.weights = one_of("weights", weights, get_args(Weights))
@@ -191,11 +195,13 @@ def _set_method(flags: _native.CompressFlags, method: str, error_aware: bool) ->
     flags.method = one_of("method", method, get_args(Method))
     alias = method == "error-aware"
     if not _narrows_mlps(flags):
+        if flags.allocate == "measured":
+            flags.allocate = "sensitivity"  # as uv has it
         if error_aware and method not in ("whitened", "error-aware"):
             raise ValueError(f"error_aware: form uv has it with method whitened, found {method}")
         flags.method = "error-aware" if error_aware else method
         return
-    flags.error_aware = error_aware or alias
+    flags.error_aware = (error_aware or alias) and not flags.error_aware_if_better
     if alias:
         flags.method = "whitened"
     if flags.method == "two-sided":

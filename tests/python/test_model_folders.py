@@ -65,6 +65,16 @@ def test_compress(tmp_path: Path, program: Program, options: dict[str, Any], fla
             "--form neurons --method whitened --allocate uniform --weights int8",
             "neurons",
         ),
+        (
+            {"form": "neurons", "method": "whitened", "allocate": "measured", "pad": True},
+            "--form neurons --method whitened --allocate measured --pad",
+            "neurons",
+        ),
+        (
+            {"form": "mixed", "method": "whitened", "error_aware": "auto"},
+            "--form mixed --method whitened --error-aware auto",
+            "mixed",
+        ),
         ({"form": "uv", "method": "whitened", "allocate": "predicted"}, "--form uv --method whitened --allocate predicted", "uv"),
     ],
 )
