@@ -48,9 +48,8 @@ Status read_step(const Component& step, Decoder& decoder) {
   if (step.type == "Strip") return read_strip(step.fields, decoder);
   if (step.type == "BPEDecoder") return read_bpe_decoder(step.fields, decoder);
   if (step.type == "Metaspace") {
-    NMM_ASSIGN(Metaspace metaspace, read_metaspace(step.fields));
-    decoder.add(
-        metaspace_step(std::move(metaspace.replacement), metaspace.prepend_scheme != "never"));
+    NMM_ASSIGN(const Metaspace metaspace, read_metaspace(step.fields));
+    decoder.add(metaspace_step(metaspace.replacement, metaspace.prepend_scheme != "never"));
   } else if (step.type == "ByteFallback") {
     decoder.add(byte_fallback_step());
   } else if (step.type == "Fuse") {
