@@ -2,7 +2,7 @@
 """The table of docs/quality.md: a model in every form, by every method, at several sizes, each measured against the dense one.
 
     bench/quality.py DENSE WORK --calibration TEXT [--calibration TEXT] --text NAME=FILE [--text NAME=FILE]
-                     [--rows PATTERN] [--kept .9,.8] [--windows 24] [--tasks DATA] [--speed] [--print-only]
+                     [--rows PATTERN] [--kept .9,.8] [--windows 24] [--context 1024] [--tasks DATA] [--speed] [--print-only]
 
 DENSE is a model folder, WORK keeps what is finished: a row is a file WORK/NAME.json, and the next call goes on with the rows
 that have none. The calibration texts are gathered once, in WORK/statistics. No text may be both a calibration text and one
@@ -88,7 +88,7 @@ class Bench:
         report = self.work / "report.json"
         for name, text in self.texts.items():
             command = [self.flags.neuronmm, "perplexity", model, text, "--reference", self.flags.dense,
-                       "--context", "1024", "--limit", self.flags.windows, "--json", report]
+                       "--context", self.flags.context, "--limit", self.flags.windows, "--json", report]
             run(command, self.log)
             result["texts"][name] = json.loads(report.read_text())
         if self.flags.tasks:
@@ -150,7 +150,8 @@ def main() -> None:
     parser.add_argument("--text", action="append", default=[], required=True, metavar="NAME=FILE")
     parser.add_argument("--kept", default=".95,.9,.8,.7,.5")
     parser.add_argument("--rows", default="*", help="names as a shell pattern, several with commas")
-    parser.add_argument("--windows", default="24", help="of 1024 tokens, of each text")
+    parser.add_argument("--windows", default="24", help="of each text")
+    parser.add_argument("--context", default="1024", help="tokens of a window")
     parser.add_argument("--tasks", help="folder of task files: also accuracies")
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--keep-models", action="store_true")
