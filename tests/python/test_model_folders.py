@@ -72,7 +72,7 @@ def test_forms(tmp_path: Path, program: Program, options: dict[str, Any], flags:
     ours, theirs = tmp_path / "ours" / "model", tmp_path / "theirs" / "model"
     ours.parent.mkdir()
     theirs.parent.mkdir()
-    text = {"calibration": CALIBRATION, "calibration_tokens": 3000, "measure": False}
+    text: dict[str, Any] = {"calibration": CALIBRATION, "calibration_tokens": 3000, "measure": False}
     report = neuronmm.compress(DEMO, ours, ratio=0.3, **text, **options)
     more = f"--calibration {CALIBRATION} --calibration-tokens 3000 --no-measure {flags}"
     program("compress", DEMO, "-o", theirs, "--ratio", 0.3, *more.split())
@@ -84,7 +84,7 @@ def test_forms(tmp_path: Path, program: Program, options: dict[str, Any], flags:
 
 def test_statistics(tmp_path: Path) -> None:
     saved = tmp_path / "statistics"
-    text = {"calibration": CALIBRATION, "calibration_tokens": 3000}
+    text: dict[str, Any] = {"calibration": CALIBRATION, "calibration_tokens": 3000}
     options: dict[str, Any] = {"form": "mixed", "method": "whitened", "ratio": 0.3, "measure": False}
     neuronmm.compress(DEMO, tmp_path / "one", **text, **options, save_statistics=saved)
     neuronmm.compress(DEMO, tmp_path / "two", **text, **options, statistics=saved)
@@ -105,13 +105,12 @@ def test_a_text_that_the_model_writes(tmp_path: Path, program: Program) -> None:
 
 
 def test_two_sided_needs_its_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = {"calibration": CALIBRATION, "calibration_tokens": 3000, "measure": False}
+    text: dict[str, Any] = {"calibration": CALIBRATION, "calibration_tokens": 3000, "measure": False}
     monkeypatch.setenv("NEURONMM_FINETUNE", str(tmp_path / "absent"))
     with pytest.warns(UserWarning, match="neuronmm-finetune.*whitened is used"):
         neuronmm.compress(DEMO, tmp_path / "fallback", ratio=0.3, **text)
     neuronmm.compress(DEMO, tmp_path / "whitened", ratio=0.3, method="whitened", **text)
-    weights = [tmp_path / name / "model.safetensors" for name in ("fallback", "whitened")]
-    assert filecmp.cmp(*weights, shallow=False)
+    assert filecmp.cmp(tmp_path / "fallback/model.safetensors", tmp_path / "whitened/model.safetensors", shallow=False)
     script = tmp_path / "trainer"
     script.write_text('#!/bin/sh\necho "$1 of $2 fails"\nexit 1\n')
     script.chmod(0o755)
@@ -123,7 +122,7 @@ def test_two_sided_needs_its_program(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.skipif(not os.environ.get("NEURONMM_FINETUNE"), reason="NEURONMM_FINETUNE names no neuronmm-finetune")
 def test_two_sided(tmp_path: Path) -> None:
-    text = {"calibration": CALIBRATION, "calibration_tokens": 3000, "measure": False}
+    text: dict[str, Any] = {"calibration": CALIBRATION, "calibration_tokens": 3000, "measure": False}
     neuronmm.compress(DEMO, tmp_path / "out", ratio=0.3, save_statistics=tmp_path / "statistics", **text)
     assert (tmp_path / "statistics" / "metric.safetensors").exists()
 
