@@ -46,86 +46,6 @@ struct GramInput {
   std::string names() const { return origin() ? origin()->text : "none"; }
 };
 
-Status check_statistics_flags(const CompressRequest& request) {
-  if (!request.statistics.empty() && !request.save_statistics.empty()) {
-    return fail("statistics are either read from a folder or saved in one, found both");
-  }
-  if (!request.save_statistics.empty() && !request.calibration) {
-    return fail("saving statistics needs a calibration text");
-  }
-  if (!request.statistics.empty() && request.error_aware && !request.calibration) {
-    return fail("error-aware needs a calibration text, which it runs through narrowed layers");
-  }
-  std::error_code ignored;
-  if (!request.save_statistics.empty() && fs::weakly_canonical(request.save_statistics, ignored) ==
-                                              fs::weakly_canonical(request.out, ignored)) {
-    return fail("{}: expected different folders for the model and the statistics",
-                request.out.string());
-  }
-  return {};
-}
-
-// The other forms weigh what whole MLPs lose, for which uv's ways of saving work do not exist yet.
-Status check_form(const CompressRequest& request) {
-  const std::string_view form = form_name(request.form);
-  if (!request.calibration && request.statistics.empty()) {
-    return fail("form {} needs a calibration text or saved statistics", form);
-  }
-  NMM_TRY(check_statistics_flags(request));
-  if (!request.gram.empty() || !request.save_gram.empty()) {
-    return fail("form {} neither reads nor saves Gram matrices; only form uv does", form);
-  }
-  if (request.method == Method::kSvd || request.method == Method::kErrorAware) {
-    return fail("form {}{} has the methods whitened and two-sided, found {}", form,
-                request.form == Form::kUv ? " with predicted allocation" : "",
-                method_name(request.method));
-  }
-  if (request.allocate == Allocate::kSensitivity) {
-    return fail("form {} allocates uniform, predicted or measured, found {}", form,
-                allocate_name(request.allocate));
-  }
-  if (request.only.gate && request.only.up && request.only.down) return {};
-  return fail("form {} compresses whole MLPs; only form uv can leave out matrices", form);
-}
-
-// Every combination of flags that would be ignored is refused: a file that is named and not read
-// would be taken for used.
-Status check_method(const CompressRequest& request) {
-  if (request.pad && request.form != Form::kNeurons) {
-    return fail("zero neurons pad form neurons, found form {}", form_name(request.form));
-  }
-  if (narrows_mlps(request)) return check_form(request);
-  if (!request.statistics.empty() || !request.save_statistics.empty()) {
-    return fail(
-        "statistics are of forms that narrow whole MLPs; form uv has them with method two-sided or "
-        "predicted allocation, else Gram matrices");
-  }
-  const bool text = request.calibration.has_value(), file = !request.gram.empty();
-  const bool measures = request.allocate == Allocate::kSensitivity;
-  if (measures && (!text || file)) {
-    return fail(
-        "allocate sensitivity needs a calibration text, on which it measures what every matrix is "
-        "worth; saved Gram matrices are not enough");
-  }
-  if (request.method == Method::kSvd) {
-    if (!file && request.save_gram.empty()) return {};
-    return fail("method svd neither reads nor saves Gram matrices");
-  }
-  if (request.method == Method::kErrorAware) {
-    if (text && !file && request.save_gram.empty()) return {};
-    return fail(
-        "method error-aware needs a calibration text, which it runs through the layers that it has "
-        "compressed; it neither reads nor saves the dense model's Gram matrices");
-  }
-  if (text && file) return fail("a calibration text and saved Gram matrices exclude each other");
-  if (!request.save_gram.empty() && !text) {
-    return fail("saving Gram matrices needs a calibration text");
-  }
-  if (text || file) return {};
-  return fail(
-      "method whitened needs a calibration text or saved Gram matrices; method svd needs neither");
-}
-
 // A folder whose config hides that it is compressed: the tensors tell.
 Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
   if (config.int8_weights) {
@@ -576,59 +496,10 @@ class Compression {
 
 }  // namespace
 
-std::string_view method_name(Method method) {
-  switch (method) {
-    case Method::kWhitened:
-      return "whitened";
-    case Method::kErrorAware:
-      return "error-aware";
-    case Method::kTwoSided:
-      return "two-sided";
-    case Method::kSvd:
-      break;
-  }
-  return "svd";
-}
-
-bool narrows_mlps(const CompressRequest& request) {
-  return request.form != Form::kUv || request.method == Method::kTwoSided ||
-         request.allocate == Allocate::kPredicted || request.allocate == Allocate::kMeasured;
-}
-
-std::string_view allocate_name(Allocate allocate) {
-  switch (allocate) {
-    case Allocate::kSensitivity:
-      return "sensitivity";
-    case Allocate::kPredicted:
-      return "predicted";
-    case Allocate::kMeasured:
-      return "measured";
-    case Allocate::kUniform:
-      break;
-  }
-  return "uniform";
-}
-
-Result<Allocate> parse_allocate(std::string_view name) {
-  for (const Allocate allocate :
-       {Allocate::kUniform, Allocate::kSensitivity, Allocate::kPredicted, Allocate::kMeasured}) {
-    if (name == allocate_name(allocate)) return allocate;
-  }
-  return fail("allocate: expected uniform, predicted, measured or sensitivity, found \"{}\"", name);
-}
-
-Result<Method> parse_method(std::string_view name) {
-  for (const Method method :
-       {Method::kWhitened, Method::kErrorAware, Method::kSvd, Method::kTwoSided}) {
-    if (name == method_name(method)) return method;
-  }
-  return fail("method: expected whitened, two-sided, error-aware or svd, found \"{}\"", name);
-}
-
 Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix,
                                  const Measure& measure, const MakeMetric& make_metric) {
-  NMM_TRY(check_method(request));
+  NMM_TRY(check_request(request));
   NMM_TRY(load_blas());
   NMM_ASSIGN(ordered_json identity, io::folder_identity(request.model));
   NMM_ASSIGN(auto config, io::ModelConfig::load(request.model / "config.json"));

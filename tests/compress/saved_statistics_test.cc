@@ -336,6 +336,12 @@ TEST_F(Saved, WhatCannotBeMeantIsRefused) {
   CompressRequest aware = without_text("out");
   aware.error_aware = true;
   expect_refused_before_any_work(aware, {"error-aware needs a calibration text"});
+  CompressRequest aware_if_better = without_text("out");
+  aware_if_better.error_aware_if_better = true;
+  expect_refused_before_any_work(aware_if_better, {"error-aware needs a calibration text"});
+  CompressRequest measured = without_text("out");
+  measured.allocate = Allocate::kMeasured;
+  expect_refused_before_any_work(measured, {"allocate measured needs a calibration text"});
   CompressRequest same = saving("out");
   same.save_statistics = path("out");
   expect_refused_before_any_work(same, {"different folders"});
