@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "compress/dense_reference.h"
+#include "compress/expected_divergence.h"
 #include "compress/narrow_weights.h"
 #include "compress/shape_search.h"
 #include "compress_test.h"
@@ -31,24 +32,11 @@ class MeasuredLosses : public CompressTest {
     for (const auto& sequence : sequences) {
       const Matrix dense = logits(input_.path(), sequence), other = logits(folder, sequence);
       for (int64_t t = 0; t < dense.rows(); ++t) {
-        sum += row_divergence(dense.row(t), other.row(t), dense.columns());
+        sum += expected_divergence(dense.row(t), other.row(t), dense.columns());
       }
       rows += dense.rows();
     }
     return static_cast<double>(sum / rows);
-  }
-  static long double row_divergence(const float* a, const float* b, int64_t count) {
-    long double sum_a = 0, sum_b = 0, result = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      sum_a += std::exp(static_cast<long double>(a[i]));
-      sum_b += std::exp(static_cast<long double>(b[i]));
-    }
-    for (int64_t i = 0; i < count; ++i) {
-      const long double p = std::exp(static_cast<long double>(a[i])) / sum_a;
-      const long double q = std::exp(static_cast<long double>(b[i])) / sum_b;
-      result += p * std::log(p / q);
-    }
-    return result;
   }
 };
 

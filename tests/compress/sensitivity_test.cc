@@ -10,6 +10,7 @@
 
 #include "compress/calibration.h"
 #include "compress/compress_test.h"
+#include "compress/expected_divergence.h"
 #include "compress/factorize.h"
 #include "compress/staged_work.h"
 
@@ -33,20 +34,6 @@ class Sensitivity : public CompressTest {
   }
 };
 
-long double divergence(const float* a, const float* b, int64_t count) {
-  long double sum_a = 0, sum_b = 0, result = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    sum_a += std::exp(static_cast<long double>(a[i]));
-    sum_b += std::exp(static_cast<long double>(b[i]));
-  }
-  for (int64_t i = 0; i < count; ++i) {
-    const long double p = std::exp(static_cast<long double>(a[i])) / sum_a;
-    const long double q = std::exp(static_cast<long double>(b[i])) / sum_b;
-    result += p * std::log(p / q);
-  }
-  return result;
-}
-
 TEST(MeanDivergence, IsTheDefinition) {
   std::mt19937_64 random(3);
   std::normal_distribution<float> normal(0.0f, 3.0f);
@@ -56,7 +43,7 @@ TEST(MeanDivergence, IsTheDefinition) {
     b.data()[i] = a.data()[i] + 0.1f * normal(random);
   }
   long double mean = 0;
-  for (int64_t i = 0; i < 5; ++i) mean += divergence(a.row(i), b.row(i), 70) / 5;
+  for (int64_t i = 0; i < 5; ++i) mean += expected_divergence(a.row(i), b.row(i), 70) / 5;
   EXPECT_NEAR(mean_divergence(a.view(), b.view()), static_cast<double>(mean), 1e-14);
   EXPECT_NEAR(mean_divergence(a.view(), a.view()), 0.0, 1e-15);
   for (int64_t i = 0; i < 70; ++i) b.row(2)[i] += 64.0f;  // a constant changes no probability
@@ -146,7 +133,7 @@ TEST_F(Sensitivity, IsThatOfAModelWithTheTruncatedMatrix) {
         for (size_t s = 0; s < probes.size(); ++s) {
           const Matrix other = logits(folder.path(), probes[s]);
           for (int64_t t = 0; t < other.rows(); ++t, ++rows) {
-            sum += divergence(dense[s].row(t), other.row(t), 256);
+            sum += expected_divergence(dense[s].row(t), other.row(t), 256);
             for (int64_t i = 0; i < 256; ++i) {
               largest = std::max(largest, std::abs(other.row(t)[i]));
             }
