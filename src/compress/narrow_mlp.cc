@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/threads.h"
 #include "compress/factorize.h"
 
 namespace neuronmm::compress {
@@ -85,12 +86,20 @@ Status narrow_down(DoubleMatrix down_t, const DoubleMatrix& gram, const MlpMetri
     add_weight("down", std::move(down_t), out);
     return {};
   }
-  const DoubleMatrix gram_out =
-      multiply(down_t, Transpose::kNo, multiply(gram, Transpose::kNo, down_t, Transpose::kYes),
-               Transpose::kNo);
-  NMM_ASSIGN(const DoubleMatrix metric_root, whitening_root(metric.out));
+  // An eigendecomposition runs on one thread, and the product does not need it.
+  DoubleMatrix gram_out;
+  Result<DoubleMatrix> metric_root = DoubleMatrix();
+  run_on_threads(2, [&](int64_t task) {
+    if (task == 0) {
+      metric_root = whitening_root(metric.out);
+    } else {
+      gram_out =
+          product_with_transposed(multiply(down_t, Transpose::kNo, gram, Transpose::kNo), down_t);
+    }
+  });
+  if (!metric_root.ok()) return metric_root.error();
   NMM_ASSIGN(NarrowOutput narrow,
-             narrow_output(down_t, gram_out, metric.out, metric_root, shape.down, stored));
+             narrow_output(down_t, gram_out, metric.out, *metric_root, shape.down, stored));
   add_weight("down", std::move(narrow.w_t), out);
   add_pivots("down", std::move(narrow.index), std::move(narrow.c), narrow.largest, out);
   return {};

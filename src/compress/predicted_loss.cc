@@ -32,6 +32,16 @@ double squares(const double* values, int64_t count) {
   return std::inner_product(values, values + count, values, 0.0);
 }
 
+std::vector<int32_t> others_than(const std::vector<int32_t>& kept, int64_t count) {
+  std::vector<bool> is_kept(static_cast<size_t>(count));
+  for (const int32_t i : kept) is_kept[static_cast<size_t>(i)] = true;
+  std::vector<int32_t> others;
+  for (int32_t i = 0; i < count; ++i) {
+    if (!is_kept[static_cast<size_t>(i)]) others.push_back(i);
+  }
+  return others;
+}
+
 // With C = L·Lᵀ in the order of the neurons, column k of weighted·L is what neuron k adds to the
 // first k.
 std::vector<double> neuron_losses(const DoubleMatrix& added) {
@@ -121,19 +131,19 @@ Result<PredictedLosses> predict_losses(const DenseMlp& mlp, const MlpStatistics&
   return losses;
 }
 
-// Without a copy of the whole Gram matrix: its ridge reaches the right-hand side through the kept
-// columns of down alone.
+// With C in blocks of kept and other neurons the answer is W_k + W_o·C_ok·C_kk⁻¹: what is kept
+// stays as it is, and only what the others did is solved for.
 Result<DoubleMatrix> down_of_fewer_neurons(const DoubleMatrix& down_t, const DoubleMatrix& neurons,
                                            const std::vector<int32_t>& kept) {
-  const double ridge = neuron_ridge(neurons);
-  DoubleMatrix wanted = multiply(neurons, Transpose::kNo, down_t, Transpose::kYes).rows_at(kept);
-  for (int64_t j = 0; j < wanted.columns(); ++j) {
-    for (size_t i = 0; i < kept.size(); ++i) wanted.column(j)[i] += ridge * down_t(j, kept[i]);
-  }
+  const std::vector<int32_t> others = others_than(kept, down_t.columns());
   DoubleMatrix gram = neurons.at(kept, kept);
-  add_to(ridge, gram);
-  NMM_ASSIGN(const DoubleMatrix down, solve_positive(std::move(gram), std::move(wanted)));
-  return transposed(down);
+  add_to(neuron_ridge(neurons), gram);
+  NMM_ASSIGN(const DoubleMatrix change,
+             solve_positive(std::move(gram), multiply(neurons.at(kept, others), Transpose::kNo,
+                                                      down_t.columns_at(others), Transpose::kYes)));
+  DoubleMatrix down = transposed(change);
+  add(down_t.columns_at(kept), down);
+  return down;
 }
 
 }  // namespace neuronmm::compress
