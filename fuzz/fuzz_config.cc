@@ -58,7 +58,13 @@ void check_record(std::string_view text, const ModelConfig& config) {
   const auto int8 = neuronmm::io::with_quantization(text, "input");
   NMM_CHECK(int8.ok());
   const auto int8_config = ModelConfig::parse(*int8, "input");
-  NMM_CHECK(int8_config.ok() && int8_config->int8_weights);
+  NMM_CHECK(int8_config.ok() && int8_config->quantization);
+  if (config.quantization) {
+    const auto copied = neuronmm::io::with_quantization(text, "input", *config.quantization);
+    NMM_CHECK(copied.ok());
+    const auto same = ModelConfig::parse(*copied, "input");
+    NMM_CHECK(same.ok() && same->quantization == config.quantization);
+  }
 }
 
 void check_classes(std::string_view text, const ModelConfig& config) {

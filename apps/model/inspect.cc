@@ -87,6 +87,11 @@ double percent(int64_t part, int64_t whole) {
   return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
+// 0 of a model without parameters.
+double bits_per_weight(int64_t bytes, int64_t parameters) {
+  return parameters == 0 ? 0.0 : 8.0 * static_cast<double>(bytes) / static_cast<double>(parameters);
+}
+
 void print_config(const ReportWriter& writer, const io::ModelConfig& config) {
   writer.print("{}\n", io::architecture_name(config.architecture));
   writer.print("  {:<24}{}\n  {:<24}{}\n  {:<24}{}\n", "hidden_size", config.hidden_size,
@@ -129,12 +134,15 @@ void print_totals(const ReportWriter& writer, const io::Checkpoint& checkpoint,
                megabytes(checkpoint.size_bytes()));
   writer.print("  {:<24}{} ({:.1f} % of all), {:.1f} MB\n", "MLP parameters", parameters,
                percent(parameters, checkpoint.parameters()), megabytes(bytes));
+  writer.print("  {:<24}{:.3f}, of the MLPs {:.3f}\n", "bits per weight",
+               bits_per_weight(checkpoint.size_bytes(), checkpoint.parameters()),
+               bits_per_weight(bytes, parameters));
 }
 
 void print_compression(const ReportWriter& writer, const io::ModelConfig& config) {
-  if (config.int8_weights) {
-    writer.print("  {:<24}int8, a bf16 scale per row and {} columns\n", "weights",
-                 io::kInt8GroupSize);
+  if (config.quantization) {
+    writer.print("  {:<24}{}; a bf16 scale per row and {} columns\n", "weights",
+                 io::quantization_text(*config.quantization), io::kScaleGroupSize);
   }
   if (!config.compression) return;
   const io::CompressionRecord& record = *config.compression;
@@ -228,22 +236,24 @@ Json tensors_json(const io::Checkpoint& checkpoint) {
 // Field names are those of config.json.
 Json to_json(const io::ModelConfig& config, const io::Checkpoint& checkpoint,
              const std::vector<LayerRows>& layers, bool with_tensors) {
-  Json json = {{"model", checkpoint.folder().string()},
-               {"architecture", io::architecture_name(config.architecture)},
-               {"hidden_size", config.hidden_size},
-               {"intermediate_size", config.intermediate_size},
-               {"num_hidden_layers", config.num_hidden_layers},
-               {"num_attention_heads", config.num_attention_heads},
-               {"num_key_value_heads", config.num_key_value_heads},
-               {"head_dim", config.head_dim},
-               {"vocab_size", config.vocab_size},
-               {"max_position_embeddings", config.max_position_embeddings},
-               {"tie_word_embeddings", config.tie_word_embeddings},
-               {"dtypes", dtypes_of(checkpoint)},
-               {"int8_weights", config.int8_weights},
-               {"parameters", checkpoint.parameters()},
-               {"bytes", checkpoint.size_bytes()},
-               {"layers", layers_json(layers, config)}};
+  Json json = {
+      {"model", checkpoint.folder().string()},
+      {"architecture", io::architecture_name(config.architecture)},
+      {"hidden_size", config.hidden_size},
+      {"intermediate_size", config.intermediate_size},
+      {"num_hidden_layers", config.num_hidden_layers},
+      {"num_attention_heads", config.num_attention_heads},
+      {"num_key_value_heads", config.num_key_value_heads},
+      {"head_dim", config.head_dim},
+      {"vocab_size", config.vocab_size},
+      {"max_position_embeddings", config.max_position_embeddings},
+      {"tie_word_embeddings", config.tie_word_embeddings},
+      {"dtypes", dtypes_of(checkpoint)},
+      {"weights", config.quantization ? io::quantization_text(*config.quantization) : "floats"},
+      {"bits_per_weight", bits_per_weight(checkpoint.size_bytes(), checkpoint.parameters())},
+      {"parameters", checkpoint.parameters()},
+      {"bytes", checkpoint.size_bytes()},
+      {"layers", layers_json(layers, config)}};
   if (config.compression) {
     const io::CompressionRecord& record = *config.compression;
     json["compression"] = {{"form", record.form},

@@ -48,9 +48,9 @@ struct GramInput {
 
 // A folder whose config hides that it is compressed: the tensors tell.
 Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
-  if (config.int8_weights) {
-    return fail("{}: its weights are int8; compress the original model, with weights int8",
-                checkpoint.folder().string());
+  if (config.quantization) {
+    return fail("{}: its weights are {}; compress the original model", checkpoint.folder().string(),
+                io::quantization_text(*config.quantization));
   }
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint, config, layer));
@@ -461,7 +461,7 @@ class Compression {
                          .work = work,
                          .whole_mlps = narrows_mlps(request_),
                          .as_factors = plan_.form == Form::kUv},
-                        request_.weights, output.staging(), progress_));
+                        quantization_of(request_.weights), output.staging(), progress_));
     NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
     io::CompressionRecord made = record();
     if (plain_dense()) {

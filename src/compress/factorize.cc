@@ -108,7 +108,7 @@ Result<Factors> factorize_mapped_output(const DoubleMatrix& w_t, const DoubleMat
                  targets.left.first_columns(rank), std::move(targets.values), stored);
 }
 
-Factors round_factors(DoubleMatrix v_t, DoubleMatrix u_t) {
+Factors round_factors(DoubleMatrix v_t, DoubleMatrix u_t, const LowBitFormat& format) {
   for (int64_t i = 0; i < v_t.columns(); ++i) {
     double squares = 0;
     for (int64_t j = 0; j < v_t.rows(); ++j) squares += v_t(j, i) * v_t(j, i);
@@ -116,12 +116,15 @@ Factors round_factors(DoubleMatrix v_t, DoubleMatrix u_t) {
     v_t.scale_column(i, 1 / std::sqrt(squares));
     u_t.scale_row(i, std::sqrt(squares));
   }
+  if (format.bits < 8) round_to(DType::kF32, v_t);
   DoubleMatrix rounded = v_t;
-  round_to(DType::kI8, rounded);
+  round_to(format, rounded);
   // v_t·u_t ~ rounded · (rounded⁺·v_t) · u_t, without the [N, K] product.
   const Result<DoubleMatrix> change = least_squares(rounded, v_t);
   if (change.ok()) u_t = multiply(*change, Transpose::kNo, u_t, Transpose::kNo);
-  round_to(DType::kI8, u_t);
+  // To fewer bits they are rounded as they are written, since rounding twice is not rounding once.
+  if (format.bits < 8) return Factors{std::move(v_t), std::move(u_t), {}};
+  round_to(format, u_t);
   return Factors{std::move(rounded), std::move(u_t), {}};
 }
 

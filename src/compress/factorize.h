@@ -59,6 +59,6 @@ Result<Factors> factorize_mapped_output(const DoubleMatrix& w_t, const DoubleMat
 // Existing factors as int8 ones: v_t's columns brought to length 1, since a group of them shares a
 // scale, and rounded; u_t fitted to what that made of v_t (unless it lost its full column rank),
 // then rounded.
-Factors round_factors(DoubleMatrix v_t, DoubleMatrix u_t);
+Factors round_factors(DoubleMatrix v_t, DoubleMatrix u_t, const LowBitFormat& format = {});
 
 }  // namespace neuronmm::compress

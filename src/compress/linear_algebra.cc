@@ -61,11 +61,11 @@ void transpose(const double* in, int64_t rows, int64_t columns, double* out) {
 }
 
 // Scales belong to groups within a row, which are not contiguous in a column-major matrix.
-void round_to_int8(DoubleMatrix& matrix) {
+void round_rows(const LowBitFormat& format, DoubleMatrix& matrix) {
   const int64_t rows = matrix.rows(), columns = matrix.columns();
   std::vector<double> row_major(static_cast<size_t>(matrix.size()));
   transpose(matrix.data(), rows, columns, row_major.data());
-  const ops::QuantizedWeight rounded = ops::quantize(row_major.data(), rows, columns);
+  const ops::QuantizedWeight rounded = ops::quantize(row_major.data(), rows, columns, format);
   for (int64_t i = 0; i < rows; ++i) {
     ops::to_doubles(rounded.view(), i * columns, columns, row_major.data() + i * columns);
   }
@@ -163,7 +163,7 @@ std::vector<std::byte> to_checkpoint(const DoubleMatrix& matrix, DType dtype) {
 }
 
 void round_to(DType dtype, DoubleMatrix& matrix) {
-  if (dtype == DType::kI8) return round_to_int8(matrix);
+  if (dtype == DType::kI8) return round_rows({}, matrix);
   std::vector<std::byte> bytes;
   for (int64_t j = 0; j < matrix.columns(); ++j) {
     bytes.clear();
@@ -171,6 +171,8 @@ void round_to(DType dtype, DoubleMatrix& matrix) {
     to_doubles({dtype, {matrix.rows()}, bytes.data()}, 0, matrix.rows(), matrix.column(j));
   }
 }
+
+void round_to(const LowBitFormat& format, DoubleMatrix& matrix) { round_rows(format, matrix); }
 
 DoubleMatrix multiply(const DoubleMatrix& a, Transpose op_a, const DoubleMatrix& b,
                       Transpose op_b) {

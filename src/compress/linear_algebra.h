@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/low_bit_format.h"
 #include "base/result.h"
 #include "base/tensor.h"
 
@@ -50,6 +51,8 @@ DoubleMatrix to_double_matrix(const TensorView& tensor);
 std::vector<std::byte> to_checkpoint(const DoubleMatrix& matrix, DType dtype);
 // The values that `dtype` would store; kI8: int8 with the scales of ops::quantize.
 void round_to(DType dtype, DoubleMatrix& matrix);
+// Those that ops::quantize rounds to.
+void round_to(const LowBitFormat& format, DoubleMatrix& matrix);
 
 enum class Transpose { kNo, kYes };
 // op(a) · op(b).

@@ -36,14 +36,14 @@ const TensorView* map_beside(const io::Checkpoint& checkpoint, std::string_view 
   return find(stem.substr(0, part + kMlpPart.size()) + "input" + std::string(kMapEnding));
 }
 
-// What is written beside the map once that is int8. NaN and infinity are left for the rounding to
-// refuse by name.
-Status visit_fitted(const TensorView& weight, const TensorView& map, bool of_output,
-                    const TensorSource::Use& use) {
+// What is written beside the map once that is rounded. NaN and infinity are left for the rounding
+// to refuse by name.
+Status visit_fitted(const TensorView& weight, const TensorView& map, const LowBitFormat& format,
+                    bool of_output, const TensorSource::Use& use) {
   DoubleMatrix exact = to_double_matrix(weight), before = to_double_matrix(map);
   if (!exact.all_finite() || !before.all_finite()) return use(weight);
   DoubleMatrix after = before;
-  round_to(DType::kI8, after);  // its groups are along rows: before it is transposed
+  round_to(format, after);  // its groups are along rows: before it is transposed
   if (!of_output) {
     exact = transposed(exact);
     before = transposed(before);
@@ -60,7 +60,8 @@ class SourceList {
  public:
   // All three names that a replaced matrix may have: quantize refits the factors of a model that
   // has been compressed, where compress finds one dense weight.
-  SourceList(const ModelSource& model, WeightFormat format) : model_(model), format_(format) {
+  SourceList(const ModelSource& model, const std::optional<io::Quantization>& quantization)
+      : model_(model), quantization_(quantization) {
     const std::string prefix = model::tensor_prefix(model.checkpoint);
     if (model.whole_mlps) {
       find_mlps(prefix);
@@ -87,8 +88,10 @@ class SourceList {
       if (found == replaced_.end()) {
         add({name, tensor.dtype, tensor.shape},
             [&checkpoint = model_.checkpoint, view = tensor, map = rounded_map(name),
+             format = quantization_.value_or(io::Quantization{}).format,
              of_output = is_of_output(name)](const TensorSource::Use& use) {
-              Status used = map == nullptr ? use(view) : visit_fitted(view, *map, of_output, use);
+              Status used =
+                  map == nullptr ? use(view) : visit_fitted(view, *map, format, of_output, use);
               checkpoint.release_pages();  // else all that was read counts as memory in use
               return used;
             });
@@ -154,7 +157,7 @@ class SourceList {
   }
 
   const TensorView* rounded_map(const std::string& name) const {
-    return format_ == WeightFormat::kInt8 ? map_beside(model_.checkpoint, name) : nullptr;
+    return quantization_ ? map_beside(model_.checkpoint, name) : nullptr;
   }
   static bool is_of_output(const std::string& name) {
     return name.ends_with("down" + std::string(kDenseEnding));
@@ -175,14 +178,18 @@ class SourceList {
     add_factor(kFirstEnding, {matrix.rank, matrix.in_features}, "u_t");
   }
 
-  // Linear weights of an int8 model are rounded while they are written, whatever they come from.
+  // Linear weights of a quantized model are rounded while they are written, whatever they come
+  // from.
   void add(io::TensorSpec spec, std::function<Status(const TensorSource::Use&)> visit) {
-    const bool int8 = format_ == WeightFormat::kInt8 && model::is_linear(spec.name, model_.config);
-    sources_.push_back({std::move(spec), int8, std::move(visit)});
+    std::optional<LowBitFormat> rounding;
+    if (quantization_ && model::is_linear(spec.name, model_.config)) {
+      rounding = quantization_->of(spec.name);
+    }
+    sources_.push_back({std::move(spec), rounding, std::move(visit)});
   }
 
   const ModelSource& model_;
-  WeightFormat format_;
+  const std::optional<io::Quantization>& quantization_;
   std::map<std::string, Replaced> replaced_;  // by the names of dense weights and of factors
   std::map<std::string, ReplacedMlp> mlps_;   // by the names of dense weights
   std::vector<TensorSource> sources_;
@@ -190,9 +197,9 @@ class SourceList {
 
 }  // namespace
 
-Status write_model(const ModelSource& source, WeightFormat format, const fs::path& folder,
-                   Progress& progress, int64_t max_shard_bytes) {
-  NMM_ASSIGN(const auto tensors, SourceList(source, format).make());
+Status write_model(const ModelSource& source, const std::optional<io::Quantization>& quantization,
+                   const fs::path& folder, Progress& progress, int64_t max_shard_bytes) {
+  NMM_ASSIGN(const auto tensors, SourceList(source, quantization).make());
   return write_tensors(
       tensors, folder,
       fmt::format("what is finished is kept in {}; run the same command again to go on",

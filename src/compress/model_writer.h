@@ -1,10 +1,11 @@
 #pragma once
 // The weight files of a model whose MLP matrices have new factors: every other tensor byte for byte
-// or, when all linear weights become int8, rounded. Factors have the reference system's names,
+// or, when all linear weights are rounded, rounded. Factors have the reference system's names,
 // which are crossed: X_v_proj.weight [r, K] is applied first (our u_t), X_u_proj.weight [N, r]
 // second (our v_t).
 
 #include <filesystem>
+#include <optional>
 
 #include "base/progress.h"
 #include "base/result.h"
@@ -28,7 +29,7 @@ struct ModelSource {
 };
 
 // model.safetensors in `folder`, or shards of at most max_shard_bytes with an index.
-Status write_model(const ModelSource& source, WeightFormat format,
+Status write_model(const ModelSource& source, const std::optional<io::Quantization>& quantization,
                    const std::filesystem::path& folder, Progress& progress,
                    int64_t max_shard_bytes = io::kMaxShardBytes);
 

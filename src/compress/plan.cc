@@ -12,8 +12,9 @@ namespace {
 
 // What a tensor takes on disk: as int8, its bytes and its scales.
 int64_t stored_bytes(const io::TensorSpec& spec, bool int8) {
+  const auto rounding = int8 ? std::optional(LowBitFormat{}) : std::nullopt;
   int64_t bytes = 0;
-  for (const io::TensorSpec& stored : stored_specs(spec, int8)) bytes += io::size_bytes(stored);
+  for (const io::TensorSpec& stored : stored_specs(spec, rounding)) bytes += io::size_bytes(stored);
   return bytes;
 }
 
@@ -100,6 +101,10 @@ const ops::LinearWeight& weight_of(const ops::MlpWeight& mlp, MlpMatrix matrix) 
 
 std::string_view weights_name(WeightFormat format) {
   return format == WeightFormat::kInt8 ? "int8" : "original";
+}
+
+std::optional<io::Quantization> quantization_of(WeightFormat format) {
+  return format == WeightFormat::kInt8 ? std::optional(io::Quantization{}) : std::nullopt;
 }
 
 bool MatrixSet::has(MlpMatrix matrix) const {

@@ -33,6 +33,7 @@ Result<MatrixSet> parse_matrix_set(std::string_view names);
 // What becomes of all linear weights, compressed or not (model::is_linear names them).
 enum class WeightFormat { kAsIs, kInt8 };
 std::string_view weights_name(WeightFormat format);  // "original", "int8"
+std::optional<io::Quantization> quantization_of(WeightFormat format);
 
 struct MatrixPlan {
   int64_t layer = 0;

@@ -58,26 +58,38 @@ Result<std::vector<LowRankMatrix>> low_rank_matrices(const io::Checkpoint& check
   return matrices;
 }
 
-std::string settings_of(const nlohmann::ordered_json& model_identity) {
-  const nlohmann::ordered_json settings = {{"weights", weights_name(WeightFormat::kInt8)},
+io::Quantization quantization_of(const QuantizedFormats& formats, const io::ModelConfig& config) {
+  io::Quantization quantization = {formats.linear};
+  if (formats.lm_head != formats.linear) {
+    quantization.exceptions[config.tie_word_embeddings ? "embed_tokens" : "lm_head"] =
+        formats.lm_head;
+  }
+  return quantization;
+}
+
+std::string settings_of(const nlohmann::ordered_json& model_identity,
+                        const io::Quantization& quantization) {
+  const nlohmann::ordered_json settings = {{"weights", io::quantization_text(quantization)},
                                            {"model", model_identity}};
   return settings.dump(2) + "\n";
 }
 
-Result<Factors> round_matrix(const LowRankMatrix& matrix, const io::Checkpoint& checkpoint) {
+Result<Factors> round_matrix(const LowRankMatrix& matrix, const io::Checkpoint& checkpoint,
+                             const LowBitFormat& format) {
   DoubleMatrix second = to_double_matrix(matrix.v_t), first = to_double_matrix(matrix.u_t);
   checkpoint.release_pages();
   if (!first.all_finite() || !second.all_finite()) {
     return fail("{}: {}: its factors hold NaN or infinity", checkpoint.folder().string(),
                 name_of(matrix));
   }
-  return round_factors(std::move(second), std::move(first));
+  return round_factors(std::move(second), std::move(first), format);
 }
 
 // Leaves the rounded factors in `work` and skips those that are there. As many matrices at once as
 // there are threads.
 Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoint& checkpoint,
-                 const StagedWork& work, Progress& progress, const OnMatrix& on_matrix) {
+                 const LowBitFormat& format, const StagedWork& work, Progress& progress,
+                 const OnMatrix& on_matrix) {
   progress.start("rounding factors", std::ssize(matrices));
   for (int64_t done = 0; done < std::ssize(matrices);) {
     if (interrupted()) {
@@ -95,7 +107,7 @@ Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoin
       const LowRankMatrix& matrix = group[static_cast<size_t>(i)];
       statuses[static_cast<size_t>(i)] = [&]() -> Status {
         if (work.finished(matrix.plan, DType::kF32)) return {};
-        NMM_ASSIGN(const Factors factors, round_matrix(matrix, checkpoint));
+        NMM_ASSIGN(const Factors factors, round_matrix(matrix, checkpoint, format));
         return work.save(matrix.plan, DType::kF32, factors);
       }();
     });
@@ -110,49 +122,57 @@ Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoin
   return {};
 }
 
-Status write_card(const ModelSource& source, const io::FolderWriter& output) {
-  ModelCard card = model_card(output.out(), source.checkpoint.folder(), " with int8 weights");
-  card.tags = {"int8"};
-  card.facts = {{"weights", "int8"}};
+Status write_card(const ModelSource& source, const io::Quantization& quantization,
+                  const io::FolderWriter& output) {
+  const int bits = quantization.format.bits;
+  const std::string weights = io::quantization_text(quantization);
+  ModelCard card = model_card(output.out(), source.checkpoint.folder(),
+                              bits == 8 ? " with int8 weights" : fmt::format(" in {} bits", bits));
+  card.tags = {bits == 8 ? "int8" : fmt::format("{}-bit", bits)};
+  card.facts = {{"weights", weights}};
   if (const auto& record = source.config.compression) {
     card.tags.emplace_back(form_tag(record->form));
-    card.facts = compression_facts(*record, source.config, "int8");
+    card.facts = compression_facts(*record, source.config, weights);
   }
   return io::write_text_file(output.staging() / "README.md", model_card_text(card));
 }
 
-Status write_folder(const ModelSource& source, const io::FolderWriter& output, Progress& progress) {
+Status write_folder(const ModelSource& source, const io::Quantization& quantization,
+                    const io::FolderWriter& output, Progress& progress) {
   const fs::path& model = source.checkpoint.folder();
   const fs::path original = model / "config.json";
-  NMM_TRY(write_model(source, WeightFormat::kInt8, output.staging(), progress));
+  NMM_TRY(write_model(source, quantization, output.staging(), progress));
   NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
-  NMM_TRY(write_card(source, output));
+  NMM_TRY(write_card(source, quantization, output));
   NMM_ASSIGN(config, with_found_ranks(std::move(config), source.checkpoint, source.config));
-  NMM_ASSIGN(config, io::with_quantization(config, original.string()));
+  NMM_ASSIGN(config, io::with_quantization(config, original.string(), quantization));
   return write_transformers_files(output.staging(), config, original.string());
 }
 
 }  // namespace
 
 Result<QuantizeSummary> quantize(const fs::path& model, const fs::path& out, bool force,
-                                 Progress& progress, const OnMatrix& on_matrix) {
+                                 Progress& progress, const OnMatrix& on_matrix,
+                                 const QuantizedFormats& formats) {
   // BLAS first: without it nothing can be done, and that is known at once.
   NMM_TRY(load_blas());
   NMM_ASSIGN(const nlohmann::ordered_json identity, io::folder_identity(model));
   NMM_ASSIGN(const auto config, io::ModelConfig::load(model / "config.json"));
-  if (config.int8_weights) {
-    return fail("{}: its weights are int8 already; quantize the original model", model.string());
+  if (config.quantization) {
+    return fail("{}: its weights are {} already; quantize the original model", model.string(),
+                io::quantization_text(*config.quantization));
   }
+  const io::Quantization quantization = quantization_of(formats, config);
   NMM_ASSIGN(const auto checkpoint, io::Checkpoint::open(model));
   NMM_ASSIGN(const auto matrices, low_rank_matrices(checkpoint, config));
   const auto if_exists =
       force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(out, if_exists, model));
-  NMM_ASSIGN(const auto work, StagedWork::open(output.work(), settings_of(identity)));
-  NMM_TRY(round_all(matrices, checkpoint, work, progress, on_matrix));
+  NMM_ASSIGN(const auto work, StagedWork::open(output.work(), settings_of(identity, quantization)));
+  NMM_TRY(round_all(matrices, checkpoint, quantization.format, work, progress, on_matrix));
   std::vector<MatrixPlan> plans;
   for (const LowRankMatrix& matrix : matrices) plans.push_back(matrix.plan);
-  NMM_TRY(write_folder({checkpoint, config, plans, work}, output, progress));
+  NMM_TRY(write_folder({checkpoint, config, plans, work}, quantization, output, progress));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(model, output.staging()));
   for (const std::string& note : left_out) progress.print(note);
   QuantizeSummary summary = {checkpoint.parameters(), checkpoint.size_bytes(), 0};

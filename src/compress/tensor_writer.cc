@@ -72,32 +72,46 @@ bool all_finite(const std::vector<bf16>& scales) {
   return std::ranges::all_of(scales, [](bf16 scale) { return std::isfinite(scale.to_float()); });
 }
 
-// All values of a matrix come before its scales in the file, so that scales are kept until the last
-// rows are rounded.
-Status append_int8(ShardWriter& writer, const std::string& name, const TensorView& weight) {
+// All values of a matrix come before its scales in the file, and those before its groups, so that
+// scales and groups are kept until the last rows are rounded.
+Status append_rounded_to(const LowBitFormat& format, ShardWriter& writer, const std::string& name,
+                         const TensorView& weight) {
   const int64_t rows = weight.rows();
   const int64_t step =
       std::max<int64_t>(1, kPieceElements / std::max<int64_t>(1, weight.columns()));
   std::vector<bf16> scales;
+  std::vector<uint8_t> groups;
   for (int64_t first = 0; first < rows; first += step) {
-    const auto piece = ops::quantize(rows_of(weight, first, std::min(step, rows - first)));
+    const auto piece = ops::quantize(rows_of(weight, first, std::min(step, rows - first)), format);
     if (!all_finite(piece.scales)) {
-      return fail("tensor {:?}: cannot be rounded to int8: it holds NaN or infinity", name);
+      return fail("tensor {:?}: cannot be rounded to {} bits: it holds NaN or infinity", name,
+                  format.bits);
     }
     NMM_TRY(writer.append(std::as_bytes(std::span(piece.values))));
     scales.insert(scales.end(), piece.scales.begin(), piece.scales.end());
+    groups.insert(groups.end(), piece.multipliers.begin(), piece.multipliers.end());
   }
-  return writer.append(std::as_bytes(std::span(scales)));
+  NMM_TRY(writer.append(std::as_bytes(std::span(scales))));
+  return writer.append(std::as_bytes(std::span(groups)));
 }
 
 }  // namespace
 
-// An int8 matrix is two tensors: its values and, for each row, one bf16 scale per group.
-std::vector<io::TensorSpec> stored_specs(const io::TensorSpec& spec, bool int8) {
-  if (!int8) return {spec};
-  const int64_t groups = (spec.shape.at(1) + ops::kQuantGroup - 1) / ops::kQuantGroup;
-  return {{spec.name, DType::kI8, spec.shape},
-          {spec.name + io::kScaleEnding, DType::kBF16, {spec.shape[0], groups}}};
+// For each row of a rounded matrix: its values, one bf16 scale per group of 128 columns and, of 4
+// bits, a byte per group.
+std::vector<io::TensorSpec> stored_specs(const io::TensorSpec& spec,
+                                         const std::optional<LowBitFormat>& rounding) {
+  if (!rounding) return {spec};
+  const int64_t rows = spec.shape.at(0), columns = spec.shape.at(1);
+  const DType dtype = rounding->bits == 8 ? DType::kI8 : DType::kU8;
+  const int64_t scales = (columns + ops::kQuantGroup - 1) / ops::kQuantGroup;
+  std::vector<io::TensorSpec> specs = {
+      {spec.name, dtype, {rows, ops::stored_row_bytes(*rounding, columns)}},
+      {spec.name + io::kScaleEnding, DType::kBF16, {rows, scales}}};
+  if (rounding->bits != 4) return specs;
+  specs.push_back(
+      {spec.name + io::kGroupEnding, DType::kU8, {rows, ops::groups_of_row(*rounding, columns)}});
+  return specs;
 }
 
 Status write_tensors(const std::vector<TensorSource>& sources, const std::filesystem::path& folder,
@@ -105,7 +119,7 @@ Status write_tensors(const std::vector<TensorSource>& sources, const std::filesy
                      int64_t max_shard_bytes) {
   std::vector<io::TensorSpec> specs;
   for (const TensorSource& source : sources) {
-    for (io::TensorSpec& spec : stored_specs(source.spec, source.int8)) {
+    for (io::TensorSpec& spec : stored_specs(source.spec, source.rounding)) {
       specs.push_back(std::move(spec));
     }
   }
@@ -116,7 +130,9 @@ Status write_tensors(const std::vector<TensorSource>& sources, const std::filesy
   for (const TensorSource& source : sources) {
     if (interrupted()) return interrupted_error(if_interrupted);
     NMM_TRY(source.visit([&](const TensorView& tensor) {
-      if (source.int8) return append_int8(writer, source.spec.name, tensor);
+      if (source.rounding) {
+        return append_rounded_to(*source.rounding, writer, source.spec.name, tensor);
+      }
       return writer.append(std::span(tensor.data, static_cast<size_t>(tensor.size_bytes())));
     }));
     progress.update(++done, source.spec.name);

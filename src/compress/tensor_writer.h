@@ -1,12 +1,14 @@
 #pragma once
-// Writes a model folder's weight files, linear weights as they are or rounded to int8, in bounded
-// memory.
+// Writes a model folder's weight files, linear weights as they are or rounded to 8, 6 or 4 bits, in
+// bounded memory.
 
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/low_bit_format.h"
 #include "base/progress.h"
 #include "base/result.h"
 #include "base/tensor.h"
@@ -19,13 +21,14 @@ namespace neuronmm::compress {
 struct TensorSource {
   using Use = std::function<Status(const TensorView&)>;
 
-  io::TensorSpec spec;  // before it is rounded
-  bool int8 = false;    // whether to round it (io/quantization.h)
+  io::TensorSpec spec;                        // before it is rounded
+  std::optional<LowBitFormat> rounding = {};  // nullopt: written as it is
   std::function<Status(const Use&)> visit;
 };
 
-// The files' tensors for a source: itself, or int8 values and their scales.
-std::vector<io::TensorSpec> stored_specs(const io::TensorSpec& spec, bool int8);
+// The files' tensors for a source: itself, or its values and their scales and groups.
+std::vector<io::TensorSpec> stored_specs(const io::TensorSpec& spec,
+                                         const std::optional<LowBitFormat>& rounding);
 
 // model.safetensors in `folder`, or shards of at most max_shard_bytes with an index.
 // `if_interrupted` says what an interrupt leaves. Refused: NaN and infinity in what is rounded.

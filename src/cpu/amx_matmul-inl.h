@@ -60,8 +60,10 @@ struct AmxTiles {
 // does. An object holds its thread's tile registers: it configures them when it needs to, and
 // releases them at its end.
 template <class Tiles, class Instruction>
-class AmxProduct {
+class AmxProduct : public InPlace {
  public:
+  using Dot = Int8Dot<Instruction>;
+
   AmxProduct() = default;
   AmxProduct(const AmxProduct&) = delete;
   AmxProduct& operator=(const AmxProduct&) = delete;
@@ -74,30 +76,30 @@ class AmxProduct {
 
   // Whole groups by tiles; the ragged last group of K as without AMX. The latter goes on from the
   // sums in y, so that the order of the additions is the same.
-  void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count,
-                const PackedMatrix& w, int64_t first_panel, int64_t panels, Sums sums) {
+  void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count, Panels w,
+                Sums sums) {
     const int64_t rows = a.tile_rows(t);
     if (takes_rows(rows) && count >= kQuantGroup) {
       const int64_t groups = count / kQuantGroup;
-      const auto* const from = static_cast<const int32_t*>(w.panel(first_panel));
       configure(rows);
       multiply_groups(rows, {.a = a.words + a.int8_offset(t, first_k),
                              .count = groups,
-                             .panels = from + first_k / kQuantGroup * kPanelGroupWords,
-                             .panel_words = w.panel_words(),
-                             .columns = panels * kPanel,
+                             .panels = reinterpret_cast<const int32_t*>(w.words),
+                             .panel_words = w.panel_words,
+                             .columns = w.count * kPanel,
                              .sums = sums});
+      w.words += groups * kPanelGroupWords;
       first_k += groups * kQuantGroup;
       count -= groups * kQuantGroup;
       sums = {sums.y, sums.y_stride, sums.y, sums.y_stride};
     }
     if (count > 0) {
-      Int8Product<Instruction>::multiply(a, t, first_k, count, w, first_panel, panels, sums);
+      Int8Product<Instruction>::multiply(a, t, first_k, count, w, sums);
     }
   }
 
  private:
-  using Groups = Tile<Int8Dot<Instruction>>;  // its count is of groups
+  using Groups = Tile<Dot>;  // its count is of groups
 
   static constexpr int kLeastRows = kTileRows / 2 + 1;
   static constexpr int kVectors = 2;  // of columns at once: 2 tiles of 16 with AVX-512, else 1

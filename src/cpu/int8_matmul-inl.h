@@ -183,25 +183,23 @@ void multiply_int8_rows(const Tile<Dot>& tile, int64_t k) {
 
 // The int8 counterpart of FloatProduct; blocks of K are whole groups, but for the last.
 template <class Instruction>
-struct Int8Product {
+struct Int8Product : InPlace {
   using Dot = Int8Dot<Instruction>;
   // Whether whole groups of such tiles lie row by row (see packed_rows.h).
   static constexpr bool takes_rows(int64_t /*tile_rows*/) { return false; }
   static void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count,
-                       const PackedMatrix& w, int64_t first_panel, int64_t panels,
-                       const Sums& sums) {
+                       const Panels& w, const Sums& sums) {
     using Function = void (*)(const Tile<Dot>&, int64_t);
     static constexpr auto kByRows = []<size_t... I>(std::index_sequence<I...>) {
       return std::array<Function, kTileRows>{&multiply_int8_rows<int{I} + 1, Dot>...};
     }
     (std::make_index_sequence<kTileRows>());
-    const auto* const from = static_cast<const int32_t*>(w.panel(first_panel));
     kByRows[static_cast<size_t>(a.tile_rows(t) - 1)](
         {.a = a.words + a.int8_offset(t, first_k),
          .count = 0,  // of each group its own
-         .panels = from + first_k / kQuantGroup * (kScaleWords + kGroupWords * kPanel),
-         .panel_words = w.panel_words(),
-         .columns = panels * kPanel,
+         .panels = reinterpret_cast<const int32_t*>(w.words),
+         .panel_words = w.panel_words,
+         .columns = w.count * kPanel,
          .sums = sums},
         count);
   }

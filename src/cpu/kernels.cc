@@ -9,6 +9,7 @@
 #include "cpu/amx_matmul-inl.h"
 #include "cpu/attention-inl.h"
 #include "cpu/int8_matmul-inl.h"
+#include "cpu/low_bit_matmul-inl.h"
 #include "cpu/matmul-inl.h"
 #include "cpu/pack_rows-inl.h"
 #include "cpu/vector_math-inl.h"
@@ -24,7 +25,7 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
-// The three types of weights, each with the product that the template was made for: how pairs of
+// The types of weights, each with the product that the template was made for: how pairs of
 // bf16 and words of bytes are multiplied is decided once, when a table is chosen, and not at every
 // call.
 template <class Bf16Dot, class ByteProduct>
@@ -37,6 +38,12 @@ void multiply(const PackedRows& a, const PackedMatrix& w, const ProductPart& par
       return multiply_part<FloatProduct<Bf16Dot>>(a, w, part, bias, y);
     case WeightType::kInt8:
       return multiply_part<ByteProduct>(a, w, part, bias, y);
+    case WeightType::kInt6:
+      return multiply_low_bit<Int6Codes, ByteProduct>(a, w, part, bias, y);
+    case WeightType::kInt4:
+      return w.multiplier_rows() == 16
+                 ? multiply_low_bit<Int4Codes<16>, ByteProduct>(a, w, part, bias, y)
+                 : multiply_low_bit<Int4Codes<32>, ByteProduct>(a, w, part, bias, y);
   }
 }
 

@@ -27,11 +27,11 @@ class PackedLinear {
   int64_t out_features() const { return out_.empty() ? w_.n() : out_.features(); }
   const PackedPivots& in() const { return in_; }
   const PackedPivots& out() const { return out_; }
-  // The type of the weights that the input meets, and that the strip, or else the input, meets.
+  // What rows are packed for: the input, and the strip, or else the input.
   WeightType first_type() const {
-    return !in_.empty() ? in_.map().type() : u_.empty() ? w_.type() : u_.type();
+    return rows_for(!in_.empty() ? in_.map().type() : u_.empty() ? w_.type() : u_.type());
   }
-  WeightType last_type() const { return w_.type(); }
+  WeightType last_type() const { return rows_for(w_.type()); }
 
   // Where the strip of so many rows goes; without one, of width 0.
   MutableMatrixView strip_in(Buffer<float>& storage, int64_t rows) const {

@@ -144,6 +144,26 @@ struct Sums {
   int64_t y_stride;
 };
 
+// Neighbouring panels of weights in memory, from some k on.
+struct Panels {
+  const uint32_t* words;
+  int64_t panel_words;  // from one to the next
+  int64_t count;
+
+  Panels range(int64_t first, int64_t panels) const {
+    return {words + first * panel_words, panel_words, panels};
+  }
+};
+
+// Products that read the weights where they lie.
+struct InPlace {
+  // The panels of a part, for k in [first_k, first_k + count).
+  static Panels block(const PackedMatrix& w, const ProductPart& part, int64_t first_k,
+                      int64_t /*count*/) {
+    return {w.panel(part.first_panel) + w.words_before(first_k), w.panel_words(), part.panels};
+  }
+};
+
 template <class Dot>
 struct Tile {
   const typename Dot::X* a;
@@ -290,18 +310,16 @@ void multiply_tile(int64_t rows, const Tile<Dot>& tile) {
 
 // Weights of fp32 and bf16.
 template <class Dot>
-struct FloatProduct {
+struct FloatProduct : InPlace {
   using Word = typename Dot::Word;
-  // Tile t of A times `panels` panels, for k in [first_k, first_k + count), one block of A.
+  // Tile t of A times these panels, for k in [first_k, first_k + count), one block of A.
   static void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count,
-                       const PackedMatrix& w, int64_t first_panel, int64_t panels,
-                       const Sums& sums) {
-    const auto* const from = static_cast<const Word*>(w.panel(first_panel));
+                       const Panels& w, const Sums& sums) {
     Tile<Dot> tile = {.a = nullptr,
                       .count = 0,
-                      .panels = from + first_k / Dot::kDepth * kPanel,
-                      .panel_words = w.panel_words(),
-                      .columns = panels * kPanel,
+                      .panels = reinterpret_cast<const Word*>(w.words),
+                      .panel_words = w.panel_words,
+                      .columns = w.count * kPanel,
                       .sums = sums};
     if constexpr (std::is_same_v<typename Dot::X, float>) {
       tile.a = a.data + a.offset(t, first_k, count);
@@ -317,8 +335,7 @@ struct FloatProduct {
 // product.multiply of a panel of which y has only the first `columns` columns.
 template <class Product>
 void multiply_ragged(Product& product, const PackedRows& a, int64_t t, int64_t first_k,
-                     int64_t count, const PackedMatrix& w, int64_t panel, int64_t columns,
-                     const Sums& sums) {
+                     int64_t count, const Panels& panel, int64_t columns, const Sums& sums) {
   HWY_ALIGN float y[kTileRows * kPanel] = {};
   const int64_t rows = a.tile_rows(t);
   Sums padded = {sums.init, sums.init_stride, y, kPanel};
@@ -329,7 +346,7 @@ void multiply_ragged(Product& product, const PackedRows& a, int64_t t, int64_t f
     padded.init = y;
     padded.init_stride = kPanel;
   }
-  product.multiply(a, t, first_k, count, w, panel, 1, padded);
+  product.multiply(a, t, first_k, count, panel, padded);
   for (int64_t r = 0; r < rows; ++r) {
     std::copy_n(y + r * kPanel, columns, sums.y + r * sums.y_stride);
   }
@@ -347,6 +364,7 @@ void multiply_part(const PackedRows& a, const PackedMatrix& w, const ProductPart
   if (bias != nullptr) bias += part.first_panel * kPanel;
   for (int64_t first_k = 0; first_k < a.k; first_k += a.k_block) {
     const int64_t count = std::min(a.k_block, a.k - first_k);
+    const Panels block = product.block(w, part, first_k, count);
     for (int64_t t = part.first_tile; t < part.first_tile + part.tiles; ++t) {
       float* const row = y.row(a.first_row(t) - a.first_row(part.first_tile));
       const auto sums_at = [&](int64_t at) {
@@ -355,11 +373,11 @@ void multiply_part(const PackedRows& a, const PackedMatrix& w, const ProductPart
         return first_k == 0 && !part.add_to_y ? start : next;
       };
       if (whole > 0) {
-        product.multiply(a, t, first_k, count, w, part.first_panel, whole, sums_at(0));
+        product.multiply(a, t, first_k, count, block.range(0, whole), sums_at(0));
       }
       if (whole < part.panels) {
-        multiply_ragged(product, a, t, first_k, count, w, part.first_panel + whole,
-                        y.columns - ragged, sums_at(ragged));
+        multiply_ragged(product, a, t, first_k, count, block.range(whole, 1), y.columns - ragged,
+                        sums_at(ragged));
       }
     }
   }

@@ -8,7 +8,8 @@ namespace neuronmm::cpu {
 namespace {
 
 // How much of K is multiplied before the next tile of rows, so that what a thread reads again stays
-// in its second-level cache: 4 panels of it are 260 KiB (int8) or 512 KiB (bf16, fp32). Longer
+// in its second-level cache: 4 panels of it are 260 KiB (int8, and what int6 and int4 are expanded
+// to) or 512 KiB (bf16, fp32). Longer
 // blocks would pass over Y less often.
 int64_t k_block(WeightType weights) { return weights == WeightType::kFp32 ? 1024 : 2048; }
 constexpr int64_t kGroupPanels = 4;
@@ -40,7 +41,7 @@ RowPacker::RowPacker(const Kernels& kernels, int64_t rows, int64_t k, WeightType
             .k = k,
             .k_block = k_block(weights),
             .tiles = (rows + kernels.tile_rows - 1) / kernels.tile_rows},
-      int8_(weights == WeightType::kInt8),
+      int8_(rows_for(weights) == WeightType::kInt8),
       bf16_(weights == WeightType::kBf16 && kernels.dot_products == DotProducts::kInt8AndBf16) {
   const int64_t row_words = int8_   ? rows_.int8_row_words()
                             : bf16_ ? rows_.bf16_row_words()

@@ -7,6 +7,7 @@
 #include "base/float16.h"
 #include "base/parallel.h"
 #include "cpu/packed_rows.h"
+#include "ops/low_bit.h"
 
 namespace neuronmm::cpu {
 namespace {
@@ -31,15 +32,50 @@ void for_each_chunk(int64_t k, int64_t n, int64_t chunk, const Visit& visit) {
   });
 }
 
+WeightType type_of(const ops::WeightView& w_t) {
+  if (!w_t.quantized()) return w_t.dtype == DType::kBF16 ? WeightType::kBf16 : WeightType::kFp32;
+  return w_t.format.bits == 8   ? WeightType::kInt8
+         : w_t.format.bits == 6 ? WeightType::kInt6
+                                : WeightType::kInt4;
+}
+
+// The scale of a row and group of w_t to its half of a word: columns c and c + kHalfPanel share
+// one, and the first is written before the second, which must not lose it.
+void pack_scale(const ops::WeightView& w_t, int64_t row, int64_t group, uint32_t* scales) {
+  const int64_t column = row % kPanel;
+  float scale = 0;
+  to_floats(w_t.scales, row * w_t.scales.columns() + group, 1, &scale);
+  const uint32_t bits = bf16::from_float(scale).bits;
+  uint32_t& pair = scales[column % kHalfPanel];
+  pair = column < kHalfPanel ? bits : pair | bits << 16;
+}
+
+// The codes of a column of a group, low 4 bits first, into lines that were zeros.
+void pack_codes(const uint8_t* q, int64_t count, int64_t column, int64_t lines_words,
+                unsigned char* lines) {
+  const bool second = column >= kHalfPanel;
+  constexpr int64_t kLineBytes = kHalfPanel * 4;
+  unsigned char* const word = lines + column % kHalfPanel * 4;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t row = i % LowBitLayout::kRows;
+    unsigned char* const at = word + i / LowBitLayout::kRows * lines_words * 4 + row % kWordBytes;
+    unsigned char& low = at[row / kWordBytes * kLineBytes];
+    low = static_cast<unsigned char>(low | (q[i] & 15) << (second ? 4 : 0));
+    if (q[i] < 16) continue;
+    unsigned char& high = at[2 * kLineBytes];
+    high =
+        static_cast<unsigned char>(high | q[i] >> 4 << (row / kWordBytes * 4 + (second ? 2 : 0)));
+  }
+}
+
 }  // namespace
 
 // The type follows the checkpoint: nothing is rounded by packing.
 PackedMatrix::PackedMatrix(const ops::WeightView& w_t)
     : k_(w_t.columns()),
       n_(w_t.rows()),
-      type_(w_t.quantized()             ? WeightType::kInt8
-            : w_t.dtype == DType::kBF16 ? WeightType::kBf16
-                                        : WeightType::kFp32) {
+      type_(type_of(w_t)),
+      multiplier_rows_(type_ == WeightType::kInt4 ? w_t.format.group : 0) {
   switch (type_) {
     case WeightType::kFp32:
       pack_fp32(w_t);
@@ -49,6 +85,10 @@ PackedMatrix::PackedMatrix(const ops::WeightView& w_t)
       break;
     case WeightType::kInt8:
       pack_int8(w_t);
+      break;
+    case WeightType::kInt6:
+    case WeightType::kInt4:
+      pack_low_bit(w_t);
       break;
   }
 }
@@ -64,17 +104,27 @@ void PackedMatrix::allocate(bool ragged_rows) {
   if (n_ % kPanel != 0) clear(panels() - 1, panel_words());
 }
 
-int64_t PackedMatrix::panel_words() const {
+int64_t PackedMatrix::words_before(int64_t k) const {
   switch (type_) {
     case WeightType::kFp32:
-      return k_ * kPanel;
+      return k * kPanel;
     case WeightType::kBf16:
-      return (k_ + 1) / 2 * kPanel;
+      return (k + 1) / 2 * kPanel;
     case WeightType::kInt8:
       break;
+    case WeightType::kInt6:
+    case WeightType::kInt4: {
+      const LowBitLayout layout = low_bit_layout();
+      const int64_t rest = k % kQuantGroup;
+      return k / kQuantGroup * layout.words(kQuantGroup) + (rest > 0 ? layout.words(rest) : 0);
+    }
   }
-  return (k_ + kQuantGroup - 1) / kQuantGroup * kHalfPanel +
-         (k_ + kWordBytes - 1) / kWordBytes * kPanel;
+  return (k + kQuantGroup - 1) / kQuantGroup * kHalfPanel +
+         (k + kWordBytes - 1) / kWordBytes * kPanel;
+}
+
+LowBitLayout PackedMatrix::low_bit_layout() const {
+  return type_ == WeightType::kInt6 ? kLayoutOfInt6 : layout_of_int4(multiplier_rows_);
 }
 
 // Two neighbouring k of a column are one word, the even one in its low half: they are already
@@ -115,12 +165,7 @@ void PackedMatrix::pack_int8(const ops::WeightView& w_t) {
   const auto pack_group = [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
     const int64_t row = panel * kPanel + column, group = first / kQuantGroup;
     uint32_t* const to = words_.data() + panel * panel_words() + group * kGroupWords;
-    float scale = 0;
-    to_floats(w_t.scales, row * groups + group, 1, &scale);
-    const uint32_t bits = bf16::from_float(scale).bits;
-    uint32_t& pair = to[column % kHalfPanel];
-    // The first column of a pair is written before the second, which must not lose it.
-    pair = column < kHalfPanel ? bits : pair | bits << 16;
+    pack_scale(w_t, row, group, to);
     const auto pack_word = [&](int64_t i, size_t bytes) {
       uint32_t word = 0;
       std::memcpy(&word, source + row * k_ + first + i, bytes);
@@ -129,6 +174,35 @@ void PackedMatrix::pack_int8(const ops::WeightView& w_t) {
     int64_t i = 0;
     for (; i + kWordBytes <= count; i += kWordBytes) pack_word(i, kWordBytes);
     if (i < count) pack_word(i, static_cast<size_t>(count - i));
+  };
+  for_each_chunk(k_, n_, kQuantGroup, pack_group);
+}
+
+// The first column of a group clears it: several share a byte.
+void PackedMatrix::pack_low_bit(const ops::WeightView& w_t) {
+  const LowBitLayout layout = low_bit_layout();
+  const int64_t row_bytes = ops::stored_row_bytes(w_t.format, k_);
+  NMM_CHECK(w_t.scales.rows() == n_ &&
+            w_t.scales.columns() == (k_ + kQuantGroup - 1) / kQuantGroup);
+  allocate(false);
+  const auto* const source = reinterpret_cast<const uint8_t*>(w_t.data);
+  const auto* const groups = reinterpret_cast<const uint8_t*>(w_t.groups.data);
+  const auto pack_group = [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
+    const int64_t row = panel * kPanel + column, group = first / kQuantGroup;
+    uint32_t* const to = words_.data() + panel * panel_words() + group * layout.words(kQuantGroup);
+    if (column == 0) std::fill_n(to, layout.words(count), 0u);
+    pack_scale(w_t, row, group, to);
+    if (type_ == WeightType::kInt4) {
+      auto* const multipliers = reinterpret_cast<uint8_t*>(to + kHalfPanel);
+      for (int64_t i = 0; i < count; i += multiplier_rows_) {
+        multipliers[i / multiplier_rows_ * kPanel + column % kHalfPanel * 2 + column / kHalfPanel] =
+            groups[row * w_t.groups.columns() + (first + i) / multiplier_rows_];
+      }
+    }
+    std::array<uint8_t, kQuantGroup> q;
+    ops::read_codes(w_t.format.bits, source + row * row_bytes, k_, first, count, q.data());
+    pack_codes(q.data(), count, column, layout.lines_words,
+               reinterpret_cast<unsigned char*>(to + layout.first_line()));
   };
   for_each_chunk(k_, n_, kQuantGroup, pack_group);
 }

@@ -85,6 +85,7 @@ std::vector<compress::TensorSource> sources_of(const TrainableModel& model, bool
   std::set<std::string> factors;
   for (const io::TensorSpec& factor : model.factor_tensors()) factors.insert(factor.name);
   const auto& tensors = model.checkpoint().tensors();
+  const auto rounding = int8 ? std::optional(LowBitFormat{}) : std::nullopt;
   std::vector<compress::TensorSource> sources;
   for (const auto& [name, tensor] : tensors) {
     const bool scales = name.ends_with(io::kScaleEnding);
@@ -92,18 +93,17 @@ std::vector<compress::TensorSource> sources_of(const TrainableModel& model, bool
     using Use = compress::TensorSource::Use;
     if (factors.contains(name)) {
       const DType dtype = int8 ? DType::kF32 : tensor.dtype;
-      sources.push_back({{name, dtype, tensor.shape}, int8, [&, name, dtype](const Use& use) {
+      sources.push_back({{name, dtype, tensor.shape}, rounding, [&, name, dtype](const Use& use) {
                            const std::vector<float> values = model.read(name);
                            std::vector<std::byte> bytes;
                            append_rounded(dtype, values.data(), std::ssize(values), bytes);
                            return use({dtype, tensor.shape, bytes.data()});
                          }});
     } else {
-      const bool round =
-          int8 && tensor.dtype != DType::kI8 && model::is_linear(name, model.config());
-      sources.push_back({{name, tensor.dtype, tensor.shape}, round, [&tensor](const Use& use) {
-                           return use(tensor);
-                         }});
+      const bool round = tensor.dtype != DType::kI8 && model::is_linear(name, model.config());
+      sources.push_back({{name, tensor.dtype, tensor.shape},
+                         round ? rounding : std::nullopt,
+                         [&tensor](const Use& use) { return use(tensor); }});
     }
   }
   return sources;
@@ -287,7 +287,11 @@ Result<FinetuneSummary> train(FinetuneRequest request, Progress& progress, const
   set_torch_threads(num_threads());
   NMM_ASSIGN(const ModelIdentities models, identities_of(request));
   NMM_ASSIGN(const auto config, io::ModelConfig::load(request.model / "config.json"));
-  request.int8 = request.int8 || config.int8_weights;
+  if (config.quantization && *config.quantization != io::Quantization{}) {
+    return fail("{}: expected float or int8 weights to train, found {}", request.model.string(),
+                io::quantization_text(*config.quantization));
+  }
+  request.int8 = request.int8 || config.quantization;
   NMM_TRY(check_request(request, config));
   NMM_ASSIGN(Data data, load_all_data(request, config, progress));
   auto model = TrainableModel::load(options_of(request));  // refuses what cannot be trained

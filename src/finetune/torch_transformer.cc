@@ -108,9 +108,10 @@ at::Tensor shifted(const at::Tensor& x, const at::Tensor& offset) {
 
 Status refuse_quantized(const io::Checkpoint& checkpoint) {
   for (const auto& [name, tensor] : checkpoint.tensors()) {
-    if (tensor.dtype != DType::kI8) continue;
-    return fail("{}: expected float weights, found int8 in {}; give the model it was made of",
-                checkpoint.folder().string(), name);
+    if (tensor.dtype != DType::kI8 && tensor.dtype != DType::kU8) continue;
+    return fail("{}: expected float weights, found {} in {}; give the model it was made of",
+                checkpoint.folder().string(), tensor.dtype == DType::kI8 ? "int8" : "4 or 6 bits",
+                name);
   }
   return {};
 }

@@ -73,12 +73,25 @@ Result<WeightMap> read_index(const fs::path& path) {
   return weight_map;
 }
 
-// A scale belongs to an int8 weight and is no parameter of its own.
-bool is_scale(const std::map<std::string, TensorView>& tensors, std::string_view name) {
-  if (!name.ends_with(kScaleEnding)) return false;
-  name.remove_suffix(std::string_view(kScaleEnding).size());
-  const auto weight = tensors.find(std::string(name));
-  return weight != tensors.end() && weight->second.dtype == DType::kI8;
+// Of a rounded weight: the parameters that its tensor stands for. Of 4 and 6 bits whole bytes are
+// counted, so that an odd last column may count twice.
+int64_t parameters_of(const std::map<std::string, TensorView>& tensors, const std::string& name,
+                      const TensorView& tensor) {
+  if (tensor.dtype != DType::kU8 || !tensors.contains(name + kScaleEnding)) return tensor.size();
+  return tensors.contains(name + kGroupEnding) ? tensor.size() * 2 : tensor.size() * 4 / 3;
+}
+
+// Scales and groups belong to a rounded weight and are no parameters of their own.
+bool is_partner(const std::map<std::string, TensorView>& tensors, std::string_view name) {
+  for (const std::string_view ending : {kScaleEnding, kGroupEnding}) {
+    if (!name.ends_with(ending)) continue;
+    const auto weight = tensors.find(std::string(name.substr(0, name.size() - ending.size())));
+    if (weight != tensors.end() &&
+        (weight->second.dtype == DType::kI8 || weight->second.dtype == DType::kU8)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // A link to nowhere is present: opening it says what is wrong.
@@ -172,12 +185,13 @@ Result<TensorView> Checkpoint::require(const std::string& name, const Shape& sha
   return tensor;
 }
 
-// What a model is known by: its weights without the scales of quantized ones and without the
-// numbers of pivots.
+// What a model is known by: its weights without the scales and groups of quantized ones and without
+// the numbers of pivots.
 int64_t Checkpoint::parameters() const {
   int64_t total = 0;
   for (const auto& [name, tensor] : tensors_) {
-    if (tensor.dtype != DType::kI32 && !is_scale(tensors_, name)) total += tensor.size();
+    if (tensor.dtype == DType::kI32 || is_partner(tensors_, name)) continue;
+    total += parameters_of(tensors_, name, tensor);
   }
   return total;
 }

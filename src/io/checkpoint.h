@@ -33,7 +33,7 @@ class Checkpoint {
   // The tensor with exactly this shape and a float dtype, or an error that names the folder, the
   // tensor and both shapes.
   Result<TensorView> require(const std::string& name, const Shape& shape) const;
-  int64_t parameters() const;  // without the scales of int8 weights and pivots' numbers
+  int64_t parameters() const;  // without scales and groups of rounded weights and pivots' numbers
   int64_t size_bytes() const;
   // Gives back the memory of all tensors that were read; reading one again loads it again.
   void release_pages() const;

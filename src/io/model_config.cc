@@ -216,7 +216,7 @@ Result<ModelConfig> ModelConfig::parse(std::string_view json_text, const std::st
   NMM_TRY(read_special_tokens(fields, config));
   NMM_TRY(read_dtype(fields, config));
   NMM_ASSIGN(config.compression, read_compression_record(fields, config));
-  NMM_ASSIGN(config.int8_weights, read_quantization(fields));
+  NMM_ASSIGN(config.quantization, read_quantization(fields));
   return config;
 }
 

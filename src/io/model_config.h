@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
+#include "io/quantization.h"
 #include "io/rope_scaling.h"
 
 namespace neuronmm::io {
@@ -74,7 +75,7 @@ struct ModelConfig {
   std::vector<int64_t> eos_token_ids;  // config.json has one id or a list
   DType dtype = DType::kBF16;  // torch_dtype (or dtype): the dtype to write and to synthesize
   std::optional<CompressionRecord> compression;
-  bool int8_weights = false;  // "neuronmm_quantization", see io/quantization.h
+  std::optional<Quantization> quantization;  // "neuronmm_quantization"; nullopt: float weights
 
   // `source` is what error messages call the text (a path). Every size is checked to be positive,
   // to fit the others (heads divide by kv heads, head_dim even) and to stay within limits that

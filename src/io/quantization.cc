@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "io/json_file.h"
+
 namespace neuronmm::io {
 namespace {
 
@@ -10,15 +12,7 @@ using nlohmann::json;
 constexpr const char* kQuantizationKey = "neuronmm_quantization";
 constexpr const char* kOlderKey = "quantization_config";  // with a quant_method
 constexpr const char* kMethod = "neuronmm";
-constexpr int64_t kBits = 8;
-
-// One format only: other bits or group sizes would need other kernels.
-Status require_integer(const JsonFields& fields, const std::string& key, int64_t expected) {
-  NMM_ASSIGN(const auto value, fields.integer(key));
-  if (!value) return fields.missing(key);
-  if (*value != expected) return fields.wrong(key, fmt::format("{}", expected));
-  return {};
-}
+constexpr const char* kExceptionsKey = "exceptions";
 
 // The object under `key`; nullopt: absent.
 Result<std::optional<JsonFields>> find_object(const JsonFields& fields, const std::string& key) {
@@ -28,9 +22,40 @@ Result<std::optional<JsonFields>> find_object(const JsonFields& fields, const st
   return std::optional(JsonFields(*value, fmt::format("{}: \"{}\"", fields.source(), key)));
 }
 
-Status check_format(const JsonFields& fields) {
-  NMM_TRY(require_integer(fields, "bits", kBits));
-  return require_integer(fields, "group_size", kInt8GroupSize);
+// Other bits or group sizes would need other kernels.
+Result<LowBitFormat> read_format(const JsonFields& fields) {
+  LowBitFormat format;
+  NMM_ASSIGN(const auto bits, fields.integer("bits"));
+  if (!bits) return fields.missing("bits");
+  if (*bits != 8 && *bits != 6 && *bits != 4) return fields.wrong("bits", "8, 6 or 4");
+  format.bits = static_cast<int>(*bits);
+  NMM_ASSIGN(const auto group, fields.integer("group_size"));
+  if (!group) return fields.missing("group_size");
+  format.group = *group;
+  if (format.bits == 4 && format.group != 16 && format.group != 32) {
+    return fields.wrong("group_size", "16 or 32");
+  }
+  if (format.bits != 4 && format.group != kScaleGroupSize) {
+    return fields.wrong("group_size", fmt::format("{}", kScaleGroupSize));
+  }
+  return format;
+}
+
+Result<Quantization> read_formats(const JsonFields& fields) {
+  Quantization quantization;
+  NMM_ASSIGN(quantization.format, read_format(fields));
+  NMM_ASSIGN(const auto exceptions, find_object(fields, kExceptionsKey));
+  if (!exceptions) return quantization;
+  for (const auto& [module, entry] : fields.find(kExceptionsKey)->items()) {
+    if (!entry.is_object()) return exceptions->wrong(module, "an object");
+    const JsonFields of_module(entry, fmt::format("{}: {:?}", exceptions->source(), module));
+    NMM_ASSIGN(quantization.exceptions[module], read_format(of_module));
+  }
+  return quantization;
+}
+
+nlohmann::ordered_json format_json(const LowBitFormat& format) {
+  return {{"bits", format.bits}, {"group_size", format.group}};
 }
 
 // Another quant_method means int8 or int4 of another kind, which must not be taken for ours.
@@ -38,31 +63,60 @@ Status check_method(const JsonFields& fields) {
   NMM_ASSIGN(const auto method, fields.string("quant_method"));
   if (!method) return fields.missing("quant_method");
   if (*method == kMethod) return {};
-  return fields.wrong("quant_method",
-                      "\"neuronmm\" (int8 weights that `neuronmm quantize` writes)");
+  return fields.wrong("quant_method", "\"neuronmm\" (weights that `neuronmm quantize` writes)");
 }
 
 }  // namespace
 
-Result<bool> read_quantization(const JsonFields& config_fields) {
+const LowBitFormat& Quantization::of(std::string_view tensor) const {
+  const size_t end = tensor.rfind('.');  // of the module's name
+  const size_t dot = end == std::string_view::npos || end == 0 ? end : tensor.rfind('.', end - 1);
+  const size_t begin = dot == std::string_view::npos || end == 0 ? 0 : dot + 1;
+  const auto found = exceptions.find(tensor.substr(begin, end - begin));
+  return found == exceptions.end() ? format : found->second;
+}
+
+std::string format_text(const LowBitFormat& format) {
+  if (format.bits == 8) return "int8";
+  if (format.bits == 6) return "6 bits";
+  return fmt::format("4 bits in groups of {}", format.group);
+}
+
+std::string quantization_text(const Quantization& quantization) {
+  std::string text = format_text(quantization.format);
+  for (const auto& [module, format] : quantization.exceptions) {
+    text += fmt::format(", {} {}", module, format_text(format));
+  }
+  return text;
+}
+
+Result<std::optional<Quantization>> read_quantization(const JsonFields& config_fields) {
+  std::optional<Quantization> found;
   NMM_ASSIGN(const auto older, find_object(config_fields, kOlderKey));
   if (older) {
     NMM_TRY(check_method(*older));
-    NMM_TRY(check_format(*older));
+    NMM_ASSIGN(found, read_formats(*older));
   }
   NMM_ASSIGN(const auto current, find_object(config_fields, kQuantizationKey));
-  if (current) NMM_TRY(check_format(*current));
-  return older || current;
+  if (current) {
+    NMM_ASSIGN(found, read_formats(*current));
+  }
+  return found;
 }
 
 // Everything else in the config stays as it is.
-Result<std::string> with_quantization(std::string_view original_text, const std::string& source) {
+Result<std::string> with_quantization(std::string_view original_text, const std::string& source,
+                                      const Quantization& quantization) {
   using nlohmann::ordered_json;
   const Result<json> checked = parse_json_object(original_text, source);
   if (!checked.ok()) return checked.error();
   ordered_json document = ordered_json::parse(original_text);  // keeps the order of the keys
   document.erase(kOlderKey);
-  document[kQuantizationKey] = {{"bits", kBits}, {"group_size", kInt8GroupSize}};
+  ordered_json entry = format_json(quantization.format);
+  for (const auto& [module, format] : quantization.exceptions) {
+    entry[kExceptionsKey][module] = format_json(format);
+  }
+  document[kQuantizationKey] = std::move(entry);
   constexpr int kIndent = 2;  // as transformers writes it
   return document.dump(kIndent) + "\n";
 }

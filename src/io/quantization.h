@@ -1,33 +1,59 @@
 #pragma once
-// Int8 weights in a model folder: what config.json says about them and how their tensors are named.
-// The whole format: docs/int8.md.
+// Weights of 8, 6 and 4 bits in a model folder: what config.json says about them and how their
+// tensors are named. The whole format: docs/low_bit.md.
 //
-//   "neuronmm_quantization": {"bits": 8, "group_size": 128}
+//   "neuronmm_quantization": {"bits": 4, "group_size": 16,
+//                             "exceptions": {"lm_head": {"bits": 6, "group_size": 128}}}
 //
-// Until 0.2 it was "quantization_config" with a "quant_method" of "neuronmm". That key belongs to
-// transformers and vLLM, which refuse a folder whose method they do not have built in.
+// All linear weights have the bits and groups of the entry, but for those that "exceptions" names,
+// each by the last part of its module's name. Until 0.2 the entry was "quantization_config" with a
+// "quant_method" of "neuronmm". That key belongs to transformers and vLLM, which refuse a folder
+// whose method they do not have built in.
 //
-//   NAME        I8   [rows, columns]
+//   NAME        8 bits: I8 [rows, columns]
+//               6 bits: U8 [rows, ceil(columns / 2) + ceil(columns / 4)]
+//               4 bits: U8 [rows, ceil(columns / 2)]
 //   NAME_scale  BF16 [rows, ceil(columns / 128)], finite and not negative
+//   NAME_group  4 bits: U8 [rows, ceil(columns / group_size)]
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/low_bit_format.h"
 #include "base/result.h"
-#include "io/json_file.h"
 
 namespace neuronmm::io {
 
-inline constexpr int64_t kInt8GroupSize = 128;
+class JsonFields;
+
+inline constexpr int64_t kScaleGroupSize = 128;
 inline constexpr const char* kScaleEnding = "_scale";
+inline constexpr const char* kGroupEnding = "_group";
 
-// Whether `fields` (those of config.json) say that weights are int8, under either key. What others
-// write under the older one is refused.
-Result<bool> read_quantization(const JsonFields& fields);
+struct Quantization {
+  LowBitFormat format;
+  std::map<std::string, LowBitFormat, std::less<>> exceptions = {};
 
-// The config.json text of the same model with int8 weights: every key of `original_text` kept
+  // Of a tensor, "model.layers.3.self_attn.v_proj.weight".
+  const LowBitFormat& of(std::string_view tensor) const;
+  bool operator==(const Quantization&) const = default;
+};
+
+// "int8", "6 bits", "4 bits in groups of 16".
+std::string format_text(const LowBitFormat& format);
+// The same of all; "4 bits in groups of 16, lm_head 6 bits".
+std::string quantization_text(const Quantization& quantization);
+
+// What `fields` (those of config.json) say, under either key. What others write under the older one
+// is refused.
+Result<std::optional<Quantization>> read_quantization(const JsonFields& fields);
+
+// The config.json text of the same model with rounded weights: every key of `original_text` kept
 // but the older one.
-Result<std::string> with_quantization(std::string_view original_text, const std::string& source);
+Result<std::string> with_quantization(std::string_view original_text, const std::string& source,
+                                      const Quantization& quantization = {});
 
 }  // namespace neuronmm::io

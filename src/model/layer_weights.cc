@@ -93,7 +93,7 @@ class LayerReader {
     read_.insert(prefix_ + name);
     return checkpoint_.require(prefix_ + name, shape);
   }
-  // An int8 weight is two tensors; both count as read.
+  // Scales and groups of a rounded weight count as read, too.
   Result<ops::WeightView> require_matrix(const std::string& name, const Shape& shape) {
     NMM_ASSIGN(auto weight, require_weight(checkpoint_, config_, prefix_ + name, shape));
     read_.insert(prefix_ + name);

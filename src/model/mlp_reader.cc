@@ -105,7 +105,7 @@ Result<ops::Pivots> MlpReader::pivots(const std::string& which, int64_t features
   return pivots;
 }
 
-// An int8 weight is two tensors; both count as read.
+// Scales and groups of a rounded weight count as read, too.
 Result<ops::WeightView> MlpReader::weight(const std::string& name, const Shape& shape) {
   NMM_ASSIGN(auto weight, require_weight(checkpoint_, config_, prefix_ + name, shape));
   names_.insert(prefix_ + name);

@@ -163,9 +163,9 @@ Status write_folder(const io::ModelConfig& config, const std::string& config_tex
 Status synthesize(const io::ModelConfig& config, const fs::path& config_json, const fs::path& out,
                   bool force, uint64_t seed, Progress& progress) {
   using io::FolderWriter;
-  if (config.int8_weights) {
+  if (config.quantization) {
     return fail(
-        "{}: expected float weights, found int8 ones (synthesize, then quantize the result)",
+        "{}: expected float weights, found rounded ones (synthesize, then quantize the result)",
         config_json.string());
   }
   const auto if_exists = force ? FolderWriter::IfExists::kReplace : FolderWriter::IfExists::kRefuse;

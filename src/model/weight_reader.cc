@@ -1,65 +1,132 @@
 #include "model/weight_reader.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <vector>
 
+#include "base/parallel.h"
 #include "io/quantization.h"
+#include "ops/low_bit.h"
 
 namespace neuronmm::model {
 namespace {
 
-static_assert(io::kInt8GroupSize == ops::kQuantGroup, "what is stored is what backends compute");
+static_assert(io::kScaleGroupSize == ops::kQuantGroup, "what is stored is what backends compute");
 
-// The scales of the int8 weight `name`: [rows, groups]. All are looked at: one negative or infinite
+Error wrong(const io::Checkpoint& checkpoint, const std::string& name, std::string_view expected,
+            const std::string& found) {
+  return fail("{}: tensor {:?}: expected {}, found {}", checkpoint.folder().string(), name,
+              expected, found);
+}
+
+// The scales of a rounded weight: [rows, groups]. All are looked at: one negative or infinite
 // scale would turn into wrong text without any other sign.
 Result<TensorView> require_scales(const io::Checkpoint& checkpoint, const std::string& name,
                                   int64_t rows, int64_t groups) {
   NMM_ASSIGN(const TensorView scales, checkpoint.require(name, {rows, groups}));
-  const auto wrong = [&](std::string_view expected, const std::string& found) {
-    return fail("{}: tensor {:?}: expected {}, found {}", checkpoint.folder().string(), name,
-                expected, found);
-  };
-  if (scales.dtype != DType::kBF16) return wrong("BF16", std::string(dtype_name(scales.dtype)));
+  if (scales.dtype != DType::kBF16) {
+    return wrong(checkpoint, name, "BF16", std::string(dtype_name(scales.dtype)));
+  }
   std::vector<float> row(static_cast<size_t>(groups));
   for (int64_t i = 0; i < rows; ++i) {
     to_floats(scales, i * groups, groups, row.data());
     for (int64_t j = 0; j < groups; ++j) {
       const float scale = row[static_cast<size_t>(j)];
       if (std::isfinite(scale) && scale >= 0) continue;
-      return wrong("finite scales of 0 or more", fmt::format("{} at [{}, {}]", scale, i, j));
+      return wrong(checkpoint, name, "finite scales of 0 or more",
+                   fmt::format("{} at [{}, {}]", scale, i, j));
     }
   }
   return scales;
 }
 
+// The tensor of bytes `name` of exactly this dtype and shape.
+Result<TensorView> require_bytes(const io::Checkpoint& checkpoint, const std::string& name,
+                                 DType dtype, const Shape& shape) {
+  const auto found = checkpoint.tensors().find(name);
+  const auto text = [](DType of, const Shape& size) {
+    return fmt::format("{} {}", dtype_name(of), shape_string(size));
+  };
+  if (found == checkpoint.tensors().end()) {
+    return fail("{}: tensor {:?} is missing, expected {}", checkpoint.folder().string(), name,
+                text(dtype, shape));
+  }
+  const TensorView& tensor = found->second;
+  if (tensor.dtype == dtype && tensor.shape == shape) return tensor;
+  return wrong(checkpoint, name, text(dtype, shape), text(tensor.dtype, tensor.shape));
+}
+
+// A group of which a code stands for a byte beyond ±127 would be another weight in each kernel.
+Result<TensorView> require_groups(const io::Checkpoint& checkpoint, const std::string& name,
+                                  int64_t rows, int64_t per_row) {
+  NMM_ASSIGN(const TensorView groups, require_bytes(checkpoint, name, DType::kU8, {rows, per_row}));
+  const auto* const stored = reinterpret_cast<const uint8_t*>(groups.data);
+  const auto* const end = stored + groups.size();
+  const auto* const bad = std::find_if_not(
+      stored, end, [](uint8_t byte) { return ops::GroupOf4Bits::of(byte).fits(); });
+  if (bad == end) return groups;
+  const ops::GroupOf4Bits group = ops::GroupOf4Bits::of(*bad);
+  return wrong(checkpoint, name, "groups whose values lie within ±127",
+               fmt::format("{} to {} at [{}, {}]", group.byte(0), group.byte(15),
+                           (bad - stored) / per_row, (bad - stored) % per_row));
+}
+
+// The code 0 of 6 bits would be the byte -32, of which no kernel has the negative.
+Status check_codes_of_6bits(const io::Checkpoint& checkpoint, const std::string& name,
+                            const ops::WeightView& weight) {
+  const int64_t columns = weight.columns();
+  std::atomic<int64_t> bad = weight.size();
+  parallel_ranges(weight.rows(), [&](int64_t first_row, int64_t last_row) {
+    std::vector<int8_t> bytes(static_cast<size_t>(columns));
+    for (int64_t i = first_row; i < last_row && bad == weight.size(); ++i) {
+      ops::to_bytes(weight, i * columns, columns, bytes.data());
+      const auto found = std::ranges::find(bytes, int8_t{-32});
+      if (found != bytes.end()) bad = i * columns + (found - bytes.begin());
+    }
+  });
+  if (bad == weight.size()) return {};
+  return wrong(checkpoint, name, "codes of 1 to 63",
+               fmt::format("0 at [{}, {}]", bad / columns, bad % columns));
+}
+
+Result<ops::WeightView> require_quantized(const io::Checkpoint& checkpoint, const std::string& name,
+                                          const Shape& shape, const LowBitFormat& format) {
+  const Shape stored = {shape[0], ops::stored_row_bytes(format, shape[1])};
+  NMM_ASSIGN(const TensorView values,
+             require_bytes(checkpoint, name, format.bits == 8 ? DType::kI8 : DType::kU8, stored));
+  const int64_t groups = (shape[1] + ops::kQuantGroup - 1) / ops::kQuantGroup;
+  NMM_ASSIGN(TensorView scales,
+             require_scales(checkpoint, name + io::kScaleEnding, shape[0], groups));
+  ops::WeightView weight(format, shape, values.data, std::move(scales));
+  if (format.bits == 4) {
+    NMM_ASSIGN(weight.groups, require_groups(checkpoint, name + io::kGroupEnding, shape[0],
+                                             ops::groups_of_row(format, shape[1])));
+  }
+  if (format.bits == 6) NMM_TRY(check_codes_of_6bits(checkpoint, name, weight));
+  return weight;
+}
+
 }  // namespace
 
-// A weight is what its tensor's dtype says, and I8 only in a folder that declares int8 weights:
-// other programs store other formats as I8, with other scales.
+// A weight of bytes is read only in a folder that declares such weights, and as what it declares:
+// other programs store other formats as I8 and U8, with other scales.
 Result<ops::WeightView> require_weight(const io::Checkpoint& checkpoint,
                                        const io::ModelConfig& config, const std::string& name,
                                        const Shape& shape) {
   const auto found = checkpoint.tensors().find(name);
-  if (found == checkpoint.tensors().end() || found->second.dtype != DType::kI8) {
+  if (found == checkpoint.tensors().end() ||
+      (found->second.dtype != DType::kI8 && found->second.dtype != DType::kU8)) {
     NMM_ASSIGN(const TensorView weight, checkpoint.require(name, shape));
     return ops::WeightView(weight);
   }
-  const std::string folder = checkpoint.folder().string();
-  if (!config.int8_weights) {
+  if (!config.quantization) {
     return fail(
-        "{}: tensor {:?}: expected a float dtype, found I8 (config.json has no "
+        "{}: tensor {:?}: expected a float dtype, found {} (config.json has no "
         "neuronmm_quantization)",
-        folder, name);
+        checkpoint.folder().string(), name, dtype_name(found->second.dtype));
   }
-  const TensorView& weight = found->second;
-  if (weight.shape != shape) {
-    return fail("{}: tensor {:?}: expected shape {}, found {}", folder, name, shape_string(shape),
-                shape_string(weight.shape));
-  }
-  const int64_t groups = (shape[1] + ops::kQuantGroup - 1) / ops::kQuantGroup;
-  NMM_ASSIGN(const TensorView scales,
-             require_scales(checkpoint, name + io::kScaleEnding, shape[0], groups));
-  return ops::WeightView(weight, scales);
+  return require_quantized(checkpoint, name, shape, config.quantization->of(name));
 }
 
 }  // namespace neuronmm::model

@@ -1,5 +1,5 @@
 #pragma once
-// One weight of a checkpoint, of a float dtype or int8.
+// One weight of a checkpoint, of a float dtype or of 8, 6 or 4 bits.
 
 #include <string>
 
@@ -10,8 +10,10 @@
 
 namespace neuronmm::model {
 
-// The weight of this name, of a float dtype or int8 with its scales (io/quantization.h). Errors
-// like Checkpoint::require's, and about the scales: missing, of another dtype or shape, not finite.
+// The weight of this name, of a float dtype, or as config.quantization says with its scales and
+// groups (io/quantization.h). Errors like Checkpoint::require's, and about scales and groups:
+// missing, of another dtype or shape; scales that are not finite; values beyond those of the
+// format.
 Result<ops::WeightView> require_weight(const io::Checkpoint& checkpoint,
                                        const io::ModelConfig& config, const std::string& name,
                                        const Shape& shape);

@@ -1,14 +1,57 @@
 #include "ops/low_bit.h"
 
+#include <algorithm>
+
 #include "ops/weights.h"
 
 namespace neuronmm::ops {
+namespace {
+
+int64_t bytes_of_halves(int64_t columns) { return (columns + 1) / 2; }
+int64_t bytes_of_quarters(int64_t columns) { return (columns + 3) / 4; }
+
+}  // namespace
+
+int64_t stored_row_bytes(const LowBitFormat& format, int64_t columns) {
+  if (format.bits == 8) return columns;
+  const int64_t low = bytes_of_halves(columns);
+  return format.bits == 6 ? low + bytes_of_quarters(columns) : low;
+}
+
+int64_t groups_of_row(const LowBitFormat& format, int64_t columns) {
+  return format.bits == 4 ? (columns + format.group - 1) / format.group : 0;
+}
+
+void read_codes(int bits, const uint8_t* row, int64_t columns, int64_t first, int64_t count,
+                uint8_t* q) {
+  for (int64_t i = 0, j = first; i < count; ++i, ++j) {
+    q[i] = static_cast<uint8_t>(row[j / 2] >> 4 * (j % 2) & 15);
+  }
+  if (bits == 4) return;
+  const uint8_t* const high = row + bytes_of_halves(columns);
+  for (int64_t i = 0, j = first; i < count; ++i, ++j) {
+    q[i] = static_cast<uint8_t>(q[i] | (high[j / 4] >> 2 * (j % 4) & 3) << 4);
+  }
+}
+
+void store_codes(int bits, const uint8_t* q, int64_t columns, uint8_t* row) {
+  if (bits == 8) {  // signed
+    std::transform(q, q + columns, row, [](uint8_t code) { return code ^ uint8_t { 128 }; });
+    return;
+  }
+  std::fill_n(row, stored_row_bytes({bits, 0}, columns), uint8_t{0});
+  uint8_t* const high = row + bytes_of_halves(columns);
+  for (int64_t j = 0; j < columns; ++j) {
+    row[j / 2] = static_cast<uint8_t>(row[j / 2] | (q[j] & 15) << 4 * (j % 2));
+    if (bits == 6) high[j / 4] = static_cast<uint8_t>(high[j / 4] | q[j] >> 4 << 2 * (j % 4));
+  }
+}
 
 int Codes::byte(int64_t i, int64_t j) const {
   const int stored = q[static_cast<size_t>(i * columns + j)];
   if (format.bits == 8) return stored - 128;
   if (format.bits == 6) return stored - 32;
-  const int64_t per_row = (columns + format.group - 1) / format.group;
+  const int64_t per_row = groups_of_row(format, columns);
   return GroupOf4Bits::of(groups[static_cast<size_t>(i * per_row + j / format.group)]).byte(stored);
 }
 

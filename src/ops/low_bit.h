@@ -5,30 +5,28 @@
 //
 //   8 bits: the byte itself.
 //   6 bits: byte = q - 32, q in 1 ... 63.
-//   4 bits: byte = sc · q - floor(sc · zz / 2), q in 0 ... 15; every `group` (16 or 32) columns of
-//   a
-//           row have a multiplier sc in 1 ... 16 and twice a zero point zz in 8 ... 23 (4 to 11.5
-//           in steps of a half).
+//   4 bits: byte = sc · q - floor(sc · zz / 2), q in 0 ... 15; every `group` (16 or 32) columns
+//           of a row have a multiplier sc in 1 ... 16 and twice a zero point zz in 8 ... 23 (4 to
+//           11.5 in steps of a half).
 //
 // So a kernel that multiplies bytes multiplies all of them: products, corrections and activations
 // do not know how wide a weight was in memory. Per weight 8.125, 6.125, and 4.375 (group 32) or
 // 4.625 (group 16) bits.
+//
+// In memory and in files a row of 8 bits is its signed bytes; one of 4 bits ceil(columns / 2)
+// bytes, the even column in the low half; one of 6 bits the low 4 bits of all codes in the same
+// way, then their high 2 bits in ceil(columns / 4) bytes, the lowest column in the lowest bits.
+// What lies beyond the last column is 0.
 
 #include <cstdint>
 #include <vector>
 
 #include "base/float16.h"
-#include "base/result.h"
+#include "base/low_bit_format.h"
 
 namespace neuronmm::ops {
 
-struct LowBitFormat {
-  int bits = 8;  // 8, 6, 4
-  int64_t group =
-      128;  // columns that share a multiplier and a zero point, 4 bits: 16, 32; else 128
-
-  bool operator==(const LowBitFormat&) const = default;
-};
+using neuronmm::LowBitFormat;
 
 // The multiplier and zero point of a group of 4 bits, as one byte: sc - 1 below, zz - 8 above.
 struct GroupOf4Bits {
@@ -42,6 +40,17 @@ struct GroupOf4Bits {
   // Whether q = 0 ... 15 all give bytes within ±127.
   bool fits() const { return zero() <= 127 && 15 * sc - zero() <= 127; }
 };
+
+// Bytes of a stored row, without scales and groups.
+int64_t stored_row_bytes(const LowBitFormat& format, int64_t columns);
+// GroupOf4Bits of a row; 0 unless the format has 4 bits.
+int64_t groups_of_row(const LowBitFormat& format, int64_t columns);
+
+// The codes q of columns [first, first + count) of a stored row, as in Codes below; of 4 or 6 bits.
+void read_codes(int bits, const uint8_t* row, int64_t columns, int64_t first, int64_t count,
+                uint8_t* q);
+// A row's codes in stored order, stored_row_bytes of them.
+void store_codes(int bits, const uint8_t* q, int64_t columns, uint8_t* row);
 
 // A rounded weight with one byte per value, however few bits are stored.
 struct Codes {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/parallel.h"
+#include "ops/scale_search.h"
 
 namespace neuronmm::ops {
 namespace {
@@ -21,7 +22,16 @@ double largest_of(const double* values, int64_t count) {
   return largest + not_finite;
 }
 
-// One group; a scale of 0 (all zeros, or so small that bf16 has no such scale) gives zeros.
+QuantizedWeight empty_weight(int64_t rows, int64_t columns, const LowBitFormat& format) {
+  QuantizedWeight weight = {rows, columns, {}, {}, format};
+  weight.values.resize(static_cast<size_t>(rows * stored_row_bytes(format, columns)));
+  weight.scales.resize(static_cast<size_t>(rows * weight.groups()));
+  weight.multipliers.resize(static_cast<size_t>(rows * groups_of_row(format, columns)));
+  return weight;
+}
+
+// One group of 8 bits; a scale of 0 (all zeros, or so small that bf16 has no such scale) gives
+// zeros.
 bf16 quantize_group(const double* values, int64_t count, int8_t* quantized) {
   const double largest = largest_of(values, count);
   // The scale is rounded first, and the values are divided by the rounded one: the error of
@@ -35,22 +45,72 @@ bf16 quantize_group(const double* values, int64_t count, int8_t* quantized) {
   return scale;
 }
 
+// Where a rounded row goes.
+struct RowTarget {
+  int8_t* values;
+  bf16* scales;
+  uint8_t* multipliers;
+};
+
+void round_to_8bits(const double* values, int64_t columns, RowTarget to) {
+  for (int64_t first = 0; first < columns; first += kQuantGroup) {
+    const int64_t count = std::min(kQuantGroup, columns - first);
+    *to.scales++ = quantize_group(values + first, count, to.values + first);
+  }
+}
+
+void round_to_6bits(const float* values, int64_t count, bf16* scale, uint8_t* q) {
+  *scale = scale_of_6bits(values, count);
+  for (int64_t j = 0; j < count; ++j) q[j] = code_of_6bits(values[j], scale->to_float());
+}
+
+void round_to_4bits(const float* values, int64_t count, int64_t group, bf16* scale,
+                    uint8_t* multipliers, uint8_t* q) {
+  const GridOf4Bits grid = grid_of_4bits(values, count, group);
+  *scale = grid.scale;
+  for (int64_t j = 0; j < count; ++j) {
+    const GroupOf4Bits of = grid.groups[static_cast<size_t>(j / group)];
+    if (j % group == 0) *multipliers++ = of.stored();
+    q[j] = code_of_4bits(values[j], scale->to_float(), of);
+  }
+}
+
+void round_to_few_bits(const double* values, int64_t columns, const LowBitFormat& format,
+                       RowTarget to) {
+  const std::vector<float> floats(values, values + columns);
+  std::vector<uint8_t> q(floats.size());
+  for (int64_t first = 0; first < columns; first += kQuantGroup, ++to.scales) {
+    const int64_t count = std::min(kQuantGroup, columns - first);
+    const float* const from = floats.data() + first;
+    if (!std::isfinite(static_cast<float>(largest_of(values + first, count)))) {
+      *to.scales = bf16::from_float(NAN);
+    } else if (format.bits == 6) {
+      round_to_6bits(from, count, to.scales, q.data() + first);
+    } else {
+      round_to_4bits(from, count, format.group, to.scales, to.multipliers + first / format.group,
+                     q.data() + first);
+    }
+  }
+  store_codes(format.bits, q.data(), columns, reinterpret_cast<uint8_t*>(to.values));
+}
+
 // row(i, values) gives the row's fp64 values.
 template <typename Row>
-QuantizedWeight quantize_rows(int64_t rows, int64_t columns, const Row& row) {
-  QuantizedWeight weight = {rows, columns, {}, {}};
-  weight.values.resize(static_cast<size_t>(rows * columns));
-  weight.scales.resize(static_cast<size_t>(rows * weight.groups()));
+QuantizedWeight quantize_rows(int64_t rows, int64_t columns, const LowBitFormat& format,
+                              const Row& row) {
+  QuantizedWeight weight = empty_weight(rows, columns, format);
   // A group's scale depends on its own row alone, so that rows are shared out among the threads.
   parallel_ranges(rows, [&](int64_t first_row, int64_t last_row) {
     std::vector<double> values(static_cast<size_t>(columns));
     for (int64_t i = first_row; i < last_row; ++i) {
+      const RowTarget to = {weight.values.data() + i * stored_row_bytes(format, columns),
+                            weight.scales.data() + i * weight.groups(),
+                            weight.multipliers.data() + i * groups_of_row(format, columns)};
       row(i, values.data());
-      for (int64_t g = 0; g < weight.groups(); ++g) {
-        const int64_t first = g * kQuantGroup;
-        weight.scales[static_cast<size_t>(i * weight.groups() + g)] =
-            quantize_group(values.data() + first, std::min(kQuantGroup, columns - first),
-                           weight.values.data() + i * columns + first);
+      if (format.bits == 8) {
+        round_to_8bits(values.data(), columns, to);
+      } else {
+        round_to_few_bits(values.data(), columns, format, to);
       }
     }
   });
@@ -60,19 +120,41 @@ QuantizedWeight quantize_rows(int64_t rows, int64_t columns, const Row& row) {
 }  // namespace
 
 WeightView QuantizedWeight::view() const {
-  return {{DType::kI8, {rows, columns}, reinterpret_cast<const std::byte*>(values.data())},
-          {DType::kBF16, {rows, groups()}, reinterpret_cast<const std::byte*>(scales.data())}};
+  WeightView weight(
+      format, {rows, columns}, reinterpret_cast<const std::byte*>(values.data()),
+      {DType::kBF16, {rows, groups()}, reinterpret_cast<const std::byte*>(scales.data())});
+  if (format.bits == 4) {
+    weight.groups = {DType::kU8,
+                     {rows, groups_of_row(format, columns)},
+                     reinterpret_cast<const std::byte*>(multipliers.data())};
+  }
+  return weight;
 }
 
-QuantizedWeight quantize(const TensorView& weight) {
+QuantizedWeight stored(const Codes& codes) {
+  QuantizedWeight weight = empty_weight(codes.rows, codes.columns, codes.format);
+  NMM_CHECK(codes.scales.size() == weight.scales.size() &&
+            codes.groups.size() == weight.multipliers.size());
+  weight.scales = codes.scales;
+  weight.multipliers = codes.groups;
+  const int64_t row_bytes = stored_row_bytes(codes.format, codes.columns);
+  for (int64_t i = 0; i < codes.rows; ++i) {
+    store_codes(codes.format.bits, codes.q.data() + i * codes.columns, codes.columns,
+                reinterpret_cast<uint8_t*>(weight.values.data() + i * row_bytes));
+  }
+  return weight;
+}
+
+QuantizedWeight quantize(const TensorView& weight, const LowBitFormat& format) {
   const int64_t columns = weight.columns();
-  return quantize_rows(weight.rows(), columns, [&](int64_t i, double* values) {
+  return quantize_rows(weight.rows(), columns, format, [&](int64_t i, double* values) {
     neuronmm::to_doubles(weight, i * columns, columns, values);
   });
 }
 
-QuantizedWeight quantize(const double* values, int64_t rows, int64_t columns) {
-  return quantize_rows(rows, columns, [&](int64_t i, double* row) {
+QuantizedWeight quantize(const double* values, int64_t rows, int64_t columns,
+                         const LowBitFormat& format) {
+  return quantize_rows(rows, columns, format, [&](int64_t i, double* row) {
     std::copy_n(values + i * columns, columns, row);
   });
 }

@@ -1,5 +1,11 @@
 #include "ops/weights.h"
 
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "ops/low_bit.h"
+
 namespace neuronmm::ops {
 namespace {
 
@@ -7,20 +13,50 @@ namespace {
 // a row and a group of 128 columns, so it changes where a group begins.
 template <typename Out>
 void dequantize(const WeightView& weight, int64_t first, int64_t count, Out* out) {
-  const int64_t columns = weight.columns(), row = first / columns, column = first % columns;
-  NMM_CHECK(weight.dtype == DType::kI8 && column + count <= columns);
-  const auto* const bytes = reinterpret_cast<const int8_t*>(weight.data) + first;
-  float scale = 0;
-  for (int64_t j = 0; j < count; ++j) {
-    if (j == 0 || (column + j) % kQuantGroup == 0) {
-      const int64_t group = (column + j) / kQuantGroup;
-      neuronmm::to_floats(weight.scales, row * weight.scales.columns() + group, 1, &scale);
+  std::array<int8_t, kQuantGroup> bytes;
+  const int64_t columns = weight.columns(), row = first / columns;
+  for (int64_t column = first % columns, last = column + count; column < last;) {
+    const int64_t group = column / kQuantGroup;
+    const int64_t end = std::min(last, (group + 1) * kQuantGroup);
+    float scale = 0;
+    neuronmm::to_floats(weight.scales, row * weight.scales.columns() + group, 1, &scale);
+    to_bytes(weight, row * columns + column, end - column, bytes.data());
+    for (size_t i = 0; column < end; ++column, ++i) {
+      *out++ = static_cast<Out>(scale) * static_cast<Out>(bytes[i]);
     }
-    out[j] = static_cast<Out>(scale) * static_cast<Out>(bytes[j]);
   }
 }
 
 }  // namespace
+
+int64_t WeightView::stored_bytes() const {
+  if (!quantized()) return size_bytes();
+  return rows() * stored_row_bytes(format, columns()) + scales.size_bytes() +
+         (groups.empty() ? 0 : groups.size_bytes());
+}
+
+void to_bytes(const WeightView& weight, int64_t first, int64_t count, int8_t* out) {
+  const int64_t columns = weight.columns(), row = first / columns, column = first % columns;
+  NMM_CHECK(weight.quantized() && column + count <= columns);
+  const auto* const stored = reinterpret_cast<const uint8_t*>(weight.data) +
+                             row * stored_row_bytes(weight.format, columns);
+  if (weight.format.bits == 8) {
+    std::memcpy(out, stored + column, static_cast<size_t>(count));
+    return;
+  }
+  auto* const q = reinterpret_cast<uint8_t*>(out);  // each code becomes its byte in place
+  read_codes(weight.format.bits, stored, columns, column, count, q);
+  if (weight.format.bits == 6) {
+    for (int64_t i = 0; i < count; ++i) out[i] = static_cast<int8_t>(q[i] - 32);
+    return;
+  }
+  const auto* const groups =
+      reinterpret_cast<const uint8_t*>(weight.groups.data) + row * weight.groups.columns();
+  for (int64_t i = 0; i < count; ++i) {
+    const GroupOf4Bits group = GroupOf4Bits::of(groups[(column + i) / weight.format.group]);
+    out[i] = static_cast<int8_t>(group.byte(q[i]));
+  }
+}
 
 void to_floats(const WeightView& weight, int64_t first, int64_t count, float* out) {
   if (weight.quantized()) return dequantize(weight, first, count, out);

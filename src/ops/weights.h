@@ -10,26 +10,40 @@
 #include <utility>
 #include <vector>
 
+#include "base/low_bit_format.h"
 #include "base/tensor.h"
 
 namespace neuronmm::ops {
 
-// Columns of a row of an int8 weight that share one scale. A multiple of all vectors' lengths and a
-// divisor of all block-aligned ranks; at 128, scales of 2 bytes are 1.6 % of the weight.
+// Columns of a row of a rounded weight that share one scale. A multiple of all vectors' lengths and
+// a divisor of all block-aligned ranks; at 128, scales of 2 bytes are 1.6 % of the weight.
 inline constexpr int64_t kQuantGroup = 128;
 
-// A weight [rows, columns] as a checkpoint stores it: of a float dtype, or quantized to I8 with
-// scales [rows, ceil(columns / kQuantGroup)] of a float dtype: W[i, j] = scales[i, j / kQuantGroup]
-// · value[i, j].
+// A weight [rows, columns] as a checkpoint stores it: of a float dtype, or rounded to 8, 6 or 4
+// bits (ops/low_bit.h). The shape is that of the values, however they are stored.
 struct WeightView : TensorView {
   WeightView() = default;
-  WeightView(TensorView values, TensorView group_scales = {})
-      : TensorView(std::move(values)), scales(std::move(group_scales)) {}
+  // Floats; with scales bytes: I8, and scales [rows, ceil(columns / kQuantGroup)] of a float dtype.
+  WeightView(TensorView values, TensorView row_scales = {})
+      : TensorView(std::move(values)), scales(std::move(row_scales)) {}
+  // 8, 6 or 4 bits: rows of stored_row_bytes(format, columns) bytes from `stored` on; only 4 bits
+  // have groups, U8 [rows, ceil(columns / format.group)].
+  WeightView(const LowBitFormat& how, const Shape& values, const std::byte* stored,
+             TensorView row_scales, TensorView row_groups = {})
+      : TensorView{how.bits == 8 ? DType::kI8 : DType::kU8, values, stored},
+        scales(std::move(row_scales)),
+        format(how),
+        groups(std::move(row_groups)) {}
 
   bool quantized() const { return !scales.empty(); }
-  int64_t stored_bytes() const { return size_bytes() + (quantized() ? scales.size_bytes() : 0); }
+  int64_t stored_bytes() const;  // of values, scales and groups
   TensorView scales;
+  LowBitFormat format;  // of quantized ones
+  TensorView groups;
 };
+
+// The bytes of a quantized weight (ops/low_bit.h); [first, first + count) lies in one row.
+void to_bytes(const WeightView& weight, int64_t first, int64_t count, int8_t* out);
 
 // TensorView's functions of these names for weights, quantized or not; [first, first + count) lies
 // in one row.

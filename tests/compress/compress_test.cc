@@ -277,7 +277,7 @@ TEST_F(Compress, ShardsHoldTheSameTensors) {
   fs::create_directories(path("sharded"));
   const ModelSource source = {*checkpoint, config_, plan->matrices, *work};
   const auto write = [&](const char* folder, int64_t max_shard_bytes) {
-    return compress::write_model(source, WeightFormat::kInt8, path(folder), silent_,
+    return compress::write_model(source, io::Quantization{}, path(folder), silent_,
                                  max_shard_bytes);
   };
   ASSERT_TRUE(write("single", io::kMaxShardBytes).ok());

@@ -79,7 +79,7 @@ class Quantize : public testing::Test {
     const auto backend = cpu::make_backend();
     const auto transformer = model::Transformer::load(path(out), *backend);
     ASSERT_TRUE(transformer.ok()) << transformer.error().message;
-    EXPECT_TRUE(transformer->config().int8_weights);
+    EXPECT_TRUE(transformer->config().quantization.has_value());
   }
   void expect_refused(const fs::path& model, std::initializer_list<std::string> words) {
     const auto summary = quantize(model, path("refused"), false, silent_);
@@ -290,7 +290,7 @@ TEST_F(Quantize, CompressingAndRoundingAtOnce) {
   }
   const auto config = io::ModelConfig::load(path("out") / "config.json");
   ASSERT_TRUE(config.ok()) << config.error().message;
-  EXPECT_TRUE(config->int8_weights && config->compression.has_value());
+  EXPECT_TRUE(config->quantization && config->compression.has_value());
   expect_loads("out");
 }
 

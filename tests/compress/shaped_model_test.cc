@@ -101,7 +101,7 @@ TEST_F(Shaped, EveryFormAndDtypeKeepsWhatWasAskedAndRuns) {
         EXPECT_TRUE(form == Form::kAuto || summary.plan.form == form);
         ASSERT_EQ(record.calibration.size(), 1u);
         EXPECT_EQ(record.calibration[0].tokens, summary.calibration_tokens);
-        EXPECT_EQ(config.int8_weights, weights == WeightFormat::kInt8);
+        EXPECT_EQ(config.quantization.has_value(), weights == WeightFormat::kInt8);
 
         ASSERT_EQ(summary.layers.size(), static_cast<size_t>(kLayers));
         const MlpSizes sizes = {kHidden, kInner};

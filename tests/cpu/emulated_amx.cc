@@ -12,6 +12,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "cpu/amx_matmul-inl.h"
+#include "cpu/low_bit_matmul-inl.h"
 #include "cpu/pack_rows-inl.h"
 // clang-format on
 
@@ -23,8 +24,19 @@ using EmulatedProduct = AmxProduct<EmulatedTiles, WidenedByteDot>;
 
 void multiply_emulated(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
                        const float* bias, MutableMatrixView y) {
-  if (w.type() != WeightType::kInt8) return current_kernels().multiply(a, w, part, bias, y);
-  multiply_part<EmulatedProduct>(a, w, part, bias, y);
+  switch (w.type()) {
+    case WeightType::kFp32:
+    case WeightType::kBf16:
+      return current_kernels().multiply(a, w, part, bias, y);
+    case WeightType::kInt8:
+      return multiply_part<EmulatedProduct>(a, w, part, bias, y);
+    case WeightType::kInt6:
+      return multiply_low_bit<Int6Codes, EmulatedProduct>(a, w, part, bias, y);
+    case WeightType::kInt4:
+      return w.multiplier_rows() == 16
+                 ? multiply_low_bit<Int4Codes<16>, EmulatedProduct>(a, w, part, bias, y)
+                 : multiply_low_bit<Int4Codes<32>, EmulatedProduct>(a, w, part, bias, y);
+  }
 }
 
 const Kernels* emulated() {

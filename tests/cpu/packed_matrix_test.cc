@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ops/low_bit.h"
 #include "ops/owned_tensor.h"
 #include "ops/quantize.h"
 
@@ -15,7 +16,7 @@ namespace {
 constexpr int64_t kN = 70, kK = 67;
 
 const uint32_t* word_panel(const PackedMatrix& packed, int64_t i) {
-  return static_cast<const uint32_t*>(packed.panel(i));
+  return packed.panel(i);
 }
 
 TEST(PackedMatrix, Fp32PanelsHoldColumnsInOrderAndZeros) {
@@ -32,7 +33,7 @@ TEST(PackedMatrix, Fp32PanelsHoldColumnsInOrderAndZeros) {
     for (int64_t n = 0; n < 96; ++n) {
       for (int64_t k = 0; k < kK; ++k) {
         const float expected = n < kN ? static_cast<float>(1 + n * 100 + k) : 0.0f;
-        ASSERT_EQ(static_cast<const float*>(packed.panel(n / 32))[k * 32 + n % 32], expected)
+        ASSERT_EQ(reinterpret_cast<const float*>(packed.panel(n / 32))[k * 32 + n % 32], expected)
             << n << ", " << k;
       }
     }
@@ -75,6 +76,45 @@ TEST(PackedMatrix, Int8GroupsHoldScalesThenWordsOfFourRows) {
       const uint32_t word = group[16 + k % 128 / 4 * 32 + n % 32];
       const auto byte = static_cast<int64_t>(word >> (k % 4 * 8) & 0xFF);
       ASSERT_EQ(byte - 128, w.values[static_cast<size_t>(n * kLong + k)]) << n << ", " << k;
+    }
+  }
+}
+
+// Codes of 4 and 6 bits: where the comment of packed_matrix.h puts them.
+TEST(PackedMatrix, GroupsOfFewBitsHoldScalesMultipliersAndLines) {
+  constexpr int64_t kLong = 131;
+  for (const LowBitFormat& format : {LowBitFormat{4, 16}, LowBitFormat{4, 32}, LowBitFormat{6}}) {
+    ops::Codes codes = {format, kN, kLong, {}, {}, {}};
+    const bool four = format.bits == 4;
+    for (int64_t i = 0; i < kN * kLong; ++i) {
+      codes.q.push_back(static_cast<uint8_t>(four ? i % 16 : 1 + i % 63));
+    }
+    const int64_t per_row = ops::groups_of_row(format, kLong);
+    for (int64_t i = 0; i < kN * per_row; ++i) codes.groups.push_back(static_cast<uint8_t>(i));
+    for (int64_t i = 0; i < kN * 2; ++i) codes.scales.push_back({static_cast<uint16_t>(i + 1)});
+    const ops::QuantizedWeight weight = ops::stored(codes);
+    const PackedMatrix packed(weight.view());
+    EXPECT_EQ(packed.type(), four ? WeightType::kInt4 : WeightType::kInt6);
+    const int64_t head = 16 + (four ? 128 / format.group * 8 : 0), unit = four ? 32 : 48;
+    EXPECT_EQ(packed.panel_words(), (head + 16 * unit) + (head + 1 * unit));
+    for (int64_t n = 0; n < kN; ++n) {
+      const bool second = n % 32 >= 16;
+      for (int64_t k = 0; k < kLong; ++k) {
+        const uint32_t* const group = word_panel(packed, n / 32) + k / 128 * (head + 16 * unit);
+        const uint32_t scales = group[n % 16];
+        ASSERT_EQ(second ? scales >> 16 : scales & 0xFFFF, n * 2 + k / 128 + 1);
+        const auto* const bytes = reinterpret_cast<const uint8_t*>(group);
+        const int64_t in_group = k % 128, in_unit = k % 8;
+        if (four) {
+          ASSERT_EQ(bytes[64 + in_group / format.group * 32 + n % 16 * 2 + (second ? 1 : 0)],
+                    codes.groups[static_cast<size_t>(n * per_row + k / format.group)]);
+        }
+        const uint8_t* const lines = bytes + (head + in_group / 8 * unit) * 4;
+        const uint8_t* const byte = lines + n % 16 * 4 + k % 4;
+        int code = byte[in_unit / 4 * 64] >> (second ? 4 : 0) & 15;
+        if (!four) code |= (byte[128] >> (in_unit / 4 * 4 + (second ? 2 : 0)) & 3) << 4;
+        ASSERT_EQ(code, codes.q[static_cast<size_t>(n * kLong + k)]) << n << ", " << k;
+      }
     }
   }
 }

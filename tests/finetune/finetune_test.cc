@@ -168,7 +168,7 @@ TEST_F(FinetuneInt8, TheFolderIsWhatWasTrained) {
     ASSERT_TRUE(best.has_value());
     EXPECT_LT(best->loss, summary.phases.back().validations.front().loss);
     const TrainableModel trained = load_int8(path("out"), dense_.path());
-    EXPECT_TRUE(trained.config().int8_weights);
+    EXPECT_TRUE(trained.config().quantization.has_value());
     EXPECT_NEAR(loss_of(trained, wanted), best->loss, 1e-5 * best->loss);
     const Matrix found = trained.logits(tokens), kernels = logits(path("out"), *cpu, tokens);
     const double rounding = distance_of(logits(path("out"), *backend_, tokens), kernels);

@@ -21,23 +21,35 @@ Result<ModelConfig> older_config(const std::string& record) {
 TEST(Quantization, IsRead) {
   const auto config = quantized_config(R"({"bits":8,"group_size":128})");
   ASSERT_TRUE(config.ok()) << config.error().message;
-  EXPECT_TRUE(config->int8_weights);
-  EXPECT_FALSE(quantized_config("null")->int8_weights);
+  EXPECT_TRUE(config->quantization.has_value());
+  EXPECT_FALSE(quantized_config("null")->quantization.has_value());
 }
 
 TEST(Quantization, IsReadFromOlderFolders) {
   const auto config = older_config(R"({"quant_method":"neuronmm","bits":8,"group_size":128})");
   ASSERT_TRUE(config.ok()) << config.error().message;
-  EXPECT_TRUE(config->int8_weights);
-  EXPECT_FALSE(older_config("null")->int8_weights);
+  EXPECT_TRUE(config->quantization.has_value());
+  EXPECT_FALSE(older_config("null")->quantization.has_value());
 }
 
 TEST(Quantization, WrongFieldsAreNamed) {
   const std::string_view key = "config.json: \"neuronmm_quantization\"";
   EXPECT_TRUE(fails_with(quantized_config("4"), {key, "an object", "found 4"}));
   EXPECT_TRUE(fails_with(quantized_config(R"({"group_size":128})"), {key, "\"bits\"", "missing"}));
-  EXPECT_TRUE(fails_with(quantized_config(R"({"bits":4,"group_size":128})"),
-                         {key, "\"bits\"", "expected 8", "found 4"}));
+  EXPECT_TRUE(fails_with(quantized_config(R"({"bits":3,"group_size":128})"),
+                         {key, "\"bits\"", "expected 8, 6 or 4", "found 3"}));
+  EXPECT_TRUE(fails_with(quantized_config(R"({"bits":4,"group_size":24})"),
+                         {key, "\"group_size\"", "expected 16 or 32", "found 24"}));
+  EXPECT_TRUE(fails_with(quantized_config(R"({"bits":6,"group_size":16})"),
+                         {key, "\"group_size\"", "expected 128", "found 16"}));
+  EXPECT_TRUE(fails_with(quantized_config(R"({"bits":8,"group_size":128,"exceptions":[]})"),
+                         {key, "\"exceptions\"", "an object"}));
+  EXPECT_TRUE(
+      fails_with(quantized_config(R"({"bits":8,"group_size":128,"exceptions":{"lm_head":6}})"),
+                 {key, "\"exceptions\"", "\"lm_head\"", "an object", "found 6"}));
+  EXPECT_TRUE(fails_with(
+      quantized_config(R"({"bits":8,"group_size":128,"exceptions":{"lm_head":{"bits":5}}})"),
+      {key, "\"exceptions\"", "\"lm_head\"", "\"bits\"", "found 5"}));
   EXPECT_TRUE(fails_with(quantized_config(R"({"bits":8})"), {key, "\"group_size\"", "missing"}));
   EXPECT_TRUE(fails_with(quantized_config(R"({"bits":8,"group_size":48})"),
                          {key, "\"group_size\"", "expected 128", "found 48"}));
@@ -64,8 +76,28 @@ TEST(Quantization, BothKeysMustHold) {
                     method + "\"}}"),
         "config.json");
   };
-  EXPECT_TRUE(both("neuronmm")->int8_weights);
+  EXPECT_TRUE(both("neuronmm")->quantization.has_value());
   EXPECT_TRUE(fails_with(both("awq"), {"quant_method", "awq"}));
+}
+
+TEST(Quantization, ModulesMayBeExceptions) {
+  const Quantization mixed = {{4, 16}, {{"lm_head", {6}}, {"v_proj", {8}}}};
+  const auto written = with_quantization(small_config().dump(), "config.json", mixed);
+  ASSERT_TRUE(written.ok()) << written.error().message;
+  EXPECT_EQ(nlohmann::json::parse(*written)["neuronmm_quantization"],
+            nlohmann::json::parse(
+                R"({"bits":4,"group_size":16,"exceptions":{"lm_head":{"bits":6,"group_size":128},)"
+                R"("v_proj":{"bits":8,"group_size":128}}})"));
+  const auto config = ModelConfig::parse(*written, "config.json");
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  ASSERT_EQ(config->quantization, mixed);
+  EXPECT_EQ(mixed.of("lm_head.weight").bits, 6);
+  EXPECT_EQ(mixed.of("model.layers.3.self_attn.v_proj.weight").bits, 8);
+  EXPECT_EQ(mixed.of("model.layers.3.mlp.gate_v_proj.weight").bits, 4);
+  EXPECT_EQ(mixed.of("weight").bits, 4);
+  EXPECT_EQ(mixed.of("").bits, 4);
+  EXPECT_EQ(mixed.of(".weight").bits, 4);
+  EXPECT_EQ(quantization_text(mixed), "4 bits in groups of 16, lm_head 6 bits, v_proj int8");
 }
 
 TEST(Quantization, WritingKeepsTheOtherKeys) {
@@ -74,7 +106,7 @@ TEST(Quantization, WritingKeepsTheOtherKeys) {
   ASSERT_TRUE(written.ok()) << written.error().message;
   const auto config = ModelConfig::parse(*written, "config.json");
   ASSERT_TRUE(config.ok()) << config.error().message;
-  EXPECT_TRUE(config->int8_weights);
+  EXPECT_TRUE(config->quantization.has_value());
   nlohmann::json keys = nlohmann::json::parse(*written);
   EXPECT_EQ(keys["neuronmm_quantization"], nlohmann::json({{"bits", 8}, {"group_size", 128}}));
   keys.erase("neuronmm_quantization");

@@ -22,7 +22,7 @@ io::ModelConfig wide_config(io::Architecture architecture) {
   io::ModelConfig config = tiny_config(architecture);
   config.hidden_size = 160;
   config.intermediate_size = 288;
-  config.int8_weights = true;
+  config.quantization = io::Quantization{};
   return config;
 }
 
@@ -37,7 +37,7 @@ TestTensors wide_tensors(const io::ModelConfig& config, uint64_t seed) {
 
 class Int8Folder : public testing::Test {
  protected:
-  Int8Folder() { config.int8_weights = true; }
+  Int8Folder() { config.quantization = io::Quantization{}; }
 
   std::string load_error() const {
     const auto backend = ops::make_reference_backend();
@@ -53,13 +53,13 @@ class Int8Folder : public testing::Test {
 
   const std::string kName = "model.layers.1.mlp.up_proj.weight", kScale = kName + "_scale";
   io::ModelConfig config = tiny_config(io::Architecture::kLlama);
-  TestTensors tensors = int8_tensors(config, random_tensors(config, 1));
+  TestTensors tensors = quantized_tensors(config, random_tensors(config, 1));
 };
 
 TEST_F(Int8Folder, Loads) {
   EXPECT_EQ(load_error(), "");
   config.tie_word_embeddings = true;
-  tensors = int8_tensors(config, random_tensors(config, 1));
+  tensors = quantized_tensors(config, random_tensors(config, 1));
   EXPECT_EQ(tensors.at("model.embed_tokens.weight").dtype, DType::kI8);
   EXPECT_EQ(load_error(), "");
 }
@@ -81,9 +81,9 @@ TEST_F(Int8Folder, ScalesMustFit) {
 
 TEST_F(Int8Folder, WeightsMustFit) {
   tensors.at(kName).shape = {16, 24};
-  expect_error_naming({kName, "expected shape [24, 16]", "found [16, 24]"});
-  tensors = int8_tensors(config, random_tensors(config, 1));
-  config.int8_weights = false;
+  expect_error_naming({kName, "expected I8 [24, 16]", "found I8 [16, 24]"});
+  tensors = quantized_tensors(config, random_tensors(config, 1));
+  config.quantization.reset();
   expect_error_naming({"tensor", "I8", "config.json has no neuronmm_quantization"});
 }
 
@@ -218,7 +218,7 @@ TEST(Int8Model, CpuIsNearReference) {
   for (const auto architecture : {io::Architecture::kLlama, io::Architecture::kQwen2}) {
     SCOPED_TRACE(io::architecture_name(architecture));
     const io::ModelConfig config = wide_config(architecture);
-    expect_cpu_near_reference(config, int8_tensors(config, wide_tensors(config, 5)));
+    expect_cpu_near_reference(config, quantized_tensors(config, wide_tensors(config, 5)));
   }
 }
 
@@ -240,7 +240,7 @@ TEST(Int8Model, CpuIsNearReferenceWithFactorsAndATiedHead) {
     tensors[stem + "_v_proj.weight"] = factor(136, dense[1]);
     tensors[stem + "_u_proj.weight"] = factor(dense[0], 136);
   }
-  expect_cpu_near_reference(config, int8_tensors(config, tensors));
+  expect_cpu_near_reference(config, quantized_tensors(config, tensors));
 }
 
 // The reference computes with scale · byte and nothing else: the logits of the float model whose
@@ -249,7 +249,7 @@ TEST(Int8Model, ReferenceIsTheDequantizedModel) {
   for (const bool tied : {false, true}) {
     io::ModelConfig config = wide_config(io::Architecture::kQwen3);
     config.tie_word_embeddings = tied;
-    const TestTensors rounded = int8_tensors(config, wide_tensors(config, 8));
+    const TestTensors rounded = quantized_tensors(config, wide_tensors(config, 8));
     TestTensors floats;
     for (const auto& [name, tensor] : rounded) {
       if (name.ends_with("_scale")) continue;

@@ -106,8 +106,8 @@ TEST_F(MlpReaderTest, FewerNeuronsAlone) {
 
 TEST_F(MlpReaderTest, Int8MapsAndWeights) {
   use("mixed", {.down = 3, .input = 9});
-  config.int8_weights = true;
-  tensors = int8_tensors(config, tensors);
+  config.quantization = io::Quantization{};
+  tensors = quantized_tensors(config, tensors);
   const auto mlp = read();
   ASSERT_TRUE(mlp.ok()) << mlp.error().message;
   EXPECT_EQ(names, mlp_names());  // scales, too

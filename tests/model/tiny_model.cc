@@ -112,21 +112,52 @@ TestTensors random_tensors(const io::ModelConfig& config, uint64_t seed) {
   return tensors;
 }
 
-TestTensors int8_tensors(const io::ModelConfig& config, const TestTensors& tensors) {
-  TestTensors rounded;
+namespace {
+
+ops::QuantizedWeight rounded(const TestTensor& tensor, const LowBitFormat& format) {
+  const std::vector<double> values(tensor.values.begin(), tensor.values.end());
+  return ops::quantize(values.data(), tensor.shape[0], tensor.shape[1], format);
+}
+
+}  // namespace
+
+TestTensors quantized_tensors(const io::ModelConfig& config, const TestTensors& tensors,
+                              const io::Quantization& quantization) {
+  TestTensors rounded_tensors;
   for (const auto& [name, tensor] : tensors) {
     if (!is_linear(name, config)) {
-      rounded[name] = tensor;
+      rounded_tensors[name] = tensor;
       continue;
     }
-    const std::vector<double> values(tensor.values.begin(), tensor.values.end());
-    const auto weight = ops::quantize(values.data(), tensor.shape[0], tensor.shape[1]);
-    rounded[name] = {DType::kI8, tensor.shape, {weight.values.begin(), weight.values.end()}};
-    TestTensor& scales = rounded[name + io::kScaleEnding];
+    const LowBitFormat& format = quantization.of(name);
+    const ops::QuantizedWeight weight = rounded(tensor, format);
+    TestTensor& values = rounded_tensors[name];
+    values = {format.bits == 8 ? DType::kI8 : DType::kU8,
+              {weight.rows, ops::stored_row_bytes(format, weight.columns)},
+              {}};
+    for (const int8_t value : weight.values) {
+      values.values.push_back(format.bits == 8 ? value : static_cast<uint8_t>(value));
+    }
+    TestTensor& scales = rounded_tensors[name + io::kScaleEnding];
     scales = {DType::kBF16, {weight.rows, weight.groups()}, {}};
     for (const bf16 scale : weight.scales) scales.values.push_back(scale.to_float());
+    if (format.bits != 4) continue;
+    rounded_tensors[name + io::kGroupEnding] = {
+        DType::kU8,
+        {weight.rows, ops::groups_of_row(format, weight.columns)},
+        {weight.multipliers.begin(), weight.multipliers.end()}};
   }
-  return rounded;
+  return rounded_tensors;
+}
+
+std::vector<float> values_of(const TestTensor& tensor, const LowBitFormat& format) {
+  const ops::QuantizedWeight weight = rounded(tensor, format);
+  std::vector<float> values(tensor.values.size());
+  for (int64_t i = 0; i < weight.rows; ++i) {
+    ops::to_floats(weight.view(), i * weight.columns, weight.columns,
+                   values.data() + i * weight.columns);
+  }
+  return values;
 }
 
 io::ModelConfig tiny_longrope_config() {
@@ -164,11 +195,12 @@ std::string config_json(const io::ModelConfig& config) {
                             {"long_factor", longrope->short_factor},
                             {"attention_factor", longrope->attention_factor.value()}};
   }
-  if (config.int8_weights) {
-    json["neuronmm_quantization"] = {{"bits", 8}, {"group_size", io::kInt8GroupSize}};
+  std::string text = json.dump(1);
+  if (config.quantization) {
+    text = io::with_quantization(text, "config.json", *config.quantization).value();
   }
-  if (!config.compression) return json.dump(1);
-  return io::with_compression_record(json.dump(1), *config.compression, "config.json").value();
+  if (!config.compression) return text;
+  return io::with_compression_record(text, *config.compression, "config.json").value();
 }
 
 ModelFolder::ModelFolder() {
@@ -196,6 +228,10 @@ void ModelFolder::write_tensors(const TestTensors& tensors) const {
     if (tensor.dtype == DType::kI8) {
       for (const float value : tensor.values) {
         bytes.push_back(static_cast<std::byte>(static_cast<int8_t>(value)));
+      }
+    } else if (tensor.dtype == DType::kU8) {
+      for (const float value : tensor.values) {
+        bytes.push_back(static_cast<std::byte>(static_cast<uint8_t>(value)));
       }
     } else if (tensor.dtype == DType::kI32) {
       const std::vector<int32_t> numbers(tensor.values.begin(), tensor.values.end());

@@ -12,7 +12,7 @@
 namespace neuronmm::model {
 
 struct TestTensor {
-  DType dtype;  // float, or I8 or I32 with whole numbers as values
+  DType dtype;  // float, or I8, U8 or I32 with whole numbers as values
   Shape shape;
   std::vector<float> values;
 };
@@ -31,9 +31,12 @@ io::CompressionRecord tiny_record(const std::string& form, std::vector<io::MlpSh
 // All tensors that the config describes, in fp32; pivots are random.
 TestTensors random_tensors(const io::ModelConfig& config, uint64_t seed);
 
-// The same with the linear weights as int8 tensors and their scales; config.int8_weights is for the
-// caller to set.
-TestTensors int8_tensors(const io::ModelConfig& config, const TestTensors& tensors);
+// The same with the linear weights rounded, and their scales and groups; config.quantization is for
+// the caller to set.
+TestTensors quantized_tensors(const io::ModelConfig& config, const TestTensors& tensors,
+                              const io::Quantization& quantization = {});
+// What a float matrix stands for when it is rounded.
+std::vector<float> values_of(const TestTensor& tensor, const LowBitFormat& format);
 
 // The config.json text that parses back to `config`.
 std::string config_json(const io::ModelConfig& config);

@@ -12,6 +12,10 @@ struct Part {
   std::string_view name;
   const ops::LinearWeight& weight;
 };
+int weight_bits(const ops::LinearWeight& weight) {
+  return (weight.low_rank() ? weight.u_t : weight.w_t).format.bits;
+}
+
 std::array<Part, 3> parts_of(const ops::MlpWeight& mlp) {
   return {{{"gate", mlp.gate}, {"up", mlp.up}, {"down", mlp.down}}};
 }
@@ -20,9 +24,9 @@ Status check_parts(const ops::MlpWeight& mlp) {
   for (const auto& [name, weight] : parts_of(mlp)) {
     if (weight.quantized()) {
       return fail(
-          "the NeuronCore's MLP kernels take bf16 weights, {} is int8; use the model that it was "
-          "quantized from",
-          name);
+          "the NeuronCore's MLP kernels take bf16 weights, {} has {} bits; use the model that it "
+          "was quantized from",
+          name, weight_bits(weight));
     }
     if (!weight.bias.empty()) {
       return fail("the NeuronCore's MLP kernels take no bias; {} has one", name);
