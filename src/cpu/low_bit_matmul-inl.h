@@ -409,7 +409,8 @@ struct ExpandedProduct : ByteProduct {
 };
 
 // From so many tiles of rows on writing the bytes once costs less than expanding them for each
-// tile.
+// tile. Measured on Zen 4, one core, in cache, as shares of int8's speed: 4 bits in registers 0.88
+// to 0.92 at 16 to 36 rows, expanded 0.94 at 48, 0.95 at 64 and 0.97 at 128.
 inline constexpr int64_t kExpandedTiles = 4;
 
 template <class Codes, class ByteProduct>
