@@ -1,5 +1,6 @@
 #pragma once
-// A random weight [rows, columns], out x in, in bf16 and int8, and the bf16 values in fp32.
+// A random weight [rows, columns], out x in, in bf16 and rounded to 8, 6 and 4 bits, and the bf16
+// values in fp32.
 
 #include <cmath>
 #include <cstdint>
@@ -22,10 +23,14 @@ class RandomWeight {
       bits_.push_back(value.bits);
       floats_.data()[i] = value.to_float();
     }
-    int8_ = ops::quantize(view(16));
+    for (const LowBitFormat& format : {LowBitFormat{8}, LowBitFormat{6}, LowBitFormat{4, 16}}) {
+      rounded_.push_back(ops::quantize(view(16), format));
+    }
   }
   ops::WeightView view(int bits) const {
-    if (bits == 8) return int8_.view();
+    for (const ops::QuantizedWeight& weight : rounded_) {
+      if (weight.format.bits == bits) return weight.view();
+    }
     return TensorView{DType::kBF16,
                       {floats_.rows(), floats_.columns()},
                       reinterpret_cast<const std::byte*>(bits_.data())};
@@ -35,7 +40,7 @@ class RandomWeight {
  private:
   std::vector<uint16_t> bits_;
   Matrix floats_;
-  ops::QuantizedWeight int8_;
+  std::vector<ops::QuantizedWeight> rounded_;
 };
 
 }  // namespace neuronmm::bench

@@ -173,7 +173,8 @@ Result<model::Transformer> load_model(const std::string& model_dir, const BenchF
   NMM_ASSIGN(auto config,
              io::ModelConfig::load(is_folder ? folder / "config.json" : fs::path(model_dir)));
   if (config.quantization) {
-    return fail("{}: a NeuronCore's products with weights of 8, 6 or 4 bits are not simulated", model_dir);
+    return fail("{}: a NeuronCore's products with int8 and smaller weights are not simulated",
+                model_dir);
   }
   NMM_ASSIGN(auto zeros, io::Checkpoint::zeros(model_dir, model::tensor_specs(config)));
   return model::Transformer::load(std::move(config), std::move(zeros), backend);

@@ -1,4 +1,4 @@
-"""Models whose weights neuronmm has made smaller: Llama, Mistral, Qwen2 and Qwen3 with smaller MLPs, int8 weights, or both.
+"""Models whose weights neuronmm has made smaller: Llama, Mistral, Qwen2 and Qwen3 with smaller MLPs, weights of 8, 6 or 4 bits, or both.
 
 Everything but these linear layers is transformers' own code.
 """
@@ -105,49 +105,78 @@ class PivotedMLP(nn.Module):
         return self.widen(self.down_proj(self.act_fn(gate) * up))
 
 
-class Int8Weight(nn.Module):
-    """W[i, j] = weight[i, j] * weight_scale[i, j // group]; the last group of a row may be shorter.
+SCALED = 128  # columns of a row that share a scale
 
-    The scales stay bfloat16, as they are in the file, whatever the model computes in.
+
+class LowBitWeight(nn.Module):
+    """W[i, j] = weight_scale[i, j // 128] * byte[i, j], of 8, 6 or 4 bits as they lie in the file.
+
+    8 bits: the bytes. 6: byte = q - 32; a row is the low halves of all q, the even column's in the low half of a byte, then
+    their high 2 bits, four to a byte. 4: such halves are q; byte = sc * q - sc * zz // 2, where weight_group holds sc - 1 and
+    zz - 8 of every `group` columns. The scales stay bfloat16, as they are in the file, whatever the model computes in.
     """
 
-    def __init__(self, rows, columns, group):
+    def __init__(self, rows, columns, bits, group):
         super().__init__()
-        self.group = group
-        self.weight = nn.Parameter(torch.zeros(rows, columns, dtype=torch.int8), requires_grad=False)
-        groups = (columns + group - 1) // group
-        self.weight_scale = nn.Parameter(torch.zeros(rows, groups, dtype=torch.bfloat16), requires_grad=False)
+        self.columns, self.bits, self.group = columns, bits, group
+        self.halves = (columns + 1) // 2
+        width = {8: columns, 6: self.halves + (columns + 3) // 4, 4: self.halves}[bits]
+        self.weight = self.stored(rows, width, torch.int8 if bits == 8 else torch.uint8)
+        self.weight_scale = self.stored(rows, (columns + SCALED - 1) // SCALED, torch.bfloat16)
+        if bits == 4:
+            self.weight_group = self.stored(rows, (columns + group - 1) // group, torch.uint8)
 
-    def scaled(self, values, scales, dtype):
-        scales = scales.to(dtype).repeat_interleave(self.group, dim=-1)
-        return values.to(dtype) * scales[..., : values.shape[-1]]
+    @staticmethod
+    def stored(rows, columns, dtype):
+        return nn.Parameter(torch.zeros(rows, columns, dtype=dtype), requires_grad=False)
+
+    def parts(self, stored, width):
+        """Numbers of `width` bits, the lowest bits first."""
+        shifts = range(0, 8, width)
+        return torch.stack([stored >> shift & (1 << width) - 1 for shift in shifts], dim=-1).flatten(-2)[..., : self.columns]
+
+    def byte_values(self, rows):
+        weight = self.weight[rows]
+        if self.bits == 8:
+            return weight
+        q = self.parts(weight[..., : self.halves], 4).to(torch.int16)
+        if self.bits == 6:
+            return q + 16 * self.parts(weight[..., self.halves :], 2) - 32
+        groups = self.weight_group[rows].to(torch.int16)
+        sc, zz = (groups & 15) + 1, (groups >> 4) + 8
+        sc, zero = (x.repeat_interleave(self.group, dim=-1)[..., : self.columns] for x in (sc, sc * zz // 2))
+        return q * sc - zero
+
+    def values(self, rows, dtype):
+        scales = self.weight_scale[rows].to(dtype).repeat_interleave(SCALED, dim=-1)
+        return self.byte_values(rows).to(dtype) * scales[..., : self.columns]
 
     def multiply(self, x, bias=None):
-        return F.linear(x, self.scaled(self.weight, self.weight_scale, x.dtype), bias)
+        return F.linear(x, self.values(slice(None), x.dtype), bias)
 
 
-class Int8Linear(Int8Weight):
-    def __init__(self, linear, group):
-        super().__init__(linear.out_features, linear.in_features, group)
+class LowBitLinear(LowBitWeight):
+    def __init__(self, linear, bits, group):
+        super().__init__(linear.out_features, linear.in_features, bits, group)
         self.bias = linear.bias
 
     def forward(self, x):
         return self.multiply(x, self.bias)
 
 
-class Int8Embedding(Int8Weight):
+class LowBitEmbedding(LowBitWeight):
     """The table that is also the LM head."""
 
-    def __init__(self, embedding, group):
-        super().__init__(embedding.num_embeddings, embedding.embedding_dim, group)
+    def __init__(self, embedding, bits, group):
+        super().__init__(embedding.num_embeddings, embedding.embedding_dim, bits, group)
         # Its dtype is the one that the model computes in: no other tensor here has it.
         self.register_buffer("computes_in", torch.empty(0), persistent=False)
 
     def forward(self, ids):
-        return self.scaled(self.weight[ids], self.weight_scale[ids], self.computes_in.dtype)
+        return self.values(ids, self.computes_in.dtype)
 
 
-class TiedInt8Head(nn.Module):
+class TiedLowBitHead(nn.Module):
     """Has no weights of its own: a tuple hides the table's from the search for sub-modules."""
 
     def __init__(self, embedding):
@@ -161,14 +190,17 @@ class TiedInt8Head(nn.Module):
 FORMS = {"uv": LowRankMLP} | dict.fromkeys(("pivoted", "narrow", "neurons", "mixed"), PivotedMLP)
 
 
-def group_size(config):
-    """Columns that share a scale; None: the weights are floats."""
+def format_of(config, module):
+    """Bits and group of a linear layer, named by the last part of its name. Of a model that is rounded."""
     quantization = config.neuronmm_quantization
-    if quantization is None:
-        return None
-    if quantization.get("bits") != 8 or not quantization.get("group_size"):
-        raise ValueError(f'config.json: "neuronmm_quantization": this code reads 8 bits with a group_size, found {quantization}')
-    return quantization["group_size"]
+    found = quantization.get("exceptions", {}).get(module, quantization)
+    bits, group = found.get("bits"), found.get("group_size")
+    if bits not in (8, 6, 4) or group not in ((16, 32) if bits == 4 else (SCALED,)):
+        raise ValueError(
+            'config.json: "neuronmm_quantization": this code reads 8 and 6 bits with a group_size of 128, and 4 bits with '
+            f"one of 16 or 32, found {found}"
+        )
+    return bits, group
 
 
 def smaller_mlps(config):
@@ -191,7 +223,7 @@ class NeuronmmPreTrainedModel:
 
     @property
     def dtype(self):
-        """Norms are never rounded; the first tensor, which transformers asks, may be int8 with its scales."""
+        """Norms are never rounded; the first tensor, which transformers asks, may be bytes with their scales."""
         return self.base_model.norm.weight.dtype
 
     @classmethod
@@ -210,19 +242,18 @@ class NeuronmmModel(NeuronmmPreTrainedModel):
         super().__init__(config)
         for layer, mlp in zip(self.layers, smaller_mlps(config)):
             layer.mlp = mlp
-        group = group_size(config)
-        if group is not None:
-            self.make_int8(config, group)
+        if config.neuronmm_quantization is not None:
+            self.make_low_bit(config)
         self.post_init()
 
-    def make_int8(self, config, group):
+    def make_low_bit(self, config):
         for layer in self.layers:
             for block in (layer.self_attn, layer.mlp):
                 for name, module in list(block.named_children()):
                     if isinstance(module, nn.Linear):
-                        setattr(block, name, Int8Linear(module, group))
+                        setattr(block, name, LowBitLinear(module, *format_of(config, name)))
         if config.tie_word_embeddings:
-            self.embed_tokens = Int8Embedding(self.embed_tokens, group)
+            self.embed_tokens = LowBitEmbedding(self.embed_tokens, *format_of(config, "embed_tokens"))
 
 
 class NeuronmmForCausalLM(NeuronmmPreTrainedModel):
@@ -234,16 +265,15 @@ class NeuronmmForCausalLM(NeuronmmPreTrainedModel):
         self.model = self.model_class(config)
         self.vocab_size = config.vocab_size
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
-        group = group_size(config)
-        if group is not None and config.tie_word_embeddings:
-            self.lm_head = TiedInt8Head(self.model.embed_tokens)
+        if config.neuronmm_quantization is not None and config.tie_word_embeddings:
+            self.lm_head = TiedLowBitHead(self.model.embed_tokens)
             self._tied_weights_keys = None
-        elif group is not None:
-            self.lm_head = Int8Linear(self.lm_head, group)
+        elif config.neuronmm_quantization is not None:
+            self.lm_head = LowBitLinear(self.lm_head, *format_of(config, "lm_head"))
         self.post_init()
 
     def get_output_embeddings(self):
-        return None if isinstance(self.lm_head, TiedInt8Head) else self.lm_head
+        return None if isinstance(self.lm_head, TiedLowBitHead) else self.lm_head
 
 
 class NeuronmmLlamaModel(NeuronmmModel, LlamaModel):

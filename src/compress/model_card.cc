@@ -102,9 +102,9 @@ std::string how_to_load(const std::string& folder) {
       "A low-rank MLP weight is stored as two factors, `X_v_proj.weight` (applied first) and\n"
       "`X_u_proj.weight`. In other forms elements of the hidden state, whose numbers are in\n"
       "`X_pivots`, stand for all of it, and `X_pivot_proj.weight` leads from or to the others;\n"
-      "`input` is what gate and up share. int8 weights have their scales beside them as\n"
-      "`NAME_scale`. `neuronmm_compression` and `neuronmm_quantization` of config.json say which\n"
-      "there are.\n",
+      "`input` is what gate and up share. Rounded weights have their scales beside them as\n"
+      "`NAME_scale`, those of 4 bits `NAME_group`, too. `neuronmm_compression` and\n"
+      "`neuronmm_quantization` of config.json say which there are.\n",
       folder);
 }
 

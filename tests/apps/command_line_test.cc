@@ -142,6 +142,30 @@ TEST_F(CommandLine, FoldersWithPivots) {
          {"layer 0", "trn2", "int8", "NeuronCore"});
 }
 
+// Every command that reads a folder, with the tied table in more bits than the rest.
+TEST_F(CommandLine, WeightsOf6And4BitsRunLikeAnyOther) {
+  const std::string six = path("six"), four = path("four");
+  expect(neuronmm("quantize " + kDemo + " -o " + six + " --bits 6"), 0, {"6.130 bits each"});
+  expect(neuronmm("quantize " + kDemo + " -o " + four + " --bits 4"), 0, {"4.797 bits each"});
+  expect(neuronmm("quantize " + kDemo + " -o " + path("32") + " --bits 4 --group 32"), 0,
+         {"4.575"});
+  expect(neuronmm("inspect " + four), 0,
+         {"4 bits in groups of 16, embed_tokens 6 bits", "of the MLPs 4.625", "7081344 in"});
+  for (const std::string& model : {six, four, path("32")}) {
+    expect(neuronmm("generate " + model + " --prompt 'Once upon' --max-new-tokens 4"), 0, {});
+    expect(neuronmm("check " + model + " --reference " + model + " --new-tokens 2"), 0, {});
+    expect(neuronmm("bench " + model + " --prompt-tokens 8 --new-tokens 4 --runs 2"), 0,
+           {"decode"});
+    expect(neuronmm("generate " + model + " --device trn1 --prompt x"), 1, {"NeuronCore", "bits"});
+  }
+  expect(neuronmm("quantize " + four + " -o " + path("again")), 1, {"4 bits", "already"});
+  expect(neuronmm("quantize " + kDemo + " -o " + path("x") + " --bits 5"), 2, {"--bits"});
+  expect(neuronmm("quantize " + kDemo + " -o " + path("x") + " --bits 4 --group 24"), 2,
+         {"--group"});
+  expect(neuronmm("quantize " + kDemo + " -o " + path("x") + " --group 16"), 1,
+         {"--group", "4 bits"});
+}
+
 TEST_F(CommandLine, QuantizeFlagsAndOutputs) {
   expect(neuronmm("quantize " + kDemo), 2, {"--output"});
   expect(neuronmm(compress("--ratio 0.2 --weights int4")), 2, {"--weights", "int8"});

@@ -2,6 +2,7 @@
 
 #include "compress/quantize.h"
 
+#include <cmath>
 #include <fstream>
 #include <limits>
 
@@ -54,8 +55,9 @@ class Quantize : public testing::Test {
   }
   fs::path path(const std::string& name) const { return outputs_.path() / name; }
 
-  QuantizeSummary quantize_well(const fs::path& model, const std::string& out) {
-    const auto summary = quantize(model, path(out), true, silent_);
+  QuantizeSummary quantize_well(const fs::path& model, const std::string& out,
+                                const QuantizedFormats& formats = {}) {
+    const auto summary = quantize(model, path(out), true, silent_, {}, formats);
     if (!summary.ok()) throw std::runtime_error(summary.error().message);
     return *summary;
   }
@@ -128,6 +130,80 @@ TEST_F(Quantize, ADenseModel) {
     EXPECT_FALSE(fs::exists(path("out.partial")));
     expect_loads("out");
   }
+}
+
+TEST_F(Quantize, ADenseModelTo4And6Bits) {
+  const QuantizedFormats formats = {.linear = {4, 16}, .lm_head = {6}};
+  for (const bool tied : {false, true}) {
+    SCOPED_TRACE(testing::Message() << "tied " << tied);
+    write(small_config(tied));
+    const QuantizeSummary summary = quantize_well(input_.path(), "out", formats);
+    const auto before = open(input_.path()), after = open(path("out"));
+    for (const auto& [name, tensor] : before.tensors()) {
+      const TensorView& stored = after.tensors().at(name);
+      if (!model::is_linear(name, config_)) {
+        EXPECT_EQ(bytes_of(stored), bytes_of(tensor)) << name;
+        continue;
+      }
+      const bool head = name == "lm_head.weight" || name == "model.embed_tokens.weight";
+      const auto expected = ops::quantize(tensor, head ? formats.lm_head : formats.linear);
+      EXPECT_EQ(stored.dtype, DType::kU8);
+      EXPECT_EQ(bytes_of(stored), std::string(expected.values.begin(), expected.values.end()));
+      EXPECT_EQ(bytes_of(after.tensors().at(name + "_scale")), bytes_of(expected.view().scales));
+      ASSERT_EQ(after.has(name + "_group"), !head) << name;
+      if (head) continue;
+      EXPECT_EQ(bytes_of(after.tensors().at(name + "_group")), bytes_of(expected.view().groups));
+    }
+    EXPECT_EQ(summary.parameters, after.parameters());
+    EXPECT_EQ(summary.bytes_after, after.size_bytes());
+    const auto config = io::ModelConfig::load(path("out") / "config.json");
+    ASSERT_TRUE(config.ok());
+    EXPECT_EQ(config->quantization,
+              (io::Quantization{{4, 16}, {{tied ? "embed_tokens" : "lm_head", {6}}}}));
+    expect_loads("out");
+  }
+}
+
+// Fitted to fewer bits as to 8.
+TEST_F(Quantize, ACompressedModelTo4Bits) {
+  const LowBitFormat format = {4, 16};
+  compress_to("small", WeightFormat::kAsIs);
+  quantize_well(path("small"), "out", {format, format});
+  const auto before = open(path("small")), after = open(path("out"));
+  const auto original = io::ModelConfig::load(path("small") / "config.json");
+  const auto loaded = io::ModelConfig::load(path("out") / "config.json");
+  ASSERT_TRUE(original.ok() && loaded.ok());
+  for (int64_t layer = 0; layer < config_.num_hidden_layers; ++layer) {
+    const auto floats = model::layer_weights(before, *original, layer);
+    const auto low = model::layer_weights(after, *loaded, layer);
+    ASSERT_TRUE(floats.ok() && low.ok());
+    const ops::LinearWeight &f = floats->mlp.up, &q = low->mlp.up;
+    const auto product_of = [](const ops::WeightView& v_t, const ops::WeightView& u_t) {
+      std::vector<double> product(static_cast<size_t>(v_t.rows() * u_t.columns()));
+      std::vector<double> v(static_cast<size_t>(v_t.columns()));
+      std::vector<double> u(static_cast<size_t>(u_t.columns()));
+      for (int64_t i = 0; i < v_t.rows(); ++i) {
+        ops::to_doubles(v_t, i * v_t.columns(), v_t.columns(), v.data());
+        for (int64_t r = 0; r < u_t.rows(); ++r) {
+          ops::to_doubles(u_t, r * u_t.columns(), u_t.columns(), u.data());
+          for (size_t j = 0; j < u.size(); ++j) {
+            product[static_cast<size_t>(i) * u.size() + j] += v[static_cast<size_t>(r)] * u[j];
+          }
+        }
+      }
+      return product;
+    };
+    const ops::QuantizedWeight v = ops::quantize(f.v_t, format), u = ops::quantize(f.u_t, format);
+    const auto exact = product_of(f.v_t, f.u_t), fitted = product_of(q.v_t, q.u_t);
+    const auto rounded = product_of(v.view(), u.view());
+    double of_fitted = 0, of_rounded = 0;
+    for (size_t i = 0; i < exact.size(); ++i) {
+      of_fitted += std::pow(exact[i] - fitted[i], 2);
+      of_rounded += std::pow(exact[i] - rounded[i], 2);
+    }
+    EXPECT_LT(of_fitted, of_rounded) << "layer " << layer;
+  }
+  expect_loads("out");
 }
 
 // The fitted factors are nearer to the product than the factors rounded one by one.

@@ -12,8 +12,9 @@ struct Part {
   std::string_view name;
   const ops::LinearWeight& weight;
 };
-int weight_bits(const ops::LinearWeight& weight) {
-  return (weight.low_rank() ? weight.u_t : weight.w_t).format.bits;
+std::string bits_text(const ops::LinearWeight& weight) {
+  const int bits = (weight.w_t.quantized() ? weight.w_t : weight.u_t).format.bits;
+  return bits == 8 ? "int8" : fmt::format("of {} bits", bits);
 }
 
 std::array<Part, 3> parts_of(const ops::MlpWeight& mlp) {
@@ -24,9 +25,9 @@ Status check_parts(const ops::MlpWeight& mlp) {
   for (const auto& [name, weight] : parts_of(mlp)) {
     if (weight.quantized()) {
       return fail(
-          "the NeuronCore's MLP kernels take bf16 weights, {} has {} bits; use the model that it "
-          "was quantized from",
-          name, weight_bits(weight));
+          "the NeuronCore's MLP kernels take bf16 weights, {} is {}; use the model that it was "
+          "quantized from",
+          name, bits_text(weight));
     }
     if (!weight.bias.empty()) {
       return fail("the NeuronCore's MLP kernels take no bias; {} has one", name);

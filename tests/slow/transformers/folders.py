@@ -52,12 +52,15 @@ FORMS = {
     "mixed": [*TEXT, "mixed", "--allocate", "predicted"],
     "mixed8": [*TEXT, "mixed", "--allocate", "predicted", "--weights", "int8"],
     "dense8": ["quantize"],
+    "dense6": ["quantize", "--bits", "6"],
+    "dense4": ["quantize", "--bits", "4"],
 }
 # One model's: the code for them is the same in all architectures.
 MORE_FORMS = {
     "pivoted": [*TEXT, "pivoted", "--allocate", "uniform"],
     "narrow": [*TEXT, "narrow", "--allocate", "uniform"],
     "neurons": [*TEXT, "neurons", "--allocate", "uniform"],  # a plain dense model
+    "dense432": ["quantize", "--bits", "4", "--group", "32", "--lm-head-bits", "4"],
     "fewer": [*TEXT, "neurons", "--allocate", "predicted"],
 }
 
@@ -128,19 +131,19 @@ def check_greedy(model, records):
         assert torch.equal(ids[0, len(prompt) :], continuation), (ids, continuation)
 
 
-def check_folder(folder, int8):
+def check_folder(folder, rounded):
     config = json.loads((folder / "config.json").read_text())
     records = recorded(folder, "reference")
     model = load(folder)
     assert type(model).__name__ == config["architectures"][0], type(model)
     assert model.dtype == torch.float32
     assert model.num_parameters() > 0 and all(not p.is_meta for p in model.parameters())
-    assert any(p.dtype == torch.int8 for p in model.parameters()) == int8
+    assert any(p.dtype in (torch.int8, torch.uint8) for p in model.parameters()) == rounded
     exact, _ = apart(model, records)
     assert exact <= EXACT, f"{folder}: {exact}"
     check_greedy(model, records)
     largest, rms = apart(model, recorded(folder, "cpu"))
-    if int8:
+    if rounded:
         assert rms <= INT8_RMS, f"{folder}: {rms} on the fast path"
     else:
         assert largest <= EXACT, f"{folder}: {largest} on the fast path"
@@ -215,7 +218,7 @@ def check_demo():
         folders.append(tuned)
     prompt = "The little girl"
     for folder in folders:
-        model = check_folder(folder, folder.name.endswith("8"))
+        model = check_folder(folder, folder.name[-1].isdigit())
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
         inputs = tokenizer(prompt, return_tensors="pt")
         ids = model.generate(**inputs, max_new_tokens=24, do_sample=False)[0, inputs.input_ids.shape[1] :]
@@ -247,7 +250,8 @@ def make_all(name, source):
     if name == "llama":
         for form in MORE_FORMS:
             forms[form] = make(form, source)
-            forms[form + "8"] = make("dense8", forms[form])
+            if not form[-1].isdigit():
+                forms[form + "8"] = make("dense8", forms[form])
     return forms
 
 
@@ -260,11 +264,11 @@ def main():
         source = synthesize(name)
         forms = make_all(name, source)
         for form, folder in forms.items():
-            model = check_folder(folder, form.endswith("8") or form == "both")
+            model = check_folder(folder, form == "both" or form[-1].isdigit())
             assert model.generation_config.eos_token_id == [2, 3] and model.generation_config.temperature == 0.5
-            if form in ("low", "both", "mixed", "mixed8"):
+            if form in ("low", "both", "mixed", "mixed8", "dense4"):
                 check_saved(model, folder)
-            if form == "both" or (name, form) in (("llama", "part"), ("llama", "mixed"), ("llama", "pivoted8")):
+            if form in ("both", "dense4") or (name, form) in (("llama", "part"), ("llama", "mixed"), ("llama", "pivoted8")):
                 check_missing(folder)
         if name == "llama":
             assert json.loads((forms["neurons"] / "config.json").read_text())["model_type"] == "llama"
