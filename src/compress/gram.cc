@@ -120,8 +120,8 @@ enum class Part { kAll, kLowerTriangle };
 // columns the threads share. Of a symmetric sum only what is on or below the diagonal is computed,
 // half of the work.
 void add_products(ConstMatrixView a, ConstMatrixView b, Part part, DoubleMatrix& sum) {
-  const int64_t rows = sum.rows(), size = sum.columns();
-  NMM_CHECK(a.columns == rows && b.columns == size && a.rows == b.rows);
+  const int64_t rows = a.columns, size = b.columns;
+  NMM_CHECK(rows <= sum.rows() && size <= sum.columns() && a.rows == b.rows);
   const bool same = a.data == b.data;
   DoubleMatrix block_a(rows, std::min(a.rows, kTokenBlock));
   DoubleMatrix block_b = same ? DoubleMatrix() : DoubleMatrix(size, block_a.columns());
@@ -137,7 +137,7 @@ void add_products(ConstMatrixView a, ConstMatrixView b, Part part, DoubleMatrix&
       const int m = static_cast<int>(rows), n = static_cast<int>(size);
       blas().dgemm(CblasColMajor, CblasNoTrans, CblasTrans, static_cast<int>(rows - row),
                    static_cast<int>(columns), static_cast<int>(count), 1.0, block_a.data() + row, m,
-                   right.data() + j, n, 1.0, sum.column(j) + row, m);
+                   right.data() + j, n, 1.0, sum.column(j) + row, static_cast<int>(sum.rows()));
     });
   }
 }

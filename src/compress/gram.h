@@ -18,7 +18,8 @@
 
 namespace neuronmm::compress {
 
-// sum += Σ x xᵀ over the rows x of [M, n], in fp64; of sum [n, n] the lower triangle only.
+// sum += Σ x xᵀ over the rows x of [M, n], in fp64; of sum [n, n] the lower triangle only. Here and
+// below a larger sum takes it in its first rows and columns.
 void add_gram(ConstMatrixView rows, DoubleMatrix& sum);
 // sum += Σ a bᵀ over the rows a, b of [M, m] and [M, n], in fp64; sum [m, n].
 void add_cross_gram(ConstMatrixView a, ConstMatrixView b, DoubleMatrix& sum);

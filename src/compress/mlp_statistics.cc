@@ -26,41 +26,61 @@ std::vector<Shape> sum_shapes(const io::ModelConfig& config) {
   return {{hidden, hidden}, {inner, inner}, {1, inner}, {1, inner}, {1, 1}};
 }
 
-// Sees the input of the MLP and makes its gate and up once more: no backend gives away what happens
-// between the two halves of an MLP.
-class MlpStatisticsObserver : public model::MlpObserver {
+// The second half of a layer in single steps, because no backend gives away what happens between
+// gate and down.
+class OpenMlpHalf {
  public:
-  MlpStatisticsObserver(LayerwisePass& pass, const ops::MlpWeight& mlp, const ops::Backend& backend)
-      : pass_(pass), gate_(backend.make_linear(mlp.gate)), up_(backend.make_linear(mlp.up)) {}
+  OpenMlpHalf(LayerwisePass& pass, const io::ModelConfig& config,
+              const model::LayerWeights& weights, const ops::Backend& backend)
+      : pass_(pass),
+        backend_(backend),
+        eps_(static_cast<float>(config.rms_norm_eps)),
+        norm_(static_cast<size_t>(weights.post_attention_norm.size())),
+        gate_(backend.make_linear(weights.mlp.gate)),
+        up_(backend.make_linear(weights.mlp.up)),
+        down_(backend.make_linear(weights.mlp.down)) {
+    to_floats(weights.post_attention_norm, 0, weights.post_attention_norm.size(), norm_.data());
+  }
 
-  void on_mlp(int64_t, ConstMatrixView input, ConstMatrixView) override {
+  void apply(MutableMatrixView hidden) {
     const int64_t inner = pass_.sum(kNeurons).rows();
-    Matrix gate(input.rows, inner), up(input.rows, inner);
-    gate_->apply(input, gate.view());
-    up_->apply(input, up.view());
-    // A range of neurons belongs to one thread, so that the sums are the same with any number.
-    double* const gate_slope = pass_.sum(kGateSlope).data();
-    double* const up_slope = pass_.sum(kUpSlope).data();
-    parallel_ranges(inner, [&](int64_t first, int64_t last) {
-      for (int64_t i = 0; i < input.rows; ++i) {
-        float* const h = gate.row(i);
-        const float* const u = up.row(i);
-        for (int64_t j = first; j < last; ++j) {
-          const double g = h[j], sigmoid = 1.0 / (1.0 + std::exp(-g)), silu = g * sigmoid;
-          const double of_gate = u[j] * sigmoid * (1.0 + g * (1.0 - sigmoid));
-          gate_slope[j] += of_gate * of_gate;
-          up_slope[j] += silu * silu;
-          h[j] = static_cast<float>(silu * u[j]);
-        }
-      }
-    });
-    add_gram(input, pass_.sum(kIn));
+    Matrix input(hidden.rows, hidden.columns), gate(hidden.rows, inner), up(hidden.rows, inner);
+    backend_.rms_norm(hidden, norm_, eps_, input.view());
+    gate_->apply(input.view(), gate.view());
+    up_->apply(input.view(), up.view());
+    activate(gate, up);
+    add_gram(input.view(), pass_.sum(kIn));
     add_gram(gate.view(), pass_.sum(kNeurons));
+    down_->apply(gate.view(), input.view());
+    backend_.add(input.view(), hidden);
   }
 
  private:
+  // gate = silu(gate) * up. A range of neurons belongs to one thread, so that the sums are the same
+  // with any number.
+  void activate(Matrix& gate, const Matrix& up) {
+    double* const gate_slope = pass_.sum(kGateSlope).data();
+    double* const up_slope = pass_.sum(kUpSlope).data();
+    parallel_ranges(gate.columns(), [&](int64_t first, int64_t last) {
+      for (int64_t i = 0; i < gate.rows(); ++i) {
+        float* const h = gate.row(i);
+        const float* const u = up.row(i);
+        for (int64_t j = first; j < last; ++j) {
+          const float g = h[j], sigmoid = 1.0f / (1.0f + std::exp(-g)), silu = g * sigmoid;
+          const double of_gate = u[j] * sigmoid * (1.0f + g * (1.0f - sigmoid));
+          gate_slope[j] += of_gate * of_gate;
+          up_slope[j] += double{silu} * silu;
+          h[j] = silu * u[j];
+        }
+      }
+    });
+  }
+
   LayerwisePass& pass_;
-  std::unique_ptr<ops::Linear> gate_, up_;
+  const ops::Backend& backend_;
+  float eps_;
+  std::vector<float> norm_;
+  std::unique_ptr<ops::Linear> gate_, up_, down_;
 };
 
 double mean_squares(ConstMatrixView rows) {
@@ -190,11 +210,12 @@ Status gather_statistics(const io::Checkpoint& checkpoint, const io::ModelConfig
   while (!pass.done()) {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint, config, pass.layer()));
     const model::DecoderLayer layer(config, 0, weights, backend);
-    MlpStatisticsObserver observer(pass, weights.mlp, backend);
+    OpenMlpHalf mlp(pass, config, weights, backend);
     NMM_TRY(pass.visit_sequences([&](size_t sequence) {
       const MutableMatrixView hidden = pass.hidden(0, sequence);
       const ops::SequenceRows rows = {cache.get(), hidden.rows};
-      layer.forward(hidden, rotary, std::span(&rows, 1), &observer);
+      layer.attention_half(hidden, rotary, std::span(&rows, 1));
+      mlp.apply(hidden);
       pass.sum(kResidual)(0, 0) += mean_squares(hidden);
     }));
     const Status written = write_layer_statistics(pass, work, text.origin.tokens);

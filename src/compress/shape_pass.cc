@@ -52,18 +52,16 @@ Result<DoubleMatrix> fit_down(const DoubleMatrix& start, const DoubleMatrix& gra
   return down_t;
 }
 
-// silu(gate) * up in the first columns of a matrix as wide as the dense MLP: the others stay 0, so
-// that sums have one shape for all layers.
+// silu(gate) * up.
 class NarrowNeurons {
  public:
-  NarrowNeurons(const NarrowWeights& weights, int64_t width, const ops::Backend& backend)
+  NarrowNeurons(const NarrowWeights& weights, const ops::Backend& backend)
       : gate_(backend.make_linear(weights.linear("gate"))),
         up_(backend.make_linear(weights.linear("up"))),
-        count_(weights.linear("gate").out_features()),
-        width_(width) {}
+        count_(weights.linear("gate").out_features()) {}
 
   Matrix operator()(ConstMatrixView x) const {
-    Matrix gate(x.rows, count_), up(x.rows, count_), h(x.rows, width_);
+    Matrix gate(x.rows, count_), up(x.rows, count_), h(x.rows, count_);
     gate_->apply(x, gate.view());
     up_->apply(x, up.view());
     parallel_for(x.rows, [&](int64_t i) {
@@ -77,7 +75,7 @@ class NarrowNeurons {
 
  private:
   std::unique_ptr<ops::Linear> gate_, up_;
-  int64_t count_, width_;
+  int64_t count_;
 };
 
 class ShapePassRun {
@@ -190,7 +188,7 @@ class ShapePassRun {
                      const KeptNeurons& kept, const MlpMetric& metric, const io::MlpShape& shape,
                      NarrowMlp& narrow) {
     const NarrowWeights held(narrow, stored_);
-    const NarrowNeurons neurons(held, config_.intermediate_size, inputs_.backend);
+    const NarrowNeurons neurons(held, inputs_.backend);
     const MlpHalf half(config_, weights.post_attention_norm, weights.mlp, inputs_.backend);
     const model::DecoderLayer layer(config_, 0, weights, inputs_.backend);
     NMM_TRY(pass.visit_sequences([&](size_t sequence) {
