@@ -129,8 +129,9 @@ TEST_F(Saved, AreEnoughWithoutAText) {
   const auto text =
       calibration_sequences(*tokenizer, {{"text.txt", text_}}, kDefaultCalibrationTokens, config_);
   ASSERT_TRUE(text.ok());
-  ASSERT_TRUE(
-      gather_statistics(*checkpoint, config_, backend_, *text, path("apart"), silent_).ok());
+  ASSERT_TRUE(gather_statistics(*checkpoint, config_, backend_, *text, path("apart"),
+                                Gathered::kMlps, silent_)
+                  .ok());
 
   for (const Form form : {Form::kPivoted, Form::kNarrow, Form::kNeurons, Form::kMixed}) {
     SCOPED_TRACE(form_name(form));
@@ -170,7 +171,7 @@ TEST_F(Saved, AreEnoughWithoutAText) {
 TEST_F(Saved, AreTakenByTheRunThatWouldSaveThem) {
   run_well(saving("first"));
   const auto before = contents("statistics");
-  EXPECT_EQ(before.size(), static_cast<size_t>(1 + kLayers + kLayers));  // losses of whitened
+  EXPECT_EQ(before.size(), static_cast<size_t>(2 + 3 * kLayers));  // with attention, losses
   EXPECT_FALSE(fs::exists(path("statistics.partial")));
   count_attentions();
   run_well(saving("second"));

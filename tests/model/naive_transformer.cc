@@ -43,9 +43,11 @@ class Naive {
       k.push_back(
           rotated(head_norm(prefix + "self_attn.k_norm.weight", project(prefix, "k", x)), i));
       v.push_back(project(prefix, "v", x));
+      seen.attention.push_back(x);
     }
     for (size_t i = 0; i < hidden.size(); ++i) {
-      add(project(prefix, "o", attend(q[i], k, v, i)), hidden[i]);
+      seen.heads.push_back(attend(q[i], k, v, i));
+      add(project(prefix, "o", seen.heads.back()), hidden[i]);
       add(mlp(prefix + "mlp.", norm(prefix + "post_attention_layernorm.weight", hidden[i]), seen),
           hidden[i]);
     }
