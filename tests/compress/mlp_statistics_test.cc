@@ -138,13 +138,14 @@ TEST_F(Statistics, OfAttentionAndHeadAreTheMeansOfTheNaiveTransformer) {
   ASSERT_TRUE(check_linear_statistics(path("work"), config_).ok());
   const int64_t width = config_.num_attention_heads * config_.head_dim;
   std::vector<DoubleMatrix> in(kLayers, DoubleMatrix(kHidden, kHidden)),
-      heads(kLayers, DoubleMatrix(width, width));
+      mixed = in, heads(kLayers, DoubleMatrix(width, width));
   DoubleMatrix head(kHidden, kHidden);
   const auto& gain = tensors_.at("model.norm.weight").values;
   for (const auto& sequence : text_sequences_.sequences) {
     const auto layers = model::naive_mlp_rows(config_, tensors_, sequence);
     for (size_t layer = 0; layer < layers.size(); ++layer) {
       for (const auto& row : layers[layer].attention) NaiveSums::add_product(row, in[layer]);
+      for (const auto& row : layers[layer].mixed) NaiveSums::add_product(row, mixed[layer]);
       for (const auto& row : layers[layer].heads) NaiveSums::add_product(row, heads[layer]);
     }
     for (const auto& row : layers.back().hidden) {
@@ -157,6 +158,7 @@ TEST_F(Statistics, OfAttentionAndHeadAreTheMeansOfTheNaiveTransformer) {
     const auto found = read_attention_statistics(path("work"), layer, config_);
     ASSERT_TRUE(found.ok()) << found.error().message;
     expect_means(found->in, in[static_cast<size_t>(layer)], tokens, "in");
+    expect_means(found->mixed, mixed[static_cast<size_t>(layer)], tokens, "mixed");
     expect_means(found->heads, heads[static_cast<size_t>(layer)], tokens, "heads");
   }
   const auto found = read_head_statistics(path("work"), config_);
@@ -180,7 +182,10 @@ TEST_F(Statistics, InterruptedGatheringResumesToTheSameBytes) {
   int64_t all_calls = 0;
   backend_.on_attention = [&] { ++all_calls; };
   ASSERT_TRUE(gather("whole", Gathered::kAllLinears).ok());
-  for (int64_t stop = 1; stop <= all_calls; stop += 5) {
+  // Of each sequence: its inputs mixed, a head's width at a time, and the attention itself.
+  const int64_t together = kHidden / config_.head_dim + 1;
+  ASSERT_EQ(all_calls % together, 0);
+  for (int64_t stop = 1; stop <= all_calls; stop += together) {
     SCOPED_TRACE(fmt::format("after {} of {} attentions", stop, all_calls));
     int64_t calls = 0;
     backend_.on_attention = [&] { set_interrupted(++calls == stop); };
@@ -191,7 +196,7 @@ TEST_F(Statistics, InterruptedGatheringResumesToTheSameBytes) {
     calls = 0;
     backend_.on_attention = [&] { ++calls; };
     ASSERT_TRUE(gather("parts", Gathered::kAllLinears).ok());
-    EXPECT_EQ(calls, all_calls - stop);
+    EXPECT_EQ(calls, all_calls - stop - (together - 1));
     EXPECT_EQ(statistics_bytes("parts"), statistics_bytes("whole"));
     calls = 0;
     ASSERT_TRUE(gather("parts", Gathered::kAllLinears).ok());
