@@ -1,10 +1,10 @@
 // A model folder in float whose linear layers have the values that a format of few bits would give
 // them: for measuring formats and roundings before anything can run them.
 //
-//   round_model MODEL OUT WORK BITS GROUP HEAD_BITS TOKENS TEXT...     BITS 0: as they are;
-//   HEAD_BITS alike
+//   round_model MODEL OUT WORK BITS GROUP HEAD_BITS TOKENS TEXT...
 //
-// WORK keeps the statistics for the next run.
+// BITS and HEAD_BITS are 0 for what stays as it is. WORK keeps the statistics for the next run, OUT
+// the codes.
 
 #include "compress/round_model.h"
 
@@ -86,6 +86,10 @@ Status run(const std::vector<std::string>& args) {
 }  // namespace neuronmm
 
 int main(int argc, char** argv) {
+  if (argc < 9) {
+    fmt::print(stderr, "usage: round_model MODEL OUT WORK BITS GROUP HEAD_BITS TOKENS TEXT...\n");
+    return 2;
+  }
   const auto status = neuronmm::run({argv + 1, argv + argc});
   if (status.ok()) return 0;
   fmt::print(stderr, "{}\n", status.error().message);
