@@ -59,6 +59,7 @@ Result<Libraries> load() {
   NMM_ASSIGN(void* const lapacke, open_library(kLapackName));
   Libraries found;
   NMM_TRY(find(openblas, "cblas_dgemm", found.routines.dgemm));
+  NMM_TRY(find(openblas, "cblas_sgemm", found.routines.sgemm));
   NMM_TRY(find(openblas, "cblas_dsyrk", found.routines.dsyrk));
   NMM_TRY(find(lapacke, "LAPACKE_dsyevd", found.routines.dsyevd));
   NMM_TRY(find(lapacke, "LAPACKE_dgesdd", found.routines.dgesdd));

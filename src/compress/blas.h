@@ -14,6 +14,7 @@ namespace neuronmm::compress {
 // threads, and a result does not depend on how many there are.
 struct Blas {
   decltype(&cblas_dgemm) dgemm = nullptr;
+  decltype(&cblas_sgemm) sgemm = nullptr;
   decltype(&cblas_dsyrk) dsyrk = nullptr;
   decltype(&LAPACKE_dsyevd) dsyevd = nullptr;
   decltype(&LAPACKE_dgesdd) dgesdd = nullptr;

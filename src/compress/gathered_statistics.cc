@@ -91,7 +91,7 @@ class Gathering {
       NMM_ASSIGN(files.metric, made_metric(work_));
     }
     NMM_TRY(gather_statistics(inputs_.checkpoint, inputs_.config, inputs_.backend, *inputs_.text,
-                              work_, inputs_.progress));
+                              work_, Gathered::kMlps, inputs_.progress));
     return files;
   }
 
@@ -145,11 +145,16 @@ class Gathering {
       NMM_ASSIGN(const fs::path metric, made_metric(work.path()));
     }
     NMM_TRY(gather_statistics(inputs_.checkpoint, inputs_.config, inputs_.backend, *inputs_.text,
-                              work.path(), inputs_.progress));
+                              work.path(), Gathered::kAllLinears, inputs_.progress));
     for (int64_t layer = 0; layer < inputs_.config.num_hidden_layers; ++layer) {
       NMM_TRY(
           move_file(statistics_path(work.path(), layer), statistics_path(output.staging(), layer)));
     }
+    for (int64_t layer = 0; layer < inputs_.config.num_hidden_layers; ++layer) {
+      NMM_TRY(
+          move_file(attention_path(work.path(), layer), attention_path(output.staging(), layer)));
+    }
+    NMM_TRY(move_file(head_path(work.path()), head_path(output.staging())));
     if (two_sided()) {
       NMM_TRY(move_file(SavedStatistics::metric_path(work.path()),
                         SavedStatistics::metric_path(output.staging())));

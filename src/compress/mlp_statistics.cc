@@ -5,9 +5,10 @@
 #include <system_error>
 
 #include "base/parallel.h"
+#include "compress/attention_recorder.h"
 #include "compress/gram.h"
 #include "compress/layerwise_pass.h"
-#include "io/safetensors_writer.h"
+#include "compress/means_file.h"
 #include "model/rope.h"
 #include "model/transformer.h"
 
@@ -18,12 +19,40 @@ namespace fs = std::filesystem;
 
 constexpr const char* kStatisticsPass = "statistics";
 
-enum Sum { kIn, kNeurons, kGateSlope, kUpSlope, kResidual, kSums };
-constexpr const char* kSumNames[kSums] = {"in", "neurons", "gate_slope", "up_slope", "residual"};
+enum Sum { kIn, kNeurons, kGateSlope, kUpSlope, kResidual, kMlpSums };
+enum LinearSum { kAttention = kMlpSums, kMixed, kHeads, kHead };
 
-std::vector<Shape> sum_shapes(const io::ModelConfig& config) {
+std::vector<Mean> mlp_means(const io::ModelConfig& config) {
   const int64_t hidden = config.hidden_size, inner = config.intermediate_size;
-  return {{hidden, hidden}, {inner, inner}, {1, inner}, {1, inner}, {1, 1}};
+  return {{"in", {hidden, hidden}, true},
+          {"neurons", {inner, inner}, true},
+          {"gate_slope", {1, inner}},
+          {"up_slope", {1, inner}},
+          {"residual", {1, 1}}};
+}
+
+std::vector<Mean> attention_means(const io::ModelConfig& config) {
+  const int64_t heads = config.num_attention_heads * config.head_dim;
+  const int64_t hidden = config.hidden_size;
+  return {{"in", {hidden, hidden}, true},
+          {"mixed", {hidden, hidden}, true},
+          {"heads", {heads, heads}, true}};
+}
+
+std::vector<Mean> head_means(const io::ModelConfig& config) {
+  return {{"in", {config.hidden_size, config.hidden_size}, true}};
+}
+
+// In the order of the two enumerations.
+std::vector<Shape> sum_shapes(const io::ModelConfig& config, Gathered what) {
+  std::vector<Mean> means = mlp_means(config);
+  if (what == Gathered::kAllLinears) {
+    for (const Mean& mean : attention_means(config)) means.push_back(mean);
+    for (const Mean& mean : head_means(config)) means.push_back(mean);
+  }
+  std::vector<Shape> shapes;
+  for (const Mean& mean : means) shapes.push_back(mean.shape);
+  return shapes;
 }
 
 // The second half of a layer in single steps, because no backend gives away what happens between
@@ -91,79 +120,106 @@ double mean_squares(ConstMatrixView rows) {
   return sum / static_cast<double>(rows.columns);
 }
 
-bool is_symmetric(size_t which) { return which == kIn || which == kNeurons; }
-
-// As the file has it.
-Shape stored_shape(size_t which, const Shape& shape) {
-  return is_symmetric(which) ? Shape{shape[0] * (shape[0] + 1) / 2} : shape;
+// Of the pass's sums as many as there are means, from the `first` on.
+Status write_sums(LayerwisePass& pass, const fs::path& path, const std::vector<Mean>& means,
+                  size_t first, int64_t tokens, const std::string& source) {
+  std::vector<DoubleMatrix*> sums;
+  for (size_t i = 0; i < means.size(); ++i) sums.push_back(&pass.sum(first + i));
+  return write_means(path, means, sums, tokens, source);
 }
 
-// Moves the lower triangle to the front, where it takes half of the memory.
-void pack_triangle(DoubleMatrix& matrix) {
-  double* to = matrix.data();
-  for (int64_t j = 0; j < matrix.columns(); ++j) {
-    to = std::copy(matrix.column(j) + j, matrix.column(j) + matrix.rows(), to);
+// What the LM head reads, once the last layer is through.
+class HeadInput {
+ public:
+  static Result<HeadInput> load(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
+    NMM_ASSIGN(
+        const TensorView norm,
+        checkpoint.require(model::tensor_prefix(checkpoint) + "norm.weight", {config.hidden_size}));
+    HeadInput input;
+    input.norm_.resize(static_cast<size_t>(norm.size()));
+    to_floats(norm, 0, norm.size(), input.norm_.data());
+    input.eps_ = static_cast<float>(config.rms_norm_eps);
+    return input;
   }
-}
+  void add_to(DoubleMatrix& sum, const ops::Backend& backend, ConstMatrixView hidden) const {
+    Matrix normed(hidden.rows, hidden.columns);
+    backend.rms_norm(hidden, norm_, eps_, normed.view());
+    add_gram(normed.view(), sum);
+  }
 
-// Back again, from the last column on, with the upper triangle.
-void unpack_triangle(DoubleMatrix& matrix) {
-  const int64_t size = matrix.rows();
-  const double* from = matrix.data() + size * (size + 1) / 2;
-  for (int64_t j = size - 1; j >= 0; --j) {
-    from -= size - j;
-    std::copy_backward(from, from + (size - j), matrix.column(j) + size);
-  }
-  mirror_lower_triangle(matrix);
-}
+ private:
+  std::vector<float> norm_;
+  float eps_ = 0;
+};
 
-// The sums of a layer as means: of symmetric ones only the lower triangle was gathered.
-Status write_layer_statistics(LayerwisePass& pass, const fs::path& work, int64_t tokens) {
-  std::vector<io::TensorSpec> specs;
-  for (size_t i = 0; i < kSums; ++i) {
-    const Shape shape = {pass.sum(i).rows(), pass.sum(i).columns()};
-    specs.push_back({kSumNames[i], DType::kF64, stored_shape(i, shape)});
-  }
-  NMM_ASSIGN(auto writer,
-             io::SafetensorsWriter::create_checked(statistics_path(work, pass.layer()), specs, {}));
-  for (size_t i = 0; i < kSums; ++i) {
-    DoubleMatrix& mean = pass.sum(i);
-    for (int64_t j = 0; j < mean.columns(); ++j) {
-      mean.scale_column(j, 1.0 / static_cast<double>(tokens));
-    }
-    if (!mean.all_finite()) {
-      return fail("the MLP of layer {} makes NaN or infinity of the calibration text",
-                  pass.layer());
-    }
-    if (is_symmetric(i)) pack_triangle(mean);
-    const int64_t count = is_symmetric(i) ? specs[i].shape[0] : mean.size();
-    NMM_TRY(writer.append(std::as_bytes(std::span(mean.data(), static_cast<size_t>(count)))));
-  }
-  return writer.finish();
-}
-
-Status check_tensors(const io::SafetensorsFile& file, const fs::path& path,
-                     const io::ModelConfig& config) {
-  const std::vector<Shape> shapes = sum_shapes(config);
-  for (size_t i = 0; i < kSums; ++i) {
-    const auto found = file.tensors().find(kSumNames[i]);
-    const Shape expected = stored_shape(i, shapes[i]);
-    if (found == file.tensors().end() || found->second.dtype != DType::kF64 ||
-        found->second.shape != expected) {
-      return fail("{}: expected tensor {} F64 {}", path.string(), kSumNames[i],
-                  shape_string(expected));
-    }
-  }
-  return {};
-}
-
-bool all_gathered(const io::ModelConfig& config, const fs::path& work) {
+bool all_gathered(const io::ModelConfig& config, const fs::path& work, Gathered what) {
   std::error_code ignored;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     if (!check_statistics(work, layer, config).ok()) return false;
   }
+  if (what == Gathered::kAllLinears && !check_linear_statistics(work, config).ok()) return false;
   return !fs::exists(LayerwisePass::state_path(work, kStatisticsPass), ignored);
 }
+
+// One layer at a time.
+class StatisticsPass {
+ public:
+  StatisticsPass(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
+                 const ops::Backend& backend, const fs::path& work, Gathered what,
+                 LayerwisePass& pass)
+      : checkpoint_(checkpoint),
+        config_(config),
+        backend_(backend),
+        work_(work),
+        all_(what == Gathered::kAllLinears),
+        pass_(pass),
+        rotary_(model::rotary_embedding(config)),
+        recorder_(backend, {adding_to(kAttention), adding_to(kMixed), adding_to(kHeads)}) {}
+
+  Status visit_layer(ops::KvCache& cache) {
+    NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, pass_.layer()));
+    NMM_ASSIGN(const HeadInput head, HeadInput::load(checkpoint_, config_));
+    const ops::Backend& backend = all_ ? recorder_ : backend_;
+    const model::DecoderLayer layer(config_, 0, weights, backend);
+    OpenMlpHalf mlp(pass_, config_, weights, backend_);
+    return pass_.visit_sequences([&](size_t sequence) {
+      const MutableMatrixView hidden = pass_.hidden(0, sequence);
+      const ops::SequenceRows rows = {&cache, hidden.rows};
+      layer.attention_half(hidden, rotary_, std::span(&rows, 1));
+      mlp.apply(hidden);
+      pass_.sum(kResidual)(0, 0) += mean_squares(hidden);
+      if (all_ && last_layer()) head.add_to(pass_.sum(kHead), backend_, hidden);
+    });
+  }
+
+  Status write_layer(int64_t tokens) {
+    const int64_t layer = pass_.layer();
+    const fs::path& folder = checkpoint_.folder();
+    NMM_TRY(write_sums(pass_, statistics_path(work_, layer), mlp_means(config_), kIn, tokens,
+                       fmt::format("{}: the MLP of layer {}", folder.string(), layer)));
+    if (!all_) return {};
+    NMM_TRY(write_sums(pass_, attention_path(work_, layer), attention_means(config_), kAttention,
+                       tokens, fmt::format("{}: attention of layer {}", folder.string(), layer)));
+    if (!last_layer()) return {};
+    return write_sums(pass_, head_path(work_), head_means(config_), kHead, tokens,
+                      fmt::format("{}: the last layer", folder.string()));
+  }
+
+ private:
+  AttentionRecorder::Seen adding_to(size_t sum) {
+    return [this, sum](ConstMatrixView rows) { add_gram(rows, pass_.sum(sum)); };
+  }
+  bool last_layer() const { return pass_.layer() == config_.num_hidden_layers - 1; }
+
+  const io::Checkpoint& checkpoint_;
+  const io::ModelConfig& config_;
+  const ops::Backend& backend_;
+  const fs::path& work_;
+  bool all_;
+  LayerwisePass& pass_;
+  ops::RotaryEmbedding rotary_;
+  AttentionRecorder recorder_;
+};
 
 }  // namespace
 
@@ -171,57 +227,57 @@ fs::path statistics_path(const fs::path& work, int64_t layer) {
   return work / fmt::format("mlp-{:05}.safetensors", layer);
 }
 
+fs::path attention_path(const fs::path& work, int64_t layer) {
+  return work / fmt::format("attention-{:05}.safetensors", layer);
+}
+
+fs::path head_path(const fs::path& work) { return work / "head.safetensors"; }
+
 Result<MlpStatistics> read_statistics(const fs::path& work, int64_t layer,
                                       const io::ModelConfig& config) {
-  const fs::path path = statistics_path(work, layer);
-  NMM_ASSIGN(const auto file, io::SafetensorsFile::open(path));
-  NMM_TRY(check_tensors(file, path, config));
-  MlpStatistics statistics;
-  DoubleMatrix* const to[kSums] = {&statistics.in, &statistics.neurons, &statistics.gate_slope,
-                                   &statistics.up_slope, &statistics.residual};
-  const std::vector<Shape> shapes = sum_shapes(config);
-  for (size_t i = 0; i < kSums; ++i) {
-    const TensorView& tensor = file.tensors().at(kSumNames[i]);
-    *to[i] = DoubleMatrix(shapes[i][0], shapes[i][1]);
-    to_doubles(tensor, 0, tensor.size(), to[i]->data());
-    if (is_symmetric(i)) unpack_triangle(*to[i]);
-  }
-  return statistics;
+  NMM_ASSIGN(auto means, read_means(statistics_path(work, layer), mlp_means(config)));
+  return MlpStatistics{std::move(means[kIn]), std::move(means[kNeurons]),
+                       std::move(means[kGateSlope]), std::move(means[kUpSlope]),
+                       std::move(means[kResidual])};
+}
+
+Result<AttentionStatistics> read_attention_statistics(const fs::path& work, int64_t layer,
+                                                      const io::ModelConfig& config) {
+  NMM_ASSIGN(auto means, read_means(attention_path(work, layer), attention_means(config)));
+  return AttentionStatistics{std::move(means[0]), std::move(means[1]), std::move(means[2])};
+}
+
+Result<DoubleMatrix> read_head_statistics(const fs::path& work, const io::ModelConfig& config) {
+  NMM_ASSIGN(auto means, read_means(head_path(work), head_means(config)));
+  return std::move(means[0]);
 }
 
 Status check_statistics(const fs::path& work, int64_t layer, const io::ModelConfig& config) {
-  const fs::path path = statistics_path(work, layer);
-  NMM_ASSIGN(const auto file, io::SafetensorsFile::open_checked(path));
-  return check_tensors(file, path, config);
+  return check_means(statistics_path(work, layer), mlp_means(config));
+}
+
+Status check_linear_statistics(const fs::path& work, const io::ModelConfig& config) {
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    NMM_TRY(check_means(attention_path(work, layer), attention_means(config)));
+  }
+  return check_means(head_path(work), head_means(config));
 }
 
 Status gather_statistics(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
                          const ops::Backend& backend, const CalibrationSequences& text,
-                         const fs::path& work, Progress& progress) {
-  if (all_gathered(config, work)) return {};
+                         const fs::path& work, Gathered what, Progress& progress) {
+  if (all_gathered(config, work, what)) return {};
   const LayerwisePass::Settings settings = {
-      .name = kStatisticsPass, .label = "calibrating", .sums = sum_shapes(config)};
+      .name = kStatisticsPass, .label = "calibrating", .sums = sum_shapes(config, what)};
   NMM_ASSIGN(LayerwisePass pass,
              LayerwisePass::open(checkpoint, config, text, work, settings, progress));
-  const ops::RotaryEmbedding rotary = model::rotary_embedding(config);
+  StatisticsPass layers(checkpoint, config, backend, work, what, pass);
   // One layer is in it at a time, as layer 0.
   const auto cache =
       backend.make_kv_cache({1, config.num_key_value_heads, config.head_dim, text.longest()});
   while (!pass.done()) {
-    NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint, config, pass.layer()));
-    const model::DecoderLayer layer(config, 0, weights, backend);
-    OpenMlpHalf mlp(pass, config, weights, backend);
-    NMM_TRY(pass.visit_sequences([&](size_t sequence) {
-      const MutableMatrixView hidden = pass.hidden(0, sequence);
-      const ops::SequenceRows rows = {cache.get(), hidden.rows};
-      layer.attention_half(hidden, rotary, std::span(&rows, 1));
-      mlp.apply(hidden);
-      pass.sum(kResidual)(0, 0) += mean_squares(hidden);
-    }));
-    const Status written = write_layer_statistics(pass, work, text.origin.tokens);
-    if (!written.ok()) {
-      return fail("{}: {}", checkpoint.folder().string(), written.error().message);
-    }
+    NMM_TRY(layers.visit_layer(*cache));
+    NMM_TRY(layers.write_layer(text.origin.tokens));
     NMM_TRY(pass.next_layer());
   }
   return {};

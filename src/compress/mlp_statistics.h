@@ -1,7 +1,7 @@
 #pragma once
-// What narrowing an MLP needs to know of it beside its weights, layer by layer, as means over the
-// tokens of a calibration text. H hidden_size, I intermediate_size; x the MLP's input, g and u what
-// gate and up make of it, h = silu(g) * u.
+// What narrowing an MLP, and rounding any linear layer, needs to know beside the weights, layer by
+// layer, as means over the tokens of a calibration text. H hidden_size, I intermediate_size, A
+// columns of all heads; x the MLP's input, g and u what gate and up make of it, h = silu(g) * u.
 
 #include <filesystem>
 #include <vector>
@@ -24,10 +24,13 @@ struct MlpStatistics {
   DoubleMatrix residual;    // [1, 1], mean over tokens of |hidden state after the layer|² / H
 };
 
-// A checked file of one layer in `work`, of F64 tensors by the names above. Of `in` and `neurons`
-// it holds the lower triangle, column after column, [n (n + 1) / 2]. Not in fp32: of thousands of
-// neurons that move together the rounding of the entries adds up to about the ridge of
-// predicted_loss.cc, and what is left may have no Cholesky factor.
+struct AttentionStatistics {
+  DoubleMatrix in;     // [H, H], of what q and k read
+  DoubleMatrix mixed;  // [H, H], of that as attention mixes it (attention_recorder.h): v's
+  DoubleMatrix heads;  // [A, A], of what the output projection reads
+};
+
+// A file of one layer in `work` (means_file.h), of tensors by the names above.
 std::filesystem::path statistics_path(const std::filesystem::path& work, int64_t layer);
 Result<MlpStatistics> read_statistics(const std::filesystem::path& work, int64_t layer,
                                       const io::ModelConfig& config);
@@ -35,9 +38,22 @@ Result<MlpStatistics> read_statistics(const std::filesystem::path& work, int64_t
 Status check_statistics(const std::filesystem::path& work, int64_t layer,
                         const io::ModelConfig& config);
 
-// Leaves a file per layer in `work`; goes on from what an interrupted run left.
+// The same of attention, in a file beside it.
+std::filesystem::path attention_path(const std::filesystem::path& work, int64_t layer);
+Result<AttentionStatistics> read_attention_statistics(const std::filesystem::path& work,
+                                                      int64_t layer, const io::ModelConfig& config);
+// The [H, H] of what the LM head reads, tensor "in" of a file of its own.
+std::filesystem::path head_path(const std::filesystem::path& work);
+Result<DoubleMatrix> read_head_statistics(const std::filesystem::path& work,
+                                          const io::ModelConfig& config);
+// The files of all layers and of the head are there, each with its checksum.
+Status check_linear_statistics(const std::filesystem::path& work, const io::ModelConfig& config);
+
+enum class Gathered { kMlps, kAllLinears };
+// Leaves a file per layer in `work`, and if asked for those of attention and the head; goes on from
+// what an interrupted run left.
 Status gather_statistics(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
                          const ops::Backend& backend, const CalibrationSequences& text,
-                         const std::filesystem::path& work, Progress& progress);
+                         const std::filesystem::path& work, Gathered what, Progress& progress);
 
 }  // namespace neuronmm::compress

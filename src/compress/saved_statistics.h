@@ -4,6 +4,9 @@
 //
 //   statistics.json              the model, the texts and the tokens used of them
 //   mlp-00000.safetensors ...    a file per layer (mlp_statistics.h)
+//   attention-00000.safetensors ..., head.safetensors
+//                                the same of what attention and the LM head read, for rounding;
+//                                folders of old have none
 //   metric.safetensors           the output metric (mlp_metric.h), where a two-sided run made it
 //   whitened/, two-sided/        a file per layer of predicted losses (losses_file.h), as far as a
 //                                run with this method has come

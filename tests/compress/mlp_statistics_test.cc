@@ -18,17 +18,22 @@ class Statistics : public CompressTest {
     if (!found.ok()) throw std::runtime_error(found.error().message);
     return std::move(found).value();
   }
-  Status gather(const std::string& work) {
+  Status gather(const std::string& work, Gathered what = Gathered::kMlps) {
     fs::create_directories(path(work));
     const auto checkpoint = io::Checkpoint::open(input_.path());
     if (!checkpoint.ok()) return checkpoint.error();
-    return gather_statistics(*checkpoint, config_, backend_, text_sequences_, path(work), silent_);
+    return gather_statistics(*checkpoint, config_, backend_, text_sequences_, path(work), what,
+                             silent_);
   }
   std::string statistics_bytes(const std::string& work) const {
     std::string all;
     for (int64_t layer = 0; layer < kLayers; ++layer) {
       all += bytes(work, statistics_path("", layer).string());
+      if (fs::exists(attention_path(path(work), layer))) {
+        all += bytes(work, attention_path("", layer).string());
+      }
     }
+    if (fs::exists(head_path(path(work)))) all += bytes(work, head_path("").string());
     return all;
   }
   void SetUp() override {
@@ -116,34 +121,94 @@ TEST_F(Statistics, AreTheMeansOfTheNaiveTransformer) {
   }
 }
 
+// What the LM head reads of a hidden state.
+std::vector<double> final_norm(const std::vector<double>& hidden, const std::vector<float>& gain,
+                               double eps) {
+  double squares = 0;
+  for (const double value : hidden) squares += value * value / static_cast<double>(hidden.size());
+  std::vector<double> out;
+  for (size_t i = 0; i < hidden.size(); ++i) {
+    out.push_back(hidden[i] / std::sqrt(squares + eps) * gain[i]);
+  }
+  return out;
+}
+
+TEST_F(Statistics, OfAttentionAndHeadAreTheMeansOfTheNaiveTransformer) {
+  ASSERT_TRUE(gather("work", Gathered::kAllLinears).ok());
+  ASSERT_TRUE(check_linear_statistics(path("work"), config_).ok());
+  const int64_t width = config_.num_attention_heads * config_.head_dim;
+  std::vector<DoubleMatrix> in(kLayers, DoubleMatrix(kHidden, kHidden)),
+      mixed = in, heads(kLayers, DoubleMatrix(width, width));
+  DoubleMatrix head(kHidden, kHidden);
+  const auto& gain = tensors_.at("model.norm.weight").values;
+  for (const auto& sequence : text_sequences_.sequences) {
+    const auto layers = model::naive_mlp_rows(config_, tensors_, sequence);
+    for (size_t layer = 0; layer < layers.size(); ++layer) {
+      for (const auto& row : layers[layer].attention) NaiveSums::add_product(row, in[layer]);
+      for (const auto& row : layers[layer].mixed) NaiveSums::add_product(row, mixed[layer]);
+      for (const auto& row : layers[layer].heads) NaiveSums::add_product(row, heads[layer]);
+    }
+    for (const auto& row : layers.back().hidden) {
+      NaiveSums::add_product(final_norm(row, gain, config_.rms_norm_eps), head);
+    }
+  }
+  const auto tokens = static_cast<double>(text_sequences_.origin.tokens);
+  for (int64_t layer = 0; layer < kLayers; ++layer) {
+    SCOPED_TRACE(fmt::format("layer {}", layer));
+    const auto found = read_attention_statistics(path("work"), layer, config_);
+    ASSERT_TRUE(found.ok()) << found.error().message;
+    expect_means(found->in, in[static_cast<size_t>(layer)], tokens, "in");
+    expect_means(found->mixed, mixed[static_cast<size_t>(layer)], tokens, "mixed");
+    expect_means(found->heads, heads[static_cast<size_t>(layer)], tokens, "heads");
+  }
+  const auto found = read_head_statistics(path("work"), config_);
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  expect_means(*found, head, tokens, "head");
+}
+
+TEST_F(Statistics, OfMlpsAreTheSameWithAttention) {
+  ASSERT_TRUE(gather("alone").ok());
+  ASSERT_TRUE(gather("all", Gathered::kAllLinears).ok());
+  for (int64_t layer = 0; layer < kLayers; ++layer) {
+    const std::string name = statistics_path("", layer).string();
+    EXPECT_EQ(bytes("alone", name), bytes("all", name));
+  }
+  EXPECT_FALSE(check_linear_statistics(path("alone"), config_).ok());
+  ASSERT_TRUE(gather("alone", Gathered::kAllLinears).ok()) << "what is missing is gathered";
+  EXPECT_EQ(statistics_bytes("alone"), statistics_bytes("all"));
+}
+
 TEST_F(Statistics, InterruptedGatheringResumesToTheSameBytes) {
   int64_t all_calls = 0;
   backend_.on_attention = [&] { ++all_calls; };
-  ASSERT_TRUE(gather("whole").ok());
-  for (int64_t stop = 1; stop <= all_calls; stop += 5) {
+  ASSERT_TRUE(gather("whole", Gathered::kAllLinears).ok());
+  // Of each sequence: its inputs mixed, a head's width at a time, and the attention itself.
+  const int64_t together = kHidden / config_.head_dim + 1;
+  ASSERT_EQ(all_calls % together, 0);
+  for (int64_t stop = 1; stop <= all_calls; stop += together) {
     SCOPED_TRACE(fmt::format("after {} of {} attentions", stop, all_calls));
     int64_t calls = 0;
     backend_.on_attention = [&] { set_interrupted(++calls == stop); };
-    const Status stopped = gather("parts");
+    const Status stopped = gather("parts", Gathered::kAllLinears);
     ASSERT_FALSE(stopped.ok());
     EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
     set_interrupted(false);
     calls = 0;
     backend_.on_attention = [&] { ++calls; };
-    ASSERT_TRUE(gather("parts").ok());
-    EXPECT_EQ(calls, all_calls - stop);
+    ASSERT_TRUE(gather("parts", Gathered::kAllLinears).ok());
+    EXPECT_EQ(calls, all_calls - stop - (together - 1));
     EXPECT_EQ(statistics_bytes("parts"), statistics_bytes("whole"));
     calls = 0;
-    ASSERT_TRUE(gather("parts").ok());
+    ASSERT_TRUE(gather("parts", Gathered::kAllLinears).ok());
     EXPECT_EQ(calls, 0) << "what is there is not made again";
     fs::remove_all(path("parts"));
   }
 }
 
 TEST_F(Statistics, ThreadsChangeNothing) {
-  ASSERT_TRUE(gather("one").ok());
+  ASSERT_TRUE(gather("one", Gathered::kAllLinears).ok());
   set_num_threads(3);
-  ASSERT_TRUE(gather("three").ok());
+  ASSERT_TRUE(gather("three", Gathered::kAllLinears).ok());
   EXPECT_EQ(statistics_bytes("one"), statistics_bytes("three"));
 }
 

@@ -129,8 +129,9 @@ TEST_F(Saved, AreEnoughWithoutAText) {
   const auto text =
       calibration_sequences(*tokenizer, {{"text.txt", text_}}, kDefaultCalibrationTokens, config_);
   ASSERT_TRUE(text.ok());
-  ASSERT_TRUE(
-      gather_statistics(*checkpoint, config_, backend_, *text, path("apart"), silent_).ok());
+  ASSERT_TRUE(gather_statistics(*checkpoint, config_, backend_, *text, path("apart"),
+                                Gathered::kMlps, silent_)
+                  .ok());
 
   for (const Form form : {Form::kPivoted, Form::kNarrow, Form::kNeurons, Form::kMixed}) {
     SCOPED_TRACE(form_name(form));
@@ -170,7 +171,7 @@ TEST_F(Saved, AreEnoughWithoutAText) {
 TEST_F(Saved, AreTakenByTheRunThatWouldSaveThem) {
   run_well(saving("first"));
   const auto before = contents("statistics");
-  EXPECT_EQ(before.size(), static_cast<size_t>(1 + kLayers + kLayers));  // losses of whitened
+  EXPECT_EQ(before.size(), static_cast<size_t>(2 + 3 * kLayers));  // with attention, losses
   EXPECT_FALSE(fs::exists(path("statistics.partial")));
   count_attentions();
   run_well(saving("second"));
@@ -181,16 +182,19 @@ TEST_F(Saved, AreTakenByTheRunThatWouldSaveThem) {
 
 TEST_F(Saved, InterruptedSavingResumesExactly) {
   run_well(shaped("whole"));
-  for (const int64_t stop : {int64_t{1}, int64_t{17}, kPasses - 1, kPasses, kPasses + 5}) {
+  // What is saved holds attention as well: each is followed by its inputs, mixed a head's width at
+  // a time.
+  const int64_t gathering = kPasses * (1 + kHidden / config_.head_dim);
+  for (const int64_t stop : {int64_t{1}, int64_t{17}, gathering - 1, gathering, gathering + 5}) {
     SCOPED_TRACE(stop);
     int64_t calls = 0;
     backend_.on_attention = [&] { set_interrupted(++calls == stop || interrupted()); };
     ASSERT_FALSE(run(saving("parts")).ok());
     set_interrupted(false);
-    EXPECT_EQ(fs::exists(path("statistics")), stop > kPasses);
+    EXPECT_EQ(fs::exists(path("statistics")), stop > gathering);
     count_attentions();
     run_well(saving("parts"));
-    EXPECT_LE(attentions_, 2 * kPasses - std::min(stop, kPasses) + 1);
+    EXPECT_LE(attentions_, gathering + kPasses - std::min(stop, gathering) + 1);
     EXPECT_EQ(bytes("parts"), bytes("whole"));
     EXPECT_FALSE(fs::exists(path("statistics.partial")));
     fs::remove_all(path("parts"));

@@ -43,9 +43,12 @@ class Naive {
       k.push_back(
           rotated(head_norm(prefix + "self_attn.k_norm.weight", project(prefix, "k", x)), i));
       v.push_back(project(prefix, "v", x));
+      seen.attention.push_back(x);
     }
     for (size_t i = 0; i < hidden.size(); ++i) {
-      add(project(prefix, "o", attend(q[i], k, v, i)), hidden[i]);
+      seen.mixed.push_back(mixed(q[i], k, seen.attention, i));
+      seen.heads.push_back(attend(q[i], k, v, i));
+      add(project(prefix, "o", seen.heads.back()), hidden[i]);
       add(mlp(prefix + "mlp.", norm(prefix + "post_attention_layernorm.weight", hidden[i]), seen),
           hidden[i]);
     }
@@ -161,6 +164,25 @@ class Naive {
       for (size_t d = 0; d < dim; ++d) y[at + d] /= total;
     }
     return y;
+  }
+
+  // Rows of x in the place of v, a head's width of them at a time.
+  Vector mixed(const Vector& q, const Rows& k, const Rows& x, size_t position) const {
+    const auto dim = static_cast<size_t>(config_.head_dim);
+    const size_t head = position % static_cast<size_t>(config_.num_attention_heads);
+    Vector out;
+    for (size_t first = 0; first < x[0].size(); first += dim) {
+      Rows slices;
+      for (const Vector& row : x) {
+        Vector& slice = slices.emplace_back(k[0].size());
+        for (size_t j = 0; j < slice.size() && first + j % dim < row.size(); ++j) {
+          slice[j] = row[first + j % dim];
+        }
+      }
+      const Vector y = attend(q, k, slices, position);
+      for (size_t d = 0; d < dim && first + d < x[0].size(); ++d) out.push_back(y[head * dim + d]);
+    }
+    return out;
   }
 
   Vector norm(const std::string& name, const Vector& x) const {

@@ -14,9 +14,10 @@ std::vector<std::vector<double>> naive_logits(const io::ModelConfig& config,
                                               const std::vector<TokenId>& tokens);
 
 // What every layer's MLP reads and makes, one row per position: its input, gate before silu, up,
-// and the hidden state after the layer.
+// and the hidden state after the layer; and what its attention reads, the
+// same mixed by the weights of head (position modulo their number), and the heads' outputs.
 struct NaiveMlpRows {
-  std::vector<std::vector<double>> input, gate, up, hidden;
+  std::vector<std::vector<double>> input, gate, up, hidden, attention, mixed, heads;
 };
 std::vector<NaiveMlpRows> naive_mlp_rows(const io::ModelConfig& config, const TestTensors& tensors,
                                          const std::vector<TokenId>& tokens);

@@ -1,0 +1,91 @@
+"""Takes the weights of a Llama folder off the grid that they were published on, without changing what the model computes.
+
+A model that was published with four bits per weight lies on the grid of its format: any such format then keeps it exactly,
+and no comparison of formats means anything. Here every channel that one linear layer hands to the next is scaled by a
+log-normal factor (standard deviation .25) and scaled back behind: norm gains are folded into the layers that read the norm,
+up into down, v into o, and the table into an LM head of its own.
+
+    python off_grid.py MODEL OUT            MODEL: one model.safetensors of float32; needs numpy
+"""
+
+import json
+import pathlib
+import shutil
+import sys
+
+import numpy as np
+
+DEVIATION = 0.25
+
+
+def read(path):
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    tensors = {}
+    for name, entry in json.loads(data[8 : 8 + size]).items():
+        if name == "__metadata__":
+            continue
+        if entry["dtype"] != "F32":
+            sys.exit(f"{path}: {name}: expected F32, found {entry['dtype']}")
+        first, last = entry["data_offsets"]
+        values = np.frombuffer(data[8 + size + first : 8 + size + last], np.float32)
+        tensors[name] = values.reshape(entry["shape"]).astype(np.float64)
+    return tensors
+
+
+def write(path, tensors):
+    header, offset = {}, 0
+    for name, tensor in tensors.items():
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [offset, offset + 4 * tensor.size]}
+        offset += 4 * tensor.size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for tensor in tensors.values():
+            file.write(tensor.astype("<f4").tobytes())
+
+
+def scaled(tensors, config, random):
+    def factors(count):
+        return np.exp(DEVIATION * random.standard_normal(count))
+
+    def fold(norm, readers):
+        scale = factors(tensors[norm].size)
+        for reader in readers:
+            tensors[reader] *= tensors[norm] * scale
+        tensors[norm] = 1 / scale
+
+    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+    for layer in range(config["num_hidden_layers"]):
+        at = f"model.layers.{layer}."
+        attention, mlp = at + "self_attn.", at + "mlp."
+        fold(at + "input_layernorm.weight", [f"{attention}{name}_proj.weight" for name in "qkv"])
+        fold(at + "post_attention_layernorm.weight", [f"{mlp}{name}_proj.weight" for name in ("gate", "up")])
+        scale = factors(config["intermediate_size"])
+        tensors[mlp + "up_proj.weight"] *= scale[:, None]
+        tensors[mlp + "down_proj.weight"] /= scale
+        value, output = attention + "v_proj.weight", attention + "o_proj.weight"
+        scale = factors(tensors[value].shape[0])
+        tensors[value] *= scale[:, None]
+        tensors[output] /= np.repeat(scale.reshape(kv_heads, -1), heads // kv_heads, axis=0).reshape(-1)
+    if config.get("tie_word_embeddings"):
+        tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].copy()
+        config["tie_word_embeddings"] = False
+    fold("model.norm.weight", ["lm_head.weight"])
+
+
+def main():
+    model, out = map(pathlib.Path, sys.argv[1:])
+    config = json.loads((model / "config.json").read_text())
+    tensors = read(model / "model.safetensors")
+    scaled(tensors, config, np.random.default_rng(1))
+    out.mkdir()
+    write(out / "model.safetensors", tensors)
+    (out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    for name in ("generation_config.json", "tokenizer.json", "tokenizer_config.json"):
+        if (model / name).exists():
+            shutil.copy(model / name, out / name)
+
+
+main()
