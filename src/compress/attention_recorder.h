@@ -18,7 +18,10 @@ class AttentionRecorder : public ops::Backend {
   using Seen = std::function<void(ConstMatrixView rows)>;  // tokens
   // What q, k and v read, together; what attention mixes of it; what the output projection reads.
   // Mixed are the inputs of v by the weights of one head, another one for every token: what v makes
-  // reaches the output as such mixtures alone. Of a sequence only the first kMixedTokens are.
+  // reaches the output as such mixtures alone, in which a token that all others attend to weighs as
+  // much as it does for them. Rounding v by them took the KL of SmolLM2 with all linear layers in 4
+  // bits by 32 from .128 to .115 (WikiText-2) and from .098 to .087 (C4). Of a sequence only the
+  // first kMixedTokens are.
   struct Observers {
     Seen projections, mixed, heads;
   };
