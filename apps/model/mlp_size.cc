@@ -5,8 +5,6 @@
 #include <numeric>
 #include <string_view>
 
-#include "io/quantization.h"
-
 namespace neuronmm::apps {
 namespace {
 
@@ -32,9 +30,9 @@ MlpSize mlp_size(const io::Checkpoint& checkpoint) {
   MlpSize size;
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     const int64_t layer = mlp_layer(name);
-    if (layer < 0 || tensor.shape.size() != 2 || name.ends_with(io::kScaleEnding)) continue;
+    if (layer < 0 || tensor.shape.size() != 2) continue;
     if (std::ssize(size.layers) <= layer) size.layers.resize(static_cast<size_t>(layer) + 1);
-    size.layers[static_cast<size_t>(layer)] += tensor.size();
+    size.layers[static_cast<size_t>(layer)] += checkpoint.parameters(name);
   }
   return size;
 }

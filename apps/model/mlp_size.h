@@ -8,8 +8,9 @@
 
 namespace neuronmm::apps {
 
-// Counted in the matrices of two dimensions under "layers.N.mlp.", scales of int8 weights left out:
-// of every form that a layer may have, each of them is multiplied with each token once.
+// Counted in the matrices of two dimensions under "layers.N.mlp.", scales and groups of rounded
+// weights left out: of every form that a layer may have, each of them is multiplied with each token
+// once.
 struct MlpSize {
   std::vector<int64_t> layers;  // parameters
 

@@ -73,14 +73,6 @@ Result<WeightMap> read_index(const fs::path& path) {
   return weight_map;
 }
 
-// Of a rounded weight: the parameters that its tensor stands for. Of 4 and 6 bits whole bytes are
-// counted, so that an odd last column may count twice.
-int64_t parameters_of(const std::map<std::string, TensorView>& tensors, const std::string& name,
-                      const TensorView& tensor) {
-  if (tensor.dtype != DType::kU8 || !tensors.contains(name + kScaleEnding)) return tensor.size();
-  return tensors.contains(name + kGroupEnding) ? tensor.size() * 2 : tensor.size() * 4 / 3;
-}
-
 // Scales and groups belong to a rounded weight and are no parameters of their own.
 bool is_partner(const std::map<std::string, TensorView>& tensors, std::string_view name) {
   for (const std::string_view ending : {kScaleEnding, kGroupEnding}) {
@@ -185,14 +177,16 @@ Result<TensorView> Checkpoint::require(const std::string& name, const Shape& sha
   return tensor;
 }
 
-// What a model is known by: its weights without the scales and groups of quantized ones and without
-// the numbers of pivots.
+int64_t Checkpoint::parameters(const std::string& name) const {
+  const TensorView& tensor = tensors_.at(name);
+  if (tensor.dtype == DType::kI32 || is_partner(tensors_, name)) return 0;
+  if (tensor.dtype != DType::kU8 || !has(name + kScaleEnding)) return tensor.size();
+  return has(name + kGroupEnding) ? tensor.size() * 2 : tensor.size() * 4 / 3;
+}
+
 int64_t Checkpoint::parameters() const {
   int64_t total = 0;
-  for (const auto& [name, tensor] : tensors_) {
-    if (tensor.dtype == DType::kI32 || is_partner(tensors_, name)) continue;
-    total += parameters_of(tensors_, name, tensor);
-  }
+  for (const auto& [name, tensor] : tensors_) total += parameters(name);
   return total;
 }
 

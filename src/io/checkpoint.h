@@ -33,7 +33,11 @@ class Checkpoint {
   // The tensor with exactly this shape and a float dtype, or an error that names the folder, the
   // tensor and both shapes.
   Result<TensorView> require(const std::string& name, const Shape& shape) const;
-  int64_t parameters() const;  // without scales and groups of rounded weights and pivots' numbers
+  // What a tensor stands for: of scales and groups of rounded weights and of pivots' numbers
+  // nothing. Weights of 4 and 6 bits are counted in whole bytes, so that an odd last column may
+  // count twice.
+  int64_t parameters(const std::string& name) const;
+  int64_t parameters() const;  // of all
   int64_t size_bytes() const;
   // Gives back the memory of all tensors that were read; reading one again loads it again.
   void release_pages() const;

@@ -64,8 +64,11 @@ Result<ops::LinearWeight> MlpReader::factors(const std::string& which, int64_t i
                 prefix_ + second, has(first) ? first : second);
   }
   const Shape& u_shape = checkpoint_.tensors().at(prefix_ + first).shape;
-  const Shape& v_shape = checkpoint_.tensors().at(prefix_ + second).shape;
-  if (u_shape.size() != 2 || v_shape.size() != 2 || u_shape[0] != v_shape[1] || u_shape[0] == 0) {
+  const TensorView& v = checkpoint_.tensors().at(prefix_ + second);
+  const Shape& v_shape = v.shape;
+  const bool packed = v.dtype == DType::kU8;  // then its columns are no ranks, but seen to below
+  if (u_shape.size() != 2 || v_shape.size() != 2 || u_shape[0] == 0 ||
+      (!packed && u_shape[0] != v_shape[1])) {
     return fail("{}: expected {} [r, {}] and {} [{}, r] with one rank r > 0, found {} and {}",
                 folder(), prefix_ + first, in, second, out, shape_string(u_shape),
                 shape_string(v_shape));
