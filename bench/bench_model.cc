@@ -90,12 +90,6 @@ Work work_of(const Transformer& transformer, const Options& options) {
   return work;
 }
 
-double seconds_of(const std::function<void()>& run) {
-  const auto start = std::chrono::steady_clock::now();
-  run();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 TokensPerSecond time_ours(const Transformer& transformer, const Options& options) {
   std::mt19937_64 random(1);
   std::vector<TokenId> tokens(

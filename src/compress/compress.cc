@@ -49,8 +49,8 @@ struct GramInput {
 // A folder whose config hides that it is compressed: the tensors tell.
 Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
   if (config.quantization) {
-    return fail("{}: its weights are {}; compress the original model, with weights int8", checkpoint.folder().string(),
-                io::quantization_text(*config.quantization));
+    return fail("{}: its weights are {}; compress the original model, with weights int8",
+                checkpoint.folder().string(), io::quantization_text(*config.quantization));
   }
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint, config, layer));

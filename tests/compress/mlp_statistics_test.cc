@@ -188,7 +188,9 @@ TEST_F(Statistics, InterruptedGatheringResumesToTheSameBytes) {
   for (int64_t stop = 1; stop <= all_calls; stop += together) {
     SCOPED_TRACE(fmt::format("after {} of {} attentions", stop, all_calls));
     int64_t calls = 0;
-    backend_.on_attention = [&] { set_interrupted(++calls == stop); };
+    backend_.on_attention = [&] {
+      if (++calls == stop) set_interrupted(true);
+    };
     const Status stopped = gather("parts", Gathered::kAllLinears);
     ASSERT_FALSE(stopped.ok());
     EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
