@@ -15,9 +15,7 @@ namespace {
 // are set directly.
 constexpr int64_t kN = 70, kK = 67;
 
-const uint32_t* word_panel(const PackedMatrix& packed, int64_t i) {
-  return packed.panel(i);
-}
+const uint32_t* word_panel(const PackedMatrix& packed, int64_t i) { return packed.panel(i); }
 
 TEST(PackedMatrix, Fp32PanelsHoldColumnsInOrderAndZeros) {
   std::vector<float> values;
