@@ -225,13 +225,9 @@ void ModelFolder::write_tensors(const TestTensors& tensors) const {
   ASSERT_TRUE(writer.ok()) << writer.error().message;
   for (const auto& [name, tensor] : tensors) {
     std::vector<std::byte> bytes;
-    if (tensor.dtype == DType::kI8) {
+    if (tensor.dtype == DType::kI8 || tensor.dtype == DType::kU8) {
       for (const float value : tensor.values) {
-        bytes.push_back(static_cast<std::byte>(static_cast<int8_t>(value)));
-      }
-    } else if (tensor.dtype == DType::kU8) {
-      for (const float value : tensor.values) {
-        bytes.push_back(static_cast<std::byte>(static_cast<uint8_t>(value)));
+        bytes.push_back(static_cast<std::byte>(static_cast<int>(value)));
       }
     } else if (tensor.dtype == DType::kI32) {
       const std::vector<int32_t> numbers(tensor.values.begin(), tensor.values.end());
