@@ -28,7 +28,7 @@ constexpr int kDefaultGroup = 16;
 // Of a model of 4 bits: the LM head is a small part of it, and its errors are those of the logits.
 constexpr int kHeadBitsBeside4 = 6;
 
-Result<compress::QuantizedFormats> formats_of(const QuantizeFlags& flags) {
+compress::QuantizedFormats formats_of(const QuantizeFlags& flags) {
   const auto format = [&](int bits) {
     LowBitFormat of = {.bits = bits};
     if (bits == 4) of.group = flags.group.value_or(kDefaultGroup);
@@ -36,14 +36,15 @@ Result<compress::QuantizedFormats> formats_of(const QuantizeFlags& flags) {
   };
   const int head = flags.lm_head_bits.value_or(flags.bits == 4 ? kHeadBitsBeside4 : flags.bits);
   if (flags.group && flags.bits != 4 && head != 4) {
-    return fail("--group: only weights of 4 bits have groups, found --bits {}", flags.bits);
+    throw CLI::ValidationError(
+        "--group", fmt::format("only weights of 4 bits have groups, found --bits {}", flags.bits));
   }
-  return compress::QuantizedFormats{format(flags.bits), format(head)};
+  return {format(flags.bits), format(head)};
 }
 
 Result<int> run_quantize(const QuantizeFlags& flags) {
+  const compress::QuantizedFormats formats = formats_of(flags);
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
-  NMM_ASSIGN(const auto formats, formats_of(flags));
   Progress progress(stderr);
   NMM_ASSIGN(const auto summary,
              compress::quantize(flags.model, flags.out, flags.force, progress, {}, formats));
@@ -98,6 +99,7 @@ void add_quantize(Program& program) {
       "Rounded: attention and MLP matrices, factors, and the LM head (with the embedding table\n"
       "where the two are tied). Norms, biases and an untied embedding table stay as they are.\n"
       "To compress and round to 8 bits at once, compress --weights int8 loses less.");
+  command->parse_complete_callback([flags] { formats_of(*flags); });
   program.set_run(command, [flags] { return run_quantize(*flags); });
 }
 

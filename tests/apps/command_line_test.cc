@@ -162,7 +162,7 @@ TEST_F(CommandLine, WeightsOf6And4BitsRunLikeAnyOther) {
   expect(neuronmm("quantize " + kDemo + " -o " + path("x") + " --bits 5"), 2, {"--bits"});
   expect(neuronmm("quantize " + kDemo + " -o " + path("x") + " --bits 4 --group 24"), 2,
          {"--group"});
-  expect(neuronmm("quantize " + kDemo + " -o " + path("x") + " --group 16"), 1,
+  expect(neuronmm("quantize " + kDemo + " -o " + path("x") + " --group 16"), 2,
          {"--group", "4 bits"});
 }
 
