@@ -25,6 +25,7 @@
 #include "llama_bench.h"
 #include "machine_limits.h"
 #include "model/transformer.h"
+#include "timing.h"
 
 namespace neuronmm::bench {
 namespace {

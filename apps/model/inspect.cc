@@ -139,20 +139,26 @@ void print_totals(const ReportWriter& writer, const io::Checkpoint& checkpoint,
                bits_per_weight(bytes, parameters));
 }
 
+void print_calibration(const ReportWriter& writer,
+                       const std::vector<io::CalibrationSource>& calibration) {
+  for (const io::CalibrationSource& text : calibration) {
+    writer.print("  {:<24}{} tokens of {} ({} bytes, xxh3 {})\n", "calibration", text.tokens,
+                 printable(text.name), text.bytes, printable(text.xxh3));
+  }
+}
+
 void print_compression(const ReportWriter& writer, const io::ModelConfig& config) {
   if (config.quantization) {
     writer.print("  {:<24}{}; a bf16 scale per row and {} columns\n", "weights",
                  io::quantization_text(*config.quantization), io::kScaleGroupSize);
+    print_calibration(writer, config.quantization->calibration);
   }
   if (!config.compression) return;
   const io::CompressionRecord& record = *config.compression;
   writer.print("  {:<24}form {}, method {}, ratio {} (removed), block {}, align {}, allocate {}\n",
                "compression", record.form, record.method, record.ratio, record.block, record.align,
                record.allocate);
-  for (const io::CalibrationSource& text : record.calibration) {
-    writer.print("  {:<24}{} tokens of {} ({} bytes, xxh3 {})\n", "calibration", text.tokens,
-                 printable(text.name), text.bytes, printable(text.xxh3));
-  }
+  print_calibration(writer, record.calibration);
 }
 
 // Of `matrices` dense ones of the config: the share that the ratio asked for only approximates.

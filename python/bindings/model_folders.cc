@@ -182,7 +182,8 @@ nb::dict quantize_model(const fs::path& model, const fs::path& output, bool forc
                         bool progress) {
   const auto summary = run_job(threads, [model, output, force, progress] {
     Progress shown(progress ? stderr : nullptr);
-    return compress::quantize(model, output, force, shown);
+    const auto backend = cpu::make_backend();
+    return compress::quantize({.model = model, .out = output, .force = force}, *backend, shown);
   });
   nb::dict values;
   values["parameters"] = summary.parameters;

@@ -214,4 +214,25 @@ Result<CalibrationSequences> calibration_sequences(const text::Tokenizer& tokeni
   return result;
 }
 
+Result<CalibrationSequences> encoded_calibration(const CalibrationText& text,
+                                                 const std::filesystem::path& model,
+                                                 const io::ModelConfig& config,
+                                                 Progress& progress) {
+  NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(model));
+  NMM_ASSIGN(auto encoded, calibration_sequences(tokenizer, text.texts, text.max_tokens, config));
+  progress.print(fmt::format("calibration: {} tokens of {} ({} sequences of at most {})",
+                             encoded.origin.tokens, joined_names(text.texts),
+                             encoded.sequences.size(), encoded.longest()));
+  warn_of_few(encoded, config, progress);
+  return encoded;
+}
+
+void warn_of_few(const CalibrationSequences& text, const io::ModelConfig& config,
+                 Progress& progress) {
+  if (!text.few) return;
+  progress.print(
+      fmt::format("warning: {} calibration tokens are few for hidden_size {}; use at least {}",
+                  text.origin.tokens, config.hidden_size, enough_tokens(config)));
+}
+
 }  // namespace neuronmm::compress

@@ -1,9 +1,11 @@
 #pragma once
 // Calibration texts as token sequences.
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "base/progress.h"
 #include "base/result.h"
 #include "compress/gram.h"
 #include "io/model_config.h"
@@ -29,6 +31,15 @@ struct NamedText {
 
   // A file: NAME.jsonl has documents.
   static NamedText of_file(std::string name, std::string text);
+};
+
+// What is asked for.
+struct CalibrationText {
+  std::vector<NamedText> texts;  // sampled evenly
+  int64_t max_tokens = kDefaultCalibrationTokens;
+  // In place of texts: so many tokens that the dense model writes (generated_text.h).
+  int64_t self_generated = 0;
+  uint64_t seed = 0;
 };
 
 std::string joined_names(const std::vector<NamedText>& texts);  // "a.txt, b.txt"
@@ -64,6 +75,13 @@ Result<CalibrationSequences> calibration_sequences(const text::Tokenizer& tokeni
                                                    const std::vector<NamedText>& texts,
                                                    int64_t max_tokens,
                                                    const io::ModelConfig& config);
+
+// The same with the tokenizer of a model's folder; says how much it is, and whether that is little.
+Result<CalibrationSequences> encoded_calibration(const CalibrationText& text,
+                                                 const std::filesystem::path& model,
+                                                 const io::ModelConfig& config, Progress& progress);
+void warn_of_few(const CalibrationSequences& text, const io::ModelConfig& config,
+                 Progress& progress);
 
 // Below so many tokens the calibration is `few`.
 int64_t enough_tokens(const io::ModelConfig& config);

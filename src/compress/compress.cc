@@ -73,14 +73,6 @@ GeneratedText generated_text(const CompressRequest& request) {
   return {request.model, request.calibration->self_generated, request.calibration->seed};
 }
 
-void warn_of_few(const CalibrationSequences& text, const io::ModelConfig& config,
-                 Progress& progress) {
-  if (!text.few) return;
-  progress.print(
-      fmt::format("warning: {} calibration tokens are few for hidden_size {}; use at least {}",
-                  text.origin.tokens, config.hidden_size, enough_tokens(config)));
-}
-
 Status check_metric(const CompressRequest& request, const SavedStatistics& statistics) {
   if (request.method != Method::kTwoSided || statistics.has_metric() || request.calibration) {
     return {};
@@ -104,13 +96,8 @@ Result<GramInput> gram_input(const CompressRequest& request, const io::Checkpoin
     }
     NMM_TRY(check_generated(generated_text(request), config));
   } else if (request.calibration) {
-    const CalibrationText& text = *request.calibration;
-    NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(request.model));
-    NMM_ASSIGN(input.text, calibration_sequences(tokenizer, text.texts, text.max_tokens, config));
-    progress.print(fmt::format("calibration: {} tokens of {} ({} sequences of at most {})",
-                               input.tokens(), joined_names(text.texts),
-                               input.text->sequences.size(), input.text->longest()));
-    warn_of_few(*input.text, config, progress);
+    NMM_ASSIGN(input.text,
+               encoded_calibration(*request.calibration, request.model, config, progress));
   }
   if (!request.statistics.empty()) {
     NMM_ASSIGN(input.statistics, SavedStatistics::open(request.statistics, checkpoint, config));

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "compress/losses_file.h"
-#include "compress/mlp_statistics.h"
 #include "compress/staged_work.h"
 #include "io/atomic_file.h"
 #include "io/file_identity.h"
@@ -56,6 +55,7 @@ class Gathering {
 
   Result<StatisticsFiles> from_saved(const SavedStatistics& saved) const {
     StatisticsFiles files{saved.folder(), {}, work_};
+    if (of_all_linears()) NMM_TRY(check_linear_statistics(saved.folder(), inputs_.config));
     if (two_sided()) {
       files.metric = saved.metric();
       if (!saved.has_metric()) {
@@ -91,12 +91,13 @@ class Gathering {
       NMM_ASSIGN(files.metric, made_metric(work_));
     }
     NMM_TRY(gather_statistics(inputs_.checkpoint, inputs_.config, inputs_.backend, *inputs_.text,
-                              work_, Gathered::kMlps, inputs_.progress));
+                              work_, request_.what, inputs_.progress));
     return files;
   }
 
  private:
   bool two_sided() const { return request_.method == "two-sided"; }
+  bool of_all_linears() const { return request_.what == Gathered::kAllLinears; }
 
   bool has_all_losses(const fs::path& folder) const {
     for (int64_t layer = 0; layer < inputs_.config.num_hidden_layers; ++layer) {
@@ -124,9 +125,23 @@ class Gathering {
                   folder.string(), saved.origin().tokens, inputs_.text->origin.tokens);
     }
     inputs_.progress.print(fmt::format("statistics: {} has them already", folder.string()));
+    if (of_all_linears() && !check_linear_statistics(folder, inputs_.config).ok()) {
+      NMM_TRY(add_linears(folder));
+    }
     if (!two_sided() || saved.has_metric()) return {};
     NMM_ASSIGN(const fs::path metric, made_metric(work_));
     return copy_whole(metric, saved.metric());
+  }
+
+  // To a folder of old, which has those of MLPs alone. The head's come last: with them all are
+  // there.
+  Status add_linears(const fs::path& folder) const {
+    NMM_TRY(gather_statistics(inputs_.checkpoint, inputs_.config, inputs_.backend, *inputs_.text,
+                              work_, Gathered::kAllLinears, inputs_.progress));
+    for (int64_t layer = 0; layer < inputs_.config.num_hidden_layers; ++layer) {
+      NMM_TRY(copy_whole(attention_path(work_, layer), attention_path(folder, layer)));
+    }
+    return copy_whole(head_path(work_), head_path(folder));
   }
 
   std::string settings() const {

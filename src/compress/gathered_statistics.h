@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "compress/inputs.h"
+#include "compress/mlp_statistics.h"
 #include "compress/saved_statistics.h"
 
 namespace neuronmm::compress {
@@ -20,6 +21,7 @@ struct StatisticsRequest {
   const SavedStatistics* saved = nullptr;  // to be read and not to be changed; null: none
   std::filesystem::path save;              // the folder to save them in; empty: the work folder
   std::string_view method;                 // "whitened" or "two-sided", which has a metric
+  Gathered what = Gathered::kMlps;         // at least; what is saved has all
 };
 
 struct StatisticsFiles {

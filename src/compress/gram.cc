@@ -9,7 +9,7 @@
 
 #include "base/parallel.h"
 #include "compress/blas.h"
-#include "io/compression_record.h"
+#include "io/calibration_source.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
 

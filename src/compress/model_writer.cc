@@ -1,5 +1,6 @@
 #include "compress/model_writer.h"
 
+#include "compress/codes_file.h"
 #include "compress/map_refit.h"
 #include "compress/narrow_file.h"
 #include "compress/shape_model.h"
@@ -84,17 +85,8 @@ class SourceList {
         if (mlp->second.first) NMM_TRY(add_mlp(mlp->second));
         continue;
       }
-      // Copied tensors are visited one at a time and their pages given back.
       if (found == replaced_.end()) {
-        add({name, tensor.dtype, tensor.shape},
-            [&checkpoint = model_.checkpoint, view = tensor, map = rounded_map(name),
-             format = quantization_.value_or(io::Quantization{}).format,
-             of_output = is_of_output(name)](const TensorSource::Use& use) {
-              Status used =
-                  map == nullptr ? use(view) : visit_fitted(view, *map, format, of_output, use);
-              checkpoint.release_pages();  // else all that was read counts as memory in use
-              return used;
-            });
+        add_kept(name, tensor);
       } else if (!name.ends_with(kFirstEnding)) {  // both factors in the place of one tensor
         add_factors(found->second, tensor.dtype);
       }
@@ -107,6 +99,28 @@ class SourceList {
     std::string stem;
     const MatrixPlan* matrix = nullptr;
   };
+
+  // A tensor of the checkpoint, in the model as it is or rounded. They are visited one at a time
+  // and their pages given back.
+  void add_kept(const std::string& name, const TensorView& tensor) {
+    const io::TensorSpec spec = {name, tensor.dtype, tensor.shape};
+    if (!model_.codes.empty() && model::is_linear(name, model_.config)) {
+      const LowBitFormat format = quantization_->of(name);
+      sources_.push_back({spec, format, {}, [folder = model_.codes, spec, format] {
+                            return read_codes(folder, spec.name, format, spec.shape[0],
+                                              spec.shape[1]);
+                          }});
+      return;
+    }
+    add(spec,
+        [&model = model_, name, view = tensor, map = rounded_map(name),
+         format = quantization_.value_or(io::Quantization{}).format](const TensorSource::Use& use) {
+          Status used = map == nullptr ? visit_scaled(model.scales, name, view, use)
+                                       : visit_fitted(view, *map, format, is_of_output(name), use);
+          model.checkpoint.release_pages();  // else all that was read counts as memory in use
+          return used;
+        });
+  }
 
   // One of the three dense weights of an MLP; all tensors of the new one take the place of the
   // first.

@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "compress/plan.h"
+#include "compress/smoothing.h"
 #include "compress/staged_work.h"
 #include "io/checkpoint.h"
 #include "io/model_config.h"
@@ -25,7 +26,11 @@ struct ModelSource {
   const std::vector<MatrixPlan>& matrices;
   const StagedWork& work;
   bool whole_mlps = false;
-  bool as_factors = false;  // of whole MLPs: pivots are written as the factors of U·V
+  bool as_factors = false;   // of whole MLPs: pivots are written as the factors of U·V
+  TensorScales scales = {};  // of tensors that are not in `work`
+  // The folder of the codes of all linear tensors (codes_file.h), for a quantized model; empty:
+  // they are rounded to nearest.
+  std::filesystem::path codes = {};
 };
 
 // model.safetensors in `folder`, or shards of at most max_shard_bytes with an index.

@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "base/threads.h"
 #include "compress/blas.h"
+#include "compress/calibrated_rounding.h"
 #include "compress/factorize.h"
 #include "compress/found_ranks.h"
 #include "compress/model_card.h"
@@ -67,11 +68,56 @@ io::Quantization quantization_of(const QuantizedFormats& formats, const io::Mode
   return quantization;
 }
 
-std::string settings_of(const nlohmann::ordered_json& model_identity,
+// What a text says of the model, opened and checked before anything is written.
+struct RoundingText {
+  std::optional<CalibrationSequences> sequences;
+  std::optional<SavedStatistics> statistics;
+
+  const GramOrigin* origin() const {
+    if (sequences) return &sequences->origin;
+    return statistics ? &statistics->origin() : nullptr;
+  }
+};
+
+Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
+                   size_t low_rank) {
+  if (!config.compression && low_rank == 0) return {};
+  return fail(
+      "{}: rounding by a text wants a dense model, found one that is compressed; without a text it "
+      "is rounded to nearest",
+      checkpoint.folder().string());
+}
+
+Result<RoundingText> rounding_text(const QuantizeRequest& request, const io::Checkpoint& checkpoint,
+                                   const io::ModelConfig& config, Progress& progress) {
+  RoundingText text;
+  if (request.calibration) {
+    NMM_ASSIGN(text.sequences,
+               encoded_calibration(*request.calibration, request.model, config, progress));
+  }
+  if (request.statistics.empty()) return text;
+  NMM_ASSIGN(text.statistics, SavedStatistics::open(request.statistics, checkpoint, config));
+  if (text.sequences) NMM_TRY(text.statistics->check_texts(*text.sequences));
+  progress.print(fmt::format("statistics: {} tokens, saved in {}", text.statistics->origin().tokens,
+                             request.statistics.string()));
+  return text;
+}
+
+std::string settings_of(const QuantizeRequest& request, const RoundingText& text,
+                        const nlohmann::ordered_json& model_identity,
                         const io::Quantization& quantization) {
-  const nlohmann::ordered_json settings = {{"weights", io::quantization_text(quantization)},
-                                           {"model", model_identity}};
-  return settings.dump(2) + "\n";
+  nlohmann::ordered_json settings = {{"weights", io::quantization_text(quantization)},
+                                     {"gptq", request.rounding == Rounding::kGptq},
+                                     {"smooth", request.smooth},
+                                     {"model", model_identity}};
+  if (const GramOrigin* const origin = text.origin()) {
+    settings["calibration"] = {{"text", origin->text}, {"tokens", origin->tokens}};
+  }
+  if (text.statistics) {
+    settings["statistics"] = io::folder_identity(request.statistics).value();
+  }
+  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+  return settings.dump(2, ' ', false, kReplace) + "\n";
 }
 
 Result<Factors> round_matrix(const LowRankMatrix& matrix, const io::Checkpoint& checkpoint,
@@ -149,11 +195,69 @@ Status write_folder(const ModelSource& source, const io::Quantization& quantizat
   return write_transformers_files(output.staging(), config, original.string());
 }
 
+// One run with its inputs opened and checked.
+class Quantizing {
+ public:
+  Quantizing(const QuantizeRequest& request, const ops::Backend& backend, Progress& progress,
+             const io::Checkpoint& checkpoint, const io::ModelConfig& config,
+             const RoundingText& text)
+      : request_(request),
+        backend_(backend),
+        progress_(progress),
+        checkpoint_(checkpoint),
+        config_(config),
+        text_(text),
+        quantization_(quantization_of(request.formats, config)) {
+    if (text.origin() != nullptr) quantization_.calibration = text.origin()->sources;
+  }
+
+  const io::Quantization& quantization() const { return quantization_; }
+
+  // The folder, but for what is copied.
+  Status write(const std::vector<LowRankMatrix>& matrices, const io::FolderWriter& output,
+               const StagedWork& work, const OnMatrix& on_matrix) {
+    NMM_TRY(round_all(matrices, checkpoint_, quantization_.format, work, progress_, on_matrix));
+    for (const LowRankMatrix& matrix : matrices) plan_.matrices.push_back(matrix.plan);
+    ModelSource source{checkpoint_, config_, plan_.matrices, work};
+    if (text_.origin() != nullptr) {
+      NMM_ASSIGN(RoundedByText rounded, by_text(work.path()));
+      source.scales = std::move(rounded.scales);
+      source.codes = std::move(rounded.codes);
+    }
+    return write_folder(source, quantization_, output, progress_);
+  }
+
+ private:
+  Result<RoundedByText> by_text(const fs::path& work) const {
+    const CompressionInputs inputs = {.checkpoint = checkpoint_,
+                                      .config = config_,
+                                      .plan = plan_,
+                                      .format = WeightFormat::kAsIs,
+                                      .backend = backend_,
+                                      .text = text_.sequences ? &*text_.sequences : nullptr,
+                                      .progress = progress_};
+    const CalibratedRounding rounding = {.smooth = request_.smooth,
+                                         .gptq = request_.rounding == Rounding::kGptq,
+                                         .saved = text_.statistics ? &*text_.statistics : nullptr,
+                                         .save_statistics = request_.save_statistics};
+    return round_by_text(inputs, rounding, quantization_, work);
+  }
+
+  const QuantizeRequest& request_;
+  const ops::Backend& backend_;
+  Progress& progress_;
+  const io::Checkpoint& checkpoint_;
+  const io::ModelConfig& config_;
+  const RoundingText& text_;
+  io::Quantization quantization_;
+  Plan plan_;
+};
+
 }  // namespace
 
-Result<QuantizeSummary> quantize(const fs::path& model, const fs::path& out, bool force,
-                                 Progress& progress, const OnMatrix& on_matrix,
-                                 const QuantizedFormats& formats) {
+Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Backend& backend,
+                                 Progress& progress, const OnMatrix& on_matrix) {
+  const fs::path& model = request.model;
   // BLAS first: without it nothing can be done, and that is known at once.
   NMM_TRY(load_blas());
   NMM_ASSIGN(const nlohmann::ordered_json identity, io::folder_identity(model));
@@ -162,20 +266,23 @@ Result<QuantizeSummary> quantize(const fs::path& model, const fs::path& out, boo
     return fail("{}: its weights are {} already; quantize the original model", model.string(),
                 io::quantization_text(*config.quantization));
   }
-  const io::Quantization quantization = quantization_of(formats, config);
   NMM_ASSIGN(const auto checkpoint, io::Checkpoint::open(model));
   NMM_ASSIGN(const auto matrices, low_rank_matrices(checkpoint, config));
+  if (request.calibration || !request.statistics.empty()) {
+    NMM_TRY(check_dense(checkpoint, config, matrices.size()));
+  }
+  NMM_ASSIGN(const RoundingText text, rounding_text(request, checkpoint, config, progress));
   const auto if_exists =
-      force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
-  NMM_ASSIGN(auto output, io::FolderWriter::create(out, if_exists, model));
-  NMM_ASSIGN(const auto work, StagedWork::open(output.work(), settings_of(identity, quantization)));
-  NMM_TRY(round_all(matrices, checkpoint, quantization.format, work, progress, on_matrix));
-  std::vector<MatrixPlan> plans;
-  for (const LowRankMatrix& matrix : matrices) plans.push_back(matrix.plan);
-  NMM_TRY(write_folder({checkpoint, config, plans, work}, quantization, output, progress));
+      request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
+  NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, model));
+  Quantizing run(request, backend, progress, checkpoint, config, text);
+  NMM_ASSIGN(const auto work, StagedWork::open(output.work(), settings_of(request, text, identity,
+                                                                          run.quantization())));
+  NMM_TRY(run.write(matrices, output, work, on_matrix));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(model, output.staging()));
   for (const std::string& note : left_out) progress.print(note);
-  QuantizeSummary summary = {checkpoint.parameters(), checkpoint.size_bytes(), 0};
+  QuantizeSummary summary = {checkpoint.parameters(), checkpoint.size_bytes(), 0,
+                             text.origin() == nullptr ? 0 : text.origin()->tokens};
   {
     NMM_ASSIGN(const auto written, io::Checkpoint::open(output.staging()));
     summary.bytes_after = written.size_bytes();

@@ -1,14 +1,18 @@
 #pragma once
 // A model folder with weights of 8, 6 or 4 bits (docs/low_bit.md) from one with float weights,
 // dense or compressed. Of a low-rank matrix the factor that is applied second is rounded first and
-// the other fitted to it; everything else is rounded to nearest.
+// the other fitted to it; everything else is rounded to nearest, or, of a dense model, as a
+// calibration text says (calibrated_rounding.h).
 
 #include <filesystem>
+#include <optional>
 
 #include "base/low_bit_format.h"
 #include "base/progress.h"
 #include "base/result.h"
+#include "compress/calibration_text.h"
 #include "compress/factorize_model.h"
+#include "ops/backend.h"
 
 namespace neuronmm::compress {
 
@@ -17,17 +21,31 @@ struct QuantizedFormats {
   LowBitFormat linear = {}, lm_head = {};
 };
 
+enum class Rounding { kNearest, kGptq };
+
+struct QuantizeRequest {
+  std::filesystem::path model, out;
+  QuantizedFormats formats = {};
+  Rounding rounding = Rounding::kNearest;
+  bool smooth = false;  // fold factors per channel into the weights
+  // What both need beyond nearest rounding: a text, or its saved statistics (saved_statistics.h).
+  std::optional<CalibrationText> calibration = {};
+  std::filesystem::path statistics = {};
+  std::filesystem::path save_statistics = {};  // those of `calibration`; empty: they are not kept
+  bool force = false;                          // replace an existing output folder
+};
+
 struct QuantizeSummary {
   int64_t parameters = 0;  // of the whole model
   int64_t bytes_before = 0, bytes_after = 0;
+  int64_t calibration_tokens = 0;
 };
 
-// on_matrix is called for every low-rank matrix as it is finished. Refused: a model that is
-// quantized already, an output that io::FolderWriter refuses. An interrupted run keeps the factors
-// that it finished beside the output (out + ".partial") and the same request goes on from there.
-Result<QuantizeSummary> quantize(const std::filesystem::path& model,
-                                 const std::filesystem::path& out, bool force, Progress& progress,
-                                 const OnMatrix& on_matrix = {},
-                                 const QuantizedFormats& formats = {});
+// `backend` runs the text. on_matrix is called for every low-rank matrix as it is finished.
+// Refused: a model that is quantized already, a text for one that is compressed, an output that
+// io::FolderWriter refuses. An interrupted run keeps what it finished beside the output (out +
+// ".partial") and the same request goes on from there.
+Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Backend& backend,
+                                 Progress& progress, const OnMatrix& on_matrix = {});
 
 }  // namespace neuronmm::compress

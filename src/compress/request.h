@@ -33,14 +33,6 @@ enum class Allocate { kUniform, kSensitivity, kPredicted, kMeasured };
 Result<Allocate> parse_allocate(std::string_view name);
 std::string_view allocate_name(Allocate allocate);  // "uniform", "sensitivity", ...
 
-struct CalibrationText {
-  std::vector<NamedText> texts;  // sampled evenly
-  int64_t max_tokens = kDefaultCalibrationTokens;
-  // In place of texts: so many tokens that the dense model writes (generated_text.h).
-  int64_t self_generated = 0;
-  uint64_t seed = 0;
-};
-
 struct CompressRequest {
   std::filesystem::path model, out;
   Form form = Form::kUv;

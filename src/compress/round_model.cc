@@ -50,7 +50,8 @@ class RoundingRun {
     return all;
   }
 
-  // The tensors' Gram matrix is read and factorized only if one of them is not there yet.
+  // All that read the same have the same factors of columns. The tensors' Gram matrix is read and
+  // factorized only if one of them is not there yet.
   Status round(const Readers& readers) const {
     std::optional<RoundingGram> gram;
     for (const std::string& tensor : readers.tensors) {
@@ -58,10 +59,11 @@ class RoundingRun {
       const ops::LowBitFormat format = run_.format_of(tensor);
       if (read_codes(work_, tensor, format, weight.rows(), weight.columns()).ok()) continue;
       if (!gram) {
-        NMM_ASSIGN(const DoubleMatrix inputs, readers.gram());
+        NMM_ASSIGN(DoubleMatrix inputs, readers.gram());
+        divide_inputs(tensor, inputs);
         NMM_ASSIGN(gram, RoundingGram::of(inputs));
       }
-      const auto codes = round_by_gram(to_double_matrix(weight), *gram, format, run_.settings);
+      const auto codes = round_by_gram(scaled(tensor, weight), *gram, format, run_.settings);
       run_.checkpoint.release_pages();
       if (!codes.ok()) {
         return fail("{}: {}: {}", run_.checkpoint.folder().string(), tensor, codes.error().message);
@@ -72,6 +74,26 @@ class RoundingRun {
   }
 
  private:
+  DoubleMatrix scaled(const std::string& name, const TensorView& weight) const {
+    DoubleMatrix values;
+    const Status visited = visit_scaled(run_.scales, name, weight, [&](const TensorView& view) {
+      values = to_double_matrix(view);
+      return Status();
+    });
+    NMM_CHECK(visited.ok());
+    return values;
+  }
+  void divide_inputs(const std::string& tensor, DoubleMatrix& gram) const {
+    const auto found = run_.scales.find(tensor);
+    if (found == run_.scales.end() || found->second.columns.empty()) return;
+    const std::vector<double>& s = found->second.columns;
+    for (int64_t j = 0; j < gram.columns(); ++j) {
+      for (int64_t i = 0; i < gram.rows(); ++i) {
+        gram(i, j) /= s[static_cast<size_t>(i)] * s[static_cast<size_t>(j)];
+      }
+    }
+  }
+
   Result<DoubleMatrix> of_attention(int64_t layer, DoubleMatrix AttentionStatistics::*which) const {
     NMM_ASSIGN(auto statistics, read_attention_statistics(run_.statistics, layer, run_.config));
     return std::move(statistics.*which);

@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "compress/low_bit_rounding.h"
+#include "compress/smoothing.h"
 #include "io/checkpoint.h"
 #include "io/model_config.h"
 #include "ops/low_bit.h"
@@ -22,6 +23,7 @@ struct ModelRounding {
   // head is the embedding table.
   std::function<ops::LowBitFormat(const std::string& tensor)> format_of;
   std::filesystem::path statistics;  // the folder of gather_statistics(Gathered::kAllLinears)
+  TensorScales scales = {};          // of the weights; their inputs are divided by those of columns
   RoundingSettings settings = {};
 };
 

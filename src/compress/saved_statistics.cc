@@ -6,8 +6,8 @@
 
 #include "compress/mlp_metric.h"
 #include "compress/mlp_statistics.h"
+#include "io/calibration_source.h"
 #include "io/checksum.h"
-#include "io/compression_record.h"
 #include "io/json_file.h"
 #include "io/safetensors.h"
 #include "io/text_file.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/parallel.h"
+#include "compress/linear_algebra.h"
 #include "model/layer_weights.h"
 
 namespace neuronmm::compress {
@@ -94,6 +95,22 @@ Values factors(const Values& sizes, const Values& squares) {
   return out;
 }
 
+// What the vector must be multiplied with to be itself divided by s, rounded to its dtype; `s`
+// becomes what that has divided it by.
+Values divisors(const TensorView& vector, Values& s) {
+  DoubleMatrix values(1, vector.size());
+  to_doubles(vector, 0, vector.size(), values.data());
+  DoubleMatrix divided = values;
+  for (int64_t i = 0; i < values.size(); ++i) divided(0, i) /= s[static_cast<size_t>(i)];
+  round_to(vector.dtype, divided);
+  for (int64_t i = 0; i < values.size(); ++i) {
+    if (values(0, i) == 0.0) continue;
+    const double exact = values(0, i) / divided(0, i);
+    s[static_cast<size_t>(i)] = std::isfinite(exact) && exact > 0.0 ? exact : 1.0;
+  }
+  return inverse(s);
+}
+
 class Smoothing {
  public:
   Smoothing(const io::Checkpoint& checkpoint, const io::ModelConfig& config)
@@ -105,7 +122,7 @@ class Smoothing {
     NMM_TRY(check(sizes, weights));
     smooth_projections(weights, sizes.projections);
     smooth_heads(weights, sizes.heads);
-    smooth_mlp(weights.mlp, sizes.mlp);
+    smooth_mlp(weights, sizes.mlp);
     smooth_neurons(weights.mlp, sizes.neurons);
     checkpoint_.release_pages();
     return {};
@@ -116,8 +133,10 @@ class Smoothing {
     const std::string name = "lm_head.weight";
     NMM_ASSIGN(const TensorView weight,
                checkpoint_.require(name, {config_.vocab_size, config_.hidden_size}));
-    const Values s = factors(sizes, column_squares(weight));
-    scales_[prefix_ + "norm.weight"].rows = inverse(s);
+    NMM_ASSIGN(const TensorView norm,
+               checkpoint_.require(prefix_ + "norm.weight", {config_.hidden_size}));
+    Values s = factors(sizes, column_squares(weight));
+    scales_[prefix_ + "norm.weight"].rows = divisors(norm, s);
     scales_[name].columns = s;
     checkpoint_.release_pages();
     return {};
@@ -148,8 +167,8 @@ class Smoothing {
     for (const auto* linear : {&weights.q, &weights.k, &weights.v}) {
       squares = sum_of(std::move(squares), input_squares(*linear));
     }
-    const Values s = factors(sizes, squares);
-    scale("input_layernorm.weight").rows = inverse(s);
+    Values s = factors(sizes, squares);
+    scale("input_layernorm.weight").rows = divisors(weights.input_norm, s);
     for (const char letter : {'q', 'k', 'v'}) {
       scale(fmt::format("self_attn.{}_proj.weight", letter)).columns = s;
     }
@@ -170,16 +189,19 @@ class Smoothing {
       shared_squares[to] += squares[from];
     }
     for (double& value : shared_sizes) value = std::sqrt(value);
-    const Values s = factors(shared_sizes, shared_squares);
+    Values s = factors(shared_sizes, shared_squares);
+    if (const TensorView& bias = weights.v.bias; !bias.empty()) {
+      scale("self_attn.v_proj.bias").rows = divisors(bias, s);
+    }
     scale("self_attn.v_proj.weight").rows = inverse(s);
-    if (!weights.v.bias.empty()) scale("self_attn.v_proj.bias").rows = inverse(s);
     scale("self_attn.o_proj.weight").columns = picked(s, of_head);
   }
 
-  void smooth_mlp(const ops::MlpWeight& mlp, const Values& sizes) {
+  void smooth_mlp(const model::LayerWeights& weights, const Values& sizes) {
+    const ops::MlpWeight& mlp = weights.mlp;
     const Values squares = sum_of(input_squares(mlp.gate), input_squares(mlp.up));
-    const Values s = factors(sizes, mlp.in.empty() ? squares : before_pivots(mlp.in, squares));
-    scale("post_attention_layernorm.weight").rows = inverse(s);
+    Values s = factors(sizes, mlp.in.empty() ? squares : before_pivots(mlp.in, squares));
+    scale("post_attention_layernorm.weight").rows = divisors(weights.post_attention_norm, s);
     if (!mlp.in.empty()) {
       const Values of_pivots = scale_pivots("mlp.input", mlp.in, s);
       scale("mlp.gate_proj.weight").columns = of_pivots;
@@ -247,6 +269,20 @@ std::vector<float> scaled_values(const TensorView& tensor, const TensorScale& sc
     }
   });
   return out;
+}
+
+Status visit_scaled(const TensorScales& scales, const std::string& name, const TensorView& tensor,
+                    const std::function<Status(const TensorView&)>& visit) {
+  const auto found = scales.find(name);
+  if (found == scales.end()) return visit(tensor);
+  const std::vector<float> values = scaled_values(tensor, found->second);
+  const TensorView scaled = {DType::kF32, tensor.shape,
+                             reinterpret_cast<const std::byte*>(values.data())};
+  if (tensor.shape.size() > 1 || tensor.dtype == DType::kF32) return visit(scaled);
+  DoubleMatrix vector(1, tensor.size());
+  to_doubles(scaled, 0, scaled.size(), vector.data());
+  const auto bytes = to_checkpoint(vector, tensor.dtype);
+  return visit({tensor.dtype, tensor.shape, bytes.data()});
 }
 
 }  // namespace neuronmm::compress

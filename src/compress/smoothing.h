@@ -41,12 +41,18 @@ struct TensorScale {
 using TensorScales = std::map<std::string, TensorScale>;  // by the names in the checkpoint
 
 // Of every tensor that changes. `head`: [H], what the LM head reads; a head that is tied to the
-// embedding table stays as it is. Weights of every form, in float dtypes.
+// embedding table stays as it is. Weights of every form, in float dtypes. A norm and a bias keep
+// their dtype: a factor is what the quotient becomes in it, so that nothing is lost there.
 Result<TensorScales> smoothing_scales(const io::Checkpoint& checkpoint,
                                       const io::ModelConfig& config, const ChannelSizesOf& sizes,
                                       const std::vector<double>& head);
 
 // The tensor times its factors, row-major, as fp32.
 std::vector<float> scaled_values(const TensorView& tensor, const TensorScale& scale);
+
+// Passes on the tensor times its factors, or itself where `scales` has none for the name. A vector
+// has its own dtype, a matrix is fp32.
+Status visit_scaled(const TensorScales& scales, const std::string& name, const TensorView& tensor,
+                    const std::function<Status(const TensorView&)>& visit);
 
 }  // namespace neuronmm::compress

@@ -95,6 +95,26 @@ Status append_rounded_to(const LowBitFormat& format, ShardWriter& writer, const 
   return writer.append(std::as_bytes(std::span(groups)));
 }
 
+Status append_codes(ShardWriter& writer, const ops::Codes& codes) {
+  const ops::QuantizedWeight stored = ops::stored(codes);
+  NMM_TRY(writer.append(std::as_bytes(std::span(stored.values))));
+  NMM_TRY(writer.append(std::as_bytes(std::span(stored.scales))));
+  return writer.append(std::as_bytes(std::span(stored.multipliers)));
+}
+
+Status append_tensor(const TensorSource& source, ShardWriter& writer) {
+  if (source.codes) {
+    NMM_ASSIGN(const ops::Codes codes, source.codes());
+    return append_codes(writer, codes);
+  }
+  return source.visit([&](const TensorView& tensor) {
+    if (source.rounding) {
+      return append_rounded_to(*source.rounding, writer, source.spec.name, tensor);
+    }
+    return writer.append(std::span(tensor.data, static_cast<size_t>(tensor.size_bytes())));
+  });
+}
+
 }  // namespace
 
 // For each row of a rounded matrix: its values, one bf16 scale per group of 128 columns and, of 4
@@ -129,12 +149,7 @@ Status write_tensors(const std::vector<TensorSource>& sources, const std::filesy
   int64_t done = 0;
   for (const TensorSource& source : sources) {
     if (interrupted()) return interrupted_error(if_interrupted);
-    NMM_TRY(source.visit([&](const TensorView& tensor) {
-      if (source.rounding) {
-        return append_rounded_to(*source.rounding, writer, source.spec.name, tensor);
-      }
-      return writer.append(std::span(tensor.data, static_cast<size_t>(tensor.size_bytes())));
-    }));
+    NMM_TRY(append_tensor(source, writer));
     progress.update(++done, source.spec.name);
   }
   progress.finish();

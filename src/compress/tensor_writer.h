@@ -14,16 +14,19 @@
 #include "base/tensor.h"
 #include "io/safetensors_writer.h"
 #include "io/shards.h"
+#include "ops/low_bit.h"
 
 namespace neuronmm::compress {
 
-// One tensor to write. `visit` finds or makes it and passes it on; it is called once.
+// One tensor to write. `visit` finds or makes it and passes it on; it is called once. Where the
+// codes of a rounded one are known already, `codes` takes its place.
 struct TensorSource {
   using Use = std::function<Status(const TensorView&)>;
 
   io::TensorSpec spec;                        // before it is rounded
   std::optional<LowBitFormat> rounding = {};  // nullopt: written as it is
-  std::function<Status(const Use&)> visit;
+  std::function<Status(const Use&)> visit = {};
+  std::function<Result<ops::Codes>()> codes = {};
 };
 
 // The files' tensors for a source: itself, or its values and their scales and groups.

@@ -65,6 +65,7 @@ const Kernels* kernels_with() {
                                 .pack_tile = pack_tile,
                                 .pack_bf16_tile = pack_bf16_tile,
                                 .quantize_tile = quantize_tile<ByteProduct>,
+                                .quantization_rest = quantization_rest,
                                 .multiply = multiply<Bf16Dot, ByteProduct>,
                                 .attend = attend,
                                 .silu_multiply = silu_multiply,

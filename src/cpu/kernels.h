@@ -62,6 +62,9 @@ struct Kernels {
                          const float* const* rows, int32_t* packed);
   void (*quantize_tile)(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
                         const float* const* rows, int32_t* packed);
+  // rest[i] = x[i] less the multiple of its group's scale that quantize_tile makes of it, for a row
+  // of int8. NaN where that is NaN.
+  void (*quantization_rest)(const float* x, int64_t count, float* rest);
 
   // y = those rows of A times those columns of W (+ bias); A is packed for W's type. Every element
   // of Y is one chain of multiply-adds in the order k = 0, 1, ... (bf16 dot products: of pairs),

@@ -1,7 +1,10 @@
 #include "cpu/linear.h"
 
 #include <optional>
+#include <span>
 #include <utility>
+
+#include "cpu/tasks.h"
 
 namespace neuronmm::cpu {
 namespace {
@@ -31,9 +34,15 @@ class CpuLinear : public ops::Linear {
  public:
   CpuLinear(const Kernels& kernels, std::shared_ptr<LayerScratch> scratch,
             const ops::LinearWeight& weight)
-      : kernels_(kernels), scratch_(std::move(scratch)), linear_(weight) {}
+      : kernels_(kernels),
+        scratch_(std::move(scratch)),
+        linear_(weight),
+        fine_(weight.fine_input && linear_.first_type() == WeightType::kInt8) {
+    NMM_CHECK(!weight.fine_input || (!linear_.has_strip() && linear_.out().empty()));
+  }
 
   const PackedLinear& packed() const { return linear_; }
+  bool fine() const { return fine_; }
   void apply(ConstMatrixView x, MutableMatrixView y) const override {
     NMM_CHECK(x.rows == y.rows && x.columns == linear_.in_features() &&
               y.columns == linear_.out_features());
@@ -47,7 +56,7 @@ class CpuLinear : public ops::Linear {
     LayerScratch& s = *scratch_;
     if (linear_.in().empty()) {
       const PackedRows a = pack_rows(kernels_, x, linear_.first_type(), s.rows);
-      return apply_linear(kernels_, linear_, a, s, y);
+      return fine_ ? apply_fine(x, a, y) : apply_linear(kernels_, linear_, a, s, y);
     }
     const MutableMatrixView strip = linear_.strip_in(s.strip, x.rows);
     const Product first[] = {linear_.in().narrow(kernels_, x, s.rows, strip)};
@@ -56,9 +65,20 @@ class CpuLinear : public ops::Linear {
                y);
   }
 
+  void apply_fine(ConstMatrixView x, const PackedRows& a, MutableMatrixView y) const {
+    LayerScratch& s = *scratch_;
+    const MutableMatrixView rest(s.strip.reserve(x.rows * x.columns), x.rows, x.columns);
+    for_each_task(x.rows, x.rows * x.columns,
+                  [&](int64_t i) { kernels_.quantization_rest(x.row(i), x.columns, rest.row(i)); });
+    Product product = linear_.output(a, y);
+    product.rest = pack_rows(kernels_, rest, linear_.first_type(), s.strip_rows);
+    multiply(kernels_, std::span(&product, 1));
+  }
+
   const Kernels& kernels_;
   std::shared_ptr<LayerScratch> scratch_;
   PackedLinear linear_;
+  bool fine_;
 };
 
 }  // namespace
@@ -103,7 +123,8 @@ void apply_together(const Kernels& kernels, LayerScratch& scratch,
     const auto* const linear = dynamic_cast<const CpuLinear*>(linears[i]);
     NMM_CHECK(linear != nullptr);
     const PackedLinear& packed = linear->packed();
-    if (packed.has_strip() || !packed.out().empty() || (type && packed.first_type() != *type)) {
+    if (packed.has_strip() || !packed.out().empty() || linear->fine() ||
+        (type && packed.first_type() != *type)) {
       linear->apply(x, ys[i]);
       continue;
     }

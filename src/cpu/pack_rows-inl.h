@@ -177,6 +177,21 @@ HWY_INLINE int32_t quantize_group(const float* x, int64_t count, float max, int8
   return hn::GetLane(hn::SumOfLanes(words, sum));
 }
 
+// Beside the last column of a row the group is taken for zeros, as it is when it is packed.
+inline void quantization_rest(const float* x, int64_t count, float* rest) {
+  HWY_ALIGN float group[kQuantGroup] = {};
+  HWY_ALIGN int8_t bytes[kQuantGroup];
+  for (int64_t first = 0; first < count; first += kQuantGroup) {
+    const int64_t columns = std::min(kQuantGroup, count - first);
+    std::copy_n(x + first, columns, group);
+    std::fill(group + columns, group + kQuantGroup, 0.0f);
+    const float largest = largest_of_group<true>(group, kQuantGroup);
+    quantize_group<true>(group, kQuantGroup, largest, bytes);
+    const float scale = largest / kLargestByte;
+    for (int64_t i = 0; i < columns; ++i) rest[first + i] = group[i] - scale * bytes[i];
+  }
+}
+
 // Scales, corrections and bytes of one group of a tile. All maxima first: each is a long chain of
 // dependent instructions, and chains of several rows overlap.
 template <bool kWhole>

@@ -14,20 +14,6 @@ using nlohmann::json;
 constexpr const char* kRecordKey = "neuronmm_compression";
 constexpr std::array<std::string_view, 5> kForms = {"uv", "pivoted", "narrow", "neurons", "mixed"};
 
-// Every record has these. Only "allocate" and "calibration" came later and may be missing.
-Result<std::string> required_string(const JsonFields& fields, const std::string& key) {
-  NMM_ASSIGN(auto value, fields.string(key));
-  if (!value) return fields.missing(key);
-  return *std::move(value);
-}
-
-Result<int64_t> required_count(const JsonFields& fields, const std::string& key) {
-  NMM_ASSIGN(const auto count, fields.integer(key));
-  if (!count) return fields.missing(key);
-  if (*count < 0) return fields.wrong(key, "a number from 0");
-  return *count;
-}
-
 // A rank cannot exceed the smaller side of its matrix.
 Result<int64_t> read_rank(const JsonFields& fields, const std::string& key, int64_t largest) {
   NMM_ASSIGN(const auto rank, fields.integer(key));
@@ -90,8 +76,8 @@ Result<std::optional<CompressionRecord>> read_compression_record(const JsonField
   if (value == nullptr) return std::optional<CompressionRecord>();
   if (!value->is_object()) return config_fields.wrong(kRecordKey, "an object");
   const JsonFields fields(*value, fmt::format("{}: \"{}\"", config_fields.source(), kRecordKey));
-  CompressionRecord record;
-  NMM_ASSIGN(record.method, required_string(fields, "method"));
+  CompressionRecord record;  // only "allocate" and "calibration" came later and may be missing
+  NMM_ASSIGN(record.method, fields.required_string("method"));
   NMM_ASSIGN(const auto ratio, fields.number("ratio"));
   if (!ratio) return fields.missing("ratio");
   // A ratio of 1 would leave nothing of the weights.
@@ -101,7 +87,7 @@ Result<std::optional<CompressionRecord>> read_compression_record(const JsonField
   if (!block) return fields.missing("block");
   if (*block < 1) return fields.wrong("block", "a positive integer");
   record.block = *block;
-  NMM_ASSIGN(record.align, required_string(fields, "align"));
+  NMM_ASSIGN(record.align, fields.required_string("align"));
   if (record.align != "nearest" && record.align != "floor" && record.align != "ceil")
     return fields.wrong("align", "nearest, floor or ceil");
   NMM_ASSIGN(record.ranks, read_ranks(fields, config));
@@ -119,42 +105,13 @@ Result<std::optional<CompressionRecord>> read_compression_record(const JsonField
   return std::optional(std::move(record));
 }
 
-Result<std::vector<CalibrationSource>> read_calibration(const JsonFields& fields) {
-  std::vector<CalibrationSource> sources;
-  const json* list = fields.find("calibration");
-  if (list == nullptr) return sources;
-  if (!list->is_array()) return fields.wrong("calibration", "a list of texts");
-  for (const json& entry : *list) {
-    const std::string text =
-        fmt::format("{}: \"calibration\"[{}]", fields.source(), sources.size());
-    if (!entry.is_object())
-      return fail("{}: expected an object, found {}", text, describe_json(entry));
-    const JsonFields text_fields(entry, text);
-    CalibrationSource& source = sources.emplace_back();
-    NMM_ASSIGN(source.name, required_string(text_fields, "name"));
-    NMM_ASSIGN(source.xxh3, required_string(text_fields, "xxh3"));
-    NMM_ASSIGN(source.bytes, required_count(text_fields, "bytes"));
-    NMM_ASSIGN(source.tokens, required_count(text_fields, "tokens"));
-  }
-  return sources;
-}
-
-nlohmann::ordered_json calibration_json(const std::vector<CalibrationSource>& sources) {
-  auto list = nlohmann::ordered_json::array();
-  for (const CalibrationSource& source : sources) {
-    list.push_back({{"name", source.name},
-                    {"xxh3", source.xxh3},
-                    {"bytes", source.bytes},
-                    {"tokens", source.tokens}});
-  }
-  return list;
-}
-
 bool calibrated_on(const ModelConfig& config, std::string_view text_checksum) {
-  if (!config.compression) return false;
-  return std::ranges::any_of(config.compression->calibration, [&](const CalibrationSource& source) {
-    return source.xxh3 == text_checksum;
-  });
+  const auto names = [&](const auto& record) {
+    return record && std::ranges::any_of(record->calibration, [&](const CalibrationSource& source) {
+             return source.xxh3 == text_checksum;
+           });
+  };
+  return names(config.compression) || names(config.quantization);
 }
 
 // The config as it was with one key more. Checked first by the parser that refuses duplicate keys,

@@ -65,6 +65,19 @@ Result<std::optional<int64_t>> JsonFields::integer(const std::string& key) const
   return std::optional(value->get<int64_t>());
 }
 
+Result<std::string> JsonFields::required_string(const std::string& key) const {
+  NMM_ASSIGN(auto value, string(key));
+  if (!value) return missing(key);
+  return *std::move(value);
+}
+
+Result<int64_t> JsonFields::required_count(const std::string& key) const {
+  NMM_ASSIGN(const auto count, integer(key));
+  if (!count) return missing(key);
+  if (*count < 0) return wrong(key, "a number from 0");
+  return *count;
+}
+
 Result<std::optional<double>> JsonFields::number(const std::string& key) const {
   const json* value = find(key);
   if (value == nullptr) return std::optional<double>();

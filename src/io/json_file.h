@@ -35,6 +35,9 @@ class JsonFields {
   Result<std::optional<double>> number(const std::string& key) const;
   Result<std::optional<bool>> boolean(const std::string& key) const;
   Result<std::optional<std::string>> string(const std::string& key) const;
+  // Errors where the field is absent, or the number is negative.
+  Result<std::string> required_string(const std::string& key) const;
+  Result<int64_t> required_count(const std::string& key) const;
 
   // A number in [minimum, maximum]; `otherwise` when the field is absent, an error without one.
   Result<double> number_in(const std::string& key, double minimum, double maximum,

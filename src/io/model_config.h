@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
+#include "io/calibration_source.h"
 #include "io/quantization.h"
 #include "io/rope_scaling.h"
 
@@ -25,14 +26,6 @@ struct MlpShape {
   int64_t neurons = 0;                 // rows of gate and up; 0 = intermediate_size
 
   bool operator==(const MlpShape&) const = default;
-};
-
-// A text that decided what a compression kept.
-struct CalibrationSource {
-  std::string name;    // of the file, without its folder
-  std::string xxh3;    // io::checksum of the whole file
-  int64_t bytes = 0;   // of the whole file
-  int64_t tokens = 0;  // that were used of it
 };
 
 // What `compress` did to this folder: "neuronmm_compression" in config.json. Folders published by

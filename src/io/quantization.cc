@@ -44,6 +44,7 @@ Result<LowBitFormat> read_format(const JsonFields& fields) {
 Result<Quantization> read_formats(const JsonFields& fields) {
   Quantization quantization;
   NMM_ASSIGN(quantization.format, read_format(fields));
+  NMM_ASSIGN(quantization.calibration, read_calibration(fields));
   NMM_ASSIGN(const auto exceptions, find_object(fields, kExceptionsKey));
   if (!exceptions) return quantization;
   for (const auto& [module, entry] : fields.find(kExceptionsKey)->items()) {
@@ -115,6 +116,9 @@ Result<std::string> with_quantization(std::string_view original_text, const std:
   ordered_json entry = format_json(quantization.format);
   for (const auto& [module, format] : quantization.exceptions) {
     entry[kExceptionsKey][module] = format_json(format);
+  }
+  if (!quantization.calibration.empty()) {
+    entry["calibration"] = calibration_json(quantization.calibration);
   }
   document[kQuantizationKey] = std::move(entry);
   constexpr int kIndent = 2;  // as transformers writes it

@@ -3,12 +3,14 @@
 // tensors are named. The whole format: docs/low_bit.md.
 //
 //   "neuronmm_quantization": {"bits": 4, "group_size": 16,
-//                             "exceptions": {"lm_head": {"bits": 6, "group_size": 128}}}
+//                             "exceptions": {"lm_head": {"bits": 6, "group_size": 128}},
+//                             "calibration": [{"name": "text.txt", "xxh3": ..., ...}]}
 //
 // All linear weights have the bits and groups of the entry, but for those that "exceptions" names,
-// each by the last part of its module's name. Until 0.2 the entry was "quantization_config" with a
-// "quant_method" of "neuronmm". That key belongs to transformers and vLLM, which refuse a folder
-// whose method they do not have built in.
+// each by the last part of its module's name. "calibration" is there where texts decided how they
+// were rounded. Until 0.2 the entry was "quantization_config" with a "quant_method" of "neuronmm".
+// That key belongs to transformers and vLLM, which refuse a folder whose method they do not have
+// built in.
 //
 //   NAME        8 bits: I8 [rows, columns]
 //               6 bits: U8 [rows, ceil(columns / 2) + ceil(columns / 4)]
@@ -21,9 +23,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/low_bit_format.h"
 #include "base/result.h"
+#include "io/calibration_source.h"
 
 namespace neuronmm::io {
 
@@ -36,6 +40,7 @@ inline constexpr const char* kGroupEnding = "_group";
 struct Quantization {
   LowBitFormat format;
   std::map<std::string, LowBitFormat, std::less<>> exceptions = {};
+  std::vector<CalibrationSource> calibration = {};  // the texts that it was rounded by
 
   // Of a tensor, "model.layers.3.self_attn.v_proj.weight".
   const LowBitFormat& of(std::string_view tensor) const;

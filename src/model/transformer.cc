@@ -14,11 +14,12 @@ std::vector<float> to_vector(const TensorView& tensor) {
   return values;
 }
 
-// A tied head multiplies by the embedding table: it has no tensor of its own.
+// A tied head multiplies by the embedding table: it has no tensor of its own. Its input is rounded
+// finely: of SmolLM2's loss by int8 activations it made two fifths (docs/low_bit.md).
 Result<ops::LinearWeight> lm_head_weight(const io::Checkpoint& checkpoint,
                                          const io::ModelConfig& config,
                                          const ops::WeightView& embedding) {
-  ops::LinearWeight weight;
+  ops::LinearWeight weight = {.fine_input = true};
   if (config.tie_word_embeddings) {
     weight.w_t = embedding;
     return weight;

@@ -74,6 +74,9 @@ struct LinearWeight {
   WeightView v_t = {};  // [N, r]; empty when dense. Applied second (`u_proj.weight` there)
   TensorView bias = {};      // [N]; may be empty
   Pivots in = {}, out = {};  // of a weight with w_t; at most one of them is not empty
+  // Where a backend rounds what it multiplies with quantized weights, it rounds this layer's input
+  // and then what that left of it. Only of dense weights without pivots.
+  bool fine_input = false;
 
   bool low_rank() const { return !u_t.empty(); }
   bool pivoted() const { return !in.empty() || !out.empty(); }

@@ -166,6 +166,34 @@ TEST_F(CommandLine, WeightsOf6And4BitsRunLikeAnyOther) {
          {"--group", "4 bits"});
 }
 
+TEST_F(CommandLine, QuantizeByAText) {
+  const std::string out = path("out"), text = " --calibration " + kDemo + "/calibration.txt",
+                    few = text + " --calibration-tokens 600",
+                    statistics = " --statistics " + path("statistics");
+  expect(neuronmm("quantize " + kDemo + " -o " + out + " --bits 4" + few + " --save-statistics " +
+                  path("statistics") + " --json " + path("o.json")),
+         0, {"4.797 bits each"});
+  const auto report = nlohmann::json::parse(read(path("o.json")));
+  EXPECT_EQ(report["rounding"], "gptq");
+  EXPECT_EQ(report["smoothing"], true);
+  EXPECT_EQ(report["calibration_tokens"], 600);
+  expect(neuronmm("inspect " + out), 0,
+         {"4 bits in groups of 16", "600 tokens of calibration.txt"});
+  expect(neuronmm("generate " + out + " --prompt 'Once upon' --max-new-tokens 4"), 0, {});
+  expect(neuronmm("perplexity " + out + " " + kDemo + "/calibration.txt --limit 1"), 0,
+         {"calibrated on"});
+  expect(neuronmm("quantize " + kDemo + " -o " + path("8") + statistics + " --rounding nearest"), 0,
+         {"written to"});
+  const std::string quantize = "quantize " + kDemo + " -o " + path("x");
+  expect(neuronmm(quantize + " --rounding gptq"), 2, {"--rounding gptq", "--calibration"});
+  expect(neuronmm(quantize + " --smoothing on"), 2, {"--smoothing on", "--calibration"});
+  expect(neuronmm(quantize + " --save-statistics s"), 2, {"--save-statistics", "--calibration"});
+  expect(neuronmm(quantize + text + " --rounding nearest --smoothing off"), 2, {"no use"});
+  expect(neuronmm(quantize + " --calibration nowhere.txt"), 1, {"nowhere.txt"});
+  expect(neuronmm(quantize + " --statistics " + kDemo), 1, {"statistics"});
+  EXPECT_FALSE(fs::exists(path("x")));
+}
+
 TEST_F(CommandLine, QuantizeFlagsAndOutputs) {
   expect(neuronmm("quantize " + kDemo), 2, {"--output"});
   expect(neuronmm(compress("--ratio 0.2 --weights int4")), 2, {"--weights", "int8"});

@@ -57,9 +57,12 @@ class Quantize : public testing::Test {
 
   QuantizeSummary quantize_well(const fs::path& model, const std::string& out,
                                 const QuantizedFormats& formats = {}) {
-    const auto summary = quantize(model, path(out), true, silent_, {}, formats);
+    const auto summary = run({.model = model, .out = path(out), .formats = formats, .force = true});
     if (!summary.ok()) throw std::runtime_error(summary.error().message);
     return *summary;
+  }
+  Result<QuantizeSummary> run(const QuantizeRequest& request, const OnMatrix& on_matrix = {}) {
+    return quantize(request, *backend_, silent_, on_matrix);
   }
   io::Checkpoint open(const fs::path& folder) {
     auto checkpoint = io::Checkpoint::open(folder);
@@ -84,7 +87,7 @@ class Quantize : public testing::Test {
     EXPECT_TRUE(transformer->config().quantization.has_value());
   }
   void expect_refused(const fs::path& model, std::initializer_list<std::string> words) {
-    const auto summary = quantize(model, path("refused"), false, silent_);
+    const auto summary = run({.model = model, .out = path("refused")});
     ASSERT_FALSE(summary.ok());
     for (const std::string& word : words) {
       EXPECT_NE(summary.error().message.find(word), std::string::npos)
@@ -97,6 +100,7 @@ class Quantize : public testing::Test {
   model::TestTensors tensors_;
   model::ModelFolder input_, outputs_;
   Progress silent_;
+  std::unique_ptr<ops::Backend> backend_ = cpu::make_backend();
 };
 
 TEST_F(Quantize, ADenseModel) {
@@ -375,10 +379,10 @@ TEST_F(Quantize, AnInterruptedRunGoesOnWhereItWas) {
   quantize_well(path("small"), "whole");
   for (const int64_t stop : {int64_t{1}, kQuantizedMatrices}) {
     int64_t done = 0;
-    const auto stopped =
-        quantize(path("small"), path("parts"), true, silent_, [&](const MatrixReport&) {
-          if (++done == stop) set_interrupted(true);
-        });
+    const auto stopped = run({.model = path("small"), .out = path("parts"), .force = true},
+                             [&](const MatrixReport&) {
+                               if (++done == stop) set_interrupted(true);
+                             });
     ASSERT_FALSE(stopped.ok());
     EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
     EXPECT_FALSE(fs::exists(path("parts")));

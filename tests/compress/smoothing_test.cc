@@ -160,6 +160,45 @@ TEST(Smoothing, ReachesTheLeastProductOfBothErrors) {
   check("model.layers.1.mlp.down_proj.weight", sizes[1].neurons);
 }
 
+// A norm in bf16 has room for few quotients: the factor of the weights behind it is of what it
+// holds.
+TEST(Smoothing, FactorsAreThoseThatANormCanHold) {
+  std::mt19937_64 random(kSmoothingSeed);
+  const io::ModelConfig config = model::tiny_config(io::Architecture::kQwen2);
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    model::TestTensors tensors = model::random_tensors(config, kSmoothingSeed);
+    const std::pair<const char*, const char*> pairs[] = {
+        {"model.layers.0.input_layernorm.weight", "model.layers.0.self_attn.k_proj.weight"},
+        {"model.layers.1.post_attention_layernorm.weight", "model.layers.1.mlp.up_proj.weight"},
+        {"model.norm.weight", "lm_head.weight"}};
+    for (const auto& [norm, weight] : pairs) tensors.at(norm).dtype = dtype;
+    const model::ModelFolder folder;
+    folder.write_tensors(tensors);
+    const auto checkpoint = io::Checkpoint::open(folder.path());
+    const auto scales = smoothing_scales(
+        checkpoint.value(), config,
+        [&](int64_t layer) -> Result<ChannelSizes> {
+          return random_channel_sizes(config, layer, random);
+        },
+        random_sizes(config.hidden_size, random));
+    ASSERT_TRUE(scales.ok());
+    for (const auto& [norm, weight] : pairs) {
+      const TensorView& before = checkpoint->tensors().at(norm);
+      ASSERT_TRUE(visit_scaled(*scales, norm, before, [&](const TensorView& after) {
+                    EXPECT_EQ(after.dtype, dtype);
+                    for (int64_t c = 0; c < config.hidden_size; ++c) {
+                      double was = 0, is = 0;
+                      to_doubles(before, c, 1, &was);
+                      to_doubles(after, c, 1, &is);
+                      const double s = scales->at(weight).columns[static_cast<size_t>(c)];
+                      EXPECT_NEAR(is * s, was, 1e-14 * std::abs(was)) << norm << " " << c;
+                    }
+                    return Status();
+                  }).ok());
+    }
+  }
+}
+
 TEST(Smoothing, LeavesChannelsThatAreNeverUsedAlone) {
   io::ModelConfig config = model::tiny_config(io::Architecture::kLlama);
   model::TestTensors tensors = model::random_tensors(config, kSmoothingSeed);

@@ -57,10 +57,14 @@ TEST_F(TransformersFiles, LieBesideTheWeightsOfEveryArchitectureAndForm) {
     expect_files("low-rank", stem);
     EXPECT_FALSE(config("low-rank").contains("neuronmm_quantization"));
     // A folder whose config names our classes is replaced and read like any other.
-    ASSERT_TRUE(quantize(path("low-rank"), path("both"), true, silent_).ok());
+    ASSERT_TRUE(
+        quantize({.model = path("low-rank"), .out = path("both"), .force = true}, backend_, silent_)
+            .ok());
     expect_files("both", stem);
     EXPECT_EQ(config("both")["neuronmm_compression"], config("low-rank")["neuronmm_compression"]);
-    ASSERT_TRUE(quantize(input_.path(), path("int8"), true, silent_).ok());
+    ASSERT_TRUE(
+        quantize({.model = input_.path(), .out = path("int8"), .force = true}, backend_, silent_)
+            .ok());
     expect_files("int8", stem);
     EXPECT_TRUE(config("int8").contains("neuronmm_quantization"));
     EXPECT_FALSE(config("int8").contains("neuronmm_compression"));
@@ -75,7 +79,9 @@ TEST_F(TransformersFiles, RanksThatNobodyRecordedAreFound) {
   const nlohmann::json recorded = config("small")["neuronmm_compression"]["ranks"];
   fs::copy_file(input_.path() / "config.json", path("small") / "config.json",
                 fs::copy_options::overwrite_existing);
-  ASSERT_TRUE(quantize(path("small"), path("out"), true, silent_).ok());
+  ASSERT_TRUE(
+      quantize({.model = path("small"), .out = path("out"), .force = true}, backend_, silent_)
+          .ok());
   const nlohmann::json found = config("out")["neuronmm_compression"];
   EXPECT_EQ(found["ranks"], recorded);
   EXPECT_EQ(found["method"], "unknown");

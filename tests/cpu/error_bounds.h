@@ -84,8 +84,9 @@ inline Bounded multiply(const Bounded& activations, const TensorView& w_t) {
 
 // With an int8 weight, x is rounded too: in each group to multiples of max |x| / 127 of the group,
 // so by up to half of that (and the rounding of the scale and of its inverse, 127 · 4 of them at
-// most). The sums over groups are of (groups + 3) roundings.
-inline Bounded multiply_int8(const Bounded& x, const ops::WeightView& w_t) {
+// most). The sums over groups are of (groups + 3) roundings. Of a fine input what is left is
+// rounded as well, and summed over as many groups; taking it from x is a rounding of x.
+inline Bounded multiply_int8(const Bounded& x, const ops::WeightView& w_t, bool fine = false) {
   const int64_t k = x.columns, n = w_t.rows(), group = ops::kQuantGroup;
   Bounded y(x.rows, n);
   std::vector<double> w(static_cast<size_t>(k));
@@ -102,10 +103,11 @@ inline Bounded multiply_int8(const Bounded& x, const ops::WeightView& w_t) {
           sum += xl * wl;
           error += x.at(x.error, i, l) * std::abs(wl);
         }
-        error += largest * weights / 254 * (1 + 127 * 8 * kUnit);
+        const double of_one = (1 + 127 * 8 * kUnit) / 254;
+        error += largest * weights * (fine ? of_one * of_one + 2 * kUnit : of_one);
         absolute += largest * weights;
       }
-      const auto roundings = static_cast<double>((k + group - 1) / group + 3);
+      const auto roundings = static_cast<double>((fine ? 2 : 1) * ((k + group - 1) / group) + 3);
       y.at(y.value, i, j) = sum;
       y.at(y.error, i, j) = error + roundings * kUnit * absolute;
     }
@@ -166,7 +168,8 @@ inline Bounded widen_output(const Bounded& z, const ops::Pivots& pivots) {
 }
 
 inline Bounded multiply(const Bounded& x, const ops::LinearWeight& weight) {
-  Bounded y = weight.low_rank()
+  Bounded y = weight.fine_input && weight.quantized() ? multiply_int8(x, weight.w_t, true)
+              : weight.low_rank()
                   ? multiply(multiply(x, weight.u_t), weight.v_t)
                   : widen_output(multiply(narrow_input(x, weight.in), weight.w_t), weight.out);
   if (weight.bias.empty()) return y;

@@ -220,6 +220,21 @@ TEST_P(Linear, Int8OfEveryNumberOfRowsAndColumns) {
   for (const int64_t m : {240, 241, 500}) expect_right({.w_t = w.view()}, m);
 }
 
+// Rounded in two terms: 254 times as near.
+TEST_P(Linear, FineInputs) {
+  const OwnedTensor bias(DType::kF32, {70}, random_values(70, random_, 10.0f));
+  for (const int64_t k : {1, 5, 127, 128, 129, 300, 2049}) {
+    const OwnedTensor w = tensor(DType::kF32, 70, k);
+    for (const LowBitFormat format : {LowBitFormat{}, LowBitFormat{6}, LowBitFormat{4, 16}}) {
+      const ops::QuantizedWeight rounded = ops::quantize(w.view(), format);
+      for (const int64_t m : {1, 2, 12, 13, 40, 250}) {
+        expect_right({.w_t = rounded.view(), .bias = bias.view(), .fine_input = true}, m);
+      }
+    }
+    expect_right({.w_t = w.view(), .fine_input = true}, 3);
+  }
+}
+
 TEST_P(Linear, Int8Factors) {
   const OwnedTensor bias(DType::kF32, {50}, random_values(50, random_, 10.0f));
   for (const int64_t rank : {1, 64, 128, 200}) {
@@ -302,7 +317,8 @@ TEST_P(Linear, TogetherAsAlone) {
       {.w_t = int8.view()},
       {.w_t = v.view()},
       {.u_t = u.view(), .v_t = second.view()},
-      {.w_t = other.view()}};
+      {.w_t = other.view()},
+      {.w_t = int8.view(), .fine_input = true}};
   for (const int64_t m : {0, 1, 13, 250}) {
     const Strided x = strided(m, k);
     std::vector<std::unique_ptr<ops::Linear>> linears;

@@ -95,6 +95,10 @@ const Command kCommands[] = {
      .replaces = true},
     {.name = "Import", .arguments = "import ../in/m.gguf -o out", .output = "out"},
     {.name = "Quantize", .arguments = "quantize ../in/small -o out", .output = "out"},
+    {.name = "QuantizeByText",
+     .arguments = "quantize ../in/model -o out --bits 4 --calibration ../in/text.txt "
+                  "--calibration-tokens 200 --save-statistics statistics",
+     .output = "out"},
     {.name = "Finetune",
      .arguments =
          "finetune ../in/small -o out --data ../in/text.txt --epochs 1 --batch 4 --cutoff 32",

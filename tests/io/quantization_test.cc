@@ -100,6 +100,17 @@ TEST(Quantization, ModulesMayBeExceptions) {
   EXPECT_EQ(quantization_text(mixed), "4 bits in groups of 16, lm_head 6 bits, v_proj int8");
 }
 
+TEST(Quantization, NamesItsTexts) {
+  const Quantization by_text = {{8}, {}, {{"a.txt", "0123456789abcdef", 1000, 200}}};
+  const auto written = with_quantization(small_config().dump(), "config.json", by_text);
+  ASSERT_TRUE(written.ok()) << written.error().message;
+  const auto config = ModelConfig::parse(*written, "config.json");
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->quantization, by_text);
+  EXPECT_TRUE(fails_with(quantized_config(R"({"bits":8,"group_size":128,"calibration":[{}]})"),
+                         {"\"calibration\"[0]", "\"name\"", "missing"}));
+}
+
 TEST(Quantization, WritingKeepsTheOtherKeys) {
   const std::string original = small_config().dump();
   const auto written = with_quantization(original, "config.json");

@@ -1,0 +1,67 @@
+#include "compress/calibrated_rounding.h"
+
+#include <cmath>
+#include <system_error>
+
+#include "compress/gathered_statistics.h"
+#include "compress/mlp_statistics.h"
+#include "compress/round_model.h"
+
+namespace neuronmm::compress {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Root mean squares of channels, whose mean products these are.
+std::vector<double> sizes_of(const DoubleMatrix& gram) {
+  std::vector<double> sizes = diagonal(gram);
+  for (double& size : sizes) size = std::sqrt(size);
+  return sizes;
+}
+
+Result<ChannelSizes> layer_sizes(const fs::path& statistics, int64_t layer,
+                                 const io::ModelConfig& config) {
+  NMM_ASSIGN(const auto attention, read_attention_statistics(statistics, layer, config));
+  NMM_ASSIGN(const auto mlp, read_statistics(statistics, layer, config));
+  return ChannelSizes{sizes_of(attention.in), sizes_of(attention.heads), sizes_of(mlp.in),
+                      sizes_of(mlp.neurons)};
+}
+
+Result<TensorScales> scales_by(const fs::path& statistics, const io::Checkpoint& checkpoint,
+                               const io::ModelConfig& config) {
+  NMM_ASSIGN(const DoubleMatrix head, read_head_statistics(statistics, config));
+  return smoothing_scales(
+      checkpoint, config, [&](int64_t layer) { return layer_sizes(statistics, layer, config); },
+      sizes_of(head));
+}
+
+}  // namespace
+
+Result<RoundedByText> round_by_text(const CompressionInputs& inputs,
+                                    const CalibratedRounding& rounding,
+                                    const io::Quantization& quantization, const fs::path& work) {
+  const StatisticsRequest wanted = {.saved = rounding.saved,
+                                    .save = rounding.save_statistics,
+                                    .method = "whitened",
+                                    .what = Gathered::kAllLinears};
+  NMM_ASSIGN(const auto files, gathered_statistics(inputs, wanted, work, {}));
+  RoundedByText rounded;
+  if (rounding.smooth) {
+    NMM_ASSIGN(rounded.scales, scales_by(files.statistics, inputs.checkpoint, inputs.config));
+  }
+  if (!rounding.gptq) return rounded;
+  rounded.codes = work / "codes";
+  std::error_code error;
+  fs::create_directories(rounded.codes, error);
+  if (error) return fail("{}: cannot be created: {}", rounded.codes.string(), error.message());
+  const ModelRounding model = {
+      .checkpoint = inputs.checkpoint,
+      .config = inputs.config,
+      .format_of = [&](const std::string& tensor) { return quantization.of(tensor); },
+      .statistics = files.statistics,
+      .scales = rounded.scales};
+  NMM_TRY(round_model(model, rounded.codes, inputs.progress));
+  return rounded;
+}
+
+}  // namespace neuronmm::compress

@@ -1,0 +1,38 @@
+#pragma once
+// What a text does for the rounding of a dense model: factors per channel that make what is rounded
+// together alike in size (smoothing.h), and codes that change least what the layers make of the
+// text (round_model.h).
+
+#include <filesystem>
+#include <optional>
+
+#include "compress/calibration_text.h"
+#include "compress/inputs.h"
+#include "compress/saved_statistics.h"
+#include "compress/smoothing.h"
+#include "io/quantization.h"
+
+namespace neuronmm::compress {
+
+struct CalibratedRounding {
+  bool smooth = true;  // fold factors into the weights
+  bool gptq = true;    // else they are rounded to nearest
+  // Statistics of the text that are there already, or where they are to be saved; both empty: they
+  // are gathered in the work folder.
+  const SavedStatistics* saved = nullptr;
+  std::filesystem::path save_statistics;
+};
+
+// As model_writer.h takes them.
+struct RoundedByText {
+  TensorScales scales;
+  std::filesystem::path codes;  // empty: to nearest
+};
+
+// Refused: factors in place of dense MLPs. Interrupted, it goes on from what is in `work`.
+Result<RoundedByText> round_by_text(const CompressionInputs& inputs,
+                                    const CalibratedRounding& rounding,
+                                    const io::Quantization& quantization,
+                                    const std::filesystem::path& work);
+
+}  // namespace neuronmm::compress
