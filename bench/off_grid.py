@@ -6,6 +6,8 @@ log-normal factor (standard deviation .25) and scaled back behind: norm gains ar
 up into down, v into o, and the table into an LM head of its own.
 
     python off_grid.py MODEL OUT            MODEL: one model.safetensors of float32; needs numpy
+    python off_grid.py MODEL OUT noise      another model instead, which no scaling of channels could bring back to the
+                                            grid: every weight of a linear layer is moved by up to half a step of Q4_1
 """
 
 import json
@@ -75,11 +77,24 @@ def scaled(tensors, config, random):
     fold("model.norm.weight", ["lm_head.weight"])
 
 
+def moved(tensors, random):
+    """Q4_1 has 16 values from the smallest to the largest of every 32."""
+    for name, tensor in tensors.items():
+        if not name.endswith("_proj.weight"):
+            continue
+        blocks = tensor.reshape(-1, 32)
+        step = (blocks.max(1) - blocks.min(1)) / 15
+        tensors[name] = (blocks + step[:, None] * random.uniform(-0.5, 0.5, blocks.shape)).reshape(tensor.shape)
+
+
 def main():
-    model, out = map(pathlib.Path, sys.argv[1:])
+    model, out = map(pathlib.Path, sys.argv[1:3])
     config = json.loads((model / "config.json").read_text())
     tensors = read(model / "model.safetensors")
-    scaled(tensors, config, np.random.default_rng(1))
+    if sys.argv[3:] == ["noise"]:
+        moved(tensors, np.random.default_rng(1))
+    else:
+        scaled(tensors, config, np.random.default_rng(1))
     out.mkdir()
     write(out / "model.safetensors", tensors)
     (out / "config.json").write_text(json.dumps(config, indent=2) + "\n")

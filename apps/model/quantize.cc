@@ -29,22 +29,13 @@ struct QuantizeFlags {
   DeviceOptions device;
 };
 
-constexpr int kDefaultGroup = 16;
-// Of a model of 4 bits: the LM head is a small part of it, and its errors are those of the logits.
-constexpr int kHeadBitsBeside4 = 6;
-
 compress::QuantizedFormats formats_of(const QuantizeFlags& flags) {
-  const auto format = [&](int bits) {
-    LowBitFormat of = {.bits = bits};
-    if (bits == 4) of.group = flags.group.value_or(kDefaultGroup);
-    return of;
-  };
-  const int head = flags.lm_head_bits.value_or(flags.bits == 4 ? kHeadBitsBeside4 : flags.bits);
-  if (flags.group && flags.bits != 4 && head != 4) {
+  const auto formats = compress::quantized_formats(flags.bits, flags.group, flags.lm_head_bits);
+  if (flags.group && formats.linear.bits != 4 && formats.lm_head.bits != 4) {
     throw CLI::ValidationError(
         "--group", fmt::format("only weights of 4 bits have groups, found --bits {}", flags.bits));
   }
-  return {format(flags.bits), format(head)};
+  return formats;
 }
 
 bool has_text(const QuantizeFlags& flags) {

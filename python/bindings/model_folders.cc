@@ -178,17 +178,49 @@ nb::dict compress_model(CompressFlags flags, int threads, bool progress) {
       threads, [flags = std::move(flags), progress] { return run_compress(flags, progress); }));
 }
 
-nb::dict quantize_model(const fs::path& model, const fs::path& output, bool force, int threads,
-                        bool progress) {
-  const auto summary = run_job(threads, [model, output, force, progress] {
+// The request of `neuronmm quantize`, by the names of its flags.
+struct QuantizeFlags {
+  fs::path model, output;
+  int bits = 8;
+  std::optional<int> group, lm_head_bits;
+  std::vector<fs::path> calibration;
+  int64_t calibration_tokens = 0;
+  std::optional<fs::path> statistics, save_statistics;
+  bool gptq = false, smoothing = false, force = false;
+};
+
+Result<compress::QuantizeRequest> request_of(const QuantizeFlags& flags) {
+  compress::QuantizeRequest request = {
+      .model = flags.model,
+      .out = flags.output,
+      .formats = compress::quantized_formats(flags.bits, flags.group, flags.lm_head_bits),
+      .rounding = flags.gptq ? compress::Rounding::kGptq : compress::Rounding::kNearest,
+      .smooth = flags.smoothing,
+      .statistics = flags.statistics.value_or(""),
+      .save_statistics = flags.save_statistics.value_or(""),
+      .force = flags.force};
+  if (flags.calibration.empty()) return request;
+  request.calibration = {.texts = {}, .max_tokens = flags.calibration_tokens};
+  for (const fs::path& file : flags.calibration) {
+    NMM_ASSIGN(auto text, text_of_file(file));
+    request.calibration->texts.push_back(
+        compress::NamedText::of_file(file.string(), std::move(text)));
+  }
+  return request;
+}
+
+nb::dict quantize_model(const QuantizeFlags& flags, int threads, bool progress) {
+  const auto summary = run_job(threads, [flags, progress]() -> Result<compress::QuantizeSummary> {
     Progress shown(progress ? stderr : nullptr);
+    NMM_ASSIGN(const auto request, request_of(flags));
     const auto backend = cpu::make_backend();
-    return compress::quantize({.model = model, .out = output, .force = force}, *backend, shown);
+    return compress::quantize(request, *backend, shown);
   });
   nb::dict values;
   values["parameters"] = summary.parameters;
   values["bytes_before"] = summary.bytes_before;
   values["bytes_after"] = summary.bytes_after;
+  values["calibration_tokens"] = summary.calibration_tokens;
   return values;
 }
 
@@ -243,8 +275,21 @@ void bind_model_folders(nb::module_& m) {
   m.attr("DEFAULT_CALIBRATION_TOKENS") = compress::kDefaultCalibrationTokens;
   m.attr("SHAPE_CALIBRATION_TOKENS") = compress::kShapeCalibrationTokens;
   m.def("compress", &compress_model, "flags"_a, "num_threads"_a, "progress"_a);
-  m.def("quantize", &quantize_model, "model"_a, "output"_a, "force"_a, "num_threads"_a,
-        "progress"_a);
+  nb::class_<QuantizeFlags>(m, "QuantizeFlags")
+      .def(nb::init<>())
+      .def_rw("model", &QuantizeFlags::model)
+      .def_rw("output", &QuantizeFlags::output)
+      .def_rw("bits", &QuantizeFlags::bits)
+      .def_rw("group", &QuantizeFlags::group, nb::for_setter(nb::arg().none()))
+      .def_rw("lm_head_bits", &QuantizeFlags::lm_head_bits, nb::for_setter(nb::arg().none()))
+      .def_rw("calibration", &QuantizeFlags::calibration)
+      .def_rw("calibration_tokens", &QuantizeFlags::calibration_tokens)
+      .def_rw("statistics", &QuantizeFlags::statistics, nb::for_setter(nb::arg().none()))
+      .def_rw("save_statistics", &QuantizeFlags::save_statistics, nb::for_setter(nb::arg().none()))
+      .def_rw("gptq", &QuantizeFlags::gptq)
+      .def_rw("smoothing", &QuantizeFlags::smoothing)
+      .def_rw("force", &QuantizeFlags::force);
+  m.def("quantize", &quantize_model, "flags"_a, "num_threads"_a, "progress"_a);
   m.def("import_gguf", &import_gguf, "file"_a, "output"_a, "dtype"_a, "force"_a, "num_threads"_a,
         "progress"_a);
 }

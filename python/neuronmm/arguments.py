@@ -6,7 +6,9 @@ import math
 import operator
 import reprlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+_Choice = TypeVar("_Choice", int, str)
 
 
 def brief(value: object) -> str:
@@ -38,9 +40,10 @@ def whole_number(name: str, value: Any, lowest: int, highest: int) -> int:
     return int(value)
 
 
-def one_of(name: str, value: str, allowed: Sequence[str]) -> str:
+def one_of(name: str, value: _Choice, allowed: Sequence[_Choice]) -> _Choice:
     if value not in allowed:
-        raise ValueError(f"{name}: expected {', '.join(allowed[:-1])} or {allowed[-1]}, found {brief(value)}")
+        others = ", ".join(map(str, allowed[:-1]))
+        raise ValueError(f"{name}: expected {others} or {allowed[-1]}, found {brief(value)}")
     return value
 
 

@@ -18,6 +18,7 @@ Method = Literal["two-sided", "whitened", "error-aware", "svd"]
 Weights = Literal["original", "int8"]
 Align = Literal["nearest", "floor", "ceil"]
 Allocate = Literal["uniform", "predicted", "measured", "sensitivity"]
+Rounding = Literal["nearest", "gptq"]
 Dtype = Literal["bf16", "f16", "f32"]
 MatrixName = Literal["gate", "up", "down"]
 _MATRICES: tuple[MatrixName, ...] = get_args(MatrixName)
@@ -92,6 +93,7 @@ class QuantizationReport:
     parameters: int
     bytes_before: int
     bytes_after: int
+    calibration_tokens: int
 
 
 @dataclass(frozen=True)
@@ -233,11 +235,51 @@ def _check_text(flags: _native.CompressFlags) -> None:
 
 
 def quantize(
-    model: _Path, output: _Path, *, force: bool = False, num_threads: int | None = None, progress: bool = False
+    model: _Path,
+    output: _Path,
+    *,
+    bits: int = 8,
+    group: int | None = None,
+    lm_head_bits: int | None = None,
+    calibration: _Path | Sequence[_Path] = (),
+    calibration_tokens: int | None = None,
+    statistics: _Path | None = None,
+    save_statistics: _Path | None = None,
+    rounding: Rounding | None = None,
+    smoothing: bool | None = None,
+    force: bool = False,
+    num_threads: int | None = None,
+    progress: bool = False,
 ) -> QuantizationReport:
-    """Writes the folder `output` with the weights of the folder `model`, dense or compressed, rounded to int8."""
-    threads = thread_count(num_threads)
-    return QuantizationReport(**_native.quantize(os.fspath(model), os.fspath(output), bool(force), threads, bool(progress)))
+    """Writes the folder `output` with the weights of the folder `model`, dense or compressed, in 8, 6 or 4 bits.
+
+    What is None is as `neuronmm quantize` has it: groups of 16 weights for 4 bits, an LM head of 6 bits beside 4, and
+    with a calibration text (or `statistics` of one) rounding gptq and smoothing, without one nearest and none.
+    """
+    flags = _native.QuantizeFlags()
+    flags.model, flags.output = os.fspath(model), os.fspath(output)
+    flags.bits = one_of("bits", bits, (8, 6, 4))
+    flags.group = None if group is None else one_of("group", group, (16, 32))
+    flags.lm_head_bits = None if lm_head_bits is None else one_of("lm_head_bits", lm_head_bits, (8, 6, 4))
+    if group is not None and 4 not in (bits, lm_head_bits):
+        raise ValueError(f"group: only weights of 4 bits have groups, found bits {bits}")
+    files = [calibration] if isinstance(calibration, (str, os.PathLike)) else list(calibration)
+    flags.calibration = [os.fspath(file) for file in files]
+    tokens = _native.SHAPE_CALIBRATION_TOKENS if calibration_tokens is None else calibration_tokens
+    flags.calibration_tokens = whole_number("calibration_tokens", tokens, 1, 1 << 40)
+    flags.statistics = None if statistics is None else os.fspath(statistics)
+    flags.save_statistics = None if save_statistics is None else os.fspath(save_statistics)
+    text = bool(files) or statistics is not None
+    rounding = one_of("rounding", rounding or ("gptq" if text else "nearest"), get_args(Rounding))
+    flags.gptq, flags.smoothing = rounding == "gptq", text if smoothing is None else bool(smoothing)
+    if not text and (flags.gptq or flags.smoothing):
+        raise ValueError("rounding gptq and smoothing need a calibration text or statistics")
+    if text and not flags.gptq and not flags.smoothing:
+        raise ValueError("calibration: has no use beside rounding nearest and no smoothing")
+    if not files and flags.save_statistics is not None:
+        raise ValueError("save_statistics needs a calibration text")
+    flags.force = bool(force)
+    return QuantizationReport(**_native.quantize(flags, thread_count(num_threads), bool(progress)))
 
 
 def import_gguf(

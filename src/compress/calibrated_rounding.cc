@@ -6,6 +6,7 @@
 #include "compress/gathered_statistics.h"
 #include "compress/mlp_statistics.h"
 #include "compress/round_model.h"
+#include "model/layer_weights.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -19,20 +20,25 @@ std::vector<double> sizes_of(const DoubleMatrix& gram) {
   return sizes;
 }
 
+// `neurons`: those that the layer has.
 Result<ChannelSizes> layer_sizes(const fs::path& statistics, int64_t layer,
-                                 const io::ModelConfig& config) {
+                                 const io::ModelConfig& config, int64_t neurons) {
   NMM_ASSIGN(const auto attention, read_attention_statistics(statistics, layer, config));
   NMM_ASSIGN(const auto mlp, read_statistics(statistics, layer, config));
-  return ChannelSizes{sizes_of(attention.in), sizes_of(attention.heads), sizes_of(mlp.in),
-                      sizes_of(mlp.neurons)};
+  ChannelSizes sizes = {sizes_of(attention.in), sizes_of(attention.heads), sizes_of(mlp.in),
+                        sizes_of(mlp.neurons)};
+  sizes.neurons.resize(static_cast<size_t>(neurons));
+  return sizes;
 }
 
 Result<TensorScales> scales_by(const fs::path& statistics, const io::Checkpoint& checkpoint,
                                const io::ModelConfig& config) {
   NMM_ASSIGN(const DoubleMatrix head, read_head_statistics(statistics, config));
-  return smoothing_scales(
-      checkpoint, config, [&](int64_t layer) { return layer_sizes(statistics, layer, config); },
-      sizes_of(head));
+  const auto sizes = [&](int64_t layer) -> Result<ChannelSizes> {
+    NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint, config, layer));
+    return layer_sizes(statistics, layer, config, weights.mlp.neurons());
+  };
+  return smoothing_scales(checkpoint, config, sizes, sizes_of(head));
 }
 
 }  // namespace

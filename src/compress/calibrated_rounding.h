@@ -1,5 +1,5 @@
 #pragma once
-// What a text does for the rounding of a dense model: factors per channel that make what is rounded
+// What a text does for the rounding of a model: factors per channel that make what is rounded
 // together alike in size (smoothing.h), and codes that change least what the layers make of the
 // text (round_model.h).
 
@@ -29,7 +29,7 @@ struct RoundedByText {
   std::filesystem::path codes;  // empty: to nearest
 };
 
-// Refused: factors in place of dense MLPs. Interrupted, it goes on from what is in `work`.
+// Interrupted, it goes on from what is in `work`.
 Result<RoundedByText> round_by_text(const CompressionInputs& inputs,
                                     const CalibratedRounding& rounding,
                                     const io::Quantization& quantization,

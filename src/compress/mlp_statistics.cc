@@ -65,8 +65,9 @@ class OpenMlpHalf {
         backend_(backend),
         eps_(static_cast<float>(config.rms_norm_eps)),
         norm_(static_cast<size_t>(weights.post_attention_norm.size())),
-        gate_(backend.make_linear(weights.mlp.gate)),
-        up_(backend.make_linear(weights.mlp.up)),
+        neurons_(weights.mlp.neurons()),
+        gate_(backend.make_linear(alone(weights.mlp.gate, weights.mlp))),
+        up_(backend.make_linear(alone(weights.mlp.up, weights.mlp))),
         down_(backend.make_linear(weights.mlp.down)) {
     to_floats(weights.post_attention_norm, 0, weights.post_attention_norm.size(), norm_.data());
   }
@@ -74,17 +75,25 @@ class OpenMlpHalf {
   void apply(MutableMatrixView hidden) {
     const int64_t inner = pass_.sum(kNeurons).rows();
     Matrix input(hidden.rows, hidden.columns), gate(hidden.rows, inner), up(hidden.rows, inner);
+    // Beyond the neurons that a narrower layer has, all is 0.
+    const MutableMatrixView neurons(gate.data(), gate.rows(), neurons_, inner);
     backend_.rms_norm(hidden, norm_, eps_, input.view());
-    gate_->apply(input.view(), gate.view());
-    up_->apply(input.view(), up.view());
+    gate_->apply(input.view(), neurons);
+    up_->apply(input.view(), {up.data(), up.rows(), neurons_, inner});
     activate(gate, up);
     add_gram(input.view(), pass_.sum(kIn));
     add_gram(gate.view(), pass_.sum(kNeurons));
-    down_->apply(gate.view(), input.view());
+    down_->apply(neurons, input.view());
     backend_.add(input.view(), hidden);
   }
 
  private:
+  // A matrix with the pivots that gate and up share as its own.
+  static ops::LinearWeight alone(ops::LinearWeight matrix, const ops::MlpWeight& mlp) {
+    if (!mlp.in.empty()) matrix.in = mlp.in;
+    return matrix;
+  }
+
   // gate = silu(gate) * up. A range of neurons belongs to one thread, so that the sums are the same
   // with any number.
   void activate(Matrix& gate, const Matrix& up) {
@@ -109,6 +118,7 @@ class OpenMlpHalf {
   const ops::Backend& backend_;
   float eps_;
   std::vector<float> norm_;
+  int64_t neurons_;
   std::unique_ptr<ops::Linear> gate_, up_, down_;
 };
 

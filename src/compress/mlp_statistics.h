@@ -2,6 +2,7 @@
 // What narrowing an MLP, and rounding any linear layer, needs to know beside the weights, layer by
 // layer, as means over the tokens of a calibration text. H hidden_size, I intermediate_size, A
 // columns of all heads; x the MLP's input, g and u what gate and up make of it, h = silu(g) * u.
+// The model may be compressed; h of neurons that a layer does not have is 0.
 
 #include <filesystem>
 #include <vector>

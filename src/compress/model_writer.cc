@@ -21,28 +21,30 @@ constexpr std::string_view kSecondEnding = "_u_proj.weight";  // v_t
 constexpr std::string_view kMapEnding = "_pivot_proj.weight";
 constexpr std::string_view kMlpPart = ".mlp.";
 
-// The map that a weight of an MLP is multiplied with, or nullptr: its own, or that of the input
-// which gate and up share.
-const TensorView* map_beside(const io::Checkpoint& checkpoint, std::string_view name) {
+// The name of the map that a weight of an MLP is multiplied with; empty: none. Its own, or that of
+// the input which gate and up share.
+std::string map_beside(const io::Checkpoint& checkpoint, std::string_view name) {
   const size_t part = name.find(kMlpPart);
-  if (part == std::string_view::npos || !name.ends_with(kDenseEnding)) return nullptr;
+  if (part == std::string_view::npos || !name.ends_with(kDenseEnding)) return {};
   const std::string stem(name.substr(0, name.size() - kDenseEnding.size()));
-  if (stem.ends_with("_pivot")) return nullptr;
-  const auto find = [&](const std::string& map) -> const TensorView* {
-    const auto found = checkpoint.tensors().find(map);
-    return found == checkpoint.tensors().end() ? nullptr : &found->second;
-  };
-  if (const TensorView* const own = find(stem + std::string(kMapEnding))) return own;
-  if (stem.ends_with("down")) return nullptr;
-  return find(stem.substr(0, part + kMlpPart.size()) + "input" + std::string(kMapEnding));
+  if (stem.ends_with("_pivot")) return {};
+  const std::string own = stem + std::string(kMapEnding);
+  const std::string shared =
+      stem.substr(0, part + kMlpPart.size()) + "input" + std::string(kMapEnding);
+  if (checkpoint.has(own)) return own;
+  return !stem.ends_with("down") && checkpoint.has(shared) ? shared : std::string();
 }
 
-// What is written beside the map once that is rounded. NaN and infinity are left for the rounding
-// to refuse by name.
-Status visit_fitted(const TensorView& weight, const TensorView& map, const LowBitFormat& format,
+// What is written in place of `exact` beside the map `before` once that is rounded. NaN and
+// infinity are left for the rounding to refuse by name.
+Status visit_fitted(DoubleMatrix exact, DoubleMatrix before, const LowBitFormat& format,
                     bool of_output, const TensorSource::Use& use) {
-  DoubleMatrix exact = to_double_matrix(weight), before = to_double_matrix(map);
-  if (!exact.all_finite() || !before.all_finite()) return use(weight);
+  const Shape shape = {exact.rows(), exact.columns()};
+  const auto visit = [&](const DoubleMatrix& weight) {
+    const auto bytes = to_checkpoint(weight, DType::kF32);
+    return use({DType::kF32, shape, bytes.data()});
+  };
+  if (!exact.all_finite() || !before.all_finite()) return visit(exact);
   DoubleMatrix after = before;
   round_to(format, after);  // its groups are along rows: before it is transposed
   if (!of_output) {
@@ -51,9 +53,7 @@ Status visit_fitted(const TensorView& weight, const TensorView& map, const LowBi
     after = transposed(after);
   }
   NMM_ASSIGN(DoubleMatrix fitted, fitted_to_rounded_map(exact, before, after));
-  if (!of_output) fitted = transposed(fitted);
-  const auto bytes = to_checkpoint(fitted, DType::kF32);
-  return use({DType::kF32, weight.shape, bytes.data()});
+  return visit(of_output ? fitted : transposed(fitted));
 }
 
 // The tensors of the new model, in the old one's order: copied, rounded, or replaced by factors.
@@ -112,14 +112,21 @@ class SourceList {
                           }});
       return;
     }
-    add(spec,
-        [&model = model_, name, view = tensor, map = rounded_map(name),
-         format = quantization_.value_or(io::Quantization{}).format](const TensorSource::Use& use) {
-          Status used = map == nullptr ? visit_scaled(model.scales, name, view, use)
-                                       : visit_fitted(view, *map, format, is_of_output(name), use);
-          model.checkpoint.release_pages();  // else all that was read counts as memory in use
-          return used;
-        });
+    const std::string map = quantization_ ? map_beside(model_.checkpoint, name) : std::string();
+    if (!map.empty()) {
+      add(spec, [&model = model_, name, map,
+                 format = quantization_->of(map)](const TensorSource::Use& use) {
+        return visit_fitted(scaled_matrix(model.scales, name, model.checkpoint),
+                            scaled_matrix(model.scales, map, model.checkpoint), format,
+                            is_of_output(name), use);
+      });
+      return;
+    }
+    add(spec, [&model = model_, name, view = tensor](const TensorSource::Use& use) {
+      Status used = visit_scaled(model.scales, name, view, use);
+      model.checkpoint.release_pages();  // else all that was read counts as memory in use
+      return used;
+    });
   }
 
   // One of the three dense weights of an MLP; all tensors of the new one take the place of the
@@ -170,9 +177,6 @@ class SourceList {
     return {};
   }
 
-  const TensorView* rounded_map(const std::string& name) const {
-    return quantization_ ? map_beside(model_.checkpoint, name) : nullptr;
-  }
   static bool is_of_output(const std::string& name) {
     return name.ends_with("down" + std::string(kDenseEnding));
   }

@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 
 struct LowRankMatrix {
   MatrixPlan plan;
-  TensorView u_t, v_t;
+  std::string u_name, v_name;  // of its tensors
 };
 
 std::string name_of(const LowRankMatrix& matrix) {
@@ -53,14 +53,24 @@ Result<std::vector<LowRankMatrix>> low_rank_matrices(const io::Checkpoint& check
       plan.out_features = weight.out_features();
       plan.rank = weight.rank();
       plan.kept_share = kept_share(plan.in_features, plan.out_features, plan.rank);
-      matrices.push_back({plan, weight.u_t, weight.v_t});
+      const std::string stem = fmt::format("{}layers.{}.mlp.{}", model::tensor_prefix(checkpoint),
+                                           layer, matrix_name(which));
+      matrices.push_back({plan, stem + "_v_proj.weight", stem + "_u_proj.weight"});
     }
   }
   return matrices;
 }
 
-io::Quantization quantization_of(const QuantizedFormats& formats, const io::ModelConfig& config) {
+// Maps of pivots keep 8 bits: they are few, and their errors reach all that is made of them.
+io::Quantization quantization_of(const QuantizedFormats& formats, const io::Checkpoint& checkpoint,
+                                 const io::ModelConfig& config) {
   io::Quantization quantization = {formats.linear};
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    constexpr std::string_view kMap = "_pivot_proj.weight";
+    if (formats.linear.bits == 8 || !name.ends_with(kMap)) continue;
+    const size_t first = name.rfind('.', name.size() - kMap.size()) + 1;
+    quantization.exceptions[name.substr(first, name.rfind('.') - first)] = {};
+  }
   if (formats.lm_head != formats.linear) {
     quantization.exceptions[config.tie_word_embeddings ? "embed_tokens" : "lm_head"] =
         formats.lm_head;
@@ -78,15 +88,6 @@ struct RoundingText {
     return statistics ? &statistics->origin() : nullptr;
   }
 };
-
-Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
-                   size_t low_rank) {
-  if (!config.compression && low_rank == 0) return {};
-  return fail(
-      "{}: rounding by a text wants a dense model, found one that is compressed; without a text it "
-      "is rounded to nearest",
-      checkpoint.folder().string());
-}
 
 Result<RoundingText> rounding_text(const QuantizeRequest& request, const io::Checkpoint& checkpoint,
                                    const io::ModelConfig& config, Progress& progress) {
@@ -121,9 +122,9 @@ std::string settings_of(const QuantizeRequest& request, const RoundingText& text
 }
 
 Result<Factors> round_matrix(const LowRankMatrix& matrix, const io::Checkpoint& checkpoint,
-                             const LowBitFormat& format) {
-  DoubleMatrix second = to_double_matrix(matrix.v_t), first = to_double_matrix(matrix.u_t);
-  checkpoint.release_pages();
+                             const TensorScales& scales, const LowBitFormat& format) {
+  DoubleMatrix second = scaled_matrix(scales, matrix.v_name, checkpoint);
+  DoubleMatrix first = scaled_matrix(scales, matrix.u_name, checkpoint);
   if (!first.all_finite() || !second.all_finite()) {
     return fail("{}: {}: its factors hold NaN or infinity", checkpoint.folder().string(),
                 name_of(matrix));
@@ -134,8 +135,8 @@ Result<Factors> round_matrix(const LowRankMatrix& matrix, const io::Checkpoint& 
 // Leaves the rounded factors in `work` and skips those that are there. As many matrices at once as
 // there are threads.
 Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoint& checkpoint,
-                 const LowBitFormat& format, const StagedWork& work, Progress& progress,
-                 const OnMatrix& on_matrix) {
+                 const TensorScales& scales, const LowBitFormat& format, const StagedWork& work,
+                 Progress& progress, const OnMatrix& on_matrix) {
   progress.start("rounding factors", std::ssize(matrices));
   for (int64_t done = 0; done < std::ssize(matrices);) {
     if (interrupted()) {
@@ -153,7 +154,7 @@ Status round_all(const std::vector<LowRankMatrix>& matrices, const io::Checkpoin
       const LowRankMatrix& matrix = group[static_cast<size_t>(i)];
       statuses[static_cast<size_t>(i)] = [&]() -> Status {
         if (work.finished(matrix.plan, DType::kF32)) return {};
-        NMM_ASSIGN(const Factors factors, round_matrix(matrix, checkpoint, format));
+        NMM_ASSIGN(const Factors factors, round_matrix(matrix, checkpoint, scales, format));
         return work.save(matrix.plan, DType::kF32, factors);
       }();
     });
@@ -207,7 +208,7 @@ class Quantizing {
         checkpoint_(checkpoint),
         config_(config),
         text_(text),
-        quantization_(quantization_of(request.formats, config)) {
+        quantization_(quantization_of(request.formats, checkpoint, config)) {
     if (text.origin() != nullptr) quantization_.calibration = text.origin()->sources;
   }
 
@@ -216,15 +217,23 @@ class Quantizing {
   // The folder, but for what is copied.
   Status write(const std::vector<LowRankMatrix>& matrices, const io::FolderWriter& output,
                const StagedWork& work, const OnMatrix& on_matrix) {
-    NMM_TRY(round_all(matrices, checkpoint_, quantization_.format, work, progress_, on_matrix));
-    for (const LowRankMatrix& matrix : matrices) plan_.matrices.push_back(matrix.plan);
-    ModelSource source{checkpoint_, config_, plan_.matrices, work};
+    RoundedByText rounded;
     if (text_.origin() != nullptr) {
-      NMM_ASSIGN(RoundedByText rounded, by_text(work.path()));
-      source.scales = std::move(rounded.scales);
-      source.codes = std::move(rounded.codes);
+      NMM_ASSIGN(rounded, by_text(work.path()));
     }
-    return write_folder(source, quantization_, output, progress_);
+    std::vector<MatrixPlan> fitted;  // to each other, without a text; else all have their codes
+    if (rounded.codes.empty()) {
+      NMM_TRY(round_all(matrices, checkpoint_, rounded.scales, quantization_.format, work,
+                        progress_, on_matrix));
+      for (const LowRankMatrix& matrix : matrices) fitted.push_back(matrix.plan);
+    }
+    return write_folder({.checkpoint = checkpoint_,
+                         .config = config_,
+                         .matrices = fitted,
+                         .work = work,
+                         .scales = std::move(rounded.scales),
+                         .codes = std::move(rounded.codes)},
+                        quantization_, output, progress_);
   }
 
  private:
@@ -250,10 +259,21 @@ class Quantizing {
   const io::ModelConfig& config_;
   const RoundingText& text_;
   io::Quantization quantization_;
-  Plan plan_;
+  Plan plan_;  // none: the text runs through the model as it is
 };
 
 }  // namespace
+
+QuantizedFormats quantized_formats(int bits, std::optional<int> group,
+                                   std::optional<int> lm_head_bits) {
+  constexpr int kGroup = 16, kHeadBitsBeside4 = 6;
+  const auto format = [&](int of_bits) {
+    LowBitFormat of = {.bits = of_bits};
+    if (of_bits == 4) of.group = group.value_or(kGroup);
+    return of;
+  };
+  return {format(bits), format(lm_head_bits.value_or(bits == 4 ? kHeadBitsBeside4 : bits))};
+}
 
 Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix) {
@@ -268,9 +288,6 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
   }
   NMM_ASSIGN(const auto checkpoint, io::Checkpoint::open(model));
   NMM_ASSIGN(const auto matrices, low_rank_matrices(checkpoint, config));
-  if (request.calibration || !request.statistics.empty()) {
-    NMM_TRY(check_dense(checkpoint, config, matrices.size()));
-  }
   NMM_ASSIGN(const RoundingText text, rounding_text(request, checkpoint, config, progress));
   const auto if_exists =
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;

@@ -1,8 +1,8 @@
 #pragma once
 // A model folder with weights of 8, 6 or 4 bits (docs/low_bit.md) from one with float weights,
 // dense or compressed. Of a low-rank matrix the factor that is applied second is rounded first and
-// the other fitted to it; everything else is rounded to nearest, or, of a dense model, as a
-// calibration text says (calibrated_rounding.h).
+// the other fitted to it; everything else is rounded to nearest. With a calibration text all are
+// rounded as that says (calibrated_rounding.h).
 
 #include <filesystem>
 #include <optional>
@@ -20,6 +20,12 @@ namespace neuronmm::compress {
 struct QuantizedFormats {
   LowBitFormat linear = {}, lm_head = {};
 };
+
+// bits 8, 6 or 4. By default groups of 16, where there are 4 bits, and a head of as many bits as
+// the rest, but 6 beside 4: it is a small part of the model, and its errors are those of the
+// logits.
+QuantizedFormats quantized_formats(int bits, std::optional<int> group = {},
+                                   std::optional<int> lm_head_bits = {});
 
 enum class Rounding { kNearest, kGptq };
 
@@ -42,8 +48,8 @@ struct QuantizeSummary {
 };
 
 // `backend` runs the text. on_matrix is called for every low-rank matrix as it is finished.
-// Refused: a model that is quantized already, a text for one that is compressed, an output that
-// io::FolderWriter refuses. An interrupted run keeps what it finished beside the output (out +
+// Refused: a model that is quantized already, an output that io::FolderWriter refuses. An
+// interrupted run keeps what it finished beside the output (out +
 // ".partial") and the same request goes on from there.
 Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix = {});

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/interrupt.h"
-#include "compress/codes_file.h"
+#include "compress/mlp_rounding.h"
 #include "compress/mlp_statistics.h"
 #include "model/layer_weights.h"
 
@@ -13,111 +13,81 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Tensors that read the same.
-struct Readers {
-  std::vector<std::string> tensors;
-  std::function<Result<DoubleMatrix>()> gram;
-};
-
 class RoundingRun {
  public:
-  RoundingRun(const ModelRounding& rounding, const fs::path& work) : run_(rounding), work_(work) {}
+  RoundingRun(const ModelRounding& rounding, const fs::path& work)
+      : run_(rounding), tensors_(run_, work), prefix_(model::tensor_prefix(rounding.checkpoint)) {}
 
-  std::vector<Readers> all_readers() const {
-    std::vector<Readers> all;
-    const std::string prefix = model::tensor_prefix(run_.checkpoint);
-    for (int64_t layer = 0; layer < run_.config.num_hidden_layers; ++layer) {
-      const std::string at = fmt::format("{}layers.{}.", prefix, layer);
-      const std::string attention = at + "self_attn.", mlp = at + "mlp.";
-      const auto name = [](const std::string& of, const char* which) {
-        return fmt::format("{}{}_proj.weight", of, which);
-      };
-      all.push_back({{name(attention, "q"), name(attention, "k")},
-                     [this, layer] { return of_attention(layer, &AttentionStatistics::in); }});
-      all.push_back({{name(attention, "v")},
-                     [this, layer] { return of_attention(layer, &AttentionStatistics::mixed); }});
-      all.push_back({{name(attention, "o")},
-                     [this, layer] { return of_attention(layer, &AttentionStatistics::heads); }});
-      all.push_back({{name(mlp, "gate"), name(mlp, "up")},
-                     [this, layer] { return of_mlp(layer, &MlpStatistics::in); }});
-      all.push_back(
-          {{name(mlp, "down")}, [this, layer] { return of_mlp(layer, &MlpStatistics::neurons); }});
+  // What is rounded between two looks at an interrupt: q and k, v, o and the MLP of a layer.
+  int64_t steps() const { return 4 * run_.config.num_hidden_layers + 1; }
+  Status round(int64_t step) const {
+    const int64_t layer = step / 4;
+    if (layer == run_.config.num_hidden_layers) return round_head();
+    const std::string at = fmt::format("{}layers.{}.", prefix_, layer);
+    const auto attention = [&](const char* which) {
+      return fmt::format("{}self_attn.{}_proj.weight", at, which);
+    };
+    switch (step % 4) {
+      case 0:
+        return round_readers({attention("q"), attention("k")},
+                             [&] { return of_attention(layer, &AttentionStatistics::in); });
+      case 1:
+        return round_readers({attention("v")},
+                             [&] { return of_attention(layer, &AttentionStatistics::mixed); });
+      case 2:
+        return round_readers({attention("o")},
+                             [&] { return of_attention(layer, &AttentionStatistics::heads); });
+      default:
+        return round_mlp_of(layer, at + "mlp.");
     }
-    const char* const head =
-        run_.config.tie_word_embeddings ? "embed_tokens.weight" : "lm_head.weight";
-    all.push_back({{run_.config.tie_word_embeddings ? prefix + head : head},
-                   [this] { return read_head_statistics(run_.statistics, run_.config); }});
-    return all;
   }
 
-  // All that read the same have the same factors of columns. The tensors' Gram matrix is read and
-  // factorized only if one of them is not there yet.
-  Status round(const Readers& readers) const {
+ private:
+  using Gram = std::function<Result<DoubleMatrix>()>;
+
+  // All that read the same have the same factors of columns. The Gram matrix is read and factorized
+  // only if one of the tensors is not there yet.
+  Status round_readers(const std::vector<std::string>& tensors, const Gram& read_gram) const {
     std::optional<RoundingGram> gram;
-    for (const std::string& tensor : readers.tensors) {
-      const TensorView weight = run_.checkpoint.tensors().at(tensor);
-      const ops::LowBitFormat format = run_.format_of(tensor);
-      if (read_codes(work_, tensor, format, weight.rows(), weight.columns()).ok()) continue;
+    for (const std::string& tensor : tensors) {
+      if (tensors_.finished(tensor)) continue;
       if (!gram) {
-        NMM_ASSIGN(DoubleMatrix inputs, readers.gram());
-        divide_inputs(tensor, inputs);
-        NMM_ASSIGN(gram, RoundingGram::of(inputs));
+        NMM_ASSIGN(DoubleMatrix inputs, read_gram());
+        NMM_ASSIGN(gram, RoundingGram::of(
+                             divided_inputs(std::move(inputs), tensors_.input_factors(tensor))));
       }
-      const auto codes = round_by_gram(scaled(tensor, weight), *gram, format, run_.settings);
-      run_.checkpoint.release_pages();
-      if (!codes.ok()) {
-        return fail("{}: {}: {}", run_.checkpoint.folder().string(), tensor, codes.error().message);
-      }
-      NMM_TRY(write_codes(work_, tensor, *codes));
+      NMM_TRY(tensors_.round(tensor, tensors_.weight(tensor), *gram));
     }
     return {};
   }
 
- private:
-  DoubleMatrix scaled(const std::string& name, const TensorView& weight) const {
-    DoubleMatrix values;
-    const Status visited = visit_scaled(run_.scales, name, weight, [&](const TensorView& view) {
-      values = to_double_matrix(view);
-      return Status();
-    });
-    NMM_CHECK(visited.ok());
-    return values;
+  Status round_mlp_of(int64_t layer, const std::string& prefix) const {
+    NMM_ASSIGN(const auto weights, model::layer_weights(run_.checkpoint, run_.config, layer));
+    return round_mlp(tensors_, weights.mlp, prefix,
+                     [&] { return read_statistics(run_.statistics, layer, run_.config); });
   }
-  void divide_inputs(const std::string& tensor, DoubleMatrix& gram) const {
-    const auto found = run_.scales.find(tensor);
-    if (found == run_.scales.end() || found->second.columns.empty()) return;
-    const std::vector<double>& s = found->second.columns;
-    for (int64_t j = 0; j < gram.columns(); ++j) {
-      for (int64_t i = 0; i < gram.rows(); ++i) {
-        gram(i, j) /= s[static_cast<size_t>(i)] * s[static_cast<size_t>(j)];
-      }
-    }
+
+  Status round_head() const {
+    const bool tied = run_.config.tie_word_embeddings;
+    return round_readers({tied ? prefix_ + "embed_tokens.weight" : "lm_head.weight"},
+                         [&] { return read_head_statistics(run_.statistics, run_.config); });
   }
 
   Result<DoubleMatrix> of_attention(int64_t layer, DoubleMatrix AttentionStatistics::*which) const {
     NMM_ASSIGN(auto statistics, read_attention_statistics(run_.statistics, layer, run_.config));
     return std::move(statistics.*which);
   }
-  Result<DoubleMatrix> of_mlp(int64_t layer, DoubleMatrix MlpStatistics::*which) const {
-    NMM_ASSIGN(auto statistics, read_statistics(run_.statistics, layer, run_.config));
-    return std::move(statistics.*which);
-  }
 
   const ModelRounding& run_;
-  const fs::path& work_;
+  TensorRounding tensors_;
+  std::string prefix_;
 };
 
-// Checks names and shapes of all tensors.
-Status check_dense(const ModelRounding& rounding) {
+// Names and shapes of all tensors, before hours of work.
+Status check_layers(const ModelRounding& rounding) {
   for (int64_t layer = 0; layer < rounding.config.num_hidden_layers; ++layer) {
-    NMM_ASSIGN(const auto weights,
-               model::layer_weights(rounding.checkpoint, rounding.config, layer));
-    if (!weights.mlp.gate.low_rank() && !weights.mlp.up.low_rank() &&
-        !weights.mlp.down.low_rank()) {
-      continue;
-    }
-    return fail("{}: expected a dense model, found factors in layer {}",
-                rounding.checkpoint.folder().string(), layer);
+    const auto weights = model::layer_weights(rounding.checkpoint, rounding.config, layer);
+    if (!weights.ok()) return weights.error();
   }
   return {};
 }
@@ -125,18 +95,20 @@ Status check_dense(const ModelRounding& rounding) {
 }  // namespace
 
 Status round_model(const ModelRounding& rounding, const fs::path& work, Progress& progress) {
-  NMM_TRY(check_dense(rounding));
+  NMM_TRY(check_layers(rounding));
   const RoundingRun run(rounding, work);
-  const std::vector<Readers> all = run.all_readers();
-  progress.start("rounding", std::ssize(all));
-  for (size_t i = 0; i < all.size(); ++i) {
+  progress.start("rounding", run.steps());
+  for (int64_t step = 0; step < run.steps(); ++step) {
     if (interrupted()) {
       return interrupted_error(fmt::format(
           "the weights rounded so far are kept in {}; run the same command again to go on",
           work.parent_path().string()));
     }
-    NMM_TRY(run.round(all[i]));
-    progress.update(static_cast<int64_t>(i) + 1, all[i].tensors.front());
+    NMM_TRY(run.round(step));
+    const int64_t layer = step / 4;
+    progress.update(step + 1, layer == rounding.config.num_hidden_layers
+                                  ? "the LM head"
+                                  : fmt::format("layer {}", layer));
   }
   progress.finish();
   return {};

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/parallel.h"
-#include "compress/linear_algebra.h"
 #include "model/layer_weights.h"
 
 namespace neuronmm::compress {
@@ -283,6 +282,19 @@ Status visit_scaled(const TensorScales& scales, const std::string& name, const T
   to_doubles(scaled, 0, scaled.size(), vector.data());
   const auto bytes = to_checkpoint(vector, tensor.dtype);
   return visit({tensor.dtype, tensor.shape, bytes.data()});
+}
+
+DoubleMatrix scaled_matrix(const TensorScales& scales, const std::string& name,
+                           const io::Checkpoint& checkpoint) {
+  DoubleMatrix values;
+  const TensorView& tensor = checkpoint.tensors().at(name);
+  const Status visited = visit_scaled(scales, name, tensor, [&](const TensorView& scaled) {
+    values = to_double_matrix(scaled);
+    return Status();
+  });
+  NMM_CHECK(visited.ok());
+  checkpoint.release_pages();
+  return values;
 }
 
 }  // namespace neuronmm::compress

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "compress/linear_algebra.h"
 #include "io/checkpoint.h"
 #include "io/model_config.h"
 
@@ -54,5 +55,9 @@ std::vector<float> scaled_values(const TensorView& tensor, const TensorScale& sc
 // has its own dtype, a matrix is fp32.
 Status visit_scaled(const TensorScales& scales, const std::string& name, const TensorView& tensor,
                     const std::function<Status(const TensorView&)>& visit);
+
+// A matrix of the checkpoint times its factors. Pages that were read are given back.
+DoubleMatrix scaled_matrix(const TensorScales& scales, const std::string& name,
+                           const io::Checkpoint& checkpoint);
 
 }  // namespace neuronmm::compress

@@ -156,6 +156,40 @@ TEST_F(ByText, FactorsCancelInEveryArchitecture) {
   }
 }
 
+// Factors and maps too: the model that is rounded may be compressed.
+TEST_F(ByText, LosesLessOnItInEveryForm) {
+  const std::pair<const char*, std::vector<io::MlpShape>> forms[] = {
+      {"uv", {{16, 20, 12}, {16, 0, 20}, {0, 12, 0}}},
+      {"pivoted", {{16, 20, 12}, {16, 0, 20}, {0, 12, 0}}},
+      {"narrow", {{0, 0, 20, 24}, {0, 0, 12, 16}, {0, 0, 0, 20}}},
+      {"neurons", {{0, 0, 0, 0, 48}, {0, 0, 0, 0, 30}, {0, 0, 0, 0, 64}}},
+      {"mixed", {{0, 0, 20, 24, 50}, {0, 0, 0, 0, 33}, {0, 0, 12, 16, 64}}}};
+  for (const auto& [form, shapes] : forms) {
+    SCOPED_TRACE(form);
+    config_.compression = model::tiny_record(form, shapes);
+    tensors_ = model::random_tensors(config_, 20261123);
+    spread_channels();
+    QuantizeRequest nearest = to_nearest("nearest"), text = by_text("text");
+    QuantizeRequest smooth = by_text("smooth");
+    smooth.rounding = Rounding::kNearest;
+    nearest.force = text.force = smooth.force = true;
+    run_well(nearest);
+    run_well(text);
+    run_well(smooth);
+    EXPECT_LT(logit_error("text"), 0.9 * logit_error("nearest"));
+    EXPECT_LT(logit_error("smooth"), 2.0 * logit_error("nearest"));
+    const auto config = io::ModelConfig::load(path("text") / "config.json");
+    ASSERT_TRUE(config.ok());
+    EXPECT_EQ(config->compression->ranks, shapes);
+    const auto after = io::Checkpoint::open(path("text"));
+    ASSERT_TRUE(after.ok());
+    for (const auto& [name, tensor] : after->tensors()) {
+      if (!name.ends_with("_pivot_proj.weight")) continue;
+      EXPECT_EQ(tensor.dtype, DType::kI8) << name;
+    }
+  }
+}
+
 TEST_F(ByText, SavedStatisticsGiveTheSameFolder) {
   run_well(by_text("text"));
   run_well(saving("saving"));
@@ -213,11 +247,6 @@ TEST_F(ByText, NamesTheTexts) {
 }
 
 TEST_F(ByText, RefusesWhatItCannotDo) {
-  CompressRequest svd = request("small", Method::kSvd);
-  ASSERT_TRUE(CompressTest::run(svd).ok());
-  QuantizeRequest of_compressed = by_text("out");
-  of_compressed.model = path("small");
-  expect_refused(of_compressed, {"dense", "compressed"});
   expect_refused(reading("out"), {"statistics"});
   QuantizeRequest few = by_text("out");
   few.calibration->texts = {NamedText{"text.txt", "abc"}};

@@ -148,6 +148,22 @@ def test_quantize(tmp_path: Path, program: Program) -> None:
     neuronmm.quantize(DEMO, tmp_path / "ours", force=True)
 
 
+def test_quantize_to_few_bits_by_a_text(tmp_path: Path, program: Program) -> None:
+    report = neuronmm.quantize(DEMO, tmp_path / "ours", bits=4, group=32, calibration=CALIBRATION, calibration_tokens=600)
+    assert report.calibration_tokens == 600
+    assert report.bytes_after < 0.3 * report.bytes_before
+    (tmp_path / "there").mkdir()
+    text = ("--calibration", CALIBRATION, "--calibration-tokens", "600")
+    program("quantize", DEMO, "-o", tmp_path / "there" / "ours", "--bits", "4", "--group", "32", *text)
+    assert_same(tmp_path / "ours", tmp_path / "there" / "ours")
+    for wrong in ({"bits": 5}, {"group": 16}, {"rounding": "gptq"}, {"smoothing": True}, {"save_statistics": tmp_path / "s"}):
+        with pytest.raises(ValueError):
+            neuronmm.quantize(DEMO, tmp_path / "wrong", **wrong)
+    with pytest.raises(ValueError, match="no use"):
+        neuronmm.quantize(DEMO, tmp_path / "wrong", calibration=CALIBRATION, rounding="nearest", smoothing=False)
+    assert not (tmp_path / "wrong").exists()
+
+
 def test_import_gguf_refuses(tmp_path: Path) -> None:
     with pytest.raises(neuronmm.Error, match="README.md"):
         neuronmm.import_gguf(DEMO / "README.md", tmp_path / "out")
