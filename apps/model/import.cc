@@ -2,22 +2,35 @@
 
 #include "gguf/import.h"
 
+#include <optional>
+#include <system_error>
+
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "compress/quantize.h"
 #include "flags.h"
+#include "io/quantization.h"
 #include "report_writer.h"
 
 namespace neuronmm::apps {
 namespace {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 struct ImportFlags {
   std::string file, out, dtype = "bf16", json;
+  std::optional<int> bits;
   bool force = false;
 };
+
+// Of the weights in the folder.
+std::string format_of(const ImportFlags& flags) {
+  if (!flags.bits) return flags.dtype;
+  return io::format_text(compress::quantized_formats(*flags.bits).linear);
+}
 
 DType dtype_of(const std::string& flag) {
   return flag == "f32" ? DType::kF32 : flag == "f16" ? DType::kF16 : DType::kBF16;
@@ -29,24 +42,76 @@ void print_summary(const ReportWriter& report, const gguf::ImportSummary& summar
   if (!summary.class_name.empty())
     report.print("{}: {} parameters, {:.1f} MB -> {:.1f} MB in {}\n", summary.class_name,
                  summary.parameters, megabytes(summary.bytes_before),
-                 megabytes(summary.bytes_after), flags.dtype);
+                 megabytes(summary.bytes_after), format_of(flags));
   else
     report.print("a vocabulary without weights: the folder has the tokenizer only\n");
   for (const std::string& note : summary.notes) report.print("{}\n", note);
   report.print("written to {}\n", flags.out);
 }
 
+// A folder beside `out` that goes away with the object. In it the model has the name of its file,
+// which the card of the rounded one gives.
+class FloatFolder {
+ public:
+  explicit FloatFolder(const ImportFlags& flags)
+      : parent_(fs::path(flags.out).lexically_normal().string() + ".floats"),
+        model_(parent_ / fs::path(flags.file).stem()) {}
+  FloatFolder(const FloatFolder&) = delete;
+  FloatFolder& operator=(const FloatFolder&) = delete;
+  ~FloatFolder() {
+    std::error_code ignored;
+    fs::remove_all(parent_, ignored);
+  }
+
+  Status create() const {
+    std::error_code error;
+    fs::create_directories(parent_, error);
+    if (error) return fail("{}: cannot be created: {}", parent_.string(), error.message());
+    return {};
+  }
+  const fs::path& model() const { return model_; }
+
+ private:
+  fs::path parent_, model_;
+};
+
+// By way of fp32, which holds what every format of a GGUF file says.
+Result<gguf::ImportSummary> import_rounded(const ImportFlags& flags, Progress& progress) {
+  std::error_code ignored;
+  if (!flags.force && fs::exists(flags.out, ignored)) {
+    return Error{flags.out + ": already exists", Error::Kind::kExists};
+  }
+  const FloatFolder floats(flags);
+  NMM_TRY(floats.create());
+  NMM_ASSIGN(auto summary,
+             gguf::import_model(flags.file, floats.model(), DType::kF32, true, progress));
+  if (summary.class_name.empty()) return fail("{}: expected weights, found none", flags.file);
+  const compress::QuantizeRequest request = {.model = floats.model(),
+                                             .out = flags.out,
+                                             .formats = compress::quantized_formats(*flags.bits),
+                                             .force = flags.force};
+  const auto backend = make_backend({});
+  if (!backend.ok()) return backend.error();
+  NMM_ASSIGN(const auto rounded, compress::quantize(request, **backend, progress));
+  summary.bytes_after = rounded.bytes_after;
+  return summary;
+}
+
+Result<gguf::ImportSummary> import_as_asked(const ImportFlags& flags, Progress& progress) {
+  if (flags.bits) return import_rounded(flags, progress);
+  return gguf::import_model(flags.file, flags.out, dtype_of(flags.dtype), flags.force, progress);
+}
+
 Result<int> run_import(const ImportFlags& flags) {
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   Progress progress(stderr);
-  NMM_ASSIGN(const auto summary, gguf::import_model(flags.file, flags.out, dtype_of(flags.dtype),
-                                                    flags.force, progress));
+  NMM_ASSIGN(const auto summary, import_as_asked(flags, progress));
   print_summary(report, summary, flags);
   NMM_TRY(report.write_json(Json{{"files", summary.files},
                                  {"output", flags.out},
                                  {"architecture", summary.architecture},
                                  {"class", summary.class_name},
-                                 {"dtype", flags.dtype},
+                                 {"dtype", format_of(flags)},
                                  {"parameters", summary.parameters},
                                  {"bytes_before", summary.bytes_before},
                                  {"bytes_after", summary.bytes_after},
@@ -63,15 +128,21 @@ void add_import(Program& program) {
                                   "Make a model folder of a GGUF file (llama, qwen2, qwen3)");
   command->add_option("FILE", flags->file, "a GGUF file; of a split one, any part")->required();
   add_output_option(command, flags->out, "the new model folder")->required();
-  command->add_option("--dtype", flags->dtype, "of the weights in the folder")
-      ->check(CLI::IsMember({"bf16", "f16", "f32"}))
-      ->capture_default_str();
+  const auto dtype = command->add_option("--dtype", flags->dtype, "of the weights in the folder")
+                         ->check(CLI::IsMember({"bf16", "f16", "f32"}))
+                         ->capture_default_str();
+  command
+      ->add_option("--bits", flags->bits,
+                   "round the weights of linear layers to 8, 6 or 4 bits, to nearest, as quantize "
+                   "does")
+      ->check(CLI::IsMember({8, 6, 4}))
+      ->excludes(dtype);
   add_json_option(command, flags->json);
   command->add_flag("--force", flags->force, "replace an existing model folder");
   command->footer(
-      "Quantized weights are made floats, as exact as --dtype f32 holds them; quantize or "
-      "compress\n"
-      "the folder to make it small again. A file without tensors gives a folder with a tokenizer.");
+      "Quantized weights are made floats, as exact as --dtype f32 holds them; --bits, quantize or\n"
+      "compress make the folder small again, quantize --calibration TEXT with less loss. A file\n"
+      "without tensors gives a folder with a tokenizer.");
   program.set_run(command, [flags] { return run_import(*flags); });
 }
 

@@ -13,6 +13,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Of smoothing. 4 bits: chosen on SmolLM2 moved off its grid (docs/low_bit.md).
+double exponent_of(const LowBitFormat& format) { return format.bits == 4 ? 0.25 : 0.5; }
+
 // Root mean squares of channels, whose mean products these are.
 std::vector<double> sizes_of(const DoubleMatrix& gram) {
   std::vector<double> sizes = diagonal(gram);
@@ -32,13 +35,16 @@ Result<ChannelSizes> layer_sizes(const fs::path& statistics, int64_t layer,
 }
 
 Result<TensorScales> scales_by(const fs::path& statistics, const io::Checkpoint& checkpoint,
-                               const io::ModelConfig& config) {
+                               const io::ModelConfig& config,
+                               const io::Quantization& quantization) {
   NMM_ASSIGN(const DoubleMatrix head, read_head_statistics(statistics, config));
   const auto sizes = [&](int64_t layer) -> Result<ChannelSizes> {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint, config, layer));
     return layer_sizes(statistics, layer, config, weights.mlp.neurons());
   };
-  return smoothing_scales(checkpoint, config, sizes, sizes_of(head));
+  return smoothing_scales(
+      checkpoint, config, sizes, sizes_of(head),
+      {exponent_of(quantization.format), exponent_of(quantization.of("lm_head.weight"))});
 }
 
 }  // namespace
@@ -53,7 +59,8 @@ Result<RoundedByText> round_by_text(const CompressionInputs& inputs,
   NMM_ASSIGN(const auto files, gathered_statistics(inputs, wanted, work, {}));
   RoundedByText rounded;
   if (rounding.smooth) {
-    NMM_ASSIGN(rounded.scales, scales_by(files.statistics, inputs.checkpoint, inputs.config));
+    NMM_ASSIGN(rounded.scales,
+               scales_by(files.statistics, inputs.checkpoint, inputs.config, quantization));
   }
   if (!rounding.gptq) return rounded;
   rounded.codes = work / "codes";

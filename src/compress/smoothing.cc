@@ -75,13 +75,13 @@ Values picked(const Values& values, const std::vector<Index>& index) {
 }
 
 // s with a geometric mean of 1. A channel that is always 0, or that nothing reads, keeps that mean.
-Values factors(const Values& sizes, const Values& squares) {
+Values factors(const Values& sizes, const Values& squares, double exponent) {
   Values logs(sizes.size());
   double sum = 0.0;
   int64_t count = 0;
   for (size_t c = 0; c < sizes.size(); ++c) {
     if (!(sizes[c] > 0.0 && squares[c] > 0.0)) continue;
-    logs[c] = 0.5 * (std::log(sizes[c]) - 0.5 * std::log(squares[c]));
+    logs[c] = exponent * (std::log(sizes[c]) - 0.5 * std::log(squares[c]));
     sum += logs[c];
     ++count;
   }
@@ -112,8 +112,12 @@ Values divisors(const TensorView& vector, Values& s) {
 
 class Smoothing {
  public:
-  Smoothing(const io::Checkpoint& checkpoint, const io::ModelConfig& config)
-      : checkpoint_(checkpoint), config_(config), prefix_(model::tensor_prefix(checkpoint)) {}
+  Smoothing(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
+            const SmoothingExponents& exponents)
+      : checkpoint_(checkpoint),
+        config_(config),
+        exponents_(exponents),
+        prefix_(model::tensor_prefix(checkpoint)) {}
 
   Status add_layer(int64_t layer, const ChannelSizes& sizes) {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, layer));
@@ -134,7 +138,7 @@ class Smoothing {
                checkpoint_.require(name, {config_.vocab_size, config_.hidden_size}));
     NMM_ASSIGN(const TensorView norm,
                checkpoint_.require(prefix_ + "norm.weight", {config_.hidden_size}));
-    Values s = factors(sizes, column_squares(weight));
+    Values s = factors(sizes, column_squares(weight), exponents_.head);
     scales_[prefix_ + "norm.weight"].rows = divisors(norm, s);
     scales_[name].columns = s;
     checkpoint_.release_pages();
@@ -166,7 +170,7 @@ class Smoothing {
     for (const auto* linear : {&weights.q, &weights.k, &weights.v}) {
       squares = sum_of(std::move(squares), input_squares(*linear));
     }
-    Values s = factors(sizes, squares);
+    Values s = factors(sizes, squares, exponents_.linear);
     scale("input_layernorm.weight").rows = divisors(weights.input_norm, s);
     for (const char letter : {'q', 'k', 'v'}) {
       scale(fmt::format("self_attn.{}_proj.weight", letter)).columns = s;
@@ -188,7 +192,7 @@ class Smoothing {
       shared_squares[to] += squares[from];
     }
     for (double& value : shared_sizes) value = std::sqrt(value);
-    Values s = factors(shared_sizes, shared_squares);
+    Values s = factors(shared_sizes, shared_squares, exponents_.linear);
     if (const TensorView& bias = weights.v.bias; !bias.empty()) {
       scale("self_attn.v_proj.bias").rows = divisors(bias, s);
     }
@@ -199,7 +203,8 @@ class Smoothing {
   void smooth_mlp(const model::LayerWeights& weights, const Values& sizes) {
     const ops::MlpWeight& mlp = weights.mlp;
     const Values squares = sum_of(input_squares(mlp.gate), input_squares(mlp.up));
-    Values s = factors(sizes, mlp.in.empty() ? squares : before_pivots(mlp.in, squares));
+    Values s = factors(sizes, mlp.in.empty() ? squares : before_pivots(mlp.in, squares),
+                       exponents_.linear);
     scale("post_attention_layernorm.weight").rows = divisors(weights.post_attention_norm, s);
     if (!mlp.in.empty()) {
       const Values of_pivots = scale_pivots("mlp.input", mlp.in, s);
@@ -228,13 +233,14 @@ class Smoothing {
   }
 
   void smooth_neurons(const ops::MlpWeight& mlp, const Values& sizes) {
-    const Values s = factors(sizes, input_squares(mlp.down));
+    const Values s = factors(sizes, input_squares(mlp.down), exponents_.linear);
     scale(mlp.up.low_rank() ? "mlp.up_u_proj.weight" : "mlp.up_proj.weight").rows = inverse(s);
     scale(mlp.down.low_rank() ? "mlp.down_v_proj.weight" : "mlp.down_proj.weight").columns = s;
   }
 
   const io::Checkpoint& checkpoint_;
   const io::ModelConfig& config_;
+  const SmoothingExponents& exponents_;
   std::string prefix_, at_;
   TensorScales scales_;
 };
@@ -243,8 +249,8 @@ class Smoothing {
 
 Result<TensorScales> smoothing_scales(const io::Checkpoint& checkpoint,
                                       const io::ModelConfig& config, const ChannelSizesOf& sizes,
-                                      const Values& head) {
-  Smoothing smoothing(checkpoint, config);
+                                      const Values& head, const SmoothingExponents& exponents) {
+  Smoothing smoothing(checkpoint, config, exponents);
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(const ChannelSizes of_layer, sizes(layer));
     NMM_TRY(smoothing.add_layer(layer, of_layer));

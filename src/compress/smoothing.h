@@ -8,11 +8,12 @@
 // value head share its factors. Nothing is added to the work of the model (SmoothQuant, arXiv
 // 2211.10438, has the idea and other factors).
 //
-// The factors are s_c = sqrt(|x_c| / |w_c|), of the root mean squares of channel c over a text and
-// of its column over the rows. A group of activations rounded with one scale makes errors as large
-// as the sum of (x_c / s_c)², and they count as much as the sum of (s_c·w_c)²; the product of the
-// two is least there, by Cauchy's inequality. The rounding of weights gives the same product with
-// both exchanged. What they gain on SmolLM2: docs/low_bit.md.
+// The factors are s_c = (|x_c| / |w_c|)^exponent, of the root mean squares of channel c over a text
+// and of its column over the rows. A group of activations rounded with one scale makes errors as
+// large as the sum of (x_c / s_c)², and they count as much as the sum of (s_c·w_c)²; the product of
+// the two is least at an exponent of a half, by Cauchy's inequality. The rounding of weights gives
+// the same product with both exchanged, where one scale is for a whole group of channels; weights
+// of 4 bits have finer ones, and want less. What they gain on SmolLM2: docs/low_bit.md.
 
 #include <functional>
 #include <map>
@@ -41,12 +42,17 @@ struct TensorScale {
 };
 using TensorScales = std::map<std::string, TensorScale>;  // by the names in the checkpoint
 
+struct SmoothingExponents {
+  double linear = 0.5, head = 0.5;
+};
+
 // Of every tensor that changes. `head`: [H], what the LM head reads; a head that is tied to the
 // embedding table stays as it is. Weights of every form, in float dtypes. A norm and a bias keep
 // their dtype: a factor is what the quotient becomes in it, so that nothing is lost there.
 Result<TensorScales> smoothing_scales(const io::Checkpoint& checkpoint,
                                       const io::ModelConfig& config, const ChannelSizesOf& sizes,
-                                      const std::vector<double>& head);
+                                      const std::vector<double>& head,
+                                      const SmoothingExponents& exponents = {});
 
 // The tensor times its factors, row-major, as fp32.
 std::vector<float> scaled_values(const TensorView& tensor, const TensorScale& scale);

@@ -425,6 +425,10 @@ TEST_F(CommandLine, GgufFilesAreNamed) {
 TEST_F(CommandLine, ImportFlagsAndInputs) {
   expect(neuronmm("import " + path("x.gguf")), 2, {"--output"});
   expect(neuronmm("import x.gguf -o out --dtype int8"), 2, {"--dtype", "bf16"});
+  expect(neuronmm("import x.gguf -o out --bits 5"), 2, {"--bits"});
+  expect(neuronmm("import x.gguf -o out --bits 4 --dtype f16"), 2, {"--bits", "--dtype"});
+  expect(neuronmm("import " + path("x.gguf") + " -o " + path("out") + " --bits 4"), 1, {"x.gguf"});
+  EXPECT_FALSE(fs::exists(path("out.floats")));
   expect(neuronmm("import " + path("x.gguf") + " -o " + path("out")), 1, {"x.gguf"});
   const std::string file = write("model.gguf", std::string("GGUF\2\0\0\0", 8));
   expect(neuronmm("import " + file + " -o " + path("out")), 1, {"version 2", "expected"});

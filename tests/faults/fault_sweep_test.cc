@@ -94,6 +94,7 @@ const Command kCommands[] = {
      .output = "out",
      .replaces = true},
     {.name = "Import", .arguments = "import ../in/m.gguf -o out", .output = "out"},
+    {.name = "ImportRounds", .arguments = "import ../in/m.gguf -o out --bits 4", .output = "out"},
     {.name = "Quantize", .arguments = "quantize ../in/small -o out", .output = "out"},
     {.name = "QuantizeByText",
      .arguments = "quantize ../in/model -o out --bits 4 --calibration ../in/text.txt "
