@@ -92,6 +92,10 @@ struct RoundingText {
 Result<RoundingText> rounding_text(const QuantizeRequest& request, const io::Checkpoint& checkpoint,
                                    const io::ModelConfig& config, Progress& progress) {
   RoundingText text;
+  const bool by_text = request.smooth || request.rounding == Rounding::kGptq;
+  if (by_text && !request.calibration && request.statistics.empty()) {
+    return fail("rounding by Gram matrices, and smoothing, need a calibration text or statistics");
+  }
   if (request.calibration) {
     NMM_ASSIGN(text.sequences,
                encoded_calibration(*request.calibration, request.model, config, progress));
@@ -180,6 +184,9 @@ Status write_card(const ModelSource& source, const io::Quantization& quantizatio
   if (const auto& record = source.config.compression) {
     card.tags.emplace_back(form_tag(record->form));
     card.facts = compression_facts(*record, source.config, weights);
+  }
+  for (const io::CalibrationSource& text : quantization.calibration) {
+    card.facts.emplace_back("rounded by", fmt::format("{} tokens of {}", text.tokens, text.name));
   }
   return io::write_text_file(output.staging() / "README.md", model_card_text(card));
 }

@@ -248,6 +248,9 @@ TEST_F(ByText, NamesTheTexts) {
 
 TEST_F(ByText, RefusesWhatItCannotDo) {
   expect_refused(reading("out"), {"statistics"});
+  QuantizeRequest without = by_text("out");
+  without.calibration.reset();
+  expect_refused(without, {"need a calibration text"});
   QuantizeRequest few = by_text("out");
   few.calibration->texts = {NamedText{"text.txt", "abc"}};
   expect_refused(few, {"text.txt", "tokens"});
