@@ -3,19 +3,20 @@
 # compression nor training nor any choice has seen, for each form after each number of training tokens.
 #   bench/recovery.sh MODEL_DIR DATA_DIR [WORK_DIR]
 # MODEL_DIR: dense. DATA_DIR: has text/wiki.valid.raw, text/wiki.test.raw, text/c4_sample.jsonl ({"text": ...} a line) and
-# text/alpaca_sample.json. Training text: C4's documents 0-199, Alpaca's answers, and then what the dense model writes
-# itself; WikiText's validation text stops and chooses; reported on WikiText's test text and C4's documents 200-299.
+# text/alpaca_sample.json. Training text: C4's documents 0-199, articles of WikiText's validation text, Alpaca's answers, and
+# then what the dense model writes itself; the first 60 kB of that validation text, which are in none of it, stop and choose;
+# reported on WikiText's test text and C4's documents 200-299.
 # Every point is a run of its own, whose learning rate ends at 0. Interrupted, the same command goes on: lines that
 # WORK_DIR/points.txt has are not measured again, and an unfinished training resumes.
-# FORMS, TOKENS, RATIO; FLAGS: of finetune, besides; BATCH: sequences of 256 tokens in a step; CONTEXT, LIMIT: length and
+# FORMS, TOKENS, RATIO; FLAGS: of finetune, besides; BATCH: sequences of 512 tokens in a step; CONTEXT, LIMIT: length and
 # number of the windows of each text. What programs say goes to WORK_DIR/errors.txt.
 set -euo pipefail
 root=$(realpath "$(dirname "$0")/..")
 neuronmm=${NEURONMM:-$root/build/release/neuronmm}
 model=$(realpath "$1") data=$(realpath "$2") work=${3:-$root/build/recovery}
 forms=${FORMS:-neurons mixed uv} tokens=${TOKENS:-76800 153600 307200 614400 2000000} ratio=${RATIO:-0.2}
-flags=${FLAGS:---lr 3e-4 --refine-blocks 1} batch=${BATCH:-8} limit=${LIMIT:-6} context=${CONTEXT:-1024}
-length=256
+flags=${FLAGS:---lr 1e-4 --refine-blocks 1} batch=${BATCH:-1} limit=${LIMIT:-6} context=${CONTEXT:-1024}
+length=512
 mkdir -p "$work"
 cd "$work"
 touch points.txt
@@ -29,7 +30,9 @@ answers = [" ".join(filter(None, (one["instruction"], one.get("input"), one["out
            for one in json.load(open(folder + "/alpaca_sample.json"))]
 open("c4_held_out.txt", "w").write("\n\n".join(documents[200:300]))
 open("calibration.txt", "w").write("\n\n".join(documents[:200]))
-open("train.txt", "w").write("\n\n".join(documents[:200] + answers))
+articles = open(folder + "/wiki.valid.raw").read()
+articles = articles[articles.index("\n = ", 62000):][:650000]
+open("train.txt", "w").write("\n\n".join([*documents[:200], articles, "\n\n".join(answers)[:200000]]))
 PY
 head -c 110000 "$data/text/wiki.test.raw" | iconv -c -f utf-8 -t utf-8 >wiki_held_out.txt || true
 head -c 60000 "$data/text/wiki.valid.raw" | iconv -c -f utf-8 -t utf-8 >validation.txt || true
