@@ -1,5 +1,6 @@
 #include "cpu/linear.h"
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <utility>
@@ -47,6 +48,7 @@ class CpuLinear : public ops::Linear {
     NMM_CHECK(x.rows == y.rows && x.columns == linear_.in_features() &&
               y.columns == linear_.out_features());
     for_each_row_block(x.rows, [&](int64_t first, int64_t rows) {
+      if (fine_) return apply_finely(x.row_range(first, rows), y.row_range(first, rows));
       apply_block(x.row_range(first, rows), y.row_range(first, rows));
     });
   }
@@ -56,7 +58,7 @@ class CpuLinear : public ops::Linear {
     LayerScratch& s = *scratch_;
     if (linear_.in().empty()) {
       const PackedRows a = pack_rows(kernels_, x, linear_.first_type(), s.rows);
-      return fine_ ? apply_fine(x, a, y) : apply_linear(kernels_, linear_, a, s, y);
+      return apply_linear(kernels_, linear_, a, s, y);
     }
     const MutableMatrixView strip = linear_.strip_in(s.strip, x.rows);
     const Product first[] = {linear_.in().narrow(kernels_, x, s.rows, strip)};
@@ -65,14 +67,33 @@ class CpuLinear : public ops::Linear {
                y);
   }
 
-  void apply_fine(ConstMatrixView x, const PackedRows& a, MutableMatrixView y) const {
+  // A few rows at a time: the parts of the sum take twice the memory of y.
+  void apply_finely(ConstMatrixView x, MutableMatrixView y) const {
+    constexpr int64_t kRows = 48;
+    for (int64_t first = 0; first < x.rows; first += kRows) {
+      const int64_t rows = std::min(kRows, x.rows - first);
+      apply_fine(x.row_range(first, rows), y.row_range(first, rows));
+    }
+  }
+  // What rounding leaves of the rows are as many rows more, of the same product.
+  void apply_fine(ConstMatrixView x, MutableMatrixView y) const {
     LayerScratch& s = *scratch_;
-    const MutableMatrixView rest(s.strip.reserve(x.rows * x.columns), x.rows, x.columns);
-    for_each_task(x.rows, x.rows * x.columns,
-                  [&](int64_t i) { kernels_.quantization_rest(x.row(i), x.columns, rest.row(i)); });
-    Product product = linear_.output(a, y);
-    product.rest = pack_rows(kernels_, rest, linear_.first_type(), s.strip_rows);
+    const int64_t rows = x.rows, n = y.columns;
+    const MutableMatrixView both(s.strip.reserve(2 * rows * x.columns), 2 * rows, x.columns);
+    for_each_task(rows, rows * x.columns, [&](int64_t i) {
+      std::copy_n(x.row(i), x.columns, both.row(i));
+      kernels_.quantization_rest(x.row(i), x.columns, both.row(rows + i));
+    });
+    const PackedRows a = pack_rows(kernels_, both, linear_.first_type(), s.rows);
+    const MutableMatrixView parts(s.second_strip.reserve(2 * rows * n), 2 * rows, n);
+    Product product = linear_.output(a, parts);
+    const float* const bias = std::exchange(product.bias, nullptr);
     multiply(kernels_, std::span(&product, 1));
+    for_each_task(rows, rows * n, [&](int64_t i) {
+      std::copy_n(parts.row(i), n, y.row(i));
+      kernels_.add(parts.row(rows + i), y.row(i), n);
+      if (bias != nullptr) kernels_.add(bias, y.row(i), n);
+    });
   }
 
   const Kernels& kernels_;

@@ -110,8 +110,6 @@ void multiply(const Kernels& kernels, std::span<const Product> products) {
     const MutableMatrixView y(p->y.data + column, p->y.rows,
                               std::min(count * kPanel, p->y.columns - column), p->y.stride);
     kernels.multiply(p->a, *p->w, {0, p->a.tiles, first, count, p->add_to_y}, p->bias, y);
-    if (p->rest.rows == 0) return;
-    kernels.multiply(p->rest, *p->w, {0, p->rest.tiles, first, count, true}, nullptr, y);
   });
 }
 

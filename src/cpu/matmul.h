@@ -59,8 +59,6 @@ struct Product {
   const float* bias = nullptr;  // [N padded to whole panels], or nullptr
   MutableMatrixView y;
   bool add_to_y = false;  // then there is no bias
-  // What packing has left of the rows, packed: its product with W is added, while W is in cache.
-  PackedRows rest = {};
 };
 
 // Independent products as one parallel loop.
