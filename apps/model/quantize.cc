@@ -115,8 +115,8 @@ Result<int> run_quantize(const QuantizeFlags& flags) {
 void add_text_flags(CLI::App* command, QuantizeFlags& flags) {
   command
       ->add_option("--calibration", flags.calibration,
-                   "of a dense model: text that it runs on, and that it is rounded to change least "
-                   "at; - is standard input. Several are sampled evenly. NAME.jsonl has documents")
+                   "text that the model runs on, and that it is rounded to change least at; - is "
+                   "standard input. Several are sampled evenly. NAME.jsonl has documents")
       ->allow_extra_args(false);
   command
       ->add_option("--calibration-tokens", flags.calibration_tokens,

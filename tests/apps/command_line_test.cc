@@ -429,6 +429,11 @@ TEST_F(CommandLine, ImportFlagsAndInputs) {
   expect(neuronmm("import x.gguf -o out --bits 4 --dtype f16"), 2, {"--bits", "--dtype"});
   expect(neuronmm("import " + path("x.gguf") + " -o " + path("out") + " --bits 4"), 1, {"x.gguf"});
   EXPECT_FALSE(fs::exists(path("out.floats")));
+  fs::create_directory(path("out.floats"));
+  const std::string mine = write("out.floats/mine.txt", "text");
+  expect(neuronmm("import " + path("x.gguf") + " -o " + path("out") + " --bits 4"), 1,
+         {"out.floats", "in the way"});
+  EXPECT_TRUE(fs::exists(mine));
   expect(neuronmm("import " + path("x.gguf") + " -o " + path("out")), 1, {"x.gguf"});
   const std::string file = write("model.gguf", std::string("GGUF\2\0\0\0", 8));
   expect(neuronmm("import " + file + " -o " + path("out")), 1, {"version 2", "expected"});
