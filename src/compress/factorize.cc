@@ -108,7 +108,7 @@ Result<Factors> factorize_mapped_output(const DoubleMatrix& w_t, const DoubleMat
                  targets.left.first_columns(rank), std::move(targets.values), stored);
 }
 
-Factors round_factors(DoubleMatrix v_t, DoubleMatrix u_t, const LowBitFormat& format) {
+void balance(DoubleMatrix& v_t, DoubleMatrix& u_t) {
   for (int64_t i = 0; i < v_t.columns(); ++i) {
     double squares = 0;
     for (int64_t j = 0; j < v_t.rows(); ++j) squares += v_t(j, i) * v_t(j, i);
@@ -116,6 +116,10 @@ Factors round_factors(DoubleMatrix v_t, DoubleMatrix u_t, const LowBitFormat& fo
     v_t.scale_column(i, 1 / std::sqrt(squares));
     u_t.scale_row(i, std::sqrt(squares));
   }
+}
+
+Factors round_factors(DoubleMatrix v_t, DoubleMatrix u_t, const LowBitFormat& format) {
+  balance(v_t, u_t);
   if (format.bits < 8) round_to(DType::kF32, v_t);
   DoubleMatrix rounded = v_t;
   round_to(format, rounded);

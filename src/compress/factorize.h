@@ -56,6 +56,10 @@ Result<Factors> factorize_by_output(const DoubleMatrix& w_t, DoubleMatrix gram_o
 Result<Factors> factorize_mapped_output(const DoubleMatrix& w_t, const DoubleMatrix& map,
                                         const DoubleMatrix& root, int64_t rank, DType stored);
 
+// Columns of v_t of length 1, since a group of them shares a scale when they are rounded, and rows
+// of u_t that make up for it.
+void balance(DoubleMatrix& v_t, DoubleMatrix& u_t);
+
 // Existing factors as int8 ones: v_t's columns brought to length 1, since a group of them shares a
 // scale, and rounded; u_t fitted to what that made of v_t (unless it lost its full column rank),
 // then rounded.

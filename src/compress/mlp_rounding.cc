@@ -1,9 +1,9 @@
 #include "compress/mlp_rounding.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
+#include "compress/factorize.h"
 #include "compress/map_refit.h"
 
 namespace neuronmm::compress {
@@ -128,17 +128,6 @@ class MlpRounding {
     if (change.ok()) u_t = multiply(*change, Transpose::kNo, u_t, Transpose::kNo);
     NMM_ASSIGN(const RoundingGram inputs, RoundingGram::of(gram));
     return tensors_.round(name(which, "_v_proj"), u_t, inputs);
-  }
-
-  // Columns of v_t of length 1: many of them share a scale.
-  static void balance(DoubleMatrix& v_t, DoubleMatrix& u_t) {
-    for (int64_t i = 0; i < v_t.columns(); ++i) {
-      double squares = 0;
-      for (int64_t j = 0; j < v_t.rows(); ++j) squares += v_t(j, i) * v_t(j, i);
-      if (squares == 0) continue;
-      v_t.scale_column(i, 1 / std::sqrt(squares));
-      u_t.scale_row(i, std::sqrt(squares));
-    }
   }
 
   // The map `stem` rounded. `behind`: a weight that reads what it makes, and has the pivots'

@@ -15,7 +15,7 @@ std::vector<float> to_vector(const TensorView& tensor) {
 }
 
 // A tied head multiplies by the embedding table: it has no tensor of its own. Its input is rounded
-// finely: of SmolLM2's loss by int8 activations it made two fifths (docs/low_bit.md).
+// finely: it was two fifths of what SmolLM2 lost in int8 by a text (docs/low_bit.md).
 Result<ops::LinearWeight> lm_head_weight(const io::Checkpoint& checkpoint,
                                          const io::ModelConfig& config,
                                          const ops::WeightView& embedding) {

@@ -33,6 +33,14 @@ ChannelSizes random_channel_sizes(const io::ModelConfig& config, int64_t layer,
           random_sizes(left > 0 ? left : config.intermediate_size, random)};
 }
 
+Result<TensorScales> random_scales(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
+                                   std::mt19937_64& random) {
+  const auto sizes = [&](int64_t layer) -> Result<ChannelSizes> {
+    return random_channel_sizes(config, layer, random);
+  };
+  return smoothing_scales(checkpoint, config, sizes, random_sizes(config.hidden_size, random));
+}
+
 void scale_all(const TensorScales& scales, model::TestTensors& tensors) {
   for (const auto& [name, scale] : scales) {
     model::TestTensor& tensor = tensors.at(name);
@@ -61,12 +69,7 @@ Smoothed smoothed(const io::ModelConfig& config, std::mt19937_64& random) {
   const model::ModelFolder folder;
   folder.write_tensors(result.before);
   const auto checkpoint = io::Checkpoint::open(folder.path());
-  const auto scales = smoothing_scales(
-      checkpoint.value(), config,
-      [&](int64_t layer) -> Result<ChannelSizes> {
-        return random_channel_sizes(config, layer, random);
-      },
-      random_sizes(config.hidden_size, random));
+  const auto scales = random_scales(checkpoint.value(), config, random);
   if (!scales.ok()) throw std::runtime_error(scales.error().message);
   result.scales = *scales;
   scale_all(result.scales, result.after);
@@ -175,12 +178,7 @@ TEST(Smoothing, FactorsAreThoseThatANormCanHold) {
     const model::ModelFolder folder;
     folder.write_tensors(tensors);
     const auto checkpoint = io::Checkpoint::open(folder.path());
-    const auto scales = smoothing_scales(
-        checkpoint.value(), config,
-        [&](int64_t layer) -> Result<ChannelSizes> {
-          return random_channel_sizes(config, layer, random);
-        },
-        random_sizes(config.hidden_size, random));
+    const auto scales = random_scales(checkpoint.value(), config, random);
     ASSERT_TRUE(scales.ok());
     for (const auto& [norm, weight] : pairs) {
       const TensorView& before = checkpoint->tensors().at(norm);
