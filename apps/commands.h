@@ -67,6 +67,7 @@ void add_compress(Program& program);
 void add_emit(Program& program);
 void add_eval(Program& program);
 void add_finetune(Program& program);
+void add_fit(Program& program);
 void add_generate(Program& program);
 void add_import(Program& program);
 void add_inspect(Program& program);

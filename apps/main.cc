@@ -9,6 +9,7 @@ int run(int argc, char** argv) {
   neuronmm::apps::Program program;
   neuronmm::apps::add_compress(program);
   neuronmm::apps::add_finetune(program);
+  neuronmm::apps::add_fit(program);
   neuronmm::apps::add_quantize(program);
   neuronmm::apps::add_generate(program);
   neuronmm::apps::add_chat(program);

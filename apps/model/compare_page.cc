@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "plot/bar_chart.h"
+#include "plot/page.h"
 #include "plot/scatter_chart.h"
 #include "plot/svg.h"
 
@@ -21,34 +22,6 @@ std::string colour_of(size_t model) {
                                       "#cc79a7", "#d55e00", "#56b4e9", "#b8a900"};
   return kColours[model % std::size(kColours)];
 }
-
-constexpr const char* kHead = R"(<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8"/>
-<meta name="viewport" content="width=device-width, initial-scale=1"/>
-<title>neuronmm compare</title>
-<style>
-:root { color-scheme: light dark; --page: #fff; --ink: #1c1f23; --line: #d5d9de; --quiet: #5a636e; }
-@media (prefers-color-scheme: dark) {
-  :root { --page: #14171a; --ink: #e6e8ea; --line: #3a4149; --quiet: #a3acb6; }
-}
-body { background: var(--page); color: var(--ink); font: 15px/1.5 sans-serif; margin: 2rem auto; max-width: 1160px;
-  padding: 0 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2.5rem; }
-p { color: var(--quiet); max-width: 75ch; }
-.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); gap: 1.5rem; }
-svg { width: 100%; height: auto; }
-.wide { overflow-x: auto; }
-.wide svg { min-width: 760px; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { border-bottom: 1px solid var(--line); padding: .3rem .8rem; text-align: right; white-space: nowrap; }
-th:first-child { text-align: left; position: sticky; left: 0; background: var(--page); }
-</style>
-</head>
-<body>
-<h1>neuronmm compare</h1>
-)";
 
 std::string cell(const char* tag, const std::string& text) {
   return fmt::format("<{0}>{1}</{0}>", tag, escape_xml(text));
@@ -202,7 +175,7 @@ std::string layers_section(const Models& models) {
 
 std::string compare_page(const Models& models, const ComparisonTable& table,
                          const std::string& speedup_name, const std::vector<std::string>& notes) {
-  std::string page = kHead;
+  std::string page = page_head("neuronmm compare");
   for (const std::string& note : notes) page += cell("p", note) + "\n";
   page += html_table(table) + quality_plots(models) + speed_plot(models, speedup_name) +
           layers_section(models);

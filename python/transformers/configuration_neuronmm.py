@@ -6,7 +6,8 @@ The fields are those of the original architecture and two more:
                            dense matrix. A rank is of two factors in the form uv, else a number of pivots. "input":
                            pivots that gate and up share; "neurons": rows of gate and up, if not intermediate_size
     neuronmm_quantization  "bits" (8, 6 or 4) and "group_size" (of 4 bits 16 or 32, else 128) of all linear weights, but for
-                           the modules that "exceptions" names by the last part of their names, with entries like this
+                           the modules that "exceptions" names by the last part of their names, or of one layer as
+                           "layers.3.mlp.down_proj", with entries like this
 
 A field that is absent means that nothing of the kind was done.
 """

@@ -191,9 +191,11 @@ FORMS = {"uv": LowRankMLP} | dict.fromkeys(("pivoted", "narrow", "neurons", "mix
 
 
 def format_of(config, module):
-    """Bits and group of a linear layer, named by the last part of its name. Of a model that is rounded."""
+    """Bits and group of a linear layer of a model that is rounded. module: "lm_head", "layers.3.mlp.down_proj". An
+    exception names that, or the last part of it, which is for all layers."""
     quantization = config.neuronmm_quantization
-    found = quantization.get("exceptions", {}).get(module, quantization)
+    exceptions = quantization.get("exceptions", {})
+    found = exceptions.get(module) or exceptions.get(module.rpartition(".")[2], quantization)
     bits, group = found.get("bits"), found.get("group_size")
     if bits not in (8, 6, 4) or group not in ((16, 32) if bits == 4 else (SCALED,)):
         raise ValueError(
@@ -247,11 +249,13 @@ class NeuronmmModel(NeuronmmPreTrainedModel):
         self.post_init()
 
     def make_low_bit(self, config):
-        for layer in self.layers:
-            for block in (layer.self_attn, layer.mlp):
+        for index, layer in enumerate(self.layers):
+            for part in ("self_attn", "mlp"):
+                block = getattr(layer, part)
                 for name, module in list(block.named_children()):
                     if isinstance(module, nn.Linear):
-                        setattr(block, name, LowBitLinear(module, *format_of(config, name)))
+                        path = f"layers.{index}.{part}.{name}"
+                        setattr(block, name, LowBitLinear(module, *format_of(config, path)))
         if config.tie_word_embeddings:
             self.embed_tokens = LowBitEmbedding(self.embed_tokens, *format_of(config, "embed_tokens"))
 

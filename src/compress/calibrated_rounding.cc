@@ -44,7 +44,7 @@ Result<TensorScales> scales_by(const fs::path& statistics, const io::Checkpoint&
   };
   return smoothing_scales(
       checkpoint, config, sizes, sizes_of(head),
-      {exponent_of(quantization.format), exponent_of(quantization.of("lm_head.weight"))});
+      [&](const std::string& tensor) { return exponent_of(quantization.of(tensor)); });
 }
 
 }  // namespace

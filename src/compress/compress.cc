@@ -110,6 +110,14 @@ Result<GramInput> gram_input(const CompressRequest& request, const io::Checkpoin
   return input;
 }
 
+ordered_json shapes_json(const std::vector<io::MlpShape>& shapes) {
+  ordered_json list = ordered_json::array();
+  for (const io::MlpShape& shape : shapes) {
+    list.push_back({shape.gate, shape.up, shape.down, shape.input, shape.neurons});
+  }
+  return list;
+}
+
 // All that the factors depend on. Work that was kept under other settings is thrown away.
 std::string settings_of(const CompressRequest& request, const GramInput& grams,
                         const ordered_json& model) {
@@ -124,6 +132,7 @@ std::string settings_of(const CompressRequest& request, const GramInput& grams,
       {"method", method_name(request.method)},
       {"weights", weights_name(request.weights)},
       {"allocate", allocate_name(request.allocate)},
+      {"shapes", shapes_json(request.shapes)},
       {"only", {{"gate", request.only.gate}, {"up", request.only.up}, {"down", request.only.down}}},
       {"model", model}};
   if (grams.file) settings["gram"] = io::file_identity(request.gram);
@@ -166,6 +175,7 @@ ShapeRequest shape_request(const CompressRequest& request) {
   return {.form = request.form,
           .rule = request.rule,
           .uniform = request.allocate == Allocate::kUniform,
+          .shapes = request.shapes,
           .statistics = {},
           .metric = {},
           .losses = {},

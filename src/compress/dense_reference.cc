@@ -35,6 +35,7 @@ Result<DenseReference> DenseReference::run(
         inputs.backend.make_kv_cache({1, config.num_key_value_heads, config.head_dim, length}));
     reference.batch_.push_back({reference.caches_.back().get(), length});
   }
+  reference.embedded_ = hidden;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(auto weights, model::layer_weights(inputs.checkpoint, config, layer));
     const auto& packed = reference.layers_.emplace_back(config, 0, weights, inputs.backend);
@@ -45,6 +46,7 @@ Result<DenseReference> DenseReference::run(
     inputs.checkpoint.release_pages();
   }
   NMM_ASSIGN(reference.head_, model::LmHead::load(inputs.checkpoint, config, inputs.backend));
+  reference.last_ = hidden;
   reference.logits_ = reference.head_->logits(hidden.view());
   return reference;
 }
@@ -55,11 +57,13 @@ void DenseReference::add_mlp(int64_t layer, const ops::MlpWeight& mlp, Matrix& r
   inputs_->backend.add(half.output(residual.view()).view(), residual.view());
 }
 
-double DenseReference::divergence(Matrix hidden) const {
+double DenseReference::divergence(Matrix hidden, const ops::Linear* projection) const {
   double sum = 0.0;
   for (int64_t row = 0; row < hidden.rows(); row += kReferencePiece) {
     const int64_t count = std::min(kReferencePiece, hidden.rows() - row);
-    const Matrix other = head_->logits(hidden.view().row_range(row, count));
+    const MutableMatrixView rows = hidden.view().row_range(row, count);
+    const Matrix other =
+        projection == nullptr ? head_->logits(rows) : head_->logits(rows, *projection);
     sum += static_cast<double>(count) *
            mean_divergence(logits_.view().row_range(row, count), other.view());
   }
@@ -69,10 +73,30 @@ double DenseReference::divergence(Matrix hidden) const {
 double DenseReference::divergence_with(int64_t layer, const ops::MlpWeight& mlp) const {
   Matrix hidden = residuals_[static_cast<size_t>(layer)];
   add_mlp(layer, mlp, hidden);
+  return divergence_after(layer, std::move(hidden));
+}
+
+double DenseReference::divergence_after(int64_t layer, Matrix hidden) const {
   for (size_t later = static_cast<size_t>(layer) + 1; later < layers_.size(); ++later) {
     layers_[later].forward(hidden.view(), rotary_, batch_);
   }
   return divergence(std::move(hidden));
+}
+
+double DenseReference::divergence_with_attention(int64_t layer,
+                                                 const model::LayerWeights& weights) const {
+  Matrix hidden = layer == 0 ? embedded_ : residuals_[static_cast<size_t>(layer) - 1];
+  if (layer > 0) add_mlp(layer - 1, this->weights(layer - 1).mlp, hidden);
+  model::LayerWeights changed = weights;
+  changed.mlp = this->weights(layer).mlp;
+  const model::DecoderLayer changed_layer(inputs_->config, 0, changed, inputs_->backend);
+  changed_layer.forward(hidden.view(), rotary_, batch_);
+  return divergence_after(layer, std::move(hidden));
+}
+
+double DenseReference::divergence_with_head(const ops::LinearWeight& head) const {
+  const auto projection = inputs_->backend.make_linear(head);
+  return divergence(last_, projection.get());
 }
 
 Result<double> DenseReference::divergence_of(const WithMlp& with_mlp) const {

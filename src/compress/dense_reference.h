@@ -1,6 +1,6 @@
 #pragma once
-// The dense model on text, to hold models beside it that differ in their MLPs: how far their
-// predictions are from its own, as the mean over tokens of KL(p_dense ‖ p_other) in nats.
+// The dense model on text, to hold models beside it that differ in some of their weights: how far
+// their predictions are from its own, as the mean over tokens of KL(p_dense ‖ p_other) in nats.
 
 #include <functional>
 #include <memory>
@@ -25,13 +25,22 @@ class DenseReference {
 
   // Of the model with this MLP in the place of one layer's; later layers see what it makes.
   double divergence_with(int64_t layer, const ops::MlpWeight& mlp) const;
+  // Of the model with this attention in the place of one layer's; weights.mlp is not read.
+  double divergence_with_attention(int64_t layer, const model::LayerWeights& weights) const;
+  // Of the model with this LM head [vocab_size, H], behind the dense layers.
+  double divergence_with_head(const ops::LinearWeight& head) const;
+  const model::LayerWeights& weights(int64_t layer) const {
+    return weights_[static_cast<size_t>(layer)];
+  }
   // Of the model with all MLPs replaced, each handed over when the layer runs.
   Result<double> divergence_of(const WithMlp& with_mlp) const;
 
  private:
   explicit DenseReference(const CompressionInputs& inputs) : inputs_(&inputs) {}
   void add_mlp(int64_t layer, const ops::MlpWeight& mlp, Matrix& residual) const;
-  double divergence(Matrix hidden) const;
+  double divergence_after(int64_t layer, Matrix hidden) const;
+  // `projection`: of the head; null: the dense one.
+  double divergence(Matrix hidden, const ops::Linear* projection = nullptr) const;
 
   const CompressionInputs* inputs_;
   ops::RotaryEmbedding rotary_;
@@ -39,7 +48,9 @@ class DenseReference {
   std::vector<ops::SequenceRows> batch_;
   std::vector<model::LayerWeights> weights_;
   std::vector<model::DecoderLayer> layers_;
+  Matrix embedded_;
   std::vector<Matrix> residuals_;  // before every MLP
+  Matrix last_;                    // after the last layer
   std::optional<model::LmHead> head_;
   Matrix logits_;
 };

@@ -64,7 +64,7 @@ Result<std::vector<LowRankMatrix>> low_rank_matrices(const io::Checkpoint& check
 // Maps of pivots keep 8 bits: they are few, and their errors reach all that is made of them.
 io::Quantization quantization_of(const QuantizedFormats& formats, const io::Checkpoint& checkpoint,
                                  const io::ModelConfig& config) {
-  io::Quantization quantization = {formats.linear};
+  io::Quantization quantization = {formats.linear, formats.exceptions};
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     constexpr std::string_view kMap = "_pivot_proj.weight";
     if (formats.linear.bits == 8 || !name.ends_with(kMap)) continue;
@@ -108,10 +108,19 @@ Result<RoundingText> rounding_text(const QuantizeRequest& request, const io::Che
   return text;
 }
 
+nlohmann::ordered_json exceptions_json(const io::Quantization& quantization) {
+  nlohmann::ordered_json exceptions;
+  for (const auto& [module, format] : quantization.exceptions) {
+    exceptions[module] = io::format_text(format);
+  }
+  return exceptions;
+}
+
 std::string settings_of(const QuantizeRequest& request, const RoundingText& text,
                         const nlohmann::ordered_json& model_identity,
                         const io::Quantization& quantization) {
   nlohmann::ordered_json settings = {{"weights", io::quantization_text(quantization)},
+                                     {"exceptions", exceptions_json(quantization)},
                                      {"gptq", request.rounding == Rounding::kGptq},
                                      {"smooth", request.smooth},
                                      {"model", model_identity}};

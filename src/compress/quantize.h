@@ -5,7 +5,10 @@
 // rounded as that says (calibrated_rounding.h).
 
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "base/low_bit_format.h"
 #include "base/progress.h"
@@ -19,6 +22,9 @@ namespace neuronmm::compress {
 // Of all linear layers, and of the LM head (with the embedding table where the two are tied).
 struct QuantizedFormats {
   LowBitFormat linear = {}, lm_head = {};
+  // Of single matrices, by names as io::Quantization has them. Those of maps of pivots are not
+  // asked for.
+  std::map<std::string, LowBitFormat, std::less<>> exceptions = {};
 };
 
 // bits 8, 6 or 4. By default groups of 16, where there are 4 bits, and a head of as many bits as

@@ -45,6 +45,9 @@ struct CompressRequest {
   MatrixSet only;
   WeightFormat weights = WeightFormat::kAsIs;
   Allocate allocate = Allocate::kUniform;
+  // Sizes that were chosen elsewhere, one shape per layer, in the place of a search by `rule` and
+  // `allocate`: what the losses are taken for. Of form mixed.
+  std::vector<io::MlpShape> shapes;
   // whitened: this or `gram`; error-aware and allocate by sensitivity: this; svd: only to measure
   // what it has cost
   std::optional<CalibrationText> calibration;

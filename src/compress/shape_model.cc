@@ -138,8 +138,20 @@ Result<FoundShapes> uniform_shapes(const ShapeRequest& request, Form form, const
   return found;
 }
 
+Result<FoundShapes> given_shapes(const ShapeRequest& request, const MlpSizes& sizes,
+                                 const std::vector<PredictedLosses>& layers) {
+  NMM_CHECK(request.shapes.size() == layers.size());
+  FoundShapes found{.shapes = request.shapes};
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    found.parameters += sizes.parameters(request.shapes[layer]);
+    found.predicted_loss += loss_of(layers[layer], request.shapes[layer]);
+  }
+  return found;
+}
+
 Result<FoundShapes> shapes_of(const ShapeRequest& request, Form form, const MlpSizes& sizes,
                               const std::vector<PredictedLosses>& layers) {
+  if (!request.shapes.empty()) return given_shapes(request, sizes, layers);
   if (request.uniform) return uniform_shapes(request, form, sizes, layers);
   const double kept = 1.0 - request.rule.ratio;
   const auto budget = static_cast<int64_t>(kept * static_cast<double>(sizes.dense_parameters()) *
@@ -206,9 +218,27 @@ Status shape_in_sequence(const CompressionInputs& inputs, const ShapeRequest& re
   return {};
 }
 
+Result<std::vector<PredictedLosses>> predicted_curves(const CompressionInputs& inputs,
+                                                      const ShapeRequest& request,
+                                                      const fs::path& work) {
+  std::vector<PredictedLosses> layers(static_cast<size_t>(inputs.config.num_hidden_layers));
+  NMM_TRY(LayerTasks(inputs, work).run("predicting losses", [&](int64_t layer) -> Status {
+    auto& losses = layers[static_cast<size_t>(layer)];
+    if (auto saved = read_losses(request.losses, layer, inputs.config)) {
+      losses = *std::move(saved);
+      return {};
+    }
+    NMM_ASSIGN(const KnownMlp known, know_mlp(inputs, request, layer));
+    NMM_ASSIGN(losses, predict_losses(known.mlp, known.statistics, known.metric));
+    return save_losses(request.losses, layer, losses);
+  }));
+  return layers;
+}
+
 }  // namespace
 
 Status check_sizes(const io::ModelConfig& config, const ShapeRequest& request) {
+  if (!request.shapes.empty()) return {};
   const bool by_formula =
       request.uniform && request.form != Form::kMixed && request.form != Form::kAuto;
   const MlpSizes sizes = {config.hidden_size, config.intermediate_size, request.form == Form::kUv};
@@ -244,17 +274,7 @@ WithMlp shaped_mlps(const CompressionInputs& inputs, const fs::path& folder) {
 
 Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRequest& request,
                                   const fs::path& work) {
-  std::vector<PredictedLosses> layers(static_cast<size_t>(inputs.config.num_hidden_layers));
-  NMM_TRY(LayerTasks(inputs, work).run("predicting losses", [&](int64_t layer) -> Status {
-    auto& losses = layers[static_cast<size_t>(layer)];
-    if (auto saved = read_losses(request.losses, layer, inputs.config)) {
-      losses = *std::move(saved);
-      return {};
-    }
-    NMM_ASSIGN(const KnownMlp known, know_mlp(inputs, request, layer));
-    NMM_ASSIGN(losses, predict_losses(known.mlp, known.statistics, known.metric));
-    return save_losses(request.losses, layer, losses);
-  }));
+  NMM_ASSIGN(auto layers, predicted_curves(inputs, request, work));
   const MlpSizes sizes = {inputs.config.hidden_size, inputs.config.intermediate_size,
                           request.form == Form::kUv};
   ShapedModel model;
@@ -283,6 +303,17 @@ Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRe
          loss_of(layers[layer], shape)});
   }
   return model;
+}
+
+Result<std::vector<PredictedLosses>> measured_curves(const CompressionInputs& inputs,
+                                                     const ShapeRequest& request,
+                                                     const fs::path& work) {
+  NMM_ASSIGN(auto layers, predicted_curves(inputs, request, work));
+  const MlpSizes sizes = {inputs.config.hidden_size, inputs.config.intermediate_size,
+                          request.form == Form::kUv};
+  NMM_ASSIGN(FoundShapes found, shapes_of(request, request.form, sizes, layers));
+  NMM_TRY(correct_shapes(inputs, request, request.form, sizes, work, layers, found));
+  return layers;
 }
 
 Status shape_layers(const CompressionInputs& inputs, const ShapeRequest& request,

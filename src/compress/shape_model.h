@@ -18,6 +18,7 @@ struct ShapeRequest {
   Form form = Form::kMixed;
   RankRule rule;
   bool uniform = false;              // one shape for all layers
+  std::vector<io::MlpShape> shapes;  // one per layer, in the place of a search; empty: searched
   std::filesystem::path statistics;  // the folder with every layer's (mlp_statistics.h)
   std::filesystem::path metric;  // the output metric's file; empty: the local one (mlp_metric.h)
   std::filesystem::path losses;  // the folder in which the predicted losses are, or will be, kept
@@ -46,6 +47,12 @@ Status check_sizes(const io::ModelConfig& config, const ShapeRequest& request);
 // The choice of sizes alone is predicted; nothing is narrowed yet. Layers run side by side.
 Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRequest& request,
                                   const std::filesystem::path& work);
+
+// The losses of every layer at every size, predicted and then corrected by what the sizes are
+// measured to cost that the request chooses (measured_losses.h).
+Result<std::vector<PredictedLosses>> measured_curves(const CompressionInputs& inputs,
+                                                     const ShapeRequest& request,
+                                                     const std::filesystem::path& work);
 
 // Leaves a checked file per layer in `out`, shaped_path(), with the tensors of its MLP by their
 // names in model/mlp_reader.h, and skips those that are there. What choose_shapes() has found is in

@@ -11,6 +11,10 @@ namespace {
 // Halvings of the interval of prices: enough to tell any two fp64 losses apart.
 constexpr int kHalvings = 100;
 
+// Nats per parameter between which the hull of a layer is drawn: below the lowest a layer of 1e9
+// parameters would not be worth a billionth nat, at the highest a single parameter is worth one.
+constexpr double kLowestPrice = 1e-18, kHighestPrice = 1.0, kPriceStep = 1.4142135623730951;
+
 // 0 stands for the whole.
 std::vector<int64_t> sizes_of(int64_t whole, int64_t block) {
   std::vector<int64_t> sizes = {0};
@@ -157,6 +161,17 @@ double loss_of(const PredictedLosses& losses, const io::MlpShape& shape) {
   return loss_at(losses.gate, shape.gate) + loss_at(losses.up, shape.up) +
          loss_at(losses.input, shape.input) + loss_at(losses.output, shape.down) +
          loss_at(losses.neurons, shape.neurons);
+}
+
+std::vector<io::MlpShape> hull_shapes(Form form, const MlpSizes& sizes, int64_t block,
+                                      const PredictedLosses& losses) {
+  const LayerChoice choice(form, sizes, block);
+  std::vector<io::MlpShape> shapes = {{}};
+  for (double price = kLowestPrice; price < kHighestPrice; price *= kPriceStep) {
+    const io::MlpShape shape = choice.cheapest(losses, price);
+    if (shape != shapes.back()) shapes.push_back(shape);
+  }
+  return shapes;
 }
 
 Result<FoundShapes> find_shapes(Form form, const MlpSizes& sizes, int64_t block,

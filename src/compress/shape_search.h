@@ -27,4 +27,8 @@ double loss_of(const PredictedLosses& losses, const io::MlpShape& shape);
 Result<FoundShapes> find_shapes(Form form, const MlpSizes& sizes, int64_t block,
                                 const std::vector<PredictedLosses>& layers, int64_t budget);
 
+// The shapes of one layer that some price per parameter chooses, from whole to smallest.
+std::vector<io::MlpShape> hull_shapes(Form form, const MlpSizes& sizes, int64_t block,
+                                      const PredictedLosses& losses);
+
 }  // namespace neuronmm::compress

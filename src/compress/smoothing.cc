@@ -113,10 +113,10 @@ Values divisors(const TensorView& vector, Values& s) {
 class Smoothing {
  public:
   Smoothing(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
-            const SmoothingExponents& exponents)
+            const SmoothingExponent& exponent)
       : checkpoint_(checkpoint),
         config_(config),
-        exponents_(exponents),
+        exponent_(exponent),
         prefix_(model::tensor_prefix(checkpoint)) {}
 
   Status add_layer(int64_t layer, const ChannelSizes& sizes) {
@@ -138,7 +138,7 @@ class Smoothing {
                checkpoint_.require(name, {config_.vocab_size, config_.hidden_size}));
     NMM_ASSIGN(const TensorView norm,
                checkpoint_.require(prefix_ + "norm.weight", {config_.hidden_size}));
-    Values s = factors(sizes, column_squares(weight), exponents_.head);
+    Values s = factors(sizes, column_squares(weight), exponent_(name));
     scales_[prefix_ + "norm.weight"].rows = divisors(norm, s);
     scales_[name].columns = s;
     checkpoint_.release_pages();
@@ -165,12 +165,25 @@ class Smoothing {
 
   TensorScale& scale(const std::string& name) { return scales_[at_ + name]; }
 
+  // The tensor of a linear layer that its input is multiplied with.
+  static std::string first_of(const std::string& stem, const ops::LinearWeight& linear) {
+    return stem + (linear.low_rank() ? "_v_proj.weight" : "_proj.weight");
+  }
+
+  double smallest(std::initializer_list<std::string> tensors) const {
+    double least = 1.0;
+    for (const std::string& tensor : tensors) least = std::min(least, exponent_(at_ + tensor));
+    return least;
+  }
+
   void smooth_projections(const model::LayerWeights& weights, const Values& sizes) {
     Values squares(sizes.size());
     for (const auto* linear : {&weights.q, &weights.k, &weights.v}) {
       squares = sum_of(std::move(squares), input_squares(*linear));
     }
-    Values s = factors(sizes, squares, exponents_.linear);
+    Values s = factors(sizes, squares,
+                       smallest({"self_attn.q_proj.weight", "self_attn.k_proj.weight",
+                                 "self_attn.v_proj.weight"}));
     scale("input_layernorm.weight").rows = divisors(weights.input_norm, s);
     for (const char letter : {'q', 'k', 'v'}) {
       scale(fmt::format("self_attn.{}_proj.weight", letter)).columns = s;
@@ -192,7 +205,7 @@ class Smoothing {
       shared_squares[to] += squares[from];
     }
     for (double& value : shared_sizes) value = std::sqrt(value);
-    Values s = factors(shared_sizes, shared_squares, exponents_.linear);
+    Values s = factors(shared_sizes, shared_squares, smallest({"self_attn.o_proj.weight"}));
     if (const TensorView& bias = weights.v.bias; !bias.empty()) {
       scale("self_attn.v_proj.bias").rows = divisors(bias, s);
     }
@@ -204,7 +217,7 @@ class Smoothing {
     const ops::MlpWeight& mlp = weights.mlp;
     const Values squares = sum_of(input_squares(mlp.gate), input_squares(mlp.up));
     Values s = factors(sizes, mlp.in.empty() ? squares : before_pivots(mlp.in, squares),
-                       exponents_.linear);
+                       smallest({first_of("mlp.gate", mlp.gate), first_of("mlp.up", mlp.up)}));
     scale("post_attention_layernorm.weight").rows = divisors(weights.post_attention_norm, s);
     if (!mlp.in.empty()) {
       const Values of_pivots = scale_pivots("mlp.input", mlp.in, s);
@@ -215,11 +228,8 @@ class Smoothing {
     for (const auto& [stem, linear] :
          {std::pair("mlp.gate", &mlp.gate), std::pair("mlp.up", &mlp.up)}) {
       const std::string name(stem);
-      if (!linear->in.empty()) {
-        scale(name + "_proj.weight").columns = scale_pivots(name, linear->in, s);
-      } else {
-        scale(name + (linear->low_rank() ? "_v_proj.weight" : "_proj.weight")).columns = s;
-      }
+      scale(first_of(name, *linear)).columns =
+          linear->in.empty() ? s : scale_pivots(name, linear->in, s);
     }
   }
 
@@ -233,14 +243,15 @@ class Smoothing {
   }
 
   void smooth_neurons(const ops::MlpWeight& mlp, const Values& sizes) {
-    const Values s = factors(sizes, input_squares(mlp.down), exponents_.linear);
+    const std::string down = first_of("mlp.down", mlp.down);
+    const Values s = factors(sizes, input_squares(mlp.down), smallest({down}));
     scale(mlp.up.low_rank() ? "mlp.up_u_proj.weight" : "mlp.up_proj.weight").rows = inverse(s);
-    scale(mlp.down.low_rank() ? "mlp.down_v_proj.weight" : "mlp.down_proj.weight").columns = s;
+    scale(down).columns = s;
   }
 
   const io::Checkpoint& checkpoint_;
   const io::ModelConfig& config_;
-  const SmoothingExponents& exponents_;
+  const SmoothingExponent& exponent_;
   std::string prefix_, at_;
   TensorScales scales_;
 };
@@ -249,8 +260,8 @@ class Smoothing {
 
 Result<TensorScales> smoothing_scales(const io::Checkpoint& checkpoint,
                                       const io::ModelConfig& config, const ChannelSizesOf& sizes,
-                                      const Values& head, const SmoothingExponents& exponents) {
-  Smoothing smoothing(checkpoint, config, exponents);
+                                      const Values& head, const SmoothingExponent& exponent) {
+  Smoothing smoothing(checkpoint, config, exponent);
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(const ChannelSizes of_layer, sizes(layer));
     NMM_TRY(smoothing.add_layer(layer, of_layer));

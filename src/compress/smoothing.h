@@ -42,9 +42,9 @@ struct TensorScale {
 };
 using TensorScales = std::map<std::string, TensorScale>;  // by the names in the checkpoint
 
-struct SmoothingExponents {
-  double linear = 0.5, head = 0.5;
-};
+// Of a tensor that is rounded, by its name in the checkpoint. Of several that read the same, the
+// smallest exponent holds.
+using SmoothingExponent = std::function<double(const std::string& tensor)>;
 
 // Of every tensor that changes. `head`: [H], what the LM head reads; a head that is tied to the
 // embedding table stays as it is. Weights of every form, in float dtypes. A norm and a bias keep
@@ -52,7 +52,7 @@ struct SmoothingExponents {
 Result<TensorScales> smoothing_scales(const io::Checkpoint& checkpoint,
                                       const io::ModelConfig& config, const ChannelSizesOf& sizes,
                                       const std::vector<double>& head,
-                                      const SmoothingExponents& exponents = {});
+                                      const SmoothingExponent& exponent);
 
 // The tensor times its factors, row-major, as fp32.
 std::vector<float> scaled_values(const TensorView& tensor, const TensorScale& scale);

@@ -13,6 +13,7 @@ constexpr const char* kQuantizationKey = "neuronmm_quantization";
 constexpr const char* kOlderKey = "quantization_config";  // with a quant_method
 constexpr const char* kMethod = "neuronmm";
 constexpr const char* kExceptionsKey = "exceptions";
+constexpr std::string_view kLayersPart = "layers.";
 
 // The object under `key`; nullopt: absent.
 Result<std::optional<JsonFields>> find_object(const JsonFields& fields, const std::string& key) {
@@ -67,13 +68,24 @@ Status check_method(const JsonFields& fields) {
   return fields.wrong("quant_method", "\"neuronmm\" (weights that `neuronmm quantize` writes)");
 }
 
+// From "layers." on, where the name has that.
+std::string_view module_path(std::string_view module) {
+  const size_t layers = module.find(kLayersPart);
+  return layers == std::string_view::npos ? module : module.substr(layers);
+}
+
+// "layers.3.mlp.down_proj".
+bool of_one_layer(std::string_view module) { return module.starts_with(kLayersPart); }
+
 }  // namespace
 
 const LowBitFormat& Quantization::of(std::string_view tensor) const {
-  const size_t end = tensor.rfind('.');  // of the module's name
-  const size_t dot = end == std::string_view::npos || end == 0 ? end : tensor.rfind('.', end - 1);
-  const size_t begin = dot == std::string_view::npos || end == 0 ? 0 : dot + 1;
-  const auto found = exceptions.find(tensor.substr(begin, end - begin));
+  const std::string_view module = tensor.substr(0, tensor.rfind('.'));
+  const size_t dot = module.rfind('.');
+  auto found = exceptions.find(module_path(module));
+  if (found == exceptions.end() && dot != std::string_view::npos) {
+    found = exceptions.find(module.substr(dot + 1));
+  }
   return found == exceptions.end() ? format : found->second;
 }
 
@@ -85,9 +97,15 @@ std::string format_text(const LowBitFormat& format) {
 
 std::string quantization_text(const Quantization& quantization) {
   std::string text = format_text(quantization.format);
+  int64_t of_layers = 0;
   for (const auto& [module, format] : quantization.exceptions) {
-    text += fmt::format(", {} {}", module, format_text(format));
+    if (of_one_layer(module)) {
+      ++of_layers;
+    } else {
+      text += fmt::format(", {} {}", module, format_text(format));
+    }
   }
+  if (of_layers > 0) text += fmt::format(", {} matrices of their own", of_layers);
   return text;
 }
 

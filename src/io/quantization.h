@@ -7,10 +7,11 @@
 //                             "calibration": [{"name": "text.txt", "xxh3": ..., ...}]}
 //
 // All linear weights have the bits and groups of the entry, but for those that "exceptions" names,
-// each by the last part of its module's name. "calibration" is there where texts decided how they
-// were rounded. Until 0.2 the entry was "quantization_config" with a "quant_method" of "neuronmm".
-// That key belongs to transformers and vLLM, which refuse a folder whose method they do not have
-// built in.
+// each by the last part of its module's name, or for a single layer by the path from there on
+// ("layers.3.self_attn.v_proj"), which goes before. "calibration" is there where texts decided how
+// they were rounded. Until 0.2 the entry was "quantization_config" with a "quant_method" of
+// "neuronmm". That key belongs to transformers and vLLM, which refuse a folder whose method they do
+// not have built in.
 //
 //   NAME        8 bits: I8 [rows, columns]
 //               6 bits: U8 [rows, ceil(columns / 2) + ceil(columns / 4)]
@@ -49,7 +50,8 @@ struct Quantization {
 
 // "int8", "6 bits", "4 bits in groups of 16".
 std::string format_text(const LowBitFormat& format);
-// The same of all; "4 bits in groups of 16, lm_head 6 bits".
+// The same of all; "4 bits in groups of 16, lm_head 6 bits". Of exceptions for single layers it
+// says how many there are.
 std::string quantization_text(const Quantization& quantization);
 
 // What `fields` (those of config.json) say, under either key. What others write under the older one

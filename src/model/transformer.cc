@@ -129,10 +129,12 @@ Result<LmHead> LmHead::load(const io::Checkpoint& checkpoint, const io::ModelCon
   return head;
 }
 
-Matrix LmHead::logits(MutableMatrixView hidden) const {
+Matrix LmHead::logits(MutableMatrixView hidden) const { return logits(hidden, *projection_); }
+
+Matrix LmHead::logits(MutableMatrixView hidden, const ops::Linear& projection) const {
   backend_->rms_norm(hidden, norm_, eps_, hidden);
   Matrix logits(hidden.rows, vocab_size_);
-  projection_->apply(hidden, logits.view());
+  projection.apply(hidden, logits.view());
   return logits;
 }
 

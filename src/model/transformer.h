@@ -69,6 +69,8 @@ class LmHead {
                              const ops::Backend& backend);
   // The logits [M, vocab_size] after hidden [M, H], which becomes its norm in place.
   Matrix logits(MutableMatrixView hidden) const;
+  // With another projection in the place of its own.
+  Matrix logits(MutableMatrixView hidden, const ops::Linear& projection) const;
 
  private:
   LmHead() = default;

@@ -30,6 +30,7 @@ const std::map<std::string, Folders> kArrows = {
     {"compress", {"model", "ops", "io", "text", "base"}},
     {"finetune", {"compress", "model", "ops", "io", "text", "base"}},
     {"eval", {"model", "io", "text", "base"}},
+    {"fit", {"compress", "eval", "model", "ops", "io", "text", "base"}},
     {"trainium/tile", {"base"}},
     {"trainium/kernels", {"trainium/tile", "base"}},
     {"trainium/reference", {"trainium/kernels", "base"}},

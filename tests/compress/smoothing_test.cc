@@ -33,12 +33,15 @@ ChannelSizes random_channel_sizes(const io::ModelConfig& config, int64_t layer,
           random_sizes(left > 0 ? left : config.intermediate_size, random)};
 }
 
+double exponent_half(const std::string&) { return 0.5; }
+
 Result<TensorScales> random_scales(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
                                    std::mt19937_64& random) {
   const auto sizes = [&](int64_t layer) -> Result<ChannelSizes> {
     return random_channel_sizes(config, layer, random);
   };
-  return smoothing_scales(checkpoint, config, sizes, random_sizes(config.hidden_size, random));
+  return smoothing_scales(checkpoint, config, sizes, random_sizes(config.hidden_size, random),
+                          exponent_half);
 }
 
 void scale_all(const TensorScales& scales, model::TestTensors& tensors) {
@@ -140,7 +143,7 @@ TEST(Smoothing, ReachesTheLeastProductOfBothErrors) {
   const auto scales = smoothing_scales(
       checkpoint.value(), config,
       [&](int64_t layer) -> Result<ChannelSizes> { return sizes[static_cast<size_t>(layer)]; },
-      head);
+      head, exponent_half);
   ASSERT_TRUE(scales.ok());
   const auto check = [&](const std::string& name, const std::vector<double>& x) {
     const model::TestTensor& weight = tensors.at(name);
@@ -217,7 +220,7 @@ TEST(Smoothing, LeavesChannelsThatAreNeverUsedAlone) {
         sizes.mlp[5] = 0.0;
         return sizes;
       },
-      random_sizes(config.hidden_size, random));
+      random_sizes(config.hidden_size, random), exponent_half);
   ASSERT_TRUE(scales.ok());
   const auto& gain = scales->at("model.layers.0.post_attention_layernorm.weight").rows;
   EXPECT_EQ(gain[3], 1.0);
@@ -238,7 +241,7 @@ TEST(Smoothing, RefusesWhatIsNotFinite) {
         if (layer == 1) sizes.heads[2] = std::nan("");
         return sizes;
       },
-      random_sizes(config.hidden_size, random));
+      random_sizes(config.hidden_size, random), exponent_half);
   ASSERT_FALSE(scales.ok());
   EXPECT_NE(scales.error().message.find("layers.1"), std::string::npos) << scales.error().message;
 }

@@ -100,6 +100,25 @@ TEST(Quantization, ModulesMayBeExceptions) {
   EXPECT_EQ(quantization_text(mixed), "4 bits in groups of 16, lm_head 6 bits, v_proj int8");
 }
 
+// An exception for one layer goes before one for all layers.
+TEST(Quantization, SingleLayersMayBeExceptions) {
+  const Quantization mixed = {
+      {4, 16},
+      {{"v_proj", {8}}, {"layers.3.self_attn.v_proj", {6}}, {"layers.0.mlp.down_proj", {8}}}};
+  const auto written = with_quantization(small_config().dump(), "config.json", mixed);
+  ASSERT_TRUE(written.ok()) << written.error().message;
+  const auto config = ModelConfig::parse(*written, "config.json");
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->quantization, mixed);
+  EXPECT_EQ(mixed.of("model.layers.3.self_attn.v_proj.weight").bits, 6);
+  EXPECT_EQ(mixed.of("layers.3.self_attn.v_proj.weight").bits, 6);
+  EXPECT_EQ(mixed.of("model.layers.13.self_attn.v_proj.weight").bits, 8);
+  EXPECT_EQ(mixed.of("model.layers.0.mlp.down_proj.weight").bits, 8);
+  EXPECT_EQ(mixed.of("model.layers.1.mlp.down_proj.weight").bits, 4);
+  EXPECT_EQ(quantization_text(mixed),
+            "4 bits in groups of 16, v_proj int8, 2 matrices of their own");
+}
+
 TEST(Quantization, NamesItsTexts) {
   const Quantization by_text = {{8}, {}, {{"a.txt", "0123456789abcdef", 1000, 200}}};
   const auto written = with_quantization(small_config().dump(), "config.json", by_text);

@@ -1,0 +1,190 @@
+// neuronmm fit: the best model within a budget of memory, time or loss.
+
+#include "fit/fit.h"
+
+#include <charconv>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "flags.h"
+#include "io/text_file.h"
+#include "message.h"
+#include "model/fit_report.h"
+#include "model/metric_program.h"
+#include "output_file.h"
+#include "report_writer.h"
+
+namespace neuronmm::apps {
+namespace {
+
+struct FitFlags {
+  fit::FitRequest request;
+  std::string bytes, decode, prefill;
+  std::optional<double> max_kl;
+  std::vector<std::string> calibration;
+  int64_t calibration_tokens = compress::kShapeCalibrationTokens;
+  int64_t block = 0;  // 0: what fits the device
+  std::string json, html;
+  DeviceOptions device;
+};
+
+// A positive number and what follows it.
+std::optional<std::pair<double, std::string>> number_and_rest(const std::string& text) {
+  double value = 0.0;
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error != std::errc() || !(value > 0.0) || value > 1e18) return std::nullopt;
+  return std::pair(value, std::string(end, last));
+}
+
+// "80M": 80·10⁶.
+double bytes_of(const std::string& text) {
+  const auto read = number_and_rest(text);
+  const std::string unit = read ? read->second : "?";
+  const double times = unit.empty()  ? 1.0
+                       : unit == "K" ? 1e3
+                       : unit == "M" ? 1e6
+                       : unit == "G" ? 1e9
+                                     : 0.0;
+  if (times == 0.0) {
+    throw CLI::ValidationError(
+        "--bytes", fmt::format("expected a number of bytes like 80M or 1.2G, found {:?}", text));
+  }
+  return read->first * times;
+}
+
+// "2x": twice as fast.
+double times_of(const char* flag, const std::string& text) {
+  const auto read = number_and_rest(text);
+  if (read && (read->second == "x" || read->second.empty())) return read->first;
+  throw CLI::ValidationError(flag, fmt::format("expected a factor like 1.5x, found {:?}", text));
+}
+
+// Completes flags.request but for the calibration text.
+fit::FitRequest fit_request(const FitFlags& flags) {
+  fit::FitRequest request = flags.request;
+  if (!flags.bytes.empty()) request.budget.bytes = bytes_of(flags.bytes);
+  if (!flags.decode.empty()) request.budget.decode = times_of("--decode", flags.decode);
+  if (!flags.prefill.empty()) request.budget.prefill = times_of("--prefill", flags.prefill);
+  request.budget.divergence = flags.max_kl;
+  const fit::Budget& budget = request.budget;
+  if (!budget.bytes && !budget.decode && !budget.prefill && !budget.divergence) {
+    throw CLI::ValidationError("--bytes, --decode, --prefill or --max-kl", "a budget is needed");
+  }
+  if (request.out.empty() && !request.plan_only) {
+    throw CLI::ValidationError("--output", "is needed (only --plan needs none)");
+  }
+  if (request.sensitivities.empty()) {
+    if (request.out.empty()) {
+      throw CLI::ValidationError("--sensitivities", "is needed by --plan without --output");
+    }
+    request.sensitivities = request.out;
+    request.sensitivities += ".fit";
+  }
+  constexpr int64_t kTile = 128, kCpuBlock = 32;
+  request.block = flags.block > 0 ? flags.block : flags.device.simulated() ? kTile : kCpuBlock;
+  return request;
+}
+
+Result<int> run_fit(const FitFlags& flags) {
+  fit::FitRequest request = fit_request(flags);
+  NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
+  NMM_ASSIGN(OutputFile html, OutputFile::open(flags.html));
+  request.calibration.max_tokens = flags.calibration_tokens;
+  for (const std::string& name : flags.calibration) {
+    NMM_ASSIGN(auto text, io::read_user_text(name));
+    request.calibration.texts.push_back(compress::NamedText::of_file(name, std::move(text)));
+  }
+  if (!metric_program_available()) {
+    print_message(
+        "note: the program neuronmm-finetune, which makes the metric of the method two-sided, is "
+        "not "
+        "there; whitened is used\n");
+    request.method = "whitened";
+  }
+  DeviceOptions host = flags.device;
+  if (host.simulated()) host.device = "cpu";
+  NMM_ASSIGN(const auto backend, make_backend(host));
+  const fit::Device device = {[&flags] { return make_latency_backend(flags.device); },
+                              flags.device.simulated()};
+  const compress::MakeMetric make_metric =
+      [&](const std::vector<std::vector<text::TokenId>>& sequences,
+          const std::filesystem::path& file) {
+        return run_metric_program({.model = request.model,
+                                   .sequences = sequences,
+                                   .out = file,
+                                   .threads = flags.device.threads});
+      };
+  Progress progress(stderr);
+  NMM_ASSIGN(const auto result, fit::fit(request, device, *backend, progress, make_metric));
+  if (flags.device.simulated()) {
+    report.print("speeds are predictions for {}: no Trainium was used\n", flags.device.device);
+  }
+  print_fit(report, request, result);
+  if (html.wanted()) NMM_TRY(html.write(fit_page(request, result)));
+  NMM_TRY(report.write_json(fit_json(request, result)));
+  return 0;
+}
+
+void add_budget(CLI::App* command, FitFlags& flags) {
+  command->add_option(
+      "--bytes", flags.bytes,
+      "weights of at most so many bytes: 80M is 80 million, G a thousand times more");
+  command->add_option("--decode", flags.decode,
+                      "tokens at least so many times as fast as MODEL_DIR, on the same device: 2x");
+  command->add_option("--prefill", flags.prefill,
+                      "a prompt of 512 tokens at least so many times as fast: 1.5x");
+  command
+      ->add_option(
+          "--max-kl", flags.max_kl,
+          "KL from MODEL_DIR of at most so many nats per token; the result is then as small "
+          "as it can be, else as near as it can be")
+      ->check(CLI::Range(1e-9, 1e3));
+}
+
+}  // namespace
+
+void add_fit(Program& program) {
+  const auto flags = std::make_shared<FitFlags>();
+  CLI::App* command =
+      program.add(CommandGroup::kModels, "fit", "Find and write the best model within a budget");
+  command->add_option("MODEL_DIR", flags->request.model, "a Hugging Face model folder, dense")
+      ->required();
+  add_output_option(command, flags->request.out, "the new model folder");
+  add_budget(command, *flags);
+  command
+      ->add_option(
+          "--calibration", flags->calibration,
+          "text that decides what matters; - is standard input. Several are sampled evenly. "
+          "NAME.jsonl has documents")
+      ->required()
+      ->allow_extra_args(false);
+  command
+      ->add_option("--calibration-tokens", flags->calibration_tokens,
+                   "tokens to use in all, as many of each text, evenly spread over it")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->capture_default_str();
+  command->add_option("--sensitivities", flags->request.sensitivities,
+                      "folder of what was measured of the model, which serves later budgets; by "
+                      "default OUT.fit");
+  command
+      ->add_option("--block", flags->block,
+                   "sizes are multiples of this; by default 32, for simulated devices 128")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  command->add_flag("--plan", flags->request.plan_only,
+                    "say what would be chosen, and write no model");
+  command->add_option("--html", flags->html,
+                      "also write a page with what there is to choose from, as plots");
+  add_device_options(command, flags->device, Devices::kHostAndSimulated);
+  add_json_option(command, flags->json);
+  command->add_flag("--force", flags->request.force, "replace an existing output folder");
+  command->footer(
+      "What single changes cost is measured once (minutes); further budgets with the same\n"
+      "--sensitivities take as long as it takes to write the model and to measure it.");
+  command->parse_complete_callback([flags] { fit_request(*flags); });
+  program.set_run(command, [flags] { return run_fit(*flags); });
+}
+
+}  // namespace neuronmm::apps

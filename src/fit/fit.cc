@@ -1,0 +1,314 @@
+#include "fit/fit.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "compress/blas.h"
+#include "compress/shape_model.h"
+#include "eval/divergence.h"
+#include "eval/latency.h"
+#include "fit/model_latency.h"
+#include "fit/realize.h"
+#include "io/checkpoint.h"
+#include "io/folder_lock.h"
+#include "io/json_file.h"
+#include "io/text_file.h"
+#include "model/transformer.h"
+
+namespace neuronmm::fit {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Shapes of which losses are measured: those that a search takes at this share of parameters. Of
+// the shares that were tried on SmolLM2 the one from which curves reach both ways.
+constexpr double kMeasuredRatio = 0.2;
+// Of both models in turns: at least so many runs, and about so long for the dense one's prompts.
+constexpr int64_t kFewestRuns = 5, kMostRuns = 25;
+constexpr double kComparedSeconds = 2.0;
+constexpr size_t kPoints = 16;  // of a front
+// A loss so far below what is allowed leaves bytes to be saved. Assumed.
+constexpr double kUnused = 0.8;
+constexpr double kMissed = 1.02;  // how far beyond a budget a measurement may be: its own noise
+
+Status make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return fail("{}: cannot be created: {}", folder.string(), error.message());
+  return {};
+}
+
+// All that is known of a model, opened before anything is measured.
+class Fitting {
+ public:
+  Fitting(const FitRequest& request, const Device& device, const ops::Backend& backend,
+          Progress& progress, const compress::MakeMetric& make_metric, io::ModelConfig config,
+          io::Checkpoint checkpoint, compress::CalibrationSequences text)
+      : request_(request),
+        device_(device),
+        backend_(backend),
+        progress_(progress),
+        make_metric_(make_metric),
+        config_(std::move(config)),
+        checkpoint_(std::move(checkpoint)),
+        text_(std::move(text)) {}
+
+  Result<FitResult> run() {
+    NMM_TRY(make_folder(request_.sensitivities));
+    NMM_ASSIGN(const Costs costs, Costs::measure(request_.model, device_, progress_));
+    dense_ = costs.dense();
+    const compress::Plan none;
+    NMM_ASSIGN(const Known known, know(inputs(none), costs));
+    NMM_ASSIGN(Correction correction, saved_correction());
+    FitResult result;
+    {
+      const ModelSearch search(known, correction);
+      result.dense = search.dense();
+      NMM_ASSIGN(result.choice, choose(search, result.dense));
+      add_candidates(search, result);
+    }
+    if (request_.plan_only) return result;
+    NMM_ASSIGN(result.measured, make(result.choice, request_.force));
+    NMM_TRY(correct(known, result, correction));
+    if (!misses(*result.measured)) return result;
+    NMM_ASSIGN(Choice other, choose(ModelSearch(known, correction), result.dense));
+    if (same(other, result.choice)) return result;
+    result.choice = std::move(other);
+    result.corrected = true;
+    NMM_ASSIGN(result.measured, make(result.choice, true));
+    return result;
+  }
+
+ private:
+  compress::CompressionInputs inputs(const compress::Plan& none) {
+    return {.checkpoint = checkpoint_,
+            .config = config_,
+            .plan = none,
+            .format = compress::WeightFormat::kAsIs,
+            .backend = backend_,
+            .text = &text_,
+            .progress = progress_};
+  }
+
+  Result<Known> know(const compress::CompressionInputs& inputs, const Costs& costs) const {
+    const fs::path work = request_.sensitivities / "work";
+    const fs::path shapes = request_.sensitivities / fmt::format("shapes-{}", request_.block);
+    for (const fs::path& folder : {work, shapes}) NMM_TRY(make_folder(folder));
+    const compress::StatisticsRequest wanted = {.save = request_.sensitivities / "statistics",
+                                                .method = request_.method,
+                                                .what = compress::Gathered::kAllLinears};
+    NMM_ASSIGN(const auto files, compress::gathered_statistics(inputs, wanted, work, make_metric_));
+    Known known{.checkpoint = checkpoint_,
+                .config = config_,
+                .shapes = {},
+                .rounding = {},
+                .costs = costs,
+                .block = request_.block};
+    compress::ShapeRequest shape_request;
+    shape_request.rule = {.ratio = kMeasuredRatio, .block = request_.block};
+    shape_request.statistics = files.statistics;
+    shape_request.metric = files.metric;
+    shape_request.losses = files.losses;
+    NMM_ASSIGN(known.shapes, compress::measured_curves(inputs, shape_request, shapes));
+    if (!device_.simulated) {
+      NMM_ASSIGN(known.rounding,
+                 measure_rounding(inputs, files.statistics, request_.sensitivities));
+    }
+    return known;
+  }
+
+  Goal goal(const Quantities& dense) const {
+    const Budget& budget = request_.budget;
+    Goal goal;
+    if (budget.bytes) goal.most[kBytes] = *budget.bytes;
+    if (budget.decode) goal.most[kDecode] = dense[kDecode] / *budget.decode;
+    if (budget.prefill) goal.most[kPrefill] = dense[kPrefill] / *budget.prefill;
+    if (budget.divergence) {
+      goal.most[kLoss] = *budget.divergence;
+      goal.least = kBytes;
+    }
+    return goal;
+  }
+
+  Result<Choice> choose(const ModelSearch& search, const Quantities& dense) const {
+    const Goal goal = this->goal(dense);
+    if (auto found = search.best(goal)) {
+      if (found->rounded || narrows(*found)) return *std::move(found);
+      return fail("{}: the model meets the budget as it is", request_.model.string());
+    }
+    const double bytes = search.smallest(kBytes);
+    if (bytes > goal.most[kBytes]) {
+      return fail("{}: {:.0f} bytes are out of reach; the nearest possible are {:.0f}",
+                  request_.model.string(), goal.most[kBytes], bytes);
+    }
+    for (const auto& [quantity, name] :
+         {std::pair(kDecode, "decoding"), std::pair(kPrefill, "prefill")}) {
+      const double least = search.smallest(quantity);
+      if (least <= goal.most[quantity]) continue;
+      return fail("{}: {} {:.2f} times as fast is out of reach; the nearest possible is {:.2f}",
+                  request_.model.string(), name, dense[quantity] / goal.most[quantity],
+                  dense[quantity] / least);
+    }
+    return fail("{}: no model meets all of the budget at once, though each part of it can be met",
+                request_.model.string());
+  }
+
+  Result<Measured> make(const Choice& choice, bool force) {
+    const Realization how = {.model = request_.model,
+                             .out = request_.out,
+                             .calibration = request_.calibration,
+                             .statistics = request_.sensitivities / "statistics",
+                             .work = request_.sensitivities / "work",
+                             .two_sided = request_.method == "two-sided",
+                             .block = request_.block,
+                             .force = force};
+    NMM_TRY(realize(choice, how, backend_, progress_));
+    NMM_ASSIGN(const auto divergence, eval::folder_divergence(request_.model, request_.out,
+                                                              text_.measured, backend_, progress_));
+    Measured measured = {.tokens = divergence.tokens,
+                         .divergence = divergence.divergence,
+                         .dense_perplexity = divergence.dense_perplexity,
+                         .perplexity = divergence.perplexity,
+                         .bytes = 0,
+                         .dense = {},
+                         .model = {},
+                         .decode_quartile = 0.0,
+                         .prefill_quartile = 0.0};
+    NMM_ASSIGN(const auto written, io::Checkpoint::open(request_.out));
+    measured.bytes = written.size_bytes();
+    NMM_TRY(time_beside(measured));
+    return measured;
+  }
+
+  // Both models in turns, small ones more often.
+  Status time_beside(Measured& measured) {
+    NMM_ASSIGN(const auto device, device_.make());
+    NMM_ASSIGN(const auto dense, model::Transformer::load(request_.model, *device));
+    NMM_ASSIGN(const auto made, model::Transformer::load(request_.out, *device));
+    const model::Transformer* const models[] = {&dense, &made};
+    const auto runs = static_cast<int64_t>(kComparedSeconds / std::max(1e-3, dense_.prefill));
+    const auto settings =
+        latency_settings(config_, device_.simulated ? 1 : std::clamp(runs, kFewestRuns, kMostRuns));
+    NMM_ASSIGN(const auto latency, eval::measure_latency(models, settings, progress_));
+    measured.dense = median_seconds(latency.models[0]);
+    measured.model = median_seconds(latency.models[1]);
+    const Speedups best = upper_quartiles(latency.models[0], latency.models[1]);
+    measured.decode_quartile = best.decode;
+    measured.prefill_quartile = best.prefill;
+    return {};
+  }
+
+  bool misses(const Measured& measured) const {
+    const Budget& budget = request_.budget;
+    const auto slower = [](std::optional<double> asked, double quartile) {
+      return asked && quartile < *asked;
+    };
+    const double loss = measured.divergence.value;
+    return (budget.divergence &&
+            (loss > *budget.divergence * kMissed || loss < *budget.divergence * kUnused)) ||
+           slower(budget.decode, measured.decode_quartile) ||
+           slower(budget.prefill, measured.prefill_quartile);
+  }
+
+  // From what was predicted, already corrected, to what was measured. That of losses is kept for
+  // later budgets; those of speed hold for this run of this machine. Where shapes and rounding both
+  // have lost, either may be to blame and both are corrected; what activations lose was measured.
+  Status correct(const Known& known, const FitResult& result, Correction& correction) const {
+    const Choice& choice = result.choice;
+    const Measured& measured = *result.measured;
+    const auto ratio = [](double real, double predicted) {
+      return real > 0.0 && predicted > 0.0 ? real / predicted : 1.0;
+    };
+    const double fixed = choice.rounded ? known.rounding->activations : 0.0;
+    const double loss = ratio(measured.divergence.value - fixed, choice.predicted[kLoss] - fixed);
+    if (narrows(choice)) correction.shapes *= loss;
+    if (choice.rounded) correction.rounding *= loss;
+    correction.decode *= ratio(measured.model.decode, choice.predicted[kDecode]);
+    correction.prefill *= ratio(measured.model.prefill, choice.predicted[kPrefill]);
+    const nlohmann::ordered_json json = {{"shapes", correction.shapes},
+                                         {"rounding", correction.rounding}};
+    return io::write_text_file(correction_path(), json.dump() + "\n");
+  }
+
+  fs::path correction_path() const { return request_.sensitivities / "correction.json"; }
+
+  Result<Correction> saved_correction() const {
+    std::error_code ignored;
+    Correction correction;
+    if (!fs::exists(correction_path(), ignored)) return correction;
+    NMM_ASSIGN(const auto object, io::read_json_object(correction_path(), io::kMaxConfigBytes));
+    const io::JsonFields fields(object, correction_path().string());
+    NMM_ASSIGN(correction.shapes, fields.number_in("shapes", 1e-6, 1e6));
+    NMM_ASSIGN(correction.rounding, fields.number_in("rounding", 1e-6, 1e6));
+    return correction;
+  }
+
+  static bool same(const Choice& a, const Choice& b) {
+    return a.shapes == b.shapes && a.formats == b.formats && a.head == b.head;
+  }
+
+  void add_candidates(const ModelSearch& search, FitResult& result) const {
+    if (!device_.simulated) {
+      constexpr size_t kEight = 0, kSix = 1;
+      for (const auto& [name, format, head] :
+           {std::tuple("int8", kEight, kEight), std::tuple("6 bits", kSix, kSix),
+            std::tuple("4 bits, groups of 16", kProbe, kSix),
+            std::tuple("4 bits, groups of 32", kProbe + 1, kSix)}) {
+        result.singles.push_back({name, search.uniform(format, head).predicted});
+      }
+    }
+    for (const double kept : {0.9, 0.8, 0.7, 0.5}) {
+      if (auto choice = search.narrowed(kept)) {
+        result.singles.push_back({fmt::format("mixed, {} kept", kept), choice->predicted});
+      }
+    }
+    add_front(search, kBytes, result.front);
+    add_front(search, kPrefill, result.fast_front);
+  }
+
+  void add_front(const ModelSearch& search, Quantity quantity,
+                 std::vector<Candidate>& front) const {
+    const double least = search.smallest(quantity), most = search.dense()[quantity];
+    for (size_t i = 0; i < kPoints; ++i) {
+      const double share = (static_cast<double>(i) + 1.0) / static_cast<double>(kPoints + 1);
+      Goal goal;
+      goal.most[quantity] = least * std::pow(most / least, share);
+      if (const auto choice = search.best(goal)) {
+        front.push_back({"found", choice->predicted});
+      }
+    }
+  }
+
+  const FitRequest& request_;
+  const Device& device_;
+  const ops::Backend& backend_;
+  Progress& progress_;
+  const compress::MakeMetric& make_metric_;
+  io::ModelConfig config_;
+  io::Checkpoint checkpoint_;
+  compress::CalibrationSequences text_;
+  Seconds dense_;
+};
+
+}  // namespace
+
+Result<FitResult> fit(const FitRequest& request, const Device& device, const ops::Backend& backend,
+                      Progress& progress, const compress::MakeMetric& make_metric) {
+  NMM_TRY(compress::load_blas());
+  NMM_ASSIGN(auto config, io::ModelConfig::load(request.model / "config.json"));
+  if (config.quantization) {
+    return fail("{}: its weights are {}; fit the original model", request.model.string(),
+                io::quantization_text(*config.quantization));
+  }
+  NMM_TRY(compress::check_uncompressed(config, request.model.string()));
+  NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(request.model));
+  NMM_ASSIGN(auto text,
+             compress::encoded_calibration(request.calibration, request.model, config, progress));
+  return Fitting(request, device, backend, progress, make_metric, std::move(config),
+                 std::move(checkpoint), std::move(text))
+      .run();
+}
+
+}  // namespace neuronmm::fit

@@ -1,0 +1,166 @@
+#include "fit/knapsack.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace neuronmm::fit {
+namespace {
+
+// Of the intervals of prices, and turns over all prices: enough that the last ones change nothing.
+constexpr int kHalvings = 60, kTurns = 12;
+// Beyond it a price leaves the smallest sum of its quantity whatever else that costs.
+constexpr double kHighestPrice = 1e12;
+
+class Search {
+ public:
+  Search(const Items& items, const Goal& goal) : items_(items), goal_(goal) {
+    for (size_t k = 0; k < kQuantities; ++k) {
+      if (k != goal.least && goal.most[k] < kUnlimited) limited_.push_back(k);
+    }
+    // Prices are for a whole limit, so that one scale of them fits all quantities.
+    scale_ = 0.0;
+    for (const auto& options : items_) {
+      double most = 0.0;
+      for (const Quantities& option : options) most = std::max(most, option[goal.least]);
+      scale_ += most;
+    }
+    if (scale_ <= 0.0) scale_ = 1.0;
+  }
+
+  std::optional<Selection> run() {
+    Selection selection = at(prices_);
+    for (int turn = 0; turn < kTurns && !limited_.empty(); ++turn) {
+      const Quantities before = prices_;
+      for (const size_t k : limited_) find_price(k);
+      selection = at(prices_);
+      if (prices_ == before && fits(selection.sums)) break;
+    }
+    for (int raised = 0; raised < kHalvings && !fits(selection.sums); ++raised) {
+      raise_of_violated(selection.sums);
+      selection = at(prices_);
+    }
+    if (!fits(selection.sums)) return std::nullopt;
+    while (improve(selection)) {
+    }
+    selection.bound = std::min(bound_, selection.sums[goal_.least]);
+    return selection;
+  }
+
+ private:
+  bool fits(const Quantities& sums) const {
+    return std::ranges::all_of(limited_, [&](size_t k) { return sums[k] <= goal_.most[k]; });
+  }
+
+  double priced(const Quantities& option, const Quantities& prices) const {
+    double sum = option[goal_.least];
+    for (const size_t k : limited_) sum += prices[k] * option[k];
+    return sum;
+  }
+
+  // What every item chooses at the prices; of equals the first. Keeps the best bound.
+  Selection at(const Quantities& prices) {
+    Selection found;
+    double paid = 0.0;
+    for (const auto& options : items_) {
+      size_t best = 0;
+      double least = priced(options[0], prices);
+      for (size_t i = 1; i < options.size(); ++i) {
+        const double price = priced(options[i], prices);
+        if (price < least) {
+          least = price;
+          best = i;
+        }
+      }
+      paid += least;
+      found.options.push_back(best);
+      for (size_t k = 0; k < kQuantities; ++k) found.sums[k] += options[best][k];
+    }
+    for (const size_t k : limited_) paid -= prices[k] * goal_.most[k];
+    bound_ = std::max(bound_, paid);
+    return found;
+  }
+
+  // The lowest price of quantity k at which its limit holds, those of the others being what they
+  // are; the highest one where none does.
+  void find_price(size_t k) {
+    Quantities prices = prices_;
+    const auto holds = [&](double price) {
+      prices[k] = price * scale_ / std::max(goal_.most[k], 1e-300);
+      return at(prices).sums[k] <= goal_.most[k];
+    };
+    double low = 1e-12, high = kHighestPrice;
+    if (holds(0.0)) {
+      high = 0.0;
+    } else {
+      for (int i = 0; i < kHalvings; ++i) {
+        const double middle = std::sqrt(low * high);
+        (holds(middle) ? high : low) = middle;
+      }
+    }
+    prices_[k] = high * scale_ / std::max(goal_.most[k], 1e-300);
+  }
+
+  void raise_of_violated(const Quantities& sums) {
+    for (const size_t k : limited_) {
+      if (sums[k] <= goal_.most[k]) continue;
+      prices_[k] = std::max(2.0 * prices_[k], 1e-12 * scale_ / std::max(goal_.most[k], 1e-300));
+    }
+  }
+
+  // The other option of one item that gains most for what it takes of the limits.
+  bool improve(Selection& selection) const {
+    double best = 0.0;
+    size_t best_item = 0, best_option = 0;
+    for (size_t item = 0; item < items_.size(); ++item) {
+      const Quantities& now = items_[item][selection.options[item]];
+      for (size_t i = 0; i < items_[item].size(); ++i) {
+        const Quantities& other = items_[item][i];
+        const double gain = now[goal_.least] - other[goal_.least];
+        if (gain <= 0.0) continue;
+        double taken = 1e-9;
+        bool fit = true;
+        for (const size_t k : limited_) {
+          const double more = other[k] - now[k];
+          fit = fit && selection.sums[k] + more <= goal_.most[k];
+          taken += std::max(0.0, more) / goal_.most[k];
+        }
+        if (!fit || gain / taken <= best) continue;
+        best = gain / taken;
+        best_item = item;
+        best_option = i;
+      }
+    }
+    if (best <= 0.0) return false;
+    size_t& option = selection.options[best_item];
+    for (size_t k = 0; k < kQuantities; ++k) {
+      selection.sums[k] += items_[best_item][best_option][k] - items_[best_item][option][k];
+    }
+    option = best_option;
+    return true;
+  }
+
+  const Items& items_;
+  const Goal& goal_;
+  std::vector<size_t> limited_;
+  double scale_ = 1.0;
+  Quantities prices_ = {};
+  double bound_ = 0.0;
+};
+
+}  // namespace
+
+std::optional<Selection> select(const Items& items, const Goal& goal) {
+  return Search(items, goal).run();
+}
+
+double smallest_sum(const Items& items, Quantity quantity) {
+  double sum = 0.0;
+  for (const auto& options : items) {
+    double least = kUnlimited;
+    for (const Quantities& option : options) least = std::min(least, option[quantity]);
+    sum += least;
+  }
+  return sum;
+}
+
+}  // namespace neuronmm::fit

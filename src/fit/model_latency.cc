@@ -1,0 +1,51 @@
+#include "fit/model_latency.h"
+
+#include <vector>
+
+namespace neuronmm::fit {
+namespace {
+
+constexpr int64_t kDecoded = 17;  // 16 decode calls: enough for a median
+
+double upper_quartile(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[3 * values.size() / 4];
+}
+
+double decode_seconds(const eval::RunLatency& run) {
+  double sum = 0.0;
+  for (const double seconds : run.token_generation) sum += seconds;
+  return sum;
+}
+
+}  // namespace
+
+Speedups upper_quartiles(std::span<const eval::RunLatency> dense,
+                         std::span<const eval::RunLatency> model) {
+  std::vector<double> decodes, prefills;
+  for (size_t i = 0; i < dense.size(); ++i) {
+    decodes.push_back(decode_seconds(dense[i]) / decode_seconds(model[i]));
+    prefills.push_back(dense[i].context_encoding / model[i].context_encoding);
+  }
+  return {upper_quartile(std::move(decodes)), upper_quartile(std::move(prefills))};
+}
+
+eval::LatencySettings latency_settings(const io::ModelConfig& config, int64_t runs) {
+  const int64_t most = std::max<int64_t>(1, config.max_position_embeddings - kDecoded);
+  return {.prompt_tokens = std::min(kPromptTokens, most), .new_tokens = kDecoded, .runs = runs};
+}
+
+Seconds median_seconds(std::span<const eval::RunLatency> runs) {
+  std::vector<double> prefills, decodes;
+  for (const eval::RunLatency& run : runs) {
+    prefills.push_back(run.context_encoding);
+    decodes.insert(decodes.end(), run.token_generation.begin(), run.token_generation.end());
+  }
+  const auto median = [](std::vector<double>& values) {
+    std::ranges::sort(values);
+    return values[values.size() / 2];
+  };
+  return {median(decodes), median(prefills)};
+}
+
+}  // namespace neuronmm::fit

@@ -1,0 +1,89 @@
+#include "fit/realize.h"
+
+#include <algorithm>
+#include <array>
+
+#include "compress/compress.h"
+#include "compress/quantize.h"
+#include "io/model_config.h"
+
+namespace neuronmm::fit {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What config.json says of the share that is gone.
+Result<double> removed_share(const fs::path& model, const Choice& choice) {
+  NMM_ASSIGN(const auto config, io::ModelConfig::load(model / "config.json"));
+  const compress::MlpSizes sizes = {config.hidden_size, config.intermediate_size};
+  double kept = 0.0;
+  for (const io::MlpShape& shape : choice.shapes) {
+    kept += static_cast<double>(sizes.parameters(shape)) /
+            static_cast<double>(sizes.dense_parameters());
+  }
+  return 1.0 - kept / static_cast<double>(choice.shapes.size());
+}
+
+Status narrow(const Choice& choice, const Realization& how, const fs::path& out, bool force,
+              const ops::Backend& backend, Progress& progress) {
+  compress::CompressRequest request;
+  request.model = how.model;
+  request.out = out;
+  request.form = compress::Form::kMixed;
+  request.method = how.two_sided ? compress::Method::kTwoSided : compress::Method::kWhitened;
+  request.allocate = compress::Allocate::kPredicted;
+  request.shapes = choice.shapes;
+  NMM_ASSIGN(request.rule.ratio, removed_share(how.model, choice));
+  request.rule.block = how.block;
+  request.calibration = how.calibration;
+  request.statistics = how.statistics;
+  request.force = force;
+  NMM_TRY(compress::compress(request, backend, progress));
+  return {};
+}
+
+// The format that most of the matrices have, and those that have another.
+compress::QuantizedFormats formats_of(const Choice& choice) {
+  std::array<int64_t, kFormats> count = {};
+  for (const auto& formats : choice.formats) {
+    for (const size_t format : formats) ++count[format];
+  }
+  const auto most = static_cast<size_t>(std::ranges::max_element(count) - count.begin());
+  compress::QuantizedFormats found = {kCandidates[most], kCandidates[choice.head], {}};
+  for (size_t layer = 0; layer < choice.formats.size(); ++layer) {
+    for (size_t part = 0; part < kParts; ++part) {
+      const size_t format = choice.formats[layer][part];
+      if (format == most) continue;
+      for (const std::string& module : modules_of(static_cast<Part>(part))) {
+        found.exceptions[fmt::format("layers.{}.{}", layer, module)] = kCandidates[format];
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+Status realize(const Choice& choice, const Realization& how, const ops::Backend& backend,
+               Progress& progress) {
+  const bool narrowed = narrows(choice);
+  if (!choice.rounded) return narrow(choice, how, how.out, how.force, backend, progress);
+  const fs::path between = how.work / "narrowed";
+  if (narrowed) NMM_TRY(narrow(choice, how, between, true, backend, progress));
+  compress::QuantizeRequest request;
+  request.model = narrowed ? between : how.model;
+  request.out = how.out;
+  request.formats = formats_of(choice);
+  request.rounding = compress::Rounding::kGptq;
+  request.smooth = true;
+  if (narrowed) {
+    request.calibration = how.calibration;
+  } else {
+    request.statistics = how.statistics;
+  }
+  request.force = how.force;
+  NMM_TRY(compress::quantize(request, backend, progress));
+  return {};
+}
+
+}  // namespace neuronmm::fit

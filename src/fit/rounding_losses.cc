@@ -1,0 +1,295 @@
+#include "fit/rounding_losses.h"
+
+#include <cmath>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "base/interrupt.h"
+#include "compress/calibrated_rounding.h"
+#include "compress/codes_file.h"
+#include "compress/dense_reference.h"
+#include "compress/mlp_statistics.h"
+#include "compress/quantize.h"
+#include "eval/divergence.h"
+#include "fit/losses_json.h"
+#include "io/json_file.h"
+#include "io/text_file.h"
+#include "model/layer_weights.h"
+#include "text/token_id.h"
+
+namespace neuronmm::fit {
+namespace {
+
+namespace fs = std::filesystem;
+using compress::DoubleMatrix;
+
+// Of every matrix whose errors are compared. Assumed: rows of a matrix are much alike.
+constexpr int64_t kSampleRows = 64;
+
+// Every part takes so many tokens through half of the model. Assumed.
+constexpr int64_t kProbeTokens = 1024;
+
+// The values that a rounded weight stands for, in fp32, without the factors of smoothing.
+struct HeldWeight {
+  Shape shape;
+  std::vector<float> values;
+
+  TensorView view() const {
+    return {DType::kF32, shape, reinterpret_cast<const std::byte*>(values.data())};
+  }
+};
+
+// Sequences spread over all of them, of about kProbeTokens tokens.
+std::vector<std::vector<text::TokenId>> probes(
+    const std::vector<std::vector<text::TokenId>>& sequences) {
+  int64_t tokens = 0;
+  for (const auto& sequence : sequences) tokens += std::ssize(sequence);
+  const auto available = std::ssize(sequences);
+  const int64_t count = std::clamp<int64_t>(kProbeTokens * available / tokens, 1, available);
+  std::vector<std::vector<text::TokenId>> chosen;
+  for (int64_t i = 0; i < count; ++i) {
+    chosen.push_back(sequences[static_cast<size_t>(i * available / count)]);
+  }
+  return chosen;
+}
+
+double of(const std::vector<double>& factors, int64_t i) {
+  return factors.empty() ? 1.0 : factors[static_cast<size_t>(i)];
+}
+
+class RoundingMeasurement {
+ public:
+  RoundingMeasurement(const compress::CompressionInputs& inputs, const fs::path& statistics,
+                      const fs::path& folder)
+      : inputs_(inputs),
+        statistics_(statistics),
+        folder_(folder),
+        path_(folder / "rounding.json"),
+        prefix_(model::tensor_prefix(inputs.checkpoint)) {}
+
+  Result<RoundingLosses> run() {
+    NMM_ASSIGN(saved_, read_losses(path_));
+    const int64_t layers = inputs_.config.num_hidden_layers;
+    RoundingLosses losses;
+    losses.layers.resize(static_cast<size_t>(layers));
+    const int64_t all = layers * static_cast<int64_t>(kParts) + 1;  // and the head
+    if (std::ssize(saved_) < all) NMM_TRY(prepare());
+    inputs_.progress.start("measuring rounding", all);
+    int64_t done = 0;
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      for (size_t part = 0; part < kParts; ++part) {
+        NMM_ASSIGN(losses.layers[static_cast<size_t>(layer)][part],
+                   known(fmt::format("layers.{}.{}", layer, part),
+                         [&] { return measure_part(layer, static_cast<Part>(part)); }));
+        inputs_.progress.update(++done, fmt::format("layer {}", layer));
+      }
+    }
+    NMM_ASSIGN(losses.head, known("head", [&] { return measure_head(); }));
+    inputs_.progress.finish();
+    reference_.reset();
+    NMM_ASSIGN(const FormatLosses whole, known("int8", [&] { return measure_int8(); }));
+    losses.activations = std::max(0.0, whole[0] - of_weights(losses));
+    return losses;
+  }
+
+ private:
+  // Codes of 4 bits for all of the model, and the model itself in memory.
+  Status prepare() {
+    NMM_ASSIGN(const auto saved,
+               compress::SavedStatistics::open(statistics_, inputs_.checkpoint, inputs_.config));
+    const compress::CalibratedRounding rounding = {.saved = &saved, .save_statistics = {}};
+    NMM_ASSIGN(rounded_,
+               compress::round_by_text(inputs_, rounding, {kCandidates[kProbe]}, folder_));
+    NMM_ASSIGN(reference_, compress::DenseReference::run(inputs_, probes(inputs_.text->held_out)));
+    return {};
+  }
+
+  // What an earlier run measured, or what `measure` finds, which is kept.
+  template <typename Measure>
+  Result<FormatLosses> known(const std::string& name, const Measure& measure) {
+    if (const auto found = saved_.find(name); found != saved_.end()) return found->second;
+    if (interrupted()) {
+      return interrupted_error(
+          fmt::format("what rounding costs is measured for {} parts and kept in {}; run the same "
+                      "command again to go on",
+                      saved_.size(), folder_.string()));
+    }
+    NMM_ASSIGN(const FormatLosses losses, measure());
+    for (const double loss : losses) {
+      if (std::isfinite(loss)) continue;
+      return fail("{}: the model makes NaN or infinity of the calibration text",
+                  inputs_.checkpoint.folder().string());
+    }
+    saved_[name] = losses;
+    NMM_TRY(write_losses(path_, saved_));
+    return losses;
+  }
+
+  Result<FormatLosses> measure_part(int64_t layer, Part part) {
+    const std::string at = fmt::format("{}layers.{}.", prefix_, layer);
+    std::vector<HeldWeight> held;
+    FormatLosses errors = {};
+    NMM_ASSIGN(const std::vector<double> inputs, mean_squares(layer, part));
+    for (const std::string& module : modules_of(part)) {
+      const std::string tensor = at + module + ".weight";
+      NMM_ASSIGN(held.emplace_back(), rounded(tensor));
+      add_errors(tensor, inputs, errors);
+    }
+    return of_formats(divergence(layer, part, held), errors);
+  }
+
+  double divergence(int64_t layer, Part part, const std::vector<HeldWeight>& held) const {
+    model::LayerWeights weights = reference_->weights(layer);
+    switch (part) {
+      case kQueriesAndKeys:
+        weights.q.w_t = held[0].view();
+        weights.k.w_t = held[1].view();
+        break;
+      case kValues:
+        weights.v.w_t = held[0].view();
+        break;
+      case kAttentionOutput:
+        weights.o.w_t = held[0].view();
+        break;
+      case kGateAndUp:
+        weights.mlp.gate.w_t = held[0].view();
+        weights.mlp.up.w_t = held[1].view();
+        return reference_->divergence_with(layer, weights.mlp);
+      default:
+        weights.mlp.down.w_t = held[0].view();
+        return reference_->divergence_with(layer, weights.mlp);
+    }
+    return reference_->divergence_with_attention(layer, weights);
+  }
+
+  // Of the model with all weights and activations in 8 bits.
+  Result<FormatLosses> measure_int8() {
+    const fs::path out = folder_ / "int8";
+    compress::QuantizeRequest request;
+    request.model = inputs_.checkpoint.folder();
+    request.out = out;
+    request.smooth = true;
+    request.statistics = statistics_;
+    request.force = true;
+    NMM_TRY(compress::quantize(request, inputs_.backend, inputs_.progress));
+    NMM_ASSIGN(const auto divergence,
+               eval::folder_divergence(inputs_.checkpoint.folder(), out, inputs_.text->held_out,
+                                       inputs_.backend, inputs_.progress));
+    std::error_code ignored;
+    fs::remove_all(out, ignored);
+    FormatLosses losses = {};
+    losses[0] = divergence.divergence.value;
+    return losses;
+  }
+
+  static double of_weights(const RoundingLosses& losses) {
+    double sum = losses.head[0];
+    for (const auto& layer : losses.layers) {
+      for (const FormatLosses& part : layer) sum += part[0];
+    }
+    return sum;
+  }
+
+  // The projection alone: what a tied table's other end does to the first layer is not in it.
+  Result<FormatLosses> measure_head() {
+    const std::string tensor =
+        inputs_.config.tie_word_embeddings ? prefix_ + "embed_tokens.weight" : "lm_head.weight";
+    NMM_ASSIGN(const HeldWeight held, rounded(tensor));
+    NMM_ASSIGN(const DoubleMatrix gram,
+               compress::read_head_statistics(statistics_, inputs_.config));
+    FormatLosses errors = {};
+    add_errors(tensor, compress::diagonal(gram), errors);
+    ops::LinearWeight head;
+    head.w_t = held.view();
+    return of_formats(reference_->divergence_with_head(head), errors);
+  }
+
+  static FormatLosses of_formats(double measured, const FormatLosses& errors) {
+    FormatLosses losses = {};
+    for (size_t format = 0; format < kFormats; ++format) {
+      losses[format] = errors[kProbe] > 0.0 ? measured * errors[format] / errors[kProbe] : 0.0;
+    }
+    return losses;
+  }
+
+  Result<HeldWeight> rounded(const std::string& tensor) const {
+    const Shape shape = inputs_.checkpoint.tensors().at(tensor).shape;
+    NMM_ASSIGN(
+        const ops::Codes codes,
+        compress::read_codes(rounded_.codes, tensor, kCandidates[kProbe], shape[0], shape[1]));
+    const compress::TensorScale scale = scale_of(tensor);
+    HeldWeight held{shape, {}};
+    held.values.reserve(static_cast<size_t>(shape[0] * shape[1]));
+    for (int64_t i = 0; i < shape[0]; ++i) {
+      const double row = of(scale.rows, i);
+      for (int64_t j = 0; j < shape[1]; ++j) {
+        held.values.push_back(static_cast<float>(codes.value(i, j) / (row * of(scale.columns, j))));
+      }
+    }
+    return held;
+  }
+
+  compress::TensorScale scale_of(const std::string& tensor) const {
+    const auto found = rounded_.scales.find(tensor);
+    return found == rounded_.scales.end() ? compress::TensorScale() : found->second;
+  }
+
+  // Of the elements of what the part reads.
+  Result<std::vector<double>> mean_squares(int64_t layer, Part part) const {
+    if (part == kGateAndUp || part == kDown) {
+      NMM_ASSIGN(const auto mlp, compress::read_statistics(statistics_, layer, inputs_.config));
+      return compress::diagonal(part == kDown ? mlp.neurons : mlp.in);
+    }
+    NMM_ASSIGN(const auto attention,
+               compress::read_attention_statistics(statistics_, layer, inputs_.config));
+    return compress::diagonal(part == kQueriesAndKeys ? attention.in
+                              : part == kValues       ? attention.mixed
+                                                      : attention.heads);
+  }
+
+  // Of rows spread over the matrix, what rounding them to nearest makes of the products.
+  void add_errors(const std::string& tensor, const std::vector<double>& inputs,
+                  FormatLosses& errors) const {
+    const DoubleMatrix weight =
+        compress::scaled_matrix(rounded_.scales, tensor, inputs_.checkpoint);
+    const compress::TensorScale scale = scale_of(tensor);
+    const int64_t rows = std::min(kSampleRows, weight.rows());
+    DoubleMatrix sample(rows, weight.columns());
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < weight.columns(); ++j) {
+        sample(i, j) = weight(i * weight.rows() / rows, j);
+      }
+    }
+    for (size_t format = 0; format < kFormats; ++format) {
+      DoubleMatrix nearest = sample;
+      compress::round_to(kCandidates[format], nearest);
+      for (int64_t j = 0; j < sample.columns(); ++j) {
+        const double s = of(scale.columns, j);
+        const double weight_of = inputs[static_cast<size_t>(j)] / (s * s);
+        for (int64_t i = 0; i < rows; ++i) {
+          const double error = sample(i, j) - nearest(i, j);
+          errors[format] += weight_of * error * error;
+        }
+      }
+    }
+  }
+
+  const compress::CompressionInputs& inputs_;
+  const fs::path& statistics_;
+  const fs::path& folder_;
+  fs::path path_;
+  std::string prefix_;
+  LossesByName saved_;
+  compress::RoundedByText rounded_;
+  std::optional<compress::DenseReference> reference_;
+};
+
+}  // namespace
+
+Result<RoundingLosses> measure_rounding(const compress::CompressionInputs& inputs,
+                                        const fs::path& statistics, const fs::path& folder) {
+  return RoundingMeasurement(inputs, statistics, folder).run();
+}
+
+}  // namespace neuronmm::fit

@@ -1,0 +1,274 @@
+#include "fit/search.h"
+
+#include <algorithm>
+
+#include "model/tensor_specs.h"
+#include "model/transformer.h"
+#include "ops/low_bit.h"
+
+namespace neuronmm::fit {
+namespace {
+
+constexpr int64_t kScaleBytes = 2, kNumberBytes = 4;  // bf16 scales, numbers of pivots
+
+Quantities operator+(Quantities a, const Quantities& b) {
+  for (size_t k = 0; k < kQuantities; ++k) a[k] += b[k];
+  return a;
+}
+
+bool dominates(const Quantities& a, const Quantities& b) {
+  for (size_t k = 0; k < kQuantities; ++k) {
+    if (a[k] > b[k]) return false;
+  }
+  return true;
+}
+
+// Without options that another one is no worse than in anything. Of equals the first stays.
+template <typename Option>
+std::vector<Option> undominated(std::vector<Option> options) {
+  std::ranges::stable_sort(
+      options, [](const Option& a, const Option& b) { return a.costs[kLoss] < b.costs[kLoss]; });
+  std::vector<Option> kept;
+  for (const Option& option : options) {
+    if (std::ranges::none_of(kept,
+                             [&](const Option& k) { return dominates(k.costs, option.costs); })) {
+      kept.push_back(option);
+    }
+  }
+  return kept;
+}
+
+constexpr Part kAttentionParts[] = {kQueriesAndKeys, kValues, kAttentionOutput};
+
+}  // namespace
+
+bool narrows(const Choice& choice) {
+  return std::ranges::any_of(choice.shapes,
+                             [](const io::MlpShape& shape) { return shape != io::MlpShape{}; });
+}
+
+ModelSearch::ModelSearch(const Known& known, const Correction& correction)
+    : known_(known),
+      correction_(correction),
+      sizes_{known.config.hidden_size, known.config.intermediate_size} {
+  const io::Checkpoint& checkpoint = known.checkpoint;
+  const std::string gate = model::tensor_prefix(checkpoint) + "layers.0.mlp.gate_proj.weight";
+  element_bytes_ = dtype_size_bytes(checkpoint.tensors().at(gate).dtype);
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    if (!model::is_linear(name, known.config)) {
+      fixed_bytes_ += static_cast<double>(tensor.size() * dtype_size_bytes(tensor.dtype));
+    }
+  }
+  const auto layers = static_cast<size_t>(known.config.num_hidden_layers);
+  as_is_.resize(layers);
+  rounded_.resize(layers);
+  // Timing a shape on a simulated device takes a while the first time, and is remembered.
+  for (size_t layer = 0; layer < layers; ++layer) {
+    std::vector<io::MlpShape> shapes =
+        compress::hull_shapes(compress::Form::kMixed, sizes_, known.block, known.shapes[layer]);
+    for (const io::MlpShape& shape : compress::hull_shapes(compress::Form::kPivoted, sizes_,
+                                                           known.block, known.shapes[layer])) {
+      shapes.push_back(shape);
+    }
+    const auto add = [&](const io::MlpShape& shape, size_t g, size_t d,
+                         std::vector<MlpOption>& to) {
+      if (const auto costs = mlp(static_cast<int64_t>(layer), shape, g, d)) {
+        to.push_back({shape, g, d, *costs});
+      }
+    };
+    for (const io::MlpShape& shape : shapes) {
+      add(shape, kAsIs, kAsIs, as_is_[layer]);
+      for (size_t g = 0; known.rounding && g < kFormats; ++g) {
+        for (size_t d = 0; d < kFormats; ++d) add(shape, g, d, rounded_[layer]);
+      }
+    }
+    as_is_[layer] = undominated(std::move(as_is_[layer]));
+    rounded_[layer] = undominated(std::move(rounded_[layer]));
+  }
+  dense_ = predict(uniform(kAsIs, kAsIs));
+}
+
+double ModelSearch::bytes(int64_t rows, int64_t columns, size_t format) const {
+  if (format == kAsIs) return static_cast<double>(rows * columns * element_bytes_);
+  const LowBitFormat& how = kCandidates[format];
+  const int64_t scales = (columns + ops::kQuantGroup - 1) / ops::kQuantGroup * kScaleBytes;
+  return static_cast<double>(
+      rows * (ops::stored_row_bytes(how, columns) + scales + ops::groups_of_row(how, columns)));
+}
+
+Quantities ModelSearch::timed(Quantities costs, const Seconds& seconds) const {
+  costs[kDecode] = correction_.decode * seconds.decode;
+  costs[kPrefill] = correction_.prefill * seconds.prefill;
+  return costs;
+}
+
+Quantities ModelSearch::head(size_t format) const {
+  Quantities costs = {};
+  if (format != kAsIs) costs[kLoss] = correction_.rounding * known_.rounding->head[format];
+  costs[kBytes] = bytes(known_.config.vocab_size, known_.config.hidden_size, format);
+  return timed(costs, known_.costs.head(format));
+}
+
+// The head, and what no other choice changes.
+Quantities ModelSearch::base(size_t format) const {
+  Quantities costs = {};
+  costs[kBytes] = fixed_bytes_;
+  if (format != kAsIs) costs[kLoss] = known_.rounding->activations;
+  return timed(costs, known_.costs.rest()) + head(format);
+}
+
+// Its share of what attention's projections take together, by parameters.
+Quantities ModelSearch::attention(int64_t layer, Part part, size_t format) const {
+  const io::ModelConfig& config = known_.config;
+  const int64_t hidden = config.hidden_size;
+  const int64_t queries = config.num_attention_heads * config.head_dim;
+  const int64_t keys = config.num_key_value_heads * config.head_dim;
+  Quantities costs = {};
+  if (format != kAsIs) {
+    costs[kLoss] =
+        correction_.rounding * known_.rounding->layers[static_cast<size_t>(layer)][part][format];
+  }
+  int64_t rows = keys;
+  if (part == kQueriesAndKeys) rows = queries + keys;
+  costs[kBytes] =
+      part == kAttentionOutput ? bytes(hidden, queries, format) : bytes(rows, hidden, format);
+  const int64_t parameters = part == kAttentionOutput ? hidden * queries : rows * hidden;
+  const double share =
+      static_cast<double>(parameters) / static_cast<double>(2 * hidden * (queries + keys));
+  return timed(costs, share * known_.costs.attention(format));
+}
+
+// What rounding loses is of the parameters that are left. Maps of pivots have 8 bits.
+std::optional<Quantities> ModelSearch::mlp(int64_t layer, const io::MlpShape& shape, size_t gate,
+                                           size_t down) const {
+  const auto seconds = known_.costs.mlp(shape, gate, down);
+  if (!seconds) return std::nullopt;
+  const auto at = static_cast<size_t>(layer);
+  const int64_t hidden = sizes_.hidden, inner = sizes_.inner;
+  const int64_t neurons = shape.neurons > 0 ? shape.neurons : inner;
+  const auto width = [&](int64_t own) {
+    return shape.input > 0 ? shape.input : own > 0 ? own : hidden;
+  };
+  const int64_t out = shape.down > 0 ? shape.down : hidden;
+  Quantities costs = {};
+  costs[kLoss] = correction_.shapes * compress::loss_of(known_.shapes[at], shape);
+  if (gate != kAsIs) {
+    const auto& losses = known_.rounding->layers[at];
+    const double read = static_cast<double>(neurons * (width(shape.gate) + width(shape.up))) /
+                        static_cast<double>(2 * inner * hidden);
+    const double made = static_cast<double>(out * neurons) / static_cast<double>(hidden * inner);
+    costs[kLoss] +=
+        correction_.rounding * (losses[kGateAndUp][gate] * read + losses[kDown][down] * made);
+  }
+  costs[kBytes] = bytes(neurons, width(shape.gate), gate) + bytes(neurons, width(shape.up), gate) +
+                  bytes(out, neurons, down);
+  const size_t map = gate == kAsIs ? kAsIs : 0;
+  for (const int64_t rank : {shape.input, shape.gate, shape.up, shape.down}) {
+    if (rank > 0) {
+      costs[kBytes] += bytes(rank, hidden - rank, map) + static_cast<double>(rank * kNumberBytes);
+    }
+  }
+  return timed(costs, *seconds);
+}
+
+Quantities ModelSearch::predict(const Choice& choice) const {
+  Quantities sum = base(choice.head);
+  for (size_t layer = 0; layer < choice.shapes.size(); ++layer) {
+    const auto index = static_cast<int64_t>(layer);
+    const auto& formats = choice.formats[layer];
+    for (const Part part : kAttentionParts) sum = sum + attention(index, part, formats[part]);
+    const auto of_mlp = mlp(index, choice.shapes[layer], formats[kGateAndUp], formats[kDown]);
+    NMM_CHECK(of_mlp.has_value());
+    sum = sum + *of_mlp;
+  }
+  return sum;
+}
+
+Choice ModelSearch::uniform(size_t format, size_t head) const {
+  const auto layers = static_cast<size_t>(known_.config.num_hidden_layers);
+  Choice choice{.rounded = format != kAsIs, .shapes = {}, .formats = {}, .head = head};
+  choice.shapes.resize(layers);
+  std::array<size_t, kParts> formats;
+  formats.fill(format);
+  choice.formats.assign(layers, formats);
+  choice.predicted = predict(choice);
+  return choice;
+}
+
+std::optional<Choice> ModelSearch::narrowed(double kept) const {
+  Choice choice = uniform(kAsIs, kAsIs);
+  const auto budget = static_cast<int64_t>(kept * static_cast<double>(sizes_.dense_parameters()) *
+                                           static_cast<double>(choice.shapes.size()));
+  auto found =
+      compress::find_shapes(compress::Form::kMixed, sizes_, known_.block, known_.shapes, budget);
+  if (!found.ok()) return std::nullopt;
+  choice.shapes = std::move(found->shapes);
+  for (size_t layer = 0; layer < choice.shapes.size(); ++layer) {
+    if (!mlp(static_cast<int64_t>(layer), choice.shapes[layer], kAsIs, kAsIs)) return std::nullopt;
+  }
+  choice.predicted = predict(choice);
+  return choice;
+}
+
+// The first item has what no choice changes, and the head.
+Items ModelSearch::items_of(bool rounded) const {
+  const size_t first = rounded ? 0 : kAsIs, end = rounded ? kFormats : kAsIs + 1;
+  Items items(1);
+  for (size_t format = first; format < end; ++format) items[0].push_back(base(format));
+  for (size_t layer = 0; layer < as_is_.size(); ++layer) {
+    for (const Part part : kAttentionParts) {
+      auto& item = items.emplace_back();
+      for (size_t format = first; format < end; ++format) {
+        item.push_back(attention(static_cast<int64_t>(layer), part, format));
+      }
+    }
+    auto& item = items.emplace_back();
+    for (const MlpOption& option : rounded ? rounded_[layer] : as_is_[layer]) {
+      item.push_back(option.costs);
+    }
+  }
+  return items;
+}
+
+Choice ModelSearch::choice_of(bool rounded, const Selection& selection) const {
+  const auto format = [&](size_t item) { return rounded ? selection.options[item] : kAsIs; };
+  Choice choice{.rounded = rounded, .shapes = {}, .formats = {}, .head = format(0)};
+  size_t item = 1;
+  for (size_t layer = 0; layer < as_is_.size(); ++layer) {
+    auto& formats = choice.formats.emplace_back();
+    for (const Part part : kAttentionParts) formats[part] = format(item++);
+    const MlpOption& mlp = (rounded ? rounded_ : as_is_)[layer][selection.options[item++]];
+    formats[kGateAndUp] = mlp.gate;
+    formats[kDown] = mlp.down;
+    choice.shapes.push_back(mlp.shape);
+  }
+  choice.predicted = selection.sums;
+  choice.bound = selection.bound;
+  return choice;
+}
+
+std::optional<Choice> ModelSearch::best_of(bool rounded, const Goal& goal) const {
+  const auto selection = select(items_of(rounded), goal);
+  if (!selection) return std::nullopt;
+  return choice_of(rounded, *selection);
+}
+
+std::optional<Choice> ModelSearch::best(const Goal& goal) const {
+  std::optional<Choice> best = best_of(false, goal);
+  if (!known_.rounding) return best;
+  std::optional<Choice> other = best_of(true, goal);
+  if (!best) return other;
+  if (!other) return best;
+  const double bound = std::min(best->bound, other->bound);
+  if (other->predicted[goal.least] < best->predicted[goal.least]) best = std::move(other);
+  best->bound = bound;
+  return best;
+}
+
+double ModelSearch::smallest(Quantity quantity) const {
+  const double as_is = smallest_sum(items_of(false), quantity);
+  if (!known_.rounding) return as_is;
+  return std::min(as_is, smallest_sum(items_of(true), quantity));
+}
+
+}  // namespace neuronmm::fit

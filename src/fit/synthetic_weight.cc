@@ -1,0 +1,49 @@
+#include "fit/synthetic_weight.h"
+
+#include <cstring>
+
+#include "base/float16.h"
+#include "ops/low_bit.h"
+
+namespace neuronmm::fit {
+namespace {
+
+// Small enough that no product overflows in any dtype.
+constexpr float kValue = 0.001f;
+
+template <typename T>
+void fill(std::vector<std::byte>& bytes, int64_t count, T value) {
+  bytes.resize(static_cast<size_t>(count) * sizeof(T));
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(bytes.data() + static_cast<size_t>(i) * sizeof(T), &value, sizeof(T));
+  }
+}
+
+}  // namespace
+
+SyntheticWeights::SyntheticWeights(int64_t most_values, DType dtype)
+    : dtype_(dtype == DType::kBF16 ? DType::kBF16 : DType::kF32) {
+  if (dtype_ == DType::kBF16) {
+    fill(floats_, most_values, bf16::from_float(kValue));
+  } else {
+    fill(floats_, most_values, kValue);
+  }
+  // 0x55 is a byte of 8 bits, the code 21 of 6 bits and twice the code 5 of 4 bits.
+  fill(codes_, most_values, uint8_t{0x55});
+  fill(groups_, most_values, ops::GroupOf4Bits{8, 15}.stored());
+  fill(scales_, most_values, bf16::from_float(kValue));
+}
+
+ops::WeightView SyntheticWeights::weight(int64_t rows, int64_t columns,
+                                         const std::optional<LowBitFormat>& format) const {
+  const Shape shape = {rows, columns};
+  if (!format) return TensorView{dtype_, shape, floats_.data()};
+  const int64_t scales = (columns + ops::kQuantGroup - 1) / ops::kQuantGroup;
+  const TensorView row_scales = {DType::kBF16, {rows, scales}, scales_.data()};
+  if (format->bits != 4) return {*format, shape, codes_.data(), row_scales};
+  const TensorView groups = {
+      DType::kU8, {rows, ops::groups_of_row(*format, columns)}, groups_.data()};
+  return {*format, shape, codes_.data(), row_scales, groups};
+}
+
+}  // namespace neuronmm::fit

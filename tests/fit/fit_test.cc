@@ -1,0 +1,218 @@
+// Whole runs on tiny random models: what is written keeps to the budget and is what was predicted.
+
+#include "fit/fit.h"
+
+#include <cmath>
+
+#include "compress/compress_test.h"
+#include "cpu/backend.h"
+#include "io/model_config.h"
+#include "io/text_file.h"
+#include "text/tokenizer.h"
+
+namespace neuronmm::fit {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Fit : public compress::CompressTest {
+ protected:
+  // Tied: a table of its own would be most of so small a model, and is never rounded.
+  void SetUp() override {
+    config_.tie_word_embeddings = true;
+    tensors_ = model::random_tensors(config_, 20261123);
+    CompressTest::SetUp();
+  }
+  FitRequest request(const std::string& out, const Budget& budget) const {
+    FitRequest request;
+    request.model = input_.path();
+    request.out = path(out);
+    request.budget = budget;
+    request.calibration = {{{"text.txt", text_}}, 400};
+    request.sensitivities = path("sensitivities");
+    request.method = "whitened";
+    request.block = 8;
+    request.force = true;
+    return request;
+  }
+  Result<FitResult> run(const FitRequest& request) {
+    const Device device = {
+        [] { return Result<std::unique_ptr<ops::Backend>>(cpu::make_backend()); }, false};
+    return fit(request, device, backend_, silent_, {});
+  }
+  FitResult run_well(const FitRequest& request) {
+    auto result = run(request);
+    if (!result.ok()) throw std::runtime_error(result.error().message);
+    return std::move(result).value();
+  }
+  void expect_refused(const FitRequest& request, std::initializer_list<std::string> words) {
+    const auto result = run(request);
+    ASSERT_FALSE(result.ok());
+    for (const std::string& word : words) {
+      EXPECT_NE(result.error().message.find(word), std::string::npos)
+          << "no \"" << word << "\" in: " << result.error().message;
+    }
+  }
+  double dense_bytes() { return static_cast<double>(size_of(input_.path())); }
+  int64_t size_of(const fs::path& folder) {
+    const auto checkpoint = io::Checkpoint::open(folder);
+    return checkpoint.ok() ? checkpoint->size_bytes() : -1;
+  }
+  // From all logits, in fp64, of the sequences that the result was measured on.
+  double divergence_of(const fs::path& folder) {
+    const auto tokenizer = text::Tokenizer::load(input_.path());
+    const auto text =
+        compress::calibration_sequences(*tokenizer, {{"text.txt", text_}}, 400, config_);
+    double sum = 0.0;
+    int64_t rows = 0;
+    for (const auto& sequence : text->measured) {
+      const Matrix dense = logits(input_.path(), sequence), other = logits(folder, sequence);
+      for (int64_t i = 0; i + 1 < dense.rows(); ++i, ++rows) sum += row_divergence(dense, other, i);
+    }
+    return sum / static_cast<double>(rows);
+  }
+
+ private:
+  static double row_divergence(const Matrix& a, const Matrix& b, int64_t row) {
+    const auto log_sum = [&](const Matrix& m) {
+      double sum = 0.0;
+      for (int64_t j = 0; j < m.columns(); ++j) sum += std::exp(double{m.view().row(row)[j]});
+      return std::log(sum);
+    };
+    const double of_a = log_sum(a), of_b = log_sum(b);
+    double sum = 0.0;
+    for (int64_t j = 0; j < a.columns(); ++j) {
+      const double p = a.view().row(row)[j] - of_a, q = b.view().row(row)[j] - of_b;
+      sum += std::exp(p) * (p - q);
+    }
+    return sum;
+  }
+};
+
+Budget at_most(double most) {
+  return {.bytes = most, .decode = {}, .prefill = {}, .divergence = {}};
+}
+
+// Sizes are predicted to the byte, of dense, rounded, and narrowed and rounded models.
+TEST_F(Fit, KeepsToBytes) {
+  const double dense = dense_bytes();
+  bool narrowed = false, several = false;
+  for (const double share : {0.5, 0.24, 0.17, 0.12}) {
+    SCOPED_TRACE(share);
+    const FitResult result = run_well(request("out", at_most(share * dense)));
+    EXPECT_EQ(result.dense[kBytes], dense);
+    const auto size = static_cast<double>(size_of(path("out")));
+    EXPECT_LE(size, share * dense);
+    EXPECT_NEAR(size, result.choice.predicted[kBytes], 0.5);
+    EXPECT_EQ(size, static_cast<double>(result.measured->bytes));
+    EXPECT_LE(result.choice.bound, result.choice.predicted[kLoss]);
+    narrowed = narrowed || narrows(result.choice);
+    const auto config = io::ModelConfig::load(path("out") / "config.json");
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    EXPECT_EQ(config->quantization.has_value(), result.choice.rounded);
+    several = several || (config->quantization && config->quantization->exceptions.size() > 1);
+  }
+  EXPECT_TRUE(narrowed);
+  EXPECT_TRUE(several) << "no model has matrices of several formats";
+}
+
+TEST_F(Fit, MeasuresWhatItHasWritten) {
+  const FitResult result = run_well(request("out", at_most(0.2 * dense_bytes())));
+  const double expected = divergence_of(path("out"));
+  // This backend has no rounded activations; logits are fp32, about 1e-6 of their size.
+  EXPECT_NEAR(result.measured->divergence.value, expected, 1e-4 * expected);
+}
+
+// More bits never lose more, and single formats are points that the search beats or meets.
+TEST_F(Fit, BeatsSingleFormats) {
+  const FitResult plan = [&] {
+    FitRequest request = this->request("", at_most(0.3 * dense_bytes()));
+    request.plan_only = true;
+    return run_well(request);
+  }();
+  ASSERT_GE(plan.singles.size(), 4u);
+  EXPECT_LT(plan.singles[0].predicted[kLoss], plan.singles[1].predicted[kLoss]);
+  EXPECT_LT(plan.singles[1].predicted[kLoss], plan.singles[2].predicted[kLoss]);
+  EXPECT_GT(plan.singles[0].predicted[kBytes], plan.singles[1].predicted[kBytes]);
+  EXPECT_FALSE(fs::exists(path("") / "config.json"));
+  for (const Candidate& single : plan.singles) {
+    if (single.predicted[kBytes] >= plan.dense[kBytes]) continue;
+    FitRequest request = this->request("", at_most(single.predicted[kBytes]));
+    request.plan_only = true;
+    const FitResult found = run_well(request);
+    EXPECT_LE(found.choice.predicted[kLoss], single.predicted[kLoss] * (1 + 1e-12)) << single.name;
+  }
+  for (size_t i = 1; i < plan.front.size(); ++i) {
+    EXPECT_LE(plan.front[i].predicted[kLoss], plan.front[i - 1].predicted[kLoss] * (1 + 1e-9));
+  }
+}
+
+TEST_F(Fit, MinimisesBytesUnderALoss) {
+  FitRequest any = request("", at_most(0.2 * dense_bytes()));
+  any.plan_only = true;
+  const Quantities small = run_well(any).choice.predicted;
+  Budget budget;
+  budget.divergence = small[kLoss];
+  FitRequest least = request("", budget);
+  least.plan_only = true;
+  const FitResult result = run_well(least);
+  EXPECT_LE(result.choice.predicted[kLoss], small[kLoss]);
+  EXPECT_LE(result.choice.bound, small[kBytes]);
+  EXPECT_LE(result.choice.predicted[kBytes], 1.02 * small[kBytes]);  // what greedy steps leave
+  least.budget.divergence = 1e-9;
+  expect_refused(least, {"meets the budget as it is"});
+}
+
+TEST_F(Fit, NamesWhatIsOutOfReach) {
+  expect_refused(request("out", at_most(1000)), {"1000 bytes", "out of reach", "nearest possible"});
+  Budget fast;
+  fast.decode = 1e6;
+  expect_refused(request("out", fast), {"decoding", "out of reach", "nearest possible"});
+  expect_refused(request("out", at_most(1e12)), {"meets the budget as it is"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(Fit, RefusesOtherModels) {
+  run_well(request("out", at_most(0.3 * dense_bytes())));
+  FitRequest rounded = request("again", at_most(1e5));
+  rounded.model = path("out");
+  expect_refused(rounded, {"out", "fit the original model"});
+  FitRequest others = request("again", at_most(1e5));
+  const std::string other = compress::random_text(1000, 5);
+  others.calibration = {{{"other.txt", other}}, 400};
+  expect_refused(others, {"sensitivities"});
+}
+
+// An interrupted run keeps its measurements, and the next one ends where an undisturbed one does.
+TEST_F(Fit, GoesOnWhereItWasInterrupted) {
+  const Budget budget = at_most(0.2 * dense_bytes());
+  run_well(request("undisturbed", budget));
+  fs::remove_all(path("sensitivities"));
+  int interrupts = 0;
+  for (int stop = 4;; stop += 12) {
+    int calls = 0;
+    backend_.on_attention = [&] { set_interrupted(++calls == stop || interrupted()); };
+    const auto result = run(request("out", budget));
+    set_interrupted(false);
+    if (result.ok()) break;
+    ASSERT_EQ(result.error().kind, Error::Kind::kInterrupted) << result.error().message;
+    ++interrupts;
+    ASSERT_LT(interrupts, 1000);
+  }
+  EXPECT_GT(interrupts, 3);
+  EXPECT_EQ(compress::CompressTest::bytes("out"), compress::CompressTest::bytes("undisturbed"));
+}
+
+TEST_F(Fit, RefusesDamagedSensitivities) {
+  const Budget budget = at_most(0.2 * dense_bytes());
+  run_well(request("out", budget));
+  ASSERT_TRUE(io::write_text_file(path("sensitivities") / "rounding.json", "{\"head\": [1]}").ok());
+  expect_refused(request("out", budget), {"rounding.json", "head"});
+  fs::remove(path("sensitivities") / "rounding.json");
+  ASSERT_TRUE(
+      io::write_text_file(path("sensitivities") / "correction.json", "{\"shapes\": -1}").ok());
+  expect_refused(request("out", budget), {"correction.json", "shapes"});
+}
+
+}  // namespace
+}  // namespace neuronmm::fit

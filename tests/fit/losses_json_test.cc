@@ -1,0 +1,40 @@
+// What is read is what was written, and nothing else is taken for it.
+
+#include "fit/losses_json.h"
+
+#include <gtest/gtest.h>
+
+#include "io/text_file.h"
+#include "model/tiny_model.h"
+
+namespace neuronmm::fit {
+namespace {
+
+TEST(LossesJson, RoundTrip) {
+  const model::ModelFolder folder;
+  const auto path = folder.path() / "rounding.json";
+  const auto none = read_losses(path);
+  ASSERT_TRUE(none.ok());
+  EXPECT_TRUE(none->empty());
+  const LossesByName losses = {{"head", {1e-7, 0.25, 1.0 / 3.0, 0.0}},
+                               {"layers.0.1", {1, 2, 3, 4}}};
+  ASSERT_TRUE(write_losses(path, losses).ok());
+  const auto read = read_losses(path);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(*read, losses);
+}
+
+TEST(LossesJson, RefusesOthers) {
+  const model::ModelFolder folder;
+  const auto path = folder.path() / "rounding.json";
+  for (const char* text : {"[]", "{", R"({"a":1})", R"({"a":[1,2,3]})", R"({"a":[1,2,3,-1]})",
+                           R"({"a":[1,2,3,"x"]})", R"({"a":[1,2,3,1e999]})"}) {
+    ASSERT_TRUE(io::write_text_file(path, text).ok());
+    const auto read = read_losses(path);
+    ASSERT_FALSE(read.ok()) << text;
+    EXPECT_NE(read.error().message.find("rounding.json"), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace neuronmm::fit
