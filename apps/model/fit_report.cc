@@ -113,7 +113,10 @@ ScatterChart front_chart(const FitResult& result, const std::vector<fit::Candida
   const auto add = [&](const std::string& name, const char* colour, const fit::Quantities& at) {
     chart.points.push_back({name, colour, scale * at[x], at[fit::kLoss]});
   };
-  for (const fit::Candidate& found : front) add("found", "#0f82c8", found.predicted);
+  for (const fit::Candidate& found : front) {
+    chart.line.push_back(
+        {found.name, "#0f82c8", scale * found.predicted[x], found.predicted[fit::kLoss]});
+  }
   constexpr const char* kSingles[] = {"#e08e0b", "#00a078", "#cc79a7", "#d55e00",
                                       "#56b4e9", "#b8a900", "#8c8c8c", "#5a636e"};
   for (size_t i = 0; i < result.singles.size(); ++i) {
@@ -144,6 +147,17 @@ std::string layer_rows(const Choice& choice) {
     rows += "</tr>\n";
   }
   return rows;
+}
+
+// One for each line.
+std::string paragraphs(const std::string& text) {
+  std::string html;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    html += "<p>" + escape_xml(text.substr(begin, end - begin)) + "</p>\n";
+    begin = end + 1;
+  }
+  return html;
 }
 
 std::string measured_text(const FitResult& result) {
@@ -223,9 +237,8 @@ Json fit_json(const fit::FitRequest& request, const FitResult& result) {
 
 std::string fit_page(const fit::FitRequest& request, const FitResult& result) {
   std::string html = page_head("neuronmm fit");
-  html += "<p>" + escape_xml(request.model.string()) + "</p>\n<p>" +
-          escape_xml(chosen_text(request, result)) + "</p>\n";
-  if (result.measured) html += "<p>" + escape_xml(measured_text(result)) + "</p>\n";
+  html += paragraphs(request.model.string()) + paragraphs(chosen_text(request, result));
+  if (result.measured) html += paragraphs(measured_text(result));
   html +=
       "<h2>What there is to choose from</h2>\n<p>All but the measured model are predictions. "
       "Found: "

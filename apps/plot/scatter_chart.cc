@@ -30,6 +30,8 @@ struct Place {
 
 Axis vertical_axis(const ScatterChart& chart) {
   std::vector<double> values, ends;
+  for (const ScatterPoint& point : chart.line) values.push_back(point.y);
+  ends = values;
   for (const ScatterPoint& point : chart.points) {
     if (!std::isfinite(point.y)) continue;
     values.push_back(point.y);
@@ -47,6 +49,7 @@ Axis vertical_axis(const ScatterChart& chart) {
 
 Axis horizontal_axis(const ScatterChart& chart) {
   std::vector<double> values;
+  for (const ScatterPoint& point : chart.line) values.push_back(point.x);
   for (const ScatterPoint& point : chart.points) values.push_back(point.x);
   return {values, Axis::Scale::kLinear, false};
 }
@@ -82,8 +85,10 @@ std::string scatter_grid(const ScatterChart& chart, const Place& place) {
 // first, the third to its left, and so on.
 double beside(const ScatterChart& chart, const Place& place, size_t index) {
   constexpr double kApart = 11;
+  if (!std::isfinite(chart.points[index].low)) return 0.0;
   const auto near = [&](const ScatterPoint& point) {
-    return std::abs(place.across(point.x) - place.across(chart.points[index].x)) < kApart;
+    return std::isfinite(point.low) &&
+           std::abs(place.across(point.x) - place.across(chart.points[index].x)) < kApart;
   };
   const auto first = chart.points.begin();
   const auto before = std::count_if(first, first + static_cast<std::ptrdiff_t>(index), near);
@@ -112,17 +117,28 @@ std::string point_svg(const ScatterChart& chart, const Place& place, size_t inde
              interval, escape_xml(chart.x_name), point.x);
 }
 
+std::string line_svg(const ScatterChart& chart, const Place& place) {
+  if (chart.line.empty()) return {};
+  std::string points;
+  for (const ScatterPoint& point : chart.line) {
+    points += fmt::format("{:.1f},{:.1f} ", place.across(point.x), place.down(point.y));
+  }
+  return fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>\n",
+                     points, chart.line.front().colour);
+}
+
 }  // namespace
 
 std::string scatter_figure(const ScatterChart& chart) {
   std::vector<LegendEntry> entries;
+  if (!chart.line.empty()) entries.push_back({chart.line.front().name, chart.line.front().colour});
   for (const ScatterPoint& point : chart.points) entries.push_back({point.name, point.colour});
   const Legend legend =
       svg_legend(entries, kChartLeft, kTitle, kChartWidth - kChartLeft - kChartRight);
   const Place place = {horizontal_axis(chart), vertical_axis(chart), kTitle + legend.height + 10};
   std::string body =
       svg_text(kChartLeft, 24, "font-size=\"15\" font-weight=\"bold\"", chart.title) + legend.svg +
-      scatter_grid(chart, place);
+      scatter_grid(chart, place) + line_svg(chart, place);
   for (size_t i = 0; i < chart.points.size(); ++i) body += point_svg(chart, place, i);
   return svg_figure(kChartWidth, place.top + kChartHeight + 52, body);
 }

@@ -18,6 +18,8 @@ struct ScatterPoint {
 struct ScatterChart {
   std::string title, x_name, y_name;
   std::vector<ScatterPoint> points = {};
+  // Joined by a line of the first one's name and colour.
+  std::vector<ScatterPoint> line = {};
 };
 
 // As a part of a page. The vertical axis is logarithmic where all values are positive and the

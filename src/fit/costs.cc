@@ -11,13 +11,13 @@
 namespace neuronmm::fit {
 namespace {
 
-constexpr int64_t kRuns = 3;
+constexpr int64_t kRuns = 5;
 
 Result<Seconds> time_model(const model::Transformer& model, Progress& progress) {
   const model::Transformer* const models[] = {&model};
   NMM_ASSIGN(const auto measured,
              eval::measure_latency(models, latency_settings(model.config(), kRuns), progress));
-  return median_seconds(measured.models[0]);
+  return lower_quartile_seconds(measured.models[0]);
 }
 
 // Of weights that are not rounded.

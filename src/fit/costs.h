@@ -6,7 +6,8 @@
 // Decoding reads every weight of the model once per token, so copies of a weight take turns, as
 // many as the model has layers, and none finds itself in a cache that would not hold the model. Of
 // MLPs on a CPU two sizes are timed, and others lie on the line through them by their parameters; a
-// simulated device times every shape.
+// simulated device times every shape. Of several measurements the lower quartile counts: what else
+// a machine does makes some of them longer, and none shorter.
 
 #include <array>
 #include <cstdint>

@@ -275,9 +275,11 @@ class Fitting {
       const double share = (static_cast<double>(i) + 1.0) / static_cast<double>(kPoints + 1);
       Goal goal;
       goal.most[quantity] = least * std::pow(most / least, share);
-      if (const auto choice = search.best(goal)) {
-        front.push_back({"found", choice->predicted});
-      }
+      const auto choice = search.best(goal);
+      if (!choice) continue;
+      // A larger limit that nothing is gained by gives the same model again.
+      if (!front.empty() && front.back().predicted == choice->predicted) continue;
+      front.push_back({"the best that was found", choice->predicted});
     }
   }
 

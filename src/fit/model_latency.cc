@@ -7,6 +7,20 @@ namespace {
 
 constexpr int64_t kDecoded = 17;  // 16 decode calls: enough for a median
 
+// The values at so many quarters of their order.
+Seconds at_share(std::span<const eval::RunLatency> runs, size_t quarters) {
+  std::vector<double> prefills, decodes;
+  for (const eval::RunLatency& run : runs) {
+    prefills.push_back(run.context_encoding);
+    decodes.insert(decodes.end(), run.token_generation.begin(), run.token_generation.end());
+  }
+  const auto at = [&](std::vector<double>& values) {
+    std::ranges::sort(values);
+    return values[quarters * values.size() / 4];
+  };
+  return {at(decodes), at(prefills)};
+}
+
 double upper_quartile(std::vector<double> values) {
   std::ranges::sort(values);
   return values[3 * values.size() / 4];
@@ -35,17 +49,7 @@ eval::LatencySettings latency_settings(const io::ModelConfig& config, int64_t ru
   return {.prompt_tokens = std::min(kPromptTokens, most), .new_tokens = kDecoded, .runs = runs};
 }
 
-Seconds median_seconds(std::span<const eval::RunLatency> runs) {
-  std::vector<double> prefills, decodes;
-  for (const eval::RunLatency& run : runs) {
-    prefills.push_back(run.context_encoding);
-    decodes.insert(decodes.end(), run.token_generation.begin(), run.token_generation.end());
-  }
-  const auto median = [](std::vector<double>& values) {
-    std::ranges::sort(values);
-    return values[values.size() / 2];
-  };
-  return {median(decodes), median(prefills)};
-}
+Seconds median_seconds(std::span<const eval::RunLatency> runs) { return at_share(runs, 2); }
+Seconds lower_quartile_seconds(std::span<const eval::RunLatency> runs) { return at_share(runs, 1); }
 
 }  // namespace neuronmm::fit

@@ -20,7 +20,8 @@ struct Speedups {
 Speedups upper_quartiles(std::span<const eval::RunLatency> dense,
                          std::span<const eval::RunLatency> model);
 
-// Medians: of all decode calls, and of the runs' prefills.
+// Of all decode calls, and of the runs' prefills.
 Seconds median_seconds(std::span<const eval::RunLatency> runs);
+Seconds lower_quartile_seconds(std::span<const eval::RunLatency> runs);
 
 }  // namespace neuronmm::fit

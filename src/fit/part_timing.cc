@@ -13,8 +13,9 @@ namespace {
 // Copies of a weight that take turns, in bytes: more than the last cache of any CPU's core complex
 // that we know holds (AMD's X3D: 96 MB). Assumed.
 constexpr int64_t kBytesInTurns = 128 << 20;
-// A measurement is the median of at least so many rounds, which take at least so long. Assumed.
-constexpr int64_t kRounds = 3, kMostRounds = 1000;
+// A measurement is the lower quartile of at least so many rounds, which take at least so long.
+// Assumed.
+constexpr int64_t kRounds = 5, kMostRounds = 1000;
 constexpr double kLeastSeconds = 0.05;
 
 int64_t most_values(const io::ModelConfig& config) {
@@ -52,7 +53,7 @@ PartTiming::PartTiming(const io::ModelConfig& config, DType dtype, Device device
       weights_(most_values(config), dtype) {}
 
 // Seconds on the clock for one call, of `copies` that are called in turns.
-double PartTiming::median(size_t copies, const std::function<void(size_t)>& apply) const {
+double PartTiming::seconds_of(size_t copies, const std::function<void(size_t)>& apply) const {
   const auto round = [&] {
     const double start = backend_->clock_seconds();
     for (size_t i = 0; i < copies; ++i) apply(i);
@@ -68,7 +69,7 @@ double PartTiming::median(size_t copies, const std::function<void(size_t)>& appl
     if (interrupted() || std::ssize(rounds) == kMostRounds) break;
   }
   std::ranges::sort(rounds);
-  return rounds[rounds.size() / 2];
+  return rounds[rounds.size() / 4];
 }
 
 size_t PartTiming::copies_of(const ops::WeightView& weight) const {
@@ -100,7 +101,7 @@ Seconds PartTiming::attention(size_t format) const {
     Matrix x(rows, hidden), q(rows, queries), k(rows, keys), v(rows, keys), y(rows, hidden);
     fill(x);
     fill(q);
-    return median(std::min(most, copies.size()), [&](size_t i) {
+    return seconds_of(std::min(most, copies.size()), [&](size_t i) {
       const Projections& copy = copies[i];
       const ops::Linear* const readers[] = {copy.q.get(), copy.k.get(), copy.v.get()};
       const MutableMatrixView made[] = {q.view(), k.view(), v.view()};
@@ -119,7 +120,7 @@ Seconds PartTiming::head(size_t format) const {
   Matrix x(1, config_.hidden_size), y(1, config_.vocab_size);
   fill(x);
   const double seconds =
-      median(copies.size(), [&](size_t i) { copies[i]->apply(x.view(), y.view()); });
+      seconds_of(copies.size(), [&](size_t i) { copies[i]->apply(x.view(), y.view()); });
   return {seconds, seconds};
 }
 
@@ -131,8 +132,8 @@ Seconds PartTiming::mlp(const io::MlpShape& shape, size_t format) const {
   return of_both(prompt_, [&](int64_t rows, size_t most) {
     Matrix x(rows, config_.hidden_size), y(rows, config_.hidden_size);
     fill(x);
-    return median(std::min(most, copies.size()),
-                  [&](size_t i) { copies[i]->apply(x.view(), y.view()); });
+    return seconds_of(std::min(most, copies.size()),
+                      [&](size_t i) { copies[i]->apply(x.view(), y.view()); });
   });
 }
 

@@ -102,6 +102,52 @@ TEST_F(MeasuredLosses, AReferenceHoldsModelsBesideTheDenseOne) {
   EXPECT_EQ(*reference->divergence_of(with_neurons(kInner)), 0.0);
 }
 
+// Weights of attention and the LM head in the place of one layer's, against folders that have them.
+TEST_F(MeasuredLosses, AReferenceHoldsOtherAttentionAndHeadsBesideIt) {
+  const std::vector<std::vector<text::TokenId>> sequences = {model::random_tokens(40, 256, 1),
+                                                             model::random_tokens(17, 256, 2)};
+  const auto checkpoint = io::Checkpoint::open(input_.path());
+  ASSERT_TRUE(checkpoint.ok());
+  const Plan plan;
+  const CompressionInputs inputs = {*checkpoint, config_, plan,   WeightFormat::kAsIs,
+                                    backend_,    nullptr, silent_};
+  const auto reference = DenseReference::run(inputs, sequences);
+  ASSERT_TRUE(reference.ok()) << reference.error().message;
+  // Every seventh weight is gone.
+  const auto expect = [&](const std::string& name, const auto& divergence_with) {
+    SCOPED_TRACE(name);
+    model::TestTensors tensors = tensors_;
+    model::TestTensor& tensor = tensors.at(name);
+    for (size_t i = 0; i < tensor.values.size(); i += 7) tensor.values[i] = 0.0f;
+    model::ModelFolder folder;
+    write_model(folder, tensors);
+    const double expected = divergence(folder.path(), sequences);
+    EXPECT_GT(expected, 1e-5);
+    const TensorView changed = {DType::kF32, tensor.shape,
+                                reinterpret_cast<const std::byte*>(tensor.values.data())};
+    EXPECT_NEAR(divergence_with(changed), expected, 1e-4 * expected);
+  };
+  for (int64_t layer = 0; layer < kLayers; ++layer) {
+    for (const char letter : {'q', 'k', 'v', 'o'}) {
+      expect(fmt::format("model.layers.{}.self_attn.{}_proj.weight", layer, letter),
+             [&](const TensorView& changed) {
+               model::LayerWeights weights = reference->weights(layer);
+               (letter == 'q'   ? weights.q
+                : letter == 'k' ? weights.k
+                : letter == 'v' ? weights.v
+                                : weights.o)
+                   .w_t = changed;
+               return reference->divergence_with_attention(layer, weights);
+             });
+    }
+  }
+  expect("lm_head.weight", [&](const TensorView& changed) {
+    ops::LinearWeight head;
+    head.w_t = changed;
+    return reference->divergence_with_head(head);
+  });
+}
+
 TEST(CorrectLosses, ShapesCostWhatWasMeasured) {
   PredictedLosses curves;
   curves.input = {5, 3, 1, 0};
