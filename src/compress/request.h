@@ -43,7 +43,7 @@ struct CompressRequest {
   bool error_aware_if_better = false;
   bool pad = false;  // form neurons: zero neurons make all layers as wide as the widest
   MatrixSet only;
-  WeightFormat weights = WeightFormat::kAsIs;
+  WeightFormats weights = {};
   Allocate allocate = Allocate::kUniform;
   // whitened: this or `gram`; error-aware and allocate by sensitivity: this; svd: only to measure
   // what it has cost
