@@ -105,10 +105,12 @@ class SourceList {
     const io::TensorSpec spec = {name, tensor.dtype, tensor.shape};
     if (!model_.codes.empty() && model::is_linear(name, model_.config)) {
       const LowBitFormat format = quantization_->of(name);
-      sources_.push_back({spec, format, {}, [folder = model_.codes, spec, format] {
-                            return read_codes(folder, spec.name, format, spec.shape[0],
-                                              spec.shape[1]);
-                          }});
+      const auto stored = [folder = model_.codes, spec, format]() -> Result<ops::QuantizedWeight> {
+        NMM_ASSIGN(const auto codes,
+                   read_codes(folder, spec.name, format, spec.shape[0], spec.shape[1]));
+        return ops::stored(codes);
+      };
+      sources_.push_back({spec, format, {}, stored});
       return;
     }
     const std::string map = quantization_ ? map_beside(model_.checkpoint, name) : std::string();

@@ -1,0 +1,26 @@
+#pragma once
+// Rounding a weight anew after every step of its training.
+//
+// 8 bits: as ops::quantize, so that the scale follows the largest value. 6 and 4 bits: to the
+// nearest of a grid that stays, because the search for scales, multipliers and zero points takes
+// longer than the step (measured on one core of Zen 4: 290 ns per weight of 4 bits, 55 of 6). The
+// grid is that of the folder, which may be one that a text has chosen; of a folder of floats the
+// one that rounding them finds. Values that training moves beyond it are rounded to its ends.
+
+#include "ops/quantize.h"
+
+namespace neuronmm::finetune {
+
+class KeptGrid {
+ public:
+  KeptGrid() = default;
+  // Of a weight that is rounded already, or of a float one that is to become `format`.
+  KeptGrid(const ops::WeightView& weight, const LowBitFormat& format);
+
+  ops::QuantizedWeight round(const TensorView& weight) const;
+
+ private:
+  ops::QuantizedWeight grid_;  // without values
+};
+
+}  // namespace neuronmm::finetune
