@@ -114,11 +114,10 @@ void add_method_flags(CLI::App* command, CompressFlags& flags) {
   for (const std::string other : {"--form", "--method", "--error-aware"}) {
     paper->excludes(command->get_option(other));
   }
-  command
-      ->add_option("--weights", flags.weights,
-                   "of all linear layers, compressed or not: original (their dtype) or int8")
-      ->check(CLI::IsMember({"original", "int8"}))
-      ->capture_default_str();
+  add_weights_flags(
+      command, flags.weights,
+      "of all linear layers, compressed or not: original (their dtype), int8, int6 or "
+      "int4");
 }
 
 void add_calibration_flags(CLI::App* command, CompressFlags& flags) {
@@ -213,6 +212,7 @@ void add_compress_flags(CLI::App* command, CompressFlags& flags) {
       throw CLI::ValidationError("--pad", "is for --form neurons, found --form " + form_of(flags));
     }
     require_text(flags);
+    weight_formats(flags.weights);
   });
 }
 
@@ -224,9 +224,7 @@ Result<compress::CompressRequest> compress_request(const CompressFlags& flags) {
   NMM_ASSIGN(request.method, compress::parse_method(method_of(flags)));
   NMM_ASSIGN(request.allocate, compress::parse_allocate(allocate_of(flags)));
   NMM_ASSIGN(request.only, compress::parse_matrix_set(flags.only));
-  if (flags.weights == compress::weights_name(compress::WeightFormat::kInt8)) {
-    request.weights = compress::WeightFormat::kInt8;
-  }
+  request.weights = weight_formats(flags.weights);
   const bool alias = request.method == compress::Method::kErrorAware;
   request.error_aware_if_better = flags.error_aware == "auto";
   const bool aware = alias || flags.error_aware != "off";

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "commands.h"
 #include "compress/compress.h"
+#include "model/weights_flags.h"
 
 namespace neuronmm::apps {
 
@@ -17,7 +18,8 @@ struct CompressFlags {
   // Empty, and a block of 0: what fits the other flags (compress_request()).
   std::string form, method, allocate;
   int64_t block = 0;
-  std::string align = "nearest", only = "gate,up,down", weights = "original", error_aware = "off";
+  std::string align = "nearest", only = "gate,up,down", error_aware = "off";
+  WeightsFlags weights;
   bool paper = false;
   std::vector<std::string> calibration;
   int64_t calibration_tokens = 0;  // 0: the form's default

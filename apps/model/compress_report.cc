@@ -203,7 +203,7 @@ Json request_json(const compress::CompressRequest& request) {
           {"align", compress::align_name(request.rule.align)},
           {"allocate", compress::allocate_name(request.allocate)},
           {"pad", request.pad},
-          {"weights", compress::weights_name(request.weights)}};
+          {"weights", compress::weights_text(request.weights)}};
 }
 
 Json plan_json(const compress::CompressRequest& request, const compress::Plan& plan) {

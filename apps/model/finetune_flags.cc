@@ -126,12 +126,10 @@ void add_finetune_flags(CLI::App* command, FinetuneFlags& flags) {
                    "instructions for it")
       ->check(CLI::IsMember({"auto", "bf16", "fp32"}))
       ->capture_default_str();
-  command
-      ->add_option("--weights", flags.weights,
-                   "original (the folder's) or int8: train what int8 weights and activations "
-                   "compute, and write int8; folders that are int8 always are trained like this")
-      ->check(CLI::IsMember({"original", "int8"}))
-      ->capture_default_str();
+  add_weights_flags(command, flags.weights,
+                    "original (the folder's), or int8, int6, int4: train what such weights, and "
+                    "activations of int8, compute, and write them; folders that have few bits "
+                    "always are trained like this");
   command->add_option("--threads", flags.threads, "threads; 0 = all cores")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
@@ -139,6 +137,7 @@ void add_finetune_flags(CLI::App* command, FinetuneFlags& flags) {
   command->add_flag("--force", request.force,
                     "replace an existing output folder, forget an interrupted run");
   add_json_option(command, flags.json);
+  command->parse_complete_callback([&flags] { weight_formats(flags.weights); });
 }
 
 }  // namespace neuronmm::apps

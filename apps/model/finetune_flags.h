@@ -7,12 +7,14 @@
 #include <CLI/CLI.hpp>
 
 #include "finetune/finetune.h"
+#include "model/weights_flags.h"
 
 namespace neuronmm::apps {
 
 struct FinetuneFlags {
   finetune::FinetuneRequest request;
-  std::string which = "v,u", products = "auto", weights = "original", json;
+  std::string which = "v,u", products = "auto", json;
+  WeightsFlags weights;
   int threads = 0;
 };
 

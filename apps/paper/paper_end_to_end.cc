@@ -82,8 +82,7 @@ Result<Row> simulate_row(const PublishedRequest& published) {
   const compress::RankRule rule{.ratio = published.ratio};
   // The ranks of the plan stand in the config as they would after compressing.
   NMM_ASSIGN(const compress::Plan plan,
-             compress::make_plan(config, rule, {}, compress::WeightFormat::kAsIs,
-                                 std::string(published.model)));
+             compress::make_plan(config, rule, {}, std::nullopt, std::string(published.model)));
   config.compression.emplace().ranks = plan.ranks();
   NMM_ASSIGN(row.low_rank, simulate_request(config, published.model));
   row.rank = plan.ranks().front().gate;

@@ -36,6 +36,7 @@ struct CompressFlags {
   double ratio = 0.0;
   int64_t block = 0;
   std::string form, method, align, only, weights, allocate;
+  std::optional<int> group, lm_head_bits;
   bool error_aware = false, error_aware_if_better = false, pad = false;
   std::vector<fs::path> calibration;
   int64_t calibration_tokens = 0, self_generated = 0;
@@ -59,8 +60,8 @@ Result<compress::CompressRequest> request_of(const CompressFlags& flags) {
   request.error_aware = flags.error_aware;
   request.error_aware_if_better = flags.error_aware_if_better;
   request.pad = flags.pad;
-  if (flags.weights == compress::weights_name(compress::WeightFormat::kInt8))
-    request.weights = compress::WeightFormat::kInt8;
+  NMM_ASSIGN(request.weights,
+             compress::parse_weights(flags.weights, flags.group, flags.lm_head_bits));
   if (!flags.calibration.empty() || flags.self_generated > 0) {
     request.calibration = {.texts = {},
                            .max_tokens = flags.calibration_tokens,
@@ -260,6 +261,8 @@ void bind_model_folders(nb::module_& m) {
       .def_rw("align", &CompressFlags::align)
       .def_rw("only", &CompressFlags::only)
       .def_rw("weights", &CompressFlags::weights)
+      .def_rw("group", &CompressFlags::group, nb::for_setter(nb::arg().none()))
+      .def_rw("lm_head_bits", &CompressFlags::lm_head_bits, nb::for_setter(nb::arg().none()))
       .def_rw("allocate", &CompressFlags::allocate)
       .def_rw("calibration", &CompressFlags::calibration)
       .def_rw("calibration_tokens", &CompressFlags::calibration_tokens)

@@ -15,7 +15,7 @@ from .arguments import number, one_of, thread_count, whole_number
 _Path = str | os.PathLike[str]
 Form = Literal["uv", "pivoted", "narrow", "neurons", "mixed", "auto"]
 Method = Literal["two-sided", "whitened", "error-aware", "svd"]
-Weights = Literal["original", "int8"]
+Weights = Literal["original", "int8", "int6", "int4"]
 Align = Literal["nearest", "floor", "ceil"]
 Allocate = Literal["uniform", "predicted", "measured", "sensitivity"]
 Rounding = Literal["nearest", "gptq"]
@@ -130,6 +130,8 @@ def compress(
     allocate: Allocate | None = None,
     pad: bool = False,
     weights: Weights = "original",
+    group: int | None = None,
+    lm_head_bits: int | None = None,
     gram: _Path | None = None,
     save_gram: _Path | None = None,
     measure: bool = True,
@@ -142,7 +144,8 @@ def compress(
     ratio is the share of parameters to remove, sizes are multiples of `block`, calibration names text files
     (NAME.jsonl has documents); self_generated is a number of tokens that the model writes in their place. The rest is
     as `neuronmm compress` has it, and what is None too: form auto, method two-sided and allocate predicted, or with
-    options that only form uv has uv, whitened and uniform. The paper's setting is form="uv", block=128.
+    options that only form uv has uv, whitened and uniform. The paper's setting is form="uv", block=128. `group` and
+    `lm_head_bits` go with rounded weights, as quantize() has them.
 
     two-sided needs the program neuronmm-finetune, on the PATH or where $NEURONMM_FINETUNE says; without it
     whitened is used, with a warning. An interrupted call keeps what it finished, and the same call goes on.
@@ -170,6 +173,11 @@ def compress(
     _set_method(flags, method or ("whitened" if form == "uv" else "two-sided"), bool(error_aware))
     flags.align = one_of("align", align, get_args(Align))
     flags.weights = one_of("weights", weights, get_args(Weights))
+    flags.group, flags.lm_head_bits = _weight_options(group, lm_head_bits)
+    if lm_head_bits is not None and weights == "original":
+        raise ValueError(f"lm_head_bits: only rounded weights have them, found weights {weights}")
+    if group is not None and weights != "int4" and (weights == "original" or lm_head_bits != 4):
+        raise ValueError(f"group: only weights of 4 bits have groups, found weights {weights}")
     if calibration_tokens is None:
         of_shapes = _narrows_mlps(flags)
         calibration_tokens = _native.SHAPE_CALIBRATION_TOKENS if of_shapes else _native.DEFAULT_CALIBRATION_TOKENS
@@ -185,6 +193,13 @@ def compress(
     values["matrices"] = [CompressedMatrix(**matrix) for matrix in values["matrices"]]
     values["layers"] = [CompressedLayer(**layer) for layer in values["layers"]]
     return CompressionReport(**values)
+
+
+def _weight_options(group: int | None, lm_head_bits: int | None) -> tuple[int | None, int | None]:
+    return (
+        None if group is None else one_of("group", group, (16, 32)),
+        None if lm_head_bits is None else one_of("lm_head_bits", lm_head_bits, (8, 6, 4)),
+    )
 
 
 def _narrows_mlps(flags: _native.CompressFlags) -> bool:
@@ -259,8 +274,7 @@ def quantize(
     flags = _native.QuantizeFlags()
     flags.model, flags.output = os.fspath(model), os.fspath(output)
     flags.bits = one_of("bits", bits, (8, 6, 4))
-    flags.group = None if group is None else one_of("group", group, (16, 32))
-    flags.lm_head_bits = None if lm_head_bits is None else one_of("lm_head_bits", lm_head_bits, (8, 6, 4))
+    flags.group, flags.lm_head_bits = _weight_options(group, lm_head_bits)
     if group is not None and 4 not in (bits, lm_head_bits):
         raise ValueError(f"group: only weights of 4 bits have groups, found bits {bits}")
     files = [calibration] if isinstance(calibration, (str, os.PathLike)) else list(calibration)

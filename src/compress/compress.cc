@@ -49,8 +49,9 @@ struct GramInput {
 // A folder whose config hides that it is compressed: the tensors tell.
 Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
   if (config.quantization) {
-    return fail("{}: its weights are {}; compress the original model, with weights int8",
-                checkpoint.folder().string(), io::quantization_text(*config.quantization));
+    return fail(
+        "{}: its weights are {}; compress the original model, with weights int8, int6 or int4",
+        checkpoint.folder().string(), io::quantization_text(*config.quantization));
   }
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint, config, layer));
@@ -130,7 +131,7 @@ std::string settings_of(const CompressRequest& request, const GramInput& grams,
       {"block", request.rule.block},
       {"align", align_name(request.rule.align)},
       {"method", method_name(request.method)},
-      {"weights", weights_name(request.weights)},
+      {"weights", weights_text(request.weights)},
       {"allocate", allocate_name(request.allocate)},
       {"shapes", shapes_json(request.shapes)},
       {"only", {{"gate", request.only.gate}, {"up", request.only.up}, {"down", request.only.down}}},
@@ -270,7 +271,7 @@ class Compression {
     return {.checkpoint = checkpoint_,
             .config = config_,
             .plan = plan_,
-            .format = request_.weights,
+            .weights = request_.weights,
             .backend = backend_,
             .text = grams_.text ? &*grams_.text : nullptr,
             .progress = progress_};
@@ -385,7 +386,7 @@ class Compression {
   WithMlp factored_mlps(const StagedWork& work) const {
     return [this, &work](int64_t layer, const auto& use) -> Status {
       NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, layer));
-      FactoredMlp mlp(weights.mlp);
+      FactoredMlp mlp(weights.mlp, request_.weights);
       for (const MlpMatrix matrix : kMlpMatrices) {
         if (plan_.of(layer, matrix).rank > 0) NMM_TRY(mlp.use_factors(work, layer, matrix));
       }
@@ -442,23 +443,16 @@ class Compression {
   Status write_card(const io::FolderWriter& output, const std::optional<MeasuredLoss>& loss) const {
     ModelCard card = model_card(output.out(), request_.model, form_text(form_name(plan_.form)));
     card.tags = {std::string(form_tag(form_name(plan_.form)))};
-    if (request_.weights == WeightFormat::kInt8) card.tags.emplace_back("int8");
+    if (request_.weights) card.tags.push_back(bits_tag(request_.weights->linear));
     const io::CompressionRecord record = this->record();
-    card.facts = compression_facts(record, config_, weights_name(request_.weights));
+    card.facts = compression_facts(record, config_, weights_text(request_.weights));
     card.facts.emplace_back("calibration", calibrated() ? grams_.names() : "none");
     card.facts.emplace_back("measured against the dense model", loss_text(loss));
     return io::write_text_file(output.staging() / "README.md", model_card_text(card));
   }
 
-  Status write_folder(io::FolderWriter& output, const StagedWork& work) {
-    const fs::path original = request_.model / "config.json";
-    NMM_TRY(write_model({.checkpoint = checkpoint_,
-                         .config = config_,
-                         .matrices = plan_.matrices,
-                         .work = work,
-                         .whole_mlps = narrows_mlps(request_),
-                         .as_factors = plan_.form == Form::kUv},
-                        quantization_of(request_.weights), output.staging(), progress_));
+  // Without what it says of rounding.
+  Result<std::string> config_text(const fs::path& original) const {
     NMM_ASSIGN(std::string config, io::read_text_file(original, io::kMaxConfigBytes));
     io::CompressionRecord made = record();
     if (plain_dense()) {
@@ -466,11 +460,24 @@ class Compression {
       if (neurons > 0) config = with_intermediate_size(config, neurons);
       made.ranks.assign(made.ranks.size(), {});
     }
-    NMM_ASSIGN(config, io::with_compression_record(config, made, original.string()));
-    if (request_.weights == WeightFormat::kInt8) {
-      NMM_ASSIGN(config, io::with_quantization(config, original.string()));
+    return io::with_compression_record(config, made, original.string());
+  }
+
+  Status write_folder(io::FolderWriter& output, const StagedWork& work) {
+    const fs::path original = request_.model / "config.json";
+    NMM_ASSIGN(std::string config, config_text(original));
+    NMM_ASSIGN(const auto written, io::ModelConfig::parse(config, original.string()));
+    const auto quantization = quantization_of(request_.weights, written);
+    NMM_TRY(write_model({.checkpoint = checkpoint_,
+                         .config = config_,
+                         .matrices = plan_.matrices,
+                         .work = work,
+                         .whole_mlps = narrows_mlps(request_)},
+                        quantization, output.staging(), progress_));
+    if (quantization) {
+      NMM_ASSIGN(config, io::with_quantization(config, original.string(), *quantization));
     }
-    if (plain_dense() && request_.weights == WeightFormat::kAsIs) {
+    if (plain_dense() && !quantization) {
       NMM_TRY(io::write_text_file(output.staging() / "config.json", config));
     } else {
       NMM_TRY(write_transformers_files(output.staging(), config, original.string()));

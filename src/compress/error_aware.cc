@@ -36,7 +36,7 @@ Result<Refit> refit(const DoubleMatrix& gram, const DoubleMatrix& cross) {
 // Gate and up: the map belongs to the input and is multiplied into the weight. Down: it belongs to
 // the output.
 Result<Factors> factorize_refitted(const Refit& refit, const DoubleMatrix& w_t,
-                                   const MatrixPlan& plan, DType stored) {
+                                   const MatrixPlan& plan, const StoredFormat& stored) {
   if (plan.matrix == MlpMatrix::kDown) {
     return factorize_mapped_output(w_t, refit.map, refit.root, plan.rank, stored);
   }
@@ -53,7 +53,7 @@ class ErrorAware {
         backend_(inputs.backend),
         text_(*inputs.text),
         work_(work),
-        format_(inputs.format),
+        weights_(inputs.weights),
         progress_(inputs.progress),
         on_matrix_(on_matrix) {}
 
@@ -126,7 +126,7 @@ class ErrorAware {
   // are what is missing to the dense model's hidden states after this layer.
   Status refit_outputs(LayerwisePass& pass, const model::LayerWeights& weights) {
     if (plan_.of(pass.layer(), MlpMatrix::kDown).rank > 0) {
-      FactoredMlp factored(weights.mlp);
+      FactoredMlp factored(weights.mlp, weights_);
       NMM_TRY(use_factors(pass.layer(), {MlpMatrix::kGate, MlpMatrix::kUp}, factored));
       const MlpHalf mlp(config_, weights.post_attention_norm, factored.weight(), backend_);
       NMM_TRY(pass.visit_sequences([&](size_t sequence) {
@@ -145,7 +145,7 @@ class ErrorAware {
   // Third stage: the compressed stream passes its MLP with all three factors and is what the next
   // layer of the compressed model reads.
   Status advance(LayerwisePass& pass, const model::LayerWeights& weights) {
-    FactoredMlp factored(weights.mlp);
+    FactoredMlp factored(weights.mlp, weights_);
     NMM_TRY(
         use_factors(pass.layer(), {MlpMatrix::kGate, MlpMatrix::kUp, MlpMatrix::kDown}, factored));
     const MlpHalf mlp(config_, weights.post_attention_norm, factored.weight(), backend_);
@@ -175,11 +175,11 @@ class ErrorAware {
     if (!fitted->ok()) return fitted->error();
     std::vector<std::optional<Result<MatrixReport>>> reports(to_do.size());
     run_on_threads(std::ssize(to_do), [&](int64_t i) {
-      const auto method = [&](const DoubleMatrix& w_t, DType stored) {
+      const auto method = [&](const DoubleMatrix& w_t, const StoredFormat& stored) {
         return factorize_refitted(**fitted, w_t, to_do[i], stored);
       };
       reports[i].emplace(
-          factorize_matrix(mlp, to_do[i], method, format_, work_, checkpoint_.folder().string()));
+          factorize_matrix(mlp, to_do[i], method, weights_, work_, checkpoint_.folder().string()));
     });
     for (const auto& report : reports) {
       if (!report->ok()) return report->error();
@@ -200,8 +200,8 @@ class ErrorAware {
   std::optional<MatrixReport> finished(const MatrixPlan& matrix) const {
     const auto weight = model::layer_weights(checkpoint_, config_, matrix.layer);
     if (!weight.ok()) return std::nullopt;
-    return work_.finished(matrix,
-                          staged_dtype(format_, weight_of(weight->mlp, matrix.matrix).w_t.dtype));
+    return work_.finished(matrix, staged_dtype(stored_format(
+                                      weights_, weight_of(weight->mlp, matrix.matrix).w_t.dtype)));
   }
   bool all_finished() const {
     return std::all_of(plan_.matrices.begin(), plan_.matrices.end(), [&](const MatrixPlan& matrix) {
@@ -218,7 +218,7 @@ class ErrorAware {
   const ops::Backend& backend_;
   const CalibrationSequences& text_;
   const StagedWork& work_;
-  WeightFormat format_;
+  const WeightFormats& weights_;
   Progress& progress_;
   const OnMatrix& on_matrix_;
   const ops::RotaryEmbedding rotary_ = model::rotary_embedding(config_);

@@ -22,14 +22,16 @@ Result<Svd> truncated_svd(const DoubleMatrix& a, int64_t rank) {
   return Svd{transposed(swapped.right_t), std::move(swapped.values), transposed(swapped.left)};
 }
 
-// Rounds the orthonormal basis P and fits the first factor to what is left of it.
+// Fits the first factor to what rounding leaves of the orthonormal basis P.
 // With a rounded basis P̂ the best first factor is the least-squares solution, not P̂ᵀ w_t: it
 // makes up for what rounding has done to P.
 Result<Factors> project(const DoubleMatrix& w_t, DoubleMatrix basis,
-                        std::vector<double> singular_values, DType stored) {
-  round_to(stored, basis);
-  NMM_ASSIGN(DoubleMatrix u_t, least_squares(basis, w_t));
-  round_to(stored, u_t);
+                        std::vector<double> singular_values, const StoredFormat& stored) {
+  round_to(staged_dtype(stored), basis);
+  DoubleMatrix rounded = basis;
+  round_to(stored, rounded);
+  NMM_ASSIGN(DoubleMatrix u_t, least_squares(rounded, w_t));
+  round_to(staged_dtype(stored), u_t);
   return Factors{std::move(basis), std::move(u_t), std::move(singular_values)};
 }
 
@@ -44,9 +46,9 @@ double energy_lost(const std::vector<double>& singular_values, int64_t rank) {
   return lost == 0.0 ? 0.0 : lost / (kept + lost);
 }
 
-Result<Factors> factorize_plain(const DoubleMatrix& w_t, int64_t rank, DType stored) {
+Result<Factors> factorize_plain(const DoubleMatrix& w_t, int64_t rank, const StoredFormat& stored) {
   NMM_ASSIGN(Svd decomposed, truncated_svd(w_t, rank));
-  if (stored == DType::kI8) {
+  if (std::holds_alternative<LowBitFormat>(stored)) {
     return project(w_t, std::move(decomposed.left), std::move(decomposed.values), stored);
   }
   for (int64_t i = 0; i < rank; ++i) {
@@ -75,7 +77,7 @@ DoubleMatrix whitening_root(SymmetricEigen eigen) {
 }
 
 Result<Factors> factorize_whitened(const DoubleMatrix& w_t, const DoubleMatrix& root, int64_t rank,
-                                   DType stored) {
+                                   const StoredFormat& stored) {
   const auto whiten = [&](const DoubleMatrix& a) {
     return multiply(a, Transpose::kNo, root, Transpose::kNo);
   };
@@ -95,14 +97,15 @@ Result<Factors> factorize_whitened(const DoubleMatrix& w_t, const DoubleMatrix& 
 // For y = w_t·x, the left singular vectors of w_t·S are the eigenvectors of C = w_t G w_tᵀ, and the
 // eigenvalues are the squares of the singular values.
 Result<Factors> factorize_by_output(const DoubleMatrix& w_t, DoubleMatrix gram_out, int64_t rank,
-                                    DType stored) {
+                                    const StoredFormat& stored) {
   NMM_ASSIGN(SymmetricEigen eigen, symmetric_eigen(std::move(gram_out)));
   for (double& value : eigen.values) value = std::sqrt(std::max(value, 0.0));
   return project(w_t, eigen.vectors.first_columns(rank), std::move(eigen.values), stored);
 }
 
 Result<Factors> factorize_mapped_output(const DoubleMatrix& w_t, const DoubleMatrix& map,
-                                        const DoubleMatrix& root, int64_t rank, DType stored) {
+                                        const DoubleMatrix& root, int64_t rank,
+                                        const StoredFormat& stored) {
   NMM_ASSIGN(Svd targets, svd(multiply(map, Transpose::kNo, root, Transpose::kNo)));
   return project(multiply(map, Transpose::kNo, w_t, Transpose::kNo),
                  targets.left.first_columns(rank), std::move(targets.values), stored);
@@ -118,18 +121,15 @@ void balance(DoubleMatrix& v_t, DoubleMatrix& u_t) {
   }
 }
 
-Factors round_factors(DoubleMatrix v_t, DoubleMatrix u_t, const LowBitFormat& format) {
+Factors fit_to_rounded(DoubleMatrix v_t, DoubleMatrix u_t, const LowBitFormat& format) {
   balance(v_t, u_t);
-  if (format.bits < 8) round_to(DType::kF32, v_t);
   DoubleMatrix rounded = v_t;
+  round_to(DType::kF32, rounded);  // as the work folder holds it
   round_to(format, rounded);
   // v_t·u_t ~ rounded · (rounded⁺·v_t) · u_t, without the [N, K] product.
   const Result<DoubleMatrix> change = least_squares(rounded, v_t);
   if (change.ok()) u_t = multiply(*change, Transpose::kNo, u_t, Transpose::kNo);
-  // To fewer bits they are rounded as they are written, since rounding twice is not rounding once.
-  if (format.bits < 8) return Factors{std::move(v_t), std::move(u_t), {}};
-  round_to(format, u_t);
-  return Factors{std::move(rounded), std::move(u_t), {}};
+  return Factors{std::move(v_t), std::move(u_t), {}};
 }
 
 }  // namespace neuronmm::compress

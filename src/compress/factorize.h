@@ -15,12 +15,13 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
-#include "compress/linear_algebra.h"
+#include "compress/stored_format.h"
 
 namespace neuronmm::compress {
 
-// `stored` is the dtype that the factors will have in the checkpoint; kI8 stands for int8 with the
-// scales of ops::quantize.
+// `stored` is how the factors will lie in the checkpoint. Those that will have few bits are fitted
+// to what rounding makes of them, and returned as the work folder holds them: in fp32, to be
+// rounded (stored_format.h).
 struct Factors {
   DoubleMatrix v_t;                     // [N, r]; applied second
   DoubleMatrix u_t;                     // [r, K]; applied first
@@ -31,9 +32,9 @@ struct Factors {
 double energy_lost(const std::vector<double>& singular_values, int64_t rank);
 
 // The reference code's factorization: the truncated SVD of w_t, √σ on either side, both factors
-// rounded to `stored`. For kI8, where a group of columns of v_t shares a scale, v_t is orthonormal
-// instead and u_t fitted to it, as below.
-Result<Factors> factorize_plain(const DoubleMatrix& w_t, int64_t rank, DType stored);
+// rounded to `stored`. Of few bits, where a group of columns of v_t shares a scale, v_t is
+// orthonormal instead and u_t fitted to it, as below.
+Result<Factors> factorize_plain(const DoubleMatrix& w_t, int64_t rank, const StoredFormat& stored);
 
 // S [n, n] with S·Sᵀ = G: eigenvectors times √eigenvalue, negative eigenvalues taken as 0.
 Result<DoubleMatrix> whitening_root(DoubleMatrix gram);
@@ -43,26 +44,27 @@ DoubleMatrix whitening_root(SymmetricEigen gram);
 // orthonormal before it is rounded to `stored`; u_t is then fitted to the rounded v_t, which leaves
 // the rounding of u_t as the only one that counts.
 Result<Factors> factorize_whitened(const DoubleMatrix& w_t, const DoubleMatrix& root, int64_t rank,
-                                   DType stored);
+                                   const StoredFormat& stored);
 
 // The same optimum from the output's Gram matrix, for matrices whose N is the small side (down):
 // P = the top eigenvectors of C, σ_i = √eigenvalue.
 Result<Factors> factorize_by_output(const DoubleMatrix& w_t, DoubleMatrix gram_out, int64_t rank,
-                                    DType stored);
+                                    const StoredFormat& stored);
 
 // The best rank-r guess of targets from the outputs y of a matrix whose N is the small side: `map`
 // [N, N] is the best guess of any rank, map·y; `root` belongs to C = Σ y yᵀ. P = the top r left
 // singular vectors of map·root, v_t·u_t = P Pᵀ·map·w_t.
 Result<Factors> factorize_mapped_output(const DoubleMatrix& w_t, const DoubleMatrix& map,
-                                        const DoubleMatrix& root, int64_t rank, DType stored);
+                                        const DoubleMatrix& root, int64_t rank,
+                                        const StoredFormat& stored);
 
 // Columns of v_t of length 1, since a group of them shares a scale when they are rounded, and rows
 // of u_t that make up for it.
 void balance(DoubleMatrix& v_t, DoubleMatrix& u_t);
 
-// Existing factors as int8 ones: v_t's columns brought to length 1, since a group of them shares a
-// scale, and rounded; u_t fitted to what that made of v_t (unless it lost its full column rank),
-// then rounded.
-Factors round_factors(DoubleMatrix v_t, DoubleMatrix u_t, const LowBitFormat& format = {});
+// Existing factors as ones of few bits: v_t's columns brought to length 1, since a group of them
+// shares a scale; u_t fitted to what rounding makes of v_t (unless that loses its full column
+// rank).
+Factors fit_to_rounded(DoubleMatrix v_t, DoubleMatrix u_t, const LowBitFormat& format);
 
 }  // namespace neuronmm::compress

@@ -9,32 +9,37 @@
 #include "compress/factorize.h"
 #include "compress/plan.h"
 #include "compress/staged_work.h"
+#include "compress/stored_format.h"
 #include "ops/weights.h"
 
 namespace neuronmm::compress {
 
 using OnMatrix = std::function<void(const MatrixReport&)>;
-using Factorization = std::function<Result<Factors>(const DoubleMatrix& w_t, DType stored)>;
-
-// The dtype of the factors of a `weight` in the work folder: fp32 holds what int8 factors stand for
-// exactly.
-DType staged_dtype(WeightFormat format, DType weight);
+using Factorization =
+    std::function<Result<Factors>(const DoubleMatrix& w_t, const StoredFormat& stored)>;
 
 // Errors name `model`, the layer and the matrix: a weight that is not finite, LAPACK's, the disk's.
 Result<MatrixReport> factorize_matrix(const ops::MlpWeight& mlp, const MatrixPlan& plan,
-                                      const Factorization& factorization, WeightFormat format,
-                                      const StagedWork& work, const std::string& model);
+                                      const Factorization& factorization,
+                                      const WeightFormats& weights, const StagedWork& work,
+                                      const std::string& model);
 
-// An MLP of which some matrices are factors in a work folder, to run before the model is written.
+// An MLP of which some matrices are factors in a work folder, as they will be stored, to run before
+// the model is written.
 class FactoredMlp {
  public:
-  explicit FactoredMlp(const ops::MlpWeight& dense) : weight_(dense) {}
+  FactoredMlp(const ops::MlpWeight& dense, const WeightFormats& weights)
+      : weight_(dense), formats_(weights) {}
   Status use_factors(const StagedWork& work, int64_t layer, MlpMatrix matrix);
   const ops::MlpWeight& weight() const { return weight_; }
 
  private:
-  ops::MlpWeight weight_;
-  std::vector<io::SafetensorsFile> files_;  // mapped: the weight points into them
+  TensorView factor(const io::SafetensorsFile& file, const char* name);
+
+  ops::MlpWeight weight_;  // points into what follows
+  const WeightFormats& formats_;
+  std::vector<io::SafetensorsFile> files_;       // mapped
+  std::vector<std::vector<std::byte>> rounded_;  // of few bits
 };
 
 }  // namespace neuronmm::compress

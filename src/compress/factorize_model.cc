@@ -26,7 +26,7 @@ class ModelFactorization {
         plan_(inputs.plan),
         grams_(grams),
         work_(work),
-        format_(inputs.format),
+        weights_(inputs.weights),
         progress_(inputs.progress),
         on_matrix_(on_matrix) {}
 
@@ -65,7 +65,8 @@ class ModelFactorization {
     for (const MlpMatrix matrix : kMlpMatrices) {
       const MatrixPlan& plan = plan_.of(layer, matrix);
       if (plan.rank == 0) continue;
-      const DType dtype = staged_dtype(format_, weight_of(weights.mlp, matrix).w_t.dtype);
+      const DType dtype =
+          staged_dtype(stored_format(weights_, weight_of(weights.mlp, matrix).w_t.dtype));
       if (const auto finished = work_.finished(plan, dtype)) {
         report(*finished);
       } else {
@@ -77,8 +78,8 @@ class ModelFactorization {
 
   Status factorize_plainly(const ops::MlpWeight& mlp, const std::vector<MatrixPlan>& to_do) {
     for (const MatrixPlan& plan : to_do) {
-      NMM_TRY(factorize(mlp, plan, [&](const DoubleMatrix& w_t, DType dtype) {
-        return factorize_plain(w_t, plan.rank, dtype);
+      NMM_TRY(factorize(mlp, plan, [&](const DoubleMatrix& w_t, const StoredFormat& stored) {
+        return factorize_plain(w_t, plan.rank, stored);
       }));
     }
     return {};
@@ -95,10 +96,10 @@ class ModelFactorization {
       NMM_ASSIGN(root, whitening_root(std::move(grams.in)));
     }
     for (const MatrixPlan& plan : to_do) {
-      NMM_TRY(factorize(mlp, plan, [&](const DoubleMatrix& w_t, DType dtype) {
+      NMM_TRY(factorize(mlp, plan, [&](const DoubleMatrix& w_t, const StoredFormat& stored) {
         return plan.matrix == MlpMatrix::kDown
-                   ? factorize_by_output(w_t, std::move(grams.out), plan.rank, dtype)
-                   : factorize_whitened(w_t, root, plan.rank, dtype);
+                   ? factorize_by_output(w_t, std::move(grams.out), plan.rank, stored)
+                   : factorize_whitened(w_t, root, plan.rank, stored);
       }));
     }
     return {};
@@ -108,8 +109,8 @@ class ModelFactorization {
                    const Factorization& factorization) {
     // Between matrices, because an SVD cannot be interrupted.
     if (stopping()) return stop();
-    NMM_ASSIGN(const MatrixReport matrix, factorize_matrix(mlp, plan, factorization, format_, work_,
-                                                           checkpoint_.folder().string()));
+    NMM_ASSIGN(const MatrixReport matrix, factorize_matrix(mlp, plan, factorization, weights_,
+                                                           work_, checkpoint_.folder().string()));
     report(matrix);
     return {};
   }
@@ -138,7 +139,7 @@ class ModelFactorization {
   const Plan& plan_;
   const GramSource& grams_;
   const StagedWork& work_;
-  WeightFormat format_;
+  const WeightFormats& weights_;
   Progress& progress_;
   const OnMatrix& on_matrix_;
   int64_t total_ = 0;

@@ -16,7 +16,7 @@ struct CompressionInputs {
   const io::Checkpoint& checkpoint;  // the dense model
   const io::ModelConfig& config;
   const Plan& plan;
-  WeightFormat format;               // of the factors that are left
+  WeightFormats weights;             // of the model that is left
   const ops::Backend& backend;       // runs the text
   const CalibrationSequences* text;  // null where nothing is run
   Progress& progress;

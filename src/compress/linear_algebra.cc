@@ -163,7 +163,6 @@ std::vector<std::byte> to_checkpoint(const DoubleMatrix& matrix, DType dtype) {
 }
 
 void round_to(DType dtype, DoubleMatrix& matrix) {
-  if (dtype == DType::kI8) return round_rows({}, matrix);
   std::vector<std::byte> bytes;
   for (int64_t j = 0; j < matrix.columns(); ++j) {
     bytes.clear();

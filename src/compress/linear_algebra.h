@@ -49,7 +49,7 @@ class DoubleMatrix {
 // A checkpoint's matrix and back. Checkpoints are row-major.
 DoubleMatrix to_double_matrix(const TensorView& tensor);
 std::vector<std::byte> to_checkpoint(const DoubleMatrix& matrix, DType dtype);
-// The values that `dtype` would store; kI8: int8 with the scales of ops::quantize.
+// The values that `dtype` would store.
 void round_to(DType dtype, DoubleMatrix& matrix);
 // Those that ops::quantize rounds to.
 void round_to(const LowBitFormat& format, DoubleMatrix& matrix);

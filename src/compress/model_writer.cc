@@ -2,7 +2,6 @@
 
 #include "compress/codes_file.h"
 #include "compress/map_refit.h"
-#include "compress/narrow_file.h"
 #include "compress/shape_model.h"
 #include "compress/tensor_writer.h"
 #include "io/safetensors_writer.h"
@@ -106,10 +105,12 @@ class SourceList {
     const io::TensorSpec spec = {name, tensor.dtype, tensor.shape};
     if (!model_.codes.empty() && model::is_linear(name, model_.config)) {
       const LowBitFormat format = quantization_->of(name);
-      sources_.push_back({spec, format, {}, [folder = model_.codes, spec, format] {
-                            return read_codes(folder, spec.name, format, spec.shape[0],
-                                              spec.shape[1]);
-                          }});
+      const auto stored = [folder = model_.codes, spec, format]() -> Result<ops::QuantizedWeight> {
+        NMM_ASSIGN(const auto codes,
+                   read_codes(folder, spec.name, format, spec.shape[0], spec.shape[1]));
+        return ops::stored(codes);
+      };
+      sources_.push_back({spec, format, {}, stored});
       return;
     }
     const std::string map = quantization_ ? map_beside(model_.checkpoint, name) : std::string();
@@ -147,31 +148,12 @@ class SourceList {
   }
   Status add_mlp(const ReplacedMlp& mlp) {
     const fs::path path = shaped_path(model_.work.path(), mlp.layer);
-    if (model_.as_factors) return add_mlp_factors(mlp, path);
     NMM_ASSIGN(const auto shaped, io::SafetensorsFile::open_checked(path));
     for (const auto& [name, tensor] : shaped.tensors()) {
       add({mlp.prefix + name, tensor.dtype, tensor.shape},
           [path, name = name](const TensorSource::Use& use) -> Status {
             NMM_ASSIGN(const auto file, io::SafetensorsFile::open(path));
             return use(file.tensors().at(name));
-          });
-    }
-    return {};
-  }
-  Status add_mlp_factors(const ReplacedMlp& mlp, const fs::path& path) {
-    const auto shaped = read_narrow_mlp(path);
-    if (!shaped) return fail("{}: cannot be read", path.string());
-    const DType dtype = model_.checkpoint.tensors().at(mlp.prefix + "gate_proj.weight").dtype;
-    const NarrowMlp factors = with_factors(*shaped);
-    for (size_t i = 0; i < factors.tensors.size(); ++i) {
-      const MlpTensor& tensor = factors.tensors[i];
-      const Shape shape = {tensor.values.rows(), tensor.values.columns()};
-      add({mlp.prefix + tensor.name, dtype, shape},
-          [path, i, dtype, shape](const TensorSource::Use& use) -> Status {
-            const auto read = read_narrow_mlp(path);
-            if (!read) return fail("{}: cannot be read", path.string());
-            const auto bytes = to_checkpoint(with_factors(*read).tensors.at(i).values, dtype);
-            return use({dtype, shape, bytes.data()});
           });
     }
     return {};

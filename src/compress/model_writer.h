@@ -26,7 +26,6 @@ struct ModelSource {
   const std::vector<MatrixPlan>& matrices;
   const StagedWork& work;
   bool whole_mlps = false;
-  bool as_factors = false;   // of whole MLPs: pivots are written as the factors of U·V
   TensorScales scales = {};  // of tensors that are not in `work`
   // The folder of the codes of all linear tensors (codes_file.h), for a quantized model; empty:
   // they are rounded to nearest.

@@ -32,7 +32,7 @@ void add_pivots(const std::string& which, std::vector<int32_t> index, DoubleMatr
 // Gate and up that share pivots, or one of them with its own.
 Status narrow_together(const std::string& which, const std::vector<NamedWeight>& weights,
                        const DoubleMatrix& gram, const DoubleMatrix& root, int64_t rank,
-                       DType stored, NarrowMlp& out) {
+                       const StoredFormat& stored, NarrowMlp& out) {
   std::vector<InputWeight> inputs;
   for (const auto& [name, weight] : weights) inputs.push_back(weight);
   NMM_ASSIGN(NarrowInput narrow, narrow_input(inputs, gram, root, rank, stored));
@@ -60,7 +60,7 @@ Result<KeptNeurons> keep_neurons(DenseMlp mlp, DoubleMatrix neurons, const MlpMe
 }
 
 Status narrow_inputs(const KeptNeurons& kept, const DoubleMatrix& gram, const io::MlpShape& shape,
-                     DType stored, NarrowMlp& out) {
+                     const StoredFormat& stored, NarrowMlp& out) {
   DoubleMatrix root;
   if (shape.input > 0 || shape.gate > 0 || shape.up > 0) {
     NMM_ASSIGN(root, whitening_root(gram));
@@ -81,7 +81,7 @@ Status narrow_inputs(const KeptNeurons& kept, const DoubleMatrix& gram, const io
 }
 
 Status narrow_down(DoubleMatrix down_t, const DoubleMatrix& gram, const MlpMetric& metric,
-                   const io::MlpShape& shape, DType stored, NarrowMlp& out) {
+                   const io::MlpShape& shape, const StoredFormat& stored, NarrowMlp& out) {
   if (shape.down == 0) {
     add_weight("down", std::move(down_t), out);
     return {};
@@ -107,7 +107,7 @@ Status narrow_down(DoubleMatrix down_t, const DoubleMatrix& gram, const MlpMetri
 
 Result<NarrowMlp> narrow_mlp(DenseMlp mlp, MlpStatistics statistics, const MlpMetric& metric,
                              const std::vector<int32_t>& order, const io::MlpShape& shape,
-                             DType stored) {
+                             const StoredFormat& stored) {
   NMM_ASSIGN(KeptNeurons kept,
              keep_neurons(std::move(mlp), std::move(statistics.neurons), metric, order, shape));
   NarrowMlp out;
@@ -132,26 +132,29 @@ NarrowMlp with_zero_neurons(const NarrowMlp& mlp, int64_t count) {
   return out;
 }
 
-NarrowMlp with_factors(const NarrowMlp& pivoted) {
+NarrowMlp with_factors(const NarrowMlp& pivoted, const StoredFormat& stored) {
   std::map<std::string, const MlpTensor*> by_name;
   for (const MlpTensor& tensor : pivoted.tensors) by_name[tensor.name] = &tensor;
   NarrowMlp out{{}, pivoted.largest_map};
   for (const std::string which : {"gate", "up", "down"}) {
-    const DoubleMatrix& weight = by_name.at(which + "_proj.weight")->values;
+    const auto dense = by_name.find(which + "_proj.weight");
+    if (dense == by_name.end()) continue;
+    const DoubleMatrix& weight = dense->second->values;
     const auto pivots = by_name.find(which + "_pivots");
     if (pivots == by_name.end()) {
       add_weight(which, weight, out);
       continue;
     }
     const DoubleMatrix& map = by_name.at(which + "_pivot_proj.weight")->values;
-    // The factor that is applied first reads what the layer reads.
-    if (which == "down") {
-      add_weight(which + "_v", weight, out);
-      add_weight(which + "_u", expanded(pivots->second->numbers, map), out);
-    } else {
-      add_weight(which + "_v", transposed(expanded(pivots->second->numbers, transposed(map))), out);
-      add_weight(which + "_u", weight, out);
+    const std::vector<int32_t>& index = pivots->second->numbers;
+    Factors factors = which == "down"
+                          ? Factors{expanded(index, map), weight, {}}
+                          : Factors{weight, transposed(expanded(index, transposed(map))), {}};
+    if (const auto* const format = std::get_if<LowBitFormat>(&stored)) {
+      factors = fit_to_rounded(std::move(factors.v_t), std::move(factors.u_t), *format);
     }
+    add_weight(which + "_v", std::move(factors.u_t), out);
+    add_weight(which + "_u", std::move(factors.v_t), out);
   }
   return out;
 }

@@ -34,26 +34,27 @@ Result<KeptNeurons> keep_neurons(DenseMlp mlp, DoubleMatrix neurons, const MlpMe
                                  const std::vector<int32_t>& order, const io::MlpShape& shape);
 
 // Adds the tensors of gate and up, for inputs with the Gram matrix `gram` [H, H]. Maps are rounded
-// to `stored` (kI8: int8 with the scales of ops::quantize) before the weights beside them are
-// fitted; the weights are for the caller to round.
+// (map_format(stored)) before the weights beside them are fitted; the weights, which will be
+// `stored`, are for the caller to round.
 Status narrow_inputs(const KeptNeurons& kept, const DoubleMatrix& gram, const io::MlpShape& shape,
-                     DType stored, NarrowMlp& out);
+                     const StoredFormat& stored, NarrowMlp& out);
 // Adds the tensors of down_t [H, k], for neurons with the Gram matrix `gram` [k, k].
 Status narrow_down(DoubleMatrix down_t, const DoubleMatrix& gram, const MlpMetric& metric,
-                   const io::MlpShape& shape, DType stored, NarrowMlp& out);
+                   const io::MlpShape& shape, const StoredFormat& stored, NarrowMlp& out);
 
 // All of it from the dense model's statistics: neurons first, then the input of those that are
 // left, then the output.
 Result<NarrowMlp> narrow_mlp(DenseMlp mlp, MlpStatistics statistics, const MlpMetric& metric,
                              const std::vector<int32_t>& order, const io::MlpShape& shape,
-                             DType stored);
+                             const StoredFormat& stored);
 
 // The same MLP with neurons behind its own whose weights are 0, `count` in all; `mlp` has no
 // pivots.
 NarrowMlp with_zero_neurons(const NarrowMlp& mlp, int64_t count);
 
-// The same product as two factors per matrix: pivots of its own become the identity in the factor
-// that reads or makes the hidden state.
-NarrowMlp with_factors(const NarrowMlp& pivoted);
+// The same product as two factors per matrix, of those that are there: pivots of its own become the
+// identity in the factor that reads or makes the hidden state. Of few bits the first factor is
+// fitted to what rounding makes of the second.
+NarrowMlp with_factors(const NarrowMlp& pivoted, const StoredFormat& stored);
 
 }  // namespace neuronmm::compress

@@ -2,16 +2,17 @@
 
 namespace neuronmm::compress {
 
-NarrowWeights::NarrowWeights(const NarrowMlp& mlp, DType stored) {
-  const DType dtype = stored == DType::kI8 ? DType::kF32 : stored;
+NarrowWeights::NarrowWeights(const NarrowMlp& mlp, const StoredFormat& stored) {
+  const DType dtype = staged_dtype(stored);
   for (const MlpTensor& tensor : mlp.tensors) {
     if (!tensor.numbers.empty()) {
       numbers_[tensor.name] = tensor.numbers;
       continue;
     }
-    DoubleMatrix values = tensor.values;
-    if (stored == DType::kI8) round_to(stored, values);
-    held_[tensor.name] = {dtype, {values.rows(), values.columns()}, to_checkpoint(values, dtype)};
+    const bool map = tensor.name.ends_with("_pivot_proj.weight");
+    held_[tensor.name] = {dtype,
+                          {tensor.values.rows(), tensor.values.columns()},
+                          stored_values(map ? map_format(stored) : stored, tensor.values)};
   }
 }
 
@@ -28,6 +29,11 @@ ops::Pivots NarrowWeights::pivots(const std::string& which) const {
 
 ops::LinearWeight NarrowWeights::linear(const std::string& which) const {
   ops::LinearWeight weight;
+  if (held_.contains(which + "_v_proj.weight")) {  // applied first, as checkpoints name it
+    weight.u_t = view(which + "_v_proj.weight");
+    weight.v_t = view(which + "_u_proj.weight");
+    return weight;
+  }
   weight.w_t = view(which + "_proj.weight");
   if (which == "down") {
     weight.out = pivots(which);

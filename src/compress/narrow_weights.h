@@ -13,8 +13,8 @@ namespace neuronmm::compress {
 
 class NarrowWeights {
  public:
-  // Every weight as it will be stored (kI8: what int8 stands for, in fp32).
-  NarrowWeights(const NarrowMlp& mlp, DType stored);
+  // Every weight as it will be stored, few bits in fp32.
+  NarrowWeights(const NarrowMlp& mlp, const StoredFormat& stored);
   NarrowWeights(const NarrowWeights&) = delete;
   NarrowWeights& operator=(const NarrowWeights&) = delete;
 

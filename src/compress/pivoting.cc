@@ -210,14 +210,15 @@ Result<std::vector<double>> input_losses(const std::vector<InputWeight>& weights
 // The best row space is that of R_rᵀ·Sᵀ·B, where B is the weighted square and R the eigenvectors of
 // Sᵀ·B·S. After the rounding of d the weights are fitted to what it has become.
 Result<NarrowInput> narrow_input(const std::vector<InputWeight>& weights, const DoubleMatrix& gram,
-                                 const DoubleMatrix& root, int64_t rank, DType stored) {
+                                 const DoubleMatrix& root, int64_t rank,
+                                 const StoredFormat& stored) {
   const DoubleMatrix square = weighted_square(weights);
   NMM_ASSIGN(const SymmetricEigen eigen, input_eigen(square, root));
   const DoubleMatrix rows = times(square, times(root, eigen.vectors.first_columns(rank)));
   NMM_ASSIGN(const DoubleMatrix basis, orthonormal(rows));
   NMM_ASSIGN(PivotChoice pivots, choose_pivots(basis));
   NarrowInput out{std::move(pivots.index), transposed(pivots.map), {}, pivots.largest()};
-  round_to(stored, out.d);
+  round_to(map_format(stored), out.d);
   const DoubleMatrix e = expanded(out.index, transposed(out.d));
   NMM_ASSIGN(const InputFit fit, input_fit(e, gram));
   for (const InputWeight& weight : weights) {
@@ -236,7 +237,7 @@ Result<std::vector<double>> output_losses(const DoubleMatrix& gram_out,
 // rounded map in e the rows for the pivots are (eᵀ·metric·e)⁻¹·eᵀ·metric·w_t.
 Result<NarrowOutput> narrow_output(const DoubleMatrix& w_t, const DoubleMatrix& gram_out,
                                    const DoubleMatrix& metric, const DoubleMatrix& metric_root,
-                                   int64_t rank, DType stored) {
+                                   int64_t rank, const StoredFormat& stored) {
   NMM_ASSIGN(const SymmetricEigen eigen, output_eigen(gram_out, metric_root));
   const DoubleMatrix columns =
       times(gram_out, times(metric_root, eigen.vectors.first_columns(rank)));
@@ -244,7 +245,7 @@ Result<NarrowOutput> narrow_output(const DoubleMatrix& w_t, const DoubleMatrix& 
   NMM_ASSIGN(PivotChoice pivots, choose_pivots(basis));
   NarrowOutput out{std::move(pivots.index), std::move(pivots.map), {}, 0.0};
   out.largest = largest_entry(out.c).size;
-  round_to(stored, out.c);
+  round_to(map_format(stored), out.c);
   const DoubleMatrix e = expanded(out.index, out.c);
   const DoubleMatrix metric_e = times(metric, e);
   DoubleMatrix normal = multiply(e, Transpose::kYes, metric_e, Transpose::kNo);

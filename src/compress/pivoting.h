@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "compress/linear_algebra.h"
+#include "compress/stored_format.h"
 
 namespace neuronmm::compress {
 
@@ -29,10 +29,13 @@ Result<PivotChoice> choose_pivots(const DoubleMatrix& basis);
 // The identity in the rows `index`, `map` [n - r, r] in the others: [n, r].
 DoubleMatrix expanded(const std::vector<int32_t>& index, const DoubleMatrix& map);
 
+// Below, `stored` is how the weights will lie in the checkpoint. Their maps are rounded as
+// map_format(stored) says, and the weights fitted to that; they are for the caller to round.
+
 // One or more weights that read the same x through t = x[index] + d·x[others].
 struct NarrowInput {
   std::vector<int32_t> index;           // [r]
-  DoubleMatrix d;                       // [r, K - r], rounded to the stored dtype
+  DoubleMatrix d;                       // [r, K - r], rounded
   std::vector<DoubleMatrix> weights_t;  // [N, r] each, to be rounded
   double largest = 0.0;                 // |d|
 };
@@ -50,12 +53,13 @@ Result<std::vector<double>> input_losses(const std::vector<InputWeight>& weights
 // The same of their weighted square.
 Result<std::vector<double>> input_losses(const DoubleMatrix& square, const DoubleMatrix& root);
 Result<NarrowInput> narrow_input(const std::vector<InputWeight>& weights, const DoubleMatrix& gram,
-                                 const DoubleMatrix& root, int64_t rank, DType stored);
+                                 const DoubleMatrix& root, int64_t rank,
+                                 const StoredFormat& stored);
 
 // A weight whose y has y[index] = w_t·x and y[others] = c·(w_t·x).
 struct NarrowOutput {
   std::vector<int32_t> index;  // [r]
-  DoubleMatrix c;              // [N - r, r], rounded to the stored dtype
+  DoubleMatrix c;              // [N - r, r], rounded
   DoubleMatrix w_t;            // [r, K], to be rounded
   double largest = 0.0;        // |c|
 };
@@ -68,6 +72,6 @@ Result<std::vector<double>> output_losses(const DoubleMatrix& gram_out,
 Result<std::vector<double>> losses_of_ranks(DoubleMatrix energies);
 Result<NarrowOutput> narrow_output(const DoubleMatrix& w_t, const DoubleMatrix& gram_out,
                                    const DoubleMatrix& metric, const DoubleMatrix& metric_root,
-                                   int64_t rank, DType stored);
+                                   int64_t rank, const StoredFormat& stored);
 
 }  // namespace neuronmm::compress

@@ -10,35 +10,45 @@
 namespace neuronmm::compress {
 namespace {
 
-// What a tensor takes on disk: as int8, its bytes and its scales.
-int64_t stored_bytes(const io::TensorSpec& spec, bool int8) {
-  const auto rounding = int8 ? std::optional(LowBitFormat{}) : std::nullopt;
+// What a tensor takes on disk: of few bits, with its scales and groups.
+int64_t stored_bytes(const io::TensorSpec& spec, const std::optional<LowBitFormat>& rounding) {
   int64_t bytes = 0;
   for (const io::TensorSpec& stored : stored_specs(spec, rounding)) bytes += io::size_bytes(stored);
   return bytes;
 }
 
-// Sizes of the dense model, as it is and in `format`.
-Plan dense_plan(const io::ModelConfig& config, WeightFormat format) {
+// Sizes of the model that `config` says, as it is and with such weights.
+Plan dense_plan(const io::ModelConfig& config, const WeightFormats& weights) {
+  const auto quantization = quantization_of(weights, config);
   Plan plan;
   for (const io::TensorSpec& spec : model::tensor_specs(config)) {
     if (is_float(spec.dtype)) plan.parameters_before += TensorView{spec.dtype, spec.shape}.size();
     plan.bytes_before += io::size_bytes(spec);
-    plan.bytes_after +=
-        stored_bytes(spec, format == WeightFormat::kInt8 && model::is_linear(spec.name, config));
+    std::optional<LowBitFormat> rounding;
+    if (quantization && model::is_linear(spec.name, config)) {
+      rounding = quantization->of(spec.name);
+    }
+    plan.bytes_after += stored_bytes(spec, rounding);
   }
   plan.parameters_after = plan.parameters_before;
   return plan;
 }
 
-// Bytes of a weight [out, in] in `format`. The name does not matter to its size.
-int64_t matrix_bytes(const io::ModelConfig& config, int64_t out, int64_t in, WeightFormat format) {
-  return stored_bytes({"", config.dtype, {out, in}}, format == WeightFormat::kInt8);
+// Bytes of a weight [out, in], and of a map of pivots. The name does not matter to its size.
+int64_t matrix_bytes(const io::ModelConfig& config, int64_t out, int64_t in,
+                     const WeightFormats& weights) {
+  return stored_bytes({"", config.dtype, {out, in}},
+                      weights ? std::optional(weights->linear) : std::nullopt);
+}
+int64_t map_bytes(const io::ModelConfig& config, int64_t out, int64_t in,
+                  const WeightFormats& weights) {
+  return stored_bytes({"", config.dtype, {out, in}},
+                      weights ? std::optional(kMapFormat) : std::nullopt);
 }
 
 // Down maps back from the intermediate size to the hidden one; gate and up the other way.
 MatrixPlan dense_matrix(const io::ModelConfig& config, int64_t layer, MlpMatrix matrix,
-                        WeightFormat format) {
+                        const WeightFormats& weights) {
   MatrixPlan plan;
   plan.layer = layer;
   plan.matrix = matrix;
@@ -46,7 +56,7 @@ MatrixPlan dense_matrix(const io::ModelConfig& config, int64_t layer, MlpMatrix 
   plan.in_features = down ? config.intermediate_size : config.hidden_size;
   plan.out_features = down ? config.hidden_size : config.intermediate_size;
   plan.bytes_before = plan.in_features * plan.out_features * dtype_size_bytes(config.dtype);
-  plan.bytes_after = matrix_bytes(config, plan.out_features, plan.in_features, format);
+  plan.bytes_after = matrix_bytes(config, plan.out_features, plan.in_features, weights);
   return plan;
 }
 
@@ -99,14 +109,6 @@ const ops::LinearWeight& weight_of(const ops::MlpWeight& mlp, MlpMatrix matrix) 
   return mlp.down;
 }
 
-std::string_view weights_name(WeightFormat format) {
-  return format == WeightFormat::kInt8 ? "int8" : "original";
-}
-
-std::optional<io::Quantization> quantization_of(WeightFormat format) {
-  return format == WeightFormat::kInt8 ? std::optional(io::Quantization{}) : std::nullopt;
-}
-
 bool MatrixSet::has(MlpMatrix matrix) const {
   switch (matrix) {
     case MlpMatrix::kGate:
@@ -155,18 +157,18 @@ std::vector<io::MlpShape> Plan::ranks() const {
 // The sizes of the whole model with these ranks: of the dense model, less what factors replace,
 // plus the factors.
 Plan plan_of_ranks(const io::ModelConfig& config, const std::vector<int64_t>& ranks,
-                   WeightFormat format) {
-  Plan plan = dense_plan(config, format);
+                   const WeightFormats& weights) {
+  Plan plan = dense_plan(config, weights);
   for (size_t i = 0; i < ranks.size(); ++i) {
     MatrixPlan matrix =
-        dense_matrix(config, static_cast<int64_t>(i / 3), kMlpMatrices[i % 3], format);
+        dense_matrix(config, static_cast<int64_t>(i / 3), kMlpMatrices[i % 3], weights);
     if (const int64_t rank = ranks[i]; rank > 0) {
       const int64_t k = matrix.in_features, n = matrix.out_features;
       matrix.rank = rank;
       matrix.kept_share = kept_share(k, n, rank);
       plan.bytes_after -= matrix.bytes_after;
       matrix.bytes_after =
-          matrix_bytes(config, rank, k, format) + matrix_bytes(config, n, rank, format);
+          matrix_bytes(config, rank, k, weights) + matrix_bytes(config, n, rank, weights);
       plan.bytes_after += matrix.bytes_after;
       plan.parameters_after += rank * (k + n) - k * n;
     }
@@ -177,13 +179,13 @@ Plan plan_of_ranks(const io::ModelConfig& config, const std::vector<int64_t>& ra
 
 // Whole sizes follow from the names and shapes that will be written.
 Plan plan_of_shapes(const io::ModelConfig& config, Form form, std::vector<io::MlpShape> shapes,
-                    WeightFormat format) {
-  Plan plan = dense_plan(config, format);
+                    const WeightFormats& weights) {
+  Plan plan = dense_plan(config, weights);
   io::ModelConfig after = config;
   after.compression.emplace();
   after.compression->form = form_name(form);
   after.compression->ranks = shapes;
-  const Plan sizes = dense_plan(after, format);
+  const Plan sizes = dense_plan(after, weights);
   plan.parameters_after = sizes.parameters_before;
   plan.bytes_after = sizes.bytes_after;
   const int64_t hidden = config.hidden_size;
@@ -191,7 +193,7 @@ Plan plan_of_shapes(const io::ModelConfig& config, Form form, std::vector<io::Ml
     const io::MlpShape& shape = shapes[static_cast<size_t>(layer)];
     const int64_t neurons = shape.neurons > 0 ? shape.neurons : config.intermediate_size;
     for (const MlpMatrix which : kMlpMatrices) {
-      MatrixPlan matrix = dense_matrix(config, layer, which, format);
+      MatrixPlan matrix = dense_matrix(config, layer, which, weights);
       const int64_t own = which == MlpMatrix::kGate ? shape.gate
                           : which == MlpMatrix::kUp ? shape.up
                                                     : shape.down;
@@ -203,8 +205,9 @@ Plan plan_of_shapes(const io::ModelConfig& config, Form form, std::vector<io::Ml
       matrix.rank = own > 0 ? own : shared;
       matrix.kept_share = static_cast<double>(neurons * width + map) /
                           static_cast<double>(config.intermediate_size * hidden);
-      matrix.bytes_after = matrix_bytes(config, width, neurons, format) +
-                           (has_map ? matrix_bytes(config, width, mapped, format) : 0);
+      const auto of_map = form == Form::kUv ? matrix_bytes : map_bytes;
+      matrix.bytes_after = matrix_bytes(config, width, neurons, weights) +
+                           (has_map ? of_map(config, width, mapped, weights) : 0);
       plan.matrices.push_back(matrix);
     }
   }
@@ -241,20 +244,20 @@ Status check_uncompressed(const io::ModelConfig& config, const std::string& sour
 }
 
 Result<Plan> make_plan(const io::ModelConfig& config, const RankRule& rule, MatrixSet only,
-                       WeightFormat format, const std::string& source) {
+                       const WeightFormats& weights, const std::string& source) {
   NMM_TRY(check_uncompressed(config, source));
   std::vector<int64_t> ranks;
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     for (const MlpMatrix which : kMlpMatrices) {
       ranks.push_back(0);
       if (!only.has(which)) continue;
-      MatrixPlan matrix = dense_matrix(config, layer, which, format);
+      MatrixPlan matrix = dense_matrix(config, layer, which, weights);
       matrix.rank = aligned_rank(matrix.in_features, matrix.out_features, rule);
       NMM_TRY(check_rank(matrix, rule, source));
       ranks.back() = matrix.rank;
     }
   }
-  return plan_of_ranks(config, ranks, format);
+  return plan_of_ranks(config, ranks, weights);
 }
 
 }  // namespace neuronmm::compress

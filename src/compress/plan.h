@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "compress/form.h"
+#include "compress/quantized_formats.h"
 #include "compress/rank.h"
 #include "io/model_config.h"
 #include "ops/weights.h"
@@ -29,11 +30,6 @@ struct MatrixSet {
 };
 // A comma-separated list: "gate,up,down".
 Result<MatrixSet> parse_matrix_set(std::string_view names);
-
-// What becomes of all linear weights, compressed or not (model::is_linear names them).
-enum class WeightFormat { kAsIs, kInt8 };
-std::string_view weights_name(WeightFormat format);  // "original", "int8"
-std::optional<io::Quantization> quantization_of(WeightFormat format);
 
 struct MatrixPlan {
   int64_t layer = 0;
@@ -66,7 +62,7 @@ std::optional<int64_t> finer_block(const Plan& plan, RankRule rule, MatrixSet on
 
 // The plan of these ranks, three per layer: gate, up, down; 0: stays dense.
 Plan plan_of_ranks(const io::ModelConfig& config, const std::vector<int64_t>& ranks,
-                   WeightFormat format);
+                   const WeightFormats& weights);
 
 // Refused: a model that is compressed already. `source` is what messages call it.
 Status check_uncompressed(const io::ModelConfig& config, const std::string& source);
@@ -74,11 +70,11 @@ Status check_uncompressed(const io::ModelConfig& config, const std::string& sour
 // The plan of these shapes, one per layer. A matrix' share and bytes include its own pivots' map;
 // the map that gate and up share counts for gate.
 Plan plan_of_shapes(const io::ModelConfig& config, Form form, std::vector<io::MlpShape> shapes,
-                    WeightFormat format);
+                    const WeightFormats& weights);
 
 // The same rank, by `rule`, for all matrices in `only`. Refused: a rank of 0, a rank at or above
 // break-even, and a model that is compressed already. `source` is what messages call the model.
 Result<Plan> make_plan(const io::ModelConfig& config, const RankRule& rule, MatrixSet only,
-                       WeightFormat format, const std::string& source);
+                       const WeightFormats& weights, const std::string& source);
 
 }  // namespace neuronmm::compress

@@ -61,21 +61,10 @@ Result<std::vector<LowRankMatrix>> low_rank_matrices(const io::Checkpoint& check
   return matrices;
 }
 
-// Maps of pivots keep 8 bits: they are few, and their errors reach all that is made of them.
-io::Quantization quantization_of(const QuantizedFormats& formats, const io::Checkpoint& checkpoint,
-                                 const io::ModelConfig& config) {
-  io::Quantization quantization = {formats.linear, formats.exceptions};
-  for (const auto& [name, tensor] : checkpoint.tensors()) {
-    constexpr std::string_view kMap = "_pivot_proj.weight";
-    if (formats.linear.bits == 8 || !name.ends_with(kMap)) continue;
-    const size_t first = name.rfind('.', name.size() - kMap.size()) + 1;
-    quantization.exceptions[name.substr(first, name.rfind('.') - first)] = {};
-  }
-  if (formats.lm_head != formats.linear) {
-    quantization.exceptions[config.tie_word_embeddings ? "embed_tokens" : "lm_head"] =
-        formats.lm_head;
-  }
-  return quantization;
+std::vector<std::string> tensor_names(const io::Checkpoint& checkpoint) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : checkpoint.tensors()) names.push_back(name);
+  return names;
 }
 
 // What a text says of the model, opened and checked before anything is written.
@@ -142,7 +131,7 @@ Result<Factors> round_matrix(const LowRankMatrix& matrix, const io::Checkpoint& 
     return fail("{}: {}: its factors hold NaN or infinity", checkpoint.folder().string(),
                 name_of(matrix));
   }
-  return round_factors(std::move(second), std::move(first), format);
+  return fit_to_rounded(std::move(second), std::move(first), format);
 }
 
 // Leaves the rounded factors in `work` and skips those that are there. As many matrices at once as
@@ -188,7 +177,7 @@ Status write_card(const ModelSource& source, const io::Quantization& quantizatio
   const std::string weights = io::quantization_text(quantization);
   ModelCard card = model_card(output.out(), source.checkpoint.folder(),
                               bits == 8 ? " with int8 weights" : fmt::format(" in {} bits", bits));
-  card.tags = {bits == 8 ? "int8" : fmt::format("{}-bit", bits)};
+  card.tags = {bits_tag(quantization.format)};
   card.facts = {{"weights", weights}};
   if (const auto& record = source.config.compression) {
     card.tags.emplace_back(form_tag(record->form));
@@ -224,7 +213,7 @@ class Quantizing {
         checkpoint_(checkpoint),
         config_(config),
         text_(text),
-        quantization_(quantization_of(request.formats, checkpoint, config)) {
+        quantization_(quantization_of(request.formats, config, tensor_names(checkpoint))) {
     if (text.origin() != nullptr) quantization_.calibration = text.origin()->sources;
   }
 
@@ -257,7 +246,7 @@ class Quantizing {
     const CompressionInputs inputs = {.checkpoint = checkpoint_,
                                       .config = config_,
                                       .plan = plan_,
-                                      .format = WeightFormat::kAsIs,
+                                      .weights = std::nullopt,
                                       .backend = backend_,
                                       .text = text_.sequences ? &*text_.sequences : nullptr,
                                       .progress = progress_};
@@ -279,17 +268,6 @@ class Quantizing {
 };
 
 }  // namespace
-
-QuantizedFormats quantized_formats(int bits, std::optional<int> group,
-                                   std::optional<int> lm_head_bits) {
-  constexpr int kGroup = 16, kHeadBitsBeside4 = 6;
-  const auto format = [&](int of_bits) {
-    LowBitFormat of = {.bits = of_bits};
-    if (of_bits == 4) of.group = group.value_or(kGroup);
-    return of;
-  };
-  return {format(bits), format(lm_head_bits.value_or(bits == 4 ? kHeadBitsBeside4 : bits))};
-}
 
 Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix) {

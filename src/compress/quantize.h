@@ -5,33 +5,16 @@
 // rounded as that says (calibrated_rounding.h).
 
 #include <filesystem>
-#include <functional>
-#include <map>
 #include <optional>
-#include <string>
 
-#include "base/low_bit_format.h"
 #include "base/progress.h"
 #include "base/result.h"
 #include "compress/calibration_text.h"
 #include "compress/factorize_model.h"
+#include "compress/quantized_formats.h"
 #include "ops/backend.h"
 
 namespace neuronmm::compress {
-
-// Of all linear layers, and of the LM head (with the embedding table where the two are tied).
-struct QuantizedFormats {
-  LowBitFormat linear = {}, lm_head = {};
-  // Of single matrices, by names as io::Quantization has them. Those of maps of pivots are not
-  // asked for.
-  std::map<std::string, LowBitFormat, std::less<>> exceptions = {};
-};
-
-// bits 8, 6 or 4. By default groups of 16, where there are 4 bits, and a head of as many bits as
-// the rest, but 6 beside 4: it is a small part of the model, and its errors are those of the
-// logits.
-QuantizedFormats quantized_formats(int bits, std::optional<int> group = {},
-                                   std::optional<int> lm_head_bits = {});
 
 enum class Rounding { kNearest, kGptq };
 

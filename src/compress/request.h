@@ -43,7 +43,7 @@ struct CompressRequest {
   bool error_aware_if_better = false;
   bool pad = false;  // form neurons: zero neurons make all layers as wide as the widest
   MatrixSet only;
-  WeightFormat weights = WeightFormat::kAsIs;
+  WeightFormats weights = {};
   Allocate allocate = Allocate::kUniform;
   // Sizes that were chosen elsewhere, one shape per layer, in the place of a search by `rule` and
   // `allocate`: what the losses are taken for. Of form mixed.

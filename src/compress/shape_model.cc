@@ -180,18 +180,19 @@ Status correct_shapes(const CompressionInputs& inputs, const ShapeRequest& reque
   return {};
 }
 
-// What a layer's weights are stored as, kI8 for int8.
-Result<DType> stored_dtype(const CompressionInputs& inputs, int64_t layer) {
+Result<StoredFormat> layer_format(const CompressionInputs& inputs, int64_t layer) {
   NMM_ASSIGN(const auto weights, model::layer_weights(inputs.checkpoint, inputs.config, layer));
-  return inputs.format == WeightFormat::kInt8 ? DType::kI8 : weights.mlp.gate.w_t.dtype;
+  return stored_format(inputs.weights, weights.mlp.gate.w_t.dtype);
 }
 
 Status save_layer(const CompressionInputs& inputs, const ShapedModel& model, const fs::path& out,
                   int64_t layer, const NarrowMlp& mlp) {
-  NMM_ASSIGN(const auto weights, model::layer_weights(inputs.checkpoint, inputs.config, layer));
+  NMM_ASSIGN(const StoredFormat stored, layer_format(inputs, layer));
   return write_narrow_mlp(shaped_path(out, layer),
-                          model.padded > 0 ? with_zero_neurons(mlp, model.padded) : mlp,
-                          staged_dtype(inputs.format, weights.mlp.gate.w_t.dtype));
+                          model.padded > 0          ? with_zero_neurons(mlp, model.padded)
+                          : model.form == Form::kUv ? with_factors(mlp, stored)
+                                                    : mlp,
+                          staged_dtype(stored));
 }
 
 // Layer by layer, each fitted to what the ones before it have become.
@@ -199,6 +200,7 @@ Status shape_in_sequence(const CompressionInputs& inputs, const ShapeRequest& re
                          const fs::path& out, ShapedModel& model) {
   ShapePass pass{.fit_to = request.error_aware ? FitTo::kErrorAware : FitTo::kLocal,
                  .shapes = {},
+                 .as_factors = model.form == Form::kUv,
                  .know = {},
                  .save = {},
                  .saved = {}};
@@ -266,7 +268,7 @@ WithMlp shaped_mlps(const CompressionInputs& inputs, const fs::path& folder) {
   return [&inputs, folder](int64_t layer, const auto& use) -> Status {
     const auto saved = read_narrow_mlp(shaped_path(folder, layer));
     if (!saved) return fail("{}: cannot be read", shaped_path(folder, layer).string());
-    NMM_ASSIGN(const DType stored, stored_dtype(inputs, layer));
+    NMM_ASSIGN(const StoredFormat stored, layer_format(inputs, layer));
     use(NarrowWeights(*saved, stored).mlp());
     return {};
   };
@@ -333,7 +335,7 @@ Status shape_layers(const CompressionInputs& inputs, const ShapeRequest& request
       return {};
     }
     NMM_ASSIGN(KnownMlp known, know_with_order(inputs, request, layer));
-    NMM_ASSIGN(const DType stored, stored_dtype(inputs, layer));
+    NMM_ASSIGN(const StoredFormat stored, layer_format(inputs, layer));
     NMM_ASSIGN(const NarrowMlp narrow, narrow_mlp(std::move(known.mlp), std::move(known.statistics),
                                                   known.metric, known.order, report.shape, stored));
     report.largest_map = narrow.largest_map;

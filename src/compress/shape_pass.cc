@@ -132,8 +132,7 @@ class ShapePassRun {
     NMM_ASSIGN(KeptNeurons kept,
                keep_neurons(std::move(known.mlp), std::move(known.statistics.neurons), known.metric,
                             known.order, shape));
-    dtype_ = weights.mlp.gate.w_t.dtype;
-    stored_ = inputs_.format == WeightFormat::kInt8 ? DType::kI8 : dtype_;
+    stored_ = stored_format(inputs_.weights, weights.mlp.gate.w_t.dtype);
     NarrowMlp narrow;
     if (error_aware()) {
       NMM_ASSIGN(narrow, fit_inputs(pass, weights, kept, shape));
@@ -178,7 +177,7 @@ class ShapePassRun {
       }
     }
     NMM_TRY(narrow_inputs(kept, gram, shape, stored_, out));
-    NMM_TRY(write_narrow_mlp(inputs_path(pass.layer()), out, staged_dtype(inputs_.format, dtype_)));
+    NMM_TRY(write_narrow_mlp(inputs_path(pass.layer()), out, staged_dtype(stored_)));
     pass.next_stage();
     return out;
   }
@@ -187,7 +186,8 @@ class ShapePassRun {
   Status fit_outputs(LayerwisePass& pass, const model::LayerWeights& weights,
                      const KeptNeurons& kept, const MlpMetric& metric, const io::MlpShape& shape,
                      NarrowMlp& narrow) {
-    const NarrowWeights held(narrow, stored_);
+    const NarrowWeights held(settings_.as_factors ? with_factors(narrow, stored_) : narrow,
+                             stored_);
     const NarrowNeurons neurons(held, inputs_.backend);
     const MlpHalf half(config_, weights.post_attention_norm, weights.mlp, inputs_.backend);
     const model::DecoderLayer layer(config_, 0, weights, inputs_.backend);
@@ -240,7 +240,7 @@ class ShapePassRun {
   const fs::path& work_;
   const ops::RotaryEmbedding rotary_ = model::rotary_embedding(config_);
   std::unique_ptr<ops::KvCache> cache_;
-  DType dtype_ = DType::kF32, stored_ = DType::kF32;
+  StoredFormat stored_ = DType::kF32;
 };
 
 }  // namespace

@@ -35,6 +35,7 @@ struct KnownMlp {
 struct ShapePass {
   FitTo fit_to = FitTo::kLocal;
   std::vector<io::MlpShape> shapes;  // per layer
+  bool as_factors = false;           // with_factors() makes of each MLP what is stored
   std::function<Result<KnownMlp>(int64_t layer)> know;
   // Called with the finished MLP of each layer, in order.
   std::function<Status(int64_t layer, const NarrowMlp& mlp)> save;

@@ -95,17 +95,16 @@ Status append_rounded_to(const LowBitFormat& format, ShardWriter& writer, const 
   return writer.append(std::as_bytes(std::span(groups)));
 }
 
-Status append_codes(ShardWriter& writer, const ops::Codes& codes) {
-  const ops::QuantizedWeight stored = ops::stored(codes);
+Status append_stored(ShardWriter& writer, const ops::QuantizedWeight& stored) {
   NMM_TRY(writer.append(std::as_bytes(std::span(stored.values))));
   NMM_TRY(writer.append(std::as_bytes(std::span(stored.scales))));
   return writer.append(std::as_bytes(std::span(stored.multipliers)));
 }
 
 Status append_tensor(const TensorSource& source, ShardWriter& writer) {
-  if (source.codes) {
-    NMM_ASSIGN(const ops::Codes codes, source.codes());
-    return append_codes(writer, codes);
+  if (source.stored) {
+    NMM_ASSIGN(const ops::QuantizedWeight stored, source.stored());
+    return append_stored(writer, stored);
   }
   return source.visit([&](const TensorView& tensor) {
     if (source.rounding) {

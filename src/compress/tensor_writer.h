@@ -14,19 +14,19 @@
 #include "base/tensor.h"
 #include "io/safetensors_writer.h"
 #include "io/shards.h"
-#include "ops/low_bit.h"
+#include "ops/quantize.h"
 
 namespace neuronmm::compress {
 
-// One tensor to write. `visit` finds or makes it and passes it on; it is called once. Where the
-// codes of a rounded one are known already, `codes` takes its place.
+// One tensor to write. `visit` finds or makes it and passes it on; it is called once. Where it is
+// known how a rounded one is stored, `stored` takes its place.
 struct TensorSource {
   using Use = std::function<Status(const TensorView&)>;
 
   io::TensorSpec spec;                        // before it is rounded
   std::optional<LowBitFormat> rounding = {};  // nullopt: written as it is
   std::function<Status(const Use&)> visit = {};
-  std::function<Result<ops::Codes>()> codes = {};
+  std::function<Result<ops::QuantizedWeight>()> stored = {};
 };
 
 // The files' tensors for a source: itself, or its values and their scales and groups.

@@ -1,7 +1,8 @@
 #include "finetune/finetune.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
+#include <optional>
 #include <system_error>
 
 #include <nlohmann/json.hpp>
@@ -31,6 +32,12 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kValidationTokens = 16384;
 
+using Rounding = std::optional<io::Quantization>;
+
+std::string weights_name(const Rounding& rounding) {
+  return rounding ? io::quantization_text(*rounding) : "original";
+}
+
 // What the models were before anything of them was read.
 struct ModelIdentities {
   nlohmann::ordered_json model, teacher;
@@ -49,7 +56,8 @@ nlohmann::ordered_json identity_of(const fs::path& file) {
 }
 
 // All that the result depends on: a resumed run must have the same.
-std::string settings_of(const FinetuneRequest& request, const ModelIdentities& models) {
+std::string settings_of(const FinetuneRequest& request, const ModelIdentities& models,
+                        const Rounding& rounding) {
   const Recipe& recipe = request.recipe;
   nlohmann::ordered_json phases = nlohmann::ordered_json::array();
   for (const Part part : recipe.all_phases()) phases.push_back(part_name(part));
@@ -75,41 +83,78 @@ std::string settings_of(const FinetuneRequest& request, const ModelIdentities& m
                                      {"self_generated", recipe.self_generated},
                                      {"device", request.device},
                                      {"products", dtype_name(request.compute)},
-                                     {"int8", request.int8}};
+                                     {"weights", weights_name(rounding)}};
   return settings.dump(2) + "\n";
 }
 
-// The tensors of the checkpoint, the factors from the model. Of an int8 folder, what is int8
-// already is copied with its scales.
-std::vector<compress::TensorSource> sources_of(const TrainableModel& model, bool int8) {
-  std::set<std::string> factors;
-  for (const io::TensorSpec& factor : model.factor_tensors()) factors.insert(factor.name);
-  const auto& tensors = model.checkpoint().tensors();
-  const auto rounding = int8 ? std::optional(LowBitFormat{}) : std::nullopt;
+compress::TensorSource factor_source(const TrainableModel& model, const io::TensorSpec& factor,
+                                     const Rounding& rounding) {
+  compress::TensorSource source = {factor};
+  if (rounding) {
+    source.rounding = rounding->of(factor.name);
+    source.stored = [&model, name = factor.name] { return model.stored(name); };
+    return source;
+  }
+  source.spec.dtype = model.checkpoint().tensors().at(factor.name).dtype;
+  source.visit = [&model, spec = source.spec](const compress::TensorSource::Use& use) {
+    const std::vector<float> values = model.read(spec.name);
+    std::vector<std::byte> bytes;
+    append_rounded(spec.dtype, values.data(), std::ssize(values), bytes);
+    return use({spec.dtype, spec.shape, bytes.data()});
+  };
+  return source;
+}
+
+// What a tensor of scales or groups belongs to.
+std::string weight_of_parts(const std::string& name) {
+  for (const std::string_view ending : {io::kScaleEnding, io::kGroupEnding}) {
+    if (name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
+  }
+  return {};
+}
+
+// The tensors of the checkpoint, the factors from the model. What has few bits already is copied
+// with its scales and groups.
+std::vector<compress::TensorSource> sources_of(const TrainableModel& model,
+                                               const Rounding& rounding) {
+  std::map<std::string, io::TensorSpec> factors;
+  for (const io::TensorSpec& factor : model.factor_tensors()) factors[factor.name] = factor;
   std::vector<compress::TensorSource> sources;
-  for (const auto& [name, tensor] : tensors) {
-    const bool scales = name.ends_with(io::kScaleEnding);
-    if (scales && factors.contains(name.substr(0, name.rfind(io::kScaleEnding)))) continue;
-    using Use = compress::TensorSource::Use;
-    if (factors.contains(name)) {
-      const DType dtype = int8 ? DType::kF32 : tensor.dtype;
-      sources.push_back({{name, dtype, tensor.shape}, rounding, [&, name, dtype](const Use& use) {
-                           const std::vector<float> values = model.read(name);
-                           std::vector<std::byte> bytes;
-                           append_rounded(dtype, values.data(), std::ssize(values), bytes);
-                           return use({dtype, tensor.shape, bytes.data()});
-                         }});
-    } else {
-      const bool round = tensor.dtype != DType::kI8 && model::is_linear(name, model.config());
-      sources.push_back({{name, tensor.dtype, tensor.shape},
-                         round ? rounding : std::nullopt,
-                         [&tensor](const Use& use) { return use(tensor); }});
+  for (const auto& [name, tensor] : model.checkpoint().tensors()) {
+    if (factors.contains(weight_of_parts(name))) continue;
+    if (const auto factor = factors.find(name); factor != factors.end()) {
+      sources.push_back(factor_source(model, factor->second, rounding));
+      continue;
     }
+    compress::TensorSource source = {{name, tensor.dtype, tensor.shape}};
+    if (rounding && is_float(tensor.dtype) && model::is_linear(name, model.config())) {
+      source.rounding = rounding->of(name);
+    }
+    source.visit = [&tensor](const compress::TensorSource::Use& use) { return use(tensor); };
+    sources.push_back(std::move(source));
   }
   return sources;
 }
 
-Status check_request(const FinetuneRequest& request, const io::ModelConfig& config) {
+// What the folder has, or is to have; nullopt: floats.
+Result<Rounding> rounding_of(const FinetuneRequest& request, const io::ModelConfig& config) {
+  Rounding asked = compress::quantization_of(request.weights, config);
+  if (!config.quantization) return asked;
+  if (asked) {
+    asked->calibration = config.quantization->calibration;
+    if (*asked != *config.quantization) {
+      return fail(
+          "{}: its weights are {} already, found weights {}; rounded once more they would "
+          "lose twice, begin with the original",
+          request.model.string(), io::quantization_text(*config.quantization),
+          compress::weights_text(request.weights));
+    }
+  }
+  return config.quantization;
+}
+
+Status check_request(const FinetuneRequest& request, const io::ModelConfig& config,
+                     const Rounding& rounding) {
   const Recipe& recipe = request.recipe;
   if (recipe.cutoff < 2 || recipe.cutoff > config.max_position_embeddings) {
     return fail("cutoff: expected 2 to {} tokens (the model's max_position_embeddings), found {}",
@@ -124,10 +169,10 @@ Status check_request(const FinetuneRequest& request, const io::ModelConfig& conf
   }
   const bool whole =
       std::ranges::all_of(recipe.phases, [](const Part part) { return part == Part::kFactors; });
-  if (request.int8 && !whole) {
+  if (rounding && !whole) {
     return fail(
-        "which: expected factors, found adapters; what is rounded to int8 are the factors "
-        "themselves");
+        "which: expected factors, found adapters; what is rounded to {} are the factors themselves",
+        io::quantization_text(*rounding));
   }
   return {};
 }
@@ -163,17 +208,16 @@ int64_t scored_tokens(const Dataset& data) {
 }
 
 Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,
-                  const io::FolderWriter& output) {
+                  const Rounding& rounding, const io::FolderWriter& output) {
   compress::ModelCard card = compress::model_card(output.out(), request.model, ", fine-tuned");
   card.relation = "finetune";
   if (config.compression) {
     card.tags = {std::string(compress::form_tag(config.compression->form))};
-    card.facts = compress::compression_facts(*config.compression, config,
-                                             request.int8 ? "int8" : "original");
+    card.facts = compress::compression_facts(*config.compression, config, weights_name(rounding));
   } else {
     card.tags = {"low-rank"};  // the reference system's folders, which have no record
   }
-  if (request.int8) card.tags.emplace_back("int8");
+  if (rounding) card.tags.push_back(compress::bits_tag(rounding->format));
   std::string parts;
   for (const Part part : request.recipe.all_phases()) {
     parts += fmt::format("{}{}", parts.empty() ? "" : ", ", part_name(part));
@@ -191,23 +235,23 @@ Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,
 
 // Folders of earlier versions, and of the reference system, become ones that transformers opens.
 Status write_config(const FinetuneRequest& request, const io::ModelConfig& config,
-                    const TrainableModel& model, const fs::path& folder) {
+                    const TrainableModel& model, const Rounding& rounding, const fs::path& folder) {
   const fs::path original = request.model / "config.json";
   NMM_ASSIGN(std::string text, io::read_text_file(original, io::kMaxConfigBytes));
   NMM_ASSIGN(text, compress::with_found_ranks(std::move(text), model.checkpoint(), config));
-  if (request.int8) {
-    NMM_ASSIGN(text, io::with_quantization(text, original.string()));
+  if (rounding) {
+    NMM_ASSIGN(text, io::with_quantization(text, original.string(), *rounding));
   }
   return compress::write_transformers_files(folder, text, original.string());
 }
 
 Result<TrainingFolder> open_work(const FinetuneRequest& request, const ModelIdentities& models,
-                                 const fs::path& folder) {
+                                 const Rounding& rounding, const fs::path& folder) {
   using IfStarted = TrainingFolder::IfStarted;
   const IfStarted if_started = request.resume  ? IfStarted::kResume
                                : request.force ? IfStarted::kRestart
                                                : IfStarted::kResumeSame;
-  return TrainingFolder::open(folder, settings_of(request, models), if_started);
+  return TrainingFolder::open(folder, settings_of(request, models, rounding), if_started);
 }
 
 struct Data {
@@ -260,56 +304,54 @@ int64_t activation_budget() {
   return std::max(int64_t{1} << 30, physical / 8);
 }
 
-ModelOptions options_of(const FinetuneRequest& request) {
+ModelOptions options_of(const FinetuneRequest& request, const Rounding& rounding) {
   ModelOptions options;
   options.model = request.model;
   options.teacher = request.teacher;
   options.device = request.device;
   options.compute = request.compute;
-  options.int8 = request.int8;
+  options.rounding = rounding;
   options.activation_bytes = activation_budget();
   return options;
 }
 
 Status write_output(const FinetuneRequest& request, const io::ModelConfig& config,
-                    const TrainableModel& model, const io::FolderWriter& output,
-                    Progress& progress) {
-  NMM_TRY(compress::write_tensors(sources_of(model, request.int8), output.staging(),
+                    const TrainableModel& model, const Rounding& rounding,
+                    const io::FolderWriter& output, Progress& progress) {
+  NMM_TRY(compress::write_tensors(sources_of(model, rounding), output.staging(),
                                   "what was trained is kept and can be resumed", progress));
-  NMM_TRY(write_config(request, config, model, output.staging()));
-  NMM_TRY(write_card(request, config, output));
+  NMM_TRY(write_config(request, config, model, rounding, output.staging()));
+  NMM_TRY(write_card(request, config, rounding, output));
   NMM_ASSIGN(const auto left_out, io::copy_model_files(request.model, output.staging()));
   for (const std::string& note : left_out) progress.print(note);
   return {};
 }
 
-Result<FinetuneSummary> train(FinetuneRequest request, Progress& progress, const OnStep& on_step) {
+Result<FinetuneSummary> train(const FinetuneRequest& request, Progress& progress,
+                              const OnStep& on_step) {
   set_torch_threads(num_threads());
   NMM_ASSIGN(const ModelIdentities models, identities_of(request));
   NMM_ASSIGN(const auto config, io::ModelConfig::load(request.model / "config.json"));
-  if (config.quantization && *config.quantization != io::Quantization{}) {
-    return fail("{}: expected float or int8 weights to train, found {}", request.model.string(),
-                io::quantization_text(*config.quantization));
-  }
-  request.int8 = request.int8 || config.quantization;
-  NMM_TRY(check_request(request, config));
+  NMM_ASSIGN(const Rounding rounding, rounding_of(request, config));
+  NMM_TRY(check_request(request, config, rounding));
   NMM_ASSIGN(Data data, load_all_data(request, config, progress));
-  auto model = TrainableModel::load(options_of(request));  // refuses what cannot be trained
+  auto model =
+      TrainableModel::load(options_of(request, rounding));  // refuses what cannot be trained
   if (!model.ok()) return model.error();
   const auto if_exists =
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, request.model));
-  NMM_ASSIGN(auto folder, open_work(request, models, output.work()));
+  NMM_ASSIGN(auto folder, open_work(request, models, rounding, output.work()));
   if (request.recipe.self_generated > 0) {
     model = fail("the teacher writes");  // makes room for it
     NMM_TRY(add_generated(request, folder.path(), data, progress));
-    model = TrainableModel::load(options_of(request));
+    model = TrainableModel::load(options_of(request, rounding));
     if (!model.ok()) return model.error();
   }
   Training training(request.recipe, data.training, data.validation, *model, folder, progress,
                     on_step);
   NMM_TRY(training.run());
-  NMM_TRY(write_output(request, config, *model, output, progress));
+  NMM_TRY(write_output(request, config, *model, rounding, output, progress));
   NMM_TRY(io::check_unchanged(request.model, models.model));
   NMM_TRY(output.commit());
   return FinetuneSummary{static_cast<int64_t>(data.training.examples.size()),

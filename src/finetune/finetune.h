@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "base/tensor.h"
+#include "compress/quantized_formats.h"
 #include "finetune/position.h"
 #include "finetune/recipe.h"
 
@@ -26,9 +27,11 @@ struct FinetuneRequest {
   Recipe recipe;
   std::string device = "cpu";
   DType compute = DType::kF32;  // kBF16: factors of products are rounded to bf16
-  // Train what int8 weights compute, and write them. So are folders trained whose weights are int8
-  // already: their matrices that are not trained stay as they are, byte for byte.
-  bool int8 = false;
+  // Train what weights of these bits compute, and write them. So are folders trained whose weights
+  // have few bits already: their formats and their matrices that are not trained stay as they are,
+  // byte for byte, and of 6 and 4 bits the scales and groups of those that are (kept_grid.h). Other
+  // bits than they have are refused.
+  compress::WeightFormats weights = {};
   const ops::Backend* backend = nullptr;  // that the teacher writes with: recipe.self_generated
   bool resume = false;  // go on from what an interrupted run kept in out + ".partial"
   bool force = false;   // replace an existing output folder, forget an interrupted run

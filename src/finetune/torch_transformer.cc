@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "finetune/torch_int8.h"
 #include "model/rope.h"
 #include "model/transformer.h"
 #include "model/weight_reader.h"
@@ -19,14 +18,14 @@ constexpr int64_t kQueryBlock = 128;
 class Loader {
  public:
   Loader(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
-         const at::TensorOptions& options, bool int8)
-      : checkpoint_(checkpoint), config_(config), options_(options), int8_(int8) {}
+         const at::TensorOptions& options, const std::optional<io::Quantization>& rounding)
+      : checkpoint_(checkpoint), config_(config), options_(options), rounding_(rounding) {}
 
   // Through fp32, whatever the checkpoint's dtype and the training's.
   at::Tensor tensor(const ops::WeightView& view) const {
     if (view.empty()) return {};
     at::Tensor values = at::empty(view.shape, at::TensorOptions(at::kFloat));
-    const int64_t columns = view.shape.back();  // rows one by one: those of int8 have scales
+    const int64_t columns = view.shape.back();  // rows one by one: rounded ones have scales
     for (int64_t first = 0; first < view.size(); first += columns) {
       to_floats(view, first, columns, values.data_ptr<float>() + first);
     }
@@ -54,6 +53,15 @@ class Loader {
     return layer;
   }
 
+  TorchMatrix matrix(std::string name, const ops::WeightView& view) const {
+    TorchMatrix matrix = {std::move(name), tensor(view), {}, {}, {}, {}};
+    if (!rounding_ || view.empty()) return matrix;
+    matrix.grid = KeptGrid(view, rounding_->of(matrix.name));
+    matrix.rounded =
+        view.quantized() ? matrix.weight.clone() : rounded_weight(matrix.weight, matrix.grid);
+    return matrix;
+  }
+
  private:
   // Names go with the tensors: trained ones are written back under them. A dense layer has w alone
   // and a low-rank one u and v; what is absent is an undefined tensor.
@@ -67,12 +75,6 @@ class Loader {
     linear.out = pivots(weight.out, stem);
     linear.bias = tensor(weight.bias);
     return linear;
-  }
-
-  TorchMatrix matrix(std::string name, const ops::WeightView& view) const {
-    TorchMatrix matrix = {std::move(name), tensor(view), {}, {}, {}};
-    if (int8_ && matrix.weight.defined()) matrix.rounded = int8_weight(matrix.weight);
-    return matrix;
   }
 
   TorchPivots pivots(const ops::Pivots& weight, const std::string& stem) const {
@@ -99,7 +101,7 @@ class Loader {
   const io::Checkpoint& checkpoint_;
   const io::ModelConfig& config_;
   const at::TensorOptions& options_;
-  bool int8_;
+  const std::optional<io::Quantization>& rounding_;
 };
 
 at::Tensor shifted(const at::Tensor& x, const at::Tensor& offset) {
@@ -121,7 +123,7 @@ Status refuse_quantized(const io::Checkpoint& checkpoint) {
 // The adapter's product is small and kept apart from the weight, which is not trained.
 at::Tensor TorchMatrix::apply(const at::Tensor& x) const {
   const at::ScalarType dots = x.scalar_type();
-  if (rounded.defined()) return at::linear(int8_activations(x), rounded.to(dots));
+  if (rounded.defined()) return at::linear(rounded_activations(x), rounded.to(dots));
   const at::Tensor y = at::linear(x, weight.to(dots));
   return a.defined() ? y + at::linear(at::linear(x, a.to(dots)), b.to(dots)) * scale : y;
 }
@@ -144,7 +146,8 @@ at::Tensor TorchLinear::apply(const at::Tensor& x) const {
 
 Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& folder,
                                                 const at::TensorOptions& options,
-                                                at::ScalarType dots, bool int8) {
+                                                at::ScalarType dots,
+                                                const std::optional<io::Quantization>& rounding) {
   TorchTransformer model;
   NMM_ASSIGN(model.config_, io::ModelConfig::load(folder / "config.json"));
   NMM_ASSIGN(model.checkpoint_, io::Checkpoint::open(folder));
@@ -152,32 +155,30 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
   model.dots_ = dots;
   const io::ModelConfig& config = model.config_;
   const io::Checkpoint& checkpoint = model.checkpoint_;
-  if (!int8) NMM_TRY(refuse_quantized(checkpoint));
-  model.int8_ = int8;
-  const Loader loader(checkpoint, config, options, int8);
+  if (!rounding) NMM_TRY(refuse_quantized(checkpoint));
+  const Loader loader(checkpoint, config, options, rounding);
   const std::string prefix = model::tensor_prefix(checkpoint);
   // Every matrix and shape is required as in inference, so that both programs refuse the same
   // folders.
   const Shape table_shape = {config.vocab_size, config.hidden_size};
-  NMM_ASSIGN(const auto table, model::require_weight(checkpoint, config,
-                                                     prefix + "embed_tokens.weight", table_shape));
+  const std::string table_name = prefix + "embed_tokens.weight";
+  NMM_ASSIGN(const auto table, model::require_weight(checkpoint, config, table_name, table_shape));
   NMM_ASSIGN(const auto norm, checkpoint.require(prefix + "norm.weight", {config.hidden_size}));
-  model.embedding_ = loader.tensor(table);
   model.final_norm_ = loader.tensor(norm);
-  at::Tensor head = model.embedding_;
-  if (!config.tie_word_embeddings) {
-    NMM_ASSIGN(const auto view,
+  if (config.tie_word_embeddings) {
+    model.embedding_ = loader.matrix(table_name, table).used();
+    model.lm_head_ = model.embedding_.to(dots);
+  } else {
+    NMM_ASSIGN(const auto head,
                model::require_weight(checkpoint, config, "lm_head.weight", table_shape));
-    head = loader.tensor(view);
+    model.embedding_ = loader.tensor(table);
+    model.lm_head_ = loader.matrix("lm_head.weight", head).used().to(dots);
   }
-  if (int8) head = int8_weight(head);
-  if (config.tie_word_embeddings) model.embedding_ = head;
-  model.lm_head_ = head.to(dots);
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(auto weights, loader.layer(layer));
     // Never trained: rounded once.
     for (TorchLinear* const linear : {&weights.q, &weights.k, &weights.v, &weights.o}) {
-      at::Tensor& used = int8 ? linear->w.rounded : linear->w.weight;
+      at::Tensor& used = rounding ? linear->w.rounded : linear->w.weight;
       used = used.to(dots);
     }
     model.layers_.push_back(std::move(weights));
@@ -213,7 +214,7 @@ at::Tensor TorchTransformer::run_layer(const at::Tensor& hidden, int64_t index,
 }
 
 at::Tensor TorchTransformer::final_norm(const at::Tensor& rows) const {
-  // Beside int8 weights the kernels round it in two terms, finer than fp32 sums show.
+  // Beside rounded weights the kernels round it in two terms, finer than fp32 sums show.
   return norm(rows, final_norm_).to(dots_);
 }
 

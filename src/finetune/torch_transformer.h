@@ -9,14 +9,17 @@
 // too, and only results are rounded).
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
 
 #include "base/result.h"
+#include "finetune/torch_rounding.h"
 #include "io/checkpoint.h"
 #include "io/model_config.h"
+#include "io/quantization.h"
 
 namespace neuronmm::finetune {
 
@@ -25,10 +28,12 @@ namespace neuronmm::finetune {
 struct TorchMatrix {
   std::string name;    // of its tensor in the checkpoint
   at::Tensor weight;   // [out, in]
-  at::Tensor rounded;  // to int8: what stands for it in products, of rounded x; may be undefined
+  at::Tensor rounded;  // what stands for it in products, of rounded x; undefined: itself
+  KeptGrid grid;       // of `rounded`
   at::Tensor a, b;     // [rank, in], [out, rank]; undefined: no adapter
   double scale = 0.0;
 
+  const at::Tensor& used() const { return rounded.defined() ? rounded : weight; }
   at::Tensor apply(const at::Tensor& x) const;
 };
 
@@ -72,11 +77,12 @@ struct MlpOffsets {
 class TorchTransformer {
  public:
   // Weights in `options`' dtype and device, none of which requires a gradient; products in `dots`.
-  // With `int8` all linear layers are rounded as in an int8 folder, and what they are multiplied
-  // with as its kernels round it; a checkpoint with int8 weights is refused without it.
+  // With a `rounding` all linear layers are rounded as in such a folder, those that are there in
+  // few bits stay as they are, and what they are multiplied with is rounded as the kernels round
+  // it. A checkpoint with rounded weights is refused without it.
   static Result<TorchTransformer> load(const std::filesystem::path& folder,
                                        const at::TensorOptions& options, at::ScalarType dots,
-                                       bool int8 = false);
+                                       const std::optional<io::Quantization>& rounding = {});
 
   const io::ModelConfig& config() const { return config_; }
   const io::Checkpoint& checkpoint() const { return checkpoint_; }
@@ -104,7 +110,6 @@ class TorchTransformer {
   io::Checkpoint checkpoint_;
   at::TensorOptions options_;
   at::ScalarType dots_ = at::kFloat;
-  bool int8_ = false;
   at::Tensor embedding_, final_norm_, lm_head_;
   at::Tensor inverse_frequencies_;  // [head_dim / 2] fp64
   double attention_factor_ = 1.0;   // see ops::RotaryEmbedding

@@ -7,7 +7,6 @@
 #include <ATen/Parallel.h>
 
 #include "finetune/torch_factors.h"
-#include "finetune/torch_int8.h"
 #include "finetune/trainable_state.h"
 #include "io/safetensors_writer.h"
 #include "model/transformer.h"
@@ -39,7 +38,7 @@ Result<TrainableModel> TrainableModel::load(const ModelOptions& options) {
       at::TensorOptions(options.compute == DType::kF64 ? at::kDouble : at::kFloat).device(device);
   const auto dots =
       options.compute == DType::kBF16 ? at::kBFloat16 : c10::typeMetaToScalarType(weights.dtype());
-  NMM_ASSIGN(auto model, TorchTransformer::load(options.model, weights, dots, options.int8));
+  NMM_ASSIGN(auto model, TorchTransformer::load(options.model, weights, dots, options.rounding));
   std::optional<TorchTransformer> teacher;
   if (!options.teacher.empty()) {
     NMM_ASSIGN(teacher, TorchTransformer::load(options.teacher, weights, dots));
@@ -54,7 +53,8 @@ Result<TrainableModel> TrainableModel::load(const ModelOptions& options) {
   result.state_.reset(
       new State{std::move(model), std::move(teacher), weights, options.activation_bytes});
   for_each_factor(result.state_->model, [&](TorchMatrix& matrix, Part) {
-    if (matrix.rounded.defined()) result.state_->rounded[matrix.name] = matrix.rounded;
+    if (!matrix.rounded.defined()) return;
+    result.state_->rounded[matrix.name] = {matrix.rounded, std::move(matrix.grid)};
   });
   result.state_->forget_parameters();
   if (result.state_->by_name.empty()) {
@@ -210,6 +210,10 @@ std::vector<float> TrainableModel::read(const std::string& name) const {
   return to_vector(state_->by_name.at(name));
 }
 
+ops::QuantizedWeight TrainableModel::stored(const std::string& factor) const {
+  return stored_weight(state_->by_name.at(factor), state_->rounded.at(factor).grid);
+}
+
 std::vector<float> TrainableModel::read_gradient(const std::string& name) const {
   const auto parameter = std::ranges::find(state_->parameters, name, &Parameter::name);
   NMM_CHECK(parameter != state_->parameters.end());
@@ -223,7 +227,8 @@ void TrainableModel::write(const std::string& name, const float* values) {
   std::copy_n(values, source.numel(), source.data_ptr<float>());
   tensor.copy_(source);
   const auto rounded = state_->rounded.find(name);
-  if (rounded != state_->rounded.end()) rounded->second.copy_(int8_weight(tensor));
+  if (rounded == state_->rounded.end()) return;
+  rounded->second.value.copy_(rounded_weight(tensor, rounded->second.grid));
 }
 
 void set_torch_threads(int threads) { at::set_num_threads(threads); }

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,7 +15,9 @@
 #include "finetune/recipe.h"
 #include "io/checkpoint.h"
 #include "io/model_config.h"
+#include "io/quantization.h"
 #include "io/safetensors_writer.h"
+#include "ops/quantize.h"
 
 namespace neuronmm::finetune {
 
@@ -25,7 +28,9 @@ struct ModelOptions {
   DType compute = DType::kF32;    // or kF64; kBF16: all fp32 but the factors of products
   int64_t activation_bytes = int64_t{1} << 30;  // kept for the way back, at most (one layer's at
                                                 // least); what is not kept is computed again
-  bool int8 = false;  // train what an int8 folder would compute: kFactors and blocks only
+  // Train what a folder in these bits would compute: kFactors and blocks only. Of a model that has
+  // rounded weights, what its config says.
+  std::optional<io::Quantization> rounding = {};
 };
 
 using Batch = std::span<const Example* const>;
@@ -89,6 +94,8 @@ class TrainableModel {
   std::vector<io::TensorSpec> phase_tensors() const;
   std::vector<io::TensorSpec> factor_tensors() const;
   std::vector<float> read(const std::string& name) const;
+  // Of a model that is rounded: a factor as the folder will hold it.
+  ops::QuantizedWeight stored(const std::string& factor) const;
   std::vector<float> read_gradient(const std::string& name) const;  // of a trained tensor
   void write(const std::string& name, const float* values);
 

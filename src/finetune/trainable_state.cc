@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "finetune/torch_factors.h"
-#include "finetune/torch_int8.h"
 
 namespace neuronmm::finetune {
 namespace {
@@ -58,21 +57,22 @@ PaddedBatch::PaddedBatch(Batch batch, const at::Device& device) {
 // straight-through estimator).
 const at::Tensor& TrainableModel::State::leaf(const Parameter& parameter) const {
   const auto found = rounded.find(parameter.name);
-  return found == rounded.end() ? parameter.value : found->second;
+  return found == rounded.end() ? parameter.value : found->second.value;
 }
 
 void TrainableModel::State::round_parameters() {
   if (rounded.empty()) return;
   const at::NoGradGuard no_gradients;
   for (const Parameter& parameter : parameters) {
-    at::Tensor(leaf(parameter)).copy_(int8_weight(parameter.value));
+    RoundedFactor& factor = rounded.at(parameter.name);
+    factor.value.copy_(rounded_weight(parameter.value, factor.grid));
   }
 }
 
 // Its two moments begin at zero with every phase.
 void TrainableModel::State::add_parameter(std::string name, at::Tensor value) {
   const auto stand_in = rounded.find(name);
-  (stand_in == rounded.end() ? value : stand_in->second).requires_grad_(true);
+  (stand_in == rounded.end() ? value : stand_in->second.value).requires_grad_(true);
   parameters.push_back({std::move(name), value, at::zeros_like(value), at::zeros_like(value)});
   const Parameter& parameter = parameters.back();
   by_name[parameter.name] = value.detach();  // shares its memory

@@ -27,6 +27,12 @@ struct PaddedBatch {
   PaddedBatch(Batch batch, const at::Device& device);
 };
 
+// What stands for a factor in products, and how it follows from it.
+struct RoundedFactor {
+  at::Tensor value;
+  KeptGrid grid;
+};
+
 // Hidden states of one sequence before some layer, [1, T, H]: in the model, and in the teacher
 // behind that layer, once it is trained.
 struct BlockStream {
@@ -40,7 +46,7 @@ struct TrainableModel::State {
   int64_t activation_bytes = 0;
   std::vector<Parameter> parameters = {};          // of the phase
   std::map<std::string, at::Tensor> by_name = {};  // parameters, moments, best values and factors
-  std::map<std::string, at::Tensor> rounded = {};  // of the factors, by name, if to int8
+  std::map<std::string, RoundedFactor> rounded = {};  // by name, if they are
   std::vector<BlockStream> streams = {};
   int64_t block = -1;  // the layer that is trained by itself
 

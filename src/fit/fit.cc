@@ -3,18 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include <nlohmann/json.hpp>
-
 #include "compress/blas.h"
 #include "compress/shape_model.h"
 #include "eval/divergence.h"
 #include "eval/latency.h"
+#include "fit/correction_json.h"
 #include "fit/model_latency.h"
 #include "fit/realize.h"
 #include "io/checkpoint.h"
-#include "io/folder_lock.h"
-#include "io/json_file.h"
-#include "io/text_file.h"
 #include "model/transformer.h"
 
 namespace neuronmm::fit {
@@ -86,7 +82,7 @@ class Fitting {
     return {.checkpoint = checkpoint_,
             .config = config_,
             .plan = none,
-            .format = compress::WeightFormat::kAsIs,
+            .weights = {},
             .backend = backend_,
             .text = &text_,
             .progress = progress_};
@@ -212,9 +208,10 @@ class Fitting {
            slower(budget.prefill, measured.prefill_quartile);
   }
 
-  // From what was predicted, already corrected, to what was measured. That of losses is kept for
-  // later budgets; those of speed hold for this run of this machine. Where shapes and rounding both
-  // have lost, either may be to blame and both are corrected; what activations lose was measured.
+  // From what was predicted, already corrected, to what was measured, for the next search of this
+  // run. Of losses the ratio of measured to predicted without a correction is kept, too: a later
+  // run begins with the geometric mean of all. Where shapes and rounding both have lost, either may
+  // be to blame and both are corrected; what activations lose was measured.
   Status correct(const Known& known, const FitResult& result, Correction& correction) const {
     const Choice& choice = result.choice;
     const Measured& measured = *result.measured;
@@ -223,25 +220,21 @@ class Fitting {
     };
     const double fixed = choice.rounded ? known.rounding->activations : 0.0;
     const double loss = ratio(measured.divergence.value - fixed, choice.predicted[kLoss] - fixed);
-    if (narrows(choice)) correction.shapes *= loss;
-    if (choice.rounded) correction.rounding *= loss;
     correction.decode *= ratio(measured.model.decode, choice.predicted[kDecode]);
     correction.prefill *= ratio(measured.model.prefill, choice.predicted[kPrefill]);
-    const nlohmann::ordered_json json = {{"shapes", correction.shapes},
-                                         {"rounding", correction.rounding}};
-    return io::write_text_file(correction_path(), json.dump() + "\n");
+    NMM_ASSIGN(Ratios ratios, read_ratios(correction_path()));
+    if (narrows(choice)) ratios.shapes.push_back(correction.shapes *= loss);
+    if (choice.rounded) ratios.rounding.push_back(correction.rounding *= loss);
+    return write_ratios(correction_path(), ratios);
   }
 
   fs::path correction_path() const { return request_.sensitivities / "correction.json"; }
 
   Result<Correction> saved_correction() const {
-    std::error_code ignored;
+    NMM_ASSIGN(const Ratios ratios, read_ratios(correction_path()));
     Correction correction;
-    if (!fs::exists(correction_path(), ignored)) return correction;
-    NMM_ASSIGN(const auto object, io::read_json_object(correction_path(), io::kMaxConfigBytes));
-    const io::JsonFields fields(object, correction_path().string());
-    NMM_ASSIGN(correction.shapes, fields.number_in("shapes", 1e-6, 1e6));
-    NMM_ASSIGN(correction.rounding, fields.number_in("rounding", 1e-6, 1e6));
+    correction.shapes = geometric_mean(ratios.shapes);
+    correction.rounding = geometric_mean(ratios.rounding);
     return correction;
   }
 

@@ -59,24 +59,32 @@ void round_to_8bits(const double* values, int64_t columns, RowTarget to) {
   }
 }
 
-void round_to_6bits(const float* values, int64_t count, bf16* scale, uint8_t* q) {
-  *scale = scale_of_6bits(values, count);
-  for (int64_t j = 0; j < count; ++j) q[j] = code_of_6bits(values[j], scale->to_float());
-}
-
-void round_to_4bits(const float* values, int64_t count, int64_t group, bf16* scale,
-                    uint8_t* multipliers, uint8_t* q) {
-  const GridOf4Bits grid = grid_of_4bits(values, count, group);
+// Scale and groups of values that share the scale.
+void choose_grid(const float* values, int64_t count, const LowBitFormat& format, bf16* scale,
+                 uint8_t* multipliers) {
+  if (format.bits == 6) {
+    *scale = scale_of_6bits(values, count);
+    return;
+  }
+  const GridOf4Bits grid = grid_of_4bits(values, count, format.group);
   *scale = grid.scale;
-  for (int64_t j = 0; j < count; ++j) {
-    const GroupOf4Bits of = grid.groups[static_cast<size_t>(j / group)];
-    if (j % group == 0) *multipliers++ = of.stored();
-    q[j] = code_of_4bits(values[j], scale->to_float(), of);
+  for (int64_t j = 0; j < count; j += format.group) {
+    *multipliers++ = grid.groups[static_cast<size_t>(j / format.group)].stored();
   }
 }
 
+void choose_codes(const float* values, int64_t count, const LowBitFormat& format, float scale,
+                  const uint8_t* multipliers, uint8_t* q) {
+  for (int64_t j = 0; j < count; ++j) {
+    q[j] = format.bits == 6
+               ? code_of_6bits(values[j], scale)
+               : code_of_4bits(values[j], scale, GroupOf4Bits::of(multipliers[j / format.group]));
+  }
+}
+
+// With `choose` false the grid is in `to` already.
 void round_to_few_bits(const double* values, int64_t columns, const LowBitFormat& format,
-                       RowTarget to) {
+                       bool choose, RowTarget to) {
   const std::vector<float> floats(values, values + columns);
   std::vector<uint8_t> q(floats.size());
   for (int64_t first = 0; first < columns; first += kQuantGroup, ++to.scales) {
@@ -84,21 +92,26 @@ void round_to_few_bits(const double* values, int64_t columns, const LowBitFormat
     const float* const from = floats.data() + first;
     if (!std::isfinite(static_cast<float>(largest_of(values + first, count)))) {
       *to.scales = bf16::from_float(NAN);
-    } else if (format.bits == 6) {
-      round_to_6bits(from, count, to.scales, q.data() + first);
-    } else {
-      round_to_4bits(from, count, format.group, to.scales, to.multipliers + first / format.group,
-                     q.data() + first);
+      continue;
     }
+    uint8_t* const multipliers = format.bits == 4 ? to.multipliers + first / format.group : nullptr;
+    if (choose) choose_grid(from, count, format, to.scales, multipliers);
+    choose_codes(from, count, format, to.scales->to_float(), multipliers, q.data() + first);
   }
   store_codes(format.bits, q.data(), columns, reinterpret_cast<uint8_t*>(to.values));
 }
 
-// row(i, values) gives the row's fp64 values.
+// row(i, values) gives the row's fp64 values. With a `grid` only their codes are chosen.
 template <typename Row>
 QuantizedWeight quantize_rows(int64_t rows, int64_t columns, const LowBitFormat& format,
-                              const Row& row) {
+                              const Row& row, const QuantizedWeight* grid = nullptr) {
   QuantizedWeight weight = empty_weight(rows, columns, format);
+  if (grid != nullptr) {
+    NMM_CHECK(grid->scales.size() == weight.scales.size() &&
+              grid->multipliers.size() == weight.multipliers.size());
+    weight.scales = grid->scales;
+    weight.multipliers = grid->multipliers;
+  }
   // A group's scale depends on its own row alone, so that rows are shared out among the threads.
   parallel_ranges(rows, [&](int64_t first_row, int64_t last_row) {
     std::vector<double> values(static_cast<size_t>(columns));
@@ -110,7 +123,7 @@ QuantizedWeight quantize_rows(int64_t rows, int64_t columns, const LowBitFormat&
       if (format.bits == 8) {
         round_to_8bits(values.data(), columns, to);
       } else {
-        round_to_few_bits(values.data(), columns, format, to);
+        round_to_few_bits(values.data(), columns, format, grid == nullptr, to);
       }
     }
   });
@@ -150,6 +163,17 @@ QuantizedWeight quantize(const TensorView& weight, const LowBitFormat& format) {
   return quantize_rows(weight.rows(), columns, format, [&](int64_t i, double* values) {
     neuronmm::to_doubles(weight, i * columns, columns, values);
   });
+}
+
+QuantizedWeight quantize_onto(const TensorView& weight, const QuantizedWeight& grid) {
+  NMM_CHECK(grid.format.bits < 8);
+  const int64_t columns = weight.columns();
+  return quantize_rows(
+      weight.rows(), columns, grid.format,
+      [&](int64_t i, double* values) {
+        neuronmm::to_doubles(weight, i * columns, columns, values);
+      },
+      &grid);
 }
 
 QuantizedWeight quantize(const double* values, int64_t rows, int64_t columns,

@@ -35,5 +35,8 @@ QuantizedWeight quantize(const TensorView& weight, const LowBitFormat& format = 
 // The same of fp64 values [rows, columns].
 QuantizedWeight quantize(const double* values, int64_t rows, int64_t columns,
                          const LowBitFormat& format = {});
+// The nearest codes of 6 or 4 bits with the scales, multipliers and zero points of `grid`, which
+// has the weight's shape; its values are not read.
+QuantizedWeight quantize_onto(const TensorView& weight, const QuantizedWeight& grid);
 
 }  // namespace neuronmm::ops

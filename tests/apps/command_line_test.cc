@@ -196,13 +196,40 @@ TEST_F(CommandLine, QuantizeByAText) {
 
 TEST_F(CommandLine, QuantizeFlagsAndOutputs) {
   expect(neuronmm("quantize " + kDemo), 2, {"--output"});
-  expect(neuronmm(compress("--ratio 0.2 --weights int4")), 2, {"--weights", "int8"});
+  expect(neuronmm(compress("--ratio 0.2 --weights int5")), 2, {"--weights", "int8"});
   expect(neuronmm("quantize " + kDemo + " -o " + kDemo + " --force"), 1, {"input"});
   expect(neuronmm("quantize " + kDemo + " -o /proc/nowhere/out"), 1, {"/proc/nowhere"});
   expect(neuronmm("quantize " + path("nowhere") + " -o " + path("out")), 1, {"nowhere"});
   expect(neuronmm("compress " + kDemo +
                   "/config.json --form uv --ratio 0.2 --block 64 --dry-run --weights int8"),
          0, {"5707520 bytes"});
+}
+
+TEST_F(CommandLine, CompressToFewBits) {
+  const std::string svd = "compress " + kDemo + " --form uv --ratio 0.2 --block 64 --method svd",
+                    json = path("report.json");
+  const auto written = [&](const std::string& weights, const char* as) {
+    const std::string out = path("out"), flags = " --force --weights " + weights;
+    expect(neuronmm(svd + flags + " -o " + out + " --json " + json), 0, {"written to"});
+    const auto report = nlohmann::json::parse(read(json));
+    EXPECT_EQ(report["weights"], as);
+    expect(neuronmm("inspect " + out), 0, {"192"});
+    expect(neuronmm("generate " + out + " --prompt 'Once upon' --max-new-tokens 4"), 0,
+           {"new tokens 4"});
+    EXPECT_NE(read(out + "/README.md").find(as), std::string::npos);
+    const auto bytes = report["bytes_after"].get<int64_t>();
+    expect(neuronmm(svd + flags + " --dry-run"), 0, {fmt::format("{} bytes", bytes).c_str()});
+    return bytes;
+  };
+  const int64_t six = written("int6", "6 bits");
+  const int64_t four = written("int4", "4 bits in groups of 16, lm_head 6 bits");
+  const int64_t least = written("int4 --group 32 --lm-head-bits 4", "4 bits in groups of 32");
+  EXPECT_LT(four, six);
+  EXPECT_LT(least, four);
+  expect(neuronmm(svd + " -o x --weights int8 --group 16"), 2, {"--group", "4 bits", "int8"});
+  expect(neuronmm(svd + " -o x --weights int4 --group 24"), 2, {"--group"});
+  expect(neuronmm(svd + " -o x --lm-head-bits 8"), 2, {"--lm-head-bits", "original"});
+  expect(neuronmm(svd + " -o x --weights int4 --lm-head-bits 7"), 2, {"--lm-head-bits"});
 }
 
 #ifdef NEURONMM_SANITIZED

@@ -24,7 +24,7 @@ io::ModelConfig config_of(int64_t hidden, int64_t inner, int64_t layers) {
 }
 
 Plan uniform_plan(const io::ModelConfig& config, const RankRule& rule, MatrixSet only = {}) {
-  return make_plan(config, rule, only, WeightFormat::kAsIs, "model").value();
+  return make_plan(config, rule, only, std::nullopt, "model").value();
 }
 
 MatrixSensitivity random_sensitivity(int64_t values, std::mt19937_64& random) {
@@ -169,7 +169,7 @@ TEST(Allocate, RanksAreTheBestOfAllAndNeverExceedUniform) {
       const Allocation found = allocate_ranks(uniform, 5, sensitivities);
       EXPECT_EQ(found.uniform_parameters, budget);
       EXPECT_LE(found.parameters, budget);
-      const Plan plan = plan_of_ranks(config, found.ranks, WeightFormat::kAsIs);
+      const Plan plan = plan_of_ranks(config, found.ranks, std::nullopt);
       EXPECT_EQ(uniform.parameters_after - plan.parameters_after, budget - found.parameters);
       double loss = 0.0;
       size_t next = 0;

@@ -234,11 +234,11 @@ TEST_F(Compress, ThreadsDoNotChangeTheModel) {
   }
 }
 
-// On text that neither has seen, with factors as they are and rounded to int8.
+// On text that neither has seen, with factors as they are and rounded.
 TEST_F(Compress, ErrorAwareLosesLessOfTheDenseOutput) {
   const std::vector<text::TokenId> tokens = model::random_tokens(60, 256, 6);
   const Matrix dense = logits(input_.path(), tokens);
-  const auto error = [&](Method method, WeightFormat weights) {
+  const auto error = [&](Method method, const WeightFormats& weights) {
     CompressRequest to_do = request("out", method);
     to_do.weights = weights;
     to_do.force = true;
@@ -250,16 +250,15 @@ TEST_F(Compress, ErrorAwareLosesLessOfTheDenseOutput) {
     }
     return sum;
   };
-  for (const WeightFormat weights : {WeightFormat::kAsIs, WeightFormat::kInt8}) {
+  for (const WeightFormats& weights : {kOriginal, kInt8, kInt6}) {
     EXPECT_LE(error(Method::kErrorAware, weights), error(Method::kWhitened, weights))
-        << weights_name(weights);
+        << weights_text(weights);
   }
 }
 
 TEST_F(Compress, ShardsHoldTheSameTensors) {
   const auto checkpoint = io::Checkpoint::open(input_.path());
-  const auto plan =
-      make_plan(config_, {0.25, 4, Align::kNearest}, {}, WeightFormat::kAsIs, "model");
+  const auto plan = make_plan(config_, {0.25, 4, Align::kNearest}, {}, kOriginal, "model");
   ASSERT_TRUE(checkpoint.ok() && plan.ok());
   fs::create_directories(path("staging"));
   const auto work = StagedWork::open(path("staging"), "settings");
@@ -267,7 +266,7 @@ TEST_F(Compress, ShardsHoldTheSameTensors) {
   const auto reports = factorize_model({.checkpoint = *checkpoint,
                                         .config = config_,
                                         .plan = *plan,
-                                        .format = WeightFormat::kAsIs,
+                                        .weights = std::nullopt,
                                         .backend = backend_,
                                         .text = nullptr,
                                         .progress = silent_},

@@ -16,6 +16,7 @@
 #include "model/tiny_model.h"
 #include "model/transformer.h"
 #include "text/small_tokenizer.h"
+#include "weight_formats.h"
 
 namespace neuronmm::compress {
 

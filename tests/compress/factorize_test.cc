@@ -202,54 +202,56 @@ DoubleMatrix lapack_fit(DoubleMatrix v_t, DoubleMatrix w_t) {
   return w_t.first_rows(r);
 }
 
-DoubleMatrix rounded(DoubleMatrix matrix) {
-  round_to(DType::kI8, matrix);
+DoubleMatrix rounded(DoubleMatrix matrix, const LowBitFormat& format = {}) {
+  round_to(format, matrix);
   return matrix;
 }
+constexpr LowBitFormat kFewBits[] = {{8}, {6}, {4, 16}, {4, 32}};
 
-// Half a step of the row's group, which is largest / 127; 1.02 for the rounding of the scale and
-// for groups of the fitted values.
-void expect_rounding_of(const DoubleMatrix& found, const DoubleMatrix& exact) {
-  ASSERT_EQ(found.size(), exact.size());
-  for (int64_t i = 0; i < exact.rows(); ++i) {
-    for (int64_t first = 0; first < exact.columns(); first += 128) {
-      const int64_t last = std::min(exact.columns(), first + 128);
-      double largest = 0;
-      for (int64_t j = first; j < last; ++j) largest = std::max(largest, std::abs(exact(i, j)));
-      for (int64_t j = first; j < last; ++j) {
-        ASSERT_NEAR(found(i, j), exact(i, j), 1.02 * largest / 254) << i << ", " << j;
-      }
-    }
+void expect_near(const DoubleMatrix& found, const DoubleMatrix& exact, double tolerance) {
+  ASSERT_EQ(found.rows(), exact.rows());
+  ASSERT_EQ(found.columns(), exact.columns());
+  for (int64_t i = 0; i < exact.size(); ++i) {
+    ASSERT_NEAR(found.data()[i], exact.data()[i], tolerance) << i;
   }
 }
 
-// In the norm of the activations and for every method: the fitted u_t is the least-squares one but
-// for its own rounding, and no worse than factors that are rounded one by one.
-TEST_F(Factorize, Int8FactorsAreFittedToEachOther) {
+double largest_of(const DoubleMatrix& matrix) {
+  double largest = 0.0;
+  for (int64_t i = 0; i < matrix.size(); ++i) {
+    largest = std::max(largest, std::abs(matrix.data()[i]));
+  }
+  return largest;
+}
+
+// In the norm of the activations and for every method: u_t is the least-squares one for what
+// rounding makes of v_t, and both are no worse than factors that are rounded one by one.
+TEST_F(Factorize, FactorsOfFewBitsAreFittedToEachOther) {
   const int64_t k = 140, n = 200, rank = 130;
-  for (const uint64_t seed : {1, 2}) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
-    std::mt19937_64 random(seed);
+  for (const LowBitFormat& format : kFewBits) {
+    SCOPED_TRACE(fmt::format("{} bits, groups of {}", format.bits, format.group));
+    std::mt19937_64 random(static_cast<uint64_t>(format.bits));
     const DoubleMatrix w_t = random_matrix(n, k, random);
     const LongMatrix x = activations_of(k, 1e3, k, random);
     const auto root = whitening_root(gram_of(x));
     ASSERT_TRUE(root.ok());
     const DoubleMatrix gram_out = gram_of(LongMatrix(w_t) * x);
-    const auto check = [&](const Result<Factors>& int8, const Result<Factors>& exact) {
-      ASSERT_TRUE(int8.ok() && exact.ok());
-      EXPECT_EQ(LongMatrix(rounded(int8->v_t)).values, LongMatrix(int8->v_t).values);
-      expect_rounding_of(int8->u_t, lapack_fit(int8->v_t, w_t));
-      const Factors one_by_one = {rounded(exact->v_t), rounded(exact->u_t), {}};
-      EXPECT_LE(output_error(w_t, *int8, x), output_error(w_t, one_by_one, x));
+    const auto check = [&](const Result<Factors>& few, const Result<Factors>& exact) {
+      ASSERT_TRUE(few.ok() && exact.ok());
+      const DoubleMatrix v_t = rounded(few->v_t, format);
+      expect_near(few->u_t, lapack_fit(v_t, w_t), 1e-6 * largest_of(few->u_t));  // fp32
+      const Factors both = {v_t, rounded(few->u_t, format), {}};
+      const Factors one_by_one = {rounded(exact->v_t, format), rounded(exact->u_t, format), {}};
+      EXPECT_LE(output_error(w_t, both, x), output_error(w_t, one_by_one, x));
     };
-    check(factorize_whitened(w_t, *root, rank, DType::kI8),
+    check(factorize_whitened(w_t, *root, rank, format),
           factorize_whitened(w_t, *root, rank, DType::kF64));
-    check(factorize_by_output(w_t, gram_out, rank, DType::kI8),
+    check(factorize_by_output(w_t, gram_out, rank, format),
           factorize_by_output(w_t, gram_out, rank, DType::kF64));
   }
 }
 
-TEST_F(Factorize, ExistingFactorsAreRoundedAndFitted) {
+TEST_F(Factorize, ExistingFactorsAreFittedToEachOther) {
   const int64_t k = 200, n = 300, rank = 140;
   std::mt19937_64 random(4);
   DoubleMatrix v_t = random_matrix(n, rank, random), u_t = random_matrix(rank, k, random);
@@ -258,16 +260,19 @@ TEST_F(Factorize, ExistingFactorsAreRoundedAndFitted) {
     u_t.scale_row(i, std::pow(10.0, -6.0 * static_cast<double>(i) / static_cast<double>(rank)));
   }
   const DoubleMatrix product = multiply(v_t, Transpose::kNo, u_t, Transpose::kNo);
-  const Factors factors = round_factors(v_t, u_t);
-  expect_rounding_of(factors.u_t, lapack_fit(factors.v_t, product));
-  const auto error = [&](const Factors& f) {
-    return static_cast<double>(
-        (LongMatrix(product) - LongMatrix(f.v_t) * LongMatrix(f.u_t)).energy());
-  };
-  EXPECT_LT(error(factors), error({rounded(v_t), rounded(u_t), {}}));
-
+  for (const LowBitFormat& format : kFewBits) {
+    SCOPED_TRACE(fmt::format("{} bits, groups of {}", format.bits, format.group));
+    const Factors factors = fit_to_rounded(v_t, u_t, format);
+    const DoubleMatrix of_v = rounded(factors.v_t, format);
+    expect_near(factors.u_t, lapack_fit(of_v, product), 1e-9 * largest_of(factors.u_t));
+    const auto error = [&](const DoubleMatrix& v, const DoubleMatrix& u) {
+      return static_cast<double>((LongMatrix(product) - LongMatrix(v) * LongMatrix(u)).energy());
+    };
+    EXPECT_LT(error(of_v, rounded(factors.u_t, format)),
+              error(rounded(v_t, format), rounded(u_t, format)));
+  }
   for (int64_t j = 0; j < n; ++j) v_t(j, 5) = 0;  // not of full rank: nothing to fit
-  const Factors singular = round_factors(v_t, u_t);
+  const Factors singular = fit_to_rounded(v_t, u_t, {});
   EXPECT_TRUE(singular.u_t.all_finite() && singular.v_t.all_finite());
 }
 
@@ -305,8 +310,8 @@ TEST_F(Factorize, AllZeroWeightsAndActivations) {
   check(factorize_whitened(zero, *root, 8, DType::kBF16));
   check(factorize_whitened(random_matrix(64, 32, random), *root, 8, DType::kBF16));
   check(factorize_by_output(zero, DoubleMatrix(64, 64), 8, DType::kBF16));
-  check(factorize_plain(zero, 8, DType::kI8));
-  check(factorize_by_output(zero, DoubleMatrix(64, 64), 8, DType::kI8));
+  check(factorize_plain(zero, 8, LowBitFormat{}));
+  check(factorize_by_output(zero, DoubleMatrix(64, 64), 8, LowBitFormat{}));
 }
 
 TEST_F(Factorize, EnergyLost) {

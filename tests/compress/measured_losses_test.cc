@@ -63,7 +63,7 @@ TEST_F(MeasuredLosses, AReferenceHoldsModelsBesideTheDenseOne) {
   const auto checkpoint = io::Checkpoint::open(input_.path());
   ASSERT_TRUE(checkpoint.ok());
   const Plan plan;
-  const CompressionInputs inputs = {*checkpoint, config_, plan,   WeightFormat::kAsIs,
+  const CompressionInputs inputs = {*checkpoint, config_, plan,   std::nullopt,
                                     backend_,    nullptr, silent_};
   const auto reference = DenseReference::run(inputs, sequences);
   ASSERT_TRUE(reference.ok()) << reference.error().message;
@@ -109,8 +109,7 @@ TEST_F(MeasuredLosses, AReferenceHoldsOtherAttentionAndHeadsBesideIt) {
   const auto checkpoint = io::Checkpoint::open(input_.path());
   ASSERT_TRUE(checkpoint.ok());
   const Plan plan;
-  const CompressionInputs inputs = {*checkpoint, config_, plan,   WeightFormat::kAsIs,
-                                    backend_,    nullptr, silent_};
+  const CompressionInputs inputs = {*checkpoint, config_, plan, {}, backend_, nullptr, silent_};
   const auto reference = DenseReference::run(inputs, sequences);
   ASSERT_TRUE(reference.ok()) << reference.error().message;
   // Every seventh weight is gone.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "weight_formats.h"
+
 namespace neuronmm::compress {
 namespace {
 
@@ -20,8 +22,7 @@ io::ModelConfig llama_1b() {
 }
 
 TEST(Plan, Llama1B) {
-  const auto plan =
-      make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {}, WeightFormat::kAsIs, "model");
+  const auto plan = make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {}, kOriginal, "model");
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   EXPECT_EQ(plan->parameters_before, 1235814400);  // the published size of this model
   const int64_t removed = 48 * (int64_t{2048} * 8192 - 1280 * (2048 + 8192));
@@ -43,8 +44,8 @@ TEST(Plan, Llama1B) {
 }
 
 TEST(Plan, OnlySomeMatrices) {
-  const auto plan = make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {true, false, true},
-                              WeightFormat::kAsIs, "model");
+  const auto plan =
+      make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {true, false, true}, kOriginal, "model");
   ASSERT_TRUE(plan.ok()) << plan.error().message;
   const MatrixPlan& up = plan->of(3, MlpMatrix::kUp);
   EXPECT_EQ(up.rank, 0);
@@ -59,8 +60,8 @@ TEST(Plan, OnlySomeMatrices) {
 
 // A byte per weight and two per 128 of them; norms stay as they are.
 TEST(Plan, Int8Llama1B) {
-  const auto bf16 = make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {}, WeightFormat::kAsIs, "");
-  const auto plan = make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {}, WeightFormat::kInt8, "");
+  const auto bf16 = make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {}, kOriginal, "");
+  const auto plan = make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {}, kInt8, "");
   ASSERT_TRUE(bf16.ok() && plan.ok());
   EXPECT_EQ(plan->parameters_after, bf16->parameters_after);
   EXPECT_EQ(plan->bytes_before, bf16->bytes_before);
@@ -70,9 +71,30 @@ TEST(Plan, Int8Llama1B) {
   EXPECT_EQ(up.bytes_after, 1280 * (2048 + 8192) / 128 * 130);
 }
 
+// Half a byte per weight, a byte per 16 and two per 128 of them; of the head, which is the
+// embedding table, 6 bits.
+TEST(Plan, Int4Llama1B) {
+  const auto plan = make_plan(llama_1b(), {0.2, 128, Align::kNearest}, {}, kInt4, "");
+  ASSERT_TRUE(plan.ok());
+  const int64_t norms = 33 * 2048, head = 128256 * 2048;
+  const int64_t linear = plan->parameters_after - norms - head;
+  EXPECT_EQ(plan->bytes_after, 2 * norms + linear * (64 + 8 + 2) / 128 + head * (96 + 2) / 128);
+}
+
+// Maps of pivots have 8 bits beside 4.
+TEST(Plan, Int4WithPivots) {
+  const io::ModelConfig config = llama_1b();
+  const std::vector<io::MlpShape> shapes(16, io::MlpShape{.down = 1024, .input = 1536});
+  const Plan few = plan_of_shapes(config, Form::kNarrow, shapes, kInt4);
+  const int64_t maps = 16 * (1536 * 512 + 1024 * 1024), norms = 33 * 2048, head = 128256 * 2048;
+  const int64_t linear = few.parameters_after - norms - head - maps;
+  EXPECT_EQ(few.bytes_after, 2 * norms + 16 * 4 * (1536 + 1024) + linear * (64 + 8 + 2) / 128 +
+                                 head * (96 + 2) / 128 + maps * 130 / 128);
+}
+
 void expect_refused(const io::ModelConfig& config, const RankRule& rule,
                     std::initializer_list<const char*> words) {
-  const auto plan = make_plan(config, rule, {}, WeightFormat::kAsIs, "the/model");
+  const auto plan = make_plan(config, rule, {}, kOriginal, "the/model");
   ASSERT_FALSE(plan.ok());
   for (const char* word : words) {
     EXPECT_NE(plan.error().message.find(word), std::string::npos)

@@ -17,6 +17,7 @@
 #include "model/tiny_model.h"
 #include "ops/quantize.h"
 #include "oracle.h"
+#include "weight_formats.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -36,6 +37,16 @@ io::ModelConfig small_config(bool tied) {
 
 std::string bytes_of(const TensorView& tensor) {
   return {reinterpret_cast<const char*>(tensor.data), static_cast<size_t>(tensor.size_bytes())};
+}
+
+DoubleMatrix values_of(const ops::WeightView& weight) {
+  DoubleMatrix matrix(weight.rows(), weight.columns());
+  std::vector<double> row(static_cast<size_t>(weight.columns()));
+  for (int64_t i = 0; i < weight.rows(); ++i) {
+    ops::to_doubles(weight, i * weight.columns(), weight.columns(), row.data());
+    for (int64_t j = 0; j < weight.columns(); ++j) matrix(i, j) = row[static_cast<size_t>(j)];
+  }
+  return matrix;
 }
 
 class Quantize : public testing::Test {
@@ -69,7 +80,7 @@ class Quantize : public testing::Test {
     if (!checkpoint.ok()) throw std::runtime_error(checkpoint.error().message);
     return std::move(checkpoint).value();
   }
-  void compress_to(const std::string& out, WeightFormat weights, bool force = false) {
+  void compress_to(const std::string& out, WeightFormats weights, bool force = false) {
     CompressRequest request;
     request.model = input_.path();
     request.out = path(out);
@@ -171,7 +182,7 @@ TEST_F(Quantize, ADenseModelTo4And6Bits) {
 // Fitted to fewer bits as to 8.
 TEST_F(Quantize, ACompressedModelTo4Bits) {
   const LowBitFormat format = {4, 16};
-  compress_to("small", WeightFormat::kAsIs);
+  compress_to("small", kOriginal);
   quantize_well(path("small"), "out", {format, format});
   const auto before = open(path("small")), after = open(path("out"));
   const auto original = io::ModelConfig::load(path("small") / "config.json");
@@ -212,7 +223,7 @@ TEST_F(Quantize, ACompressedModelTo4Bits) {
 
 // The fitted factors are nearer to the product than the factors rounded one by one.
 TEST_F(Quantize, ACompressedModel) {
-  compress_to("small", WeightFormat::kAsIs);
+  compress_to("small", kOriginal);
   const QuantizeSummary summary = quantize_well(path("small"), "out");
   const auto before = open(path("small")), after = open(path("out"));
   EXPECT_EQ(summary.parameters, after.parameters());
@@ -226,21 +237,12 @@ TEST_F(Quantize, ACompressedModel) {
       const auto product = [](const DoubleMatrix& v_t, const DoubleMatrix& u_t) {
         return LongMatrix(v_t) * LongMatrix(u_t);
       };
-      const auto dequantized = [](const ops::WeightView& weight) {
-        DoubleMatrix matrix(weight.rows(), weight.columns());
-        std::vector<double> row(static_cast<size_t>(weight.columns()));
-        for (int64_t i = 0; i < weight.rows(); ++i) {
-          ops::to_doubles(weight, i * weight.columns(), weight.columns(), row.data());
-          for (int64_t j = 0; j < weight.columns(); ++j) matrix(i, j) = row[j];
-        }
-        return matrix;
-      };
       const ops::LinearWeight &f = weight_of(floats->mlp, which), &q = weight_of(int8->mlp, which);
       ASSERT_TRUE(q.u_t.quantized() && q.v_t.quantized());
       const LongMatrix exact = product(to_double_matrix(f.v_t), to_double_matrix(f.u_t));
-      const LongMatrix fitted = product(dequantized(q.v_t), dequantized(q.u_t));
+      const LongMatrix fitted = product(values_of(q.v_t), values_of(q.u_t));
       const ops::QuantizedWeight v = ops::quantize(f.v_t), u = ops::quantize(f.u_t);
-      const LongMatrix rounded = product(dequantized(v.view()), dequantized(u.view()));
+      const LongMatrix rounded = product(values_of(v.view()), values_of(u.view()));
       EXPECT_LT((exact - fitted).energy(), (exact - rounded).energy())
           << "layer " << layer << " " << matrix_name(which);
     }
@@ -300,16 +302,6 @@ TEST_F(Quantize, ModelsWithPivots) {
   }
 }
 
-DoubleMatrix values_of(const ops::WeightView& weight) {
-  DoubleMatrix matrix(weight.rows(), weight.columns());
-  std::vector<double> row(static_cast<size_t>(weight.columns()));
-  for (int64_t i = 0; i < weight.rows(); ++i) {
-    ops::to_doubles(weight, i * weight.columns(), weight.columns(), row.data());
-    for (int64_t j = 0; j < weight.columns(); ++j) matrix(i, j) = row[static_cast<size_t>(j)];
-  }
-  return matrix;
-}
-
 // [I; map], map [others, r].
 DoubleMatrix with_identity(const DoubleMatrix& map) {
   const int64_t rank = map.columns();
@@ -354,7 +346,7 @@ TEST_F(Quantize, WeightsAreFittedToTheirRoundedMaps) {
       const auto best = least_squares(map(q), product);
       ASSERT_TRUE(best.ok());
       DoubleMatrix rounded = of_input ? transposed(*best) : *best;
-      round_to(DType::kI8, rounded);
+      round_to(LowBitFormat{}, rounded);
       const long double wanted = error(of_input ? transposed(rounded) : rounded);
       EXPECT_LT(error(oriented(q.w_t)), 1.001L * wanted);
       EXPECT_LT(wanted, error(oriented(ops::quantize(f.w_t).view())));
@@ -363,19 +355,75 @@ TEST_F(Quantize, WeightsAreFittedToTheirRoundedMaps) {
 }
 
 TEST_F(Quantize, CompressingAndRoundingAtOnce) {
-  compress_to("out", WeightFormat::kInt8);
-  const auto after = open(path("out"));
-  for (const auto& [name, tensor] : after.tensors()) {
-    EXPECT_EQ(tensor.dtype == DType::kI8, model::is_linear(name, config_)) << name;
+  for (const WeightFormats& weights : {kInt8, kInt6, kInt4}) {
+    for (const bool tied : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} tied {}", weights_text(weights), tied));
+      write(small_config(tied));
+      compress_to("out", weights, true);
+      const auto config = io::ModelConfig::load(path("out") / "config.json");
+      ASSERT_TRUE(config.ok()) << config.error().message;
+      ASSERT_TRUE(config->quantization && config->compression.has_value());
+      // As `quantize` says it of such a model.
+      quantize_well(input_.path(), "dense", *weights);
+      const auto dense = io::ModelConfig::load(path("dense") / "config.json");
+      EXPECT_EQ(config->quantization, dense->quantization);
+      // What is not compressed is rounded to nearest; of what is, see factorize_test.
+      const auto nearest = open(path("dense")), after = open(path("out"));
+      for (const auto& [name, tensor] : nearest.tensors()) {
+        if (name.find(".mlp.") != std::string::npos) continue;
+        EXPECT_EQ(bytes_of(after.tensors().at(name)), bytes_of(tensor)) << name;
+      }
+      for (const auto& [name, tensor] : after.tensors()) {
+        if (!model::is_linear(name, config_)) continue;
+        const int bits = config->quantization->of(name).bits;
+        EXPECT_EQ(tensor.dtype, bits == 8 ? DType::kI8 : DType::kU8) << name;
+        EXPECT_EQ(after.has(name + "_group"), bits == 4) << name;
+      }
+      expect_loads("out");
+    }
   }
-  const auto config = io::ModelConfig::load(path("out") / "config.json");
-  ASSERT_TRUE(config.ok()) << config.error().message;
-  EXPECT_TRUE(config->quantization && config->compression.has_value());
-  expect_loads("out");
+}
+
+// The folder holds what the factors were fitted to: u_t is the nearest to the best one for the v_t
+// that lies there.
+TEST_F(Quantize, WhatIsWrittenIsWhatFactorsWereFittedTo) {
+  compress_to("floats", kOriginal);
+  for (const WeightFormats& weights : {kInt8, kInt6, kInt4}) {
+    SCOPED_TRACE(weights_text(weights));
+    compress_to("out", weights, true);
+    const auto before = open(input_.path()), floats = open(path("floats")),
+               after = open(path("out"));
+    const auto config = io::ModelConfig::load(path("out") / "config.json");
+    ASSERT_TRUE(config.ok());
+    const auto dense = model::layer_weights(before, config_, 0);
+    const auto factors = model::layer_weights(floats, config_, 0);
+    const auto few = model::layer_weights(after, *config, 0);
+    ASSERT_TRUE(dense.ok() && factors.ok() && few.ok());
+    for (const MlpMatrix which : kMlpMatrices) {
+      const DoubleMatrix w_t = to_double_matrix(weight_of(dense->mlp, which).w_t);
+      const ops::LinearWeight& found = weight_of(few->mlp, which);
+      const ops::LinearWeight& float_factors = weight_of(factors->mlp, which);
+      const auto best = least_squares(values_of(found.v_t), w_t);
+      ASSERT_TRUE(best.ok());
+      DoubleMatrix nearest = *best;
+      round_to(DType::kF32, nearest);
+      round_to(weights->linear, nearest);
+      const auto error = [&](const DoubleMatrix& v_t, const DoubleMatrix& u_t) {
+        return (LongMatrix(w_t) - LongMatrix(v_t) * LongMatrix(u_t)).energy();
+      };
+      const long double lost = error(values_of(found.v_t), values_of(found.u_t));
+      EXPECT_LT(lost, 1.001L * error(values_of(found.v_t), nearest));
+      DoubleMatrix v_t = to_double_matrix(float_factors.v_t),
+                   u_t = to_double_matrix(float_factors.u_t);
+      round_to(weights->linear, v_t);
+      round_to(weights->linear, u_t);
+      EXPECT_LT(lost, error(v_t, u_t)) << matrix_name(which);
+    }
+  }
 }
 
 TEST_F(Quantize, AnInterruptedRunGoesOnWhereItWas) {
-  compress_to("small", WeightFormat::kAsIs);
+  compress_to("small", kOriginal);
   quantize_well(path("small"), "whole");
   for (const int64_t stop : {int64_t{1}, kQuantizedMatrices}) {
     int64_t done = 0;
@@ -420,7 +468,7 @@ TEST_F(Quantize, Int8ModelsAreNotCompressed) {
   request.method = Method::kSvd;
   const auto summary = compress(request, *cpu::make_backend(), silent_);
   ASSERT_FALSE(summary.ok());
-  EXPECT_NE(summary.error().message.find("weights int8"), std::string::npos);
+  EXPECT_NE(summary.error().message.find("weights int8, int6 or int4"), std::string::npos);
 }
 
 }  // namespace

@@ -95,9 +95,9 @@ class Saved : public CompressTest {
 TEST_F(Saved, GiveWhatGatheringGives) {
   run_well(saving("saving"));
   for (const Form form : {Form::kUv, Form::kPivoted, Form::kNarrow, Form::kNeurons, Form::kMixed}) {
-    for (const WeightFormat weights : {WeightFormat::kAsIs, WeightFormat::kInt8}) {
+    for (const WeightFormats& weights : {kOriginal, kInt8, kInt4}) {
       for (const bool error_aware : {false, true}) {
-        SCOPED_TRACE(fmt::format("{} {} {}", form_name(form), weights_name(weights), error_aware));
+        SCOPED_TRACE(fmt::format("{} {} {}", form_name(form), weights_text(weights), error_aware));
         CompressRequest plain = shaped("plain", form), saved = reading("saved", form);
         for (CompressRequest* request : {&plain, &saved}) {
           request->weights = weights;

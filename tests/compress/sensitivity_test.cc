@@ -84,7 +84,7 @@ TEST_F(Sensitivity, IsThatOfAModelWithTheTruncatedMatrix) {
   ASSERT_TRUE(checkpoint.ok() && tokenizer.ok());
   const auto text = calibration_sequences(*tokenizer, {{"text", text_}}, 1000, config_);
   const auto plan = make_plan(config_, {0.25, kBlock, Align::kNearest}, {true, false, true},
-                              WeightFormat::kAsIs, "model");
+                              std::nullopt, "model");
   ASSERT_TRUE(text.ok() && plan.ok());
   fs::create_directories(path("grams"));
   ASSERT_TRUE(calibrate(*checkpoint, config_, backend_, *text, path("grams"), silent_).ok());
@@ -98,7 +98,7 @@ TEST_F(Sensitivity, IsThatOfAModelWithTheTruncatedMatrix) {
     const auto measured = measure_sensitivity({.checkpoint = *checkpoint,
                                                .config = config_,
                                                .plan = *plan,
-                                               .format = WeightFormat::kAsIs,
+                                               .weights = std::nullopt,
                                                .backend = backend_,
                                                .text = &*text,
                                                .progress = silent_},
@@ -153,8 +153,8 @@ TEST_F(Sensitivity, IsThatOfAModelWithTheTruncatedMatrix) {
 
 TEST_F(Sensitivity, EveryMethodAllocatesWithinTheParametersOfUniformRanks) {
   for (const Method method : {Method::kWhitened, Method::kErrorAware, Method::kSvd}) {
-    for (const WeightFormat weights : {WeightFormat::kAsIs, WeightFormat::kInt8}) {
-      SCOPED_TRACE(fmt::format("{} {}", method_name(method), weights_name(weights)));
+    for (const WeightFormats& weights : {kOriginal, kInt8, kInt4}) {
+      SCOPED_TRACE(fmt::format("{} {}", method_name(method), weights_text(weights)));
       CompressRequest to_do = request("out", method);
       to_do.weights = weights;
       to_do.force = true;
@@ -178,7 +178,7 @@ TEST_F(Sensitivity, EveryMethodAllocatesWithinTheParametersOfUniformRanks) {
       EXPECT_NE(ranks, std::vector<int64_t>(kMatrices, kRank));
       EXPECT_EQ(summary.parameters_before - kMatrices * kMatrixParameters + parameters,
                 summary.plan.parameters_after);
-      if (weights == WeightFormat::kAsIs) {
+      if (weights == kOriginal) {
         EXPECT_EQ(after->parameters(), summary.plan.parameters_after);
       }
       EXPECT_EQ(summary.calibration_tokens, 16 * 62);

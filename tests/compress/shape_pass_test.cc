@@ -25,9 +25,10 @@ class Shapes : public CompressTest {
 // One layer's narrowed MLP on rows of its input, in fp64, with its weights as they are stored.
 class NarrowRows {
  public:
-  NarrowRows(const NarrowMlp& mlp, DType stored) {
+  NarrowRows(const NarrowMlp& mlp, const StoredFormat& stored) {
     for (MlpTensor tensor : mlp.tensors) {
-      if (tensor.numbers.empty()) round_to(stored, tensor.values);
+      const bool map = tensor.name.ends_with("_pivot_proj.weight");
+      if (tensor.numbers.empty()) round_to(map ? map_format(stored) : stored, tensor.values);
       tensors_[tensor.name] = std::move(tensor);
     }
   }
@@ -114,17 +115,17 @@ TEST_F(Shapes, TheLocalFitIsBetterOnUnseenText) {
   ASSERT_TRUE(unseen.ok());
   const auto layers = model::naive_mlp_rows(config_, tensors_, *unseen);
 
-  for (const WeightFormat format : {WeightFormat::kAsIs, WeightFormat::kInt8}) {
+  for (const WeightFormats& asked : {kOriginal, kInt8, kInt4}) {
     for (const io::MlpShape& shape :
          {io::MlpShape{.input = 20}, io::MlpShape{.down = 24, .input = 20, .neurons = 48},
           io::MlpShape{.gate = 16, .up = 24}, io::MlpShape{.down = 20, .neurons = 40}}) {
       SCOPED_TRACE(fmt::format("gate {} up {} down {} input {} neurons {} {}", shape.gate, shape.up,
-                               shape.down, shape.input, shape.neurons, weights_name(format)));
+                               shape.down, shape.input, shape.neurons, weights_text(asked)));
       const Plan plan;
-      const CompressionInputs inputs = {*checkpoint, config_, plan,   format,
+      const CompressionInputs inputs = {*checkpoint, config_, plan,   asked,
                                         backend_,    &*text,  silent_};
       std::vector<NarrowMlp> fitted, unfitted;
-      const DType stored = format == WeightFormat::kInt8 ? DType::kI8 : DType::kF32;
+      const StoredFormat stored = stored_format(asked, DType::kF32);
       ShapePass pass{
           .fit_to = FitTo::kLocal,
           .shapes = std::vector<io::MlpShape>(kLayers, shape),
@@ -172,7 +173,7 @@ TEST_F(Shapes, TheLocalFitIsBetterOnUnseenText) {
         }
         if (shape.input == 0 && shape.gate == 0) {
           // The statistics' own optimum, but for the rounding of gate and up and of fp32 neurons.
-          const double rounding = format == WeightFormat::kInt8 ? 1e-2 : 1e-6;
+          const double rounding = asked == kOriginal ? 1e-6 : asked == kInt8 ? 1e-2 : 0.1;
           EXPECT_NEAR(error_with, error_without, rounding * error_without) << layer;
         } else {
           EXPECT_LT(error_with, error_without) << layer;
@@ -186,10 +187,11 @@ TEST_F(Shapes, InterruptedRunsResumeToTheSameBytes) {
   const struct {
     Form form;
     bool error_aware;
-    WeightFormat weights;
-  } runs[] = {{Form::kMixed, false, WeightFormat::kAsIs},
-              {Form::kMixed, true, WeightFormat::kInt8},
-              {Form::kPivoted, true, WeightFormat::kAsIs}};
+    WeightFormats weights;
+  } runs[] = {{Form::kMixed, false, kOriginal},
+              {Form::kMixed, true, kInt8},
+              {Form::kUv, true, kInt6},
+              {Form::kPivoted, true, kInt4}};
   for (const auto& [form, error_aware, weights] : runs) {
     CompressRequest request = shaped("whole", form);
     request.error_aware = error_aware;
@@ -200,7 +202,7 @@ TEST_F(Shapes, InterruptedRunsResumeToTheSameBytes) {
     request.out = path("parts");
     for (int64_t stop = 1; stop <= all_calls; stop += 11) {
       SCOPED_TRACE(fmt::format("{}, error-aware {}, {}, after {} of {} attentions", form_name(form),
-                               error_aware, weights_name(weights), stop, all_calls));
+                               error_aware, weights_text(weights), stop, all_calls));
       int64_t calls = 0;
       backend_.on_attention = [&] { set_interrupted(++calls == stop || interrupted()); };
       const auto stopped = run(request);

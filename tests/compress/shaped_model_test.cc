@@ -3,8 +3,11 @@
 #include <cmath>
 #include <limits>
 
+#include "compress/factorize.h"
+#include "compress/narrow_mlp.h"
 #include "compress_test.h"
 #include "io/checkpoint.h"
+#include "model/tensor_specs.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -23,16 +26,30 @@ class Shaped : public CompressTest {
     if (!config.ok()) throw std::runtime_error(config.error().message);
     return std::move(config).value();
   }
-  // Parameters of the MLPs in the folder itself: numbers of pivots and scales of int8 are none.
+  // Parameters of the MLPs in the folder itself: numbers of pivots, scales and groups are none.
   int64_t counted(const std::string& out) const {
     const auto checkpoint = io::Checkpoint::open(path(out));
     if (!checkpoint.ok()) throw std::runtime_error(checkpoint.error().message);
     int64_t count = 0;
     for (const auto& [name, tensor] : checkpoint->tensors()) {
       const bool weight = name.ends_with(".weight") && name.find(".mlp.") != std::string::npos;
-      if (weight) count += tensor.size();
+      const int64_t in_a_byte = tensor.dtype == DType::kU8 ? 2 : 1;  // of 4 bits
+      if (weight) count += in_a_byte * tensor.size();
     }
     return count;
+  }
+  // Maps of pivots have 8 bits beside whatever the other weights have.
+  void expect_formats(const std::string& out, const io::ModelConfig& config,
+                      const QuantizedFormats& asked) const {
+    const auto checkpoint = io::Checkpoint::open(path(out));
+    ASSERT_TRUE(checkpoint.ok());
+    for (const auto& [name, tensor] : checkpoint->tensors()) {
+      if (!model::is_linear(name, config)) continue;
+      const bool map = name.ends_with("_pivot_proj.weight"), head = !name.ends_with("_proj.weight");
+      const LowBitFormat expected = map ? LowBitFormat{} : head ? asked.lm_head : asked.linear;
+      EXPECT_EQ(config.quantization->of(name), expected) << name;
+      EXPECT_EQ(tensor.dtype, expected.bits == 8 ? DType::kI8 : DType::kU8) << name;
+    }
   }
   // Mean over positions of KL(dense || compressed), nats.
   double divergence(const fs::path& folder) {
@@ -72,10 +89,10 @@ constexpr Form kShapedForms[] = {Form::kPivoted, Form::kNarrow, Form::kNeurons, 
 TEST_F(Shaped, EveryFormAndDtypeKeepsWhatWasAskedAndRuns) {
   store_as_bf16();
   for (const Form form : kShapedForms) {
-    for (const WeightFormat weights : {WeightFormat::kAsIs, WeightFormat::kInt8}) {
+    for (const WeightFormats& weights : {kOriginal, kInt8, kInt4}) {
       for (const Allocate allocate : {Allocate::kPredicted, Allocate::kUniform}) {
         if (form == Form::kAuto && allocate == Allocate::kUniform) continue;
-        SCOPED_TRACE(fmt::format("{} {} {}", form_name(form), weights_name(weights),
+        SCOPED_TRACE(fmt::format("{} {} {}", form_name(form), weights_text(weights),
                                  allocate_name(allocate)));
         CompressRequest asked = shaped("out", form);
         asked.weights = weights;
@@ -101,7 +118,8 @@ TEST_F(Shaped, EveryFormAndDtypeKeepsWhatWasAskedAndRuns) {
         EXPECT_TRUE(form == Form::kAuto || summary.plan.form == form);
         ASSERT_EQ(record.calibration.size(), 1u);
         EXPECT_EQ(record.calibration[0].tokens, summary.calibration_tokens);
-        EXPECT_EQ(config.quantization.has_value(), weights == WeightFormat::kInt8);
+        ASSERT_EQ(config.quantization.has_value(), weights.has_value());
+        if (weights) expect_formats("out", config, *weights);
 
         ASSERT_EQ(summary.layers.size(), static_cast<size_t>(kLayers));
         const MlpSizes sizes = {kHidden, kInner};
@@ -229,10 +247,65 @@ TEST_F(Shaped, UniformNeuronsAreAPlainModel) {
             (Shape{kHidden, kInner / 2}));
 }
 
+// x·U·V is the same with the identity of pivots in a factor; of few bits U is fitted to what
+// rounding makes of V.
+TEST_F(Shaped, PivotsBecomeFactors) {
+  std::mt19937_64 random(20261123);
+  std::normal_distribution<double> normal;
+  const auto random_matrix = [&](int64_t rows, int64_t columns) {
+    DoubleMatrix matrix(rows, columns);
+    for (int64_t i = 0; i < matrix.size(); ++i) matrix.data()[i] = normal(random);
+    return matrix;
+  };
+  const std::vector<int32_t> index = {1, 2, 5, 7, 8, 11, 13};
+  const int64_t rank = std::ssize(index), hidden = 20, inner = 30;
+  const DoubleMatrix map_in = random_matrix(rank, hidden - rank), gate = random_matrix(inner, rank),
+                     map_out = random_matrix(hidden - rank, rank),
+                     down = random_matrix(rank, inner), up = random_matrix(inner, hidden);
+  const NarrowMlp pivoted = {{{"gate_proj.weight", gate, {}},
+                              {"gate_pivots", {}, index},
+                              {"gate_pivot_proj.weight", map_in, {}},
+                              {"up_proj.weight", up, {}},
+                              {"down_proj.weight", down, {}},
+                              {"down_pivots", {}, index},
+                              {"down_pivot_proj.weight", map_out, {}}},
+                             0.5};
+  const DoubleMatrix of_gate =
+      multiply(gate, Transpose::kNo, expanded(index, transposed(map_in)), Transpose::kYes);
+  const DoubleMatrix of_down =
+      multiply(expanded(index, map_out), Transpose::kNo, down, Transpose::kNo);
+  for (const StoredFormat& stored : {StoredFormat(DType::kBF16), StoredFormat(LowBitFormat{}),
+                                     StoredFormat(LowBitFormat{4, 16})}) {
+    SCOPED_TRACE(fmt::format("format {}", stored.index()));
+    const NarrowMlp found = with_factors(pivoted, stored);
+    EXPECT_EQ(found.largest_map, 0.5);
+    std::map<std::string, DoubleMatrix> factors;
+    for (const MlpTensor& tensor : found.tensors) factors[tensor.name] = tensor.values;
+    ASSERT_EQ(factors.size(), 5u);
+    EXPECT_EQ(to_checkpoint(factors.at("up_proj.weight"), DType::kF64),
+              to_checkpoint(up, DType::kF64));
+    for (const auto& [which, product] :
+         {std::pair("gate", &of_gate), std::pair("down", &of_down)}) {
+      DoubleMatrix second = factors.at(std::string(which) + "_u_proj.weight");
+      if (stored.index() == 1) {
+        round_to(DType::kF32, second);
+        round_to(stored, second);
+      }
+      const auto best = least_squares(second, *product);
+      ASSERT_TRUE(best.ok());
+      const DoubleMatrix& first = factors.at(std::string(which) + "_v_proj.weight");
+      ASSERT_EQ(first.size(), best->size());
+      for (int64_t i = 0; i < first.size(); ++i) {
+        ASSERT_NEAR(first.data()[i], best->data()[i], 1e-9) << which;
+      }
+    }
+  }
+}
+
 // Neurons of zeros change nothing but the sizes that the folder has.
 TEST_F(Shaped, PaddedNeuronsAreAPlainModel) {
-  for (const WeightFormat weights : {WeightFormat::kAsIs, WeightFormat::kInt8}) {
-    SCOPED_TRACE(weights_name(weights));
+  for (const WeightFormats& weights : {kOriginal, kInt8, kInt4}) {
+    SCOPED_TRACE(weights_text(weights));
     CompressRequest neurons = shaped("own", Form::kNeurons, 0.5);
     neurons.weights = weights;
     const std::vector<LayerReport> own = run_well(neurons).layers;
@@ -248,7 +321,7 @@ TEST_F(Shaped, PaddedNeuronsAreAPlainModel) {
     const io::ModelConfig config = config_of("padded");
     EXPECT_EQ(config.intermediate_size, widest);
     for (const io::MlpShape& shape : config.compression->ranks) EXPECT_EQ(shape, io::MlpShape{});
-    EXPECT_EQ(fs::exists(path("padded") / "modeling_neuronmm.py"), weights == WeightFormat::kInt8);
+    EXPECT_EQ(fs::exists(path("padded") / "modeling_neuronmm.py"), weights.has_value());
     EXPECT_EQ(counted("padded"), 3 * kHidden * widest * kLayers);
     EXPECT_EQ(summary.parameters_before - summary.parameters_after, dense_ - counted("padded"));
     EXPECT_EQ(summary.plan.parameters_after, summary.parameters_after);
@@ -257,8 +330,8 @@ TEST_F(Shaped, PaddedNeuronsAreAPlainModel) {
       EXPECT_NEAR(summary.layers[layer].kept_share, static_cast<double>(widest) / kInner, 1e-12);
     }
     const double expected = divergence(path("own"));
-    // Groups of int8 weights end elsewhere.
-    const double slack = weights == WeightFormat::kInt8 ? 0.05 : 1e-5;
+    // Groups of rounded weights end elsewhere.
+    const double slack = weights == kOriginal ? 1e-5 : weights == kInt8 ? 0.05 : 0.3;
     EXPECT_NEAR(divergence(path("padded")), expected, slack * expected);
     fs::remove_all(path("own"));
     fs::remove_all(path("padded"));

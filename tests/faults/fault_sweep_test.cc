@@ -88,9 +88,9 @@ const Command kCommands[] = {
      .arguments = "compress ../in/model -o out --ratio 0.25 --block 4 --allocate sensitivity "
                   "--calibration ../in/text.txt --calibration-tokens 200",
      .output = "out"},
-    {.name = "CompressInt8Replaces",
+    {.name = "CompressInt4Replaces",
      .arguments =
-         "compress ../in/model -o out --ratio 0.5 --block 8 --method svd --weights int8 --force",
+         "compress ../in/model -o out --ratio 0.5 --block 8 --method svd --weights int4 --force",
      .output = "out",
      .replaces = true},
     {.name = "Import", .arguments = "import ../in/m.gguf -o out", .output = "out"},

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "fit/correction_json.h"
 #include "io/text_file.h"
 #include "model/tiny_model.h"
 
@@ -33,6 +34,25 @@ TEST(LossesJson, RefusesOthers) {
     const auto read = read_losses(path);
     ASSERT_FALSE(read.ok()) << text;
     EXPECT_NE(read.error().message.find("rounding.json"), std::string::npos) << text;
+  }
+}
+
+TEST(CorrectionJson, KeepsRatiosAndRefusesOthers) {
+  const model::ModelFolder folder;
+  const auto path = folder.path() / "correction.json";
+  EXPECT_EQ(geometric_mean(read_ratios(path)->rounding), 1.0);
+  ASSERT_TRUE(write_ratios(path, {{}, {1.5, 6.0}}).ok());
+  const auto read = read_ratios(path);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_TRUE(read->shapes.empty());
+  EXPECT_DOUBLE_EQ(geometric_mean(read->rounding), 3.0);
+  for (const char* text :
+       {"{}", R"({"shapes":1,"rounding":[]})", R"({"shapes":[],"rounding":[0]})",
+        R"({"shapes":["a"],"rounding":[]})", R"({"shapes":[-1],"rounding":[]})"}) {
+    ASSERT_TRUE(io::write_text_file(path, text).ok());
+    const auto refused = read_ratios(path);
+    ASSERT_FALSE(refused.ok()) << text;
+    EXPECT_NE(refused.error().message.find("correction.json"), std::string::npos) << text;
   }
 }
 

@@ -191,6 +191,43 @@ TEST(LowBit, SixBitsAreNearTheBestOfAllScales) {
   }
 }
 
+// On a grid that is given no code is nearer, also where values lie beyond it; scales that are NaN
+// show that a value was.
+TEST(LowBit, OntoAGridEveryCodeIsTheNearest) {
+  std::mt19937_64 random(kLowBitSeed);
+  const int64_t rows = 4, columns = 150;
+  for (const LowBitFormat& format : kFormats) {
+    if (format.bits == 8) continue;
+    Codes codes = random_codes(format, rows, columns, random);
+    const QuantizedWeight grid = stored(codes);
+    std::vector<float> values = random_values(rows * columns, random, 10.0f);
+    const OwnedTensor tensor(DType::kF32, {rows, columns}, values);
+    const QuantizedWeight found = quantize_onto(tensor.view(), grid);
+    EXPECT_EQ(found.multipliers, grid.multipliers);
+    for (int64_t i = 0; i < rows; ++i) {
+      std::vector<double> row(static_cast<size_t>(columns));
+      to_doubles(found.view(), i * columns, columns, row.data());
+      for (int64_t j = 0; j < columns; ++j) {
+        const auto at = static_cast<size_t>(i * columns + j);
+        double least = INFINITY;
+        const uint8_t kept = codes.q[at];
+        for (int q = format.bits == 4 ? 0 : 1; q < 1 << format.bits; ++q) {
+          codes.q[at] = static_cast<uint8_t>(q);
+          least = std::min(least, std::abs(value_of(codes, i, j) - double{values[at]}));
+        }
+        codes.q[at] = kept;
+        const double error = std::abs(row[static_cast<size_t>(j)] - double{values[at]});
+        ASSERT_LE(error, least + 1e-5 * std::abs(double{values[at]})) << i << ", " << j;
+      }
+    }
+    values[5] = std::numeric_limits<float>::quiet_NaN();
+    const OwnedTensor with_nan(DType::kF32, {rows, columns}, values);
+    const QuantizedWeight marked = quantize_onto(with_nan.view(), grid);
+    EXPECT_TRUE(std::isnan(marked.scales[0].to_float()));
+    EXPECT_EQ(marked.scales[1].to_float(), grid.scales[1].to_float());
+  }
+}
+
 TEST(LowBit, ZerosStayAndNanAndInfinityShowInTheScale) {
   for (const LowBitFormat& format : kFormats) {
     std::vector<double> values(4 * 256);

@@ -24,6 +24,10 @@ def assert_same(left: Path, right: Path) -> None:
     [
         ({"method": "svd", "measure": False}, "--method svd --no-measure"),
         (
+            {"method": "svd", "weights": "int4", "group": 32, "lm_head_bits": 8, "measure": False},
+            "--method svd --weights int4 --group 32 --lm-head-bits 8 --no-measure",
+        ),
+        (
             {"form": "uv", "block": 128, "calibration": CALIBRATION, "calibration_tokens": 4000},
             f"--paper --calibration {CALIBRATION} --calibration-tokens 4000",
         ),

@@ -1,6 +1,6 @@
-#include "finetune/torch_int8.h"
+#include "finetune/torch_rounding.h"
 
-#include "ops/quantize.h"
+#include "base/parallel.h"
 
 namespace neuronmm::finetune {
 namespace {
@@ -20,20 +20,25 @@ at::Tensor round_groups(const at::Tensor& x) {
 
 }  // namespace
 
-at::Tensor int8_weight(const at::Tensor& weight) {
+ops::QuantizedWeight stored_weight(const at::Tensor& weight, const KeptGrid& grid) {
   const at::Tensor values = weight.detach().to(at::kCPU, at::kFloat).contiguous();
-  const TensorView view = {DType::kF32, values.sizes().vec(),
-                           reinterpret_cast<const std::byte*>(values.data_ptr<float>())};
-  const ops::QuantizedWeight quantized = ops::quantize(view);
-  at::Tensor rounded = at::empty_like(values);
-  for (int64_t i = 0; i < quantized.rows; ++i) {
-    const int64_t first = i * quantized.columns;
-    ops::to_floats(quantized.view(), first, quantized.columns, rounded.data_ptr<float>() + first);
-  }
+  return grid.round({DType::kF32, values.sizes().vec(),
+                     reinterpret_cast<const std::byte*>(values.data_ptr<float>())});
+}
+
+at::Tensor rounded_weight(const at::Tensor& weight, const KeptGrid& grid) {
+  const ops::QuantizedWeight stored = stored_weight(weight, grid);
+  const ops::WeightView view = stored.view();
+  at::Tensor rounded = at::empty(weight.sizes(), at::TensorOptions(at::kFloat));
+  float* const values = rounded.data_ptr<float>();
+  parallel_for(stored.rows, [&](int64_t i) {
+    const int64_t first = i * stored.columns;
+    ops::to_floats(view, first, stored.columns, values + first);
+  });
   return rounded.to(weight.options());
 }
 
-at::Tensor int8_activations(const at::Tensor& x) {
+at::Tensor rounded_activations(const at::Tensor& x) {
   at::Tensor change;
   {
     const at::NoGradGuard no_gradients;
