@@ -292,6 +292,10 @@ class Fitting {
 Result<FitResult> fit(const FitRequest& request, const Device& device, const ops::Backend& backend,
                       Progress& progress, const compress::MakeMetric& make_metric) {
   NMM_TRY(compress::load_blas());
+  std::error_code ignored;
+  if (!request.plan_only && !request.force && fs::exists(request.out, ignored)) {
+    return Error{request.out.string() + ": already exists", Error::Kind::kExists};
+  }
   NMM_ASSIGN(auto config, io::ModelConfig::load(request.model / "config.json"));
   if (config.quantization) {
     return fail("{}: its weights are {}; fit the original model", request.model.string(),

@@ -1,0 +1,73 @@
+// `neuronmm fit` as a user meets it.
+
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "run_program.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using neuronmm::apps::expect;
+using neuronmm::apps::kDemo;
+using neuronmm::apps::neuronmm;
+using neuronmm::apps::read;
+
+class FitCommand : public neuronmm::apps::ProgramTest {
+ protected:
+  // Few tokens: the Gram matrices of 384 channels are poor, and the way is the same.
+  std::string fit(const std::string& more) const {
+    return "fit " + kDemo + " --calibration " + kDemo +
+           "/calibration.txt --calibration-tokens 800 --sensitivities " + path("known") + " " +
+           more;
+  }
+};
+
+TEST_F(FitCommand, KeepsToTheBudgetAndServesTheNextFromWhatItKnows) {
+  expect(neuronmm(fit("-o " + path("out") + " --bytes 5M --json " + path("fit.json") + " --html " +
+                      path("fit.html"))),
+         0, {"matrices:", "no choice is better by more than", "measured on", "KL", "written to"});
+  const auto report = nlohmann::json::parse(read(path("fit.json")));
+  EXPECT_LE(report["measured"]["bytes"], 5e6);
+  EXPECT_EQ(report["layers"].size(), 4u);
+  EXPECT_GE(report["front_of_bytes"].size(), 3u);
+  EXPECT_NE(read(path("fit.html")).find("</html>"), std::string::npos);
+  expect(neuronmm("generate " + path("out") + " --prompt Once --max-new-tokens 4"), 0, {});
+  expect(neuronmm("inspect " + path("out")), 0, {"bits"});
+  // Measured once.
+  expect(neuronmm(fit("--plan --max-kl 0.05")), 0, {"predicted: KL 0.0", "other budgets"});
+  expect(neuronmm(fit("-o " + path("out") + " --bytes 5M")), 1, {"already exists", "--force"});
+  expect(neuronmm(fit("-o " + path("x") + " --bytes 100K")), 1, {"out of reach", "nearest"});
+  expect(neuronmm(fit("-o " + path("x") + " --bytes 1G")), 1, {"meets the budget as it is"});
+  expect(neuronmm(fit("--plan --prefill 1.05x --device trn1")), 0,
+         {"predictions for trn1", "no Trainium", "as it is"});
+  expect(neuronmm("fit " + path("out") + " --plan --bytes 4M --sensitivities s --calibration " +
+                  kDemo + "/calibration.txt"),
+         1, {"fit the original model"});
+  EXPECT_FALSE(fs::exists(path("x")));
+}
+
+TEST_F(FitCommand, RefusesWhatCannotBeMeant) {
+  const std::string out = "-o " + path("out") + " ";
+  expect(neuronmm(fit(out)), 2, {"--bytes", "--decode", "--max-kl", "budget"});
+  expect(neuronmm(fit("--bytes 5M")), 2, {"--output"});
+  for (const char* const wrong : {"80X", "M", "-5", "0", "nan", "1e99", "5 M"}) {
+    expect(neuronmm(fit(out + "--bytes '" + wrong + "'")), 2, {"--bytes", "80M"});
+  }
+  for (const char* const wrong : {"x", "0x", "-1x", "2y", "inf"}) {
+    expect(neuronmm(fit(out + "--decode " + wrong)), 2, {"--decode", "1.5x"});
+  }
+  expect(neuronmm(fit(out + "--max-kl 0")), 2, {"--max-kl"});
+  expect(neuronmm("fit " + kDemo + " " + out + "--bytes 5M"), 2, {"--calibration"});
+  expect(neuronmm("fit " + kDemo + " " + out + "--bytes 5M --calibration nowhere.txt"), 1,
+         {"nowhere.txt"});
+  write("short.txt", "Once upon a time");
+  expect(neuronmm("fit " + kDemo + " " + out + "--bytes 5M --calibration " + path("short.txt")), 1,
+         {"calibration tokens", "384"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+}  // namespace
