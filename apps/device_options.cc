@@ -26,8 +26,9 @@ void add_device_options(CLI::App* command, DeviceOptions& options, Devices devic
   command
       ->add_option(
           "--activations", options.activations,
-          "fp32, or bf16: rounded where they meet bf16 weights and the CPU multiplies bf16 "
-          "(AVX512-BF16, ARM's BF16), for up to twice the speed of prefill")
+          "fp32, or bf16: rounded where they meet bf16 weights and the CPU multiplies bf16 fast "
+          "(AMD's AVX512-BF16, ARM's BF16), for up to twice the speed of prefill; no change on "
+          "Intel's, which gain nothing by it")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
 }

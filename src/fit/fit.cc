@@ -11,6 +11,7 @@
 #include "fit/model_latency.h"
 #include "fit/realize.h"
 #include "io/checkpoint.h"
+#include "io/folder_lock.h"
 #include "model/transformer.h"
 
 namespace neuronmm::fit {
@@ -53,6 +54,8 @@ class Fitting {
 
   Result<FitResult> run() {
     NMM_TRY(make_folder(request_.sensitivities));
+    // Another run with the same folder would take away what this one is about to read.
+    NMM_ASSIGN(const auto lock, io::FolderLock::wait(request_.sensitivities));
     NMM_ASSIGN(const Costs costs, Costs::measure(request_.model, device_, progress_));
     dense_ = costs.dense();
     const compress::Plan none;
@@ -69,9 +72,13 @@ class Fitting {
     NMM_ASSIGN(result.measured, make(result.choice, request_.force));
     NMM_TRY(correct(known, result, correction));
     if (!misses(*result.measured)) return result;
-    NMM_ASSIGN(Choice other, choose(ModelSearch(known, correction), result.dense));
-    if (same(other, result.choice)) return result;
-    result.choice = std::move(other);
+    Result<Choice> other = choose(ModelSearch(known, correction), result.dense);
+    if (!other.ok()) {  // the first model is there, and says of itself what it missed
+      progress_.print(other.error().message);
+      return result;
+    }
+    if (same(*other, result.choice)) return result;
+    result.choice = *std::move(other);
     result.corrected = true;
     NMM_ASSIGN(result.measured, make(result.choice, true));
     return result;

@@ -34,7 +34,8 @@ struct FitRequest {
   std::filesystem::path model, out;
   Budget budget;
   compress::CalibrationText calibration;
-  // The folder of what is known of the model, made where it is not there.
+  // The folder of what is known of the model, made where it is not there. Runs that share one wait
+  // for each other.
   std::filesystem::path sensitivities;
   std::string method = "two-sided";  // of the statistics; "whitened" needs no metric
   int64_t block = 32;                // of shapes

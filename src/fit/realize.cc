@@ -83,6 +83,8 @@ Status realize(const Choice& choice, const Realization& how, const ops::Backend&
   }
   request.force = how.force;
   NMM_TRY(compress::quantize(request, backend, progress));
+  std::error_code ignored;
+  fs::remove_all(between, ignored);
   return {};
 }
 

@@ -90,6 +90,8 @@ class RoundingMeasurement {
     reference_.reset();
     NMM_ASSIGN(const FormatLosses whole, known("int8", [&] { return measure_int8(); }));
     losses.activations = std::max(0.0, whole[0] - of_weights(losses));
+    std::error_code ignored;
+    fs::remove_all(folder_ / "codes", ignored);  // all that they were for is measured
     return losses;
   }
 

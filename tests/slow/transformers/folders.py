@@ -62,6 +62,11 @@ MORE_FORMS = {
     "neurons": [*TEXT, "neurons", "--allocate", "uniform"],  # a plain dense model
     "dense432": ["quantize", "--bits", "4", "--group", "32", "--lm-head-bits", "4"],
     "fewer": [*TEXT, "neurons", "--allocate", "predicted"],
+    "low4": [*SVD, "--ratio", "0.3", "--weights", "int4"],
+    "mixed4": [*TEXT, "mixed", "--allocate", "predicted", "--weights", "int4"],
+    # Shapes and bits of every layer's own.
+    "fit4": ["fit", "--max-kl", "0.5", "--block", "8", "--calibration", DEMO / "calibration.txt",
+            "--calibration-tokens", "1024"],
 }
 
 
