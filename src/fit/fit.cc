@@ -26,7 +26,8 @@ constexpr double kMeasuredRatio = 0.2;
 constexpr int64_t kFewestRuns = 5, kMostRuns = 25;
 constexpr double kComparedSeconds = 2.0;
 constexpr size_t kPoints = 16;  // of a front
-// A loss so far below what is allowed leaves bytes to be saved. Assumed.
+// A loss so far below what is allowed leaves bytes to be saved, and a model so much faster than
+// asked loses more than it must. Assumed.
 constexpr double kUnused = 0.8;
 constexpr double kMissed = 1.02;  // how far beyond a budget a measurement may be: its own noise
 
@@ -203,16 +204,19 @@ class Fitting {
     return {};
   }
 
+  // Or leaves so much of it unused that another choice would be better.
   bool misses(const Measured& measured) const {
     const Budget& budget = request_.budget;
-    const auto slower = [](std::optional<double> asked, double quartile) {
-      return asked && quartile < *asked;
+    const auto off = [](std::optional<double> asked, double quartile, double median) {
+      return asked && (quartile < *asked || median * kUnused > *asked);
     };
     const double loss = measured.divergence.value;
     return (budget.divergence &&
             (loss > *budget.divergence * kMissed || loss < *budget.divergence * kUnused)) ||
-           slower(budget.decode, measured.decode_quartile) ||
-           slower(budget.prefill, measured.prefill_quartile);
+           off(budget.decode, measured.decode_quartile,
+               measured.dense.decode / measured.model.decode) ||
+           off(budget.prefill, measured.prefill_quartile,
+               measured.dense.prefill / measured.model.prefill);
   }
 
   // From what was predicted, already corrected, to what was measured, for the next search of this

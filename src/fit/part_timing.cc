@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 
 #include "base/interrupt.h"
 #include "fit/model_latency.h"
@@ -35,11 +34,9 @@ void fill(Matrix& matrix) {
   }
 }
 
-// time(rows, copies at most): a prompt is many rows for each weight, whatever cache that comes
-// from.
 template <typename Time>
 Seconds of_both(int64_t prompt, const Time& time) {
-  return {time(1, std::numeric_limits<size_t>::max()), time(prompt, size_t{1})};
+  return {time(1), time(prompt)};
 }
 
 }  // namespace
@@ -97,11 +94,11 @@ Seconds PartTiming::attention(size_t format) const {
     copy = {linear(queries, hidden), linear(keys, hidden), linear(keys, hidden),
             linear(hidden, queries)};
   }
-  return of_both(prompt_, [&](int64_t rows, size_t most) {
+  return of_both(prompt_, [&](int64_t rows) {
     Matrix x(rows, hidden), q(rows, queries), k(rows, keys), v(rows, keys), y(rows, hidden);
     fill(x);
     fill(q);
-    return seconds_of(std::min(most, copies.size()), [&](size_t i) {
+    return seconds_of(copies.size(), [&](size_t i) {
       const Projections& copy = copies[i];
       const ops::Linear* const readers[] = {copy.q.get(), copy.k.get(), copy.v.get()};
       const MutableMatrixView made[] = {q.view(), k.view(), v.view()};
@@ -129,11 +126,10 @@ Seconds PartTiming::mlp(const io::MlpShape& shape, size_t format) const {
   std::vector<std::unique_ptr<ops::Mlp>> copies(
       copies_of(weights_.weight(3 * weight.neurons(), config_.hidden_size, format_of(format))));
   for (auto& copy : copies) copy = backend_->make_mlp(weight);
-  return of_both(prompt_, [&](int64_t rows, size_t most) {
+  return of_both(prompt_, [&](int64_t rows) {
     Matrix x(rows, config_.hidden_size), y(rows, config_.hidden_size);
     fill(x);
-    return seconds_of(std::min(most, copies.size()),
-                      [&](size_t i) { copies[i]->apply(x.view(), y.view()); });
+    return seconds_of(copies.size(), [&](size_t i) { copies[i]->apply(x.view(), y.view()); });
   });
 }
 
@@ -144,7 +140,7 @@ std::optional<Seconds> PartTiming::simulated_mlp(const io::MlpShape& shape) cons
   if (!backend.ok() || !(*backend)->supports(weight).ok()) return std::nullopt;
   const auto mlp = (*backend)->make_mlp(weight);
   if (!(*backend)->prepare(1).ok() || !(*backend)->prepare(prompt_).ok()) return std::nullopt;
-  return of_both(prompt_, [&](int64_t rows, size_t) {
+  return of_both(prompt_, [&](int64_t rows) {
     Matrix x(rows, config_.hidden_size), y(rows, config_.hidden_size);
     const double start = (*backend)->clock_seconds();
     mlp->apply(x.view(), y.view());
