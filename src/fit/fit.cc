@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Shapes of which losses are measured: those that a search takes at this share of parameters. Of
-// the shares that were tried on SmolLM2 the one from which curves reach both ways.
+// Of shapes that a search takes at this share of parameters the losses are measured. Assumed; other
+// shares were not tried.
 constexpr double kMeasuredRatio = 0.2;
 // Of both models in turns: at least so many runs, and about so long for the dense one's prompts.
 constexpr int64_t kFewestRuns = 5, kMostRuns = 25;
@@ -29,7 +29,7 @@ constexpr size_t kPoints = 16;  // of a front
 // A loss so far below what is allowed leaves bytes to be saved, and a model so much faster than
 // asked loses more than it must. Assumed.
 constexpr double kUnused = 0.8;
-constexpr double kMissed = 1.02;  // how far beyond a budget a measurement may be: its own noise
+constexpr double kMissed = 1.02;  // how far beyond a loss a measurement may be. Assumed
 
 Status make_folder(const fs::path& folder) {
   std::error_code error;
@@ -204,7 +204,7 @@ class Fitting {
     return {};
   }
 
-  // Or leaves so much of it unused that another choice would be better.
+  // Misses the budget, or leaves so much of it unused that another choice would be better.
   bool misses(const Measured& measured) const {
     const Budget& budget = request_.budget;
     const auto off = [](std::optional<double> asked, double quartile, double median) {
