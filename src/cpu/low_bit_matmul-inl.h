@@ -143,8 +143,15 @@ struct Int6Codes {
   }
 };
 
-// Asks for the words that a read of these will come to: kPrefetchWords on.
+// From so many rows on asking for the weights ahead pays. Measured on Zen 4, two cores, weights in
+// memory, in turns with int8, how many times faster 4 bits were in six runs without it and six with
+// it: one row 1.3 to 1.7 and 1.2 to 1.4, two rows 1.3 to 1.7 and 1.1 to 1.5, four rows alike.
+inline constexpr int kLowBitPrefetchRows = 5;
+
+// Asks for the words that a read of these by R rows will come to: kPrefetchWords on.
+template <int R>
 HWY_INLINE void prefetch_after(const int32_t* words, int64_t count) {
+  if constexpr (R < kLowBitPrefetchRows) return;
   for (int64_t i = 0; i < count; i += kLineWords) hwy::Prefetch(words + i + kPrefetchWords);
 }
 
@@ -167,9 +174,9 @@ HWY_INLINE void dot_bytes(const int32_t* HWY_RESTRICT a, int64_t count,
     for (int p = 0; p < P; ++p) {
       const int32_t* const lines =
           group[p] + Codes::kLayout.first_line() + i / 2 * Codes::kLayout.lines_words;
-      prefetch_after(lines + line() * kLineWords, kLineWords);
+      prefetch_after<R>(lines + line() * kLineWords, kLineWords);
       if (line() == 0) {
-        prefetch_after(lines + 2 * kLineWords, Codes::kLayout.lines_words - 2 * kLineWords);
+        prefetch_after<R>(lines + 2 * kLineWords, Codes::kLayout.lines_words - 2 * kLineWords);
       }
       codes[p].template expand<line()>(lines, column[p], w[p]);
       w[p][0] = Dot::template part<0>(w[p][0]);
@@ -225,7 +232,7 @@ HWY_INLINE void dot_codes(const int32_t* HWY_RESTRICT a, int64_t count,
       WordVector w[P][2];
       for (int p = 0; p < P; ++p) {
         const int32_t* const line = group[p] + Codes::kLayout.first_line() + i * kLineWords;
-        prefetch_after(line, kLineWords);
+        prefetch_after<R>(line, kLineWords);
         const WordVector codes = hn::LoadU(words, line + column[p]);
         w[p][0] = hn::And(codes, mask);
         w[p][1] = hn::And(hn::ShiftRight<4>(codes), mask);
@@ -276,7 +283,7 @@ HWY_INLINE void add_low_bit_group(const int32_t* HWY_RESTRICT a, int64_t count,
   } else {
     dot_bytes<R, P, Codes, Dot>(a, count, group, column, products);
   }
-  for (int p = 0; p < P; ++p) prefetch_after(group[p], Codes::kLayout.first_line());
+  for (int p = 0; p < P; ++p) prefetch_after<R>(group[p], Codes::kLayout.first_line());
   for (int v = 0; v < 2 * P; ++v) {
     const Vector scale = load_scales(group[v / 2], column[v / 2] + v % 2 * kHalfPanel);
     for (int r = 0; r < R; ++r) {
@@ -362,7 +369,7 @@ void expand_group(const int32_t* HWY_RESTRICT group, int64_t rows, int32_t* HWY_
   for (int64_t i = 0; i < kScaleWords; i += kLanes) {
     hn::StoreU(hn::LoadU(words, group + i), words, to + i);
   }
-  prefetch_after(group, Codes::kLayout.words(rows));
+  prefetch_after<kTileRows>(group, Codes::kLayout.words(rows));
   to += kScaleWords;
   const int64_t count = (rows + LowBitLayout::kRows - 1) / LowBitLayout::kRows * 2;
   for (int64_t column = 0; column < kHalfPanel; column += kLanes) {
