@@ -50,21 +50,67 @@ void pack_scale(const ops::WeightView& w_t, int64_t row, int64_t group, uint32_t
   pair = column < kHalfPanel ? bits : pair | bits << 16;
 }
 
-// The codes of a column of a group, low 4 bits first, into lines that were zeros.
-void pack_codes(const uint8_t* q, int64_t count, int64_t column, int64_t lines_words,
-                unsigned char* lines) {
+// Eight codes of 4 bits, the first in the lowest bits, as eight bytes.
+uint64_t nibbles_to_bytes(uint32_t codes) {
+  uint64_t x = codes;
+  x = (x | x << 16) & 0x0000FFFF0000FFFF;
+  x = (x | x << 8) & 0x00FF00FF00FF00FF;
+  return (x | x << 4) & 0x0F0F0F0F0F0F0F0F;
+}
+
+// Four fields of 2 bits as four bytes.
+uint32_t pairs_to_bytes(uint32_t fields) {
+  fields = (fields | fields << 12) & 0x000F000F;
+  return (fields | fields << 6) & 0x03030303;
+}
+
+// A column's codes of a group as they are stored, with zeros behind the last.
+template <int kBits>
+struct StoredGroup {
+  static constexpr int64_t kPerByte = 8 / kBits;
+
+  StoredGroup(const uint8_t* from, int64_t count) {
+    std::memcpy(bytes.data(), from, static_cast<size_t>((count + kPerByte - 1) / kPerByte));
+    if (count % kPerByte != 0) {
+      bytes[static_cast<size_t>(count / kPerByte)] &=
+          static_cast<uint8_t>((1 << count % kPerByte * kBits) - 1);
+    }
+  }
+  // Those of LowBitLayout::kRows rows.
+  uint32_t of_rows(int64_t i) const {
+    constexpr size_t kBytes = LowBitLayout::kRows / kPerByte;
+    uint32_t codes = 0;
+    std::memcpy(&codes, bytes.data() + static_cast<size_t>(i) * kBytes, kBytes);
+    return codes;
+  }
+
+  std::array<uint8_t, kQuantGroup / kPerByte> bytes = {};
+};
+
+// The codes of a column into its words of a group's lines. Columns c and c + kHalfPanel share a
+// word, and the first is written before the second.
+void pack_codes(const ops::WeightView& w_t, int64_t row, int64_t first, int64_t count,
+                int64_t column, int64_t lines_words, uint32_t* lines) {
   const bool second = column >= kHalfPanel;
-  constexpr int64_t kLineBytes = kHalfPanel * 4;
-  unsigned char* const word = lines + column % kHalfPanel * 4;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t row = i % LowBitLayout::kRows;
-    unsigned char* const at = word + i / LowBitLayout::kRows * lines_words * 4 + row % kWordBytes;
-    unsigned char& low = at[row / kWordBytes * kLineBytes];
-    low = static_cast<unsigned char>(low | (q[i] & 15) << (second ? 4 : 0));
-    if (q[i] < 16) continue;
-    unsigned char& high = at[2 * kLineBytes];
-    high =
-        static_cast<unsigned char>(high | q[i] >> 4 << (row / kWordBytes * 4 + (second ? 2 : 0)));
+  const auto put = [&](uint32_t& word, uint32_t bits, int shift) {
+    word = second ? word | bits << shift : bits;
+  };
+  const int64_t k = w_t.columns();
+  const auto* const stored =
+      reinterpret_cast<const uint8_t*>(w_t.data) + row * ops::stored_row_bytes(w_t.format, k);
+  const StoredGroup<4> low(stored + first / 2, count);
+  uint32_t* word = lines + column % kHalfPanel;
+  for (int64_t i = 0; i * LowBitLayout::kRows < count; ++i) {
+    const uint64_t bytes = nibbles_to_bytes(low.of_rows(i));
+    put(word[i * lines_words], static_cast<uint32_t>(bytes), 4);
+    put(word[i * lines_words + kHalfPanel], static_cast<uint32_t>(bytes >> 32), 4);
+  }
+  if (w_t.format.bits == 4) return;
+  const StoredGroup<2> high(stored + (k + 1) / 2 + first / 4, count);
+  word += 2 * kHalfPanel;
+  for (int64_t i = 0; i * LowBitLayout::kRows < count; ++i) {
+    const uint32_t fields = high.of_rows(i);
+    put(word[i * lines_words], pairs_to_bytes(fields & 255) | pairs_to_bytes(fields >> 8) << 4, 2);
   }
 }
 
@@ -178,19 +224,16 @@ void PackedMatrix::pack_int8(const ops::WeightView& w_t) {
   for_each_chunk(k_, n_, kQuantGroup, pack_group);
 }
 
-// The first column of a group clears it: several share a byte.
 void PackedMatrix::pack_low_bit(const ops::WeightView& w_t) {
   const LowBitLayout layout = low_bit_layout();
-  const int64_t row_bytes = ops::stored_row_bytes(w_t.format, k_);
   NMM_CHECK(w_t.scales.rows() == n_ &&
             w_t.scales.columns() == (k_ + kQuantGroup - 1) / kQuantGroup);
   allocate(false);
-  const auto* const source = reinterpret_cast<const uint8_t*>(w_t.data);
   const auto* const groups = reinterpret_cast<const uint8_t*>(w_t.groups.data);
   const auto pack_group = [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
     const int64_t row = panel * kPanel + column, group = first / kQuantGroup;
     uint32_t* const to = words_.data() + panel * panel_words() + group * layout.words(kQuantGroup);
-    if (column == 0) std::fill_n(to, layout.words(count), 0u);
+    if (column == 0) std::fill_n(to, layout.first_line(), 0u);
     pack_scale(w_t, row, group, to);
     if (type_ == WeightType::kInt4) {
       auto* const multipliers = reinterpret_cast<uint8_t*>(to + kHalfPanel);
@@ -199,10 +242,7 @@ void PackedMatrix::pack_low_bit(const ops::WeightView& w_t) {
             groups[row * w_t.groups.columns() + (first + i) / multiplier_rows_];
       }
     }
-    std::array<uint8_t, kQuantGroup> q;
-    ops::read_codes(w_t.format.bits, source + row * row_bytes, k_, first, count, q.data());
-    pack_codes(q.data(), count, column, layout.lines_words,
-               reinterpret_cast<unsigned char*>(to + layout.first_line()));
+    pack_codes(w_t, row, first, count, column, layout.lines_words, to + layout.first_line());
   };
   for_each_chunk(k_, n_, kQuantGroup, pack_group);
 }

@@ -10,6 +10,25 @@ namespace {
 int64_t bytes_of_halves(int64_t columns) { return (columns + 1) / 2; }
 int64_t bytes_of_quarters(int64_t columns) { return (columns + 3) / 4; }
 
+// q[i] |= field first + i of kBits << shift. A byte at a time, which compilers make vectors of.
+template <int kBits>
+void or_fields(const uint8_t* stored, int64_t first, int64_t count, int shift, uint8_t* q) {
+  constexpr int64_t kPerByte = 8 / kBits;
+  const auto take = [&](uint8_t byte, int64_t field, uint8_t& to) {
+    to = static_cast<uint8_t>(to | (byte >> kBits * field & ((1 << kBits) - 1)) << shift);
+  };
+  const auto one = [&](int64_t i) {
+    take(stored[(first + i) / kPerByte], (first + i) % kPerByte, q[i]);
+  };
+  int64_t i = 0;
+  for (; i < count && (first + i) % kPerByte != 0; ++i) one(i);
+  const uint8_t* byte = stored + (first + i) / kPerByte;
+  for (; i + kPerByte <= count; i += kPerByte, ++byte) {
+    for (int64_t field = 0; field < kPerByte; ++field) take(*byte, field, q[i + field]);
+  }
+  for (; i < count; ++i) one(i);
+}
+
 }  // namespace
 
 int64_t stored_row_bytes(const LowBitFormat& format, int64_t columns) {
@@ -24,14 +43,9 @@ int64_t groups_of_row(const LowBitFormat& format, int64_t columns) {
 
 void read_codes(int bits, const uint8_t* row, int64_t columns, int64_t first, int64_t count,
                 uint8_t* q) {
-  for (int64_t i = 0, j = first; i < count; ++i, ++j) {
-    q[i] = static_cast<uint8_t>(row[j / 2] >> 4 * (j % 2) & 15);
-  }
-  if (bits == 4) return;
-  const uint8_t* const high = row + bytes_of_halves(columns);
-  for (int64_t i = 0, j = first; i < count; ++i, ++j) {
-    q[i] = static_cast<uint8_t>(q[i] | (high[j / 4] >> 2 * (j % 4) & 3) << 4);
-  }
+  std::fill_n(q, count, uint8_t{0});
+  or_fields<4>(row, first, count, 0, q);
+  if (bits == 6) or_fields<2>(row + bytes_of_halves(columns), first, count, 4, q);
 }
 
 void store_codes(int bits, const uint8_t* q, int64_t columns, uint8_t* row) {
