@@ -50,20 +50,6 @@ void pack_scale(const ops::WeightView& w_t, int64_t row, int64_t group, uint32_t
   pair = column < kHalfPanel ? bits : pair | bits << 16;
 }
 
-// Eight codes of 4 bits, the first in the lowest bits, as eight bytes.
-uint64_t nibbles_to_bytes(uint32_t codes) {
-  uint64_t x = codes;
-  x = (x | x << 16) & 0x0000FFFF0000FFFF;
-  x = (x | x << 8) & 0x00FF00FF00FF00FF;
-  return (x | x << 4) & 0x0F0F0F0F0F0F0F0F;
-}
-
-// Four fields of 2 bits as four bytes.
-uint32_t pairs_to_bytes(uint32_t fields) {
-  fields = (fields | fields << 12) & 0x000F000F;
-  return (fields | fields << 6) & 0x03030303;
-}
-
 // A column's codes of a group as they are stored, with zeros behind the last.
 template <int kBits>
 struct StoredGroup {
@@ -101,7 +87,7 @@ void pack_codes(const ops::WeightView& w_t, int64_t row, int64_t first, int64_t 
   const StoredGroup<4> low(stored + first / 2, count);
   uint32_t* word = lines + column % kHalfPanel;
   for (int64_t i = 0; i * LowBitLayout::kRows < count; ++i) {
-    const uint64_t bytes = nibbles_to_bytes(low.of_rows(i));
+    const uint64_t bytes = ops::bytes_of_nibbles(low.of_rows(i));
     put(word[i * lines_words], static_cast<uint32_t>(bytes), 4);
     put(word[i * lines_words + kHalfPanel], static_cast<uint32_t>(bytes >> 32), 4);
   }
@@ -109,8 +95,8 @@ void pack_codes(const ops::WeightView& w_t, int64_t row, int64_t first, int64_t 
   const StoredGroup<2> high(stored + (k + 1) / 2 + first / 4, count);
   word += 2 * kHalfPanel;
   for (int64_t i = 0; i * LowBitLayout::kRows < count; ++i) {
-    const uint32_t fields = high.of_rows(i);
-    put(word[i * lines_words], pairs_to_bytes(fields & 255) | pairs_to_bytes(fields >> 8) << 4, 2);
+    const uint64_t bytes = ops::bytes_of_pairs(static_cast<uint16_t>(high.of_rows(i)));
+    put(word[i * lines_words], static_cast<uint32_t>(bytes | bytes >> 28), 2);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "ops/low_bit.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "ops/weights.h"
 
@@ -10,23 +11,9 @@ namespace {
 int64_t bytes_of_halves(int64_t columns) { return (columns + 1) / 2; }
 int64_t bytes_of_quarters(int64_t columns) { return (columns + 3) / 4; }
 
-// q[i] |= field first + i of kBits << shift. A byte at a time, which compilers make vectors of.
-template <int kBits>
-void or_fields(const uint8_t* stored, int64_t first, int64_t count, int shift, uint8_t* q) {
-  constexpr int64_t kPerByte = 8 / kBits;
-  const auto take = [&](uint8_t byte, int64_t field, uint8_t& to) {
-    to = static_cast<uint8_t>(to | (byte >> kBits * field & ((1 << kBits) - 1)) << shift);
-  };
-  const auto one = [&](int64_t i) {
-    take(stored[(first + i) / kPerByte], (first + i) % kPerByte, q[i]);
-  };
-  int64_t i = 0;
-  for (; i < count && (first + i) % kPerByte != 0; ++i) one(i);
-  const uint8_t* byte = stored + (first + i) / kPerByte;
-  for (; i + kPerByte <= count; i += kPerByte, ++byte) {
-    for (int64_t field = 0; field < kPerByte; ++field) take(*byte, field, q[i + field]);
-  }
-  for (; i < count; ++i) one(i);
+uint8_t field(const uint8_t* stored, int bits, int64_t j) {
+  const int64_t per_byte = 8 / bits;
+  return static_cast<uint8_t>(stored[j / per_byte] >> bits * (j % per_byte) & ((1 << bits) - 1));
 }
 
 }  // namespace
@@ -43,9 +30,25 @@ int64_t groups_of_row(const LowBitFormat& format, int64_t columns) {
 
 void read_codes(int bits, const uint8_t* row, int64_t columns, int64_t first, int64_t count,
                 uint8_t* q) {
-  std::fill_n(q, count, uint8_t{0});
-  or_fields<4>(row, first, count, 0, q);
-  if (bits == 6) or_fields<2>(row + bytes_of_halves(columns), first, count, 4, q);
+  const uint8_t* const high = row + bytes_of_halves(columns);
+  int64_t i = 0;
+  if (first % 8 == 0) {
+    for (; i + 8 <= count; i += 8) {
+      uint32_t nibbles;
+      std::memcpy(&nibbles, row + (first + i) / 2, sizeof nibbles);
+      uint64_t codes = bytes_of_nibbles(nibbles);
+      if (bits == 6) {
+        uint16_t pairs;
+        std::memcpy(&pairs, high + (first + i) / 4, sizeof pairs);
+        codes |= bytes_of_pairs(pairs) << 4;
+      }
+      std::memcpy(q + i, &codes, sizeof codes);
+    }
+  }
+  for (; i < count; ++i) {
+    q[i] = field(row, 4, first + i);
+    if (bits == 6) q[i] = static_cast<uint8_t>(q[i] | field(high, 2, first + i) << 4);
+  }
 }
 
 void store_codes(int bits, const uint8_t* q, int64_t columns, uint8_t* row) {

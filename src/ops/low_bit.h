@@ -41,6 +41,20 @@ struct GroupOf4Bits {
   bool fits() const { return zero() <= 127 && 15 * sc - zero() <= 127; }
 };
 
+// Eight stored fields of 4 or 2 bits, the first in the lowest bits, as eight bytes.
+constexpr uint64_t bytes_of_nibbles(uint32_t fields) {
+  uint64_t x = fields;
+  x = (x | x << 16) & 0x0000FFFF0000FFFF;
+  x = (x | x << 8) & 0x00FF00FF00FF00FF;
+  return (x | x << 4) & 0x0F0F0F0F0F0F0F0F;
+}
+constexpr uint64_t bytes_of_pairs(uint16_t fields) {
+  uint64_t x = fields;
+  x = (x | x << 24) & 0x000000FF000000FF;
+  x = (x | x << 12) & 0x000F000F000F000F;
+  return (x | x << 6) & 0x0303030303030303;
+}
+
 // Bytes of a stored row, without scales and groups.
 int64_t stored_row_bytes(const LowBitFormat& format, int64_t columns);
 // GroupOf4Bits of a row; 0 unless the format has 4 bits.
