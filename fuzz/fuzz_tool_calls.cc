@@ -1,13 +1,13 @@
 // Any text of an answer (the first byte chooses how calls are written and whether there are
-// thoughts): byte by byte the same is told as at once, calls are numbered on, and arguments that
-// are complete are JSON.
+// thoughts): byte by byte the same is told as at once, calls are numbered on, and arguments are
+// the beginning of a JSON object.
 
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "serve/protocol/answer_parser.h"
-#include "serve/protocol/json_body.h"
+#include "serve/protocol/json_scanner.h"
 
 namespace {
 
@@ -40,6 +40,16 @@ std::vector<AnswerDelta> parse(uint8_t how, std::string_view text, size_t piece)
   return all.take();
 }
 
+bool begins_json(std::string_view text) {
+  JsonScanner scanner;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const JsonScanner::Step step = scanner.push(text[i]);
+    if (step != JsonScanner::Step::kMore)
+      return step == JsonScanner::Step::kEnd && i + 1 == text.size();
+  }
+  return true;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -52,11 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (whole[i].kind == AnswerDelta::Kind::kCall) NMM_CHECK(whole[i].call == calls++);
     if (whole[i].kind != AnswerDelta::Kind::kArguments) continue;
     NMM_CHECK(whole[i].call == calls - 1);
-    // A call behind it shows that its arguments were complete, unless content says otherwise.
-    const bool complete = i + 1 < whole.size() && whole[i + 1].kind == AnswerDelta::Kind::kCall;
-    const bool is_utf8 = Json(whole[i].text).dump(-1, ' ', false, Json::error_handler_t::ignore) ==
-                         Json(whole[i].text).dump(-1, ' ', false, Json::error_handler_t::replace);
-    if (complete && is_utf8) NMM_CHECK(Json::accept(whole[i].text));
+    NMM_CHECK(whole[i].text.starts_with("{") && begins_json(whole[i].text));
   }
   return 0;
 }

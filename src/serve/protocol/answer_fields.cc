@@ -1,5 +1,6 @@
 #include "serve/protocol/answer_fields.h"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -8,7 +9,8 @@ namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 30;
 constexpr int64_t kLargestId = std::numeric_limits<TokenId>::max();
-constexpr size_t kMostUnknownFields = 16, kMostUnknownBytes = 64, kMostSaltBytes = 1024;
+constexpr size_t kMostUnknownFields = 16, kMostUnknownBytes = 64, kMostSaltBytes = 1024,
+                 kMostBiases = 10'000;
 
 std::optional<TokenId> parse_id(std::string_view text) {
   TokenId id = 0;
@@ -22,6 +24,8 @@ std::vector<model::LogitBias> read_logit_bias(FieldReader& fields) {
   std::vector<model::LogitBias> biases;
   const Json* object = fields.object("logit_bias");
   if (object == nullptr) return biases;
+  if (object->size() > kMostBiases)
+    fields.wrong("logit_bias", fmt::format("at most {} token ids", kMostBiases));
   for (const auto& [key, value] : object->items()) {
     const auto id = parse_id(key);
     const double bias = value.is_number() ? value.get<double>() : 101.0;

@@ -36,8 +36,8 @@ ApiError invalid_api_key() {
 
 ApiError model_not_found(std::string_view model) {
   return {.status = 404,
-          .message =
-              fmt::format("The model {:?} does not exist; GET /v1/models lists what does.", model),
+          .message = fmt::format("The model {} does not exist; GET /v1/models lists what does.",
+                                 describe(Json(model))),
           .param = "model",
           .code = "model_not_found"};
 }

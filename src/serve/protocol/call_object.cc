@@ -60,6 +60,7 @@ CallObject::Step CallObject::end_key() {
   const std::string key = unquoted(text_);
   const bool names = key == "name", argues = key == "arguments" || key == "parameters";
   if ((names && !name_.empty()) || (argues && has_arguments_)) return Step::kInvalid;  // twice
+  if (name_first_ && name_.empty() && !names && key != "type") return Step::kInvalid;
   field_ = names ? Field::kName : argues ? Field::kArguments : Field::kOther;
   state_ = State::kColon;
   return Step::kMore;

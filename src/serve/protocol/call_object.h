@@ -21,8 +21,10 @@ class CallObject {
     kEnd,      // with this byte, the last }
     kInvalid,  // no such object goes on so
   };
-  // `call`: the number under which it is told.
-  explicit CallObject(int64_t call) : call_(call) {}
+  // `call`: the number under which it is told. `name_first`: an object whose first key is not the
+  // name, perhaps behind a "type", is none.
+  explicit CallObject(int64_t call, bool name_first = false)
+      : call_(call), name_first_(name_first) {}
   Step push(char c, AnswerDeltas& out);
   bool told() const { return told_; }
   const std::string& name() const { return name_; }
@@ -39,6 +41,7 @@ class CallObject {
   void tell(AnswerDeltas& out);
 
   int64_t call_;
+  bool name_first_;
   State state_ = State::kOpen;
   Field field_ = Field::kOther;
   JsonScanner scanner_;

@@ -2,8 +2,10 @@
 // Answers as chat.completion objects: whole, or in chunks.
 
 #include <memory>
+#include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "serve/protocol/answer_parser.h"

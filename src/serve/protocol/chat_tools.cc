@@ -5,7 +5,7 @@
 namespace neuronmm::serve {
 namespace {
 
-constexpr size_t kMostNameBytes = 256;
+constexpr size_t kMostNameBytes = 256, kMostTools = 1024;
 
 bool is_name(std::string_view name) {
   const auto fits = [](char c) {
@@ -46,7 +46,8 @@ Tool read_tool(const Json& value, const std::string& path, RequestProblem& probl
 
 std::vector<Tool> read_tools(FieldReader& fields, const Json& list) {
   std::vector<Tool> tools;
-  if (list.empty()) fields.wrong("tools", "at least one tool, or no such field");
+  if (list.empty() || list.size() > kMostTools)
+    fields.wrong("tools", fmt::format("from one tool to {}, or no such field", kMostTools));
   for (size_t i = 0; i < list.size() && !fields.problem().found(); ++i) {
     Tool tool = read_tool(list[i], fmt::format("tools[{}]", i), fields.problem());
     const auto same = [&](const Tool& other) { return other.name == tool.name; };

@@ -1,6 +1,7 @@
 #pragma once
 // The body of POST /v1/completions.
 
+#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>

@@ -1,6 +1,7 @@
 // {"name": "f", "parameters": {...}}; {...}
 // at the beginning of an answer, or anywhere behind <|python_tag|>: Llama 3. An answer that is such
-// an object by chance is content unless it names a tool.
+// an object by chance is content unless it names a tool; one that does not begin with a name is
+// told as content at once.
 
 #include <optional>
 
@@ -77,7 +78,7 @@ class LlamaParser : public ToolCallParser {
   void begin_object(std::string_view before, bool marked) {
     raw_ = before;
     marked_ = marked;
-    object_.emplace(calls_);
+    object_.emplace(calls_, !marked);
     state_ = State::kObject;
   }
 

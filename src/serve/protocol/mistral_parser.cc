@@ -2,6 +2,7 @@
 // or, of tokenizers from version 11 on, [TOOL_CALLS]f[ARGS]{...}[TOOL_CALLS]g[ARGS]{...}, where
 // [ARGS] may be missing and [CALL_ID]id may stand before it.
 
+#include <algorithm>
 #include <optional>
 
 #include "serve/protocol/call_object.h"

@@ -1,5 +1,7 @@
 #include "serve/protocol/reasoning_splitter.h"
 
+#include <algorithm>
+
 namespace neuronmm::serve {
 namespace {
 

@@ -2,6 +2,7 @@
 // Text, tokens and prompts without an answer: POST /tokenize and /detokenize as vLLM has them, and
 // /apply-template as llama.cpp has it.
 
+#include <string>
 #include <string_view>
 #include <vector>
 

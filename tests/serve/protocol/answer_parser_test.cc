@@ -121,9 +121,17 @@ TEST(LlamaCalls, ThatNameNoToolAreContent) {
   for (const std::string text :
        {"The answer is {\"name\": \"f\", \"parameters\": {}}", "{\"name\": \"Ann\", \"age\": 7}",
         "{\"name\": \"g\", \"parameters\": {\"a\": 1}}", "{\"a\": [1, 2]}", "{not json", "  ",
-        "{\"name\": \"f\"", "<|python_tag|>print(1)"}) {
+        "{\"name\": \"f\"", "<|python_tag|>print(1)", "{\"parameters\": {}, \"name\": \"f\"}"}) {
     EXPECT_EQ(told(kLlama, text), "C:" + text + "|");
   }
+}
+
+// JSON that cannot become a call is not held back.
+TEST(LlamaCalls, DoNotDelayOtherJson) {
+  AnswerParser parser(Thinking::kNone, make_llama_parser(kNames));
+  EXPECT_TRUE(parser.push("{\"ans").empty());
+  EXPECT_EQ(parser.push("wer\": \"long"),
+            (std::vector<AnswerDelta>{{Kind::kContent, "{\"answer\": \"long", 0}}));
 }
 
 TEST(MistralCalls, AreTold) {

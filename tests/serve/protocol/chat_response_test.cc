@@ -2,6 +2,8 @@
 
 #include "serve/protocol/chat_response.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "serve/protocol/fake_server.h"

@@ -1,5 +1,6 @@
 // Calls as published chat templates show them to their models are read back as the same calls.
 
+#include <algorithm>
 #include <fstream>
 
 #include <gtest/gtest.h>

@@ -283,7 +283,7 @@ const Wrong kWrongChats[] = {
     {"top_logprobs", "[-1, 21, 1.5, true]", "an integer from 0 to 20"},
     {"top_logprobs", "[3]", "\"logprobs\": true"},
     {"tools", "[5, {}, \"x\"]", "an array"},
-    {"tools", "[[]]", "at least one tool"},
+    {"tools", "[[]]", "from one tool to 1024"},
     {"tools", R"([[{"type": "retrieval"}], [{"function": {"name": "f"}}]])", "", "tools[0].type"},
     {"tools", R"([[{"type": "function"}]])", "an object", "tools[0].function"},
     {"tools", R"([[{"type": "function", "function": {"name": ""}}],
@@ -355,6 +355,26 @@ TEST(Requests, SayWhichFieldIsWrong) {
   EXPECT_EQ(error_of({{"messages", {{{"role", "user"}, {"content", "x"}}}}, {"top_p", 1.5}}, true)
                 .message,
             "top_p: expected a number from 0 to 1, found 1.5");
+}
+
+// What takes time for each token, or for each pair, has a limit.
+TEST(Requests, LimitHowManyThereMayBe) {
+  Json body = chat_body();
+  for (int id = 0; id <= 10'000; ++id) body["logit_bias"][std::to_string(id)] = 1;
+  EXPECT_EQ(error_of(body, true).param, "logit_bias");
+  body = chat_body();
+  for (int i = 0; i <= 1024; ++i) body["tools"].push_back(tool("f" + std::to_string(i)));
+  EXPECT_EQ(error_of(body, true).param, "tools");
+  body["tools"].erase(0);
+  EXPECT_EQ(error_of(body, true).message, "none");
+  body = chat_body();
+  body["stop"] = Json(std::vector<std::string>(33, "x"));
+  EXPECT_EQ(error_of(body, true).param, "stop");
+  body["stop"] = std::string(1025, 'x');
+  EXPECT_EQ(error_of(body, true).param, "stop");
+  body = completion_body();
+  body["prompt"] = Json(std::vector<std::string>(kMostPrompts + 1, "x"));
+  EXPECT_EQ(error_of(body, false).param, "prompt");
 }
 
 TEST(Requests, SayWhichFieldsDoNotGoTogether) {
