@@ -1,5 +1,8 @@
 // All prompts of a request, or none; and what reaches the client when something goes wrong.
 
+#include <atomic>
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "serve/protocol/fake_server.h"
@@ -58,6 +61,25 @@ TEST(Submit, TakesBackWhatWasAdmittedBeforeARefusal) {
   engine.listeners[0]->on_finish(0, FinishReason::kCancelled, {}, "");
   EXPECT_EQ(sink->status, 0);
   EXPECT_TRUE(sink->events.empty());
+  EXPECT_FALSE(sink->ended);
+}
+
+// A client goes away while the engine's thread tells of its answer.
+TEST(Submit, TellsNothingAfterTheResponseIsClosed) {
+  const ServedFolder folder;
+  const auto sink = std::make_shared<FakeSink>();
+  PreparedAnswer answer = prepare(folder.model, sink, {{"prompt", "a"}, {"stream", true}});
+  std::atomic<int> told = 0;
+  std::thread engine([&] {
+    while (answer.listeners[0]->on_token(0, {'x', {}})) ++told;
+    answer.listeners[0]->on_finish(0, FinishReason::kStop, {}, "");
+  });
+  while (told < 100) std::this_thread::yield();
+  answer.writer->close();
+  const size_t events = sink->events.size();
+  engine.join();
+  EXPECT_GE(events, 100u);
+  EXPECT_EQ(sink->events.size(), events);
   EXPECT_FALSE(sink->ended);
 }
 
