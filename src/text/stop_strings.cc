@@ -14,7 +14,7 @@ StopStrings::StopStrings(std::vector<std::string> stops) : stops_(std::move(stop
 std::string StopStrings::push(std::string_view piece) {
   if (found_) return "";
   held_ += piece;
-  const size_t stop = begin_of_stop();
+  const size_t stop = find_stop();
   found_ = stop != std::string::npos;
   std::string certain = held_.substr(0, found_ ? stop : begin_of_possible_stop());
   held_.erase(0, found_ ? held_.size() : certain.size());
@@ -25,7 +25,7 @@ std::string StopStrings::finish() { return std::exchange(held_, std::string()); 
 
 // Of the stop that is complete first, and among those that end there of the longest. What was given
 // before can be no part of it.
-size_t StopStrings::begin_of_stop() const {
+size_t StopStrings::find_stop() {
   size_t begin = std::string::npos, end = std::string::npos;
   for (const std::string& stop : stops_) {
     const size_t found = held_.find(stop);
@@ -34,6 +34,7 @@ size_t StopStrings::begin_of_stop() const {
     if (found_end < end || (found_end == end && found < begin)) {
       begin = found;
       end = found_end;
+      stop_ = stop;
     }
   }
   return begin;

@@ -20,13 +20,15 @@ class StopStrings {
   std::string push(std::string_view piece);
   std::string finish();  // what is still held back: no more text comes
   bool found() const { return found_; }
+  const std::string& stop() const { return stop_; }  // the one that was found
 
  private:
-  size_t begin_of_stop() const;
+  // Where the stop that ends the text begins, and which it is.
+  size_t find_stop();
   size_t begin_of_possible_stop() const;
 
   std::vector<std::string> stops_;
-  std::string held_;
+  std::string held_, stop_;
   bool found_ = false;
 };
 

@@ -1,0 +1,68 @@
+// Any text of an answer (the first byte chooses how calls are written and whether there are
+// thoughts): byte by byte the same is told as at once, calls are numbered on, and arguments are
+// the beginning of a JSON object.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "serve/protocol/answer_parser.h"
+#include "serve/protocol/json_scanner.h"
+
+namespace {
+
+using namespace neuronmm::serve;
+
+std::vector<AnswerDelta> parse(uint8_t how, std::string_view text, size_t piece) {
+  AnswerParser parser(static_cast<Thinking>(how / 6 % 3),
+                      make_tool_call_parser(static_cast<ToolSyntax>(how % 6), {"f", "g"}));
+  AnswerDeltas all;
+  const auto add = [&](const std::vector<AnswerDelta>& deltas) {
+    for (const AnswerDelta& delta : deltas) {
+      switch (delta.kind) {
+        case AnswerDelta::Kind::kReasoning:
+          all.reasoning(delta.text);
+          break;
+        case AnswerDelta::Kind::kContent:
+          all.content(delta.text);
+          break;
+        case AnswerDelta::Kind::kCall:
+          all.call(delta.text, delta.call);
+          break;
+        case AnswerDelta::Kind::kArguments:
+          all.arguments(delta.text, delta.call);
+          break;
+      }
+    }
+  };
+  for (size_t at = 0; at < text.size(); at += piece) add(parser.push(text.substr(at, piece)));
+  add(parser.finish());
+  return all.take();
+}
+
+bool begins_json(std::string_view text) {
+  JsonScanner scanner;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const JsonScanner::Step step = scanner.push(text[i]);
+    if (step != JsonScanner::Step::kMore)
+      return step == JsonScanner::Step::kEnd && i + 1 == text.size();
+  }
+  return true;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const auto whole = parse(data[0], text, text.size() + 1);
+  NMM_CHECK(parse(data[0], text, 1) == whole);
+  int64_t calls = 0;
+  for (size_t i = 0; i < whole.size(); ++i) {
+    if (whole[i].kind == AnswerDelta::Kind::kCall) NMM_CHECK(whole[i].call == calls++);
+    if (whole[i].kind != AnswerDelta::Kind::kArguments) continue;
+    NMM_CHECK(whole[i].call == calls - 1);
+    NMM_CHECK(whole[i].text.starts_with("{") && begins_json(whole[i].text));
+  }
+  return 0;
+}

@@ -1,0 +1,46 @@
+#pragma once
+// The shape that an answer has to have, for those who make a grammar of it (TokenConstraint).
+
+#include <string>
+#include <vector>
+
+#include "serve/protocol/chat_request.h"
+#include "serve/protocol/prompt.h"
+#include "serve/protocol/template_traits.h"
+
+namespace neuronmm::serve {
+
+// begin call (between call)* end, with
+// call = before_name NAME before_arguments ARGUMENTS after_arguments,
+// where NAME is one of the functions' and ARGUMENTS a JSON object of its schema. Without `several`
+// there is one call. All but the two in capitals is literal; special tokens stand as their text.
+struct ToolCallShape {
+  std::string begin, before_name, before_arguments, after_arguments, between, end;
+  std::vector<Tool> functions;
+  bool several = false;
+};
+
+struct AnswerShape {
+  enum class Kind {
+    kText,        // any
+    kJsonObject,  // any JSON object
+    kJsonSchema,  // JSON of `schema`
+    kToolCalls,   // as `calls` says
+  };
+  Kind kind = Kind::kText;
+  Json schema = {};
+  ToolCallShape calls = {};
+  // Before what has a shape the answer may think: kMay: one <think>...</think>, or nothing.
+  // kInside: up to </think>. White space may follow.
+  Thinking thinking = Thinking::kNone;
+  std::string param = {};  // the field that asks for the shape, for errors
+};
+
+// How a model of this syntax calls these functions.
+ToolCallShape tool_call_shape(ToolSyntax syntax, std::vector<Tool> functions, bool several);
+
+AnswerShape answer_shape(const ResponseFormat& format);
+// What the tool choice says, else the response format.
+AnswerShape answer_shape(const ChatRequest& request, ToolSyntax syntax, Thinking thinking);
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,65 @@
+#pragma once
+// What a client is told where its request is not answered: OpenAI's error object and the HTTP
+// status it comes with.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "base/result.h"
+#include "serve/engine/engine.h"
+
+namespace neuronmm::serve {
+
+struct ApiError {
+  int status = 400;
+  std::string message;
+  std::string type = "invalid_request_error";
+  std::string param = {}, code = {};          // empty: null
+  std::optional<int64_t> retry_after_s = {};  // the header Retry-After
+};
+
+// A value or what to answer instead; NMM_TRY and NMM_ASSIGN take it.
+template <typename T>
+class [[nodiscard]] ApiResult {
+ public:
+  ApiResult(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  ApiResult(ApiError error) : state_(std::in_place_index<1>, std::move(error)) {}
+
+  bool ok() const { return state_.index() == 0; }
+  T& value() & { return std::get<0>(state_); }
+  const T& value() const& { return std::get<0>(state_); }
+  T&& value() && { return std::get<0>(std::move(state_)); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+  const ApiError& error() const { return std::get<1>(state_); }
+
+ private:
+  std::variant<T, ApiError> state_;
+};
+
+ApiError invalid_request(std::string param, std::string message);          // 400
+ApiError context_length_exceeded(std::string param, std::string message);  // 400
+// The text that clients of OpenAI's server know, with both numbers.
+ApiError prompt_too_long(std::string param, int64_t prompt_tokens, int64_t context_tokens);
+ApiError invalid_api_key();                                       // 401
+ApiError model_not_found(std::string_view model);                 // 404
+ApiError body_too_large(int64_t limit_bytes);                     // 413
+ApiError queue_full(std::string message, int64_t retry_after_s);  // 429
+ApiError internal_error(std::string message);                     // 500
+// `code`: "loading" or "draining".
+ApiError unavailable(std::string code, std::string message);  // 503
+
+// What the engine's refusal is to the client. `param` names the field that has the prompt.
+ApiError refusal_error(Refusal refusal, const std::string& message, const std::string& param,
+                       int64_t retry_after_s);
+
+// {"error": {"message", "type", "param", "code"}}
+std::string error_json(const ApiError& error);
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,150 @@
+#include "serve/protocol/chat_messages.h"
+
+#include <algorithm>
+#include <array>
+
+namespace neuronmm::serve {
+namespace {
+
+constexpr std::array<std::string_view, 5> kRoles = {"developer", "system", "user", "assistant",
+                                                    "tool"};
+
+// One part: {"type": "text", "text": ...}, or what a model once refused.
+std::optional<std::string> read_part(const Json& part, const std::string& path,
+                                     RequestProblem& problem) {
+  if (!part.is_object()) {
+    problem.add(invalid_request(
+        path, fmt::format("{}: expected an object with \"type\", found {}", path, describe(part))));
+    return std::nullopt;
+  }
+  FieldReader reader(part, path + ".", problem);
+  const std::string type = reader.required_string("type");
+  if (type == "text" || type == "input_text") return reader.required_string("text");
+  if (type == "refusal") return reader.required_string("refusal");
+  reader.wrong("type", "\"text\", the only thing that this model reads");
+  return std::nullopt;
+}
+
+std::optional<std::string> read_content(FieldReader& message) {
+  const Json* content = message.find("content");
+  if (content == nullptr) return std::nullopt;
+  if (content->is_string()) return content->get<std::string>();
+  if (!content->is_array()) {
+    message.wrong("content", "a string or an array of parts");
+    return std::nullopt;
+  }
+  std::string text;
+  for (size_t i = 0; i < content->size(); ++i) {
+    const auto part = read_part((*content)[i], fmt::format("{}[{}]", message.path("content"), i),
+                                message.problem());
+    if (!part) return std::nullopt;
+    text += (i > 0 ? "\n" : "") + *part;
+  }
+  return text;
+}
+
+// An object, or JSON of one in a string; nothing in the string means no arguments.
+Json read_arguments(FieldReader& function) {
+  const Json* arguments = function.find("arguments");
+  if (arguments == nullptr) return Json::object();
+  if (arguments->is_object()) return *arguments;
+  if (!arguments->is_string()) {
+    function.wrong("arguments", "JSON of an object in a string");
+    return {};
+  }
+  const auto& text = arguments->get_ref<const std::string&>();
+  if (text.empty()) return Json::object();
+  auto parsed = parse_json_text(text, function.path("arguments"));
+  if (!parsed.ok()) {
+    function.problem().add(parsed.error());
+    return {};
+  }
+  if (!parsed->is_object()) function.wrong("arguments", "JSON of an object in a string");
+  return *std::move(parsed);
+}
+
+Json read_call(const Json& call, const std::string& path, RequestProblem& problem) {
+  if (!call.is_object()) {
+    problem.add(invalid_request(
+        path, fmt::format("{}: expected an object, found {}", path, describe(call))));
+    return {};
+  }
+  FieldReader reader(call, path + ".", problem);
+  Json read = Json::object();
+  if (const auto id = reader.string("id")) read["id"] = *id;
+  const std::string type = reader.string("type").value_or("function");
+  if (type != "function") reader.wrong("type", "\"function\"");
+  const Json* function = reader.object("function");
+  if (function == nullptr) {
+    reader.wrong("function", "an object with \"name\" and \"arguments\"");
+    return read;
+  }
+  FieldReader parts(*function, reader.path("function."), problem);
+  read["type"] = "function";
+  read["function"] = {{"name", parts.required_string("name")}};
+  read["function"]["arguments"] = read_arguments(parts);
+  return read;
+}
+
+void read_assistant(FieldReader& reader, Json& message) {
+  for (const char* field : {"reasoning_content", "reasoning"}) {
+    const auto thought = reader.string(field);
+    if (thought) message["reasoning_content"] = *thought;
+  }
+  const Json* calls = reader.array("tool_calls");
+  if (calls != nullptr && !calls->empty()) {
+    Json& read = message["tool_calls"] = Json::array();
+    for (size_t i = 0; i < calls->size(); ++i) {
+      const std::string path = fmt::format("{}[{}]", reader.path("tool_calls"), i);
+      read.push_back(read_call((*calls)[i], path, reader.problem()));
+    }
+    // Templates test and add up the content.
+    if (!message.contains("content")) message["content"] = "";
+  }
+  reader.refuse("function_call", "expected tool_calls instead");
+  reader.refuse("audio", "this model reads text");
+  const auto refusal = reader.string("refusal");
+  if (!message.contains("content") && refusal) message["content"] = *refusal;
+  if (!message.contains("content")) reader.wrong("content", "a string or \"tool_calls\"");
+}
+
+Json read_message(const Json& value, const std::string& path, RequestProblem& problem) {
+  if (!value.is_object()) {
+    problem.add(invalid_request(
+        path, fmt::format("{}: expected an object with \"role\" and \"content\", found {}", path,
+                          describe(value))));
+    return {};
+  }
+  FieldReader reader(value, path + ".", problem);
+  const std::string role = reader.required_string("role");
+  if (std::ranges::find(kRoles, role) == kRoles.end())
+    reader.wrong("role", "developer, system, user, assistant or tool");
+  Json message = {{"role", role}};
+  if (const auto content = read_content(reader)) message["content"] = *content;
+  if (const auto name = reader.string("name")) message["name"] = *name;
+  if (role == "assistant") {
+    read_assistant(reader, message);
+  } else if (!message.contains("content")) {
+    reader.wrong("content", "a string or an array of parts");
+  }
+  if (role == "tool") {
+    if (const auto id = reader.string("tool_call_id")) message["tool_call_id"] = *id;
+  }
+  return message;
+}
+
+}  // namespace
+
+Json read_messages(FieldReader& fields) {
+  Json messages = Json::array();
+  const Json* list = fields.array("messages");
+  if (list == nullptr || list->empty()) {
+    fields.wrong("messages", "an array of at least one message");
+    return messages;
+  }
+  for (size_t i = 0; i < list->size() && !fields.problem().found(); ++i)
+    messages.push_back(read_message((*list)[i], fmt::format("messages[{}]", i), fields.problem()));
+  return messages;
+}
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,25 @@
+#pragma once
+// The body of POST /v1/chat/completions.
+
+#include <string_view>
+
+#include "serve/protocol/answer_fields.h"
+#include "serve/protocol/chat_tools.h"
+#include "text/conversation.h"
+
+namespace neuronmm::serve {
+
+struct ChatRequest {
+  AnswerFields answer;
+  text::Conversation conversation;  // with the tools, unless none may be called
+  ToolFields tools;
+};
+
+// docs/serving_protocol.md has the fields. Errors name the first one that is wrong.
+ApiResult<ChatRequest> parse_chat_request(std::string_view body);
+
+// What a chat template is given: messages, tools, documents, add_generation_prompt,
+// continue_final_message, chat_template_kwargs and reasoning_effort.
+text::Conversation read_conversation(FieldReader& fields, const ToolFields& tools);
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,40 @@
+#pragma once
+// The tools that a model may call, and whether it must.
+
+#include <string>
+#include <vector>
+
+#include "serve/protocol/field_reader.h"
+
+namespace neuronmm::serve {
+
+struct Tool {
+  std::string name;
+  Json parameters;      // a JSON schema of an object
+  bool strict = false;  // the client asks for arguments that obey the schema
+};
+
+struct ToolChoice {
+  enum class Kind {
+    kNone,      // no call
+    kAuto,      // as the model likes
+    kRequired,  // at least one call
+    kNamed,     // one call of `name`
+  };
+  Kind kind = Kind::kNone;
+  std::string name = {};
+
+  bool forced() const { return kind == Kind::kRequired || kind == Kind::kNamed; }
+};
+
+struct ToolFields {
+  Json shown;               // what the template is given: the array as it came; null: no tools
+  std::vector<Tool> tools;  // the same, to call
+  ToolChoice choice;        // kAuto where there are tools and nothing is said
+  bool parallel = true;     // more than one call in an answer
+};
+
+// tools, tool_choice and parallel_tool_calls.
+ToolFields read_tool_fields(FieldReader& fields);
+
+}  // namespace neuronmm::serve

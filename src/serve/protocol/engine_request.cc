@@ -1,0 +1,77 @@
+#include "serve/protocol/engine_request.h"
+
+#include <algorithm>
+
+namespace neuronmm::serve {
+namespace {
+
+model::SamplingOptions sampling_of(const io::GenerationConfig& generation,
+                                   const AnswerFields& fields) {
+  const auto chosen = [](const auto& asked, const auto& of_model, auto otherwise) {
+    return asked ? *asked : of_model.value_or(otherwise);
+  };
+  return {
+      .temperature = chosen(fields.temperature, generation.temperature, 1.0),
+      .top_k = chosen(fields.top_k, generation.top_k, int64_t{0}),
+      .top_p = chosen(fields.top_p, generation.top_p, 1.0),
+      .min_p = chosen(fields.min_p, generation.min_p, 0.0),
+      .repetition_penalty = chosen(fields.repetition_penalty, generation.repetition_penalty, 1.0),
+      .frequency_penalty = fields.frequency_penalty,
+      .presence_penalty = fields.presence_penalty,
+      .logit_bias = fields.logit_bias};
+}
+
+std::vector<TokenId> stop_tokens_of(const ServedModel& model, const AnswerFields& fields,
+                                    bool chat) {
+  std::vector<TokenId> stops = fields.stop_token_ids;
+  if (!fields.ignore_eos) {
+    stops.insert(stops.end(), model.stop_tokens.begin(), model.stop_tokens.end());
+    // A base model's config may name only the end of a text, not the end of a chat's turn.
+    if (chat && model.tokenizer->eos_id()) stops.push_back(*model.tokenizer->eos_id());
+  }
+  std::sort(stops.begin(), stops.end());
+  stops.erase(std::unique(stops.begin(), stops.end()), stops.end());
+  return stops;
+}
+
+ApiResult<bool> check_ids(const ServedModel& model, const AnswerFields& fields) {
+  const auto wrong = [&](const char* field, TokenId id) {
+    return invalid_request(field, fmt::format("{}: expected token ids below {}, found {}", field,
+                                              model.vocab_size, id));
+  };
+  for (const model::LogitBias& bias : fields.logit_bias) {
+    if (bias.id >= model.vocab_size) return wrong("logit_bias", bias.id);
+  }
+  for (const TokenId id : fields.stop_token_ids) {
+    if (id >= model.vocab_size) return wrong("stop_token_ids", id);
+  }
+  return true;
+}
+
+}  // namespace
+
+ApiResult<Request> engine_request(const ServedModel& model, const AnswerFields& fields,
+                                  std::vector<TokenId> prompt, bool chat,
+                                  const RandomSource& random) {
+  NMM_TRY(check_ids(model, fields));
+  Request request;
+  request.prompt = std::move(prompt);
+  request.choices = fields.n;
+  request.sampling = sampling_of(model.generation, fields);
+  request.sampling.seed = fields.seed ? *fields.seed : random();
+  request.max_new_tokens = fields.max_tokens ? fields.max_tokens : model.generation.max_new_tokens;
+  request.min_new_tokens = fields.min_tokens;
+  if (request.max_new_tokens && request.min_new_tokens > *request.max_new_tokens)
+    return invalid_request(
+        "min_tokens", fmt::format("min_tokens: expected at most {}, the tokens to make at most, "
+                                  "found {}",
+                                  *request.max_new_tokens, request.min_new_tokens));
+  request.stop_tokens = stop_tokens_of(model, fields, chat);
+  request.logprobs = fields.logprobs;
+  if (fields.echo && !chat) request.prompt_logprobs = fields.logprobs;
+  request.cache_salt = fields.cache_salt;
+  request.priority = fields.priority;
+  return request;
+}
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,84 @@
+// <tool_call>
+// {"name": "f", "arguments": {...}}
+// </tool_call>
+// any number of times, behind and between content: Hermes, Qwen 2.5 and 3.
+
+#include <optional>
+
+#include "serve/protocol/call_object.h"
+#include "serve/protocol/marked_text.h"
+#include "serve/protocol/tool_call_parser.h"
+
+namespace neuronmm::serve {
+namespace {
+
+constexpr std::string_view kCallBegin = "<tool_call>", kCallEnd = "</tool_call>";
+
+class HermesParser : public ToolCallParser {
+ public:
+  void finish(AnswerDeltas& out) override {
+    if (object_ && !object_->told()) out.content(raw_);
+    const bool between_calls = calls_ > 0 && text_.only_space();
+    if (!object_ && !ending_ && !between_calls) out.content(text_.held());
+  }
+
+ protected:
+  void push_byte(char c, AnswerDeltas& out) override {
+    if (object_)
+      in_call(c, out);
+    else if (ending_)
+      behind_call(c, out);
+    else
+      in_text(c, out);
+  }
+
+ private:
+  void in_text(char c, AnswerDeltas& out) {
+    std::string certain;
+    const bool begins = text_.push(c, certain);
+    out.content(certain);
+    if (!begins) return;
+    raw_ = text_.held();
+    text_.clear();
+    object_.emplace(calls_);
+  }
+
+  void in_call(char c, AnswerDeltas& out) {
+    const bool was_told = object_->told();
+    const CallObject::Step step = object_->push(c, out);
+    const bool told = object_->told();
+    if (told && !was_told) ++calls_;
+    if (!told) raw_ += c;
+    if (step == CallObject::Step::kMore) return;
+    object_.reset();
+    ending_ = step == CallObject::Step::kEnd;
+    if (ending_) return;
+    if (!told) {
+      raw_.pop_back();
+      out.content(raw_);
+    }
+    in_text(c, out);
+  }
+
+  // Up to </tool_call>, which a model may forget.
+  void behind_call(char c, AnswerDeltas& out) {
+    std::string other;
+    const bool ends = end_.push(c, other);
+    if (!ends && other.empty()) return;
+    ending_ = false;
+    if (!ends) other += end_.held();
+    end_.clear();
+    for (const char byte : other) push_byte(byte, out);
+  }
+
+  MarkedText text_{kCallBegin}, end_{kCallEnd};
+  std::optional<CallObject> object_;
+  std::string raw_;  // of the call until it is told, with its mark
+  bool ending_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<ToolCallParser> make_hermes_parser() { return std::make_unique<HermesParser>(); }
+
+}  // namespace neuronmm::serve

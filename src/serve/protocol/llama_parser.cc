@@ -1,0 +1,145 @@
+// {"name": "f", "parameters": {...}}; {...}
+// at the beginning of an answer, or anywhere behind <|python_tag|>: Llama 3. An answer that is such
+// an object by chance is content unless it names a tool; one that does not begin with a name is
+// told as content at once.
+
+#include <optional>
+
+#include "serve/protocol/call_object.h"
+#include "serve/protocol/marked_text.h"
+#include "serve/protocol/tool_call_parser.h"
+
+namespace neuronmm::serve {
+namespace {
+
+constexpr std::string_view kPythonTag = "<|python_tag|>";
+
+class LlamaParser : public ToolCallParser {
+ public:
+  explicit LlamaParser(std::set<std::string, std::less<>> names) : names_(std::move(names)) {}
+
+  void finish(AnswerDeltas& out) override {
+    switch (state_) {
+      case State::kBegin:
+        out.content(space_);
+        break;
+      case State::kText:
+        out.content(text_.held());
+        break;
+      case State::kObject:
+        out.content(raw_);
+        break;
+      case State::kBetween:
+        break;
+    }
+  }
+
+ protected:
+  void push_byte(char c, AnswerDeltas& out) override {
+    switch (state_) {
+      case State::kBegin:
+        return at_begin(c, out);
+      case State::kText:
+        return in_text(c, out);
+      case State::kObject:
+        return in_object(c, out);
+      case State::kBetween:
+        return between(c, out);
+    }
+  }
+
+ private:
+  enum class State { kBegin, kText, kObject, kBetween };
+
+  static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+
+  void at_begin(char c, AnswerDeltas& out) {
+    if (is_space(c)) {
+      space_ += c;
+      return;
+    }
+    if (c == '{') {
+      begin_object(space_, false);
+      in_object(c, out);
+      return;
+    }
+    state_ = State::kText;
+    for (const char byte : space_ + c) in_text(byte, out);
+  }
+
+  void in_text(char c, AnswerDeltas& out) {
+    std::string certain;
+    const bool marked = text_.push(c, certain);
+    out.content(certain);
+    if (marked) begin_object(text_.held(), true);
+    if (marked) text_.clear();
+  }
+
+  void begin_object(std::string_view before, bool marked) {
+    raw_ = before;
+    marked_ = marked;
+    object_.emplace(calls_, !marked);
+    state_ = State::kObject;
+  }
+
+  // What the object tells is held until its name is one that may be called.
+  void in_object(char c, AnswerDeltas& out) {
+    const bool was_told = object_->told();
+    AnswerDeltas told;
+    const CallObject::Step step = object_->push(c, told);
+    const bool known = marked_ || names_.contains(object_->name());
+    const bool invalid = step == CallObject::Step::kInvalid || (object_->told() && !known);
+    if (!was_told) raw_ += c;
+    if (invalid) {
+      state_ = State::kText;
+      if (was_told) return in_text(c, out);
+      raw_.pop_back();
+      out.content(raw_);
+      raw_.clear();
+      return in_text(c, out);
+    }
+    for (const AnswerDelta& delta : told.list()) {
+      if (delta.kind == AnswerDelta::Kind::kCall)
+        out.call(delta.text, delta.call);
+      else
+        out.arguments(delta.text, delta.call);
+    }
+    if (object_->told() && !was_told) {
+      ++calls_;
+      raw_.clear();
+    }
+    if (step == CallObject::Step::kEnd) {
+      state_ = State::kBetween;
+      space_.clear();
+    }
+  }
+
+  void between(char c, AnswerDeltas& out) {
+    space_ += c;
+    if (is_space(c)) return;
+    if (c == ';' && space_.find(';') + 1 == space_.size()) return;
+    if (c == '{') {
+      space_.pop_back();
+      begin_object(space_, marked_);
+      return in_object(c, out);
+    }
+    state_ = State::kText;
+    for (const char byte : std::exchange(space_, {})) in_text(byte, out);
+  }
+
+  const std::set<std::string, std::less<>> names_;
+  State state_ = State::kBegin;
+  MarkedText text_{kPythonTag};
+  std::optional<CallObject> object_;
+  std::string space_;  // and a semicolon between calls
+  std::string raw_;    // of the call until it is told, with what stands before it
+  bool marked_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<ToolCallParser> make_llama_parser(std::set<std::string, std::less<>> names) {
+  return std::make_unique<LlamaParser>(std::move(names));
+}
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,163 @@
+// [TOOL_CALLS] [{"name": "f", "arguments": {...}}, {...}]
+// or, of tokenizers from version 11 on, [TOOL_CALLS]f[ARGS]{...}[TOOL_CALLS]g[ARGS]{...}, where
+// [ARGS] may be missing and [CALL_ID]id may stand before it.
+
+#include <algorithm>
+#include <optional>
+
+#include "serve/protocol/call_object.h"
+#include "serve/protocol/marked_text.h"
+#include "serve/protocol/tool_call_parser.h"
+
+namespace neuronmm::serve {
+namespace {
+
+constexpr std::string_view kToolCalls = "[TOOL_CALLS]", kArgs = "[ARGS]", kCallId = "[CALL_ID]";
+constexpr size_t kMaxNamed = 512;  // bytes of a name with its marks
+
+bool is_name_byte(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '-' || c == '.';
+}
+
+// "f", "f[ARGS]", "f[CALL_ID]abc[ARGS]": the f; nothing where it is none of these.
+std::string name_before_arguments(std::string_view text) {
+  if (text.ends_with(kArgs)) text.remove_suffix(kArgs.size());
+  const size_t id = text.find(kCallId);
+  std::string_view name = text.substr(0, id);
+  while (!name.empty() && name.front() == ' ') name.remove_prefix(1);
+  while (!name.empty() && name.back() == ' ') name.remove_suffix(1);
+  return std::all_of(name.begin(), name.end(), is_name_byte) ? std::string(name) : std::string();
+}
+
+class MistralParser : public ToolCallParser {
+ public:
+  void finish(AnswerDeltas& out) override {
+    if (state_ == State::kText && !(calls_ > 0 && text_.only_space())) out.content(text_.held());
+    if (state_ != State::kText) out.content(raw_);
+  }
+
+ protected:
+  void push_byte(char c, AnswerDeltas& out) override {
+    switch (state_) {
+      case State::kText:
+        return in_text(c, out);
+      case State::kMarked:
+        return behind_mark(c, out);
+      case State::kObject:
+        return in_object(c, out);
+      case State::kComma:
+        return behind_object(c, out);
+      case State::kName:
+        return in_name(c, out);
+      case State::kArguments:
+        return in_arguments(c, out);
+    }
+  }
+
+ private:
+  enum class State {
+    kText,
+    kMarked,     // behind [TOOL_CALLS]
+    kObject,     // of the list
+    kComma,      // behind one of its objects
+    kName,       // up to the {
+    kArguments,  // of a call by name
+  };
+
+  static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+
+  void in_text(char c, AnswerDeltas& out) {
+    std::string certain;
+    const bool marked = text_.push(c, certain);
+    out.content(certain);
+    if (!marked) return;
+    raw_ = text_.held();
+    text_.clear();
+    state_ = State::kMarked;
+  }
+
+  // What was held as a part of calls is content, and the text goes on with this byte.
+  void give_up(char c, AnswerDeltas& out) {
+    out.content(raw_);
+    raw_.clear();
+    state_ = State::kText;
+    in_text(c, out);
+  }
+
+  void behind_mark(char c, AnswerDeltas& out) {
+    if (is_space(c)) {
+      raw_ += c;
+    } else if (c == '[') {
+      raw_ += c;
+      object_.emplace(calls_);
+      state_ = State::kObject;
+    } else {
+      name_.clear();
+      state_ = State::kName;
+      in_name(c, out);
+    }
+  }
+
+  void in_object(char c, AnswerDeltas& out) {
+    const bool was_told = object_->told();
+    const CallObject::Step step = object_->push(c, out);
+    if (step == CallObject::Step::kInvalid) return give_up(c, out);
+    if (!was_told) raw_ += c;
+    if (object_->told() && !was_told) {
+      ++calls_;
+      raw_.clear();
+    }
+    if (step == CallObject::Step::kEnd) state_ = State::kComma;
+  }
+
+  void behind_object(char c, AnswerDeltas& out) {
+    if (is_space(c)) return;
+    if (c == ',') {
+      object_.emplace(calls_);
+      state_ = State::kObject;
+    } else if (c == ']') {
+      state_ = State::kText;
+    } else {
+      give_up(c, out);
+    }
+  }
+
+  void in_name(char c, AnswerDeltas& out) {
+    const bool goes_on = is_name_byte(c) || c == ' ' || c == '[' || c == ']';
+    if (c != '{' && (!goes_on || name_.size() >= kMaxNamed)) return give_up(c, out);
+    if (c != '{') {
+      raw_ += c;
+      name_ += c;
+      return;
+    }
+    const std::string name = name_before_arguments(name_);
+    if (name.empty()) return give_up(c, out);
+    out.call(name, calls_++);
+    raw_.clear();
+    scanner_ = {};
+    state_ = State::kArguments;
+    in_arguments(c, out);
+  }
+
+  void in_arguments(char c, AnswerDeltas& out) {
+    const bool raw_control = scanner_.in_string() && static_cast<unsigned char>(c) < 0x20;
+    const JsonScanner::Step step = scanner_.push(c);
+    if (step == JsonScanner::Step::kInvalid) return give_up(c, out);
+    out.arguments(raw_control ? escaped_control(c) : std::string(1, c), calls_ - 1);
+    if (step == JsonScanner::Step::kEnd) state_ = State::kText;
+  }
+
+  State state_ = State::kText;
+  MarkedText text_{kToolCalls};
+  std::optional<CallObject> object_;
+  JsonScanner scanner_;
+  std::string raw_;   // of a call until it is told, with what stands before it
+  std::string name_;  // and its marks, until the {
+};
+
+}  // namespace
+
+std::unique_ptr<ToolCallParser> make_mistral_parser() { return std::make_unique<MistralParser>(); }
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,139 @@
+#include "serve/protocol/response_writer.h"
+
+#include "serve/protocol/api_error.h"
+
+namespace neuronmm::serve {
+
+std::string random_id(std::string_view prefix, size_t length, std::mt19937_64& random) {
+  constexpr std::string_view kLetters =
+      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  std::string id(prefix);
+  for (size_t i = 0; i < length; ++i) id += kLetters[random() % kLetters.size()];
+  return id;
+}
+
+class ResponseWriter::PromptListener : public Listener {
+ public:
+  PromptListener(std::shared_ptr<ResponseWriter> writer, size_t prompt)
+      : writer_(std::move(writer)), prompt_(prompt) {}
+
+  void on_start(const PromptUsage& usage) override {
+    const std::lock_guard lock(writer_->mutex_);
+    writer_->cached_tokens_ += usage.cached_tokens;
+  }
+  void on_prompt_logprobs(std::vector<model::TokenLogprobs> logprobs) override {
+    const std::lock_guard lock(writer_->mutex_);
+    if (!writer_->closed_) writer_->add_prompt_logprobs(prompt_, std::move(logprobs));
+  }
+  bool on_token(int64_t choice, const GeneratedToken& token) override {
+    const std::lock_guard lock(writer_->mutex_);
+    return writer_->on_token(prompt_, choice, token);
+  }
+  void on_finish(int64_t choice, FinishReason reason, std::optional<TokenId> stop_token,
+                 const std::string& message) override {
+    const std::lock_guard lock(writer_->mutex_);
+    writer_->on_finish(prompt_, choice, reason, stop_token, message);
+  }
+
+ private:
+  const std::shared_ptr<ResponseWriter> writer_;
+  const size_t prompt_;
+};
+
+ResponseWriter::ResponseWriter(ResponseSettings settings, std::shared_ptr<AnswerSink> sink)
+    : settings_(std::move(settings)), sink_(std::move(sink)), unfinished_(answers()) {
+  for (const auto& prompt : settings_.prompts) prompt_tokens_ += std::ssize(prompt);
+}
+
+std::vector<std::shared_ptr<Listener>> ResponseWriter::listeners(
+    std::shared_ptr<ResponseWriter> writer) {
+  std::vector<std::shared_ptr<Listener>> list;
+  for (size_t prompt = 0; prompt < writer->settings_.prompts.size(); ++prompt)
+    list.push_back(std::make_shared<PromptListener>(writer, prompt));
+  return list;
+}
+
+void ResponseWriter::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+bool ResponseWriter::on_token(size_t prompt, int64_t choice, const GeneratedToken& token) {
+  if (closed_) return false;
+  ++completion_tokens_;
+  const auto choices = static_cast<size_t>(settings_.choices);
+  return add_token(prompt * choices + static_cast<size_t>(choice), token);
+}
+
+void ResponseWriter::on_finish(size_t prompt, int64_t choice, FinishReason reason,
+                               std::optional<TokenId> stop_token, const std::string& message) {
+  if (closed_) return;
+  if (reason == FinishReason::kError) return fail(internal_error(message));
+  if (reason == FinishReason::kCancelled)
+    return fail(unavailable("cancelled", message.empty() ? "The answer was cancelled." : message));
+  const auto choices = static_cast<size_t>(settings_.choices);
+  add_end(prompt * choices + static_cast<size_t>(choice),
+          {reason == FinishReason::kLength ? "length" : "stop", stop_token});
+  if (--unfinished_ == 0) complete();
+}
+
+Json ResponseWriter::head() const {
+  return {{"id", settings_.id},
+          {"object", object_name()},
+          {"created", settings_.created},
+          {"model", settings_.model}};
+}
+
+Json ResponseWriter::usage() const {
+  return {{"prompt_tokens", prompt_tokens_},
+          {"completion_tokens", completion_tokens_},
+          {"total_tokens", prompt_tokens_ + completion_tokens_},
+          {"prompt_tokens_details", {{"cached_tokens", cached_tokens_}}}};
+}
+
+void ResponseWriter::send(Json choice, const Json& fields) {
+  Json chunk = head();
+  chunk["system_fingerprint"] =
+      settings_.fingerprint.empty() ? Json() : Json(settings_.fingerprint);
+  chunk["choices"] = Json::array({std::move(choice)});
+  if (settings_.continuous_usage)
+    chunk["usage"] = usage();
+  else if (settings_.include_usage)
+    chunk["usage"] = nullptr;
+  chunk.update(fields);
+  sink_->event(data_event(chunk));
+}
+
+void ResponseWriter::complete() {
+  closed_ = true;
+  Json body = head();
+  body["system_fingerprint"] = settings_.fingerprint.empty() ? Json() : Json(settings_.fingerprint);
+  body["choices"] = Json::array();
+  if (settings_.stream) {
+    body["usage"] = usage();
+    if (settings_.include_usage) sink_->event(data_event(body));
+    sink_->event(kDoneEvent);
+  } else {
+    for (Json& choice : whole_choices()) body["choices"].push_back(std::move(choice));
+    body["usage"] = usage();
+    add_head_fields(body);
+    sink_->response(200, dump_json(body));
+  }
+  sink_->end();
+}
+
+void ResponseWriter::fail(const ApiError& error) {
+  closed_ = true;
+  if (settings_.stream)
+    sink_->event(error_event(error));
+  else
+    sink_->response(error.status, error_json(error));
+  sink_->end();
+}
+
+Json ResponseWriter::stop_reason(const AnswerText& text, const End& end) {
+  if (text.stopped()) return text.stop();
+  return end.stop_token ? Json(*end.stop_token) : Json();
+}
+
+}  // namespace neuronmm::serve

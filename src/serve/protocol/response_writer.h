@@ -1,0 +1,89 @@
+#pragma once
+// What the responses of chats and of text completions have in common: from what the engine tells of
+// one or several prompts to one response, whole or as a stream of events.
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "serve/engine/request.h"
+#include "serve/protocol/answer_text.h"
+#include "serve/protocol/event_stream.h"
+
+namespace neuronmm::serve {
+
+struct ResponseSettings {
+  const text::Tokenizer* tokenizer = nullptr;  // must outlive the response
+  std::string id, model, fingerprint;          // an empty fingerprint is null
+  int64_t created = 0;                         // Unix time in seconds
+  std::vector<std::vector<TokenId>> prompts;   // at least one
+  int64_t choices = 1;                         // of each prompt
+  AnswerTextOptions text;
+  bool stream = false, include_usage = false, continuous_usage = false;
+  bool logprobs = false, return_token_ids = false;
+};
+
+// Letters and digits behind a prefix: "chatcmpl-", "call_".
+std::string random_id(std::string_view prefix, size_t length, std::mt19937_64& random);
+
+class ResponseWriter {
+ public:
+  ResponseWriter(ResponseSettings settings, std::shared_ptr<AnswerSink> sink);
+  virtual ~ResponseWriter() = default;
+
+  // For the engine, one for each prompt. They keep `writer` alive.
+  static std::vector<std::shared_ptr<Listener>> listeners(std::shared_ptr<ResponseWriter> writer);
+  // Nothing more is told to the sink, not its end either: for a request that was refused, and a
+  // client that has gone away. Answers that still run end with their next token.
+  void close();
+
+ protected:
+  struct End {
+    std::string reason;  // "stop" or "length"
+    std::optional<TokenId> stop_token;
+  };
+  // Of answer `index`: prompt * choices + choice. False ends it.
+  virtual bool add_token(size_t index, const GeneratedToken& token) = 0;
+  virtual void add_end(size_t index, const End& end) = 0;
+  virtual void add_prompt_logprobs(size_t, std::vector<model::TokenLogprobs>) {}
+  virtual std::vector<Json> whole_choices() = 0;  // of a response that is no stream
+  virtual const char* object_name() const = 0;
+  virtual void add_head_fields(Json&) {}  // of a whole response
+
+  const ResponseSettings& settings() const { return settings_; }
+  const text::Tokenizer& tokenizer() const { return *settings_.tokenizer; }
+  const std::vector<TokenId>& prompt_of(size_t index) const {
+    return settings_.prompts[index / static_cast<size_t>(settings_.choices)];
+  }
+  size_t answers() const {
+    return settings_.prompts.size() * static_cast<size_t>(settings_.choices);
+  }
+  // A chunk of the stream with this choice; `fields` are beside the choices.
+  void send(Json choice, const Json& fields = Json::object());
+  // The text or the token that ended an answer, or null (vLLM's stop_reason).
+  static Json stop_reason(const AnswerText& text, const End& end);
+
+ private:
+  class PromptListener;
+  bool on_token(size_t prompt, int64_t choice, const GeneratedToken& token);
+  void on_finish(size_t prompt, int64_t choice, FinishReason reason,
+                 std::optional<TokenId> stop_token, const std::string& message);
+  Json head() const;
+  Json usage() const;
+  void complete();
+  void fail(const ApiError& error);
+
+  const ResponseSettings settings_;
+  const std::shared_ptr<AnswerSink> sink_;
+  std::mutex mutex_;
+  size_t unfinished_;
+  int64_t prompt_tokens_ = 0, cached_tokens_ = 0, completion_tokens_ = 0;
+  bool closed_ = false;
+};
+
+}  // namespace neuronmm::serve

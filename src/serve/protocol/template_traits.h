@@ -1,0 +1,31 @@
+#pragma once
+// What a chat template's text tells of the answers that its model gives: how they call tools, and
+// whether they think aloud first.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace neuronmm::serve {
+
+enum class ToolSyntax {
+  kNone,           // the template shows no tools
+  kUnknown,        // it does, but how they are called is not known here
+  kHermes,         // <tool_call>{"name": ..., "arguments": {...}}</tool_call>; Qwen 2.5 and 3, too
+  kLlama,          // {"name": ..., "parameters": {...}}, perhaps behind <|python_tag|>; Llama 3
+  kMistral,        // [TOOL_CALLS] [{"name": ..., "arguments": {...}}, ...]
+  kMistralByName,  // [TOOL_CALLS]name[ARGS]{...}; Mistral's tokenizers from version 11 on
+};
+
+struct TemplateTraits {
+  ToolSyntax tools = ToolSyntax::kNone;
+  bool thinks = false;         // <think>...</think> before the answer
+  bool has_developer = false;  // knows this role
+};
+
+TemplateTraits template_traits(std::string_view source);
+
+// Special tokens that are a part of such calls, and so of the text that is parsed.
+std::vector<std::string> special_tokens_of(ToolSyntax syntax);
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,71 @@
+#include "serve/protocol/token_requests.h"
+
+#include <limits>
+
+#include "serve/protocol/chat_request.h"
+#include "serve/protocol/prompt.h"
+
+namespace neuronmm::serve {
+namespace {
+
+// A chat of which only the prompt is wanted: also without tool_choice and the like.
+ApiResult<ChatPromptTokens> prompt_of_chat(const ServedModel& model, FieldReader& fields,
+                                           bool add_special_tokens) {
+  const ToolFields tools = read_tool_fields(fields);
+  const text::Conversation conversation = read_conversation(fields, tools);
+  if (fields.problem().found()) return fields.problem().error();
+  return chat_prompt(model, conversation, add_special_tokens);
+}
+
+Json token_texts(const text::Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
+  Json texts = Json::array();
+  for (const TokenId id : ids) texts.push_back(tokenizer.decode_inside(id));
+  return texts;
+}
+
+}  // namespace
+
+ApiResult<std::string> answer_tokenize(const ServedModel& model, std::string_view body) {
+  NMM_ASSIGN(const Json root, parse_body(body));
+  RequestProblem problem;
+  FieldReader fields(root, "", problem);
+  NMM_TRY(check_model(model, fields.string("model").value_or("")));
+  const auto special = fields.boolean("add_special_tokens");
+  const bool texts = fields.boolean("return_token_strs").value_or(false);
+  std::vector<TokenId> ids;
+  if (fields.find("messages") != nullptr) {
+    NMM_ASSIGN(ChatPromptTokens prompt, prompt_of_chat(model, fields, special.value_or(false)));
+    ids = std::move(prompt.tokens);
+  } else {
+    const std::string text = fields.required_string("prompt");
+    if (problem.found()) return problem.error();
+    NMM_ASSIGN(ids, text_prompt(model, text, special.value_or(true)));
+  }
+  Json answer = {{"count", ids.size()}, {"max_model_len", model.context_tokens}, {"tokens", ids}};
+  answer["token_strs"] = texts ? token_texts(*model.tokenizer, ids) : Json();
+  return dump_json(answer);
+}
+
+ApiResult<std::string> answer_detokenize(const ServedModel& model, std::string_view body) {
+  NMM_ASSIGN(const Json root, parse_body(body));
+  RequestProblem problem;
+  FieldReader fields(root, "", problem);
+  NMM_TRY(check_model(model, fields.string("model").value_or("")));
+  if (fields.find("tokens") == nullptr) fields.wrong("tokens", "an array of token ids");
+  std::vector<TokenId> ids;
+  for (const int64_t id : fields.integers("tokens", std::numeric_limits<TokenId>::max()))
+    ids.push_back(static_cast<TokenId>(id));
+  if (problem.found()) return problem.error();
+  return dump_json({{"prompt", model.tokenizer->decode(ids)}});
+}
+
+ApiResult<std::string> answer_apply_template(const ServedModel& model, std::string_view body) {
+  NMM_ASSIGN(const Json root, parse_body(body));
+  RequestProblem problem;
+  FieldReader fields(root, "", problem);
+  NMM_TRY(check_model(model, fields.string("model").value_or("")));
+  NMM_ASSIGN(ChatPromptTokens prompt, prompt_of_chat(model, fields, false));
+  return dump_json({{"prompt", prompt.text}});
+}
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,22 @@
+#pragma once
+// Text, tokens and prompts without an answer: POST /tokenize and /detokenize as vLLM has them, and
+// /apply-template as llama.cpp has it.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "serve/protocol/api_error.h"
+#include "serve/protocol/served_model.h"
+
+namespace neuronmm::serve {
+
+// {"prompt": text} or {"messages": [...]} with what chat templates take; add_special_tokens and
+// return_token_strs. Gives {"count", "max_model_len", "tokens", "token_strs"}.
+ApiResult<std::string> answer_tokenize(const ServedModel& model, std::string_view body);
+// {"tokens": [id, ...]}; gives {"prompt": text}.
+ApiResult<std::string> answer_detokenize(const ServedModel& model, std::string_view body);
+// A chat as for /v1/chat/completions; gives {"prompt": text}.
+ApiResult<std::string> answer_apply_template(const ServedModel& model, std::string_view body);
+
+}  // namespace neuronmm::serve

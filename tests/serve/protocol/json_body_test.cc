@@ -1,0 +1,128 @@
+#include "serve/protocol/json_body.h"
+
+#include <chrono>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "serve/protocol/json_scanner.h"
+
+namespace neuronmm::serve {
+namespace {
+
+std::string error_of(const std::string& text) {
+  const auto value = parse_body(text);
+  if (value.ok()) return "none";
+  EXPECT_EQ(value.error().status, 400);
+  EXPECT_EQ(value.error().type, "invalid_request_error");
+  return value.error().message;
+}
+
+TEST(JsonBody, KeepsTheOrderOfKeys) {
+  const auto value = parse_body(R"({"z": 1, "a": {"y": [1, 2.5, "x", null, true], "b": {}}})");
+  ASSERT_TRUE(value.ok());
+  EXPECT_EQ(dump_json(*value), R"({"z":1,"a":{"y":[1,2.5,"x",null,true],"b":{}}})");
+}
+
+TEST(JsonBody, RefusesWhatIsNone) {
+  EXPECT_NE(error_of("").find("malformed JSON"), std::string::npos);
+  EXPECT_NE(error_of("{\"a\": 1,}").find("malformed JSON"), std::string::npos);
+  EXPECT_NE(error_of("{\"a\": 1} x").find("malformed JSON"), std::string::npos);
+  EXPECT_NE(error_of("{\"a\": \"\xFF\"}").find("UTF-8"), std::string::npos);
+  EXPECT_NE(error_of("{\"a\": \"\\ud800\"}").find("malformed JSON"), std::string::npos);
+  EXPECT_NE(error_of("{\"a\": 1e999}").find("malformed JSON"), std::string::npos);
+  EXPECT_NE(error_of(R"({"a": {"b": 1, "c": 2, "b": 3}})").find("\"b\" occurs twice"),
+            std::string::npos);
+  EXPECT_EQ(error_of("[1]"), "body: expected a JSON object, found an array of 1");
+  EXPECT_EQ(error_of(R"("text")"), R"(body: expected a JSON object, found "text")");
+}
+
+TEST(JsonBody, RefusesDeepNesting) {
+  const auto nested = [](int depth) {
+    const auto times = static_cast<size_t>(depth - 1);
+    return "{\"a\":" + std::string(times, '[') + std::string(times, ']') + "}";
+  };
+  EXPECT_EQ(error_of(nested(100)), "none");
+  EXPECT_NE(error_of(nested(101)).find("nested deeper than 100"), std::string::npos);
+  EXPECT_NE(error_of(std::string(1 << 20, '[')).find("nested deeper"), std::string::npos);
+}
+
+// An object that would take minutes were each key looked for among those before it.
+TEST(JsonBody, TakesManyKeys) {
+  std::string text = "{";
+  for (int i = 0; i < 300'000; ++i) text += fmt::format("\"k{}\":0,", i);
+  text += "\"end\":0}";
+  const auto begin = std::chrono::steady_clock::now();
+  const auto value = parse_body(text);
+  ASSERT_TRUE(value.ok());
+  EXPECT_EQ(value->size(), 300'001u);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
+TEST(JsonBody, WritesAnyBytes) {
+  EXPECT_EQ(dump_json({{"text", "a\xFFz\n"}}), "{\"text\":\"a\xEF\xBF\xBDz\\n\"}");
+}
+
+TEST(ApiErrors, AreOpenAIsObject) {
+  EXPECT_EQ(error_json(invalid_request("top_p", "top_p: expected a number")),
+            R"({"error":{"message":"top_p: expected a number","type":"invalid_request_error",)"
+            R"("param":"top_p","code":null}})");
+  EXPECT_EQ(invalid_api_key().status, 401);
+  EXPECT_EQ(invalid_api_key().code, "invalid_api_key");
+  EXPECT_EQ(model_not_found("x").status, 404);
+  EXPECT_EQ(model_not_found("x").code, "model_not_found");
+  EXPECT_EQ(body_too_large(10).status, 413);
+  EXPECT_EQ(unavailable("loading", "m").status, 503);
+  const ApiError full = refusal_error(Refusal::kQueueFull, "full", "prompt", 3);
+  EXPECT_EQ(full.status, 429);
+  EXPECT_EQ(full.retry_after_s, 3);
+  EXPECT_EQ(refusal_error(Refusal::kInvalid, "m", "prompt", 1).status, 400);
+  EXPECT_EQ(refusal_error(Refusal::kContextLength, "m", "prompt", 1).code,
+            "context_length_exceeded");
+  EXPECT_EQ(refusal_error(Refusal::kNeverFits, "m", "prompt", 1).status, 400);
+  EXPECT_EQ(refusal_error(Refusal::kStopping, "m", "prompt", 1).code, "draining");
+  // Clients look for these words.
+  EXPECT_NE(
+      prompt_too_long("prompt", 5000, 4096).message.find("maximum context length is 4096 tokens"),
+      std::string::npos);
+}
+
+// Whether the scanner takes exactly the text as one value.
+bool scans(std::string_view text) {
+  JsonScanner scanner;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const JsonScanner::Step step = scanner.push(text[i]);
+    if (step == JsonScanner::Step::kInvalid) return false;
+    if (step == JsonScanner::Step::kEnd) return i + 1 == text.size();
+    if (step == JsonScanner::Step::kEndBefore) return i == text.size() - 1;
+  }
+  return false;
+}
+
+// nlohmann's parser is the oracle, for containers, whose end is certain.
+TEST(JsonScanner, AgreesWithAParser) {
+  const std::string letters = "{}[]\",:0-1.e+tfn \\ua\n";
+  std::mt19937 random(11);
+  const std::vector<std::string> seeds = {R"({"a": [1, -2.5e+3, "x\u00e9\n", {}], "b": true})",
+                                          R"([[], {"": null}, "", false, 0])"};
+  int valid = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    std::string text = seeds[random() % seeds.size()];
+    for (int edits = static_cast<int>(random() % 3); edits > 0; --edits) {
+      const size_t at = random() % text.size();
+      if (random() % 2 == 0)
+        text.erase(at, 1);
+      else
+        text.insert(at, 1, letters[random() % letters.size()]);
+    }
+    if (text.find('\n') != std::string::npos) continue;  // let through inside strings
+    if (text[0] != '{' && text[0] != '[') continue;
+    const bool accepted = Json::accept(text) && text.back() != ' ';
+    valid += accepted ? 1 : 0;
+    EXPECT_EQ(scans(text), accepted) << text;
+  }
+  EXPECT_GT(valid, 1000);
+}
+
+}  // namespace
+}  // namespace neuronmm::serve

@@ -1,0 +1,120 @@
+// Calls as published chat templates show them to their models are read back as the same calls.
+
+#include <algorithm>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "serve/protocol/answer_parser.h"
+#include "serve/protocol/fake_server.h"
+#include "test_data.h"
+
+namespace neuronmm::serve {
+namespace {
+
+const char* const kTools = R"([{"type": "function", "function": {"name": "get_weather",
+  "description": "d", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}])";
+
+Json chat_with_call(const std::string& arguments) {
+  const Json call = {{"id", "abcdefghi"},
+                     {"type", "function"},
+                     {"function", {{"name", "get_weather"}, {"arguments", arguments}}}};
+  Json body = {
+      {"messages",
+       {{{"role", "user"}, {"content", "How is the weather?"}},
+        {{"role", "assistant"}, {"content", nullptr}, {"tool_calls", Json::array({call})}}}},
+      {"add_generation_prompt", false}};
+  body["tools"] = Json::parse(kTools);
+  return body;
+}
+
+std::string prompt_of(const ServedModel& model, const Json& body) {
+  const auto prompt = answer_apply_template(model, body.dump());
+  return prompt.ok() ? Json::parse(*prompt)["prompt"].get<std::string>()
+                     : "error: " + prompt.error().message;
+}
+
+// What stands behind `turn` in the prompt, up to `end`, is what the model would have said.
+void expect_round_trip(const ServedModel& model, const std::string& turn, const std::string& end) {
+  const std::string arguments = "{\"city\": \"Zürich \\\"}<\\n\", \"days\": [1, 2.5, null]}";
+  const std::string prompt = prompt_of(model, chat_with_call(arguments));
+  const size_t begin = prompt.rfind(turn);
+  ASSERT_NE(begin, std::string::npos) << prompt;
+  const size_t from = begin + turn.size();
+  const std::string said = prompt.substr(from, prompt.find(end, from) - from);
+  AnswerParser parser(model.tool_chats.thinks ? Thinking::kMay : Thinking::kNone,
+                      make_tool_call_parser(model.tool_chats.tools, {"get_weather"}));
+  std::vector<AnswerDelta> told = parser.push(said);
+  for (const AnswerDelta& delta : parser.finish()) told.push_back(delta);
+  ASSERT_EQ(told.size(), 2u) << said;
+  EXPECT_EQ(told[0], (AnswerDelta{AnswerDelta::Kind::kCall, "get_weather", 0}));
+  EXPECT_EQ(Json::parse(told[1].text), Json::parse(arguments)) << said;
+  EXPECT_TRUE(parser.has_calls());
+}
+
+TEST(PublishedTemplates, Qwen3) {
+  NMM_TEST_DATA_OR_SKIP(path, "tokenizers/qwen3");
+  const ServedFolder folder = ServedFolder::published(path);
+  EXPECT_EQ(folder.model.tool_chats.tools, ToolSyntax::kHermes);
+  EXPECT_TRUE(folder.model.plain_chats.thinks);
+  expect_round_trip(folder.model, "<|im_start|>assistant\n", "<|im_end|>");
+}
+
+TEST(PublishedTemplates, Llama3) {
+  NMM_TEST_DATA_OR_SKIP(path, "tokenizers/llama3");
+  const ServedFolder folder = ServedFolder::published(path);
+  EXPECT_EQ(folder.model.tool_chats.tools, ToolSyntax::kLlama);
+  expect_round_trip(folder.model, "<|start_header_id|>assistant<|end_header_id|>\n\n",
+                    "<|eot_id|>");
+}
+
+TEST(PublishedTemplates, Qwen3ThinksUnlessItIsToldNotTo) {
+  NMM_TEST_DATA_OR_SKIP(path, "tokenizers/qwen3");
+  const ServedFolder folder = ServedFolder::published(path);
+  const auto message = [&](Json body, const std::string& text) {
+    body["messages"] = {{{"role", "user"}, {"content", "Hi"}}};
+    auto ids = folder.tokenizer().encode(text);
+    return exchange(folder.model, body, {{.tokens = *ids}}).body()["choices"][0]["message"];
+  };
+  const Json thought = message(Json::object(), "<think>\nA greeting.\n</think>\n\nHello 😀!");
+  EXPECT_EQ(thought["reasoning_content"], "A greeting.");
+  EXPECT_EQ(thought["content"], "Hello 😀!");
+  const Json quiet = message({{"chat_template_kwargs", {{"enable_thinking", false}}}}, "Hello!");
+  EXPECT_FALSE(quiet.contains("reasoning_content"));
+  EXPECT_EQ(quiet["content"], "Hello!");
+  const std::string call =
+      "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {}}\n</tool_call>";
+  Json tools;
+  tools["tools"] = Json::parse(kTools);
+  EXPECT_EQ(message(tools, "<think>\nx\n</think>\n\n" + call)["tool_calls"][0]["function"]["name"],
+            "get_weather");
+}
+
+// The template brings the beginning of text; one is enough.
+TEST(PublishedTemplates, HaveOneBeginningOfText) {
+  NMM_TEST_DATA_OR_SKIP(path, "tokenizers/llama3");
+  const ServedFolder folder = ServedFolder::published(path);
+  const auto bos = folder.tokenizer().bos_id();
+  ASSERT_TRUE(bos);
+  const auto begins = [&](const Json& body) {
+    const std::vector<TokenId> prompt = exchange(folder.model, body, {says("")}).requests[0].prompt;
+    return std::count(prompt.begin(), prompt.end(), *bos);
+  };
+  EXPECT_EQ(begins({{"messages", {{{"role", "user"}, {"content", "Hi"}}}}}), 1);
+  EXPECT_EQ(begins({{"prompt", "<|begin_of_text|>Hi"}}), 1);
+  EXPECT_LE(begins({{"prompt", "Hi"}}), 1);
+}
+
+// What is refused rather than misread.
+TEST(PublishedTemplates, OtherWaysOfCallingAreUnknown) {
+  NMM_TEST_DATA_OR_SKIP(path, "oracles/hf-tiny/chat_template_cases.json");
+  std::ifstream file(path);
+  const Json groups = Json::parse(file);
+  for (const auto& [name, group] : groups.items()) {
+    const ToolSyntax syntax = template_traits(group["template"].get<std::string>()).tools;
+    EXPECT_EQ(syntax, name.starts_with("qwen3") ? ToolSyntax::kUnknown : ToolSyntax::kNone) << name;
+  }
+}
+
+}  // namespace
+}  // namespace neuronmm::serve

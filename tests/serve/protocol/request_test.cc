@@ -1,0 +1,535 @@
+// Bodies of requests: what is read from their fields, and what is said of fields that are wrong.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "serve/protocol/chat_request.h"
+#include "serve/protocol/fake_server.h"
+#include "serve/protocol/tool_call_parser.h"
+
+namespace neuronmm::serve {
+namespace {
+
+using testing::HasSubstr;
+
+Json chat_body() { return {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}}; }
+Json completion_body() { return {{"prompt", "Once"}}; }
+
+ChatRequest chat(const Json& body) {
+  auto request = parse_chat_request(body.dump());
+  EXPECT_TRUE(request.ok()) << request.error().message;
+  return request.ok() ? *std::move(request) : ChatRequest();
+}
+
+CompletionRequest completion(const Json& body) {
+  auto request = parse_completion_request(body.dump());
+  EXPECT_TRUE(request.ok()) << request.error().message;
+  return request.ok() ? *std::move(request) : CompletionRequest();
+}
+
+Json tool(const std::string& name) {
+  return {{"type", "function"},
+          {"function",
+           {{"name", name},
+            {"description", "d"},
+            {"parameters", {{"type", "object"}, {"properties", Json::object()}}}}}};
+}
+
+TEST(ChatRequests, HaveOpenAIsDefaults) {
+  const ChatRequest request = chat(chat_body());
+  EXPECT_EQ(request.answer.model, "");
+  EXPECT_EQ(request.answer.n, 1);
+  EXPECT_FALSE(request.answer.max_tokens || request.answer.temperature || request.answer.top_p ||
+               request.answer.seed || request.answer.logprobs);
+  EXPECT_FALSE(request.answer.stream || request.answer.include_usage || request.answer.echo);
+  EXPECT_TRUE(request.answer.skip_special_tokens && request.tools.parallel);
+  EXPECT_EQ(request.tools.choice.kind, ToolChoice::Kind::kNone);
+  EXPECT_TRUE(request.conversation.add_generation_prompt);
+  EXPECT_TRUE(request.conversation.tools.is_null());
+  EXPECT_EQ(request.answer.response_format.kind, ResponseFormat::Kind::kText);
+  EXPECT_EQ(completion(completion_body()).answer.max_tokens, 16);
+}
+
+TEST(ChatRequests, ReadEveryField) {
+  Json body = chat_body();
+  body.update(Json::parse(R"({"model": "m", "max_tokens": 5, "max_completion_tokens": 6,
+    "temperature": 0.5, "top_p": 0.9, "top_k": -1, "min_p": 0.1, "repetition_penalty": 1.1,
+    "presence_penalty": -1, "frequency_penalty": 2, "logit_bias": {"5": -100, "7": 1.5}, "n": 3,
+    "seed": -1, "stop": ["a", "b"], "stop_token_ids": [3, 4], "include_stop_str_in_output": true,
+    "ignore_eos": true, "min_tokens": 2, "logprobs": true, "top_logprobs": 4, "stream": true,
+    "stream_options": {"include_usage": true, "continuous_usage_stats": true},
+    "response_format": {"type": "json_schema", "json_schema": {"name": "s", "strict": true,
+                        "schema": {"z": 1, "a": 2}}},
+    "user": "u", "cache_salt": "salt", "priority": -3, "return_token_ids": true, "echo": true,
+    "add_generation_prompt": false, "continue_final_message": true, "skip_special_tokens": false,
+    "chat_template_kwargs": {"enable_thinking": false}, "reasoning_effort": "low",
+    "documents": [{"title": "t"}], "wish": 1, "other": null})"));
+  const ChatRequest request = chat(body);
+  const AnswerFields& answer = request.answer;
+  EXPECT_EQ(answer.model, "m");
+  EXPECT_EQ(answer.max_tokens, 6);
+  EXPECT_EQ(answer.temperature, 0.5);
+  EXPECT_EQ(answer.top_p, 0.9);
+  EXPECT_EQ(answer.top_k, 0);
+  EXPECT_EQ(answer.min_p, 0.1);
+  EXPECT_EQ(answer.repetition_penalty, 1.1);
+  EXPECT_EQ(answer.presence_penalty, -1.0);
+  EXPECT_EQ(answer.frequency_penalty, 2.0);
+  ASSERT_EQ(answer.logit_bias.size(), 2u);
+  EXPECT_EQ(answer.logit_bias[1].id, 7);
+  EXPECT_EQ(answer.logit_bias[1].bias, 1.5);
+  EXPECT_EQ(answer.n, 3);
+  EXPECT_EQ(answer.seed, ~uint64_t{0});
+  EXPECT_EQ(answer.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(answer.stop_token_ids, (std::vector<TokenId>{3, 4}));
+  EXPECT_TRUE(answer.include_stop_str_in_output && answer.ignore_eos && answer.stream &&
+              answer.include_usage && answer.continuous_usage && answer.return_token_ids &&
+              answer.echo && !answer.skip_special_tokens);
+  EXPECT_EQ(answer.min_tokens, 2);
+  EXPECT_EQ(answer.logprobs, 4);
+  EXPECT_EQ(answer.cache_salt, "salt");
+  EXPECT_EQ(answer.priority, -3);
+  EXPECT_EQ(answer.response_format.kind, ResponseFormat::Kind::kJsonSchema);
+  EXPECT_EQ(answer.response_format.schema.dump(), R"({"z":1,"a":2})");
+  EXPECT_EQ(answer.unknown_fields, (std::vector<std::string>{"wish", "other"}));
+  EXPECT_FALSE(request.conversation.add_generation_prompt);
+  EXPECT_EQ(request.conversation.continue_field, "content");
+  EXPECT_EQ(request.conversation.documents.size(), 1u);
+  EXPECT_EQ(request.conversation.template_kwargs.dump(),
+            R"({"enable_thinking":false,"reasoning_effort":"low"})");
+}
+
+TEST(ChatRequests, ReadMessages) {
+  const ChatRequest request = chat(Json::parse(R"({"messages": [
+    {"role": "developer", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+    {"role": "user", "content": "q", "name": "Ann", "odd": 1},
+    {"role": "assistant", "content": null, "reasoning": "r", "tool_calls": [
+      {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"z\": 1, \"a\": 2}"}},
+      {"id": "c2", "type": "function", "function": {"name": "g", "arguments": ""}}]},
+    {"role": "tool", "tool_call_id": "c1", "content": "42"}]})"));
+  EXPECT_EQ(request.conversation.messages.dump(),
+            R"([{"role":"developer","content":"a\nb"},{"role":"user","content":"q","name":"Ann"},)"
+            R"({"role":"assistant","reasoning_content":"r","tool_calls":[{"id":"c1","type":)"
+            R"("function","function":{"name":"f","arguments":{"z":1,"a":2}}},{"id":"c2","type":)"
+            R"("function","function":{"name":"g","arguments":{}}}],"content":""},)"
+            R"({"role":"tool","content":"42","tool_call_id":"c1"}])");
+}
+
+TEST(ChatRequests, ReadTools) {
+  Json body = chat_body();
+  body["tools"] = {tool("f"), tool("g")};
+  EXPECT_EQ(chat(body).tools.choice.kind, ToolChoice::Kind::kAuto);
+  EXPECT_EQ(chat(body).conversation.tools, body["tools"]);
+  body["tool_choice"] = "none";
+  EXPECT_EQ(chat(body).tools.choice.kind, ToolChoice::Kind::kNone);
+  EXPECT_TRUE(chat(body).conversation.tools.is_null());
+  body["tool_choice"] = "required";
+  EXPECT_EQ(chat(body).tools.choice.kind, ToolChoice::Kind::kRequired);
+  body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "g"}}}};
+  EXPECT_EQ(chat(body).tools.choice.kind, ToolChoice::Kind::kNamed);
+  EXPECT_EQ(chat(body).tools.choice.name, "g");
+  EXPECT_EQ(chat(body).tools.tools[1].parameters["type"], "object");
+}
+
+TEST(CompletionRequests, TakeFourFormsOfPrompts) {
+  const auto prompts = [](const char* prompt) {
+    return completion({{"prompt", Json::parse(prompt)}}).prompts;
+  };
+  EXPECT_EQ(prompts(R"("a")"), (std::vector<TextOrTokens>{"a"}));
+  EXPECT_EQ(prompts(R"(["a", "b"])"), (std::vector<TextOrTokens>{"a", "b"}));
+  EXPECT_EQ(prompts("[1, 2]"), (std::vector<TextOrTokens>{std::vector<TokenId>{1, 2}}));
+  EXPECT_EQ(prompts("[[1], [2, 3]]"),
+            (std::vector<TextOrTokens>{std::vector<TokenId>{1}, std::vector<TokenId>{2, 3}}));
+}
+
+// null is what is not there, in every field but those that a request must have.
+TEST(Requests, TakeNullForTheDefault) {
+  for (const bool is_chat : {true, false}) {
+    for (const char* field : {"model",
+                              "max_tokens",
+                              "max_completion_tokens",
+                              "temperature",
+                              "top_p",
+                              "top_k",
+                              "min_p",
+                              "repetition_penalty",
+                              "presence_penalty",
+                              "frequency_penalty",
+                              "logit_bias",
+                              "n",
+                              "seed",
+                              "stop",
+                              "stop_token_ids",
+                              "include_stop_str_in_output",
+                              "ignore_eos",
+                              "min_tokens",
+                              "logprobs",
+                              "top_logprobs",
+                              "stream",
+                              "stream_options",
+                              "response_format",
+                              "guided_json",
+                              "tools",
+                              "tool_choice",
+                              "parallel_tool_calls",
+                              "user",
+                              "echo",
+                              "suffix",
+                              "best_of",
+                              "cache_salt",
+                              "priority",
+                              "return_token_ids",
+                              "add_generation_prompt",
+                              "continue_final_message",
+                              "chat_template_kwargs",
+                              "documents",
+                              "functions",
+                              "audio"}) {
+      Json body = is_chat ? chat_body() : completion_body();
+      body[field] = nullptr;
+      if (is_chat)
+        EXPECT_TRUE(parse_chat_request(body.dump()).ok()) << field;
+      else
+        EXPECT_TRUE(parse_completion_request(body.dump()).ok()) << field;
+    }
+  }
+}
+
+struct Wrong {
+  const char* field;   // of the body
+  const char* values;  // JSON: each is wrong
+  const char* expected;
+  const char* param = nullptr;  // where it is not the field
+};
+
+// For chats and completions.
+const Wrong kWrong[] = {
+    {"model", "[5, [], true]", "a string"},
+    {"n", "[0, 129, 1.5, \"1\", true, {}]", "an integer from 1 to 128"},
+    {"temperature", "[-0.1, 101, \"hot\", true, []]", "a number from 0 to 100"},
+    {"top_p", "[-0.1, 1.1, \"1\"]", "a number from 0 to 1"},
+    {"top_k", "[-2, 1.5, \"1\", 18446744073709551615]", "an integer from -1"},
+    {"min_p", "[-0.1, 1.1, []]", "a number from 0 to 1"},
+    {"repetition_penalty", "[0, -1, \"1\"]", "a number from 0.01 to 100"},
+    {"presence_penalty", "[-2.1, 2.1, \"1\"]", "a number from -2 to 2"},
+    {"frequency_penalty", "[-2.1, 2.1, {}]", "a number from -2 to 2"},
+    {"logit_bias", "[5, []]", "an object"},
+    {"logit_bias", R"([{"a": 1}, {"1": 101}, {"1": "x"}, {"-1": 1}, {"1.5": 1}, {"": 1}])",
+     "token ids with numbers from -100 to 100"},
+    {"seed", "[1.5, \"1\", 9223372036854775808]", "an integer of 64 bits"},
+    {"stop", R"(["", 5, ["a", ""], ["a", 5], {}])", "a string that is not empty"},
+    {"stop_token_ids", "[5, \"1\", {}]", "an array"},
+    {"stop_token_ids", "[[-1], [1.5], [\"1\"], [4294967296]]", "an integer from 0",
+     "stop_token_ids[0]"},
+    {"include_stop_str_in_output", "[0, \"true\"]", "true or false"},
+    {"ignore_eos", "[1, \"no\"]", "true or false"},
+    {"min_tokens", "[-1, 1.5, \"1\"]", "an integer from 0"},
+    {"stream", "[1, \"true\", {}]", "true or false"},
+    {"stream_options", "[true, []]", "an object"},
+    {"stream_options", R"([{"include_usage": true}])", "\"stream\": true"},
+    {"skip_special_tokens", "[1]", "true or false"},
+    {"return_token_ids", "[1]", "true or false"},
+    {"echo", "[1]", "true or false"},
+    {"add_special_tokens", "[1]", "true or false"},
+    {"cache_salt", "[1, []]", "a string"},
+    {"priority", "[1.5, \"high\"]", "an integer of 64 bits"},
+    {"response_format", "[\"json\", []]", "an object"},
+    {"response_format", R"([{}, {"type": "xml"}, {"type": 5}])", "", "response_format.type"},
+    {"response_format", R"([{"type": "json_schema"}, {"type": "json_schema", "json_schema": 5}])",
+     "an object", "response_format.json_schema"},
+    {"response_format", R"([{"type": "json_schema", "json_schema": {"schema": {}}}])", "a string",
+     "response_format.json_schema.name"},
+    {"guided_json", R"(["{", 5, [], "5"])", ""},
+    {"guided_regex", R"(["a+"])", "not supported"},
+    {"structured_outputs", R"([{"regex": "a"}])", "not supported"},
+    {"use_beam_search", "[true]", "not supported"},
+    {"bad_words", R"([["a"]])", "not supported"},
+    {"prompt_logprobs", "[1]", "not supported"},
+};
+
+const Wrong kWrongChats[] = {
+    {"messages", "[null, 5, {}, []]", "an array"},
+    {"messages", "[[5], [null], [[]]]", "an object with \"role\"", "messages[0]"},
+    {"messages", R"([[{"content": "x"}], [{"role": 5}], [{"role": "king", "content": "x"}],
+                     [{"role": "function", "content": "x"}]])",
+     "", "messages[0].role"},
+    {"messages", R"([[{"role": "user"}], [{"role": "user", "content": null}],
+                     [{"role": "user", "content": 5}], [{"role": "tool"}],
+                     [{"role": "assistant"}]])",
+     "a string", "messages[0].content"},
+    {"messages", R"([[{"role": "user", "content": ["x"]}]])", "an object with \"type\"",
+     "messages[0].content[0]"},
+    {"messages", R"([[{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]])",
+     "the only thing that this model reads", "messages[0].content[0].type"},
+    {"messages", R"([[{"role": "user", "content": [{"type": "text"}]}]])", "a string",
+     "messages[0].content[0].text"},
+    {"messages", R"([[{"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "f",
+                      "arguments": "{"}}]}]])",
+     "malformed JSON", "messages[0].tool_calls[0].function.arguments"},
+    {"messages", R"([[{"role": "assistant", "tool_calls": [{"function": {"name": "f",
+                      "arguments": "5"}}]}]])",
+     "JSON of an object", "messages[0].tool_calls[0].function.arguments"},
+    {"messages", R"([[{"role": "assistant", "tool_calls": [{"function": {}}]}]])", "a string",
+     "messages[0].tool_calls[0].function.name"},
+    {"messages", R"([[{"role": "assistant", "tool_calls": 5}]])", "an array",
+     "messages[0].tool_calls"},
+    {"messages", R"([[{"role": "tool", "content": "x", "tool_call_id": 5}]])", "a string",
+     "messages[0].tool_call_id"},
+    {"messages", R"([[{"role": "user", "content": "x", "name": 5}]])", "a string",
+     "messages[0].name"},
+    {"max_tokens", "[0, -1, 1.5, \"1\"]", "an integer from 1"},
+    {"max_completion_tokens", "[0, \"1\"]", "an integer from 1"},
+    {"logprobs", "[1, \"true\"]", "true or false"},
+    {"top_logprobs", "[-1, 21, 1.5, true]", "an integer from 0 to 20"},
+    {"top_logprobs", "[3]", "\"logprobs\": true"},
+    {"tools", "[5, {}, \"x\"]", "an array"},
+    {"tools", "[[]]", "from one tool to 1024"},
+    {"tools", R"([[{"type": "retrieval"}], [{"function": {"name": "f"}}]])", "", "tools[0].type"},
+    {"tools", R"([[{"type": "function"}]])", "an object", "tools[0].function"},
+    {"tools", R"([[{"type": "function", "function": {"name": ""}}],
+                  [{"type": "function", "function": {"name": "a b"}}],
+                  [{"type": "function", "function": {"name": "a\"b"}}]])",
+     "letters, digits", "tools[0].function.name"},
+    {"tools", R"([[{"type": "function", "function": {"name": "f", "parameters": 5}}]])",
+     "an object", "tools[0].function.parameters"},
+    {"tools", R"([[{"type": "function", "function": {"name": "f"}},
+                   {"type": "function", "function": {"name": "f"}}]])",
+     "distinct names"},
+    {"tool_choice", "[5, \"any\", []]", "\"none\", \"auto\", \"required\""},
+    {"tool_choice", "[\"required\"]", "\"tools\" to choose from"},
+    {"parallel_tool_calls", "[1]", "true or false"},
+    {"functions", R"([[{"name": "f"}]])", "not supported"},
+    {"add_generation_prompt", "[1]", "true or false"},
+    {"continue_final_message", "[\"content\"]", "true or false"},
+    {"chat_template_kwargs", "[5, []]", "an object"},
+    {"chat_template", "[\"{{ 1 }}\"]", "not supported"},
+    {"documents", "[5, [5]]", "an array"},
+    {"modalities", R"([["text", "audio"]])", "[\"text\"]"},
+    {"reasoning_effort", "[5]", "a string"},
+};
+
+const Wrong kWrongCompletions[] = {
+    {"prompt", R"([null, 5, {}, [], [[]], ["a", 5], [1, "a"], [1.5], [-1], [[1], "a"], [[1], []],
+                   [4294967296], true])",
+     "a string, token ids"},
+    {"max_tokens", "[0, -1, 1.5, \"1\"]", "an integer from 1"},
+    {"logprobs", "[-1, 21, true, \"1\"]", "an integer from 0 to 20"},
+    {"suffix", "[\"end\"]", "not supported"},
+    {"best_of", "[2]", "not supported"},
+    {"best_of", "[0, \"1\"]", "an integer from 1"},
+    {"prompt_embeds", "[\"x\"]", "not supported"},
+};
+
+ApiError error_of(const Json& body, bool is_chat) {
+  if (is_chat) {
+    const auto request = parse_chat_request(body.dump());
+    return request.ok() ? ApiError{.message = "none"} : request.error();
+  }
+  const auto request = parse_completion_request(body.dump());
+  return request.ok() ? ApiError{.message = "none"} : request.error();
+}
+
+void expect_wrong(const Wrong& wrong, bool is_chat) {
+  const std::string param = wrong.param == nullptr ? wrong.field : wrong.param;
+  for (const Json& value : Json::parse(wrong.values)) {
+    Json body = is_chat ? chat_body() : completion_body();
+    body[wrong.field] = value;
+    const ApiError error = error_of(body, is_chat);
+    SCOPED_TRACE(fmt::format("{}: {}", wrong.field, value.dump()));
+    EXPECT_EQ(error.status, 400);
+    EXPECT_EQ(error.type, "invalid_request_error");
+    // Of a list, the field or its element.
+    EXPECT_EQ(error.param, param);
+    EXPECT_TRUE(error.message.starts_with(param + ": ")) << error.message;
+    EXPECT_THAT(error.message, HasSubstr(wrong.expected));
+  }
+}
+
+TEST(Requests, SayWhichFieldIsWrong) {
+  for (const Wrong& wrong : kWrong) {
+    expect_wrong(wrong, true);
+    expect_wrong(wrong, false);
+  }
+  for (const Wrong& wrong : kWrongChats) expect_wrong(wrong, true);
+  for (const Wrong& wrong : kWrongCompletions) expect_wrong(wrong, false);
+  EXPECT_EQ(error_of({{"messages", {{{"role", "user"}, {"content", "x"}}}}, {"top_p", 1.5}}, true)
+                .message,
+            "top_p: expected a number from 0 to 1, found 1.5");
+}
+
+// What takes time for each token, or for each pair, has a limit.
+TEST(Requests, LimitHowManyThereMayBe) {
+  Json body = chat_body();
+  for (int id = 0; id <= 10'000; ++id) body["logit_bias"][std::to_string(id)] = 1;
+  EXPECT_EQ(error_of(body, true).param, "logit_bias");
+  body = chat_body();
+  for (int i = 0; i <= 1024; ++i) body["tools"].push_back(tool("f" + std::to_string(i)));
+  EXPECT_EQ(error_of(body, true).param, "tools");
+  body["tools"].erase(0);
+  EXPECT_EQ(error_of(body, true).message, "none");
+  body = chat_body();
+  body["stop"] = Json(std::vector<std::string>(33, "x"));
+  EXPECT_EQ(error_of(body, true).param, "stop");
+  body["stop"] = std::string(1025, 'x');
+  EXPECT_EQ(error_of(body, true).param, "stop");
+  body = completion_body();
+  body["prompt"] = Json(std::vector<std::string>(kMostPrompts + 1, "x"));
+  EXPECT_EQ(error_of(body, false).param, "prompt");
+}
+
+TEST(Requests, SayWhichFieldsDoNotGoTogether) {
+  Json body = chat_body();
+  body["tools"] = Json::array({tool("f")});
+  body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "g"}}}};
+  EXPECT_EQ(error_of(body, true).param, "tool_choice");
+  body["tool_choice"] = "required";
+  body["response_format"] = {{"type", "json_object"}};
+  EXPECT_EQ(error_of(body, true).param, "tool_choice");
+  body = chat_body();
+  body["continue_final_message"] = true;
+  EXPECT_EQ(error_of(body, true).message, "none");
+  body["add_generation_prompt"] = true;
+  EXPECT_EQ(error_of(body, true).param, "continue_final_message");
+}
+
+TEST(EngineRequests, SayWhatTheModelSaysOtherwise) {
+  const ServedFolder folder;
+  ServedModel model = folder.model;
+  Exchange asked = exchange(model, chat_body(), {says("")});
+  ASSERT_EQ(asked.requests.size(), 1u);
+  EXPECT_EQ(asked.requests[0].sampling.temperature, 1.0);  // as vLLM
+  EXPECT_EQ(asked.requests[0].sampling.top_p, 1.0);
+  EXPECT_EQ(asked.requests[0].sampling.top_k, 0);
+  EXPECT_FALSE(asked.requests[0].max_new_tokens);
+  EXPECT_EQ(asked.requests[0].stop_tokens, std::vector<TokenId>{kEndId});
+  model.generation.temperature = 0.6;
+  model.generation.top_k = 20;
+  model.generation.max_new_tokens = 99;
+  model.stop_tokens = {5};
+  asked = exchange(model, chat_body(), {says("")});
+  EXPECT_EQ(asked.requests[0].sampling.temperature, 0.6);
+  EXPECT_EQ(asked.requests[0].sampling.top_k, 20);
+  EXPECT_EQ(asked.requests[0].max_new_tokens, 99);
+  EXPECT_EQ(asked.requests[0].stop_tokens, (std::vector<TokenId>{5, kEndId}));
+  Json body = chat_body();
+  body.update({{"temperature", 0},
+               {"top_k", 3},
+               {"max_tokens", 7},
+               {"ignore_eos", true},
+               {"n", 2},
+               {"stop_token_ids", {9}},
+               {"seed", 12},
+               {"cache_salt", "s"},
+               {"priority", 2}});
+  asked = exchange(model, body, {says(""), says("")});
+  const Request& request = asked.requests[0];
+  EXPECT_EQ(request.sampling.temperature, 0.0);
+  EXPECT_EQ(request.sampling.top_k, 3);
+  EXPECT_EQ(request.sampling.seed, 12u);
+  EXPECT_EQ(request.max_new_tokens, 7);
+  EXPECT_EQ(request.stop_tokens, std::vector<TokenId>{9});
+  EXPECT_EQ(request.choices, 2);
+  EXPECT_EQ(request.cache_salt, "s");
+  EXPECT_EQ(request.priority, 2);
+}
+
+TEST(EngineRequests, RefuseWhatTheModelHasNot) {
+  const ServedFolder folder;
+  const auto error = [&](const Json& fields, bool is_chat = true) {
+    Json body = is_chat ? chat_body() : completion_body();
+    body.update(fields);
+    return exchange(folder.model, body, {}).error.value_or(invalid_request("", "none"));
+  };
+  EXPECT_EQ(error({{"model", "large"}}).status, 404);
+  EXPECT_EQ(error({{"model", "large"}}).code, "model_not_found");
+  EXPECT_EQ(error({{"logit_bias", {{"259", 1}}}}).param, "logit_bias");
+  EXPECT_EQ(error({{"stop_token_ids", {259}}}).param, "stop_token_ids");
+  EXPECT_EQ(error({{"min_tokens", 5}, {"max_tokens", 4}}).param, "min_tokens");
+  EXPECT_EQ(error({{"prompt", {300}}}, false).param, "prompt");
+  EXPECT_EQ(error({{"prompt", ""}, {"add_special_tokens", false}}, false).param, "prompt");
+  const ApiError long_prompt = error({{"prompt", std::string(4096, 'x')}}, false);
+  EXPECT_EQ(long_prompt.code, "context_length_exceeded");
+  EXPECT_EQ(long_prompt.status, 400);
+  const ServedFolder plain("{% for m in messages %}{{ m.content }}{% endfor %}");
+  Json body = chat_body();
+  body["tools"] = Json::array({tool("f")});
+  EXPECT_EQ(exchange(plain.model, body, {}).error->param, "tools");
+  const ServedFolder strict("{{ raise_exception('Roles must alternate') }}");
+  EXPECT_THAT(exchange(strict.model, chat_body(), {}).error->message,
+              HasSubstr("Roles must alternate"));
+}
+
+TEST(Prompts, AreWhatTheTemplateSays) {
+  const ServedFolder folder;
+  Json body = chat_body();
+  body["messages"][0]["content"] = "<|end|>Hi";  // a person's words are no special tokens
+  const Exchange asked = exchange(folder.model, body, {says("")});
+  std::vector<TokenId> expected = {kBeginId};
+  const auto said = bytes("|user|<|end|>Hi|assistant|");
+  expected.insert(expected.end(), said.begin(), said.end());
+  EXPECT_EQ(asked.requests[0].prompt, expected);
+  body["messages"][0]["role"] = "developer";
+  const Exchange developer = exchange(folder.model, body, {says("")});
+  const auto system = bytes("|system|<|end|>Hi|assistant|");
+  EXPECT_TRUE(std::equal(system.begin(), system.end(), developer.requests[0].prompt.begin() + 1));
+}
+
+TEST(Prompts, OfCompletionsHaveSpecialTokens) {
+  const ServedFolder folder;
+  const Exchange asked =
+      exchange(folder.model, {{"prompt", {"a<|end|>", "b"}}, {"n", 2}}, {says(""), says("")});
+  ASSERT_EQ(asked.requests.size(), 2u);
+  EXPECT_EQ(asked.requests[0].prompt, (std::vector<TokenId>{'a', kEndId}));
+  EXPECT_EQ(asked.requests[1].prompt, std::vector<TokenId>{'b'});
+}
+
+TEST(Shapes, SayWhatAGrammarNeeds) {
+  const ServedFolder folder;
+  Json body = chat_body();
+  body["tools"] = {tool("f"), tool("g")};
+  EXPECT_EQ(exchange(folder.model, body, {says("")}).shape.kind, AnswerShape::Kind::kText);
+  body["tool_choice"] = "required";
+  AnswerShape shape = exchange(folder.model, body, {says("")}).shape;
+  EXPECT_EQ(shape.kind, AnswerShape::Kind::kToolCalls);
+  EXPECT_EQ(shape.param, "tool_choice");
+  EXPECT_EQ(shape.calls.before_name, "<tool_call>\n{\"name\": \"");
+  EXPECT_EQ(shape.calls.functions.size(), 2u);
+  EXPECT_TRUE(shape.calls.several);
+  body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "g"}}}};
+  shape = exchange(folder.model, body, {says("")}).shape;
+  ASSERT_EQ(shape.calls.functions.size(), 1u);
+  EXPECT_EQ(shape.calls.functions[0].name, "g");
+  EXPECT_FALSE(shape.calls.several);
+  body = chat_body();
+  body["guided_json"] = R"({"type": "array"})";
+  shape = exchange(folder.model, body, {says("")}).shape;
+  EXPECT_EQ(shape.kind, AnswerShape::Kind::kJsonSchema);
+  EXPECT_EQ(shape.schema.dump(), R"({"type":"array"})");
+  EXPECT_EQ(shape.param, "guided_json");
+}
+
+// An answer of the shape is read as the calls that it is.
+TEST(Shapes, AreReadByTheParsers) {
+  for (const ToolSyntax syntax : {ToolSyntax::kHermes, ToolSyntax::kLlama, ToolSyntax::kMistral,
+                                  ToolSyntax::kMistralByName}) {
+    const ToolCallShape shape = tool_call_shape(syntax, {}, true);
+    const auto call = [&](const std::string& name, const std::string& arguments) {
+      return shape.before_name + name + shape.before_arguments + arguments + shape.after_arguments;
+    };
+    const std::string text =
+        shape.begin + call("f", "{\"a\": 1}") + shape.between + call("g", "{}") + shape.end;
+    const auto parser = make_tool_call_parser(syntax, {"f", "g"});
+    AnswerDeltas deltas;
+    parser->push(text, deltas);
+    parser->finish(deltas);
+    EXPECT_EQ(deltas.list(),
+              (std::vector<AnswerDelta>{{AnswerDelta::Kind::kCall, "f", 0},
+                                        {AnswerDelta::Kind::kArguments, "{\"a\": 1}", 0},
+                                        {AnswerDelta::Kind::kCall, "g", 1},
+                                        {AnswerDelta::Kind::kArguments, "{}", 1}}))
+        << text;
+  }
+}
+
+}  // namespace
+}  // namespace neuronmm::serve

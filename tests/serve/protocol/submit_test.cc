@@ -1,0 +1,114 @@
+// All prompts of a request, or none; and what reaches the client when something goes wrong.
+
+#include <atomic>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "serve/protocol/fake_server.h"
+
+namespace neuronmm::serve {
+namespace {
+
+struct Engine {
+  EngineCalls calls() {
+    return {[this](Request request, std::shared_ptr<Listener> listener) {
+              requests.push_back(std::move(request));
+              listeners.push_back(std::move(listener));
+              if (requests.size() > room) return Admission{0, Refusal::kQueueFull, "full"};
+              return Admission{requests.size(), {}, ""};
+            },
+            [this](RequestId id) { cancelled.push_back(id); }};
+  }
+  size_t room = 10;
+  std::vector<Request> requests;
+  std::vector<std::shared_ptr<Listener>> listeners;
+  std::vector<RequestId> cancelled;
+};
+
+PreparedAnswer prepare(const ServedModel& model, const std::shared_ptr<FakeSink>& sink,
+                       const Json& body) {
+  auto prepared = prepare_completion(model, body.dump(), {sink, 1, [] { return uint64_t{3}; }});
+  if (!prepared.ok()) throw std::runtime_error(prepared.error().message);
+  return std::move(prepared).value();
+}
+
+TEST(Submit, GivesTheIdsOfAllPrompts) {
+  const ServedFolder folder;
+  Engine engine;
+  const auto sink = std::make_shared<FakeSink>();
+  const auto ids = submit(prepare(folder.model, sink, {{"prompt", {"a", "b"}}}), engine.calls(), 1);
+  ASSERT_TRUE(ids.ok());
+  EXPECT_EQ(*ids, (std::vector<RequestId>{1, 2}));
+  for (size_t i : {0, 1}) play(engine.requests[i], *engine.listeners[i], {says("x")});
+  EXPECT_EQ(sink->status, 200);
+}
+
+TEST(Submit, TakesBackWhatWasAdmittedBeforeARefusal) {
+  const ServedFolder folder;
+  Engine engine;
+  engine.room = 1;
+  const auto sink = std::make_shared<FakeSink>();
+  const auto ids =
+      submit(prepare(folder.model, sink, {{"prompt", {"a", "b", "c"}}}), engine.calls(), 4);
+  ASSERT_FALSE(ids.ok());
+  EXPECT_EQ(ids.error().status, 429);
+  EXPECT_EQ(ids.error().retry_after_s, 4);
+  EXPECT_EQ(engine.requests.size(), 2u);
+  EXPECT_EQ(engine.cancelled, std::vector<RequestId>{1});
+  // The engine may still speak.
+  EXPECT_FALSE(engine.listeners[0]->on_token(0, {'x', {}}));
+  engine.listeners[0]->on_finish(0, FinishReason::kCancelled, {}, "");
+  EXPECT_EQ(sink->status, 0);
+  EXPECT_TRUE(sink->events.empty());
+  EXPECT_FALSE(sink->ended);
+}
+
+// A client goes away while the engine's thread tells of its answer.
+TEST(Submit, TellsNothingAfterTheResponseIsClosed) {
+  const ServedFolder folder;
+  const auto sink = std::make_shared<FakeSink>();
+  PreparedAnswer answer = prepare(folder.model, sink, {{"prompt", "a"}, {"stream", true}});
+  std::atomic<int> told = 0;
+  std::thread engine([&] {
+    while (answer.listeners[0]->on_token(0, {'x', {}})) ++told;
+    answer.listeners[0]->on_finish(0, FinishReason::kStop, {}, "");
+  });
+  while (told < 100) std::this_thread::yield();
+  answer.writer->close();
+  const size_t events = sink->events.size();
+  engine.join();
+  EXPECT_GE(events, 100u);
+  EXPECT_EQ(sink->events.size(), events);
+  EXPECT_FALSE(sink->ended);
+}
+
+TEST(Failures, AreAnErrorOfTheResponse) {
+  const ServedFolder folder;
+  const ScriptedAnswer broken{bytes("ab"), FinishReason::kError, {}, "a logit is NaN"};
+  const Exchange whole = exchange(folder.model, {{"prompt", "p"}}, {broken});
+  EXPECT_EQ(whole.sink->status, 500);
+  EXPECT_EQ(whole.body()["error"]["message"], "a logit is NaN");
+  EXPECT_EQ(whole.body()["error"]["type"], "server_error");
+  EXPECT_TRUE(whole.sink->ended);
+  const ScriptedAnswer aborted{bytes("ab"), FinishReason::kCancelled, {}, ""};
+  EXPECT_EQ(exchange(folder.model, {{"prompt", "p"}}, {aborted}).sink->status, 503);
+}
+
+TEST(Failures, InAStreamAreItsLastEvent) {
+  const ServedFolder folder;
+  const ScriptedAnswer broken{bytes("ab"), FinishReason::kError, {}, "a logit is NaN"};
+  for (const Json& body :
+       {Json{{"prompt", "p"}, {"stream", true}, {"n", 2}},
+        Json{{"messages", {{{"role", "user"}, {"content", "p"}}}}, {"stream", true}, {"n", 2}}}) {
+    const Exchange streamed = exchange(folder.model, body, {broken, says("never heard")});
+    EXPECT_EQ(streamed.sink->events.back(),
+              "data: {\"error\":{\"message\":\"a logit is NaN\",\"type\":\"server_error\","
+              "\"param\":null,\"code\":null}}\n\n");
+    EXPECT_TRUE(streamed.sink->ended);
+    EXPECT_EQ(streamed.sink->status, 0);
+  }
+}
+
+}  // namespace
+}  // namespace neuronmm::serve

@@ -1,0 +1,63 @@
+#include "serve/protocol/token_requests.h"
+
+#include <gtest/gtest.h>
+
+#include "serve/protocol/fake_server.h"
+
+namespace neuronmm::serve {
+namespace {
+
+std::string text_of(const ApiResult<std::string>& answer) {
+  return answer.ok() ? *answer : answer.error().param + "! " + answer.error().message;
+}
+
+TEST(TokenRequests, Tokenize) {
+  const ServedFolder folder;
+  EXPECT_EQ(text_of(answer_tokenize(folder.model, R"({"prompt": "a<|end|>"})")),
+            R"({"count":2,"max_model_len":4096,"tokens":[97,257],"token_strs":null})");
+  EXPECT_EQ(text_of(answer_tokenize(folder.model, R"({"prompt": "é", "return_token_strs": true})")),
+            "{\"count\":2,\"max_model_len\":4096,\"tokens\":[195,169],\"token_strs\":"
+            "[\"\xEF\xBF\xBD\",\"\xEF\xBF\xBD\"]}");
+  EXPECT_EQ(text_of(answer_tokenize(folder.model, R"({"messages": [{"role": "user", "content":
+              "h"}], "add_generation_prompt": false})")),
+            R"({"count":8,"max_model_len":4096,"tokens":[256,124,117,115,101,114,124,104],)"
+            R"("token_strs":null})");
+}
+
+TEST(TokenRequests, Detokenize) {
+  const ServedFolder folder;
+  EXPECT_EQ(text_of(answer_detokenize(folder.model, R"({"tokens": [72, 105, 257]})")),
+            R"({"prompt":"Hi<|end|>"})");
+}
+
+TEST(TokenRequests, ApplyTheTemplate) {
+  const ServedFolder folder;
+  EXPECT_EQ(text_of(answer_apply_template(folder.model,
+                                          R"({"messages": [{"role": "user", "content": "Hi"}]})")),
+            R"({"prompt":"<|begin|>|user|Hi|assistant|"})");
+}
+
+TEST(TokenRequests, SayWhatIsWrong) {
+  const ServedFolder folder;
+  EXPECT_TRUE(text_of(answer_tokenize(folder.model, "{}")).starts_with("prompt! prompt: expected"));
+  EXPECT_TRUE(text_of(answer_tokenize(folder.model, R"({"prompt": 5})")).starts_with("prompt!"));
+  EXPECT_TRUE(text_of(answer_detokenize(folder.model, "{}")).starts_with("tokens!"));
+  EXPECT_TRUE(
+      text_of(answer_detokenize(folder.model, R"({"tokens": [-1]})")).starts_with("tokens[0]!"));
+  EXPECT_TRUE(text_of(answer_apply_template(folder.model, "{}")).starts_with("messages!"));
+  EXPECT_TRUE(text_of(answer_tokenize(folder.model, R"({"model": "x", "prompt": "a"})"))
+                  .starts_with("model!"));
+}
+
+TEST(Listings, NameTheModel) {
+  const ServedFolder folder;
+  EXPECT_EQ(models_json(folder.model),
+            R"({"object":"list","data":[{"id":"small","object":"model","created":1700000000,)"
+            R"("owned_by":"neuronmm","root":"small","parent":null,"max_model_len":4096},{"id":)"
+            R"("alias","object":"model","created":1700000000,"owned_by":"neuronmm","root":"small",)"
+            R"("parent":null,"max_model_len":4096}]})");
+  EXPECT_EQ(version_json("0.2.0"), R"({"version":"0.2.0"})");
+}
+
+}  // namespace
+}  // namespace neuronmm::serve
