@@ -1,6 +1,7 @@
 // Answers are what generate() makes of the same request: alone, beside others, with other chunks,
 // after preemptions, of every dtype and form.
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>

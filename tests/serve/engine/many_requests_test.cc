@@ -1,6 +1,7 @@
 // Thousands of requests from several threads, with cancellations at any time: every answer is what
 // it is alone, and every block comes back.
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <random>

@@ -1,5 +1,6 @@
 // Who waits for whom, what ends an answer before its time, and what becomes of the others.
 
+#include <algorithm>
 #include <new>
 #include <random>
 #include <thread>
