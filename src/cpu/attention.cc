@@ -14,8 +14,8 @@ namespace {
 // Rows of queries that pass over the keys together: 4 tiles of 12, so that keys and values are read
 // from afar once for 48 rows; their sums (48 x 128 x 4 bytes) stay in cache.
 constexpr int64_t kQueryRows = 48;
-// Positions of one task when decoding, where there are few rows to share out.
-constexpr int64_t kSplitPositions = 8 * kKeyBlock;
+// Positions of a range: what is one task when decoding, where there are few rows to share out.
+constexpr int64_t kRangePositions = 8 * kKeyBlock;
 
 // The new tokens of one sequence, which are rows first_token ... of the batch. The rows of a kv
 // head are its queries, token by token: row t is head t % group of token t / group.
@@ -24,16 +24,20 @@ struct Sequence {
   int64_t first_token, tokens;
 };
 
-// A block of rows of one kv head, and the ranges of positions that it is cut into. Each range is a
-// task that leaves, per row, the largest score and two sums relative to it: a slot. `finish` adds
-// them up. How the work is cut depends on the sequence's own shape only, so results depend neither
-// on the number of threads nor on the rest of the batch.
+// A block of rows of one kv head, and the ranges of positions that it is cut into. Each range
+// leaves, per row, the largest score and two sums relative to it: a slot. `finish` adds them up.
+// Ranges begin at multiples of kRangePositions whatever the rows are, and what a row does not see
+// adds nothing to its slots. So a token's result is the same bits whether it comes alone or with
+// others of its sequence, whatever the number of threads and the rest of the batch.
 struct RowBlock {
   Sequence sequence;
   int64_t head, first_row, rows;
   int64_t begin, end;  // positions that some row sees; begin down to a block of the cache
-  int64_t splits;
-  int64_t first_slot;  // of `splits` slots; none of its own when it is not split
+  bool split;          // every range is a task of its own, else all of them are one
+  int64_t first_slot;  // of ranges() slots when it is split; else its thread's are taken
+
+  int64_t first_range() const { return begin / kRangePositions; }
+  int64_t ranges() const { return (end - 1) / kRangePositions + 1 - first_range(); }
 };
 
 class Attention {
@@ -54,12 +58,11 @@ class Attention {
                         .rows = std::min(kQueryRows, rows - b * kQueryRows),
                         .begin = begin(sequence, b * kQueryRows),
                         .end = 0,
-                        .splits = 1,
+                        .split = false,
                         .first_slot = 0};
       block.end = position(sequence, block.first_row + block.rows - 1) + 1;
-      const int64_t positions = block.end - block.begin;
-      if (blocks == 1) block.splits = (positions + kSplitPositions - 1) / kSplitPositions;
-      work_ += 2 * block.rows * positions * shape_.head_dim * shape_.num_key_value_heads;
+      work_ +=
+          2 * block.rows * (block.end - block.begin) * shape_.head_dim * shape_.num_key_value_heads;
       for (; block.head < shape_.num_key_value_heads; ++block.head) add_tasks(block);
     }
   }
@@ -67,34 +70,40 @@ class Attention {
   // Blocks that are not split are finished by the thread that computed them. The ranges of a split
   // one are added up at the end, in order.
   void run(Buffer<float>& scratch) const {
-    float* const slots = scratch.reserve((own_slots_ + num_threads()) * slot_floats());
+    float* const slots =
+        scratch.reserve((own_slots_ + num_threads() * thread_slots_) * slot_floats());
     float* const of_threads = slots + own_slots_ * slot_floats();
     for_each_task(std::ssize(tasks_), work_, [&](int64_t i, int thread) {
-      const auto& [block_index, split] = tasks_[static_cast<size_t>(i)];
-      const RowBlock& block = blocks_[static_cast<size_t>(block_index)];
-      const bool own = block.splits > 1;
-      float* const slot = own ? slots + (block.first_slot + split) * slot_floats()
-                              : of_threads + thread * slot_floats();
-      compute(block, split, slot);
-      if (!own) finish(block, slot);
+      const Task& task = tasks_[static_cast<size_t>(i)];
+      const RowBlock& block = blocks_[static_cast<size_t>(task.block)];
+      float* const first = block.split ? slots + block.first_slot * slot_floats()
+                                       : of_threads + thread * thread_slots_ * slot_floats();
+      for (int64_t range = task.first_range; range < task.end_range; ++range) {
+        compute(block, range, first + range * slot_floats());
+      }
+      if (!block.split) finish(block, first);
     });
     for (const RowBlock& block : blocks_) {
-      if (block.splits > 1) finish(block, slots + block.first_slot * slot_floats());
+      if (block.split) finish(block, slots + block.first_slot * slot_floats());
     }
   }
 
  private:
   struct Task {
-    int64_t block, split;
+    int64_t block, first_range, end_range;  // of the block's
   };
 
   void add_tasks(RowBlock block) {
-    if (block.splits > 1) {
+    const int64_t ranges = block.ranges();
+    if (block.split) {
       block.first_slot = own_slots_;
-      own_slots_ += block.splits;
+      own_slots_ += ranges;
+    } else {
+      thread_slots_ = std::max(thread_slots_, ranges);
     }
-    for (int64_t split = 0; split < block.splits; ++split) {
-      tasks_.push_back({std::ssize(blocks_), split});
+    const int64_t step = block.split ? 1 : ranges;
+    for (int64_t range = 0; range < ranges; range += step) {
+      tasks_.push_back({std::ssize(blocks_), range, range + step});
     }
     blocks_.push_back(block);
   }
@@ -145,40 +154,39 @@ class Attention {
   }
 
   // One range of positions for one block of rows, by the kernel, into a slot of its own.
-  void compute(const RowBlock& block, int64_t split, float* slot) const {
+  void compute(const RowBlock& block, int64_t range, float* slot) const {
     const CpuKvCache& cache = *block.sequence.cache;
-    const int64_t first = block.begin + split * kSplitPositions;
-    kernels_.attend(
-        {.q = pack_queries(block, slot + query_offset()),
-         .blocks = cache.blocks(),
-         .is_bf16 = cache.is_bf16(),
-         .keys_offset = cache.keys_offset(layer_, block.head),
-         .values_offset = cache.values_offset(layer_, block.head),
-         .first_row = block.first_row,
-         .group = group(),
-         .first_position = cache.length(),
-         .window = shape_.sliding_window,
-         .begin = first,
-         .end = block.splits > 1 ? std::min(block.end, first + kSplitPositions) : block.end,
-         .max = slot + kMax,
-         .sum = slot + kSum,
-         .weighted = slot + kWeighted});
+    const int64_t first = (block.first_range() + range) * kRangePositions;
+    kernels_.attend({.q = pack_queries(block, slot + query_offset()),
+                     .blocks = cache.block_data(),
+                     .is_bf16 = cache.is_bf16(),
+                     .keys_offset = cache.keys_offset(layer_, block.head),
+                     .values_offset = cache.values_offset(layer_, block.head),
+                     .first_row = block.first_row,
+                     .group = group(),
+                     .first_position = cache.length(),
+                     .window = shape_.sliding_window,
+                     .begin = std::max(block.begin, first),
+                     .end = std::min(block.end, first + kRangePositions),
+                     .max = slot + kMax,
+                     .sum = slot + kSum,
+                     .weighted = slot + kWeighted});
   }
 
   void finish(const RowBlock& block, const float* slots) const {
     for (int64_t r = 0; r < block.rows; ++r) {
-      finish_row(slots, block.splits, r, y_.row(token(block, r)) + column(block, r));
+      finish_row(slots, block.ranges(), r, y_.row(token(block, r)) + column(block, r));
     }
   }
 
   // Each range has its own maximum m_s, and sums relative to it. The whole is sum_s e^(m_s - m) *
   // sums_s with m the largest of them, divided by the same for the weights.
-  void finish_row(const float* slots, int64_t splits, int64_t r, float* out) const {
+  void finish_row(const float* slots, int64_t ranges, int64_t r, float* out) const {
     float max = -std::numeric_limits<float>::infinity();
-    for (int64_t s = 0; s < splits; ++s) max = std::max(max, slots[s * slot_floats() + kMax + r]);
+    for (int64_t s = 0; s < ranges; ++s) max = std::max(max, slots[s * slot_floats() + kMax + r]);
     float sum = 0.0f;
     std::fill_n(out, shape_.head_dim, 0.0f);
-    for (int64_t s = 0; s < splits; ++s) {
+    for (int64_t s = 0; s < ranges; ++s) {
       const float* const slot = slots + s * slot_floats();
       const float factor = std::exp(slot[kMax + r] - max);
       const float* const weighted = slot + kWeighted + r * features();
@@ -195,8 +203,8 @@ class Attention {
   const MutableMatrixView y_;
   std::vector<RowBlock> blocks_;
   std::vector<Task> tasks_;
-  int64_t own_slots_ = 0;
-  int64_t work_ = 0;  // multiply-adds
+  int64_t own_slots_ = 0, thread_slots_ = 0;  // of split blocks; of each thread
+  int64_t work_ = 0;                          // multiply-adds
 };
 
 // The cache of another backend has another layout.

@@ -1,14 +1,20 @@
 #include "cpu/kv_cache.h"
 
-#include <algorithm>
+#include <memory>
 
 #include "base/float16.h"
+#include "cpu/buffer.h"
 
 namespace neuronmm::cpu {
 namespace {
 
 // Panels have whole vectors of columns; a head of 80 features takes three panels of 32.
 int64_t pad_to_panel(int64_t count) { return (count + kPanel - 1) / kPanel * kPanel; }
+
+// Of 32 columns and so many rows.
+int64_t panel_words(const ops::KvCacheShape& shape, int64_t rows) {
+  return (shape.dtype == DType::kBF16 ? (rows + 1) / 2 : rows) * kPanel;
+}
 
 // Where element (k, column) of a panel lies, and its dtype (see packed_matrix.h).
 struct Fp32Element {
@@ -26,24 +32,20 @@ struct Bf16Element {
 
 }  // namespace
 
+CpuKvCache::Head::Head(const ops::KvCacheShape& shape)
+    : padded_dim(pad_to_panel(shape.head_dim)),
+      key_panel(panel_words(shape, shape.head_dim)),
+      value_panel(panel_words(shape, kKeyBlock)),
+      total(kKeyBlock / kPanel * key_panel + padded_dim / kPanel * value_panel) {}
+
 CpuKvCache::CpuKvCache(const ops::KvCacheShape& shape)
-    : ops::KvCache(shape),
+    : ops::KvCache(shape, shape.num_layers * shape.num_key_value_heads * Head(shape).total),
       is_bf16_(shape.dtype == DType::kBF16),
-      padded_head_dim_(pad_to_panel(shape.head_dim)),
-      key_panel_words_(panel_words(shape.head_dim)),
-      value_panel_words_(panel_words(kKeyBlock)),
-      head_words_(kKeyBlock / kPanel * key_panel_words_ +
-                  padded_head_dim_ / kPanel * value_panel_words_),
-      words_per_block_(shape.num_layers * shape.num_key_value_heads * head_words_) {}
+      head_(shape) {}
 
-int64_t CpuKvCache::size_bytes() const { return std::ssize(blocks_) * words_per_block_ * 4; }
-
-// Blocks are never moved or given back while a sequence grows, so that pointers to them stay.
-void CpuKvCache::grow(int64_t positions) {
-  while (std::ssize(blocks_) * kKeyBlock < positions) {
-    blocks_.emplace_back(words_per_block_, Pages::kHuge);
-    block_words_.push_back(blocks_.back().data());
-  }
+ops::KvBlock CpuKvCache::make_block() const {
+  const auto memory = std::make_shared<Buffer<uint32_t>>(block_words(), Pages::kHuge);
+  return {memory, memory->data()};
 }
 
 void CpuKvCache::store(int64_t layer, int64_t head, ConstMatrixView k, ConstMatrixView v) {
@@ -62,18 +64,18 @@ void CpuKvCache::store_as(int64_t layer, int64_t head, ConstMatrixView k, ConstM
   const int64_t head_dim = shape().head_dim;
   for (int64_t i = 0; i < k.rows; ++i) {
     const int64_t block = (length() + i) / kKeyBlock, position = (length() + i) % kKeyBlock;
-    uint32_t* const words = blocks_[static_cast<size_t>(block)].data();
-    auto* const keys = reinterpret_cast<Type*>(words + keys_offset(layer, head) +
-                                               position / kPanel * key_panel_words_);
+    uint32_t* const memory = words()[block];
+    auto* const keys = reinterpret_cast<Type*>(memory + keys_offset(layer, head) +
+                                               position / kPanel * head_.key_panel);
     const float* const key = k.row(i) + head * head_dim;
     for (int64_t d = 0; d < head_dim; ++d) {
       keys[Element::offset(d, position % kPanel)] = Element::from_float(key[d]);
     }
-    uint32_t* const values = words + values_offset(layer, head);
+    uint32_t* const values = memory + values_offset(layer, head);
     const float* const value = v.row(i) + head * head_dim;
     // Features beyond head_dim are zeros, since attention reads whole panels.
-    for (int64_t d = 0; d < padded_head_dim_; ++d) {
-      auto* const panel = reinterpret_cast<Type*>(values + d / kPanel * value_panel_words_);
+    for (int64_t d = 0; d < head_.padded_dim; ++d) {
+      auto* const panel = reinterpret_cast<Type*>(values + d / kPanel * head_.value_panel);
       panel[Element::offset(position, d % kPanel)] =
           Element::from_float(d < head_dim ? value[d] : 0.0f);
     }

@@ -106,10 +106,10 @@ class Scorer {
     std::vector<model::SequenceTokens> batch;
     for (const Piece& piece : pass) {
       const std::span<const TokenId> inputs(items_[piece.item].requests[piece.first_choice].inputs);
-      batch.push_back({inputs.subspan(piece.first, piece.count), &cache(piece.item)});
+      batch.push_back({inputs.subspan(piece.first, piece.count), &cache(piece.item), which});
       result_.computed_tokens += piece.count;
     }
-    const Matrix logits = transformer_.forward(batch, which);
+    const Matrix logits = transformer_.forward(batch);
     std::vector<Prediction> predictions;
     int64_t row = 0;
     for (const Piece& piece : pass) {

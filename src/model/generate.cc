@@ -1,7 +1,6 @@
 #include "model/generate.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/interrupt.h"
 
@@ -24,92 +23,51 @@ Status check_prompt(std::span<const TokenId> prompt, const io::ModelConfig& conf
   return check_token_ids(prompt, config);
 }
 
-Status check_biases(std::span<const LogitBias> biases, const io::ModelConfig& config) {
-  for (const LogitBias& bias : biases) {
-    if (bias.id < 0 || bias.id >= config.vocab_size)
-      return fail("the bias of token {}: expected an id from 0 to {}", bias.id,
-                  config.vocab_size - 1);
-  }
-  return {};
-}
-
-// A sequence so far, with what is needed to extend it by one token. The tokens that the cache lacks
-// are those that still have to run: a prompt, or the last token made.
+// A sequence so far, and the keys and values of its tokens. Those that the cache lacks still have
+// to run: a prompt, or the last token made.
 class Sequence {
  public:
-  // `limit` new tokens fit the model's context. Without `kept` the sequence has a cache of its own.
+  // `room` new tokens fit the model's context. Without `kept` the sequence has a cache of its own.
   Sequence(const Transformer& transformer, std::span<const TokenId> prompt,
-           const GenerateOptions& options, int64_t limit, uint64_t seed, PromptCache* kept)
-      : options_(options),
-        limit_(limit),
-        prompt_length_(prompt.size()),
-        tokens_(prompt.begin(), prompt.end()),
-        own_cache_(kept ? nullptr : transformer.make_cache(std::ssize(prompt) + limit)),
+           const GenerateOptions& options, int64_t room, PromptCache* kept)
+      : continuation_({prompt.begin(), prompt.end()}, options, room),
+        own_cache_(kept ? nullptr
+                        : transformer.make_cache(std::ssize(prompt) + continuation_.limit())),
         kept_(kept),
-        cache_(kept ? &kept->reuse(prompt) : own_cache_.get()),
-        sampler_(seeded(options.sampling, seed)) {
+        cache_(kept ? &kept->reuse(prompt) : own_cache_.get()) {
     generation_.reused_tokens = cache_->length();
+    // No room for a single token: done before it has begun.
+    if (continuation_.limit() <= 0) finish(Stop::kLimit);
   }
 
   bool done() const { return done_; }
   std::span<const TokenId> pending() const {  // tokens that the cache lacks
-    return std::span(tokens_).subspan(static_cast<size_t>(cache_->length()));
+    return continuation_.tokens().subspan(static_cast<size_t>(cache_->length()));
   }
   bool prefilling() const { return pending().size() > 1 || generation_.tokens.empty(); }
   ops::KvCache& cache() { return *cache_; }
 
   // Takes the token that follows all tokens so far; nothing if that is a stop token.
-  // A logit that is not finite would win every comparison or poison the softmax, and generate text
-  // that looks merely odd; so it is an error.
   Result<std::optional<TokenId>> extend(std::span<const float> logits) {
-    for (size_t id = 0; id < logits.size(); ++id) {
-      if (std::isfinite(logits[id])) continue;
-      return fail(
-          "expected finite logits, found {} for token {} at position {}: the weights or "
-          "their dtype are broken",
-          logits[id], id, tokens_.size());
-    }
-    const std::span<const TokenId> all(tokens_);
-    const TokenId token =
-        sampler_.sample(logits, all.first(prompt_length_), all.subspan(prompt_length_));
-    if (std::ranges::count(options_.stop_tokens, token) > 0) {
-      finish(Generation::Stop::kStopToken);
-      return std::optional<TokenId>();
-    }
-    tokens_.push_back(token);
-    generation_.tokens.push_back(token);
-    if (options_.logprobs)
-      generation_.logprobs.push_back(token_logprobs(logits, token, *options_.logprobs));
-    // Stopped by the room in the model's context or by what was asked for: the caller reports them
-    // differently.
-    if (std::ssize(generation_.tokens) == limit_) {
-      finish(limit_ < options_.max_new_tokens ? Generation::Stop::kContextFull
-                                              : Generation::Stop::kLimit);
-    }
-    return std::optional(token);
+    NMM_ASSIGN(Step step, continuation_.extend(logits));
+    if (step.token) generation_.tokens.push_back(*step.token);
+    if (step.logprobs) generation_.logprobs.push_back(std::move(*step.logprobs));
+    if (step.stop) finish(*step.stop);
+    return step.token;
   }
 
-  void finish(Generation::Stop stop) {
+  void finish(Stop stop) {
     generation_.stop = stop;
     done_ = true;
-    if (kept_) kept_->remember(tokens_);
+    if (kept_) kept_->remember(continuation_.tokens());
   }
   Generation& generation() { return generation_; }
 
  private:
-  static SamplingOptions seeded(SamplingOptions sampling, uint64_t seed) {
-    sampling.seed = seed;
-    return sampling;
-  }
-
-  const GenerateOptions& options_;
-  const int64_t limit_;
-  const size_t prompt_length_;
-  std::vector<TokenId> tokens_;
+  Continuation continuation_;
   std::unique_ptr<ops::KvCache> own_cache_;
   PromptCache* kept_;
   ops::KvCache* cache_;
-  Sampler sampler_;
   Generation generation_;
   bool done_ = false;
 };
@@ -122,15 +80,13 @@ class Run {
   Run(const Transformer& transformer, const std::function<bool(int64_t, TokenId)>& on_token)
       : transformer_(transformer), on_token_(on_token) {}
 
-  Status add(std::span<const TokenId> prompt, const GenerateOptions& options, uint64_t seed,
+  Status add(std::span<const TokenId> prompt, GenerateOptions options, uint64_t seed,
              PromptCache* kept = nullptr) {
     const io::ModelConfig& config = transformer_.config();
     NMM_TRY(check_prompt(prompt, config));
     const int64_t room = config.max_position_embeddings - std::ssize(prompt);
-    const int64_t limit = std::min(options.max_new_tokens, room);
-    sequences_.emplace_back(transformer_, prompt, options, limit, seed, kept);
-    // No room for a single token: done before it has begun.
-    if (limit <= 0) sequences_.back().finish(Generation::Stop::kLimit);
+    options.sampling.seed = seed;
+    sequences_.emplace_back(transformer_, prompt, options, room, kept);
     return {};
   }
 
@@ -139,7 +95,7 @@ class Run {
       // Between steps only; what has been generated so far is a result.
       if (interrupted()) {
         for (Sequence& s : sequences_) {
-          if (!s.done()) s.finish(Generation::Stop::kInterrupted);
+          if (!s.done()) s.finish(Stop::kInterrupted);
         }
       } else {
         NMM_TRY(step());
@@ -158,30 +114,25 @@ class Run {
     const bool prefilling = std::ranges::any_of(
         sequences_, [](const Sequence& s) { return !s.done() && s.prefilling(); });
     std::vector<SequenceTokens> batch;
-    std::vector<size_t> members;
-    int64_t room = prefilling ? kPrefillTokens : std::ssize(sequences_);
-    for (size_t i = 0; i < sequences_.size() && room > 0; ++i) {
+    std::vector<size_t> complete;  // whose tokens are all in the batch: the next one is wanted
+    const int64_t most = prefilling ? kPrefillTokens : std::ssize(sequences_);
+    int64_t rows = 0;
+    for (size_t i = 0; i < sequences_.size() && rows < most; ++i) {
       Sequence& s = sequences_[i];
       if (s.done() || s.prefilling() != prefilling) continue;
-      const int64_t count = std::min(std::ssize(s.pending()), room);
-      batch.push_back({s.pending().first(static_cast<size_t>(count)), &s.cache()});
-      members.push_back(i);
-      room -= count;
+      const auto tokens =
+          s.pending().first(std::min(s.pending().size(), static_cast<size_t>(most - rows)));
+      const bool all = tokens.size() == s.pending().size();
+      batch.push_back({tokens, &s.cache(), all ? Logits::kLast : Logits::kNone});
+      if (all) complete.push_back(i);
+      rows += std::ssize(tokens);
     }
-    // Only the last sequence of the batch can have more prompt to come.
-    const bool any_complete =
-        members.size() > 1 || batch[0].tokens.size() == sequences_[members[0]].pending().size();
-    int64_t rows = 0;
-    for (const SequenceTokens& sequence : batch) rows += std::ssize(sequence.tokens);
     // A simulated device chooses and times its kernels for this number of rows here, where it can
     // fail.
     NMM_TRY(transformer_.backend().prepare(rows));
-    const Matrix logits = transformer_.forward(
-        batch, any_complete ? Transformer::Logits::kLast : Transformer::Logits::kNone);
-    // A sequence whose prompt is not finished has no next token yet; it is the last of the batch.
-    for (size_t row = 0; row < members.size(); ++row) {
-      if (!sequences_[members[row]].pending().empty()) break;
-      NMM_TRY(extend(members[row], logits.view().row_range(static_cast<int64_t>(row), 1), start));
+    const Matrix logits = transformer_.forward(batch);
+    for (size_t row = 0; row < complete.size(); ++row) {
+      NMM_TRY(extend(complete[row], logits.view().row_range(static_cast<int64_t>(row), 1), start));
     }
     return {};
   }
@@ -199,7 +150,7 @@ class Run {
       s.generation().decode_latencies_s.push_back(now() - step_start);
     }
     const bool go_on = !token || !on_token_ || on_token_(static_cast<int64_t>(i), *token);
-    if (!go_on) s.finish(Generation::Stop::kCaller);
+    if (!go_on) s.finish(Stop::kCaller);
     return {};
   }
 
@@ -216,7 +167,7 @@ class Run {
 Result<Generation> generate(const Transformer& transformer, std::span<const TokenId> prompt,
                             const GenerateOptions& options,
                             const std::function<bool(TokenId)>& on_token, PromptCache* cache) {
-  NMM_TRY(check_biases(options.sampling.logit_bias, transformer.config()));
+  NMM_TRY(check_biases(options.sampling.logit_bias, transformer.config().vocab_size));
   const std::function<bool(int64_t, TokenId)> on_any = [&](int64_t, TokenId token) {
     return !on_token || on_token(token);
   };
@@ -229,7 +180,7 @@ Result<Generation> generate(const Transformer& transformer, std::span<const Toke
 Result<std::vector<Generation>> generate_batch(
     const Transformer& transformer, std::span<const std::vector<TokenId>> prompts,
     const GenerateOptions& options, const std::function<bool(int64_t, TokenId)>& on_token) {
-  NMM_TRY(check_biases(options.sampling.logit_bias, transformer.config()));
+  NMM_TRY(check_biases(options.sampling.logit_bias, transformer.config().vocab_size));
   Run run(transformer, on_token);
   for (size_t i = 0; i < prompts.size(); ++i)
     NMM_TRY(run.add(prompts[i], options, options.sampling.seed + i));

@@ -9,22 +9,14 @@
 
 #include "base/result.h"
 #include "io/generation_config.h"
+#include "model/continuation.h"
 #include "model/prompt_cache.h"
-#include "model/sampler.h"
-#include "model/token_logprobs.h"
 #include "model/transformer.h"
 
 namespace neuronmm::model {
 
-struct GenerateOptions {
-  int64_t max_new_tokens = 128;
-  SamplingOptions sampling = {};
-  std::vector<TokenId> stop_tokens = {};  // generation ends before such a token is emitted
-  std::optional<int64_t> logprobs = {};   // of every token, and of so many likely ones beside it
-};
-
 struct Generation {
-  enum class Stop { kStopToken, kLimit, kContextFull, kInterrupted, kCaller };
+  using Stop = model::Stop;
   std::vector<TokenId> tokens;
   std::vector<TokenLogprobs> logprobs;  // one per token where the options ask for them
   Stop stop = Stop::kLimit;

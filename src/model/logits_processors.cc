@@ -18,6 +18,14 @@ std::vector<TokenId> distinct_tokens(std::vector<TokenId> ids) {
 
 }  // namespace
 
+Status check_biases(std::span<const LogitBias> biases, int64_t vocab_size) {
+  for (const LogitBias& bias : biases) {
+    if (bias.id < 0 || bias.id >= vocab_size)
+      return fail("the bias of token {}: expected an id from 0 to {}", bias.id, vocab_size - 1);
+  }
+  return {};
+}
+
 void add_biases(std::span<double> logits, std::span<const LogitBias> biases) {
   for (const LogitBias& bias : biases) {
     if (has_logit(logits, bias.id)) logits[static_cast<size_t>(bias.id)] += bias.bias;

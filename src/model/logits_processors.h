@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "base/result.h"
 #include "text/token_id.h"
 
 namespace neuronmm::model {
@@ -13,6 +14,9 @@ struct LogitBias {
   TokenId id = 0;
   double bias = 0.0;
 };
+
+// An error that names the first id outside [0, vocab_size).
+Status check_biases(std::span<const LogitBias> biases, int64_t vocab_size);
 
 // logits[id] += bias; biases of one id add up (OpenAI's logit_bias).
 void add_biases(std::span<double> logits, std::span<const LogitBias> biases);

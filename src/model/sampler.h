@@ -25,19 +25,24 @@ struct SamplingOptions {
   uint64_t seed = 0;
 };
 
+// Tokens, as bits: token id is bit id % 64 of word id / 64. An empty span stands for all tokens.
+using TokenSet = std::span<const uint64_t>;
+
 class Sampler {
  public:
   explicit Sampler(const SamplingOptions& options);
-  // What the penalties look at: the tokens of the prompt, and those generated so far.
+  // What the penalties look at: the tokens of the prompt, and those generated so far. Tokens that
+  // are not allowed are as if the vocabulary did not have them; at least one is.
   TokenId sample(std::span<const float> logits, std::span<const TokenId> prompt,
-                 std::span<const TokenId> generated = {});
+                 std::span<const TokenId> generated = {}, TokenSet allowed = {});
   // What sample() draws from where the temperature is not 0.
   std::vector<Candidate> candidates(std::span<const float> logits, std::span<const TokenId> prompt,
-                                    std::span<const TokenId> generated) const;
+                                    std::span<const TokenId> generated,
+                                    TokenSet allowed = {}) const;
 
  private:
   std::vector<double> processed(std::span<const float> logits, std::span<const TokenId> prompt,
-                                std::span<const TokenId> generated) const;
+                                std::span<const TokenId> generated, TokenSet allowed) const;
   SamplingOptions options_;
   std::mt19937_64 random_;
 };

@@ -35,6 +35,23 @@ Result<ops::LinearWeight> lm_head_weight(const io::Checkpoint& checkpoint,
   return weight;
 }
 
+// The rows whose logits are wanted move to the front; returns how many they are. Of a prompt only
+// the last position predicts something new: the vocabulary's matrix is the largest of the model,
+// and its product with all rows would be wasted.
+int64_t move_wanted_rows(std::span<const SequenceTokens> batch, MutableMatrixView hidden) {
+  int64_t wanted = 0, end = 0;
+  for (const SequenceTokens& sequence : batch) {
+    const int64_t first = end;
+    end += std::ssize(sequence.tokens);
+    if (sequence.logits == Logits::kNone) continue;
+    for (int64_t row = sequence.logits == Logits::kAll ? first : end - 1; row < end; ++row) {
+      if (row != wanted) std::copy_n(hidden.row(row), hidden.columns, hidden.row(wanted));
+      ++wanted;
+    }
+  }
+  return wanted;
+}
+
 // Rotary embedding needs the position within the sequence, not within the batch.
 // The position of every row: sequences of different lengths run in one batch.
 std::vector<int64_t> positions_of(ops::Batch batch) {
@@ -194,42 +211,35 @@ std::unique_ptr<ops::KvCache> Transformer::make_cache(int64_t capacity_tokens, D
                                   config_->head_dim, capacity_tokens, dtype});
 }
 
-Matrix Transformer::forward(std::span<const SequenceTokens> batch, Logits which,
-                            MlpObserver* observer) const {
+Matrix Transformer::forward(std::span<const SequenceTokens> batch, MlpObserver* observer) const {
   int64_t total = 0;
   std::vector<ops::SequenceRows> rows;
-  for (const auto& [tokens, cache] : batch) {
-    const int64_t count = std::ssize(tokens);
-    NMM_CHECK(count > 0 && cache->length() + count <= cache->shape().capacity_tokens);
-    rows.push_back({cache, count});
+  for (const SequenceTokens& sequence : batch) {
+    const int64_t count = std::ssize(sequence.tokens);
+    ops::KvCache& cache = *sequence.cache;
+    NMM_CHECK(count > 0 && cache.length() + count <= cache.shape().capacity_tokens);
+    rows.push_back({&cache, count});
     total += count;
   }
   Matrix hidden(total, config_->hidden_size);
   int64_t first = 0;
-  for (const auto& [tokens, cache] : batch) {
-    embed(embedding_, tokens, hidden.view().row_range(first, std::ssize(tokens)));
-    first += std::ssize(tokens);
+  for (const SequenceTokens& sequence : batch) {
+    const int64_t count = std::ssize(sequence.tokens);
+    embed(embedding_, sequence.tokens, hidden.view().row_range(first, count));
+    first += count;
   }
   for (const DecoderLayer& layer : layers_) layer.forward(hidden.view(), rotary_, rows, observer);
   // Layers append behind the old length; it moves when all of them have.
   for (const auto& [cache, count] : rows) cache->set_length(cache->length() + count);
-  if (which == Logits::kNone) return {};
-  if (which == Logits::kAll) return lm_head_->logits(hidden.view());
-
-  // Of a prompt only the last position predicts something new: the vocabulary's matrix is the
-  // largest of the model, and its product with all rows would be wasted.
-  int64_t last = -1;
-  for (size_t i = 0; i < rows.size(); ++i) {  // the last rows move to the front
-    last += rows[i].rows;
-    std::copy_n(hidden.row(last), hidden.columns(), hidden.row(static_cast<int64_t>(i)));
-  }
-  return lm_head_->logits(hidden.view().row_range(0, std::ssize(rows)));
+  const int64_t wanted = move_wanted_rows(batch, hidden.view());
+  if (wanted == 0) return {};
+  return lm_head_->logits(hidden.view().row_range(0, wanted));
 }
 
 Matrix Transformer::forward(std::span<const TokenId> tokens, ops::KvCache& cache, Logits which,
                             MlpObserver* observer) const {
-  const SequenceTokens sequence = {tokens, &cache};
-  return forward(std::span(&sequence, 1), which, observer);
+  const SequenceTokens sequence = {tokens, &cache, which};
+  return forward(std::span(&sequence, 1), observer);
 }
 
 Status check_token_ids(std::span<const TokenId> tokens, const io::ModelConfig& config) {

@@ -55,11 +55,15 @@ class DecoderLayer {
   std::unique_ptr<ops::Mlp> mlp_;
 };
 
+// After which tokens of a sequence the logits are wanted.
+enum class Logits { kNone, kLast, kAll };
+
 // The next tokens of one sequence (ids < vocab_size, at least one), and the cache that holds the
 // tokens before them.
 struct SequenceTokens {
   std::span<const TokenId> tokens;
   ops::KvCache* cache = nullptr;
+  Logits logits = Logits::kLast;
 };
 
 // What follows the last layer: the final norm and the projection to the vocabulary.
@@ -97,12 +101,11 @@ class Transformer {
   std::unique_ptr<ops::KvCache> make_cache(int64_t capacity_tokens) const;
   std::unique_ptr<ops::KvCache> make_cache(int64_t capacity_tokens, DType dtype) const;
 
-  enum class Logits { kNone, kLast, kAll };
+  using Logits = model::Logits;
   // Appends tokens to every sequence of the batch, in one pass over the weights. Returns the logits
-  // after no, the last, or every token of each sequence, sequence by sequence: [rows, vocab_size].
-  // What a sequence gets does not depend on the others.
-  Matrix forward(std::span<const SequenceTokens> batch, Logits which,
-                 MlpObserver* observer = nullptr) const;
+  // that each of them wants, sequence by sequence: [rows, vocab_size]. What a sequence gets depends
+  // neither on the others nor on how its tokens were cut into passes.
+  Matrix forward(std::span<const SequenceTokens> batch, MlpObserver* observer = nullptr) const;
   // The same for one sequence.
   Matrix forward(std::span<const TokenId> tokens, ops::KvCache& cache, Logits which,
                  MlpObserver* observer = nullptr) const;

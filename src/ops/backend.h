@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "base/tensor.h"
+#include "ops/kv_cache.h"
 #include "ops/weights.h"
 
 namespace neuronmm::ops {
@@ -39,32 +40,6 @@ class Mlp {
   virtual ~Mlp() = default;
   // Y[M,H] = down(silu(gate(X)) * up(X)), X[M,H], silu(z) = z / (1 + exp(-z)).
   virtual void apply(ConstMatrixView x, MutableMatrixView y) const = 0;
-};
-
-struct KvCacheShape {
-  int64_t num_layers = 0;
-  int64_t num_key_value_heads = 0;
-  int64_t head_dim = 0;
-  int64_t capacity_tokens = 0;  // a limit: memory is taken as the sequence grows
-  // What keys and values may be rounded to: kBF16, or kF32 for not at all. The model's own dtype.
-  DType dtype = DType::kF32;
-};
-
-// Keys (after RoPE) and values of the tokens seen so far, in whatever layout and dtype its backend
-// likes.
-class KvCache {
- public:
-  explicit KvCache(const KvCacheShape& shape) : shape_(shape) {}
-  virtual ~KvCache() = default;
-
-  const KvCacheShape& shape() const { return shape_; }
-  int64_t length() const { return length_; }  // tokens that are complete in every layer
-  // Advanced by the model after the last layer; set lower to forget the newest tokens.
-  void set_length(int64_t tokens) { length_ = tokens; }
-
- private:
-  KvCacheShape shape_;
-  int64_t length_ = 0;
 };
 
 // The next tokens of one sequence: `rows` of them, at positions cache->length() ...

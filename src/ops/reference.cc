@@ -144,32 +144,36 @@ class ReferenceMlp final : public Mlp {
   MlpWeight weight_;
 };
 
-// Keys and values as they come: one [capacity, kv_heads * head_dim] matrix of each per layer.
+// Keys and values as they come. A block is a matrix [kKvBlock, kv_heads * head_dim] of keys, and
+// one of values, for every layer.
 class ReferenceKvCache final : public KvCache {
  public:
-  explicit ReferenceKvCache(const KvCacheShape& shape) : KvCache(shape) {
-    const int64_t width = shape.num_key_value_heads * shape.head_dim;
-    for (int64_t layer = 0; layer < shape.num_layers; ++layer) {
-      keys_.emplace_back(shape.capacity_tokens, width);
-      values_.emplace_back(shape.capacity_tokens, width);
-    }
-  }
-  Matrix& keys(int64_t layer) { return keys_.at(static_cast<size_t>(layer)); }
-  Matrix& values(int64_t layer) { return values_.at(static_cast<size_t>(layer)); }
+  explicit ReferenceKvCache(const KvCacheShape& shape)
+      : KvCache(shape, shape.num_layers * 2 * kKvBlock * width(shape)) {}
+  float* key(int64_t layer, int64_t position) const { return row(2 * layer, position); }
+  float* value(int64_t layer, int64_t position) const { return row(2 * layer + 1, position); }
 
  private:
-  std::vector<Matrix> keys_, values_;
+  static int64_t width(const KvCacheShape& shape) {
+    return shape.num_key_value_heads * shape.head_dim;
+  }
+  float* row(int64_t matrix, int64_t position) const {
+    return reinterpret_cast<float*>(words()[position / kKvBlock]) +
+           (matrix * kKvBlock + position % kKvBlock) * width(shape());
+  }
 };
 
-// softmax(q · K[first..last]^T / sqrt(D)) · V[first..last] of one query and one kv head. K and V
-// point at the head's first column; rows are `stride` apart.
-void attend(const float* q, const float* keys, const float* values, int64_t stride,
-            int64_t head_dim, int64_t first, int64_t last, float* y) {
+// softmax(q · K[first..last]^T / sqrt(D)) · V[first..last] of one query and one kv head, whose
+// first column is `offset`.
+void attend(const float* q, const ReferenceKvCache& cache, int64_t layer, int64_t offset,
+            int64_t first, int64_t last, float* y) {
+  const int64_t head_dim = cache.shape().head_dim;
   std::vector<double> weights;
   for (int64_t j = first; j <= last; ++j) {
+    const float* const key = cache.key(layer, j) + offset;
     double score = 0.0;
     for (int64_t d = 0; d < head_dim; ++d)
-      score += static_cast<double>(q[d]) * static_cast<double>(keys[j * stride + d]);
+      score += static_cast<double>(q[d]) * static_cast<double>(key[d]);
     weights.push_back(score / std::sqrt(static_cast<double>(head_dim)));
   }
   // The largest score is taken off before the exponential, which then cannot overflow; the quotient
@@ -177,12 +181,15 @@ void attend(const float* q, const float* keys, const float* values, int64_t stri
   const double largest = *std::max_element(weights.begin(), weights.end());
   double total = 0.0;
   for (double& weight : weights) total += weight = std::exp(weight - largest);
-  for (int64_t d = 0; d < head_dim; ++d) {
-    double sum = 0.0;
-    for (int64_t j = first; j <= last; ++j)
-      sum += weights[static_cast<size_t>(j - first)] * static_cast<double>(values[j * stride + d]);
-    y[d] = static_cast<float>(sum / total);
+  std::vector<double> sums(static_cast<size_t>(head_dim));
+  for (int64_t j = first; j <= last; ++j) {
+    const float* const value = cache.value(layer, j) + offset;
+    for (int64_t d = 0; d < head_dim; ++d)
+      sums[static_cast<size_t>(d)] +=
+          weights[static_cast<size_t>(j - first)] * static_cast<double>(value[d]);
   }
+  for (int64_t d = 0; d < head_dim; ++d)
+    y[d] = static_cast<float>(sums[static_cast<size_t>(d)] / total);
 }
 
 class ReferenceBackend final : public Backend {
@@ -264,10 +271,10 @@ class ReferenceBackend final : public Backend {
     auto& store = static_cast<ReferenceKvCache&>(cache);
     const int64_t first_position = cache.length();
     NMM_CHECK(first_position + q.rows <= cache.shape().capacity_tokens);
-    Matrix &keys = store.keys(layer), &values = store.values(layer);
+    cache.grow(first_position + q.rows);
     for (int64_t i = 0; i < q.rows; ++i) {
-      std::copy_n(k.row(i), k.columns, keys.row(first_position + i));
-      std::copy_n(v.row(i), v.columns, values.row(first_position + i));
+      std::copy_n(k.row(i), k.columns, store.key(layer, first_position + i));
+      std::copy_n(v.row(i), v.columns, store.value(layer, first_position + i));
     }
     // `group` query heads share one key/value head.
     const int64_t group = shape.num_attention_heads / shape.num_key_value_heads;
@@ -279,8 +286,8 @@ class ReferenceBackend final : public Backend {
         const int64_t last = first_position + i, offset = head / group * shape.head_dim;
         const int64_t first =
             shape.sliding_window == 0 ? 0 : std::max<int64_t>(0, last - shape.sliding_window + 1);
-        attend(q.row(i) + head * shape.head_dim, keys.data() + offset, values.data() + offset,
-               keys.columns(), shape.head_dim, first, last, y.row(i) + head * shape.head_dim);
+        attend(q.row(i) + head * shape.head_dim, store, layer, offset, first, last,
+               y.row(i) + head * shape.head_dim);
       }
     });
   }

@@ -214,6 +214,20 @@ TEST_P(Attention, ABatchIsItsSequences) {
       << "seed " << kAttentionSeed;
 }
 
+// A token's result is the same bits whether it comes alone, with its neighbours, or as one of many,
+// also beyond the positions that are added up apart.
+TEST_P(Attention, BitsDoNotDependOnPieces) {
+  for (const int64_t window : {0, 300}) {
+    const Tokens t({2, 1, 16, window}, 2300, random_, DType::kBF16);
+    const Matrix expected = t.run_all(*backend_, 512);
+    for (const int64_t piece : {1, 130, 2300}) {
+      const Matrix y = t.run_all(*backend_, piece);
+      EXPECT_EQ(std::memcmp(y.data(), expected.data(), sizeof(float) * 2300 * 32), 0)
+          << "pieces of " << piece << ", window " << window << ", seed " << kAttentionSeed;
+    }
+  }
+}
+
 TEST(CpuKvCache, GrowsWithTheSequence) {
   CpuKvCache cache({2, 3, 20, 100'000, DType::kBF16});
   EXPECT_EQ(cache.size_bytes(), 0);

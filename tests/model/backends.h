@@ -26,8 +26,10 @@ class OnBackend : public testing::TestWithParam<Device> {
   std::unique_ptr<ops::Backend> backend = make_backend(GetParam());
 };
 
-#define NMM_ON_ALL_BACKENDS(suite)                                                            \
-  INSTANTIATE_TEST_SUITE_P(Devices, suite, testing::Values(Device::kReference, Device::kCpu), \
-                           device_name)
+#define NMM_ON_ALL_BACKENDS(suite)                                                         \
+  INSTANTIATE_TEST_SUITE_P(                                                                \
+      Devices, suite,                                                                      \
+      testing::Values(neuronmm::model::Device::kReference, neuronmm::model::Device::kCpu), \
+      neuronmm::model::device_name)
 
 }  // namespace neuronmm::model

@@ -56,6 +56,30 @@ TEST(Sampler, GreedyTakesTheLargestAndTheSmallestIdOfTies) {
   EXPECT_EQ(sample_once({-5}, {}), 0);
 }
 
+// Of 70 tokens, in two words, some: the same as of a vocabulary that has no others.
+TEST(Sampler, TokensThatAreNotAllowedAreAsIfTheyWereNotThere) {
+  const std::vector<TokenId> ids = {0, 5, 17, 63, 64, 69};
+  std::vector<uint64_t> allowed(2);
+  std::vector<float> logits(70, 9.0f), of_allowed;
+  for (const TokenId id : ids) {
+    allowed[static_cast<size_t>(id) / 64] |= uint64_t{1} << id % 64;
+    logits[static_cast<size_t>(id)] = std::sin(static_cast<float>(id));
+    of_allowed.push_back(logits[static_cast<size_t>(id)]);
+  }
+  for (const SamplingOptions& options :
+       {SamplingOptions{}, SamplingOptions{.temperature = 0.7},
+        SamplingOptions{.temperature = 2.0, .top_k = 4, .top_p = 0.8},
+        SamplingOptions{.temperature = 1.0, .min_p = 0.3},
+        SamplingOptions{.temperature = 1.5, .top_k = 60, .frequency_penalty = -3.0}}) {
+    Sampler some(options), all(options);
+    std::vector<TokenId> generated = {5, 17, 17}, of_some = {1, 2, 2};
+    for (int i = 0; i < 50; ++i) {
+      const TokenId token = some.sample(logits, {}, generated, allowed);
+      EXPECT_EQ(token, ids[static_cast<size_t>(all.sample(of_allowed, {}, of_some))]);
+    }
+  }
+}
+
 TEST(Sampler, NanAndInfiniteLogitsNeverWinOrCrash) {
   for (double temperature : {0.0, 1.0}) {
     const SamplingOptions options = {.temperature = temperature, .top_k = 2, .top_p = 0.9};

@@ -141,13 +141,23 @@ TEST_P(TransformerTest, ABatchGivesEachSequenceWhatItGetsAlone) {
       EXPECT_EQ(none.rows(), 0);
     }
   }
-  for (size_t i = 0; i < cases.size(); ++i)
-    batch.push_back({std::span(tokens[i]).subspan(cases[i].past), caches[i].get()});
-
-  const Matrix all = transformer->forward(batch, Transformer::Logits::kAll);
-  for (size_t i = 0; i < cases.size(); ++i)
-    caches[i]->set_length(static_cast<int64_t>(cases[i].past));
-  const Matrix last = transformer->forward(batch, Transformer::Logits::kLast);
+  const auto run = [&](std::vector<Logits> wanted) {
+    batch.clear();
+    for (size_t i = 0; i < cases.size(); ++i) {
+      caches[i]->set_length(static_cast<int64_t>(cases[i].past));
+      batch.push_back({std::span(tokens[i]).subspan(cases[i].past), caches[i].get(), wanted[i]});
+    }
+    return transformer->forward(batch);
+  };
+  const Matrix all = run(std::vector(4, Logits::kAll));
+  const Matrix last = run(std::vector(4, Logits::kLast));
+  const Matrix some = run({Logits::kNone, Logits::kLast, Logits::kNone, Logits::kAll});
+  ASSERT_EQ(some.rows(), 5);
+  for (int64_t id = 0; id < config.vocab_size; ++id) {
+    EXPECT_EQ(some.row(0)[id], last.row(1)[id]);
+    for (int64_t row = 0; row < 4; ++row) EXPECT_EQ(some.row(1 + row)[id], all.row(8 + row)[id]);
+  }
+  EXPECT_EQ(run(std::vector(4, Logits::kNone)).rows(), 0);
   ASSERT_EQ(all.rows(), 12);
   ASSERT_EQ(last.rows(), 4);
   int64_t row = 0;

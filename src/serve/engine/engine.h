@@ -3,12 +3,18 @@
 // values that requests with a common prefix share, admission, preemption and cancellation. One
 // thread runs the model; all of these functions may be called from any thread and never wait for
 // it.
+//
+// What an answer is does not depend on what else runs: it is what generate() makes of its prompt,
+// options and seed. An answer that alone grows beyond the whole memory of keys and values ends with
+// kLength, as at the end of the context.
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "model/transformer.h"
+#include "serve/engine/admission.h"
 #include "serve/engine/request.h"
 #include "serve/engine/statistics.h"
 
@@ -16,22 +22,15 @@ namespace neuronmm::serve {
 
 struct EngineOptions {
   int64_t max_sequences = 64;           // answers that are computed together
-  int64_t max_queued_tokens = 1 << 18;  // of the prompts that wait
+  int64_t max_queued_tokens = 1 << 18;  // of the prompts that wait; one that is alone may have more
   int64_t max_queued_requests = 1024;
-  int64_t kv_cache_bytes = 0;  // 0: what the model's context takes four times, at least
-  int64_t context_tokens = 0;  // prompt and answer of a sequence; 0: the model's
+  // A hard limit, in whole blocks of 128 positions, at least one; memory is taken as it is needed.
+  int64_t kv_cache_bytes = 0;  // 0: what the context takes four times
+  int64_t context_tokens = 0;  // prompt and answer of a sequence; 0, or beyond it: the model's
   int64_t chunk_tokens = 512;  // of prompts in one step: what others' tokens wait for at most
 };
 
 using RequestId = uint64_t;
-
-enum class Refusal {
-  kInvalid,        // an id outside the vocabulary, an empty prompt, a value out of range
-  kContextLength,  // the prompt leaves no room in the context for one token
-  kNeverFits,      // more keys and values than the whole budget has room for
-  kQueueFull,      // may be tried again later
-  kStopping,       // the engine takes no new work
-};
 
 struct Admission {
   RequestId id = 0;  // where it was not refused
@@ -41,10 +40,12 @@ struct Admission {
 
 class Engine {
  public:
-  // `transformer` must outlive the engine. Starts its thread.
+  // `transformer` must outlive the engine, and nobody else uses it or its backend meanwhile. Starts
+  // its thread.
   Engine(const model::Transformer& transformer, const EngineOptions& options);
   ~Engine();  // aborts
 
+  // The listener may be called before this returns.
   Admission submit(Request request, std::shared_ptr<Listener> listener);
   // All answers of the request end within one step, wherever they are. An id that is finished or
   // unknown is ignored: a client that goes away may be late.
@@ -52,8 +53,14 @@ class Engine {
 
   void stop_admission();          // new work is refused; what was admitted goes on
   bool idle() const;              // nothing is queued or running
-  void abort();                   // cancels everything and ends the thread
-  Statistics statistics() const;  // a snapshot
+  Statistics statistics() const;  // a snapshot, taken after a step
+  // Cancels everything and ends the thread: within a step, since a forward pass is broken off
+  // between two of its loops. Waits for that, but not where a listener calls it.
+  void abort();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace neuronmm::serve

@@ -1,0 +1,212 @@
+#include "serve/engine/engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/parallel.h"
+#include "serve/engine/job.h"
+#include "serve/engine/scheduler.h"
+
+namespace neuronmm::serve {
+namespace {
+
+SequenceRoom sequence_room(const model::Transformer& transformer, const EngineOptions& options) {
+  const int64_t of_model = transformer.config().max_position_embeddings;
+  const int64_t wanted = options.context_tokens;
+  SequenceRoom room;
+  room.context = wanted > 0 ? std::min(wanted, of_model) : of_model;
+  const int64_t context_blocks = (room.context + ops::kKvBlock - 1) / ops::kKvBlock;
+  // A backend that keeps no values counts its blocks all the same.
+  const int64_t block_bytes = std::max<int64_t>(1, transformer.make_cache(1)->block_bytes());
+  const int64_t blocks =
+      options.kv_cache_bytes > 0 ? options.kv_cache_bytes / block_bytes : 4 * context_blocks;
+  room.kv_cache = std::max<int64_t>(1, blocks) * ops::kKvBlock;
+  return room;
+}
+
+}  // namespace
+
+// The lock is held for as long as it takes to hand something over, never during a step or while a
+// listener is called.
+class Engine::Impl {
+ public:
+  Impl(const model::Transformer& transformer, const EngineOptions& options)
+      : transformer_(transformer),
+        options_(options),
+        room_(sequence_room(transformer, options)),
+        scheduler_(transformer, {options.max_sequences, options.chunk_tokens,
+                                 room_.kv_cache / ops::kKvBlock, room_.tokens()}),
+        snapshot_(scheduler_.statistics()) {
+    NMM_CHECK(options.max_sequences >= 1 && options.chunk_tokens >= 1);
+    thread_ = std::thread([this] { work(); });
+  }
+
+  ~Impl() { abort(); }
+
+  Admission submit(Request request, std::shared_ptr<Listener> listener) {
+    if (auto refused = find_refusal(request, transformer_, room_))
+      return {0, refused->reason, std::move(refused->message)};
+    const int64_t tokens = std::ssize(request.prompt);
+    {
+      const std::lock_guard lock(mutex_);
+      if (auto refused = find_no_room(tokens)) return std::move(*refused);
+    }
+    // Outside of the lock, since it may take a while; in the meantime others may have come.
+    auto job = std::make_unique<Job>(++last_id_, std::move(request), std::move(listener), room_);
+    const RequestId id = job->id;
+    {
+      const std::lock_guard lock(mutex_);
+      if (auto refused = find_no_room(tokens)) return std::move(*refused);
+      incoming_.push_back(std::move(job));
+      incoming_tokens_ += tokens;
+      ++live_;
+    }
+    wake_.notify_one();
+    return {id, std::nullopt, ""};
+  }
+
+  void cancel(RequestId id) {
+    {
+      const std::lock_guard lock(mutex_);
+      cancelled_.push_back(id);
+    }
+    wake_.notify_one();
+  }
+
+  void stop_admission() {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+
+  bool idle() const {
+    const std::lock_guard lock(mutex_);
+    return live_ == 0;
+  }
+
+  void abort() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      aborting_ = true;
+    }
+    wake_.notify_one();
+    if (std::this_thread::get_id() == worker_) return;
+    const std::lock_guard lock(join_mutex_);
+    if (thread_.joinable()) thread_.join();
+  }
+
+  Statistics statistics() const {
+    const std::lock_guard lock(mutex_);
+    Statistics now = snapshot_;
+    now.waiting += std::ssize(incoming_);
+    now.queued_tokens += incoming_tokens_;
+    return now;
+  }
+
+ private:
+  // Under the lock. A prompt that finds an empty queue is taken whatever its length.
+  std::optional<Admission> find_no_room(int64_t tokens) const {
+    if (stopping_) return Admission{0, Refusal::kStopping, "the engine takes no new requests"};
+    const int64_t requests = queued_requests_ + std::ssize(incoming_);
+    if (requests >= options_.max_queued_requests)
+      return Admission{0, Refusal::kQueueFull,
+                       fmt::format("{} requests wait, and at most {} may", requests,
+                                   options_.max_queued_requests)};
+    const int64_t queued = snapshot_.queued_tokens + incoming_tokens_;
+    if (queued > 0 && queued + tokens > options_.max_queued_tokens)
+      return Admission{0, Refusal::kQueueFull,
+                       fmt::format("{} tokens of prompts wait: with {} more there are too many, at "
+                                   "most {} may",
+                                   queued, tokens, options_.max_queued_tokens)};
+    return std::nullopt;
+  }
+
+  void work() {
+    worker_ = std::this_thread::get_id();
+    const StoppableLoops stoppable(aborting_);
+    while (!aborting_) {
+      try {
+        take_over();
+        if (!aborting_) scheduler_.plan_step();
+        publish();
+        if (!aborting_) scheduler_.run_step();
+      } catch (const LoopsStopped&) {  // the next round ends everything
+      } catch (const std::exception& error) {
+        scheduler_.end_all(FinishReason::kError, error.what());
+      }
+      publish();
+    }
+    scheduler_.end_all(FinishReason::kCancelled, "the engine was stopped");
+    publish();
+  }
+
+  // Sleeps until there is something to do.
+  void take_over() {
+    std::vector<std::unique_ptr<Job>> jobs;
+    std::vector<RequestId> cancelled;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] {
+        return aborting_ || !incoming_.empty() || !cancelled_.empty() || !scheduler_.idle();
+      });
+      jobs.swap(incoming_);
+      cancelled.swap(cancelled_);
+      queued_requests_ += std::ssize(jobs);
+      snapshot_.waiting += std::ssize(jobs);
+      snapshot_.queued_tokens += std::exchange(incoming_tokens_, 0);
+    }
+    for (std::unique_ptr<Job>& job : jobs) scheduler_.add(std::move(job));
+    for (const RequestId id : cancelled) scheduler_.cancel(id);
+  }
+
+  void publish() {
+    const int64_t ended = scheduler_.forget_finished();
+    const Statistics now = scheduler_.statistics();
+    const std::lock_guard lock(mutex_);
+    snapshot_ = now;
+    queued_requests_ = scheduler_.queued_requests();
+    live_ -= ended;
+  }
+
+  const model::Transformer& transformer_;
+  const EngineOptions options_;
+  const SequenceRoom room_;
+  Scheduler scheduler_;  // the thread's
+  std::atomic<RequestId> last_id_ = 0;
+
+  mutable std::mutex mutex_;  // for all that follows
+  std::condition_variable wake_;
+  std::vector<std::unique_ptr<Job>> incoming_;
+  int64_t incoming_tokens_ = 0;
+  std::vector<RequestId> cancelled_;
+  Statistics snapshot_;
+  int64_t queued_requests_ = 0;  // that the scheduler has
+  int64_t live_ = 0;             // requests that are not finished
+  bool stopping_ = false;
+  std::atomic<bool> aborting_ = false;
+
+  std::atomic<std::thread::id> worker_;
+  std::mutex join_mutex_;
+  std::thread thread_;
+};
+
+Engine::Engine(const model::Transformer& transformer, const EngineOptions& options)
+    : impl_(std::make_unique<Impl>(transformer, options)) {}
+Engine::~Engine() = default;
+
+Admission Engine::submit(Request request, std::shared_ptr<Listener> listener) {
+  return impl_->submit(std::move(request), std::move(listener));
+}
+void Engine::cancel(RequestId id) { impl_->cancel(id); }
+void Engine::stop_admission() { impl_->stop_admission(); }
+bool Engine::idle() const { return impl_->idle(); }
+Statistics Engine::statistics() const { return impl_->statistics(); }
+void Engine::abort() { impl_->abort(); }
+
+}  // namespace neuronmm::serve

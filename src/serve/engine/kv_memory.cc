@@ -1,0 +1,114 @@
+#include "serve/engine/kv_memory.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+namespace neuronmm::serve {
+namespace {
+
+using ops::kKvBlock;
+
+std::span<const TokenId> block_tokens(std::span<const TokenId> tokens, size_t block) {
+  return tokens.subspan(block * kKvBlock, kKvBlock);
+}
+
+}  // namespace
+
+KvMemory::KvMemory(const model::Transformer& transformer, int64_t blocks, int64_t capacity_tokens)
+    : transformer_(transformer),
+      blocks_(blocks),
+      capacity_tokens_(capacity_tokens),
+      maker_(make_cache()) {
+  NMM_CHECK(capacity_tokens <= blocks * kKvBlock);
+  free_.reserve(static_cast<size_t>(blocks));  // giving back never fails
+}
+
+std::unique_ptr<ops::KvCache> KvMemory::make_cache() const {
+  return transformer_.make_cache(capacity_tokens_);
+}
+
+// What was cached for others goes last.
+ops::KvBlock KvMemory::take() {
+  if (!free_.empty()) {
+    ops::KvBlock block = std::move(free_.back());
+    free_.pop_back();
+    return block;
+  }
+  if (made_ == blocks_) return prefixes_.evict();
+  try {
+    ops::KvBlock block = maker_->make_block();
+    ++made_;
+    return block;
+  } catch (const std::bad_alloc&) {  // the system has less than the budget
+    if (cached() == 0) throw;
+    return prefixes_.evict();
+  }
+}
+
+SequenceMemory::SequenceMemory(KvMemory& memory, std::string salt)
+    : memory_(memory), salt_(std::move(salt)), cache_(memory.make_cache()) {}
+
+// The last block first: it is of use to the fewest, and is to be evicted before those before it.
+SequenceMemory::~SequenceMemory() {
+  for (int64_t i = std::ssize(cache_->blocks()) - 1; i >= 0; --i) {
+    const auto index = static_cast<size_t>(i);
+    if (index < shared_.size()) {
+      memory_.prefixes_.release(*shared_[index]);
+    } else {
+      memory_.give_back(cache_->blocks()[index]);
+    }
+  }
+}
+
+// The next block is the entry's. If the sequence has one of its own there, that is given back.
+void SequenceMemory::share(PrefixCache::Entry& entry) {
+  memory_.prefixes_.use(entry);
+  const size_t index = shared_.size();
+  shared_.push_back(&entry);
+  const auto& blocks = cache_->blocks();
+  ops::KvBlock own = index < blocks.size() ? blocks[index] : nullptr;
+  if (own == entry.block) return;
+  cache_->set_block(static_cast<int64_t>(index), entry.block);
+  if (own) memory_.give_back(std::move(own));
+}
+
+void SequenceMemory::reuse(std::span<const TokenId> tokens) {
+  while (length() % kKvBlock == 0 && length() + kKvBlock < std::ssize(tokens)) {
+    PrefixCache::Entry* const entry =
+        memory_.prefixes_.find(last(), salt_, block_tokens(tokens, shared_.size()));
+    if (entry == nullptr) return;
+    share(*entry);
+    cache_->set_length(length() + kKvBlock);
+  }
+}
+
+bool SequenceMemory::reserve(int64_t positions) {
+  const int64_t held = std::ssize(cache_->blocks());
+  const int64_t wanted = (positions + kKvBlock - 1) / kKvBlock;
+  if (wanted - held > memory_.available()) return false;
+  for (int64_t i = held; i < wanted; ++i) cache_->set_block(i, memory_.take());
+  return true;
+}
+
+void SequenceMemory::publish(std::span<const TokenId> tokens) {
+  while ((std::ssize(shared_) + 1) * kKvBlock <= length()) {
+    const size_t index = shared_.size();
+    share(memory_.prefixes_.insert(last(), salt_, block_tokens(tokens, index),
+                                   cache_->blocks()[index]));
+  }
+}
+
+std::unique_ptr<SequenceMemory> SequenceMemory::fork() const {
+  auto copy = std::make_unique<SequenceMemory>(memory_, salt_);
+  for (PrefixCache::Entry* const entry : shared_) copy->share(*entry);
+  if (!copy->reserve(length())) return nullptr;
+  if (length() % kKvBlock != 0) {
+    std::copy_n(cache_->blocks()[shared_.size()].get(), cache_->block_words(),
+                copy->cache_->blocks()[shared_.size()].get());
+  }
+  copy->cache_->set_length(length());
+  return copy;
+}
+
+}  // namespace neuronmm::serve

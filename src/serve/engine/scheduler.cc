@@ -1,0 +1,332 @@
+#include "serve/engine/scheduler.h"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "base/parallel.h"
+
+namespace neuronmm::serve {
+namespace {
+
+// Rows of logits of a step that prompts' logprobs are taken from: with a vocabulary of 150,000
+// tokens they are 77 MB.
+constexpr int64_t kLogprobRows = 128;
+
+std::string message_of(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error)) return "the system has no memory left";
+  return error.what();
+}
+
+FinishReason reason_of(model::Stop stop) {
+  const bool full = stop == model::Stop::kLimit || stop == model::Stop::kContextFull;
+  return full ? FinishReason::kLength : FinishReason::kStop;
+}
+
+std::span<const float> row_of(ConstMatrixView logits, int64_t row) {
+  return {logits.row(row), static_cast<size_t>(logits.columns)};
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const model::Transformer& transformer, const Limits& limits)
+    : transformer_(transformer),
+      limits_(limits),
+      memory_(transformer, limits.kv_blocks, limits.sequence_tokens) {}
+
+Scheduler::Key Scheduler::key_of(const Answer& answer) {
+  return {answer.job.priority, answer.job.id, answer.choice};
+}
+
+void Scheduler::add(std::unique_ptr<Job> job) {
+  Answer& first = job->answers[0];
+  ++queued_requests_;
+  statistics_.queued_tokens += std::ssize(job->prompt());
+  waiting_.emplace(key_of(first), &first);
+  jobs_.emplace(job->id, std::move(job));
+}
+
+void Scheduler::cancel(RequestId id) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) return;
+  for (Answer& answer : found->second->answers) finish(answer, FinishReason::kCancelled);
+}
+
+void Scheduler::end_all(FinishReason reason, const std::string& message) {
+  for (const auto& [id, job] : jobs_) {
+    for (Answer& answer : job->answers) finish(answer, reason, {}, message);
+  }
+}
+
+void Scheduler::plan_step() {
+  parts_.clear();
+  plan_decoding();
+  admit();
+  plan_chunks();
+  start_jobs();
+}
+
+void Scheduler::run_step() {
+  if (parts_.empty()) return;
+  const std::optional<Matrix> logits = run_parts();
+  if (!logits) return;
+  int64_t row = 0;
+  for (const Part& part : parts_) {
+    const bool all = part.logits == model::Logits::kAll;
+    const int64_t rows = all ? part.tokens : part.logits == model::Logits::kLast ? 1 : 0;
+    guard(*part.answer, [&] { use_logits(part, logits->view().row_range(row, rows)); });
+    row += rows;
+  }
+}
+
+int64_t Scheduler::forget_finished() {
+  for (const RequestId id : finished_) jobs_.erase(id);
+  return std::ssize(std::exchange(finished_, {}));
+}
+
+// What it had computed in complete blocks stays cached until somebody needs the room.
+void Scheduler::preempt(Answer& answer) {
+  answer.memory.reset();
+  running_.erase(key_of(answer));
+  waiting_.emplace(key_of(answer), &answer);
+  ++statistics_.preemptions;
+}
+
+// For one token more. The last of all gives way, so that the first always goes on.
+bool Scheduler::make_room(Answer& answer) {
+  while (!answer.memory->reserve(answer.memory->length() + 1)) {
+    Answer& last = *running_.rbegin()->second;
+    preempt(last);
+    if (&last == &answer) return false;
+  }
+  return true;
+}
+
+void Scheduler::plan_decoding() {
+  std::vector<Answer*> decoding;
+  for (const auto& [key, answer] : running_) {
+    if (answer->decoding()) decoding.push_back(answer);
+  }
+  for (Answer* const answer : decoding) {
+    bool fits = false;
+    guard(*answer, [&] { fits = answer->memory && make_room(*answer); });
+    if (fits) parts_.push_back({answer, 1, model::Logits::kLast});
+  }
+}
+
+// In order: what does not fit yet holds up what comes after it, or it would wait for ever.
+void Scheduler::admit() {
+  while (!waiting_.empty() && std::ssize(running_) < limits_.max_sequences) {
+    Answer& answer = *waiting_.begin()->second;
+    const std::span<const TokenId> tokens = answer.continuation.tokens();
+    bool fits = false;
+    guard(answer, [&] {
+      auto memory = std::make_unique<SequenceMemory>(memory_, answer.job.cache_salt);
+      if (!answer.job.lacks_prompt_logprobs()) memory->reuse(tokens);
+      fits = memory->reserve(std::ssize(tokens));
+      if (fits) answer.memory = std::move(memory);
+    });
+    if (answer.done) continue;
+    if (!fits) return;
+    waiting_.erase(key_of(answer));
+    running_.emplace(key_of(answer), &answer);
+    leave_queue(answer.job);
+  }
+}
+
+void Scheduler::leave_queue(Job& job) {
+  if (std::exchange(job.was_admitted, true)) return;
+  --queued_requests_;
+  statistics_.queued_tokens -= std::ssize(job.prompt());
+}
+
+void Scheduler::plan_chunks() {
+  std::vector<Part> prompts;
+  for (const auto& [key, answer] : running_) {
+    if (answer->decoding()) continue;
+    // A request with the same beginning may have come by in the meantime.
+    if (!answer->job.lacks_prompt_logprobs()) answer->memory->reuse(answer->continuation.tokens());
+    prompts.push_back({answer, 0, model::Logits::kNone});
+  }
+  if (prompts.empty()) return;
+  const auto pending = [](const Part& part) { return std::ssize(part.answer->pending()); };
+  const int64_t of_first = std::min(pending(prompts[0]), (limits_.chunk_tokens + 1) / 2);
+  prompts[0].tokens = of_first;
+  std::ranges::stable_sort(prompts, {}, pending);
+  int64_t left = limits_.chunk_tokens - of_first, logprob_rows = kLogprobRows;
+  for (Part& part : prompts) {
+    const int64_t more = std::min(pending(part) - part.tokens, left);
+    part.tokens += more;
+    left -= more;
+    if (part.answer->job.lacks_prompt_logprobs()) {
+      part.tokens = std::min(part.tokens, logprob_rows);
+      part.logits = model::Logits::kAll;
+      logprob_rows -= part.tokens;
+    } else if (part.tokens == pending(part)) {
+      part.logits = model::Logits::kLast;
+    }
+    if (part.tokens > 0) parts_.push_back(part);
+  }
+}
+
+void Scheduler::start_jobs() {
+  for (const Part& part : parts_) {
+    Job& job = part.answer->job;
+    if (std::exchange(job.was_started, true)) continue;
+    const PromptUsage usage = {std::ssize(job.prompt()), part.answer->memory->length()};
+    statistics_.prompt_tokens += usage.prompt_tokens;
+    statistics_.cached_prompt_tokens += usage.cached_tokens;
+    statistics_.prefix_queries += usage.prompt_tokens;
+    statistics_.prefix_hits += usage.cached_tokens;
+    guard(*part.answer, [&] { job.listener->on_start(usage); });
+  }
+  std::erase_if(parts_, [](const Part& part) { return part.answer->done; });
+}
+
+// Nothing where it failed: that ends all of the parts' answers.
+std::optional<Matrix> Scheduler::run_parts() {
+  std::vector<model::SequenceTokens> batch;
+  int64_t tokens = 0;
+  for (const auto& [answer, count, logits] : parts_) {
+    batch.push_back(
+        {answer->pending().first(static_cast<size_t>(count)), &answer->memory->cache(), logits});
+    tokens += count;
+  }
+  const ops::Backend& backend = transformer_.backend();
+  std::string message;
+  try {
+    const double start = backend.clock_seconds();
+    const Status ready = backend.prepare(tokens);
+    if (ready.ok()) {
+      Matrix logits = transformer_.forward(batch);
+      count_step(tokens, backend.clock_seconds() - start);
+      return logits;
+    }
+    message = ready.error().message;
+  } catch (const LoopsStopped&) {
+    throw;
+  } catch (const std::exception& error) {
+    message = message_of(error);
+  }
+  for (const Part& part : parts_) finish(*part.answer, FinishReason::kError, {}, message);
+  return std::nullopt;
+}
+
+void Scheduler::count_step(int64_t tokens, double seconds) {
+  ++statistics_.steps;
+  statistics_.step_seconds += seconds;
+  statistics_.step_tokens_sum += tokens;
+  const auto bucket = std::ranges::lower_bound(kStepTokenBounds, tokens);
+  ++statistics_.step_tokens[static_cast<size_t>(bucket - kStepTokenBounds.begin())];
+}
+
+void Scheduler::use_logits(const Part& part, ConstMatrixView logits) {
+  Answer& answer = *part.answer;
+  if (answer.done) return;  // by an earlier part's listener
+  answer.memory->publish(answer.continuation.tokens());
+  if (part.logits == model::Logits::kAll) add_prompt_logprobs(part, logits);
+  if (!answer.pending().empty()) return;
+  const std::span<const float> last = row_of(logits, logits.rows - 1);
+  if (answer.continuation.generated().empty()) {
+    finish_prompt(answer, last);
+  } else {
+    extend(answer, last);
+  }
+}
+
+// Row i is after token first + i. It tells of the token that follows, if that is the prompt's;
+// after a preemption some are known.
+void Scheduler::add_prompt_logprobs(const Part& part, ConstMatrixView logits) {
+  Job& job = part.answer->job;
+  const int64_t first = part.answer->memory->length() - part.tokens;
+  const int64_t known = std::ssize(job.prompt_logprobs);
+  const int64_t end = std::min(first + part.tokens, std::ssize(job.prompt()) - 1);
+  if (end <= known) return;
+  job.prompt_logprobs.resize(static_cast<size_t>(end));
+  parallel_for(end - known, [&](int64_t i) {
+    const auto position = static_cast<size_t>(known + i);
+    job.prompt_logprobs[position] = model::token_logprobs(
+        row_of(logits, known + i - first), job.prompt()[position + 1], *job.wanted_prompt_logprobs);
+  });
+}
+
+// All answers begin with these logits, and with what is in memory now. Where there is no room for
+// one, it is computed anew later.
+void Scheduler::finish_prompt(Answer& first, std::span<const float> logits) {
+  Job& job = first.job;
+  if (job.wanted_prompt_logprobs) job.listener->on_prompt_logprobs(std::move(job.prompt_logprobs));
+  for (Answer& answer : job.answers) {
+    if (&answer == &first || first.continuation.limit() <= 0) continue;
+    if (std::ssize(running_) < limits_.max_sequences) answer.memory = first.memory->fork();
+    (answer.memory ? running_ : waiting_).emplace(key_of(answer), &answer);
+  }
+  job.prompt_done = true;
+  for (Answer& answer : job.answers) {
+    guard(answer, [&] {
+      if (answer.continuation.limit() <= 0) {
+        finish(answer, FinishReason::kLength);
+      } else {
+        extend(answer, logits);
+      }
+    });
+  }
+}
+
+void Scheduler::extend(Answer& answer, std::span<const float> logits) {
+  Result<model::Step> step = answer.continuation.extend(logits);
+  if (!step.ok()) return finish(answer, FinishReason::kError, {}, step.error().message);
+  bool go_on = true;
+  if (step->token) {
+    ++statistics_.generated_tokens;
+    const GeneratedToken token = {*step->token, std::move(step->logprobs)};
+    go_on = answer.job.listener->on_token(answer.choice, token);
+  }
+  if (!go_on) return finish(answer, FinishReason::kStop);
+  if (step->stop) finish(answer, reason_of(*step->stop), step->stop_token);
+}
+
+void Scheduler::finish(Answer& answer, FinishReason reason, std::optional<TokenId> stop_token,
+                       const std::string& message) {
+  if (std::exchange(answer.done, true)) return;
+  Job& job = answer.job;
+  leave_queue(job);
+  answer.memory.reset();
+  running_.erase(key_of(answer));
+  waiting_.erase(key_of(answer));
+  if (--job.unfinished == 0) finished_.push_back(job.id);
+  try {
+    job.listener->on_finish(answer.choice, reason, stop_token, message);
+  } catch (const std::exception&) {  // there is nobody left to tell
+  }
+  if (job.prompt_done || answer.choice > 0) return;
+  for (Answer& other : job.answers) finish(other, reason, {}, message);  // they had waited for it
+}
+
+// What a listener or a constraint throws, or the system when memory runs out, ends one answer.
+template <typename Work>
+void Scheduler::guard(Answer& answer, const Work& work) {
+  try {
+    work();
+  } catch (const LoopsStopped&) {
+    throw;
+  } catch (const std::exception& error) {
+    finish(answer, FinishReason::kError, {}, message_of(error));
+  }
+}
+
+Statistics Scheduler::statistics() const {
+  Statistics now = statistics_;
+  now.running = std::ssize(running_);
+  now.waiting = std::ssize(jobs_);
+  RequestId previous = 0;
+  for (const auto& [key, answer] : running_) {
+    if (std::exchange(previous, key.request) != key.request) --now.waiting;
+  }
+  now.kv_blocks = memory_.blocks();
+  now.kv_blocks_in_use = memory_.in_use();
+  now.kv_blocks_cached = memory_.cached();
+  return now;
+}
+
+}  // namespace neuronmm::serve

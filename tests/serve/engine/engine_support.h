@@ -1,0 +1,96 @@
+#pragma once
+// What tests of the engine share: a listener that keeps all that it is told, a backend that can be
+// halted before a step, and the answers that generate() gives.
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/backends.h"
+#include "model/generate.h"
+#include "model/tiny_model.h"
+#include "ops/forwarding_backend.h"
+#include "serve/engine/engine.h"
+
+namespace neuronmm::serve {
+
+struct ToldAnswer {
+  std::vector<TokenId> tokens;
+  std::vector<model::TokenLogprobs> logprobs;
+  std::optional<FinishReason> reason;
+  std::optional<TokenId> stop_token;
+  std::string message;
+};
+
+class Recorder : public Listener {
+ public:
+  explicit Recorder(int64_t choices = 1) : answers_(static_cast<size_t>(choices)) {}
+
+  // Called for every token, on the engine's thread.
+  std::function<bool(int64_t choice, TokenId token)> on_each = nullptr;
+
+  void wait();  // until all answers have ended
+  bool finished() const;
+  // After wait().
+  const ToldAnswer& answer(size_t choice = 0) const { return answers_.at(choice); }
+  const std::vector<ToldAnswer>& answers() const { return answers_; }
+  std::optional<PromptUsage> usage() const { return usage_; }
+  const std::vector<model::TokenLogprobs>& prompt_logprobs() const { return prompt_logprobs_; }
+
+  void on_start(const PromptUsage& usage) override;
+  void on_prompt_logprobs(std::vector<model::TokenLogprobs> logprobs) override;
+  bool on_token(int64_t choice, const GeneratedToken& token) override;
+  void on_finish(int64_t choice, FinishReason reason, std::optional<TokenId> stop_token,
+                 const std::string& message) override;
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<ToldAnswer> answers_;
+  size_t ended_ = 0;
+  std::optional<PromptUsage> usage_;
+  std::vector<model::TokenLogprobs> prompt_logprobs_;
+};
+
+// Counts the steps of whoever runs a model on it, and halts them.
+class SteppedBackend : public ops::ForwardingBackend {
+ public:
+  using ForwardingBackend::ForwardingBackend;
+
+  Status prepare(int64_t tokens) const override;
+
+  void hold();                   // before the next step
+  void release();                // as many as come
+  void step(int64_t count = 1);  // so many; returns when the one after them is halted
+  std::vector<int64_t> tokens_of_steps() const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  mutable bool held_ = false, halted_ = false;
+  mutable int64_t allowed_ = 0;
+  mutable std::vector<int64_t> steps_;
+};
+
+// What generate() makes of the request's answer of this number.
+model::Generation expected_answer(const model::Transformer& transformer, const Request& request,
+                                  int64_t choice = 0);
+// Tokens, logprobs (all bits of them) and why it ended.
+void expect_answer(const ToldAnswer& answer, const model::Generation& expected);
+// Submits and waits; the request is not refused.
+std::shared_ptr<Recorder> ask(Engine& engine, const Request& request);
+// Until nothing runs, then no block is in use.
+void expect_all_blocks_back(const Engine& engine);
+
+model::Transformer make_model(const io::ModelConfig& config, const ops::Backend& backend,
+                              uint64_t seed = 77);
+// With room for longer sequences than the tiny model's.
+io::ModelConfig long_config(int64_t context,
+                            io::Architecture architecture = io::Architecture::kLlama);
+int64_t block_bytes(const model::Transformer& transformer);
+
+}  // namespace neuronmm::serve

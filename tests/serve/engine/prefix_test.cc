@@ -1,0 +1,115 @@
+// Requests that begin alike share what was computed, if they have one salt, and answer the same.
+
+#include <gtest/gtest.h>
+
+#include "serve/engine/engine_support.h"
+
+namespace neuronmm::serve {
+namespace {
+
+class Prefixes : public model::OnBackend {
+ protected:
+  // The first `same` tokens of one text, then others.
+  static Request request_of(int64_t same, int64_t other, uint64_t seed) {
+    Request request;
+    request.prompt = model::random_tokens(900, 19, 1);
+    request.prompt.resize(static_cast<size_t>(same));
+    for (const TokenId token : model::random_tokens(other, 19, seed)) {
+      request.prompt.push_back(token);
+    }
+    request.max_new_tokens = 12;
+    request.logprobs = 1;
+    request.sampling = {.temperature = 1.0, .seed = seed};
+    return request;
+  }
+  int64_t cached(Engine& engine, const Request& request) {
+    const auto told = ask(engine, request);
+    expect_answer(told->answer(), expected_answer(transformer, request));
+    return told->usage()->cached_tokens;
+  }
+
+  const model::Transformer transformer = make_model(long_config(1000), *backend);
+};
+NMM_ON_ALL_BACKENDS(Prefixes);
+
+TEST_P(Prefixes, AreComputedOnce) {
+  Engine engine(transformer, {});
+  EXPECT_EQ(cached(engine, request_of(700, 9, 1)), 0);
+  EXPECT_EQ(cached(engine, request_of(700, 40, 2)), 640);
+  EXPECT_EQ(cached(engine, request_of(300, 200, 3)), 256);
+  EXPECT_EQ(cached(engine, request_of(300, 200, 3)), 384);  // 500 tokens
+  EXPECT_EQ(cached(engine, request_of(0, 300, 4)), 0);
+  // The last token is computed whatever is there.
+  EXPECT_EQ(cached(engine, request_of(512, 0, 5)), 384);
+  EXPECT_EQ(cached(engine, request_of(513, 0, 6)), 512);
+  EXPECT_EQ(cached(engine, request_of(127, 1, 7)), 0);
+  const Statistics statistics = engine.statistics();
+  EXPECT_EQ(statistics.prefix_hits, 640 + 256 + 384 + 384 + 512);
+  EXPECT_EQ(statistics.prefix_queries, 709 + 740 + 500 + 500 + 300 + 512 + 513 + 128);
+  EXPECT_EQ(statistics.cached_prompt_tokens, statistics.prefix_hits);
+  expect_all_blocks_back(engine);
+}
+
+TEST_P(Prefixes, AnswersAreOnesToo) {
+  Engine engine(transformer, {});
+  Request first = request_of(250, 0, 1);
+  first.max_new_tokens = 200;
+  const auto told = ask(engine, first);
+  Request second = request_of(250, 0, 1);
+  for (const TokenId token : told->answer().tokens) second.prompt.push_back(token);
+  second.prompt.push_back(3);
+  EXPECT_EQ(cached(engine, second), 384);  // of 449
+}
+
+TEST_P(Prefixes, OfAnotherSaltAreNot) {
+  Engine engine(transformer, {});
+  Request request = request_of(600, 10, 1);
+  EXPECT_EQ(cached(engine, request), 0);
+  request.cache_salt = "a";
+  EXPECT_EQ(cached(engine, request), 0);
+  EXPECT_EQ(cached(engine, request), 512);
+  request.cache_salt = "b";
+  EXPECT_EQ(cached(engine, request), 0);
+  request.cache_salt = "";
+  EXPECT_EQ(cached(engine, request), 512);
+}
+
+// What comes together waits for the first rather than doing its work again.
+TEST(PrefixesTogether, AreComputedOnce) {
+  SteppedBackend backend(cpu::make_backend());
+  const model::Transformer transformer = make_model(long_config(1000), backend);
+  backend.hold();
+  Engine engine(transformer, {});
+  Request request;
+  request.prompt = model::random_tokens(800, 19, 1);
+  request.max_new_tokens = 2;
+  std::vector<std::shared_ptr<Recorder>> told;
+  for (TokenId i = 0; i < 8; ++i) {
+    request.prompt.back() = i;
+    told.push_back(std::make_shared<Recorder>());
+    ASSERT_FALSE(engine.submit(request, told.back()).refusal);
+  }
+  backend.release();
+  for (const auto& recorder : told) recorder->wait();
+  expect_all_blocks_back(engine);
+  // The prompt, seven times what is behind its last whole block, and a step of each answer.
+  EXPECT_LE(engine.statistics().step_tokens_sum, 800 + 7 * (800 - 768) + 8 + 512);
+}
+
+TEST_P(Prefixes, GiveWayWhenMemoryIsShort) {
+  EngineOptions options;
+  options.kv_cache_bytes = 6 * block_bytes(transformer);
+  Engine engine(transformer, options);
+  EXPECT_EQ(engine.statistics().kv_blocks, 6);
+  EXPECT_EQ(cached(engine, request_of(600, 0, 1)), 0);  // 5 blocks, of which 4 are kept
+  expect_all_blocks_back(engine);
+  EXPECT_EQ(engine.statistics().kv_blocks_cached, 4);
+  EXPECT_EQ(cached(engine, request_of(0, 300, 2)), 0);  // 3: one of the first is lost, its last
+  EXPECT_EQ(cached(engine, request_of(600, 0, 3)), 384);
+  EXPECT_EQ(cached(engine, request_of(0, 700, 4)), 0);  // all
+  EXPECT_EQ(cached(engine, request_of(600, 0, 5)), 0);
+  expect_all_blocks_back(engine);
+}
+
+}  // namespace
+}  // namespace neuronmm::serve

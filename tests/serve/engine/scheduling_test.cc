@@ -1,0 +1,353 @@
+// Who waits for whom, what ends an answer before its time, and what becomes of the others.
+
+#include <algorithm>
+#include <new>
+#include <random>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "serve/engine/engine_support.h"
+
+namespace neuronmm::serve {
+namespace {
+
+class Scheduling : public testing::Test {
+ protected:
+  static Request request_of(int64_t prompt, int64_t new_tokens, uint64_t seed = 1) {
+    Request request;
+    request.prompt = model::random_tokens(prompt, 19, seed);
+    request.max_new_tokens = new_tokens;
+    return request;
+  }
+  RequestId submit(Engine& engine, const Request& request, const std::shared_ptr<Recorder>& told) {
+    const Admission admission = engine.submit(request, told);
+    EXPECT_FALSE(admission.refusal) << admission.message;
+    return admission.id;
+  }
+  std::shared_ptr<Recorder> submit(Engine& engine, const Request& request) {
+    auto told = std::make_shared<Recorder>(request.choices);
+    submit(engine, request, told);
+    return told;
+  }
+
+  SteppedBackend backend{cpu::make_backend()};
+  const model::Transformer transformer = make_model(long_config(3000), backend);
+};
+
+// While long prompts come, the one that is being decoded has a token in every step, and a step has
+// no more of prompts than a chunk.
+TEST_F(Scheduling, ALongPromptStallsNobodyByMoreThanAChunk) {
+  EngineOptions options;
+  options.chunk_tokens = 100;
+  Engine engine(transformer, options);
+  const auto decoding = std::make_shared<Recorder>();
+  std::vector<size_t> steps_at_token;
+  std::vector<std::shared_ptr<Recorder>> prompts;
+  decoding->on_each = [&](int64_t, TokenId) {
+    steps_at_token.push_back(backend.tokens_of_steps().size());
+    if (steps_at_token.size() == 5) {
+      for (uint64_t i = 0; i < 3; ++i) prompts.push_back(submit(engine, request_of(1000, 2, i)));
+    }
+    return true;
+  };
+  submit(engine, request_of(4, 60), decoding);
+  decoding->wait();
+  for (const auto& prompt : prompts) prompt->wait();
+  engine.abort();
+  for (size_t i = 1; i < steps_at_token.size(); ++i) {
+    EXPECT_EQ(steps_at_token[i], steps_at_token[i - 1] + 1);
+  }
+  int64_t most = 0;
+  for (const int64_t tokens : backend.tokens_of_steps()) most = std::max(most, tokens);
+  EXPECT_GE(most, 100);  // a chunk and the others' tokens, of at most 4 answers
+  EXPECT_LE(most, 104);
+}
+
+TEST_F(Scheduling, AShortPromptDoesNotWaitForALongOne) {
+  backend.hold();
+  EngineOptions options;
+  options.chunk_tokens = 100;
+  Engine engine(transformer, options);
+  const auto longest = submit(engine, request_of(2000, 1, 1));
+  backend.step();
+  const auto other = submit(engine, request_of(2000, 1, 2));
+  const auto brief = submit(engine, request_of(40, 1, 3));
+  backend.step(2);
+  EXPECT_TRUE(brief->finished());
+  EXPECT_FALSE(longest->finished());
+  backend.release();
+  longest->wait();
+  other->wait();
+}
+
+// Nor a long one for ever for short ones.
+TEST_F(Scheduling, ALongPromptGoesOnAmongShortOnes) {
+  EngineOptions options;
+  options.chunk_tokens = 64;
+  Engine engine(transformer, options);
+  std::vector<std::shared_ptr<Recorder>> brief;
+  const auto longest = std::make_shared<Recorder>();
+  submit(engine, request_of(2000, 1, 1), longest);
+  uint64_t seed = 2;
+  while (!longest->finished() && seed < 20'000) {
+    if (engine.statistics().waiting + engine.statistics().running < 20)
+      brief.push_back(submit(engine, request_of(60, 1, seed++)));
+  }
+  EXPECT_TRUE(longest->finished());
+  for (const auto& told : brief) told->wait();
+}
+
+TEST_F(Scheduling, SmallerPrioritiesComeFirst) {
+  backend.hold();
+  EngineOptions options;
+  options.max_sequences = 1;
+  Engine engine(transformer, options);
+  std::vector<int> order;
+  std::vector<std::shared_ptr<Recorder>> told;
+  const int64_t priorities[] = {0, 5, 0, -1, 5, -1};
+  for (int i = 0; i < 6; ++i) {
+    told.push_back(std::make_shared<Recorder>());
+    told.back()->on_each = [&order, i](int64_t, TokenId) {
+      order.push_back(i);
+      return true;
+    };
+    Request request = request_of(5, i == 0 ? 2 : 1);
+    request.priority = priorities[i];
+    submit(engine, request, told.back());
+    if (i == 0) backend.step();  // it runs already
+  }
+  backend.release();
+  for (const auto& recorder : told) recorder->wait();
+  EXPECT_EQ(order, (std::vector{0, 0, 3, 5, 2, 1, 4}));
+}
+
+// Memory for two of six answers that grow: the others come and go, and all are what they would be.
+TEST_F(Scheduling, PreemptionChangesNoAnswer) {
+  std::vector<Request> requests;
+  for (uint64_t i = 0; i < 6; ++i) {
+    requests.push_back(request_of(100 + 20 * static_cast<int64_t>(i), 300, i));
+    requests.back().sampling = {.temperature = 1.2, .frequency_penalty = 0.1, .seed = i};
+    requests.back().logprobs = 1;
+    requests.back().choices = i == 2 ? 3 : 1;
+    if (i == 4) requests.back().prompt_logprobs = 0;
+  }
+  for (const int64_t chunk : {37, 512}) {
+    EngineOptions options;
+    options.kv_cache_bytes = 8 * block_bytes(transformer);
+    options.chunk_tokens = chunk;
+    Engine engine(transformer, options);
+    std::vector<std::shared_ptr<Recorder>> told;
+    for (const Request& request : requests) told.push_back(submit(engine, request));
+    for (const auto& recorder : told) recorder->wait();
+    expect_all_blocks_back(engine);
+    const Statistics statistics = engine.statistics();
+    EXPECT_GT(statistics.preemptions, 0);
+    EXPECT_EQ(statistics.generated_tokens, 8 * 300);
+    engine.abort();
+    for (size_t i = 0; i < requests.size(); ++i) {
+      for (int64_t choice = 0; choice < requests[i].choices; ++choice) {
+        SCOPED_TRACE(fmt::format("request {}, answer {}", i, choice));
+        expect_answer(told[i]->answer(static_cast<size_t>(choice)),
+                      expected_answer(transformer, requests[i], choice));
+      }
+      EXPECT_EQ(std::ssize(told[i]->prompt_logprobs()), i == 4 ? 179 : 0);
+    }
+  }
+}
+
+TEST_F(Scheduling, CancellationActsWithinAStep) {
+  struct Stage {
+    std::string name;
+    int64_t prompt, choices;
+    int64_t steps;  // before the cancellation, of chunks of 100
+  };
+  const Stage stages[] = {{"not begun", 50, 1, 0},
+                          {"prefill", 1000, 1, 3},
+                          {"prefill of several", 1000, 4, 3},
+                          {"decode", 50, 1, 6},
+                          {"decode of several", 50, 4, 6}};
+  for (const Stage& stage : stages) {
+    SCOPED_TRACE(stage.name);
+    backend.hold();
+    EngineOptions options;
+    options.chunk_tokens = 100;
+    Engine engine(transformer, options);
+    const Request neighbour = request_of(30, 20, 9);
+    const auto beside = submit(engine, neighbour);
+    Request request = request_of(stage.prompt, 500);
+    request.choices = stage.choices;
+    const auto told = std::make_shared<Recorder>(stage.choices);
+    backend.step();
+    const RequestId id = submit(engine, request, told);
+    if (stage.steps > 0) backend.step(stage.steps);
+    engine.cancel(id);
+    engine.cancel(id);    // twice is once
+    engine.cancel(9999);  // nobody's
+    backend.step();
+    EXPECT_TRUE(told->finished());
+    for (const ToldAnswer& answer : told->answers())
+      EXPECT_EQ(answer.reason, FinishReason::kCancelled);
+    backend.release();
+    beside->wait();
+    engine.cancel(id);  // late
+    expect_all_blocks_back(engine);
+    engine.abort();
+    expect_answer(beside->answer(), expected_answer(transformer, neighbour));
+  }
+}
+
+TEST_F(Scheduling, AQueuedRequestMayBeCancelled) {
+  backend.hold();
+  EngineOptions options;
+  options.max_sequences = 1;
+  Engine engine(transformer, options);
+  const auto running = submit(engine, request_of(10, 5));
+  backend.step();
+  const auto queued = std::make_shared<Recorder>();
+  const RequestId id = submit(engine, request_of(10, 5), queued);
+  backend.step();
+  engine.cancel(id);
+  backend.step();
+  EXPECT_TRUE(queued->finished());
+  EXPECT_FALSE(queued->usage());
+  EXPECT_EQ(engine.statistics().queued_tokens, 0);
+  backend.release();
+  running->wait();
+  EXPECT_EQ(running->answer().tokens.size(), 5u);
+  expect_all_blocks_back(engine);
+}
+
+TEST_F(Scheduling, AListenerMayCancelOrEndItsAnswer) {
+  Engine engine(transformer, {});
+  const auto ended = std::make_shared<Recorder>(2);
+  ended->on_each = [made = 0](int64_t choice, TokenId) mutable {
+    return choice == 1 || ++made < 4;
+  };
+  Request request = request_of(10, 9);
+  request.choices = 2;
+  submit(engine, request, ended);
+  ended->wait();
+  EXPECT_EQ(ended->answer(0).tokens.size(), 4u);
+  EXPECT_EQ(ended->answer(0).reason, FinishReason::kStop);
+  EXPECT_EQ(ended->answer(1).tokens.size(), 9u);
+  EXPECT_EQ(ended->answer(1).reason, FinishReason::kLength);
+
+  const auto cancelled = std::make_shared<Recorder>();
+  std::atomic<RequestId> id = 0;
+  cancelled->on_each = [&](int64_t, TokenId) {
+    if (id != 0) engine.cancel(id);
+    return true;
+  };
+  id = submit(engine, request_of(10, 2900), cancelled);
+  cancelled->wait();
+  EXPECT_EQ(cancelled->answer().reason, FinishReason::kCancelled);
+  expect_all_blocks_back(engine);
+}
+
+TEST_F(Scheduling, WhatAListenerThrowsEndsItsAnswerAlone) {
+  Engine engine(transformer, {});
+  const auto throwing = std::make_shared<Recorder>();
+  throwing->on_each = [](int64_t, TokenId) -> bool { throw std::runtime_error("no more"); };
+  const auto other = submit(engine, request_of(10, 30));
+  submit(engine, request_of(20, 30), throwing);
+  throwing->wait();
+  other->wait();
+  EXPECT_EQ(throwing->answer().reason, FinishReason::kError);
+  EXPECT_EQ(throwing->answer().message, "no more");
+  EXPECT_EQ(other->answer().tokens.size(), 30u);
+  expect_all_blocks_back(engine);
+}
+
+TEST_F(Scheduling, AbortEndsAllAndTheThread) {
+  backend.hold();
+  EngineOptions options;
+  options.max_sequences = 2;
+  options.chunk_tokens = 10;
+  Engine engine(transformer, options);
+  std::vector<std::shared_ptr<Recorder>> told;
+  for (uint64_t i = 0; i < 5; ++i) told.push_back(submit(engine, request_of(500, 500, i)));
+  backend.step(3);
+  backend.release();
+  engine.abort();
+  for (const auto& recorder : told) {
+    EXPECT_TRUE(recorder->finished());
+    EXPECT_EQ(recorder->answer().reason, FinishReason::kCancelled);
+  }
+  EXPECT_TRUE(engine.idle());
+  engine.abort();  // twice is once
+}
+
+TEST_F(Scheduling, AbortFromAListenerDoesNotWaitForItself) {
+  Engine engine(transformer, {});
+  const auto told = std::make_shared<Recorder>();
+  told->on_each = [&](int64_t, TokenId) {
+    engine.abort();
+    return true;
+  };
+  submit(engine, request_of(5, 500), told);
+  told->wait();
+  EXPECT_EQ(told->answer().reason, FinishReason::kCancelled);
+}
+
+// Token 3 makes everything NaN.
+TEST_F(Scheduling, LogitsThatAreNotFiniteEndOneRequest) {
+  const io::ModelConfig config = long_config(300);
+  model::TestTensors tensors = model::random_tensors(config, 77);
+  tensors.at("model.embed_tokens.weight").values[3 * 16] = std::nanf("");
+  const model::Transformer broken = model::load_tiny(config, tensors, backend).value();
+  Engine engine(broken, {});
+  Request bad = request_of(20, 10), good = request_of(20, 10);
+  std::ranges::replace(good.prompt, 3, 4);
+  good.sampling.logit_bias = {{3, -1e6}};
+  bad.prompt[10] = 3;
+  bad.choices = 2;
+  const auto fails = submit(engine, bad), works = submit(engine, good);
+  fails->wait();
+  works->wait();
+  for (const ToldAnswer& answer : fails->answers()) {
+    EXPECT_EQ(answer.reason, FinishReason::kError);
+    EXPECT_NE(answer.message.find("position 20"), std::string::npos) << answer.message;
+  }
+  EXPECT_EQ(works->answer().tokens.size(), 10u);
+  expect_all_blocks_back(engine);
+}
+
+// Fails in the middle of a forward pass, as often as it is told to.
+class FailingBackend : public ops::ForwardingBackend {
+ public:
+  FailingBackend() : ForwardingBackend(cpu::make_backend()) {}
+  void attention(const ops::AttentionShape& shape, int64_t layer, ConstMatrixView q,
+                 ConstMatrixView k, ConstMatrixView v, ops::Batch batch,
+                 MutableMatrixView y) const override {
+    if (layer == 1 && failures > 0 && --failures >= 0) throw std::bad_alloc();
+    inner().attention(shape, layer, q, k, v, batch, y);
+  }
+  Status prepare(int64_t) const override {
+    return refuses ? Status(fail("no kernel for this")) : Status();
+  }
+  mutable std::atomic<int> failures = 0;
+  std::atomic<bool> refuses = false;
+};
+
+TEST_F(Scheduling, AnEngineSurvivesWhatAForwardPassThrows) {
+  FailingBackend failing;
+  const model::Transformer fragile = make_model(long_config(300), failing);
+  Engine engine(fragile, {});
+  Request request = request_of(200, 5);
+  request.choices = 2;
+  failing.failures = 1;
+  const auto first = ask(engine, request);
+  EXPECT_EQ(first->answer(1).reason, FinishReason::kError);
+  EXPECT_EQ(first->answer(1).message, "the system has no memory left");
+  failing.refuses = true;
+  EXPECT_EQ(ask(engine, request)->answer().message, "no kernel for this");
+  failing.refuses = false;
+  const auto last = ask(engine, request);
+  expect_all_blocks_back(engine);
+  engine.abort();
+  expect_answer(last->answer(), expected_answer(fragile, request));
+}
+
+}  // namespace
+}  // namespace neuronmm::serve
