@@ -6,16 +6,19 @@
 namespace neuronmm::grammar {
 
 Result<std::shared_ptr<TokenMasks>> TokenMasks::make(
-    CompiledGrammar grammar, std::shared_ptr<const TokenVocabulary> vocabulary) {
-  std::shared_ptr<TokenMasks> masks(new TokenMasks(std::move(grammar), std::move(vocabulary)));
+    CompiledGrammar grammar, std::shared_ptr<const TokenVocabulary> vocabulary, int64_t max_bytes) {
+  std::shared_ptr<TokenMasks> masks(
+      new TokenMasks(std::move(grammar), std::move(vocabulary), max_bytes));
   if (masks->automaton_->empty())
     return fail("the grammar asks for bytes that no token of the vocabulary spells");
   return masks;
 }
 
-TokenMasks::TokenMasks(CompiledGrammar grammar, std::shared_ptr<const TokenVocabulary> vocabulary)
+TokenMasks::TokenMasks(CompiledGrammar grammar, std::shared_ptr<const TokenVocabulary> vocabulary,
+                       int64_t max_bytes)
     : grammar_(std::move(grammar)),
       vocabulary_(std::move(vocabulary)),
+      max_bytes_(max_bytes),
       automaton_(std::make_unique<Automaton>(grammar_.grammar, vocabulary_->bytes())) {}
 
 TokenMasks::Place TokenMasks::start() {
@@ -31,7 +34,7 @@ void TokenMasks::renew(Place& place, std::string_view text) {
 void TokenMasks::forget_if_full() {
   const int64_t mask_bytes =
       std::ssize(masks_) * static_cast<int64_t>(vocabulary_->mask_words() * sizeof(uint64_t));
-  if (automaton_->bytes() + mask_bytes <= kMaxBytes) return;
+  if (automaton_->bytes() + mask_bytes <= max_bytes_) return;
   automaton_ = std::make_unique<Automaton>(grammar_.grammar, vocabulary_->bytes());
   masks_.clear();
   ++generation_;

@@ -20,8 +20,7 @@ namespace neuronmm::grammar {
 
 class TokenMasks {
  public:
-  // What states and masks of one grammar may take before they are forgotten and found again.
-  static constexpr int64_t kMaxBytes = int64_t{64} << 20;
+  static constexpr int64_t kDefaultBytes = int64_t{64} << 20;
 
   // Where an answer is. States have another number after they were forgotten: then the answer is
   // read again from its start.
@@ -30,9 +29,11 @@ class TokenMasks {
     uint64_t generation = 0;
   };
 
-  // An error if the vocabulary's tokens spell no text of the grammar.
-  static Result<std::shared_ptr<TokenMasks>> make(
-      CompiledGrammar grammar, std::shared_ptr<const TokenVocabulary> vocabulary);
+  // An error if the vocabulary's tokens spell no text of the grammar. What states and masks take
+  // beyond `max_bytes` is forgotten, and found again when it is asked for.
+  static Result<std::shared_ptr<TokenMasks>> make(CompiledGrammar grammar,
+                                                  std::shared_ptr<const TokenVocabulary> vocabulary,
+                                                  int64_t max_bytes = kDefaultBytes);
 
   const TokenVocabulary& vocabulary() const { return *vocabulary_; }
   const std::vector<std::string>& notes() const { return grammar_.notes; }
@@ -46,12 +47,14 @@ class TokenMasks {
   bool is_final(Place& place, std::string_view text);
 
  private:
-  TokenMasks(CompiledGrammar grammar, std::shared_ptr<const TokenVocabulary> vocabulary);
+  TokenMasks(CompiledGrammar grammar, std::shared_ptr<const TokenVocabulary> vocabulary,
+             int64_t max_bytes);
   void renew(Place& place, std::string_view text);
   void forget_if_full();
 
   const CompiledGrammar grammar_;
   const std::shared_ptr<const TokenVocabulary> vocabulary_;
+  const int64_t max_bytes_;
   std::mutex mutex_;
   std::unique_ptr<Automaton> automaton_;
   std::unordered_map<StateId, std::vector<uint64_t>> masks_;
