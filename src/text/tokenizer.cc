@@ -8,6 +8,7 @@
 #include "io/gguf.h"
 #include "io/text_file.h"
 #include "text/byte_level.h"
+#include "text/byte_token.h"
 #include "text/encoding.h"
 #include "text/tokenizer_config.h"
 #include "text/tokenizer_json.h"
@@ -200,6 +201,13 @@ std::string Tokenizer::decode_inside(TokenId id) const {
   const TokenId ids[] = {id, id};
   const std::string once = decode(std::span(ids, 1)), twice = decode(ids);
   return twice.starts_with(once) ? twice.substr(once.size()) : once;
+}
+
+std::string Tokenizer::token_bytes(TokenId id) const {
+  const std::string_view text = state_->definition.vocabulary.text(id);
+  std::string decoded = decode_inside(id);
+  const auto byte = byte_of_token(text);
+  return byte && decoded != text ? std::string(1, *byte) : decoded;
 }
 
 int64_t Tokenizer::vocab_size() const { return state_->definition.vocabulary.size(); }

@@ -58,6 +58,9 @@ class Tokenizer {
   // A token's text where it stands behind another: a SentencePiece decoder takes the space of a
   // first one. Like decode, it may be a part of a UTF-8 character.
   std::string decode_inside(TokenId id) const;
+  // The bytes that a token stands for inside a text. A byte token of SentencePiece ("<0xE2>") is
+  // its byte, which decoding alone would make U+FFFD.
+  std::string token_bytes(TokenId id) const;
 
   int64_t vocab_size() const;                                        // largest id + 1
   std::optional<TokenId> token_to_id(std::string_view token) const;  // "<|eot_id|>"

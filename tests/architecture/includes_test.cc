@@ -32,6 +32,7 @@ const std::map<std::string, Folders> kArrows = {
     {"eval", {"model", "io", "text", "base"}},
     {"fit", {"compress", "eval", "model", "ops", "io", "text", "base"}},
     {"serve/engine", {"model", "ops", "text", "base"}},
+    {"serve/grammar", {"model", "text", "base"}},
     {"serve/protocol", {"serve/engine", "model", "text", "io", "base"}},
     {"trainium/tile", {"base"}},
     {"trainium/kernels", {"trainium/tile", "base"}},

@@ -1,0 +1,44 @@
+// Any text as a JSON Schema: an error that names the source, or a grammar in which what looks like
+// the shortest way leads to a whole document.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "serve/grammar/automaton.h"
+#include "serve/grammar/schema_compiler.h"
+
+namespace {
+
+using namespace neuronmm::grammar;
+
+// Closes what is open as soon as it can; a way on must always be there.
+void check_no_dead_end(const Grammar& grammar) {
+  Automaton automaton(grammar, ByteSet().set());
+  StateId state = automaton.start();
+  NMM_CHECK(state != Automaton::kDead);
+  for (int i = 0; i < 300 && !automaton.is_complete(state); ++i) {
+    StateId next = Automaton::kDead;
+    for (const char preferred : {'"', ']', '}', '0', ','}) {
+      if (next == Automaton::kDead) next = automaton.step(state, static_cast<uint8_t>(preferred));
+    }
+    for (int byte = 255; byte >= 0 && next == Automaton::kDead; --byte)
+      next = automaton.step(state, static_cast<uint8_t>(byte));
+    NMM_CHECK(next != Automaton::kDead);
+    state = next;
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto schema = SchemaDocument::parse(text, "input");
+  if (!schema.ok()) return 0;
+  for (const bool closed : {false, true}) {
+    const auto compiled = compile_schema(*schema, "input", {.closed_objects = closed});
+    if (compiled.ok()) check_no_dead_end(compiled->grammar);
+    if (!compiled.ok()) NMM_CHECK(!compiled.error().message.empty());
+  }
+  return 0;
+}

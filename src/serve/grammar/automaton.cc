@@ -1,0 +1,164 @@
+#include "serve/grammar/automaton.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace neuronmm::grammar {
+
+// All stacks that reading nothing leads to, of which those count whose top reads a byte.
+class Automaton::Closure {
+ public:
+  explicit Closure(Automaton& automaton) : automaton_(automaton), stacks_(automaton.stacks_) {}
+
+  void add(PositionId position, StackSetId below) {
+    if (!automaton_.is_passable(position, stacks_.depth(below))) return;
+    const auto [found, is_new] = below_.try_emplace(position, below);
+    if (!is_new) {
+      const StackSetId both = stacks_.unite(found->second, below);
+      if (both == found->second) return;
+      found->second = both;
+    }
+    queue_.push_back(position);
+  }
+
+  StackSetId run() {
+    while (!queue_.empty()) {
+      const PositionId position = queue_.back();
+      queue_.pop_back();
+      follow(position, below_[position]);
+    }
+    std::vector<Frame> frames;
+    for (const auto& [position, below] : below_) {
+      if (automaton_.reads_bytes_[static_cast<size_t>(position)])
+        frames.push_back({position, below});
+    }
+    return stacks_.intern(std::move(frames), complete_);
+  }
+
+ private:
+  void follow(PositionId position, StackSetId below) {
+    if (automaton_.rule_of_end_[static_cast<size_t>(position)] >= 0) {
+      complete_ = complete_ || stacks_.has_bottom(below);
+      const std::vector<Frame> frames = stacks_.frames(below);
+      for (const Frame& frame : frames) add(frame.top, frame.below);
+    }
+    automaton_.grammar_.for_each_edge(position, [&](const Edge& edge) {
+      if (edge.kind == Edge::Kind::kEmpty) add(edge.target, below);
+      if (edge.kind != Edge::Kind::kCall) return;
+      if (!automaton_.is_passable(edge.target, stacks_.depth(below))) return;
+      const StackSetId inside = stacks_.intern({{edge.target, below}}, false);
+      add(automaton_.grammar_.rule(edge.callee).start, inside);
+    });
+  }
+
+  Automaton& automaton_;
+  StackSets& stacks_;
+  std::map<PositionId, StackSetId> below_;
+  std::vector<PositionId> queue_;
+  bool complete_ = false;
+};
+
+Automaton::Automaton(const Grammar& grammar, const ByteSet& bytes)
+    : grammar_(grammar),
+      bytes_(bytes),
+      heights_(call_heights(grammar, bytes)),
+      rule_of_end_(heights_.size(), -1),
+      reads_bytes_(heights_.size(), false) {
+  for (RuleId rule = 0; rule < grammar.rules(); ++rule)
+    rule_of_end_[static_cast<size_t>(grammar.rule(rule).end)] = rule;
+  for (PositionId position = 0; position < grammar.positions(); ++position) {
+    grammar.for_each_edge(position, [&](const Edge& edge) {
+      const bool leads_on = edge.kind == Edge::Kind::kBytes && reads_any(edge) &&
+                            heights_[static_cast<size_t>(edge.target)] != kNoWay;
+      if (leads_on) reads_bytes_[static_cast<size_t>(position)] = true;
+    });
+  }
+  Closure closure(*this);
+  closure.add(grammar.rule(grammar.root()).start, StackSets::kBottom);
+  const StackSetId set = closure.run();
+  if (stacks_.has_bottom(set) || !stacks_.frames(set).empty()) start_ = state_of(set);
+}
+
+StateId Automaton::state_of(StackSetId set) {
+  const auto [found, is_new] = state_of_.try_emplace(set, static_cast<StateId>(sets_.size()));
+  if (is_new) {
+    sets_.push_back(set);
+    tables_.emplace_back().fill(kUnknown);
+  }
+  return found->second;
+}
+
+StateId Automaton::find_step(StateId state, uint8_t byte) {
+  StateId target = kDead;
+  if (bytes_[byte]) {
+    Closure closure(*this);
+    const std::vector<Frame> frames = stacks_.frames(set_of(state));
+    for (const Frame& frame : frames) {
+      grammar_.for_each_edge(frame.top, [&](const Edge& edge) {
+        const bool reads =
+            edge.kind == Edge::Kind::kBytes && edge.first <= byte && byte <= edge.last;
+        if (reads) closure.add(edge.target, frame.below);
+      });
+    }
+    const StackSetId set = closure.run();
+    if (stacks_.has_bottom(set) || !stacks_.frames(set).empty()) target = state_of(set);
+  }
+  tables_[static_cast<size_t>(state)][byte] = target;
+  return target;
+}
+
+StateId Automaton::step(StateId state, std::string_view text) {
+  for (const char c : text) {
+    if (state == kDead) return kDead;
+    state = step(state, static_cast<uint8_t>(c));
+  }
+  return state;
+}
+
+bool Automaton::reads_any(const Edge& edge) const {
+  for (int byte = edge.first; byte <= edge.last; ++byte) {
+    if (bytes_[static_cast<size_t>(byte)]) return true;
+  }
+  return false;
+}
+
+// Through all of UTF-8's forms, of which the first byte tells what may follow.
+bool Automaton::loops_on_plain_text(StateId state) {
+  const auto returns = [&](StateId from, int first, int last, const auto& then) {
+    for (int byte = first; byte <= last; ++byte) {
+      const StateId next = from == kDead ? kDead : step(from, static_cast<uint8_t>(byte));
+      if (!then(next)) return false;
+    }
+    return true;
+  };
+  const auto is_back = [&](StateId at) { return at == state; };
+  const auto last = [&](StateId at) { return returns(at, 0x80, 0xBF, is_back); };
+  const auto last_two = [&](StateId at) { return returns(at, 0x80, 0xBF, last); };
+  for (int byte = 0x20; byte < 0x80; ++byte) {
+    if (byte == '"' || byte == '\\') continue;
+    if (step(state, static_cast<uint8_t>(byte)) != state) return false;
+  }
+  const auto second = [&](int first, int low, int high, const auto& then) {
+    return returns(step(state, static_cast<uint8_t>(first)), low, high, then);
+  };
+  return returns(state, 0xC2, 0xDF, last) && second(0xE0, 0xA0, 0xBF, last) &&
+         returns(state, 0xE1, 0xEC, last_two) && second(0xED, 0x80, 0x9F, last) &&
+         returns(state, 0xEE, 0xEF, last_two) && second(0xF0, 0x90, 0xBF, last_two) &&
+         returns(state, 0xF1, 0xF3,
+                 [&](StateId at) { return returns(at, 0x80, 0xBF, last_two); }) &&
+         second(0xF4, 0x80, 0x8F, last_two);
+}
+
+bool Automaton::accepts(std::string_view text) {
+  if (empty()) return false;
+  const StateId end = step(start_, text);
+  return end != kDead && is_complete(end);
+}
+
+int64_t Automaton::bytes() const {
+  constexpr int64_t kBytesPerState = sizeof(tables_[0]) + 64;
+  return stacks_.bytes() + states() * kBytesPerState;
+}
+
+}  // namespace neuronmm::grammar

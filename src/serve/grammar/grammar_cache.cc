@@ -1,0 +1,29 @@
+#include "serve/grammar/grammar_cache.h"
+
+namespace neuronmm::grammar {
+
+std::shared_ptr<TokenMasks> GrammarCache::find(const std::string& key) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, found->second);
+  return found->second->second;
+}
+
+// Made without the lock: a large schema must not hold up the others. Two requests may make the
+// same.
+Result<std::shared_ptr<TokenMasks>> GrammarCache::get(const std::string& key, const Make& make) {
+  if (auto known = find(key)) return known;
+  NMM_ASSIGN(std::shared_ptr<TokenMasks> made, make());
+  const std::scoped_lock lock(mutex_);
+  if (const auto found = by_key_.find(key); found != by_key_.end()) return found->second->second;
+  entries_.emplace_front(key, made);
+  by_key_[key] = entries_.begin();
+  if (std::ssize(entries_) > capacity_) {
+    by_key_.erase(entries_.back().first);
+    entries_.pop_back();
+  }
+  return made;
+}
+
+}  // namespace neuronmm::grammar

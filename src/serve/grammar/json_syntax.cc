@@ -1,0 +1,377 @@
+#include "serve/grammar/json_syntax.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "serve/grammar/decimal.h"
+#include "serve/grammar/utf8_edges.h"
+
+namespace neuronmm::grammar {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char32_t kFirstPlain = 0x20;  // below it are control characters
+
+// The letter behind the backslash; nothing where a character is written as it is, or with \u.
+std::optional<char> short_escape(char32_t character) {
+  switch (character) {
+    case '"':
+      return '"';
+    case '\\':
+      return '\\';
+    case '\b':
+      return 'b';
+    case '\f':
+      return 'f';
+    case '\n':
+      return 'n';
+    case '\r':
+      return 'r';
+    case '\t':
+      return 't';
+    default:
+      return {};
+  }
+}
+
+std::string json_text_of(std::string_view utf8) {
+  std::string text = "\"";
+  for (const char c : utf8) {
+    const auto byte = static_cast<uint8_t>(c);
+    if (const auto letter = short_escape(byte)) {
+      text += {'\\', *letter};
+    } else if (byte < kFirstPlain) {
+      text += fmt::format("\\u{:04x}", byte);
+    } else {
+      text += c;
+    }
+  }
+  return text + '"';
+}
+
+// The ways to write a scalar. A number is written in full, or as it was printed.
+std::vector<std::string> scalar_texts(const Json& value) {
+  if (value.is_string()) return {json_text_of(value.get_ref<const std::string&>())};
+  if (!value.is_number()) return {value.dump()};
+  return {Decimal::of(value).text(), value.dump()};
+}
+
+void add_hexadecimal(Grammar& grammar, PositionId from, std::string_view digits, PositionId to) {
+  for (const char digit : digits) {
+    const auto byte = static_cast<uint8_t>(digit);
+    grammar.add_bytes(from, byte, byte, to);
+  }
+}
+
+constexpr std::string_view kAnyDigit = "0123456789abcdefABCDEF";
+
+// Edges of the states of a language; escapes of one state share their backslash.
+class LanguageEdges {
+ public:
+  LanguageEdges(Grammar& grammar, const StringLanguage& language, bool in_string)
+      : grammar_(grammar), utf8_(grammar), language_(language), in_string_(in_string) {}
+
+  void add(PositionId from, PositionId to) {
+    positions_.assign(language_.states().size(), -1);
+    std::vector<int32_t> queue = {0};
+    positions_[0] = grammar_.add_position();
+    grammar_.add_empty(from, positions_[0]);
+    while (!queue.empty() && !grammar_.too_large()) {
+      const int32_t id = queue.back();
+      queue.pop_back();
+      const StringLanguage::State& state = language_.states()[static_cast<size_t>(id)];
+      const PositionId at = positions_[static_cast<size_t>(id)];
+      if (state.accepting) grammar_.add_empty(at, to);
+      escapes_.clear();
+      for (const StringLanguage::Edge& edge : state.edges) {
+        PositionId& target = positions_[static_cast<size_t>(edge.target)];
+        if (target < 0) {
+          target = grammar_.add_position();
+          queue.push_back(edge.target);
+        }
+        add_range(at, edge.range, target);
+      }
+    }
+  }
+
+ private:
+  void add_range(PositionId from, CharacterRange range, PositionId to) {
+    if (!in_string_) return utf8_.add(from, range, to);
+    char32_t first = range.first;
+    for (char32_t c = first; c <= std::min<char32_t>(range.last, '\\'); ++c) {
+      if (c >= kFirstPlain && !short_escape(c)) continue;
+      if (first < c) utf8_.add(from, {first, c - 1}, to);
+      first = c + 1;
+      add_escaped(from, c, to);
+    }
+    if (first <= range.last) utf8_.add(from, {first, range.last}, to);
+  }
+
+  void add_escaped(PositionId from, char32_t character, PositionId to) {
+    const PositionId backslash = step(from, '\\');
+    if (const auto letter = short_escape(character)) {
+      const auto byte = static_cast<uint8_t>(*letter);
+      return grammar_.add_bytes(backslash, byte, byte, to);
+    }
+    PositionId at = backslash;
+    for (const char c : {'u', '0', '0', character < 0x10 ? '0' : '1'}) at = step(at, c);
+    const std::string digit = fmt::format("{:x}", character & 0xF);
+    add_hexadecimal(grammar_, at, digit, to);
+    if (digit[0] >= 'a') add_hexadecimal(grammar_, at, fmt::format("{:X}", character & 0xF), to);
+  }
+
+  PositionId step(PositionId from, char c) {
+    const auto [found, is_new] = escapes_.try_emplace({from, c}, -1);
+    if (is_new) {
+      found->second = grammar_.add_position();
+      grammar_.add_bytes(from, static_cast<uint8_t>(c), static_cast<uint8_t>(c), found->second);
+    }
+    return found->second;
+  }
+
+  Grammar& grammar_;
+  Utf8Edges utf8_;
+  const StringLanguage& language_;
+  const bool in_string_;
+  std::vector<PositionId> positions_;                          // by state; -1: not met
+  std::map<std::pair<PositionId, char>, PositionId> escapes_;  // of the present state
+};
+
+}  // namespace
+
+RuleId JsonSyntax::gap() {
+  if (gap_) return *gap_;
+  gap_ = grammar_.add_rule();
+  const auto [start, end] = grammar_.rule(*gap_);
+  grammar_.add_text(start, " ", end);
+  PositionId at = position();
+  grammar_.add_text(start, "\n", at);
+  for (int i = 0; i < kMaxIndentation; ++i) {
+    grammar_.add_empty(at, end);
+    const PositionId next = position();
+    grammar_.add_text(at, " ", next);
+    at = next;
+  }
+  grammar_.add_empty(at, end);
+  return *gap_;
+}
+
+void JsonSyntax::add_gap(PositionId from, PositionId to) {
+  grammar_.add_empty(from, to);
+  grammar_.add_call(from, gap(), to);
+}
+
+void JsonSyntax::add_comma(PositionId from, PositionId to) {
+  const PositionId comma = position();
+  grammar_.add_text(from, ",", comma);
+  add_gap(comma, to);
+}
+
+void JsonSyntax::add_colon(PositionId from, PositionId to) {
+  const PositionId colon = position();
+  grammar_.add_text(from, ":", colon);
+  grammar_.add_empty(colon, to);
+  grammar_.add_text(colon, " ", to);
+}
+
+RuleId JsonSyntax::character() {
+  if (character_) return *character_;
+  character_ = grammar_.add_rule();
+  const auto [start, end] = grammar_.rule(*character_);
+  Utf8Edges utf8(grammar_);
+  utf8.add(start, {kFirstPlain, '"' - 1}, end);
+  utf8.add(start, {'"' + 1, '\\' - 1}, end);
+  utf8.add(start, {'\\' + 1, kLastCharacter}, end);
+  add_escapes(start, end);
+  return *character_;
+}
+
+// Half a surrogate pair is no character.
+void JsonSyntax::add_escapes(PositionId from, PositionId to) {
+  const PositionId backslash = position(), unicode = position(), high = position();
+  const PositionId three = position(), two = position(), one = position();
+  const PositionId high_two = position(), high_one = position(), low = position();
+  grammar_.add_text(from, "\\", backslash);
+  add_hexadecimal(grammar_, backslash, "\"\\/bfnrt", to);
+  grammar_.add_text(backslash, "u", unicode);
+  add_hexadecimal(grammar_, unicode, "0123456789abcABCefEF", three);
+  add_hexadecimal(grammar_, three, kAnyDigit, two);
+  add_hexadecimal(grammar_, two, kAnyDigit, one);
+  add_hexadecimal(grammar_, one, kAnyDigit, to);
+  add_hexadecimal(grammar_, unicode, "dD", high);
+  add_hexadecimal(grammar_, high, "01234567", two);
+  add_hexadecimal(grammar_, high, "89abAB", high_two);
+  add_hexadecimal(grammar_, high_two, kAnyDigit, high_one);
+  const PositionId pair = position(), pair_u = position(), pair_d = position();
+  add_hexadecimal(grammar_, high_one, kAnyDigit, pair);
+  grammar_.add_text(pair, "\\", pair_u);
+  grammar_.add_text(pair_u, "u", pair_d);
+  add_hexadecimal(grammar_, pair_d, "dD", low);
+  add_hexadecimal(grammar_, low, "cdefCDEF", two);
+}
+
+RuleId JsonSyntax::string() {
+  if (string_) return *string_;
+  string_ = grammar_.add_rule();
+  const auto [start, end] = grammar_.rule(*string_);
+  const PositionId inside = position();
+  grammar_.add_text(start, "\"", inside);
+  grammar_.add_call(inside, character(), inside);
+  grammar_.add_text(inside, "\"", end);
+  return *string_;
+}
+
+RuleId JsonSyntax::integer() {
+  if (integer_) return *integer_;
+  integer_ = grammar_.add_rule();
+  const auto [start, end] = grammar_.rule(*integer_);
+  const PositionId minus = position(), digits = position();
+  grammar_.add_text(start, "0", end);
+  grammar_.add_text(start, "-", minus);
+  for (const PositionId from : {start, minus}) grammar_.add_bytes(from, '1', '9', digits);
+  grammar_.add_bytes(digits, '0', '9', digits);
+  grammar_.add_empty(digits, end);
+  return *integer_;
+}
+
+RuleId JsonSyntax::number() {
+  if (number_) return *number_;
+  number_ = grammar_.add_rule();
+  const auto [start, end] = grammar_.rule(*number_);
+  const PositionId minus = position(), digits = position(), whole = position();
+  grammar_.add_text(start, "-", minus);
+  for (const PositionId from : {start, minus}) {
+    grammar_.add_text(from, "0", whole);
+    grammar_.add_bytes(from, '1', '9', digits);
+  }
+  grammar_.add_bytes(digits, '0', '9', digits);
+  grammar_.add_empty(digits, whole);
+  const PositionId point = position(), fraction = position();
+  grammar_.add_empty(whole, end);
+  grammar_.add_text(whole, ".", point);
+  grammar_.add_bytes(point, '0', '9', fraction);
+  grammar_.add_bytes(fraction, '0', '9', fraction);
+  grammar_.add_empty(fraction, end);
+  const PositionId exponent = position(), sign = position(), last = position();
+  for (const PositionId from : {whole, fraction}) add_hexadecimal(grammar_, from, "eE", exponent);
+  add_hexadecimal(grammar_, exponent, "+-", sign);
+  grammar_.add_empty(exponent, sign);
+  grammar_.add_bytes(sign, '0', '9', end);
+  grammar_.add_bytes(sign, '0', '9', last);
+  grammar_.add_bytes(last, '0', '9', end);
+  return *number_;
+}
+
+RuleId JsonSyntax::value() {
+  if (value_) return *value_;
+  value_ = grammar_.add_rule();
+  add_value(*value_);
+  return *value_;
+}
+
+void JsonSyntax::add_value(RuleId rule) {
+  const auto [start, end] = grammar_.rule(rule);
+  for (const char* word : {"null", "true", "false"}) grammar_.add_text(start, word, end);
+  grammar_.add_call(start, string(), end);
+  grammar_.add_call(start, number(), end);
+  for (const bool is_object : {false, true}) {
+    const PositionId open = position(), item = position(), behind = position(), close = position();
+    grammar_.add_text(start, is_object ? "{" : "[", open);
+    grammar_.add_text(open, is_object ? "}" : "]", end);
+    add_gap(open, item);
+    PositionId at = item;
+    if (is_object) {
+      const PositionId key = position();
+      at = position();
+      grammar_.add_call(item, string(), key);
+      add_colon(key, at);
+    }
+    grammar_.add_call(at, rule, behind);
+    add_comma(behind, item);
+    add_gap(behind, close);
+    grammar_.add_text(close, is_object ? "}" : "]", end);
+  }
+}
+
+void JsonSyntax::add_string(PositionId from, std::string_view utf8, PositionId to) {
+  grammar_.add_text(from, json_text_of(utf8), to);
+}
+
+void JsonSyntax::add_string_of(PositionId from, const StringLanguage& language, PositionId to) {
+  const PositionId begin = position(), end = position();
+  grammar_.add_text(from, "\"", begin);
+  LanguageEdges(grammar_, language, true).add(begin, end);
+  grammar_.add_text(end, "\"", to);
+}
+
+void JsonSyntax::add_text_of(PositionId from, const StringLanguage& language, PositionId to) {
+  LanguageEdges(grammar_, language, false).add(from, to);
+}
+
+// Scalars share the bytes that they begin with, so that ten thousand of them are one position now
+// and a few later, not ten thousand at once.
+void JsonSyntax::add_literals(PositionId from, const std::vector<const Json*>& values,
+                              PositionId to) {
+  std::set<std::string> texts;
+  for (const Json* value : values) {
+    if (value->is_structured()) {
+      add_literal(from, *value, to);
+    } else {
+      for (std::string& text : scalar_texts(*value)) texts.insert(std::move(text));
+    }
+  }
+  std::vector<PositionId> path = {from};  // the positions of the text before
+  std::string_view before;
+  for (const std::string& text : texts) {
+    const auto mismatch = std::mismatch(before.begin(), before.end(), text.begin(), text.end());
+    path.resize(static_cast<size_t>(mismatch.first - before.begin()) + 1);
+    for (size_t i = path.size() - 1; i < text.size(); ++i) {
+      const PositionId next = position();
+      grammar_.add_bytes(path.back(), static_cast<uint8_t>(text[i]), static_cast<uint8_t>(text[i]),
+                         next);
+      path.push_back(next);
+    }
+    grammar_.add_empty(path.back(), to);
+    before = text;
+  }
+}
+
+void JsonSyntax::add_literal(PositionId from, const Json& value, PositionId to) {
+  if (!value.is_structured()) return add_literals(from, {&value}, to);
+  const bool is_object = value.is_object();
+  if (value.empty()) return grammar_.add_text(from, is_object ? "{}" : "[]", to);
+  PositionId at = position();
+  grammar_.add_text(from, is_object ? "{" : "[", at);
+  bool is_first = true;
+  for (const auto& item : value.items()) {
+    PositionId next = position();
+    if (std::exchange(is_first, false)) {
+      add_gap(at, next);
+    } else {
+      add_comma(at, next);
+    }
+    at = next;
+    if (is_object) {
+      const PositionId key = position();
+      next = position();
+      add_string(at, item.key(), key);
+      add_colon(key, next);
+      at = next;
+    }
+    next = position();
+    add_literal(at, item.value(), next);
+    at = next;
+  }
+  const PositionId close = position();
+  add_gap(at, close);
+  grammar_.add_text(close, is_object ? "}" : "]", to);
+}
+
+}  // namespace neuronmm::grammar

@@ -1,0 +1,53 @@
+#pragma once
+// How JSON is written: the rules that all schemas share, and the white space that answers may have.
+// Behind { [ and a comma, and before } and ] may stand one space, or a line end and up to
+// kMaxIndentation spaces; behind a colon one space; elsewhere nothing, so that white space ends.
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "serve/grammar/grammar.h"
+#include "serve/grammar/string_language.h"
+
+namespace neuronmm::grammar {
+
+class JsonSyntax {
+ public:
+  static constexpr int kMaxIndentation = 32;
+
+  explicit JsonSyntax(Grammar& grammar) : grammar_(grammar) {}
+
+  RuleId character();  // of a string, in any way that JSON writes it; all of them are Unicode
+  RuleId string();
+  RuleId number();   // the exponent has up to two digits
+  RuleId integer();  // no fraction, no exponent, no -0
+  RuleId value();    // anything
+
+  void add_gap(PositionId from, PositionId to);
+  void add_comma(PositionId from, PositionId to);
+  void add_colon(PositionId from, PositionId to);
+  void add_string(PositionId from, std::string_view utf8, PositionId to);
+  // A string of the language. Its characters are written as they are; with a backslash where JSON
+  // asks for it, in the shortest way.
+  void add_string_of(PositionId from, const StringLanguage& language, PositionId to);
+  // The language as it is, where its characters are ASCII and no string's (numbers).
+  void add_text_of(PositionId from, const StringLanguage& language, PositionId to);
+  // One of the values.
+  void add_literals(PositionId from, const std::vector<const nlohmann::ordered_json*>& values,
+                    PositionId to);
+
+ private:
+  PositionId position() { return grammar_.add_position(); }
+  void add_literal(PositionId from, const nlohmann::ordered_json& value, PositionId to);
+  void add_escapes(PositionId from, PositionId to);
+  void add_value(RuleId rule);
+  RuleId gap();
+
+  Grammar& grammar_;
+  std::optional<RuleId> character_, string_, number_, integer_, value_, gap_;
+};
+
+}  // namespace neuronmm::grammar

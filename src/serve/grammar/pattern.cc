@@ -1,0 +1,245 @@
+#include "serve/grammar/pattern.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "serve/grammar/pattern_syntax.h"
+
+namespace neuronmm::grammar {
+namespace {
+
+// What ^ and $ read: the text is taken to stand between two characters that are in no text.
+constexpr char32_t kBeginMark = kLastCharacter + 1, kEndMark = kLastCharacter + 2;
+
+constexpr int64_t kMaxNodes = 200'000;         // of the nondeterministic automaton
+constexpr int64_t kMaxSubsetWork = 8'000'000;  // its nodes in all sets that determinism makes
+
+struct NfaEdge {
+  CharacterRange range;
+  int32_t target;
+};
+struct NfaNode {
+  std::vector<NfaEdge> edges;
+  std::vector<int32_t> empty;
+};
+
+// Thompson's construction: each piece goes from one node to another.
+class Nfa {
+ public:
+  // Somewhere: (nothing or begin any*) pattern (any* end or nothing); the marks that the pattern
+  // does not read itself are read there.
+  explicit Nfa(const PatternNode& pattern) {
+    const int32_t before = add_node(), begin = add_node();
+    start_ = add_node();
+    const int32_t inside = add_node(), behind = add_node(), after = add_node();
+    end_ = add_node();
+    link(start_, before);
+    edge(start_, {kBeginMark, kBeginMark}, begin);
+    loop_any(begin);
+    link(begin, before);
+    link(before, inside);
+    piece(pattern, inside, behind);
+    link(behind, after);
+    loop_any(after);
+    edge(after, {kEndMark, kEndMark}, end_);
+    link(behind, end_);
+  }
+
+  bool too_large() const { return too_large_; }
+  int32_t start() const { return start_; }
+  int32_t end() const { return end_; }
+  const NfaNode& node(int32_t id) const { return nodes_[static_cast<size_t>(id)]; }
+  size_t size() const { return nodes_.size(); }
+
+ private:
+  int32_t add_node() {
+    if (std::ssize(nodes_) >= kMaxNodes) {
+      too_large_ = true;
+      return 0;
+    }
+    nodes_.emplace_back();
+    return static_cast<int32_t>(nodes_.size() - 1);
+  }
+  void link(int32_t from, int32_t to) { nodes_[static_cast<size_t>(from)].empty.push_back(to); }
+  void edge(int32_t from, CharacterRange range, int32_t to) {
+    nodes_[static_cast<size_t>(from)].edges.push_back({range, to});
+  }
+  void loop_any(int32_t node) {
+    for (const CharacterRange range : CharacterSet::all().ranges()) edge(node, range, node);
+  }
+
+  void piece(const PatternNode& node, int32_t from, int32_t to) {
+    if (too_large_) return;
+    switch (node.kind) {
+      case PatternNode::Kind::kCharacter:
+        for (const CharacterRange range : node.set.ranges()) edge(from, range, to);
+        return;
+      case PatternNode::Kind::kBegin:
+        return edge(from, {kBeginMark, kBeginMark}, to);
+      case PatternNode::Kind::kEnd:
+        return edge(from, {kEndMark, kEndMark}, to);
+      case PatternNode::Kind::kAlternatives:
+        for (const PatternNode& child : node.children) piece(child, from, to);
+        return;
+      case PatternNode::Kind::kSequence:
+        for (const PatternNode& child : node.children) {
+          const int32_t next = add_node();
+          piece(child, from, next);
+          from = next;
+        }
+        return link(from, to);
+      case PatternNode::Kind::kRepeat:
+        return repeat(node, from, to);
+    }
+  }
+
+  void repeat(const PatternNode& node, int32_t from, int32_t to) {
+    const PatternNode& child = node.children.front();
+    const auto once = [&](int32_t at) {
+      const int32_t next = add_node();
+      piece(child, at, next);
+      return next;
+    };
+    for (int64_t i = 0; i < node.minimum && !too_large_; ++i) from = once(from);
+    if (!node.maximum) {
+      const int32_t head = add_node();
+      link(from, head);
+      link(once(head), head);
+      return link(head, to);
+    }
+    for (int64_t i = node.minimum; i < *node.maximum && !too_large_; ++i) {
+      link(from, to);
+      from = once(from);
+    }
+    link(from, to);
+  }
+
+  std::vector<NfaNode> nodes_;
+  int32_t start_ = 0, end_ = 0;
+  bool too_large_ = false;
+};
+
+using Subset = std::vector<int32_t>;  // sorted
+
+// The subset construction. Only characters of texts are read by its edges: the begin mark is read
+// before the first state, and a state accepts if the end mark leads to the end.
+class Determinizer {
+ public:
+  explicit Determinizer(const Nfa& nfa) : nfa_(nfa), seen_(nfa.size(), 0) {}
+
+  Result<StringLanguage> run() {
+    Subset before = {nfa_.start()};
+    close(before);
+    (void)number(after_mark(before, kBeginMark));
+    int64_t edges = 0;
+    for (size_t i = 0; i < subsets_.size(); ++i) {
+      expand(i);
+      edges += std::ssize(states_[i].edges);
+      if (std::ssize(subsets_) > StringLanguage::kMaxStates || edges > StringLanguage::kMaxEdges ||
+          work_ > kMaxSubsetWork)
+        return fail("its automaton would be too large");
+    }
+    return StringLanguage(std::move(states_));
+  }
+
+ private:
+  void close(Subset& subset) {
+    ++round_;
+    for (const int32_t node : subset) seen_[static_cast<size_t>(node)] = round_;
+    for (size_t i = 0; i < subset.size(); ++i) {
+      for (const int32_t next : nfa_.node(subset[i]).empty) {
+        if (std::exchange(seen_[static_cast<size_t>(next)], round_) == round_) continue;
+        subset.push_back(next);
+      }
+    }
+    work_ += std::ssize(subset);
+    std::sort(subset.begin(), subset.end());
+  }
+
+  Subset after_mark(const Subset& subset, char32_t mark) {
+    Subset next;
+    for (const int32_t node : subset) {
+      for (const NfaEdge& edge : nfa_.node(node).edges) {
+        if (edge.range.first == mark) next.push_back(edge.target);
+      }
+    }
+    sort_unique(next);
+    close(next);
+    return next;
+  }
+
+  static void sort_unique(Subset& subset) {
+    std::sort(subset.begin(), subset.end());
+    subset.erase(std::unique(subset.begin(), subset.end()), subset.end());
+  }
+
+  int32_t number(Subset subset) {
+    const auto [found, is_new] =
+        numbers_.emplace(std::move(subset), static_cast<int32_t>(subsets_.size()));
+    if (is_new) {
+      subsets_.push_back(&found->first);
+      const Subset end = after_mark(found->first, kEndMark);
+      states_.push_back({{}, std::binary_search(end.begin(), end.end(), nfa_.end())});
+    }
+    return found->second;
+  }
+
+  // Between two borders of edges all characters lead to the same set.
+  void expand(size_t i) {
+    std::vector<NfaEdge> edges;
+    std::vector<char32_t> borders;
+    for (const int32_t node : *subsets_[i]) {
+      for (const NfaEdge& edge : nfa_.node(node).edges) {
+        if (edge.range.first > kLastCharacter) continue;
+        edges.push_back(edge);
+        borders.push_back(edge.range.first);
+        borders.push_back(edge.range.last + 1);
+      }
+    }
+    std::sort(borders.begin(), borders.end());
+    borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
+    for (size_t k = 0; k + 1 < borders.size() && work_ <= kMaxSubsetWork; ++k) {
+      Subset next;
+      for (const NfaEdge& edge : edges) {
+        if (edge.range.first <= borders[k] && borders[k] <= edge.range.last)
+          next.push_back(edge.target);
+      }
+      work_ += std::ssize(edges);
+      if (next.empty()) continue;
+      sort_unique(next);
+      close(next);
+      const int32_t target = number(std::move(next));
+      append(states_[i].edges, {borders[k], borders[k + 1] - 1}, target);
+    }
+  }
+
+  static void append(std::vector<StringLanguage::Edge>& edges, CharacterRange range,
+                     int32_t target) {
+    if (!edges.empty() && edges.back().target == target &&
+        edges.back().range.last + 1 == range.first) {
+      edges.back().range.last = range.last;
+    } else {
+      edges.push_back({range, target});
+    }
+  }
+
+  const Nfa& nfa_;
+  std::vector<int32_t> seen_;  // by node: the last closure that it was in
+  int32_t round_ = 0;
+  int64_t work_ = 0;
+  std::map<Subset, int32_t> numbers_;
+  std::vector<const Subset*> subsets_;  // keys of numbers_
+  std::vector<StringLanguage::State> states_;
+};
+
+}  // namespace
+
+Result<StringLanguage> compile_pattern(std::string_view pattern) {
+  NMM_ASSIGN(const PatternNode tree, parse_pattern(pattern));
+  const Nfa nfa(tree);
+  if (nfa.too_large()) return fail("its automaton would be too large");
+  return Determinizer(nfa).run();
+}
+
+}  // namespace neuronmm::grammar

@@ -1,0 +1,170 @@
+#include "serve/grammar/schema_compiler.h"
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "serve/grammar/json_syntax.h"
+#include "serve/grammar/schema_lowering.h"
+
+namespace neuronmm::grammar {
+namespace {
+
+// One schema on its way into the grammar that all of them share.
+struct SchemaInWork {
+  SchemaInWork(SchemaDocument read, const SchemaOptions& options, Grammar& grammar,
+               JsonSyntax& syntax)
+      : document(std::move(read)), lowering(document, options.closed_objects, grammar, syntax) {}
+
+  SchemaDocument document;
+  SchemaLowering lowering;
+  RuleId rule = -1;
+};
+
+struct ComparedBranches {
+  const SchemaInWork* schema;
+  BranchPair pair;
+  RuleId both;  // of a value in both; -1: not compared
+};
+
+class SequenceCompiler {
+ public:
+  explicit SequenceCompiler(const SchemaOptions& options) : options_(options), syntax_(grammar_) {}
+
+  Result<CompiledGrammar> run(const RepeatedSequences& sequences) {
+    const RuleId root = grammar_.add_rule(), one = grammar_.add_rule();
+    grammar_.set_root(root);
+    for (const Sequence& sequence : sequences.alternatives) NMM_TRY(add(sequence, one));
+    repeat(sequences, one, root);
+    NMM_TRY(build());
+    if (grammar_.too_large()) return fail("the grammar has more than {} edges", Grammar::kMaxEdges);
+    ByteSet all;
+    all.set();
+    const std::vector<int32_t> heights = call_heights(grammar_, all);
+    NMM_TRY(check_possible(heights));
+    std::vector<std::string> wider = notes(heights);
+    return CompiledGrammar{std::move(grammar_), std::move(wider)};
+  }
+
+ private:
+  Status add(const Sequence& sequence, RuleId rule) {
+    const auto [start, end] = grammar_.rule(rule);
+    PositionId at = start;
+    for (const auto& part : sequence) {
+      const PositionId next = grammar_.add_position();
+      if (const auto* text = std::get_if<std::string>(&part)) {
+        grammar_.add_text(at, *text, next);
+      } else {
+        NMM_ASSIGN(const RuleId schema, add(std::get<SchemaPart>(part)));
+        grammar_.add_call(at, schema, next);
+      }
+      at = next;
+    }
+    grammar_.add_empty(at, end);
+    return {};
+  }
+
+  Result<RuleId> add(const SchemaPart& part) {
+    NMM_ASSIGN(SchemaDocument document, SchemaDocument::read(*part.schema, part.source));
+    schemas_.push_back(
+        std::make_unique<SchemaInWork>(std::move(document), options_, grammar_, syntax_));
+    SchemaInWork& schema = *schemas_.back();
+    schema.rule = schema.lowering.rule_of({part.schema});
+    return schema.rule;
+  }
+
+  void repeat(const RepeatedSequences& sequences, RuleId one, RuleId root) {
+    const auto [start, end] = grammar_.rule(root);
+    PositionId at = grammar_.add_position();
+    const PositionId last = grammar_.add_position();
+    grammar_.add_text(start, sequences.before, at);
+    grammar_.add_text(last, sequences.behind, end);
+    for (int64_t i = 0; i < sequences.maximum && !grammar_.too_large(); ++i) {
+      if (i >= sequences.minimum) grammar_.add_empty(at, last);
+      const PositionId item = grammar_.add_position(), next = grammar_.add_position();
+      grammar_.add_text(at, i == 0 ? "" : sequences.between, item);
+      grammar_.add_call(item, one, next);
+      at = next;
+    }
+    grammar_.add_empty(at, last);
+  }
+
+  // The branches of a oneOf are compared by what is in two of them.
+  Status build() {
+    for (const auto& schema : schemas_) {
+      NMM_TRY(schema->lowering.run());
+      for (size_t i = 0; i < schema->lowering.branch_pairs().size(); ++i) {
+        const BranchPair pair = schema->lowering.branch_pairs()[i];
+        RuleId both = -1;
+        if (pair.first != pair.second) {
+          both = schema->lowering.rule_of({pair.first, pair.second});
+          NMM_TRY(schema->lowering.run());
+        }
+        compared_.push_back({schema.get(), pair, both});
+      }
+    }
+    return {};
+  }
+
+  Status check_possible(const std::vector<int32_t>& heights) const {
+    for (const auto& schema : schemas_) {
+      if (heights[static_cast<size_t>(grammar_.rule(schema->rule).start)] != kNoWay) continue;
+      const std::string& reason = schema->lowering.contradiction();
+      if (reason.empty())
+        return fail("no document satisfies the schema: every one would have to be endless");
+      return fail("no document satisfies the schema: {}", reason);
+    }
+    return {};
+  }
+
+  std::vector<std::string> notes(const std::vector<int32_t>& heights) const {
+    std::map<const Json*, std::string> found;
+    for (const ComparedBranches& compared : compared_) {
+      const bool overlap =
+          compared.both < 0 ||
+          heights[static_cast<size_t>(grammar_.rule(compared.both).start)] != kNoWay;
+      if (!overlap) continue;
+      const std::string what =
+          compared.both < 0
+              ? "its branches share values, or are too many to compare; it is taken as anyOf"
+              : fmt::format("a value can be in {} and in {}; it is taken as anyOf",
+                            compared.schema->document.path(*compared.pair.first),
+                            compared.schema->document.path(*compared.pair.second));
+      found.try_emplace(
+          compared.pair.schema,
+          compared.schema->document.wrong(*compared.pair.schema, "oneOf", what).message);
+    }
+    std::vector<std::string> texts;
+    for (auto& [schema, text] : found) texts.push_back(std::move(text));
+    return texts;
+  }
+
+  const SchemaOptions options_;
+  Grammar grammar_;
+  JsonSyntax syntax_;
+  std::vector<std::unique_ptr<SchemaInWork>> schemas_;
+  std::vector<ComparedBranches> compared_;
+};
+
+}  // namespace
+
+Result<CompiledGrammar> compile_sequences(const RepeatedSequences& sequences,
+                                          const SchemaOptions& options) {
+  return SequenceCompiler(options).run(sequences);
+}
+
+Result<CompiledGrammar> compile_schema(const Json& schema, const std::string& source,
+                                       const SchemaOptions& options) {
+  return compile_sequences(
+      {.alternatives = {{SchemaPart{&schema, source}}}, .before = {}, .between = {}, .behind = {}},
+      options);
+}
+
+CompiledGrammar any_object() {
+  const Json schema = {{"type", "object"}};
+  auto compiled = compile_schema(schema, "any object");
+  NMM_CHECK(compiled.ok());
+  return std::move(compiled).value();
+}
+
+}  // namespace neuronmm::grammar

@@ -1,0 +1,159 @@
+#include "serve/grammar/schema_lowering.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "serve/grammar/object_lowering.h"
+
+namespace neuronmm::grammar {
+namespace {
+
+bool allows_all(const Json& schema) {
+  return (schema.is_boolean() && schema.get<bool>()) || (schema.is_object() && schema.empty());
+}
+
+}  // namespace
+
+RuleId SchemaLowering::rule_of(Conjunction schemas) {
+  Conjunction distinct;
+  for (const Json* schema : schemas) {
+    const bool is_new = std::find(distinct.begin(), distinct.end(), schema) == distinct.end();
+    if (is_new && !allows_all(*schema)) distinct.push_back(schema);
+  }
+  if (distinct.empty()) return syntax_.value();
+  const auto [found, is_new] = rules_.try_emplace(distinct, -1);
+  if (is_new) {
+    found->second = grammar_.add_rule();
+    queue_.push_back({std::move(distinct), found->second});
+  }
+  return found->second;
+}
+
+Status SchemaLowering::run() {
+  while (!queue_.empty()) {
+    const Job job = std::move(queue_.back());
+    queue_.pop_back();
+    NMM_ASSIGN(const Shapes shapes, normalizer_.shapes_of(job.schemas));
+    if (shapes.empty()) note_contradiction(job.schemas, "no value can satisfy it");
+    const auto [start, end] = grammar_.rule(job.rule);
+    const Place place = {job.schemas, start, end};
+    for (const Shape& shape : shapes) NMM_TRY(lower(shape, place));
+    if (grammar_.too_large())
+      return wrong(place, fmt::format("up to here the automaton has more than {} edges, the most "
+                                      "that is allowed",
+                                      Grammar::kMaxEdges));
+  }
+  return {};
+}
+
+void SchemaLowering::note_contradiction(const Conjunction& schemas, std::string_view what) {
+  if (contradiction_.empty()) contradiction_ = document_.wrong(*schemas.front(), "", what).message;
+}
+
+Error SchemaLowering::wrong(const Place& place, std::string_view what) const {
+  return document_.wrong(*place.schemas.front(), "", what);
+}
+
+Status SchemaLowering::lower(const Shape& shape, const Place& place) {
+  switch (shape.kind) {
+    case Shape::Kind::kNull:
+      grammar_.add_text(place.from, "null", place.to);
+      return {};
+    case Shape::Kind::kBoolean:
+      for (const char* word : {"true", "false"}) grammar_.add_text(place.from, word, place.to);
+      return {};
+    case Shape::Kind::kNumber:
+      return lower_number(shape.number, place);
+    case Shape::Kind::kString:
+      return lower_string(shape.string, place);
+    case Shape::Kind::kArray:
+      lower_array(shape.array, place);
+      return {};
+    case Shape::Kind::kObject:
+      return ObjectLowering(*this, shape.object, place).run();
+    case Shape::Kind::kLiterals:
+      syntax_.add_literals(place.from, shape.literals, place.to);
+      return {};
+  }
+  return {};
+}
+
+Status SchemaLowering::lower_number(const NumberLimits& limits, const Place& place) {
+  if (limits.only_type()) {
+    const RuleId rule = limits.integer ? syntax_.integer() : syntax_.number();
+    grammar_.add_call(place.from, rule, place.to);
+    return {};
+  }
+  const auto language = number_language(limits);
+  if (!language.ok()) return wrong(place, language.error().message);
+  if (language->empty()) note_contradiction(place.schemas, "no number is within its limits");
+  syntax_.add_text_of(place.from, *language, place.to);
+  return {};
+}
+
+// Characters are counted by calls of one rule, so that a count costs one position.
+Status SchemaLowering::lower_string(const StringLimits& limits, const Place& place) {
+  if (limits.maximum && *limits.maximum < limits.minimum) {
+    note_contradiction(place.schemas, "no string is within its limits");
+    return {};
+  }
+  if (!limits.only_lengths()) {
+    const auto language = string_language(limits);
+    if (!language.ok()) return wrong(place, language.error().message);
+    if (language->empty()) note_contradiction(place.schemas, "no string is within its limits");
+    syntax_.add_string_of(place.from, *language, place.to);
+    return {};
+  }
+  if (limits.minimum == 0 && !limits.maximum) {
+    grammar_.add_call(place.from, syntax_.string(), place.to);
+    return {};
+  }
+  PositionId at = grammar_.add_position();
+  grammar_.add_text(place.from, "\"", at);
+  const int64_t last = limits.maximum.value_or(limits.minimum);
+  for (int64_t i = 0; i < last && !grammar_.too_large(); ++i) {
+    if (i >= limits.minimum) grammar_.add_text(at, "\"", place.to);
+    const PositionId next = grammar_.add_position();
+    grammar_.add_call(at, syntax_.character(), next);
+    at = next;
+  }
+  grammar_.add_text(at, "\"", place.to);
+  if (!limits.maximum) grammar_.add_call(at, syntax_.character(), at);
+  return {};
+}
+
+void SchemaLowering::lower_array(const ArrayLimits& limits, const Place& place) {
+  size_t prefix = 0;
+  for (const ItemSchemas& items : limits.items) prefix = std::max(prefix, items.prefix.size());
+  const int64_t last =
+      limits.maximum.value_or(std::max(limits.minimum, static_cast<int64_t>(prefix)));
+  const auto rule_at = [&](int64_t index) {
+    Conjunction schemas;
+    for (const ItemSchemas& items : limits.items) {
+      const Json* schema = items.at(static_cast<size_t>(index));
+      if (schema != nullptr) schemas.push_back(schema);
+    }
+    return rule_of(std::move(schemas));
+  };
+  PositionId after = grammar_.add_position();
+  grammar_.add_text(place.from, "[", after);
+  for (int64_t i = 0; !grammar_.too_large(); ++i) {
+    if (i >= limits.minimum) {
+      const PositionId close = grammar_.add_position();
+      if (i == 0) grammar_.add_empty(after, close);
+      if (i > 0) syntax_.add_gap(after, close);
+      grammar_.add_text(close, "]", place.to);
+    }
+    const bool repeats = i > 0 && i >= last && !limits.maximum;
+    if (i >= last && limits.maximum) return;
+    const PositionId item = grammar_.add_position();
+    if (i == 0) syntax_.add_gap(after, item);
+    if (i > 0) syntax_.add_comma(after, item);
+    const PositionId next = repeats ? after : grammar_.add_position();
+    grammar_.add_call(item, rule_at(i), next);
+    if (repeats) return;
+    after = next;
+  }
+}
+
+}  // namespace neuronmm::grammar

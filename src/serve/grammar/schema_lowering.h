@@ -1,0 +1,62 @@
+#pragma once
+// Shapes become rules of a grammar: one rule for every set of schemas that hold for the same value.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "serve/grammar/grammar.h"
+#include "serve/grammar/json_syntax.h"
+#include "serve/grammar/schema_normalizer.h"
+
+namespace neuronmm::grammar {
+
+class SchemaLowering {
+ public:
+  // `closed_objects`: see SchemaOptions.
+  SchemaLowering(const SchemaDocument& document, bool closed_objects, Grammar& grammar,
+                 JsonSyntax& syntax)
+      : document_(document),
+        normalizer_(document),
+        closed_objects_(closed_objects),
+        grammar_(grammar),
+        syntax_(syntax) {}
+
+  // The rule of a value that all schemas allow. It has its edges when run() has returned.
+  RuleId rule_of(Conjunction schemas);
+  // Builds what was asked for, and what that asks for.
+  Status run();
+  const std::vector<BranchPair>& branch_pairs() const { return normalizer_.branch_pairs(); }
+  // Where the schema was first found to allow nothing, for messages; empty: nowhere.
+  const std::string& contradiction() const { return contradiction_; }
+
+ private:
+  friend class ObjectLowering;
+
+  struct Job {
+    Conjunction schemas;
+    RuleId rule;
+  };
+  // From where to where the edges of a shape go, and whose shape it is.
+  struct Place {
+    const Conjunction& schemas;
+    PositionId from, to;
+  };
+  Status lower(const Shape& shape, const Place& place);
+  Status lower_number(const NumberLimits& limits, const Place& place);
+  Status lower_string(const StringLimits& limits, const Place& place);
+  void lower_array(const ArrayLimits& limits, const Place& place);
+  void note_contradiction(const Conjunction& schemas, std::string_view what);
+  Error wrong(const Place& place, std::string_view what) const;
+
+  const SchemaDocument& document_;
+  SchemaNormalizer normalizer_;
+  const bool closed_objects_;
+  Grammar& grammar_;
+  JsonSyntax& syntax_;
+  std::map<Conjunction, RuleId> rules_;
+  std::vector<Job> queue_;
+  std::string contradiction_;
+};
+
+}  // namespace neuronmm::grammar

@@ -1,0 +1,64 @@
+#pragma once
+// Schemas become shapes: references are followed, and what allOf, anyOf, oneOf, enum and const say
+// is put together.
+
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "serve/grammar/schema_shapes.h"
+
+namespace neuronmm::grammar {
+
+// Schemas that all hold for one value, each once.
+using Conjunction = std::vector<const Json*>;
+
+// Two branches of a oneOf. Where no value can be in both, oneOf is anyOf. The same branch twice: it
+// shares constants with another, or there are too many to compare.
+struct BranchPair {
+  const Json* schema;  // that has the oneOf
+  const Json *first, *second;
+};
+
+class SchemaNormalizer {
+ public:
+  static constexpr int64_t kMaxShapes = 1000;  // that one value may have
+  static constexpr int kMaxDepth = 200;        // of schemas that hold for the same value
+  static constexpr size_t kMaxBranches = 50;   // of a oneOf that are compared
+
+  explicit SchemaNormalizer(const SchemaDocument& document) : document_(document) {}
+
+  Result<Shapes> shapes_of(const Conjunction& schemas);
+  // Of all oneOf that were met.
+  const std::vector<BranchPair>& branch_pairs() const { return branch_pairs_; }
+
+ private:
+  Result<const Shapes*> shapes_of(const Json& schema);
+  Result<Shapes> read(const Json& schema);
+  Result<Shapes> read_object(const Json& schema);
+  Status apply_literals(const Json& schema, Shapes& shapes);
+  Status apply_dependencies(const Json& schema, Shapes& shapes);
+  Status apply_dependency(const Json& schema, const std::string& name, const Json& then,
+                          Shapes& shapes);
+  Result<const Json*> target_of_reference(const Json& schema) const;
+  Result<std::vector<const Json*>> branches(const Json& schema, const char* keyword) const;
+  Status compare_branches(const Json& schema, const std::vector<const Json*>& branches);
+  Result<Shapes> any_of(const std::vector<const Json*>& branches);
+  Result<Shapes> all_of(const Shapes& a, const Shapes& b);
+  Result<Language> name_language(const Json& schema);
+
+  Result<bool> admits(const Json& schema, const Json& value);
+  Result<bool> admits(const Shape& shape, const Json& value);
+  Result<bool> admits_items(const ArrayLimits& limits, const Json& array);
+  Result<bool> admits_properties(const ObjectLimits& limits, const Json& object);
+  Result<std::vector<const Json*>> literals_in(const Shapes& shapes,
+                                               const std::vector<const Json*>& values);
+
+  const SchemaDocument& document_;
+  std::unordered_map<const Json*, Shapes> known_;
+  std::set<const Json*> in_progress_;
+  std::vector<BranchPair> branch_pairs_;
+};
+
+}  // namespace neuronmm::grammar

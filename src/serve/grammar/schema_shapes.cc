@@ -1,0 +1,94 @@
+#include "serve/grammar/schema_shapes.h"
+
+#include <algorithm>
+
+#include "serve/grammar/decimal.h"
+
+namespace neuronmm::grammar {
+namespace {
+
+template <typename T>
+void append(std::vector<T>& to, const std::vector<T>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+std::optional<int64_t> smaller(std::optional<int64_t> a, std::optional<int64_t> b) {
+  if (!a || !b) return a ? a : b;
+  return std::min(*a, *b);
+}
+
+// The bound that allows less; `is_minimum`: the larger one.
+std::optional<NumberBound> tighter(const std::optional<NumberBound>& a,
+                                   const std::optional<NumberBound>& b, bool is_minimum) {
+  if (!a || !b) return a ? a : b;
+  if (a->value == b->value) return NumberBound{a->value, a->exclusive || b->exclusive};
+  return (a->value < b->value) == is_minimum ? b : a;
+}
+
+}  // namespace
+
+void PropertySchemas::add(const std::string& name, const Json* schema) {
+  names.push_back(name);
+  named[name] = schema;
+}
+
+std::vector<const Json*> PropertySchemas::of(const std::string& name) const {
+  std::vector<const Json*> schemas;
+  if (const auto found = named.find(name); found != named.end()) schemas.push_back(found->second);
+  for (const auto& [language, schema] : patterns) {
+    if (language->accepts(name)) schemas.push_back(schema);
+  }
+  if (schemas.empty() && additional != nullptr) schemas.push_back(additional);
+  return schemas;
+}
+
+Shape both(const Shape& a, const Shape& b) {
+  Shape shape = a;
+  shape.number.integer |= b.number.integer;
+  shape.number.minimum = tighter(a.number.minimum, b.number.minimum, true);
+  shape.number.maximum = tighter(a.number.maximum, b.number.maximum, false);
+  for (const Decimal& multiple : b.number.multiples) {
+    auto& multiples = shape.number.multiples;
+    if (std::find(multiples.begin(), multiples.end(), multiple) == multiples.end())
+      multiples.push_back(multiple);
+  }
+  shape.string.minimum = std::max(a.string.minimum, b.string.minimum);
+  shape.string.maximum = smaller(a.string.maximum, b.string.maximum);
+  append(shape.string.languages, b.string.languages);
+  append(shape.array.items, b.array.items);
+  shape.array.minimum = std::max(a.array.minimum, b.array.minimum);
+  shape.array.maximum = smaller(a.array.maximum, b.array.maximum);
+  append(shape.object.properties, b.object.properties);
+  append(shape.object.required, b.object.required);
+  append(shape.object.names, b.object.names);
+  shape.object.minimum = std::max(a.object.minimum, b.object.minimum);
+  shape.object.maximum = smaller(a.object.maximum, b.object.maximum);
+  return shape;
+}
+
+Result<StringLanguage> string_language(const StringLimits& limits) {
+  const bool has_length = limits.minimum > 0 || limits.maximum;
+  StringLanguage language = StringLanguage::any();
+  for (const Language& other : limits.languages) {
+    NMM_ASSIGN(language, language.intersect(*other));
+  }
+  if (!has_length) return language;
+  NMM_ASSIGN(const StringLanguage lengths,
+             StringLanguage::of_length(limits.minimum, limits.maximum));
+  return language.intersect(lengths);
+}
+
+std::string canonical_text(const Json& value) {
+  if (value.is_number()) return Decimal::of(value).text();
+  if (!value.is_structured()) return value.dump();
+  std::vector<std::string> parts;
+  for (const auto& item : value.items()) {
+    const std::string key = value.is_object() ? Json(item.key()).dump() + ":" : "";
+    parts.push_back(key + canonical_text(item.value()));
+  }
+  if (value.is_object()) std::sort(parts.begin(), parts.end());
+  const bool is_object = value.is_object();
+  return fmt::format("{}{}{}", is_object ? '{' : '[', fmt::join(parts, ","), is_object ? '}' : ']');
+}
+
+}  // namespace neuronmm::grammar

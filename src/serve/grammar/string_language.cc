@@ -1,0 +1,210 @@
+#include "serve/grammar/string_language.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "text/utf8.h"
+
+namespace neuronmm::grammar {
+namespace {
+
+constexpr int32_t kDead = -1;
+
+Error too_many_states() {
+  return fail("its automaton would have more than {} states", StringLanguage::kMaxStates);
+}
+
+int32_t step(const StringLanguage::State& state, char32_t character) {
+  const auto edge =
+      std::upper_bound(state.edges.begin(), state.edges.end(), character,
+                       [](char32_t c, const StringLanguage::Edge& e) { return c < e.range.first; });
+  if (edge == state.edges.begin()) return kDead;
+  const StringLanguage::Edge& found = *(edge - 1);
+  return character <= found.range.last ? found.target : kDead;
+}
+
+// The characters at which what either state does changes.
+std::vector<char32_t> borders(const StringLanguage::State* a, const StringLanguage::State* b) {
+  std::vector<char32_t> found = {0, kLastCharacter + 1};
+  for (const StringLanguage::State* state : {a, b}) {
+    if (state == nullptr) continue;
+    for (const StringLanguage::Edge& edge : state->edges) {
+      found.push_back(edge.range.first);
+      found.push_back(edge.range.last + 1);
+    }
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+// Both automata side by side; `accepting` says which ends of the two count. Dead ones go on, for
+// unions and complements.
+class Product {
+ public:
+  using Pair = std::pair<int32_t, int32_t>;
+  using Accepting = std::function<bool(bool, bool)>;
+
+  Product(const StringLanguage& a, const StringLanguage& b, Accepting accepting)
+      : a_(a.states()), b_(b.states()), accepting_(std::move(accepting)) {}
+
+  Result<StringLanguage> run() {
+    (void)number({0, 0});
+    int64_t edges = 0;
+    for (size_t i = 0; i < pairs_.size(); ++i) {
+      expand(i);
+      edges += std::ssize(states_[i].edges);
+      if (std::ssize(pairs_) > StringLanguage::kMaxStates || edges > StringLanguage::kMaxEdges)
+        return too_many_states();
+    }
+    return StringLanguage(std::move(states_));
+  }
+
+ private:
+  static const StringLanguage::State* state(const std::vector<StringLanguage::State>& states,
+                                            int32_t id) {
+    return id == kDead ? nullptr : &states[static_cast<size_t>(id)];
+  }
+
+  int32_t number(Pair pair) {
+    const auto [found, is_new] = numbers_.emplace(pair, static_cast<int32_t>(pairs_.size()));
+    if (is_new) {
+      pairs_.push_back(pair);
+      const auto *a = state(a_, pair.first), *b = state(b_, pair.second);
+      const bool accepting = accepting_(a != nullptr && a->accepting, b != nullptr && b->accepting);
+      states_.push_back({{}, accepting});
+    }
+    return found->second;
+  }
+
+  void expand(size_t i) {
+    const auto *a = state(a_, pairs_[i].first), *b = state(b_, pairs_[i].second);
+    const bool needs_both = !accepting_(true, false) && !accepting_(false, true);
+    const std::vector<char32_t> at = borders(a, b);
+    for (size_t k = 0; k + 1 < at.size(); ++k) {
+      const Pair target = {a == nullptr ? kDead : step(*a, at[k]),
+                           b == nullptr ? kDead : step(*b, at[k])};
+      if (needs_both && (target.first == kDead || target.second == kDead)) continue;
+      if (target == Pair{kDead, kDead} && !accepting_(false, false)) continue;
+      const int32_t next = number(target);
+      add_characters(states_[i], {at[k], at[k + 1] - 1}, next);
+    }
+  }
+
+  static void add_characters(StringLanguage::State& from, CharacterRange range, int32_t target) {
+    const CharacterSet parts = {range};  // without surrogates
+    for (const CharacterRange part : parts.ranges()) {
+      from.edges.push_back({part, target});
+    }
+  }
+
+  const std::vector<StringLanguage::State>&a_, &b_;
+  const Accepting accepting_;
+  std::map<Pair, int32_t> numbers_;
+  std::vector<Pair> pairs_;
+  std::vector<StringLanguage::State> states_;
+};
+
+std::vector<StringLanguage::Edge> edges_of_all(int32_t target) {
+  std::vector<StringLanguage::Edge> edges;
+  for (const CharacterRange range : CharacterSet::all().ranges()) edges.push_back({range, target});
+  return edges;
+}
+
+}  // namespace
+
+StringLanguage::StringLanguage(std::vector<State> states) : states_(std::move(states)) {
+  NMM_CHECK(!states_.empty());
+  trim();
+}
+
+StringLanguage StringLanguage::any() { return StringLanguage({State{edges_of_all(0), true}}); }
+
+Result<StringLanguage> StringLanguage::of_length(int64_t minimum, std::optional<int64_t> maximum) {
+  const int64_t last = maximum ? *maximum + 1 : minimum;  // behind a maximum: the dead state
+  if (last > kMaxStates) return too_many_states();
+  std::vector<State> states(static_cast<size_t>(last) + 1);
+  for (int64_t i = 0; i <= last; ++i) {
+    State& state = states[static_cast<size_t>(i)];
+    state.edges = edges_of_all(static_cast<int32_t>(std::min(i + 1, last)));
+    state.accepting = i >= minimum && (!maximum || i <= *maximum);
+  }
+  return StringLanguage(std::move(states));
+}
+
+Result<StringLanguage> StringLanguage::of_strings(const std::set<std::string>& strings) {
+  std::vector<State> states(1);
+  for (const std::string& string : strings) {
+    size_t at = 0;
+    for (size_t i = 0; i < string.size();) {
+      const text::Utf8Step read = text::next_utf8(std::string_view(string).substr(i));
+      i += static_cast<size_t>(read.length);
+      // Sorted text has its characters in ascending order: a new one goes to the end.
+      std::vector<Edge>& edges = states[at].edges;
+      if (edges.empty() || edges.back().range.first != read.code_point) {
+        edges.push_back({{read.code_point, read.code_point}, static_cast<int32_t>(states.size())});
+        at = states.size();
+        states.emplace_back();
+      } else {
+        at = static_cast<size_t>(edges.back().target);
+      }
+      if (std::ssize(states) > kMaxEdges) return too_many_states();
+    }
+    states[at].accepting = true;
+  }
+  return StringLanguage(std::move(states));
+}
+
+Result<StringLanguage> StringLanguage::intersect(const StringLanguage& other) const {
+  return Product(*this, other, [](bool a, bool b) { return a && b; }).run();
+}
+
+Result<StringLanguage> StringLanguage::unite(const StringLanguage& other) const {
+  return Product(*this, other, [](bool a, bool b) { return a || b; }).run();
+}
+
+Result<StringLanguage> StringLanguage::complement() const {
+  return Product(any(), *this, [](bool a, bool b) { return a && !b; }).run();
+}
+
+bool StringLanguage::accepts(std::string_view utf8) const {
+  int32_t at = 0;
+  while (!utf8.empty()) {
+    const text::Utf8Step read = text::next_utf8(utf8);
+    if (read.kind != text::Utf8Step::Kind::kCharacter) return false;
+    at = step(states_[static_cast<size_t>(at)], read.code_point);
+    if (at == kDead) return false;
+    utf8.remove_prefix(static_cast<size_t>(read.length));
+  }
+  return states_[static_cast<size_t>(at)].accepting;
+}
+
+void StringLanguage::trim() {
+  std::vector<std::vector<int32_t>> sources(states_.size());
+  std::vector<int32_t> queue;
+  std::vector<bool> lives(states_.size());
+  for (size_t i = 0; i < states_.size(); ++i) {
+    for (const Edge& edge : states_[i].edges)
+      sources[static_cast<size_t>(edge.target)].push_back(static_cast<int32_t>(i));
+    if (!states_[i].accepting) continue;
+    lives[i] = true;
+    queue.push_back(static_cast<int32_t>(i));
+  }
+  while (!queue.empty()) {
+    const auto at = static_cast<size_t>(queue.back());
+    queue.pop_back();
+    for (const int32_t source : sources[at]) {
+      if (lives[static_cast<size_t>(source)]) continue;
+      lives[static_cast<size_t>(source)] = true;
+      queue.push_back(source);
+    }
+  }
+  for (State& state : states_) {
+    std::erase_if(state.edges,
+                  [&](const Edge& edge) { return !lives[static_cast<size_t>(edge.target)]; });
+  }
+}
+
+}  // namespace neuronmm::grammar

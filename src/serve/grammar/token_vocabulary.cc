@@ -1,0 +1,79 @@
+#include "serve/grammar/token_vocabulary.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "text/utf8.h"
+
+namespace neuronmm::grammar {
+namespace {
+
+bool is_plain(std::string_view text) {
+  constexpr uint8_t kFirst = 0x20;
+  return text::valid_utf8_length(text) == std::ssize(text) &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return static_cast<uint8_t>(c) >= kFirst && c != '"' && c != '\\';
+         });
+}
+
+std::vector<std::string> texts_of(const text::Tokenizer& tokenizer, int64_t size,
+                                  std::span<const text::TokenId> written,
+                                  const std::vector<text::TokenId>& stop_tokens) {
+  const auto contains = [](const auto& ids, text::TokenId id) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
+  std::vector<std::string> texts(static_cast<size_t>(size));
+  const auto last = static_cast<text::TokenId>(std::min(size, tokenizer.vocab_size()));
+  for (text::TokenId id = 0; id < last; ++id) {
+    const bool is_control = tokenizer.is_special(id) && !contains(written, id);
+    if (is_control || contains(stop_tokens, id)) continue;
+    texts[static_cast<size_t>(id)] = tokenizer.token_bytes(id);
+  }
+  return texts;
+}
+
+TokenTrie trie_of(const std::vector<std::string>& texts, bool plain) {
+  std::vector<std::pair<std::string, text::TokenId>> tokens;
+  for (size_t id = 0; id < texts.size(); ++id) {
+    if (!texts[id].empty() && is_plain(texts[id]) == plain)
+      tokens.emplace_back(texts[id], static_cast<text::TokenId>(id));
+  }
+  return TokenTrie(std::move(tokens));
+}
+
+}  // namespace
+
+TokenVocabulary::TokenVocabulary(const text::Tokenizer& tokenizer,
+                                 std::vector<text::TokenId> stop_tokens, int64_t size,
+                                 std::span<const text::TokenId> written)
+    : TokenVocabulary(texts_of(tokenizer, size, written, stop_tokens), stop_tokens) {}
+
+TokenVocabulary::TokenVocabulary(std::vector<std::string> texts,
+                                 std::vector<text::TokenId> stop_tokens)
+    : texts_(std::move(texts)),
+      stop_tokens_(std::move(stop_tokens)),
+      plain_(trie_of(texts_, true)),
+      others_(trie_of(texts_, false)),
+      plain_mask_(mask_words()) {
+  for (size_t id = 0; id < texts_.size(); ++id) {
+    if (texts_[id].size() == 1) bytes_.set(static_cast<uint8_t>(texts_[id][0]));
+    if (!texts_[id].empty() && is_plain(texts_[id]))
+      plain_mask_[id / 64] |= uint64_t{1} << (id % 64);
+  }
+}
+
+bool TokenVocabulary::is_stop(text::TokenId id) const {
+  return std::find(stop_tokens_.begin(), stop_tokens_.end(), id) != stop_tokens_.end();
+}
+
+void TokenVocabulary::allow(Automaton& automaton, StateId state, std::span<uint64_t> mask) const {
+  if (automaton.loops_on_plain_text(state)) {
+    std::copy(plain_mask_.begin(), plain_mask_.end(), mask.begin());
+  } else {
+    std::fill(mask.begin(), mask.end(), 0);
+    plain_.allow(automaton, state, mask);
+  }
+  others_.allow(automaton, state, mask);
+}
+
+}  // namespace neuronmm::grammar

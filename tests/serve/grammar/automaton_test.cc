@@ -1,0 +1,73 @@
+#include "serve/grammar/automaton.h"
+
+#include <gtest/gtest.h>
+
+namespace neuronmm::grammar {
+namespace {
+
+// a^n b^n, which no finite automaton reads.
+Grammar balanced() {
+  Grammar grammar;
+  const RuleId rule = grammar.add_rule();
+  grammar.set_root(rule);
+  const auto [start, end] = grammar.rule(rule);
+  const PositionId inside = grammar.add_position(), behind = grammar.add_position();
+  grammar.add_text(start, "ab", end);
+  grammar.add_text(start, "a", inside);
+  grammar.add_call(inside, rule, behind);
+  grammar.add_text(behind, "b", end);
+  return grammar;
+}
+
+TEST(Automaton, CountsWithItsStack) {
+  const Grammar grammar = balanced();
+  Automaton automaton(grammar, ByteSet().set());
+  for (int n = 1; n <= 200; ++n) {
+    const std::string a(static_cast<size_t>(n), 'a'), b(static_cast<size_t>(n), 'b');
+    EXPECT_TRUE(automaton.accepts(a + b)) << n;
+    EXPECT_FALSE(automaton.accepts(a + "b" + b)) << n;
+    EXPECT_FALSE(automaton.accepts("a" + a + b)) << n;
+  }
+}
+
+TEST(Automaton, StopsCallingWhereTheStackIsFull) {
+  const Grammar grammar = balanced();
+  Automaton automaton(grammar, ByteSet().set());
+  StateId state = automaton.start();
+  int depth = 0;
+  for (StateId next; (next = automaton.step(state, 'a')) != Automaton::kDead; ++depth) state = next;
+  EXPECT_EQ(depth, Automaton::kMaxDepth + 1);
+  for (; depth > 0; --depth) state = automaton.step(state, 'b');
+  EXPECT_TRUE(automaton.is_final(state));
+}
+
+// Two rules that call each other at the same places: 2^n stacks after n letters.
+TEST(Automaton, ManyStacksAreFewSets) {
+  Grammar grammar;
+  const RuleId rule = grammar.add_rule();
+  grammar.set_root(rule);
+  const auto [start, end] = grammar.rule(rule);
+  grammar.add_text(start, ".", end);
+  for (const char* close : {"xy", "xz"}) {
+    const PositionId inside = grammar.add_position(), behind = grammar.add_position();
+    grammar.add_text(start, "(", inside);
+    grammar.add_call(inside, rule, behind);
+    grammar.add_text(behind, close, end);
+  }
+  Automaton automaton(grammar, ByteSet().set());
+  std::string text(200, '(');
+  text += '.';
+  for (int i = 0; i < 200; ++i) text += i % 3 == 0 ? "xy" : "xz";
+  EXPECT_TRUE(automaton.accepts(text));
+  EXPECT_FALSE(automaton.accepts(text + "x"));
+  EXPECT_LT(automaton.states(), 2000);
+}
+
+TEST(Automaton, BytesThatAreMissingLeadNowhere) {
+  const Grammar grammar = balanced();
+  EXPECT_TRUE(Automaton(grammar, ByteSet().set('a')).empty());
+  EXPECT_FALSE(Automaton(grammar, ByteSet().set('a').set('b')).empty());
+}
+
+}  // namespace
+}  // namespace neuronmm::grammar

@@ -1,0 +1,47 @@
+#pragma once
+// Schemas of tests, and the texts that they accept.
+
+#include <string>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+#include "serve/grammar/automaton.h"
+#include "serve/grammar/schema_compiler.h"
+
+namespace neuronmm::grammar {
+
+inline ByteSet all_bytes() { return ByteSet().set(); }
+
+class Compiled {
+ public:
+  explicit Compiled(std::string_view schema, const SchemaOptions& options = {})
+      : result_(compile(schema, options)) {
+    EXPECT_TRUE(result_.ok()) << schema << "\n" << (result_.ok() ? "" : result_.error().message);
+    if (result_.ok()) automaton_.emplace(result_->grammar, all_bytes());
+  }
+  explicit Compiled(CompiledGrammar grammar) : result_(std::move(grammar)) {
+    automaton_.emplace(result_->grammar, all_bytes());
+  }
+  Compiled(const Compiled&) = delete;
+  Compiled& operator=(const Compiled&) = delete;
+
+  bool accepts(std::string_view text) { return automaton_ && automaton_->accepts(text); }
+  const std::vector<std::string>& notes() const { return result_->notes; }
+  Automaton& automaton() { return *automaton_; }
+
+  static Result<CompiledGrammar> compile(std::string_view text, const SchemaOptions& options) {
+    NMM_ASSIGN(const Json schema, SchemaDocument::parse(text, "schema"));
+    return compile_schema(schema, "schema", options);
+  }
+  static std::string error(std::string_view text) {
+    const auto result = compile(text, {});
+    return result.ok() ? "no error" : result.error().message;
+  }
+
+ private:
+  Result<CompiledGrammar> result_;
+  std::optional<Automaton> automaton_;
+};
+
+}  // namespace neuronmm::grammar

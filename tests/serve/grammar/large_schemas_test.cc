@@ -1,0 +1,112 @@
+// Schemas that would explode are refused in time; those that are merely large compile.
+
+#include <chrono>
+
+#include "compiled.h"
+
+namespace neuronmm::grammar {
+namespace {
+
+using testing::HasSubstr;
+
+class LargeSchemas : public testing::Test {
+ protected:
+  ~LargeSchemas() override {
+    const auto seconds = std::chrono::steady_clock::now() - begin_;
+    EXPECT_LT(seconds, std::chrono::seconds(60));
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+std::string error_of(const Json& schema) {
+  const auto compiled = compile_schema(schema, "schema");
+  return compiled.ok() ? "no error" : compiled.error().message;
+}
+
+TEST_F(LargeSchemas, Counts) {
+  EXPECT_EQ(error_of({{"type", "string"}, {"maxLength", 100'000}}), "no error");
+  for (const char* type : {"string", "array", "object"}) {
+    const std::string what = type == std::string("string")  ? "Length"
+                             : type == std::string("array") ? "Items"
+                                                            : "Properties";
+    EXPECT_THAT(error_of({{"type", type}, {"max" + what, 1'000'000'000}}), HasSubstr("edges"))
+        << type;
+  }
+  EXPECT_THAT(error_of({{"type", "array"}, {"minItems", 1e18}}), HasSubstr("edges"));
+  EXPECT_THAT(error_of({{"type", "string"}, {"pattern", "a"}, {"maxLength", 1e9}}),
+              HasSubstr("states"));
+  EXPECT_THAT(error_of({{"type", "integer"}, {"multipleOf", 1e9}}), HasSubstr("too large"));
+  EXPECT_THAT(error_of({{"type", "string"}, {"pattern", "(a{1,1000}){1,1000}"}}),
+              HasSubstr("too large"));
+}
+
+TEST_F(LargeSchemas, ManyValues) {
+  Json schema;
+  for (int i = 0; i < 10'000; ++i) schema["enum"].push_back("value " + std::to_string(i));
+  Compiled compiled(schema.dump());
+  EXPECT_TRUE(compiled.accepts("\"value 9999\""));
+  EXPECT_FALSE(compiled.accepts("\"value 10000\""));
+  Json one_of;
+  for (int i = 0; i < 10'000; ++i) one_of["oneOf"].push_back({{"const", i}});
+  EXPECT_TRUE(Compiled(one_of.dump()).accepts("1234"));
+}
+
+TEST_F(LargeSchemas, ManyProperties) {
+  Json schema = {{"type", "object"}};
+  for (int i = 0; i < 2000; ++i)
+    schema["properties"]["p" + std::to_string(i)] = {{"type", "integer"}};
+  Compiled compiled(schema.dump());
+  EXPECT_TRUE(compiled.accepts(R"({"p7":1,"p1999":2,"q":null})"));
+  EXPECT_FALSE(compiled.accepts(R"({"p7":1,"p6":2})"));
+}
+
+TEST_F(LargeSchemas, Nesting) {
+  std::string deep = "{}";
+  for (int i = 0; i < 30; ++i) deep = R"({"properties": {"a": )" + deep + "}}";
+  EXPECT_EQ(Compiled::error(deep), "no error");
+  EXPECT_THAT(Compiled::error(std::string(100'000, '[')), HasSubstr("deeper"));
+  std::string many = "null";
+  for (int i = 0; i < 2000; ++i) many = R"({"items": )" + many + "}";
+  EXPECT_THAT(Compiled::error(many), HasSubstr("deeper"));
+}
+
+TEST_F(LargeSchemas, Combinations) {
+  Json all = Json::object();
+  for (int i = 0; i < 30; ++i) {
+    const std::string name = "p" + std::to_string(i);
+    all["allOf"].push_back(
+        {{"anyOf", {{{"required", {name}}}, {{"properties", {{name, false}}}}}}});
+  }
+  EXPECT_THAT(error_of(all), HasSubstr("alternatives"));
+  Json dependent = {{"type", "object"}};
+  for (int i = 0; i < 30; ++i) dependent["dependentRequired"]["p" + std::to_string(i)] = {"x"};
+  EXPECT_THAT(error_of(dependent), HasSubstr("alternatives"));
+  Json patterns = {{"type", "object"}};
+  for (int i = 0; i < 20; ++i)
+    patterns["patternProperties"]["x" + std::to_string(i)] = Json::object();
+  EXPECT_THAT(error_of(patterns), HasSubstr("patternProperties"));
+}
+
+// Each of the two is in every value of the other: sets of schemas that hold together are found
+// once.
+TEST_F(LargeSchemas, Recursion) {
+  Json schema = {{"$ref", "#/$defs/d0"}};
+  for (int i = 0; i < 12; ++i) {
+    const auto reference = [](int k) {
+      return Json{{"$ref", "#/$defs/d" + std::to_string(k % 12)}};
+    };
+    schema["$defs"]["d" + std::to_string(i)] = {
+        {"type", "array"}, {"items", {{"allOf", {reference(i + 1), reference(2 * i + 1)}}}}};
+  }
+  const std::string error = error_of(schema);
+  EXPECT_TRUE(error == "no error" || error.find("edges") != std::string::npos) << error;
+  Json chain = {{"$ref", "#/$defs/d0"}};
+  for (int i = 0; i < 5000; ++i)
+    chain["$defs"]["d" + std::to_string(i)] = {{"$ref", "#/$defs/d" + std::to_string(i + 1)}};
+  EXPECT_THAT(error_of(chain), HasSubstr("schemas refer to each other"));
+}
+
+}  // namespace
+}  // namespace neuronmm::grammar

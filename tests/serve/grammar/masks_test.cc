@@ -1,0 +1,239 @@
+// Masks against trying every token byte by byte, and what random ways through them end in.
+
+#include <bit>
+#include <random>
+#include <thread>
+
+#include "compiled.h"
+#include "places.h"
+#include "schema_validator.h"
+#include "serve/grammar/grammar_cache.h"
+#include "serve/grammar/matcher.h"
+
+namespace neuronmm::grammar {
+namespace {
+
+using text::TokenId;
+
+constexpr std::string_view kPerson =
+    R"({"type": "object", "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 12},
+        "code": {"type": "string", "pattern": "^[A-Z]{2}-\\d{3}$"}, "age": {"type": "integer", "minimum": 0, "maximum": 130},
+        "mail": {"type": "string", "format": "email"}, "tags": {"type": "array", "maxItems": 3, "items": {"enum": ["x", "yes", "é"]}},
+        "next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}, "required": ["name", "age"], "additionalProperties": false})";
+
+std::vector<Json> schemas() {
+  std::vector<Json> list;
+  for (
+      const std::string_view text :
+      {kPerson, std::string_view(R"({"type": "object"})"), std::string_view("true"),
+       std::string_view(R"({"type": "number", "multipleOf": 0.5, "maximum": 20})"),
+       std::string_view(
+           R"({"patternProperties": {"^s_": {"type": "string"}}, "additionalProperties": {"type": "boolean"}, "type": "object", "maxProperties": 3})")})
+    list.push_back(Json::parse(text));
+  return list;
+}
+
+std::shared_ptr<const TokenVocabulary> demo_vocabulary() {
+  static const std::shared_ptr<const TokenVocabulary> vocabulary = [] {
+    auto tokenizer = text::Tokenizer::load(source_dir() / "models/demo");
+    NMM_CHECK(tokenizer.ok());
+    return std::make_shared<const TokenVocabulary>(*tokenizer, std::vector{*tokenizer->eos_id()},
+                                                   tokenizer->vocab_size());
+  }();
+  return vocabulary;
+}
+
+std::shared_ptr<TokenMasks> masks_of(const Json& schema,
+                                     std::shared_ptr<const TokenVocabulary> vocabulary) {
+  auto compiled = compile_schema(schema, "schema");
+  NMM_CHECK(compiled.ok());
+  auto masks = TokenMasks::make(std::move(compiled).value(), std::move(vocabulary));
+  NMM_CHECK(masks.ok());
+  return std::move(masks).value();
+}
+
+std::vector<TokenId> set_bits(const std::vector<uint64_t>& mask) {
+  std::vector<TokenId> ids;
+  for (size_t word = 0; word < mask.size(); ++word) {
+    for (uint64_t bits = mask[word]; bits != 0; bits &= bits - 1)
+      ids.push_back(static_cast<TokenId>(word * 64 + static_cast<size_t>(std::countr_zero(bits))));
+  }
+  return ids;
+}
+
+// One answer, chosen at random. After a while tokens that close are preferred, so that it ends.
+std::string random_answer(
+    const std::shared_ptr<TokenMasks>& masks, std::mt19937& random,
+    const std::function<void(const std::string&, const std::vector<uint64_t>&)>& look) {
+  Matcher matcher(masks);
+  const TokenVocabulary& vocabulary = masks->vocabulary();
+  std::vector<uint64_t> mask(vocabulary.mask_words());
+  std::string text;
+  for (int steps = 0; !matcher.must_end(); ++steps) {
+    EXPECT_LT(steps, 5000) << text;
+    if (steps >= 5000) break;
+    matcher.allowed_tokens(mask);
+    look(text, mask);
+    std::vector<TokenId> allowed = set_bits(mask);
+    EXPECT_FALSE(allowed.empty()) << text;
+    if (allowed.empty()) break;
+    TokenId chosen = allowed[random() % allowed.size()];
+    for (const TokenId id : allowed) {
+      const std::string_view token = vocabulary.text(id);
+      const bool closes =
+          vocabulary.is_stop(id) ||
+          (token.size() == 1 && std::string_view("\"}]@").find(token[0]) != std::string_view::npos);
+      if (closes && steps > 40) chosen = id;
+    }
+    matcher.advance(chosen);
+    text += vocabulary.is_stop(chosen) ? "" : vocabulary.text(chosen);
+  }
+  return text;
+}
+
+TEST(Masks, RandomAnswersAreDocumentsOfTheSchema) {
+  std::mt19937 random(3);
+  for (const Json& schema : schemas()) {
+    const auto masks = masks_of(schema, demo_vocabulary());
+    for (int i = 0; i < 60; ++i) {
+      const std::string text = random_answer(masks, random, [](const auto&, const auto&) {});
+      const Json value = Json::parse(text, nullptr, false);
+      ASSERT_FALSE(value.is_discarded()) << text;
+      // A name that was written twice counts once, and the last value holds.
+      ASSERT_TRUE(validates(schema, value, schema)) << schema.dump() << "\n" << text;
+    }
+  }
+}
+
+TEST(Masks, AreWhatTryingEveryTokenGives) {
+  std::mt19937 random(5);
+  for (const Json& schema : schemas()) {
+    const auto compiled = compile_schema(schema, "schema");
+    ASSERT_TRUE(compiled.ok());
+    const auto vocabulary = demo_vocabulary();
+    Automaton automaton(compiled->grammar, vocabulary->bytes());
+    const auto masks = masks_of(schema, vocabulary);
+    const auto look = [&](const std::string& text, const std::vector<uint64_t>& mask) {
+      if (random() % 3 != 0) return;
+      const StateId state = automaton.step(automaton.start(), text);
+      ASSERT_NE(state, Automaton::kDead) << text;
+      for (TokenId id = 0; id < vocabulary->size(); ++id) {
+        const std::string_view token = vocabulary->text(id);
+        const bool expected =
+            vocabulary->is_stop(id)
+                ? automaton.is_complete(state)
+                : !token.empty() && automaton.step(state, token) != Automaton::kDead;
+        const auto bit = static_cast<size_t>(id);
+        ASSERT_EQ((mask[bit / 64] >> (bit % 64) & 1) != 0, expected) << text << " + " << token;
+      }
+    };
+    for (int i = 0; i < 8; ++i) (void)random_answer(masks, random, look);
+  }
+}
+
+TEST(Masks, SpecialTokensAreNeverText) {
+  auto tokenizer = text::Tokenizer::load(source_dir() / "models/demo");
+  ASSERT_TRUE(tokenizer.ok());
+  EXPECT_EQ(demo_vocabulary()->text(*tokenizer->bos_id()), "");
+  const std::vector<TokenId> written = {*tokenizer->bos_id()};
+  const TokenVocabulary other(*tokenizer, {}, tokenizer->vocab_size(), written);
+  EXPECT_EQ(other.text(*tokenizer->bos_id()), "<|begin_of_text|>");
+}
+
+// Tokens for the bytes of JSON's signs, some letters and digits.
+std::shared_ptr<const TokenVocabulary> small_vocabulary(std::string_view bytes,
+                                                        std::vector<std::string> more = {}) {
+  std::vector<std::string> texts = {""};
+  for (const char byte : bytes) texts.emplace_back(1, byte);
+  texts.insert(texts.end(), more.begin(), more.end());
+  return std::make_shared<const TokenVocabulary>(std::move(texts), std::vector<TokenId>{0});
+}
+
+TEST(Masks, BytesThatNoTokenSpellsAreNoDeadEnd) {
+  // "ab" could be begun and "b" would be missing; a name that cannot be closed is not begun.
+  const auto vocabulary = small_vocabulary("{}\":a1", {"ab", "{\"", "null"});
+  const auto masks = masks_of(
+      Json::parse(R"({"type": "object", "properties": {"ab": {}, "a": {"enum": [1, 2, "b", null]}},
+                                             "required": ["a"], "additionalProperties": false})"),
+      vocabulary);
+  std::mt19937 random(1);
+  for (int i = 0; i < 20; ++i)
+    EXPECT_EQ(random_answer(masks, random, [](const auto&, const auto&) {}), R"({"a":1})");
+  auto compiled = compile_schema(Json::parse(R"({"const": "c"})"), "schema");
+  ASSERT_TRUE(compiled.ok());
+  const auto none = TokenMasks::make(std::move(compiled).value(), vocabulary);
+  ASSERT_FALSE(none.ok());
+  EXPECT_THAT(none.error().message, testing::HasSubstr("no token of the vocabulary spells"));
+}
+
+TEST(Masks, AnswersGoOnWhenStatesAreForgotten) {
+  // A count has a state for each character: with masks they do not fit in what is kept.
+  auto compiled = compile_schema(Json::parse(R"({"type": "string", "minLength": 500})"), "schema");
+  ASSERT_TRUE(compiled.ok());
+  const auto masks =
+      TokenMasks::make(std::move(compiled).value(), demo_vocabulary(), 200'000).value();
+  Matcher first(masks), second(masks);
+  std::vector<uint64_t> mask(masks->vocabulary().mask_words());
+  const auto id_of = [&](std::string_view text) {
+    for (TokenId id = 0; id < masks->vocabulary().size(); ++id) {
+      if (masks->vocabulary().text(id) == text) return id;
+    }
+    return TokenId{-1};
+  };
+  for (Matcher* matcher : {&first, &second}) matcher->advance(id_of("\""));
+  for (int i = 0; i < 500; ++i) {
+    first.allowed_tokens(mask);
+    ASSERT_EQ(mask[static_cast<size_t>(id_of("\"")) / 64] >> (id_of("\"") % 64) & 1, 0u) << i;
+    first.advance(id_of("a"));
+  }
+  first.allowed_tokens(mask);
+  first.advance(id_of("\""));
+  EXPECT_TRUE(first.must_end());
+  second.advance(id_of("a"));
+  EXPECT_FALSE(second.must_end());
+}
+
+TEST(Masks, AnswersOfManyThreadsShareThem) {
+  const auto masks = masks_of(Json::parse(kPerson), demo_vocabulary());
+  std::vector<std::thread> threads;
+  std::vector<int> valid(4);
+  for (size_t i = 0; i < valid.size(); ++i) {
+    threads.emplace_back([&, i] {
+      std::mt19937 random(static_cast<uint32_t>(i));
+      for (int k = 0; k < 10; ++k) {
+        const std::string text = random_answer(masks, random, [](const auto&, const auto&) {});
+        const Json value = Json::parse(text, nullptr, false);
+        valid[i] += !value.is_discarded() && value.contains("age");
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(valid, testing::Each(10));
+}
+
+TEST(GrammarCache, KeepsWhatWasAskedForLast) {
+  GrammarCache cache(2);
+  int made = 0;
+  const auto get = [&](const std::string& key) {
+    return cache.get(key, [&]() -> Result<std::shared_ptr<TokenMasks>> {
+      ++made;
+      if (key == "bad") return fail("bad");
+      return masks_of(Json(true), small_vocabulary("null"));
+    });
+  };
+  const auto a = get("a").value();
+  EXPECT_EQ(get("a").value(), a);
+  (void)get("b").value();
+  (void)get("a").value();
+  (void)get("c").value();  // b goes
+  EXPECT_EQ(made, 3);
+  EXPECT_EQ(get("a").value(), a);
+  (void)get("b").value();
+  EXPECT_EQ(made, 4);
+  EXPECT_FALSE(get("bad").ok());
+  EXPECT_FALSE(get("bad").ok());
+  EXPECT_EQ(made, 6);
+}
+
+}  // namespace
+}  // namespace neuronmm::grammar

@@ -1,0 +1,148 @@
+// Against std::regex, another implementation of ECMA-262's expressions.
+
+#include "serve/grammar/pattern.h"
+
+#include <chrono>
+#include <random>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "serve/grammar/formats.h"
+
+namespace neuronmm::grammar {
+namespace {
+
+using testing::HasSubstr;
+
+// A pattern of few letters, with everything that both implementations have.
+class RandomPattern {
+ public:
+  explicit RandomPattern(uint32_t seed) : random_(seed) {}
+
+  std::string alternatives(int depth) {
+    std::string text = sequence(depth);
+    while (below(4) == 0) text += "|" + sequence(depth);
+    return text;
+  }
+  std::string text() {
+    std::string text;
+    for (int i = below(7); i > 0; --i) text += "abc1_ -\n."[below(9)];
+    return text;
+  }
+
+ private:
+  int below(int n) { return static_cast<int>(random_() % static_cast<uint32_t>(n)); }
+
+  std::string sequence(int depth) {
+    std::string text = below(5) == 0 ? "^" : "";
+    for (int i = below(4); i > 0; --i) text += repeated(depth);
+    return text + (below(5) == 0 ? "$" : "");
+  }
+  std::string repeated(int depth) {
+    static const std::vector<std::string> kRepeats = {"",  "",    "",      "*",    "+",
+                                                      "?", "{2}", "{1,2}", "{2,}", "*?"};
+    const std::string item = depth > 0 && below(3) == 0 ? group(depth) : character();
+    return item + kRepeats[static_cast<size_t>(below(10))];
+  }
+  std::string group(int depth) {
+    return (below(2) == 0 ? "(" : "(?:") + alternatives(depth - 1) + ")";
+  }
+  std::string character() {
+    static const std::vector<std::string> kCharacters = {
+        "a", "b", "c", ".", "[ab]", "[^a]", "\\d", "\\w", "\\s", "\\D", "\\.", "[a-c1]", "[\\d_-]"};
+    return kCharacters[static_cast<size_t>(below(13))];
+  }
+
+  std::mt19937 random_;
+};
+
+TEST(Pattern, FindsWhatStdRegexFinds) {
+  int found = 0, not_found = 0;
+  for (uint32_t seed = 1; seed <= 3000; ++seed) {
+    RandomPattern random(seed);
+    const std::string pattern = random.alternatives(2);
+    const auto language = compile_pattern(pattern);
+    ASSERT_TRUE(language.ok()) << pattern << ": " << language.error().message;
+    const std::regex expected(pattern);
+    for (int i = 0; i < 30; ++i) {
+      const std::string text = random.text();
+      const bool match = std::regex_search(text, expected);
+      ++(match ? found : not_found);
+      // std::regex lets ^ and $ match at lines' ends, which ECMA-262 does not without a flag.
+      if (text.find('\n') != std::string::npos && pattern.find_first_of("^$") != std::string::npos)
+        continue;
+      ASSERT_EQ(language->accepts(text), match)
+          << "seed " << seed << ": " << pattern << " in " << text;
+    }
+  }
+  EXPECT_GT(found, 10'000);
+  EXPECT_GT(not_found, 10'000);
+}
+
+TEST(Pattern, CharactersAreUnicode) {
+  const auto language = compile_pattern("^\\u00e9[\\u{1F600}-\\u{1F64F}].\\uD83D\\uDE00$");
+  ASSERT_TRUE(language.ok()) << language.error().message;
+  EXPECT_TRUE(language->accepts("é😁日😀"));
+  EXPECT_FALSE(language->accepts("é😁\n😀"));
+  EXPECT_FALSE(language->accepts("e😁日😀"));
+}
+
+TEST(Pattern, WhatIsNotRegularIsRefused) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"a(?!b)", "lookaround \"(?!\" at byte 1"},
+      {"(?<=a)b", "lookaround \"(?<=\""},
+      {"(a)\\1", "a backreference"},
+      {"\\ba", "the word border"},
+      {"\\p{L}", "the property \\p"},
+      {"(a", "a group has no ')'"},
+      {"a)", "unmatched ')'"},
+      {"[a", "a character class has no ']'"},
+      {"*a", "nothing to repeat"},
+      {"a**", "nothing to repeat"},
+      {"a{2}{3}", "nothing to repeat"},
+      {"a{3,2}", "out of order"},
+      {"[b-a]", "out of order"},
+      {"\\x1", "expected a hexadecimal digit"},
+      {"\\uD83D", "half a surrogate pair"},
+      {"\\u{110000}", "above U+10FFFF"},
+      {"a\\", "ends with a backslash"},
+      {"\xff", "not UTF-8"},
+      {"(?i:a)", "the group"},
+      {"\\a", "the escape \\a"}};
+  for (const auto& [pattern, message] : cases) {
+    const auto language = compile_pattern(pattern);
+    ASSERT_FALSE(language.ok()) << pattern;
+    EXPECT_THAT(language.error().message, HasSubstr(message)) << pattern;
+  }
+}
+
+TEST(Pattern, LargeOnesAreRefusedInTime) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (const std::string pattern :
+       {"(a{1,1000}){1,1000}", "^(a|b)*a(a|b){30}$", "((((a{9}){99}){99}){99}){99}",
+        "(a*b*c*){500}(.*a.{40}){20}", "((){999999}){999999}", "[^a]{0,99999999}"}) {
+    const auto language = compile_pattern(pattern);
+    ASSERT_FALSE(language.ok()) << pattern;
+    EXPECT_THAT(language.error().message, HasSubstr("too large")) << pattern;
+  }
+  EXPECT_FALSE(compile_pattern(std::string(100'000, '(')).ok());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+}
+
+TEST(Pattern, EveryFormatIsAPatternThatSomethingMatches) {
+  for (const char* format :
+       {"date", "time", "date-time", "duration", "uuid", "ipv4", "ipv6", "hostname", "email", "uri",
+        "uri-reference", "json-pointer", "relative-json-pointer"}) {
+    const auto pattern = format_pattern(format);
+    ASSERT_TRUE(pattern) << format;
+    const auto language = compile_pattern(*pattern);
+    ASSERT_TRUE(language.ok()) << format << ": " << language.error().message;
+    EXPECT_FALSE(language->empty()) << format;
+  }
+}
+
+}  // namespace
+}  // namespace neuronmm::grammar

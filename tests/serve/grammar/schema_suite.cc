@@ -1,0 +1,82 @@
+// Runs files of the JSON Schema Test Suite: every schema that compiles must accept exactly the
+// instances that the suite calls valid. Prints what does not agree, what is refused and why, and
+// the counts; exits with 1 if anything is wrong.
+//   schema_suite DRAFT FILE...     DRAFT: what $schema is where a schema does not say it
+
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+
+#include "serve/grammar/automaton.h"
+#include "serve/grammar/schema_compiler.h"
+#include "writings.h"
+
+namespace {
+
+using namespace neuronmm::grammar;
+
+struct Counts {
+  int schemas = 0, refused = 0, instances = 0, wrong = 0, wider = 0;
+  std::map<std::string, int> reasons;
+};
+
+void run_group(const std::string& file, const std::string& draft, Json group, Counts& counts) {
+  ++counts.schemas;
+  if (group["schema"].is_object() && !group["schema"].contains("$schema"))
+    group["schema"]["$schema"] = draft;
+  const std::string name = file + ": " + group["description"].get<std::string>();
+  const auto compiled = compile_schema(group["schema"], "schema");
+  bool possible = true;
+  if (!compiled.ok()) {
+    const std::string& message = compiled.error().message;
+    possible = !message.starts_with("no document satisfies");
+    if (possible) {
+      ++counts.refused;
+      ++counts.reasons[message.substr(0, 110)];
+      return;
+    }
+  }
+  std::optional<Automaton> automaton;
+  if (possible) automaton.emplace(compiled->grammar, ByteSet().set());
+  for (const Json& test : group["tests"]) {
+    ++counts.instances;
+    bool accepted = false;
+    for (const std::string& text : writings(test["data"]))
+      accepted = accepted || (possible && automaton->accepts(text));
+    if (accepted == test["valid"].get<bool>()) continue;
+    if (accepted && !compiled->notes.empty()) {
+      ++counts.wider;
+      continue;
+    }
+    ++counts.wrong;
+    std::printf("WRONG %s: %s: %s is %s\n  %s\n", name.c_str(),
+                test["description"].get<std::string>().c_str(), test["data"].dump().c_str(),
+                accepted ? "accepted" : "refused", group["schema"].dump().c_str());
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Counts counts;
+  for (int i = 2; i < argc; ++i) {
+    std::ifstream file(argv[i]);
+    std::ostringstream text;
+    text << file.rdbuf();
+    const Json groups = Json::parse(text.str(), nullptr, false);
+    if (groups.is_discarded()) {
+      std::fprintf(stderr, "%s: not JSON\n", argv[i]);
+      return 2;
+    }
+    for (const Json& group : groups) run_group(argv[i], argv[1], group, counts);
+  }
+  for (const auto& [reason, count] : counts.reasons)
+    std::printf("refused %d: %s\n", count, reason.c_str());
+  std::printf(
+      "%d schemas, %d of them refused; %d instances, %d wrong, %d accepted by oneOf as anyOf\n",
+      counts.schemas, counts.refused, counts.instances, counts.wrong, counts.wider);
+  return counts.wrong == 0 ? 0 : 1;
+}

@@ -1,0 +1,226 @@
+#include <string>
+#include <vector>
+
+#include "compiled.h"
+
+namespace neuronmm::grammar {
+namespace {
+
+using testing::HasSubstr;
+
+void expect_texts(std::string_view schema, const std::vector<std::string>& accepted,
+                  const std::vector<std::string>& refused, const SchemaOptions& options = {}) {
+  Compiled compiled(schema, options);
+  for (const std::string& text : accepted)
+    EXPECT_TRUE(compiled.accepts(text)) << schema << "\nrefuses " << text;
+  for (const std::string& text : refused)
+    EXPECT_FALSE(compiled.accepts(text)) << schema << "\naccepts " << text;
+}
+
+TEST(Schema, WhiteSpaceIsBounded) {
+  expect_texts(R"({"type": "object", "properties": {"a": {"type": "array"}, "b": {}}})",
+               {R"({"a":[1,2],"b":{}})", R"({"a": [1, 2], "b": {}})",
+                "{\n  \"a\": [\n    1\n  ]\n}", R"({ "a": [ 1 ] })", "{}"},
+               {" {}", "{} ", "{  \"a\":[]}", "{\"a\" :[]}", "{\"a\":  []}", "{\n\n\"a\":[]}",
+                "{\t\"a\":[]}", "{\"a\":[] ,\"b\":1}", "{\n" + std::string(33, ' ') + "\"a\":[]}"});
+}
+
+TEST(Schema, PropertiesComeInTheSchemasOrder) {
+  constexpr std::string_view kSchema =
+      R"({"type": "object", "properties": {"b": {"type": "integer"}, "a": {"type": "integer"},
+          "c": {"type": "integer"}}, "required": ["a"], "additionalProperties": false})";
+  expect_texts(kSchema,
+               {R"({"a":1})", R"({"b":1,"a":1})", R"({"a":1,"c":1})", R"({"b":1,"a":1,"c":1})"},
+               {"{}", R"({"b":1})", R"({"a":1,"b":1})", R"({"a":1,"a":1})", R"({"a":1,"d":1})",
+                R"({"a":1,})", R"({,"a":1})"});
+}
+
+TEST(Schema, OtherPropertiesFollowThoseThatAreNamed) {
+  constexpr std::string_view kOpen =
+      R"({"type": "object", "properties": {"a": {"type": "integer"}}})";
+  expect_texts(kOpen, {R"({"a":1,"x":"y"})", R"({"x":null,"y":[]})", R"({"aa":null})"},
+               {R"({"x":1,"a":1})", R"({"a":"x"})", R"({"\u0061":"x"})"});
+  expect_texts(kOpen, {R"({"a":1})", "{}"}, {R"({"a":1,"x":"y"})", R"({"x":1})"},
+               {.closed_objects = true});
+  expect_texts(R"({"properties": {"a": {}}, "additionalProperties": {"type": "integer"}})",
+               {R"({"a":"x","b":1})", "[]"}, {R"({"a":"x","b":"x"})"}, {.closed_objects = true});
+  expect_texts(
+      R"({"type": "object", "patternProperties": {"^n": {"type": "integer"}, "x$": {"minimum": 3}},
+                   "additionalProperties": false})",
+      {R"({"n":1,"nx":3,"x":"any"})"}, {R"({"nx":1})", R"({"n":"1"})", R"({"a":1})"});
+}
+
+TEST(Schema, StringsHaveAllThatJsonHas) {
+  expect_texts(R"({"type": "string"})",
+               {R"("")", R"("aé日😀")", R"("\"\\\/\b\f\n\r\t")", R"("\u0041\u00e9\uFFFF")",
+                R"("\ud83d\uDE00")", "\"\x7f\""},
+               {"\"\n\"", "\"\x1f\"", R"("\x")", R"("\u12")", R"("\ud83d")", R"("\ude00")",
+                R"("\ud83d\u0041")", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"",
+                "\"\xff\"", "\"a", "'a'"});
+}
+
+TEST(Schema, LengthsCountCharacters) {
+  expect_texts(R"({"type": "string", "minLength": 2, "maxLength": 3})",
+               {R"("ab")", R"("日本語")", R"("\u0041\n")", R"("\ud83d\ude00a")", R"("😀😀😀")"},
+               {R"("a")", R"("abcd")", R"("😀")", R"("\ud83d\ude00")"});
+}
+
+TEST(Schema, PatternsHoldForTheValueOfAString) {
+  expect_texts(R"({"type": "string", "pattern": "^[a\"\\n\\\\]+$"})", {R"("a\"\n\\")", R"("a")"},
+               {R"("")", "\"\n\"", R"("b")", R"("\u0061")"});
+  expect_texts(R"({"type": "string", "pattern": "b+", "minLength": 3, "maxLength": 4})",
+               {R"("abc")", R"("bbbb")", R"("éab")"}, {R"("ab")", R"("aaa")", R"("abcde")"});
+}
+
+TEST(Schema, ConstantsAreFilteredByWhatStandsBeside) {
+  expect_texts(
+      R"({"enum": [1, 2.5, "a", null, {"b": [1, {}]}], "type": ["integer", "object", "null"]})",
+      {"1", "null", R"({"b":[1,{}]})", R"({"b": [1, {}]})", "{\n \"b\": [1, {}]}"},
+      {"2.5", R"("a")", "true"});
+  expect_texts(R"({"enum": [1, 5, 9], "minimum": 3, "not_a_keyword": 1})", {"5", "9"}, {"1", "59"});
+}
+
+TEST(Schema, ReferencesMayRecur) {
+  constexpr std::string_view kTree =
+      R"({"$ref": "#/$defs/node", "$defs": {"node": {"type": "object",
+          "properties": {"value": {"type": "integer"}, "children": {"type": "array",
+          "items": {"$ref": "#/$defs/node"}}}, "required": ["value"], "additionalProperties": false}}})";
+  expect_texts(kTree, {R"({"value":1,"children":[{"value":2},{"value":3,"children":[]}]})"},
+               {R"({"value":1,"children":[{}]})", R"({"value":1,"children":[1]})"});
+  expect_texts(R"({"definitions": {"a/b": {"type": "null"}}, "$ref": "#/definitions/a~1b"})",
+               {"null"}, {"1"});
+}
+
+TEST(Schema, CombinationsHoldTogether) {
+  expect_texts(
+      R"({"allOf": [{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+                   {"properties": {"a": {"minimum": 3}, "b": {"type": "null"}}}]})",
+      {R"({"a":3})", R"({"a":4,"b":null})"}, {R"({"a":2})", R"({"b":null})", R"({"a":3,"b":1})"});
+  expect_texts(
+      R"({"anyOf": [{"type": "string", "maxLength": 1}, {"type": "integer"}], "minimum": 0})",
+      {R"("a")", "0"}, {"-1", R"("ab")", "null"});
+  expect_texts(R"({"type": "string", "nullable": true})", {"null", R"("")"}, {"1"});
+  expect_texts(R"({"dependentRequired": {"a": ["b"]}, "properties": {"a": {}, "b": {}}})",
+               {"{}", R"({"b":1})", R"({"a":1,"b":1})", "3"}, {R"({"a":1})"});
+}
+
+TEST(Schema, OneOfIsAnyOfOnlyWhereItSaysSo) {
+  constexpr std::string_view kApart =
+      R"({"oneOf": [{"type": "object", "properties": {"t": {"const": "a"}}, "required": ["t"]},
+          {"type": "object", "properties": {"t": {"const": "b"}}, "required": ["t"]}, {"type": "string"}]})";
+  EXPECT_THAT(Compiled(kApart).notes(), testing::IsEmpty());
+  EXPECT_THAT(
+      Compiled(R"({"properties": {"x": {"oneOf": [{"minimum": 1}, {"minimum": 3}]}}})").notes(),
+      testing::ElementsAre(AllOf(HasSubstr("schema: /properties/x/oneOf"), HasSubstr("anyOf"))));
+}
+
+TEST(Schema, WhatIsNotEnforcedIsRefusedByNameAndPath) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"({"properties": {"a/b": {"not": {"type": "null"}}}})", "schema: /properties/a~1b/not: "},
+      {R"({"if": {}, "then": {"type": "null"}})", "/if: this keyword is not supported"},
+      {R"({"items": {"type": "array", "uniqueItems": true}})", "/items/uniqueItems: "},
+      {R"({"type": "array", "contains": {}})", "/contains: "},
+      {R"({"unevaluatedProperties": false})", "/unevaluatedProperties: "},
+      {R"__({"type": "string", "pattern": "^(?=a)"})__", "/pattern: lookaround"},
+      {R"__({"type": "string", "pattern": "(a)\\1"})__", "/pattern: a backreference"},
+      {R"({"type": "string", "pattern": "\\bx"})", "/pattern: the word border"},
+      {R"({"type": "string", "format": "regex"})", "/format: \"regex\" is not supported"},
+      {R"({"$ref": "https://example.com/x"})", "/$ref: expected a reference into the same schema"},
+      {R"({"$ref": "#/$defs/x"})", "/$ref: \"#/$defs/x\" leads nowhere"},
+      {R"({"type": "strnig"})",
+       "/type: expected null, boolean, integer, number, string, array or object, found \"strnig\""},
+      {R"({"minLength": -1})", "/minLength: expected a whole number from 0, found -1"},
+      {R"({"type": "object", "minProperties": 2})", "minProperties 2 is not supported"},
+      {R"({"properties": {"a": 3}})", "/properties/a: expected a schema"},
+      {R"([1])", "the schema: expected a schema"},
+      {R"({"anyOf": []})", "/anyOf: expected a list of schemas"},
+  };
+  for (const auto& [schema, message] : cases)
+    EXPECT_THAT(Compiled::error(schema), HasSubstr(message)) << schema;
+}
+
+TEST(Schema, ContradictionsSayWhere) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"false", "no document satisfies the schema"},
+      {R"({"type": "integer", "minimum": 5, "maximum": 3})", "no number is within its limits"},
+      {R"({"type": "integer", "minimum": 1.2, "maximum": 1.8})", "no number is within its limits"},
+      {R"({"type": "object", "properties": {"a": {"type": "string", "minLength": 3, "maxLength": 2}},
+           "required": ["a"]})",
+       "schema: /properties/a: no string is within its limits"},
+      {R"({"type": "string", "pattern": "^a", "allOf": [{"pattern": "^b"}]})",
+       "no string is within"},
+      {R"({"type": "object", "required": ["a"], "additionalProperties": false})",
+       "the property \"a\" is required and never allowed"},
+      {R"({"allOf": [{"type": "string"}, {"type": "null"}]})", "no value can satisfy it"},
+      {R"({"enum": [1, 2], "type": "string"})", "no value can satisfy it"},
+      {R"({"enum": []})", "no value can satisfy it"},
+  };
+  for (const auto& [schema, message] : cases)
+    EXPECT_THAT(Compiled::error(schema), HasSubstr(message)) << schema;
+  // Where it can be left out, it is.
+  expect_texts(
+      R"({"properties": {"a": false, "b": {"type": "null"}}, "additionalProperties": false})",
+      {"{}", R"({"b":null})"}, {R"({"a":1})"});
+}
+
+TEST(Schema, SchemasThatNeverEndAreRefused) {
+  EXPECT_THAT(
+      Compiled::error(
+          R"({"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]})"),
+      HasSubstr("would have to be endless"));
+  EXPECT_THAT(Compiled::error(R"({"anyOf": [{"$ref": "#"}, {"type": "null"}]})"),
+              HasSubstr("refers to itself"));
+  EXPECT_THAT(
+      Compiled::error(
+          R"({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}})"),
+      HasSubstr("/$defs/"));
+}
+
+TEST(Schema, BesideAReferenceOldDraftsHaveNothing) {
+  constexpr std::string_view kTail =
+      R"("$defs": {"a": {"type": "integer"}}, "$ref": "#/$defs/a", "minimum": 3})";
+  expect_texts(R"({"$schema": "http://json-schema.org/draft-07/schema#", )" + std::string(kTail),
+               {"1", "3"}, {"null"});
+  expect_texts("{" + std::string(kTail), {"3"}, {"1", "null"});
+}
+
+TEST(Schema, FormatsAreEnforced) {
+  const auto format = [](const char* name) {
+    return fmt::format(R"({{"type": "string", "format": "{}"}})", name);
+  };
+  expect_texts(format("date"), {R"("2024-02-29")", R"("1999-12-31")"},
+               {R"("2023-02-29")", R"("1900-02-29")", R"("2024-04-31")"});
+  expect_texts(format("date-time"),
+               {R"("2024-01-01T00:00:00Z")", R"("2024-01-01T23:59:59.123+05:30")"},
+               {R"("2024-01-01")", R"("2024-01-01T24:00:00Z")"});
+  expect_texts(format("uuid"), {R"("123e4567-e89b-12d3-a456-426614174000")"}, {R"("123e4567")"});
+  expect_texts(format("ipv4"), {R"("127.0.0.1")"}, {R"("256.0.0.1")", R"("127.0.1")"});
+  expect_texts(format("ipv6"), {R"("::1")", R"("2001:db8::ff00:42:8329")"}, {R"("1::2::3")"});
+  expect_texts(format("email"), {R"("a.b@example.com")"}, {R"("a@")", R"(".a@b.c")"});
+  expect_texts(format("int32"), {R"("anything")"}, {});
+}
+
+TEST(Schema, DepthIsBoundedWithoutDeadEnds) {
+  Compiled any("true");
+  const auto nested = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_TRUE(any.accepts(nested(200)));
+  EXPECT_FALSE(any.accepts(nested(300)));
+  // At the limit only what closes is left.
+  StateId state = any.automaton().start();
+  for (int i = 0; i < 300; ++i) {
+    const StateId next = any.automaton().step(state, '[');
+    if (next == Automaton::kDead) break;
+    state = next;
+  }
+  EXPECT_NE(any.automaton().step(state, ']'), Automaton::kDead);
+}
+
+TEST(Schema, AnyObjectIsAnyObject) {
+  Compiled object(any_object());
+  EXPECT_TRUE(object.accepts(R"({"a": [1, -2.5e-10, "x", null, true], "b": {"c": {}}})"));
+  EXPECT_FALSE(object.accepts("[]"));
+  EXPECT_FALSE(object.accepts(R"({"a": 01})"));
+}
+
+}  // namespace
+}  // namespace neuronmm::grammar
