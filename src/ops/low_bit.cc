@@ -56,11 +56,16 @@ void store_codes(int bits, const uint8_t* q, int64_t columns, uint8_t* row) {
     std::transform(q, q + columns, row, [](uint8_t code) { return code ^ uint8_t { 128 }; });
     return;
   }
-  std::fill_n(row, stored_row_bytes({bits, 0}, columns), uint8_t{0});
+  const auto code = [&](int64_t j) { return j < columns ? q[j] : uint8_t{0}; };
+  for (int64_t i = 0; i < bytes_of_halves(columns); ++i) {
+    row[i] = static_cast<uint8_t>((code(2 * i) & 15) | (code(2 * i + 1) & 15) << 4);
+  }
+  if (bits == 4) return;
   uint8_t* const high = row + bytes_of_halves(columns);
-  for (int64_t j = 0; j < columns; ++j) {
-    row[j / 2] = static_cast<uint8_t>(row[j / 2] | (q[j] & 15) << 4 * (j % 2));
-    if (bits == 6) high[j / 4] = static_cast<uint8_t>(high[j / 4] | q[j] >> 4 << 2 * (j % 4));
+  for (int64_t i = 0; i < bytes_of_quarters(columns); ++i) {
+    const int64_t j = 4 * i;
+    high[i] = static_cast<uint8_t>(code(j) >> 4 | code(j + 1) >> 4 << 2 | code(j + 2) >> 4 << 4 |
+                                   code(j + 3) >> 4 << 6);
   }
 }
 

@@ -75,10 +75,10 @@ void choose_grid(const float* values, int64_t count, const LowBitFormat& format,
 
 void choose_codes(const float* values, int64_t count, const LowBitFormat& format, float scale,
                   const uint8_t* multipliers, uint8_t* q) {
-  for (int64_t j = 0; j < count; ++j) {
-    q[j] = format.bits == 6
-               ? code_of_6bits(values[j], scale)
-               : code_of_4bits(values[j], scale, GroupOf4Bits::of(multipliers[j / format.group]));
+  if (format.bits == 6) return codes_of_6bits(values, count, scale, q);
+  for (int64_t j = 0; j < count; j += format.group) {
+    codes_of_4bits(values + j, std::min(format.group, count - j), scale,
+                   GroupOf4Bits::of(multipliers[j / format.group]), q + j);
   }
 }
 

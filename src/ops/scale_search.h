@@ -19,10 +19,11 @@ struct GridOf4Bits {
 
 // `count` finite values, at most kQuantGroup, in groups of 16 or 32. A scale of 0: all bytes are 0.
 GridOf4Bits grid_of_4bits(const float* values, int64_t count, int64_t group);
-// The code of a value on such a grid, to nearest; of 0 with a scale of 0.
-uint8_t code_of_4bits(float value, float scale, GroupOf4Bits group);
+// q[i]: the code of values[i] of one group on such a grid, to nearest; of 0 with a scale of 0.
+void codes_of_4bits(const float* values, int64_t count, float scale, GroupOf4Bits group,
+                    uint8_t* q);
 
 bf16 scale_of_6bits(const float* values, int64_t count);
-uint8_t code_of_6bits(float value, float scale);
+void codes_of_6bits(const float* values, int64_t count, float scale, uint8_t* q);
 
 }  // namespace neuronmm::ops
