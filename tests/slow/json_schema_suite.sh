@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 readonly version=4.23.0 work=build/json_schema_suite
 mkdir -p $work
 if [ ! -d $work/jsonschema-$version ]; then
-  python3 -m pip download --quiet --no-deps --no-binary :all: --no-build-isolation -d $work jsonschema==$version
+  python3 -m pip download --quiet --no-deps --no-binary jsonschema -d $work jsonschema==$version
   tar xzf $work/jsonschema-$version.tar.gz -C $work
 fi
 ninja -C build/release schema_suite

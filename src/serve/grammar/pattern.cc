@@ -9,9 +9,6 @@
 namespace neuronmm::grammar {
 namespace {
 
-// What ^ and $ read: the text is taken to stand between two characters that are in no text.
-constexpr char32_t kBeginMark = kLastCharacter + 1, kEndMark = kLastCharacter + 2;
-
 constexpr int64_t kMaxNodes = 200'000;         // of the nondeterministic automaton
 constexpr int64_t kMaxSubsetWork = 8'000'000;  // its nodes in all sets that determinism makes
 
@@ -21,29 +18,23 @@ struct NfaEdge {
 };
 struct NfaNode {
   std::vector<NfaEdge> edges;
-  std::vector<int32_t> empty;
+  std::vector<int32_t> empty, begin,
+      end;  // read nothing; the last two where the text begins or ends
 };
 
 // Thompson's construction: each piece goes from one node to another.
 class Nfa {
  public:
-  // Somewhere: (nothing or begin any*) pattern (any* end or nothing); the marks that the pattern
-  // does not read itself are read there.
+  // Somewhere: any* pattern any*.
   explicit Nfa(const PatternNode& pattern) {
-    const int32_t before = add_node(), begin = add_node();
     start_ = add_node();
-    const int32_t inside = add_node(), behind = add_node(), after = add_node();
+    const int32_t inside = add_node(), behind = add_node();
     end_ = add_node();
-    link(start_, before);
-    edge(start_, {kBeginMark, kBeginMark}, begin);
-    loop_any(begin);
-    link(begin, before);
-    link(before, inside);
+    loop_any(start_);
+    link(start_, inside);
     piece(pattern, inside, behind);
-    link(behind, after);
-    loop_any(after);
-    edge(after, {kEndMark, kEndMark}, end_);
     link(behind, end_);
+    loop_any(end_);
   }
 
   bool too_large() const { return too_large_; }
@@ -76,9 +67,11 @@ class Nfa {
         for (const CharacterRange range : node.set.ranges()) edge(from, range, to);
         return;
       case PatternNode::Kind::kBegin:
-        return edge(from, {kBeginMark, kBeginMark}, to);
+        nodes_[static_cast<size_t>(from)].begin.push_back(to);
+        return;
       case PatternNode::Kind::kEnd:
-        return edge(from, {kEndMark, kEndMark}, to);
+        nodes_[static_cast<size_t>(from)].end.push_back(to);
+        return;
       case PatternNode::Kind::kAlternatives:
         for (const PatternNode& child : node.children) piece(child, from, to);
         return;
@@ -122,16 +115,16 @@ class Nfa {
 
 using Subset = std::vector<int32_t>;  // sorted
 
-// The subset construction. Only characters of texts are read by its edges: the begin mark is read
-// before the first state, and a state accepts if the end mark leads to the end.
+// The subset construction. At the start ^ reads nothing, elsewhere it leads nowhere; a state
+// accepts if the end is reached where $ reads nothing.
 class Determinizer {
  public:
   explicit Determinizer(const Nfa& nfa) : nfa_(nfa), seen_(nfa.size(), 0) {}
 
   Result<StringLanguage> run() {
-    Subset before = {nfa_.start()};
-    close(before);
-    (void)number(after_mark(before, kBeginMark));
+    Subset start = {nfa_.start()};
+    close(start, true, false);
+    (void)number(std::move(start), true);
     int64_t edges = 0;
     for (size_t i = 0; i < subsets_.size(); ++i) {
       expand(i);
@@ -144,29 +137,28 @@ class Determinizer {
   }
 
  private:
-  void close(Subset& subset) {
+  void close(Subset& subset, bool at_begin, bool at_end) {
     ++round_;
     for (const int32_t node : subset) seen_[static_cast<size_t>(node)] = round_;
-    for (size_t i = 0; i < subset.size(); ++i) {
-      for (const int32_t next : nfa_.node(subset[i]).empty) {
-        if (std::exchange(seen_[static_cast<size_t>(next)], round_) == round_) continue;
-        subset.push_back(next);
+    const auto add = [&](const std::vector<int32_t>& targets) {
+      for (const int32_t next : targets) {
+        if (std::exchange(seen_[static_cast<size_t>(next)], round_) != round_)
+          subset.push_back(next);
       }
+    };
+    for (size_t i = 0; i < subset.size(); ++i) {
+      const NfaNode& node = nfa_.node(subset[i]);
+      add(node.empty);
+      if (at_begin) add(node.begin);
+      if (at_end) add(node.end);
     }
     work_ += std::ssize(subset);
     std::sort(subset.begin(), subset.end());
   }
 
-  Subset after_mark(const Subset& subset, char32_t mark) {
-    Subset next;
-    for (const int32_t node : subset) {
-      for (const NfaEdge& edge : nfa_.node(node).edges) {
-        if (edge.range.first == mark) next.push_back(edge.target);
-      }
-    }
-    sort_unique(next);
-    close(next);
-    return next;
+  bool accepts(Subset subset, bool at_begin) {
+    close(subset, at_begin, true);
+    return std::binary_search(subset.begin(), subset.end(), nfa_.end());
   }
 
   static void sort_unique(Subset& subset) {
@@ -174,13 +166,12 @@ class Determinizer {
     subset.erase(std::unique(subset.begin(), subset.end()), subset.end());
   }
 
-  int32_t number(Subset subset) {
-    const auto [found, is_new] =
-        numbers_.emplace(std::move(subset), static_cast<int32_t>(subsets_.size()));
+  int32_t number(Subset subset, bool at_begin) {
+    const auto [found, is_new] = numbers_.emplace(std::make_pair(std::move(subset), at_begin),
+                                                  static_cast<int32_t>(subsets_.size()));
     if (is_new) {
-      subsets_.push_back(&found->first);
-      const Subset end = after_mark(found->first, kEndMark);
-      states_.push_back({{}, std::binary_search(end.begin(), end.end(), nfa_.end())});
+      subsets_.push_back(&found->first.first);
+      states_.push_back({{}, accepts(found->first.first, at_begin)});
     }
     return found->second;
   }
@@ -191,7 +182,6 @@ class Determinizer {
     std::vector<char32_t> borders;
     for (const int32_t node : *subsets_[i]) {
       for (const NfaEdge& edge : nfa_.node(node).edges) {
-        if (edge.range.first > kLastCharacter) continue;
         edges.push_back(edge);
         borders.push_back(edge.range.first);
         borders.push_back(edge.range.last + 1);
@@ -208,8 +198,8 @@ class Determinizer {
       work_ += std::ssize(edges);
       if (next.empty()) continue;
       sort_unique(next);
-      close(next);
-      const int32_t target = number(std::move(next));
+      close(next, false, false);
+      const int32_t target = number(std::move(next), false);
       append(states_[i].edges, {borders[k], borders[k + 1] - 1}, target);
     }
   }
@@ -228,7 +218,7 @@ class Determinizer {
   std::vector<int32_t> seen_;  // by node: the last closure that it was in
   int32_t round_ = 0;
   int64_t work_ = 0;
-  std::map<Subset, int32_t> numbers_;
+  std::map<std::pair<Subset, bool>, int32_t> numbers_;
   std::vector<const Subset*> subsets_;  // keys of numbers_
   std::vector<StringLanguage::State> states_;
 };

@@ -124,25 +124,26 @@ Result<Shapes> SchemaNormalizer::read_object(const Json& schema) {
 // Branches of constants are compared by their texts, others two by two.
 Status SchemaNormalizer::compare_branches(const Json& schema, const Literals& branches) {
   std::set<std::string> texts;
-  Literals others;
+  Literals constants, others;
   for (const Json* branch : branches) {
     const Shapes& shapes = known_[branch];
     const bool is_constant = shapes.size() == 1 && shapes[0].kind == Shape::Kind::kLiterals;
-    if (!is_constant) others.push_back(branch);
+    (is_constant ? constants : others).push_back(branch);
     if (!is_constant) continue;
     for (const std::string& text : canonical_texts(shapes[0].literals)) {
       if (!texts.insert(text).second) branch_pairs_.push_back({&schema, branch, branch});
     }
   }
-  if (others.size() > kMaxBranches || (!others.empty() && branches.size() > kMaxBranches)) {
+  if (!others.empty() && branches.size() > kMaxBranches) {
     branch_pairs_.push_back({&schema, others[0], others[0]});
     return {};
   }
-  for (const Json* one : others) {
-    for (const Json* other : branches) {
-      if (other == one) break;  // what follows is compared when its turn comes
-      NMM_ASSIGN(const Shapes shared, all_of(known_[one], known_[other]));
-      if (!shared.empty()) branch_pairs_.push_back({&schema, other, one});
+  for (size_t i = 0; i < others.size(); ++i) {
+    Literals beside = constants;
+    beside.insert(beside.end(), others.begin(), others.begin() + static_cast<ptrdiff_t>(i));
+    for (const Json* other : beside) {
+      NMM_ASSIGN(const Shapes shared, all_of(known_[other], known_[others[i]]));
+      if (!shared.empty()) branch_pairs_.push_back({&schema, other, others[i]});
     }
   }
   return {};

@@ -60,12 +60,16 @@ class RandomPattern {
 };
 
 TEST(Pattern, FindsWhatStdRegexFinds) {
-  int found = 0, not_found = 0;
+  int found = 0, not_found = 0, too_large = 0;
   for (uint32_t seed = 1; seed <= 3000; ++seed) {
     RandomPattern random(seed);
     const std::string pattern = random.alternatives(2);
     const auto language = compile_pattern(pattern);
-    ASSERT_TRUE(language.ok()) << pattern << ": " << language.error().message;
+    if (!language.ok()) {
+      ASSERT_THAT(language.error().message, HasSubstr("too large")) << pattern;
+      ++too_large;
+      continue;
+    }
     const std::regex expected(pattern);
     for (int i = 0; i < 30; ++i) {
       const std::string text = random.text();
@@ -80,6 +84,7 @@ TEST(Pattern, FindsWhatStdRegexFinds) {
   }
   EXPECT_GT(found, 10'000);
   EXPECT_GT(not_found, 10'000);
+  EXPECT_LT(too_large, 30);
 }
 
 TEST(Pattern, CharactersAreUnicode) {
