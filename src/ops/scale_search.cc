@@ -156,11 +156,12 @@ bf16 rounded(float scale) { return bf16::from_float(scale); }
 
 }  // namespace
 
-// The widest group gets a multiplier of about 8 to 15: the more, the finer can the others choose,
-// and the sooner are bytes beyond ±127. Ten of 6 to 16.5 have 1 % less squared error of normal
-// weights in groups of 16, and take twice as long.
+// The widest group gets a multiplier of about 6 to 16: the more, the finer can the others choose,
+// and the sooner are bytes beyond ±127. Half as many take half as long, and the KL of SmolLM2 off
+// its grid goes from .215 to .228 (24 windows of WikiText-2).
 GridOf4Bits grid_of_4bits(const float* values, int64_t count, int64_t group) {
-  constexpr std::array kMultipliers = {8.0f, 9.5f, 11.0f, 13.0f, 15.0f};
+  constexpr std::array kMultipliers = {6.0f,  7.0f,  8.0f,  9.0f,  10.0f,
+                                       11.0f, 12.0f, 13.5f, 15.0f, 16.5f};
   std::array<Range, kQuantGroup / 16> ranges;
   float widest = 0;
   for (int64_t first = 0; first < count; first += group) {
