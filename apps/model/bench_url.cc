@@ -191,6 +191,7 @@ void print_report(const ReportWriter& writer, const serve::LoadReport& report) {
   writer.print("; at most {} at once\n", report.peak_concurrency);
   for (const auto& [kind, error] : report.errors)
     writer.print("  {} x {}: {}\n", error.count, kind, printable(error.first_message));
+  if (report.completed == 0) return;
   writer.print("throughput {:>12.2f} requests/s\n", report.request_throughput);
   writer.print("           {:>12.2f} output tokens/s ({} tokens)\n", report.output_throughput,
                report.output_tokens);

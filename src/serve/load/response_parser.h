@@ -20,12 +20,13 @@ class ResponseParser : public boost::beast::http::basic_parser</*isRequest=*/fal
   using Code = boost::beast::error_code;
 
   void on_request_impl(boost::beast::http::verb, Text, Text, int, Code&) override {}
-  void on_response_impl(int status, Text, int, Code&) override { head_.status = status; }
+  void on_response_impl(int status, Text, int, Code&) override { status_ = status; }
   void on_field_impl(boost::beast::http::field field, Text, Text value, Code&) override {
     if (field == boost::beast::http::field::content_type)
       head_.content_type.assign(value.data(), value.size());
   }
-  void on_header_impl(Code&) override {}
+  // A head that breaks off says nothing.
+  void on_header_impl(Code&) override { head_.status = status_; }
   void on_body_init_impl(const boost::optional<uint64_t>&, Code&) override {}
   size_t on_body_impl(Text body, Code&) override { return give(body); }
   void on_chunk_header_impl(uint64_t, Text, Code&) override {}
@@ -39,6 +40,7 @@ class ResponseParser : public boost::beast::http::basic_parser</*isRequest=*/fal
 
   ResponseHead& head_;
   ResponseSink& sink_;
+  int status_ = 0;
   bool wanted_ = true;
 };
 
