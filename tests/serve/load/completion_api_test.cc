@@ -14,7 +14,8 @@ using Kind = AnswerChunk::Kind;
 
 TEST(RequestBody, AsksForAStreamAndItsUsage) {
   const LoadPrompt prompt = {.text = "say \xFF", .messages = {}, .tokens = 3, .max_tokens = 7};
-  const RequestSettings settings = {.model = "m", .ignore_eos = true, .temperature = 0.5, .seed = 4};
+  const RequestSettings settings = {
+      .model = "m", .ignore_eos = true, .temperature = 0.5, .seed = 4};
   EXPECT_EQ(Json::parse(request_body(settings, prompt)),
             Json::parse(R"({"model": "m", "max_tokens": 7, "stream": true, "prompt": "say \ufffd",
               "stream_options": {"include_usage": true}, "ignore_eos": true, "temperature": 0.5,
