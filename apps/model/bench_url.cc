@@ -210,7 +210,8 @@ void print_report(const ReportWriter& writer, const serve::LoadReport& report) {
 }
 
 // What was asked, before what came of it.
-Json json_of(const ServerBenchFlags& flags, const serve::LoadReport& report) {
+Json json_of(const ServerBenchFlags& flags, const serve::LoadReport& report,
+             const serve::LoadMeasurement& measured) {
   const serve::LoadSettings& load = flags.load;
   Json json = {{"url", load.url.text()},
                {"model", load.request.model},
@@ -224,7 +225,7 @@ Json json_of(const ServerBenchFlags& flags, const serve::LoadReport& report) {
                {"burstiness", load.arrivals.burstiness},
                {"concurrency", load.concurrency ? Json(*load.concurrency) : Json()},
                {"seed", flags.seed}};
-  json.update(serve::to_json(report));
+  json.update(serve::to_json(report, measured));
   return json;
 }
 
@@ -268,7 +269,7 @@ Result<int> run_server_bench(ServerBenchFlags flags, const std::string& json) {
   const serve::LoadReport report = serve::load_report(measured, flags.objectives);
   writer.print("{} {}\n", printable(load.request.model), load.url.text());
   print_report(writer, report);
-  NMM_TRY(writer.write_json(json_of(flags, report)));
+  NMM_TRY(writer.write_json(json_of(flags, report, measured)));
   if (measured.interrupted) return kInterruptedExit;
   return report.completed == 0 ? 1 : 0;
 }

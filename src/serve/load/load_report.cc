@@ -104,7 +104,7 @@ LoadReport load_report(const LoadMeasurement& measurement, const ServiceObjectiv
   return report;
 }
 
-ReportJson to_json(const LoadReport& report) {
+ReportJson to_json(const LoadReport& report, const LoadMeasurement& measurement) {
   ReportJson json = {{"completed", report.completed},
                      {"failed", report.failed},
                      {"unfinished", report.unfinished},
@@ -129,6 +129,13 @@ ReportJson to_json(const LoadReport& report) {
   json["errors"] = ReportJson::object();
   for (const auto& [kind, error] : report.errors)
     json["errors"][kind] = {{"count", error.count}, {"first_message", error.first_message}};
+  json["requests"] = ReportJson::array();
+  for (const RequestTiming& timing : measurement.completed) {
+    json["requests"].push_back({{"ttft_ms", timing.ttft * kMs},
+                                {"e2el_ms", timing.latency * kMs},
+                                {"prompt_tokens", timing.prompt_tokens},
+                                {"output_tokens", timing.output_tokens}});
+  }
   return json;
 }
 

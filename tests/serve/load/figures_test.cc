@@ -111,10 +111,12 @@ TEST(LoadReport, CountsAndDivides) {
   EXPECT_DOUBLE_EQ(report.itl.median, 30.0);
   EXPECT_DOUBLE_EQ(report.e2el.mean, 1200.0);
   EXPECT_DOUBLE_EQ(*report.goodput, 0.25);  // the second is late at first, the third then
-  const auto json = to_json(report);
+  const auto json = to_json(report, measurement);
   EXPECT_EQ(json["p99_itl_ms"], report.itl.p99);
   EXPECT_EQ(json["request_goodput"], 0.25);
   EXPECT_EQ(json["errors"]["status 429"]["count"], 2);
+  EXPECT_EQ(json["requests"].size(), 3u);
+  EXPECT_EQ(json["requests"][1]["ttft_ms"], 300.0);
 }
 
 TEST(LoadReport, OfNothing) {
