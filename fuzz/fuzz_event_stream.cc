@@ -13,9 +13,9 @@
 
 namespace {
 
-using neuronmm::serve::AnswerChunk;
-using neuronmm::serve::EventStreamParser;
-using neuronmm::serve::ServerEvent;
+using neuronmm::load::AnswerChunk;
+using neuronmm::load::EventStreamParser;
+using neuronmm::load::ServerEvent;
 
 std::vector<ServerEvent> parse(std::string_view text, size_t piece) {
   EventStreamParser parser;
@@ -66,11 +66,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto expected = plain_data(text);
   NMM_CHECK(std::ranges::equal(whole, expected, {}, &ServerEvent::data));
   for (const ServerEvent& event : whole) {
-    const AnswerChunk chunk = neuronmm::serve::read_chunk(event.data);
+    const AnswerChunk chunk = neuronmm::load::read_chunk(event.data);
     NMM_CHECK(!chunk.completion_tokens || *chunk.completion_tokens >= 0);
     NMM_CHECK(chunk.kind != AnswerChunk::Kind::kToken || chunk.has_choice);
   }
-  (void)neuronmm::serve::error_message(text);
-  (void)neuronmm::serve::first_model(text);
+  (void)neuronmm::load::error_message(text);
+  (void)neuronmm::load::first_model(text);
   return 0;
 }

@@ -35,8 +35,8 @@ CLI::Validator positive_number() {
 
 CLI::Validator objective() {
   const auto check = [](const std::string& text) {
-    serve::ServiceObjectives ignored;
-    const Status added = serve::add_objective(text, ignored);
+    load::ServiceObjectives ignored;
+    const Status added = load::add_objective(text, ignored);
     return added.ok() ? std::string() : added.error().message;
   };
   return {check, "NAME:MS"};
@@ -129,7 +129,7 @@ void add_request_flags(CLI::App* command, ServerBenchFlags& flags,
               "--goodput",
               [&flags](const std::vector<std::string>& texts) {
                 for (const std::string& text : texts)
-                  (void)serve::add_objective(text, flags.objectives);
+                  (void)load::add_objective(text, flags.objectives);
               },
               "count the requests that keep to ttft:MS, tpot:MS or e2el:MS; may be repeated")
           ->check(objective())
@@ -154,37 +154,37 @@ Result<std::string> api_key(const ServerBenchFlags& flags) {
   return key;
 }
 
-Result<std::vector<serve::LoadPrompt>> make_prompts(const ServerBenchFlags& flags,
-                                                    const text::Tokenizer& tokenizer) {
-  serve::PromptSettings settings = flags.prompt;
+Result<std::vector<load::LoadPrompt>> make_prompts(const ServerBenchFlags& flags,
+                                                   const text::Tokenizer& tokenizer) {
+  load::PromptSettings settings = flags.prompt;
   settings.count += flags.warmup;
   settings.seed = flags.seed;
-  if (flags.prompts.empty()) return serve::random_prompts(tokenizer, settings);
+  if (flags.prompts.empty()) return load::random_prompts(tokenizer, settings);
   NMM_ASSIGN(const std::string text, io::read_user_text(flags.prompts));
-  return serve::file_prompts(text, flags.prompts, tokenizer, settings);
+  return load::file_prompts(text, flags.prompts, tokenizer, settings);
 }
 
 // One after the other, so that each is served as a first one. A server that answers none of them
 // will not answer the others.
-Status warm_up(serve::LoadSettings settings, std::span<const serve::LoadPrompt> prompts,
+Status warm_up(load::LoadSettings settings, std::span<const load::LoadPrompt> prompts,
                const text::Tokenizer& tokenizer) {
   if (prompts.empty()) return {};
   settings.concurrency = 1;
   settings.arrivals = {};
   Progress silent;
-  NMM_ASSIGN(const auto measured, serve::measure_load(settings, prompts, tokenizer, silent));
+  NMM_ASSIGN(const auto measured, load::measure_load(settings, prompts, tokenizer, silent));
   if (measured.interrupted) return interrupted_error("nothing was measured yet");
   if (!measured.completed.empty()) return {};
   const auto& [kind, error] = *measured.errors.begin();
   return fail("{}: warm-up: {}: {}", settings.url.text(), kind, error.first_message);
 }
 
-void print_row(const ReportWriter& writer, const char* name, const serve::Summary& summary) {
+void print_row(const ReportWriter& writer, const char* name, const load::Summary& summary) {
   writer.print("{:8} {:10.2f} {:10.2f} {:10.2f} {:10.2f} {:10.2f}\n", name, summary.mean,
                summary.median, summary.deviation, summary.p90, summary.p99);
 }
 
-void print_report(const ReportWriter& writer, const serve::LoadReport& report) {
+void print_report(const ReportWriter& writer, const load::LoadReport& report) {
   writer.print("{} requests answered in {:.2f} s, {} failed", report.completed, report.duration,
                report.failed);
   if (report.unfinished > 0) writer.print(", {} unfinished", report.unfinished);
@@ -210,9 +210,9 @@ void print_report(const ReportWriter& writer, const serve::LoadReport& report) {
 }
 
 // What was asked, before what came of it.
-Json json_of(const ServerBenchFlags& flags, const serve::LoadReport& report,
-             const serve::LoadMeasurement& measured) {
-  const serve::LoadSettings& load = flags.load;
+Json json_of(const ServerBenchFlags& flags, const load::LoadReport& report,
+             const load::LoadMeasurement& measured) {
+  const load::LoadSettings& load = flags.load;
   Json json = {{"url", load.url.text()},
                {"model", load.request.model},
                {"endpoint", flags.endpoint},
@@ -225,7 +225,7 @@ Json json_of(const ServerBenchFlags& flags, const serve::LoadReport& report,
                {"burstiness", load.arrivals.burstiness},
                {"concurrency", load.concurrency ? Json(*load.concurrency) : Json()},
                {"seed", flags.seed}};
-  json.update(serve::to_json(report, measured));
+  json.update(load::to_json(report, measured));
   return json;
 }
 
@@ -247,26 +247,26 @@ CLI::Option* add_server_bench_flags(CLI::App* command, ServerBenchFlags& flags) 
 
 Result<int> run_server_bench(ServerBenchFlags flags, const std::string& json) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(json));
-  serve::LoadSettings& load = flags.load;
-  const auto url = serve::parse_server_url(flags.url);
+  load::LoadSettings& load = flags.load;
+  const auto url = load::parse_server_url(flags.url);
   if (!url.ok()) return fail("--url: {}", url.error().message);
   load.url = *url;
   NMM_ASSIGN(load.api_key, api_key(flags));
   load.timeout = std::chrono::duration<double>(flags.timeout_s);
   load.arrivals.seed = load.request.seed.emplace(flags.seed);
-  if (flags.endpoint == "chat") load.request.endpoint = serve::Endpoint::kChat;
+  if (flags.endpoint == "chat") load.request.endpoint = load::Endpoint::kChat;
   allow_many_connections();
   NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.tokenizer));
   NMM_ASSIGN(const auto prompts, make_prompts(flags, tokenizer));
   if (load.request.model.empty()) {
-    NMM_ASSIGN(load.request.model, serve::ask_model_name(load));
+    NMM_ASSIGN(load.request.model, load::ask_model_name(load));
   }
-  const std::span<const serve::LoadPrompt> all(prompts);
+  const std::span<const load::LoadPrompt> all(prompts);
   NMM_TRY(warm_up(load, all.first(flags.warmup), tokenizer));
   Progress progress(stderr);
   NMM_ASSIGN(const auto measured,
-             serve::measure_load(load, all.subspan(flags.warmup), tokenizer, progress));
-  const serve::LoadReport report = serve::load_report(measured, flags.objectives);
+             load::measure_load(load, all.subspan(flags.warmup), tokenizer, progress));
+  const load::LoadReport report = load::load_report(measured, flags.objectives);
   writer.print("{} {}\n", printable(load.request.model), load.url.text());
   print_report(writer, report);
   NMM_TRY(writer.write_json(json_of(flags, report, measured)));

@@ -13,12 +13,12 @@ namespace neuronmm::apps {
 struct ServerBenchFlags {
   std::string url, tokenizer, prompts, api_key;
   std::string endpoint = "completions";
-  serve::LoadSettings load;
-  serve::PromptSettings prompt = {.count = 100};
+  load::LoadSettings load;
+  load::PromptSettings prompt = {.count = 100};
   uint64_t seed = 0;
   int64_t warmup = 1;
   double timeout_s = 600.0;
-  serve::ServiceObjectives objectives;
+  load::ServiceObjectives objectives;
 };
 
 // The flags that need --url, whose option is returned.

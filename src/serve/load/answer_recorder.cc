@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 namespace {
 
 constexpr int kOk = 200;
@@ -91,4 +91,4 @@ std::variant<RequestTiming, RequestFailure> AnswerRecorder::finish(
   return timing;
 }
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

@@ -12,7 +12,7 @@
 #include "serve/load/event_stream_parser.h"
 #include "serve/load/load_report.h"
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 
 using LoadClock = std::chrono::steady_clock;
 
@@ -60,4 +60,4 @@ class AnswerRecorder {
   bool done_ = false;
 };
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

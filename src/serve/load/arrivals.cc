@@ -2,7 +2,7 @@
 
 #include <random>
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 
 std::vector<double> arrival_times(int64_t count, const ArrivalSettings& settings) {
   std::vector<double> times(static_cast<size_t>(count), 0.0);
@@ -14,4 +14,4 @@ std::vector<double> arrival_times(int64_t count, const ArrivalSettings& settings
   return times;
 }
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

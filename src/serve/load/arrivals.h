@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 
 struct ArrivalSettings {
   std::optional<double> rate;  // requests per second, on average; none: all at once
@@ -18,4 +18,4 @@ struct ArrivalSettings {
 // Seconds after the start, ascending; the first request comes at 0.
 std::vector<double> arrival_times(int64_t count, const ArrivalSettings& settings);
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

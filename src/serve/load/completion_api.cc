@@ -5,7 +5,7 @@
 #include "io/json_file.h"
 #include "text/utf8_stream.h"
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 namespace {
 
 using Json = nlohmann::json;
@@ -126,4 +126,4 @@ Result<std::string> first_model(std::string_view body) {
   return name;
 }
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

@@ -8,7 +8,7 @@
 
 #include "serve/load/prompts.h"
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 
 enum class Endpoint { kCompletions, kChat };
 
@@ -52,4 +52,4 @@ std::string error_message(std::string_view body);
 // The names of the models of GET /v1/models; an error where it is not such a list.
 Result<std::string> first_model(std::string_view body);
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

@@ -13,7 +13,7 @@
 
 #include "serve/load/response_parser.h"
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 namespace {
 
 namespace asio = boost::asio;
@@ -198,4 +198,4 @@ asio::awaitable<Failure> HttpConnection::exchange(HttpRequest request,
   }
 }
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

@@ -12,7 +12,7 @@
 #include "serve/load/answer_recorder.h"
 #include "serve/load/server_url.h"
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 
 // What a response is given to as it arrives.
 class ResponseSink {
@@ -63,4 +63,4 @@ class HttpConnection {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
@@ -54,4 +54,4 @@ void EventStreamParser::take_field(std::string_view line) {
   event_.data += value;
 }
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 
 struct ServerEvent {
   std::string type;  // empty: a message
@@ -38,4 +38,4 @@ class EventStreamParser {
   bool first_line_ = true, too_large_ = false;
 };
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 namespace {
 
 using ReportJson = nlohmann::ordered_json;
@@ -139,4 +139,4 @@ ReportJson to_json(const LoadReport& report, const LoadMeasurement& measurement)
   return json;
 }
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "serve/load/statistics.h"
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 
 // A request that was answered to its end. Times in seconds.
 struct RequestTiming {
@@ -65,8 +65,8 @@ struct LoadReport {
 
 LoadReport load_report(const LoadMeasurement& measurement, const ServiceObjectives& objectives);
 
-// Keys as in vLLM's result files where it has them: mean_ttft_ms, p99_itl_ms, output_throughput; and
-// "requests", with the times of each in the order of their ends.
+// Keys as in vLLM's result files where it has them: mean_ttft_ms, p99_itl_ms, output_throughput;
+// and "requests", with the times of each in the order of their ends.
 nlohmann::ordered_json to_json(const LoadReport& report, const LoadMeasurement& measurement);
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

@@ -15,7 +15,7 @@
 #include "serve/load/answer_recorder.h"
 #include "serve/load/connection.h"
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 namespace {
 
 namespace asio = boost::asio;
@@ -222,4 +222,4 @@ Result<LoadMeasurement> measure_load(const LoadSettings& settings,
   return measured;
 }
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

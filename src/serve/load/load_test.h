@@ -14,7 +14,7 @@
 #include "serve/load/prompts.h"
 #include "serve/load/server_url.h"
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 
 struct LoadSettings {
   ServerUrl url;
@@ -36,4 +36,4 @@ Result<LoadMeasurement> measure_load(const LoadSettings& settings,
                                      std::span<const LoadPrompt> prompts,
                                      const text::Tokenizer& tokenizer, Progress& progress);
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

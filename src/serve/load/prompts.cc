@@ -7,7 +7,7 @@
 #include "io/json_file.h"
 #include "text/utf8.h"
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 namespace {
 
 using text::TokenId;
@@ -178,4 +178,4 @@ Result<std::vector<LoadPrompt>> file_prompts(std::string_view text, const std::s
   return read;
 }
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

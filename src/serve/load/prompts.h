@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "text/tokenizer.h"
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 
 struct LoadPrompt {
   std::string text;         // of a text completion, or what the user says in a chat
@@ -43,4 +43,4 @@ Result<std::vector<LoadPrompt>> file_prompts(std::string_view text, const std::s
                                              const text::Tokenizer& tokenizer,
                                              const PromptSettings& settings);
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

@@ -5,7 +5,7 @@
 
 #include "serve/load/connection.h"
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 
 class ResponseParser : public boost::beast::http::basic_parser</*isRequest=*/false> {
  public:
@@ -44,4 +44,4 @@ class ResponseParser : public boost::beast::http::basic_parser</*isRequest=*/fal
   bool wanted_ = true;
 };
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

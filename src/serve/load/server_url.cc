@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 namespace {
 
 bool is_port(std::string_view text) {
@@ -53,4 +53,4 @@ Result<ServerUrl> parse_server_url(std::string_view url) {
   return parsed;
 }
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

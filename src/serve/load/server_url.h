@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 
 struct ServerUrl {
   bool tls = false;
@@ -22,4 +22,4 @@ struct ServerUrl {
 // want it, is left out.
 Result<ServerUrl> parse_server_url(std::string_view url);
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 
 double percentile(std::span<const double> sorted, double percent) {
   const double place = percent / 100.0 * static_cast<double>(sorted.size() - 1);
@@ -29,4 +29,4 @@ Summary summarize(std::vector<double> values) {
   return summary;
 }
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 
 struct Summary {
   int64_t count = 0;  // of none, all else is 0
@@ -19,4 +19,4 @@ double percentile(std::span<const double> sorted, double percent);
 
 Summary summarize(std::vector<double> values);
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

@@ -6,7 +6,7 @@
 
 #include "serve/load/answer_recorder.h"
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 namespace {
 
 using Json = nlohmann::json;
@@ -138,4 +138,4 @@ TEST(AnswerRecorder, TimesAreThoseOfTheChunks) {
 }
 
 }  // namespace
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

@@ -6,7 +6,7 @@
 #include "places.h"
 #include "text/tokenizer.h"
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 
 inline const text::Tokenizer& demo_tokenizer() {
   static const auto tokenizer = text::Tokenizer::load(source_dir() / "models/demo");
@@ -14,4 +14,4 @@ inline const text::Tokenizer& demo_tokenizer() {
   return *tokenizer;
 }
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

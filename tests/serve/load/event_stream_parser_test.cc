@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 namespace {
 
 using testing::ElementsAre;
@@ -146,4 +146,4 @@ TEST(EventStreamParser, BytesMayBeCutAnywhere) {
 }
 
 }  // namespace
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

@@ -13,7 +13,7 @@
 #include "serve/load/load_report.h"
 #include "serve/load/server_url.h"
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 namespace {
 
 // NumPy 1.24: mean, median, std, percentile(., 90), percentile(., 99) of this list.
@@ -175,4 +175,4 @@ TEST(ServerUrl, OthersAreRefused) {
 }
 
 }  // namespace
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

@@ -14,7 +14,7 @@
 #include "base/interrupt.h"
 #include "loaded.h"
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 namespace {
 
 using Peer = ScriptedServer::Peer;
@@ -260,4 +260,4 @@ TEST(LoadTest, MessagesAreForChats) {
 }
 
 }  // namespace
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

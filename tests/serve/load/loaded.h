@@ -9,7 +9,7 @@
 #include "scripted_server.h"
 #include "serve/load/load_test.h"
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 
 inline std::vector<LoadPrompt> some_prompts(int64_t count) {
   std::vector<LoadPrompt> prompts;
@@ -41,4 +41,4 @@ inline std::string whole_stream(int count) {
   return events + finish_event() + usage_event(4, count) + kDone;
 }
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

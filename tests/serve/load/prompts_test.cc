@@ -9,7 +9,7 @@
 #include "demo_tokenizer.h"
 #include "text/utf8.h"
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 namespace {
 
 int64_t length_of(const std::string& text) {
@@ -125,4 +125,4 @@ TEST(FilePrompts, ErrorsNameTheLine) {
 }
 
 }  // namespace
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 namespace {
 
 using Json = nlohmann::json;
@@ -138,4 +138,4 @@ std::string usage_event(int prompt_tokens, int completion_tokens) {
        {"usage", {{"prompt_tokens", prompt_tokens}, {"completion_tokens", completion_tokens}}}});
 }
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

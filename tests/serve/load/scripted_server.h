@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 
 struct ScriptedRequest {
   int index = 0;     // of all requests of this server
@@ -68,4 +68,4 @@ std::string finish_event();
 std::string usage_event(int prompt_tokens, int completion_tokens);
 inline const std::string kDone = "data: [DONE]\n\n";
 
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load

@@ -7,7 +7,7 @@
 
 #include "loaded.h"
 
-namespace neuronmm::serve {
+namespace neuronmm::load {
 namespace {
 
 using testing::HasSubstr;
@@ -167,4 +167,4 @@ TEST(ServerFailures, EndlessBodiesEnd) {
 }
 
 }  // namespace
-}  // namespace neuronmm::serve
+}  // namespace neuronmm::load
