@@ -17,7 +17,7 @@ foreach(library ${libraries})
   install(TARGETS neuronmm_${library} EXPORT neuronmm ARCHIVE COMPONENT development)
 endforeach()
 install(DIRECTORY src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/neuronmm COMPONENT development
-        FILES_MATCHING PATTERN "*.h" PATTERN finetune EXCLUDE)
+        FILES_MATCHING PATTERN "*.h" PATTERN finetune EXCLUDE PATTERN load EXCLUDE)
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/neuronmm)
 install(EXPORT neuronmm NAMESPACE neuronmm:: FILE neuronmm-targets.cmake DESTINATION ${package} COMPONENT development)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/neuronmm-config-version.cmake COMPATIBILITY SameMinorVersion)

@@ -83,8 +83,8 @@ fit::FitRequest fit_request(const FitFlags& flags) {
     request.sensitivities = request.out;
     request.sensitivities += ".fit";
   }
-  constexpr int64_t kTile = 128, kCpuBlock = 32;
-  request.block = flags.block > 0 ? flags.block : flags.device.simulated() ? kTile : kCpuBlock;
+  constexpr int64_t kTile = 128, kHostBlock = 32;
+  request.block = flags.block > 0 ? flags.block : flags.device.simulated() ? kTile : kHostBlock;
   return request;
 }
 

@@ -439,6 +439,21 @@ TEST_F(CommandLine, BenchTakesLists) {
          0, {"prefill", "simulated"});
 }
 
+TEST_F(CommandLine, BenchLoadsAServerOrRunsAModel) {
+  const std::string server = "bench --url http://127.0.0.1:1 --tokenizer " + kDemo;
+  expect(neuronmm("bench"), 2, {"MODEL_DIR", "--url"});
+  expect(neuronmm("bench --url http://127.0.0.1:1"), 2, {"--tokenizer"});
+  expect(neuronmm(server + " " + kDemo), 2, {"MODEL_DIR", "--url"});
+  expect(neuronmm(server + " --batch 2"), 2, {"--batch", "--url"});
+  expect(neuronmm(server + " --prompt-tokens 4,8"), 2, {"--prompt-tokens", "one number"});
+  expect(neuronmm(server + " --goodput p99:5"), 2, {"--goodput", "ttft:MS"});
+  expect(neuronmm(server + " --burstiness 2"), 2, {"--request-rate"});
+  expect(neuronmm("bench " + kDemo + " --concurrency 2"), 2, {"--concurrency", "--url"});
+  expect(neuronmm(server), 1, {"http://127.0.0.1:1", "Connection refused"});
+  expect(neuronmm("bench --url localhost --tokenizer " + kDemo), 1, {"--url", "http://HOST"});
+  expect(neuronmm(server + " --api-key \"a b\""), 1, {"--api-key"});
+}
+
 TEST_F(CommandLine, GgufFilesAreNamed) {
   const std::string file = write("model.gguf", std::string("GGUF\3\0\0\0", 8));
   for (const std::string command :

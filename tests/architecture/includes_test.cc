@@ -34,6 +34,7 @@ const std::map<std::string, Folders> kArrows = {
     {"serve/engine", {"model", "ops", "text", "base"}},
     {"serve/grammar", {"model", "text", "base"}},
     {"serve/protocol", {"serve/engine", "model", "text", "io", "base"}},
+    {"serve/load", {"text", "io", "base"}},
     {"trainium/tile", {"base"}},
     {"trainium/kernels", {"trainium/tile", "base"}},
     {"trainium/reference", {"trainium/kernels", "base"}},
