@@ -7,12 +7,12 @@ cd "$(dirname "$0")/../.."
 readonly here=tests/slow/serve_web venv=build/serve_web/venv
 tools/install_dependencies.sh browser
 [ -x $venv/bin/python ] || python3 -m venv $venv
-# Of the latter only its copy of axe-core 4.12.1 is used.
-$venv/bin/pip install --quiet selenium==4.51.0
+# Of the last only its copy of axe-core 4.12.1 is used.
+$venv/bin/pip install --quiet selenium==4.51.0 promql-parser==0.12.0
 $venv/bin/pip install --quiet --no-deps axe-playwright-python==0.1.8
 
 $here/policy.py
-$here/dashboard.py
+$venv/bin/python $here/dashboard.py
 export PYTHONPATH=$here
 if [ $# -gt 0 ]; then
   exec $venv/bin/python -m unittest --verbose "$@"

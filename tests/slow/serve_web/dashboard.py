@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""docs/grafana_dashboard.json: a dashboard that parses, whose panels lie beside each other, and whose metrics are those of the table in
-docs/metrics.md."""
+"""docs/grafana_dashboard.json: a dashboard that parses, whose panels lie beside each other, whose expressions are PromQL, and whose
+metrics are those of the table in docs/metrics.md."""
 import json
 import pathlib
 import re
 import sys
+
+import promql_parser
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PREFIX = "${prefix}"
@@ -41,8 +43,11 @@ def problems():
     if len(set(cells)) != len(cells) or any(x >= 24 for x, _ in cells):
         yield "panels: they overlap, or reach beyond 24 columns"
     for text in expressions():
-        if not text or any(text.count(a) != text.count(b) for a, b in ("()", "{}", "[]")):
-            yield f"expression: brackets do not match in {text!r}"
+        filled = text.replace(PREFIX, "vllm:").replace("$__rate_interval", "1m")
+        try:
+            promql_parser.parse(re.sub(r"\$\w+", ".*", filled))
+        except ValueError as error:
+            yield f"expression {text!r}: {error}"
     for name in metrics_of_dashboard(prefix=""):
         if name not in documented() and re.sub(r"_(bucket|sum|count)$", "", name) not in documented():
             yield f"metric {name}: expected a row in docs/metrics.md"
