@@ -116,7 +116,8 @@ class StandIn(ThreadingHTTPServer):
         pass  # browsers drop connections
 
     def reset(self):
-        self.bodies, self.gone, self.key, self.model, self.metrics, self.full = [], 0, None, MODEL, True, False
+        self.bodies, self.gone, self.key, self.model, self.metrics = [], 0, None, MODEL, True
+        self.full = self.loading = False
         self.tokens, self.requests, self.running = 0, 0, 0
 
     def metrics_text(self):
@@ -151,6 +152,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send(status, "application/json", json.dumps({"error": {"message": message, "type": "t", "param": None, "code": None}}), headers)
 
     def allowed(self):
+        if self.server.loading:
+            self.refuse(503, "The model is being loaded.")
+            return False
         if self.server.key in (None, self.headers.get("Authorization", "").removeprefix("Bearer ")):
             return True
         self.refuse(401, "The API key is wrong.")

@@ -60,6 +60,7 @@ class Access(PageTest):
         self.keys("lines", Keys.TAB, Keys.NULL)
         self.keys(Keys.ENTER)
         self.assertEqual(2, len(self.all(".message")))
+        self.assertIn("one", self.driver.switch_to.active_element.text)  # it stays where it was, in a list that was made anew
         self.chord(Keys.CONTROL, "/")
         self.assertTrue(self.one("#help-dialog").is_displayed())
         self.keys(Keys.ESCAPE)

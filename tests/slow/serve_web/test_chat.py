@@ -4,6 +4,7 @@ import time
 from selenium.webdriver.common.keys import Keys
 
 from browser import PageTest
+from stand_in import SCRIPTS
 
 
 class Chat(PageTest):
@@ -154,6 +155,33 @@ class Chat(PageTest):
         self.wait(lambda: len(self.answer()) > count, "more of the first answer")
         self.named("Stop").click()
         self.wait(self.idle, "the stop")
+
+    def test_copying(self):
+        self.driver.execute_cdp_cmd("Browser.grantPermissions", {"origin": self.server.url, "permissions": ["clipboardReadWrite"]})
+
+        def copied():
+            return self.driver.execute_async_script("navigator.clipboard.readText().then(arguments[arguments.length - 1])")
+        self.ask("markdown")
+        self.named("Copy", ".code").click()
+        self.wait(lambda: copied() == SCRIPTS["markdown"].text.split("```")[1].removeprefix("python\n").rstrip("\n"), "the code")
+        self.named("Copy", ".foot").click()
+        self.wait(lambda: copied() == SCRIPTS["markdown"].text, "the answer")
+        # Over plain HTTP from another machine there is no such clipboard.
+        self.driver.execute_script("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+        self.named("Copy", ".user").click()
+        self.driver.execute_script("document.getElementById('text').focus()")
+        self.chord(Keys.CONTROL, "v")
+        self.assertEqual("markdown", self.one("#text").get_attribute("value"))
+
+    def test_a_server_that_comes_back(self):
+        self.expected_errors += ("ERR_CONNECTION", "503")
+        self.wait(lambda: self.text("#server"), "the server")
+        self.server.loading = True
+        self.ask("hello")
+        self.assertEqual("The model is being loaded.", self.text(".failure"))
+        self.wait(lambda: self.text("#server") == "The server is loading the model …", "the state")
+        self.server.loading = False
+        self.wait(lambda: self.text("#server") == "stand-in", "the model")
 
     def test_hostile_markdown_takes_no_long_time(self):
         begin = time.monotonic()

@@ -31,6 +31,13 @@ class Model(PageTest):
         self.assertEqual(["1", "uv", "960 of 1,024", "224 of 384", "224 of 384", "224 of 384", "946 kB of 2.36 MB"], cells)
         self.picture("model")
 
+    def test_bits_that_differ_are_shown(self):
+        self.server.model = {"layers": [{"matrices": [{"name": "gate", "bits": bits}]} for bits in (8, 4)]}
+        self.driver.refresh()
+        self.show()
+        self.wait(lambda: self.all("#layers figure"), "the picture")
+        self.assertEqual("Bits of gate per layer: 4 to 8 of 16", self.one("#layers svg").get_attribute("aria-label"))
+
     def test_live_plots(self):
         self.show()
         time.sleep(8.5)
