@@ -9,7 +9,8 @@ mkdir -p $work
 if command -v systemd-analyze >/dev/null; then
   # Neither the program nor its manual need be installed here.
   sed -e 's#^ExecStart=/usr/bin/neuronmm#ExecStart=/bin/true#' -e '/^Documentation=/d' deploy/neuronmm.service >$work/neuronmm.service
-  systemd-analyze verify $work/neuronmm.service
+  problems=$(systemd-analyze verify $work/neuronmm.service 2>&1) || true  # of most problems its status says nothing
+  [ -z "$problems" ] || { echo "$problems" >&2; exit 1; }
   systemd-analyze security --offline=true --threshold=20 $work/neuronmm.service | tail -n 1
 else
   echo "skipped: no systemd-analyze"

@@ -66,16 +66,24 @@ HOSTILE = "\n\n".join(["*a " * 4000, "[" * 4000, "`" * 63 + "a`" * 3000, "> " * 
                        "| a " * 500 + "|\n" + "|---" * 500 + "|", "https://" * 1000, "#" + " " * 20000 + "x"])
 
 
+def matrix(inputs, rank, outputs, bits=8):
+    weights = rank * (inputs + outputs)
+    return {"in_features": inputs, "rank": rank, "out_features": outputs, "kept_share": weights / (384 * 1024), "bytes": weights * bits // 8}
+
+
 def layer(i):
-    kept = 192 + 32 * (i % 5)
-    matrices = [{"name": name, "shape": [384, 1024] if name != "down" else [1024, 384], "rank": kept, "bits": 8,
-                 "bytes": kept * 1408} for name in ("gate", "up", "down")]
-    return {"form": "uv", "neurons": 1024 - 64 * (i % 3), "bytes": 3 * kept * 1408, "dense_bytes": 2359296, "matrices": matrices}
+    rank, neurons = 192 + 32 * (i % 5), 1024 - 64 * (i % 3)
+    parts = {"gate": matrix(384, rank, neurons), "up": matrix(384, rank, neurons), "down": matrix(neurons, rank, 384)}
+    return {"neurons": neurons, "kept_share": sum(part["kept_share"] for part in parts.values()) / 3,
+            "bytes": sum(part["bytes"] for part in parts.values()), **parts}
 
 
-MODEL = {"name": "stand-in", "form": "uv", "dtype": "int8", "context": 4096, "device": "cpu", "version": "9.9.9", "parameters": 135000000,
-         "bytes": 118000000, "dense_bytes": 269000000, "hidden_size": 384, "intermediate_size": 1024,
-         "defaults": {"temperature": 0.7}, "layers": [layer(i) for i in range(12)]}
+# What `neuronmm inspect --json` writes, and what the server adds.
+MODEL = {"model": "stand-in", "architecture": "LlamaForCausalLM", "hidden_size": 384, "intermediate_size": 1024, "num_hidden_layers": 12,
+         "dtypes": "I8, BF16", "weights": "int8", "bits_per_weight": 8.15, "parameters": 135000000, "bytes": 118000000,
+         "layers": [layer(i) for i in range(12)], "compression": {"form": "uv", "method": "whitened", "ratio": 0.3},
+         "form": "uv", "context_length": 4096, "dense_bytes": 269000000, "device": "cpu", "version": "9.9.9",
+         "defaults": {"temperature": 0.7}}
 
 BOUNDS = [0.01, 0.05, 0.1, 0.5, 1, 5]
 
