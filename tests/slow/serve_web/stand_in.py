@@ -62,8 +62,8 @@ ATTACK = """<img src=x onerror="window.attacked=1"><script>window.attacked=1</sc
 - <a href="javascript:window.attacked=1">link</a>"""
 
 # Marks that never close, and deep nesting: nothing here may take long or overflow.
-HOSTILE = "\n\n".join(["*a " * 4000, "[" * 4000, "`" * 63 + "a`" * 3000, "> " * 3000 + "deep", "**_" * 3000, "- " * 2000 + "x",
-                       "| a " * 500 + "|\n" + "|---" * 500 + "|", "https://" * 1000, "#" + " " * 20000 + "x"])
+HOSTILE = "\n\n".join(["*a " * 60000, "[" * 20000, "".join("`" * (i % 60 + 1) + "a" for i in range(3000)), "> " * 3000 + "deep", "**_" * 30000,
+                       "- " * 2000 + "x", "| a " * 500 + "|\n" + "|---" * 500 + "|", "https://" * 1000, "#" + " " * 50000 + "x", "~~a " * 60000])
 
 
 def matrix(inputs, rank, outputs, bits=8):
@@ -91,16 +91,16 @@ BOUNDS = [0.01, 0.05, 0.1, 0.5, 1, 5]
 class Script:
     """What a message is answered with."""
 
-    def __init__(self, text="", pause=0.0, thought="", finish="stop", error=None, cut=False, piece=0):
+    def __init__(self, text="", pause=0.0, thought="", finish="stop", error=None, cut=False, piece=0, whole=False):
         self.text, self.pause, self.thought, self.finish = text, pause, thought, finish
-        self.error, self.cut, self.piece = error, cut, piece
+        self.error, self.cut, self.piece, self.whole = error, cut, piece, whole
 
 
 SCRIPTS = {
     "markdown": Script(MARKDOWN),
     "slow markdown": Script(MARKDOWN, pause=0.01),
     "attack": Script(ATTACK),
-    "hostile": Script(HOSTILE),
+    "hostile": Script(HOSTILE, whole=True),
     "slow": Script(" ".join(f"word{i}." for i in range(400)), pause=0.05),
     "think": Script("Four.", thought="Two and two …"),
     "limit": Script("This goes on and", finish="length"),
@@ -207,7 +207,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.event(script, {"role": "assistant", "content": ""}, 0)
         self.wfile.write(b": ping\n\n")
-        tokens = script.text.split(" ") if script.text else []
+        tokens = [script.text] if script.whole else script.text.split(" ")
         if script.thought:
             self.event(script, {"reasoning_content": script.thought}, 1)
         for i, token in enumerate(tokens):

@@ -90,6 +90,11 @@ class Storage(PageTest):
         self.assertEqual("Hello.", self.answer())
         self.assertEqual({"system": "Be brief."}, self.stored()[0]["settings"])
 
+    def test_an_answer_without_an_end_was_cut_off(self):
+        conversation = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hel"}]}
+        self.load({"format": "neuronmm-conversations", "version": 1, "conversations": [conversation]})
+        self.assertEqual("Cut off when the page was left.", self.text(".answer .stats"))
+
     def test_bad_files_change_nothing(self):
         good = {"title": "good", "messages": []}
         for value, message in [
