@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that neuronmm needs and that are missing: with `build`, what the program needs;
 # with `finetune`, also libtorch, which only `neuronmm finetune` needs; with `test` (the default), also what its tests,
-# sanitizers, fuzzers and format check need; with `python`, what `pip install .` needs; with `bench`, what the program needs
-# and the libraries that bench_kernels compares it with; with `aarch64`, what it takes to build for 64-bit ARM and to run that under emulation.
+# sanitizers, fuzzers and format check need; with `python`, what `pip install .` needs; with `browser`, what the tests of the
+# server's web page need; with `bench`, what the program needs and the libraries that bench_kernels compares it with; with `aarch64`,
+# what it takes to build for 64-bit ARM and to run that under emulation.
 set -euo pipefail
 
 build_packages=(
@@ -23,6 +24,7 @@ test_packages=(
   python3-torch                                    # the oracle of fine-tuning
 )
 python_packages=(python3-dev python3-venv)         # pip install .
+browser_packages=(chromium chromium-driver python3-venv)
 bench_packages=(libdnnl-dev libxsmm-dev)           # oneDNN, libxsmm: peers; without them bench_kernels says so
 aarch64_packages=(cmake ninja-build pkg-config g++-aarch64-linux-gnu qemu-user-static mmdebstrap)
 
@@ -32,9 +34,10 @@ case "${1:-test}" in
   finetune) packages+=("${finetune_packages[@]}") ;;
   test) packages+=("${finetune_packages[@]}" "${test_packages[@]}") ;;
   python) packages+=("${python_packages[@]}") ;;
+  browser) packages=("${browser_packages[@]}") ;;
   bench) packages+=("${bench_packages[@]}") ;;
   aarch64) packages=("${aarch64_packages[@]}") ;;
-  *) echo "usage: $0 [build|finetune|test|python|bench|aarch64]" >&2; exit 2 ;;
+  *) echo "usage: $0 [build|finetune|test|python|browser|bench|aarch64]" >&2; exit 2 ;;
 esac
 
 missing=()

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# The files of deploy/: systemd takes the unit and finds it well confined; the image's health check tells a server that answers from
+# one that does not. Building the image takes Docker and is done by hand.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+readonly work=build/deploy
+mkdir -p $work
+
+if command -v systemd-analyze >/dev/null; then
+  # Neither the program nor its manual need be installed here.
+  sed -e 's#^ExecStart=/usr/bin/neuronmm#ExecStart=/bin/true#' -e '/^Documentation=/d' deploy/neuronmm.service >$work/neuronmm.service
+  problems=$(systemd-analyze verify $work/neuronmm.service 2>&1) || true  # of most problems its status says nothing
+  [ -z "$problems" ] || { echo "$problems" >&2; exit 1; }
+  systemd-analyze security --offline=true --threshold=20 $work/neuronmm.service | tail -n 1
+else
+  echo "skipped: no systemd-analyze"
+fi
+
+python3 - <<'PYTHON'
+import http.server
+import json
+import pathlib
+import re
+import subprocess
+import threading
+
+text = pathlib.Path("deploy/Dockerfile").read_text().replace("\\\n", "")
+command = json.loads(re.search(r"^HEALTHCHECK .* CMD (\[.*\])$", text, re.MULTILINE)[1])
+unit = pathlib.Path("deploy/neuronmm.service").read_text()
+timeout, stop = (int(re.search(pattern, unit, re.MULTILINE)[1]) for pattern in (r"--shutdown-timeout (\d+)", r"^TimeoutStopSec=(\d+)"))
+assert stop > timeout, "systemd kills the service before it has drained"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        assert self.path == "/health"
+        self.send_response(self.server.status)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def healthy(port):
+    return subprocess.run([word.replace("/8000", f"/{port}") for word in command], capture_output=True, check=False).returncode == 0
+
+
+server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+for server.status in (200, 503, 404):
+    assert healthy(server.server_address[1]) == (server.status == 200), server.status
+server.shutdown()
+server.server_close()
+assert not healthy(server.server_address[1])
+print("the health check tells 200, 503, 404 and nobody apart")
+PYTHON

@@ -1,0 +1,145 @@
+"""Keyboard, screen readers, dark mode, narrow screens."""
+import pathlib
+
+import axe_playwright_python
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
+
+from browser import PageTest
+
+AXE = pathlib.Path(axe_playwright_python.__file__).parent / "axe.min.js"
+
+
+class Access(PageTest):
+    def check_with_axe(self, where):
+        self.driver.execute_script(AXE.read_text())
+        found = self.driver.execute_async_script("axe.run({resultTypes: ['violations']}).then(arguments[arguments.length - 1])")
+        self.assertGreater(len(found["passes"]), 10)
+        self.assertEqual([], [(where, rule["id"], rule["help"], [node["html"][:200] for node in rule["nodes"]]) for rule in found["violations"]])
+
+    def narrow(self, width=360, height=740):
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                                    {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+        self.addCleanup(self.driver.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+
+    def scroll_width(self):
+        return self.driver.execute_script("return document.documentElement.scrollWidth")
+
+    def test_axe_finds_nothing(self):
+        for theme in ("light", "dark"):
+            self.driver.execute_script("localStorage.setItem('neuronmm.theme', JSON.stringify(arguments[0]))", theme)
+            self.driver.refresh()
+            self.check_with_axe(f"empty, {theme}")
+            self.ask("markdown")
+            self.ask("think")
+            self.check_with_axe(f"chat, {theme}")
+            for opener, dialog in (("Settings", "settings"), ("Keys", "help")):
+                self.named(opener).click()
+                self.check_with_axe(f"{dialog}, {theme}")
+                self.picture(f"{dialog}_{theme}")
+                self.keys(Keys.ESCAPE)
+            self.one("#tab-model").click()
+            self.wait(lambda: len(self.all("#plots figure")) == 6, "plots")
+            self.one("#layers summary").click()
+            self.check_with_axe(f"model, {theme}")
+            self.one("#tab-chat").click()
+            self.named("New conversation").click()
+
+    def test_by_keyboard_alone(self):
+        self.assertEqual("text", self.focused())
+        self.keys("one", Keys.SHIFT + Keys.ENTER + Keys.NULL, "line", Keys.ENTER)
+        self.wait(lambda: self.all(".answer") and self.idle(), "the answer")
+        self.assertEqual("one\nline", self.server.bodies[-1]["messages"][0]["content"])
+        self.keys(Keys.ARROW_UP)  # edits
+        self.keys("s", Keys.ENTER)
+        self.wait(lambda: self.idle() and self.answer() == "You said: one\nlines", "the edited one")
+        self.chord(Keys.CONTROL, Keys.SHIFT, "o")
+        self.assertEqual(0, len(self.all(".message")))
+        self.chord(Keys.CONTROL, "k")
+        self.assertEqual("search", self.focused())
+        self.keys("lines", Keys.TAB, Keys.NULL)
+        self.keys(Keys.ENTER)
+        self.assertEqual(2, len(self.all(".message")))
+        self.assertIn("one", self.driver.switch_to.active_element.text)  # it stays where it was, in a list that was made anew
+        self.chord(Keys.CONTROL, "/")
+        self.assertTrue(self.one("#help-dialog").is_displayed())
+        self.keys(Keys.ESCAPE)
+        self.chord(Keys.CONTROL, ",")
+        self.assertEqual("system", self.focused())
+        self.keys("Shout.", Keys.ENTER, Keys.ESCAPE)
+        self.assertFalse(self.one("#settings-dialog").is_displayed())
+        self.driver.execute_script("document.getElementById('tab-chat').focus()")
+        self.keys(Keys.ARROW_RIGHT)
+        self.assertEqual("tab-model", self.focused())
+        self.assertTrue(self.one("#view-model").is_displayed())
+
+    def test_everything_can_be_reached_by_tab(self):
+        self.ask("markdown")
+        self.driver.execute_script("document.activeElement.blur(); document.querySelector('.skip').focus()")
+        reached = set()
+        for _ in range(40):
+            reached.add(self.driver.execute_script("const e = document.activeElement; return e.id || e.textContent"))
+            self.chord(Keys.TAB)
+        self.assertLessEqual({"tab-chat", "theme", "help", "new", "search", "export-all", "import", "rename", "settings", "export", "delete",
+                              "messages", "text", "send", "Copy", "Edit", "Regenerate"}, reached)
+
+    def test_focus_is_visible(self):
+        self.one("#new").send_keys("")
+        self.keys(Keys.TAB)
+        self.assertEqual("solid", self.driver.switch_to.active_element.value_of_css_property("outline-style"))
+
+    def test_screen_readers_hear_sentences_once(self):
+        self.driver.execute_script("""
+          window.heard = [];
+          new MutationObserver(all => all.forEach(one => one.addedNodes.forEach(node => heard.push(node.textContent))))
+            .observe(document.getElementById('spoken'), {childList: true});""")
+        self.ask("slow markdown")
+        heard = self.driver.execute_script("return window.heard")
+        self.assertEqual("log", self.one("#spoken").get_attribute("role"))
+        self.assertIn("101 tokens", heard[-1])
+        self.assertTrue(3 < len(heard) < 40, heard)
+        self.assertEqual(self.stored()[0]["messages"][1]["content"].split(), "".join(heard[:-1]).split())
+
+    def test_dark_mode_by_system_and_by_choice(self):
+        def background():
+            return self.one("body").value_of_css_property("background-color")
+        light = background()
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+        dark = background()
+        self.assertNotEqual(light, dark)
+        Select(self.one("#theme")).select_by_visible_text("Light")
+        self.assertEqual(light, background())
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        Select(self.one("#theme")).select_by_visible_text("Dark")
+        self.assertEqual(dark, background())
+        self.driver.refresh()
+        self.assertEqual(dark, background())
+        self.ask("markdown")
+        self.picture("dark")
+
+    def test_a_narrow_screen_never_scrolls_sideways(self):
+        self.narrow()
+        self.ask("markdown")
+        self.ask("hostile")
+        self.ask("https://example.org/" + "very-long-" * 30)
+        self.assertEqual(360, self.scroll_width())
+        self.named("Regenerate").click()
+        self.wait(self.idle, "the answer")
+        self.assertEqual(360, self.scroll_width())
+        self.picture("phone")
+        self.assertFalse(self.one("#new").is_displayed())
+        self.named("Menu").click()
+        self.assertTrue(self.one("#new").is_displayed())
+        self.picture("phone_menu")
+        self.keys(Keys.ESCAPE)
+        self.assertFalse(self.one("#new").is_displayed())
+        self.assertEqual("menu", self.focused())
+        self.named("Settings").click()
+        self.assertEqual(360, self.scroll_width())
+        self.picture("phone_settings")
+        self.keys(Keys.ESCAPE)
+        self.one("#tab-model").click()
+        self.wait(lambda: len(self.all("#plots figure")) == 6, "plots")
+        self.assertEqual(360, self.scroll_width())
+        self.picture("phone_model")
+        self.check_with_axe("phone")

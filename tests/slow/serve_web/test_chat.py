@@ -1,0 +1,189 @@
+"""Conversations: sending, streaming, stopping, editing, what goes wrong."""
+import time
+
+from selenium.webdriver.common.keys import Keys
+
+from browser import PageTest
+from stand_in import SCRIPTS
+
+
+class Chat(PageTest):
+    expected_errors = ("429", "401", "ERR_INCOMPLETE_CHUNKED_ENCODING")
+
+    def test_an_answer_streams_and_says_what_it_took(self):
+        self.type("slow markdown" + Keys.ENTER)
+        lengths = set()
+        while not lengths or not self.idle():
+            lengths.update(len(node.text) for node in self.all(".answer .markdown"))
+        self.assertGreater(len(lengths), 5)
+        self.assertRegex(self.text(".answer .stats"), r"^101 tokens · [\d.]+ tokens/s · first after [\d.]+ ms · prompt 30 tokens, 16 of them")
+        rate = float(self.text(".answer .stats").split(" · ")[1].split()[0])
+        self.assertTrue(40 < rate < 110, rate)  # 10 ms for each
+        self.assertEqual("131 of 4,096 tokens of the context are used.", self.text("#context"))
+
+    def test_markdown_becomes_elements(self):
+        self.ask("markdown")
+        self.picture("light")
+        counts = {css: len(self.all(f".markdown {css}")) for css in
+                  ("h3", "h4", "strong", "em", "del", "ol > li", "ol ul > li", ".code pre", "table tbody tr", "blockquote", "hr", "a")}
+        self.assertEqual({"h3": 1, "h4": 1, "strong": 2, "em": 1, "del": 1, "ol > li": 3, "ol ul > li": 2, ".code pre": 1,
+                          "table tbody tr": 2, "blockquote": 1, "hr": 1, "a": 2}, counts)
+        self.assertIn("# <b>not bold</b>\n    return", self.one(".markdown pre").get_attribute("textContent"))
+        self.assertEqual("https://example.org/a_b_c", self.all(".markdown a")[1].get_attribute("href"))
+        self.assertIn("snake_case_names", self.answer())
+        self.assertEqual("noopener noreferrer nofollow", self.one(".markdown a").get_attribute("rel"))
+
+    def test_what_has_come_keeps_its_nodes(self):
+        self.type("slow markdown" + Keys.ENTER)
+        self.wait(lambda: self.all(".markdown h4"), "the second heading")
+        self.driver.execute_script("document.querySelector('.markdown h3').marked = true")
+        self.wait(self.idle, "the end")
+        self.assertTrue(self.driver.execute_script("return document.querySelector('.markdown h3').marked"))
+
+    def test_characters_and_events_in_pieces(self):
+        self.ask("pieces")
+        self.assertEqual("Grüße, 世界 🌍!\nA second paragraph.", self.answer())
+
+    def test_stop_keeps_what_came_and_tells_the_server(self):
+        self.type("slow" + Keys.ENTER)
+        self.wait(lambda: "word5" in self.answer(), "some words")
+        self.keys(Keys.ESCAPE)
+        self.wait(self.idle, "the stop")
+        self.assertIn("Stopped.", self.text(".answer .stats"))
+        self.assertIn("word5.", self.stored()[0]["messages"][1]["content"])
+        self.wait(lambda: self.server.gone == 1, "the server to notice")
+        self.type("next" + Keys.ENTER)
+        self.wait(lambda: self.answer() == "You said: next", "another answer")
+
+    def test_regenerate_and_undo(self):
+        self.ask("one")
+        self.ask("two")
+        first = self.all(".answer")[0]
+        [button for button in first.find_elements("css selector", "button") if button.text == "Regenerate"][0].click()
+        self.wait(lambda: self.idle() and len(self.all(".message")) == 2, "the shorter conversation")
+        self.assertEqual(["one"], [message["content"] for message in self.server.bodies[-1]["messages"]])
+        self.named("Undo").click()
+        self.wait(lambda: len(self.all(".message")) == 4, "what was there")
+        self.assertEqual("You said: two", self.answer())
+        self.assertEqual(4, len(self.stored()[0]["messages"]))
+
+    def test_edit_begins_anew_from_there(self):
+        self.ask("one")
+        self.ask("two")
+        self.named("Edit", ".message:nth-child(1)").click()
+        self.keys(" and a half" + Keys.ENTER)
+        self.wait(lambda: self.idle() and len(self.all(".message")) == 2, "the shorter conversation")
+        self.assertEqual("You said: one and a half", self.answer())
+        self.named("Undo").click()
+        self.wait(lambda: len(self.all(".message")) == 4, "what was there")
+
+    def test_edit_can_be_left(self):
+        self.ask("one")
+        self.named("Edit").click()
+        self.keys("x", Keys.ESCAPE)
+        self.assertEqual("one", self.text(".user .body"))
+        self.assertEqual(1, len(self.server.bodies))
+
+    def test_settings_go_with_the_request(self):
+        self.named("Settings").click()
+        self.assertEqual("0.7", self.one("#setting-temperature").get_attribute("placeholder"))
+        self.one("#system").send_keys("Be brief.")
+        self.one("#setting-temperature").send_keys("0")
+        self.one("#setting-top_k").send_keys("1.5")
+        self.one("#setting-stop").send_keys("END\n###")
+        self.named("Save").click()
+        self.assertEqual("Top k: expected a whole number of -1 to 1000000000", self.text("#settings-dialog .wrong"))
+        self.assertEqual("setting-top_k", self.focused())
+        self.keys(Keys.BACKSPACE * 3, "40")
+        self.named("Save, also for new conversations").click()
+        self.ask("hello")
+        body = self.server.bodies[-1]
+        self.assertEqual([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}], body.pop("messages"))
+        self.assertEqual({"model": "stand-in", "temperature": 0, "top_k": 40, "stop": ["END", "###"], "stream": True,
+                          "stream_options": {"include_usage": True, "continuous_usage_stats": True}}, body)
+        self.named("New conversation").click()
+        self.ask("again")
+        self.assertEqual(40, self.server.bodies[-1]["top_k"])
+
+    def test_thoughts_are_folded(self):
+        self.ask("think")
+        self.assertEqual("Four.", self.answer())
+        self.assertFalse(self.one(".thoughts").is_displayed())
+        self.one(".answer summary").click()
+        self.assertEqual("Two and two …", self.text(".thoughts"))
+
+    def test_ends_and_failures_are_told(self):
+        self.ask("limit")
+        self.assertIn("Ended at the limit of tokens.", self.text(".answer .stats"))
+        self.ask("break")
+        self.assertEqual("Half of it", self.answer())
+        self.assertEqual("The engine ran out of memory.", self.all(".failure")[-1].text)
+        self.ask("cut")
+        self.assertEqual("Half of a", self.answer())
+        self.assertEqual("The connection ended before the answer did.", self.all(".failure")[-1].text)
+        self.server.full = True
+        self.ask("anything")
+        self.assertEqual("The queue is full. Try again in 7 seconds.", self.all(".failure")[-1].text)
+        self.server.full = False
+        self.named("Regenerate").click()
+        self.wait(lambda: self.idle() and self.answer() == "You said: anything", "the answer")
+        self.picture("failures")
+
+    def test_a_key_is_asked_for_and_kept(self):
+        self.server.key = "secret"
+        self.driver.refresh()
+        self.wait(lambda: self.one("#key-dialog").is_displayed(), "the question")
+        self.keys("wrong" + Keys.ENTER)
+        self.wait(lambda: self.text("#key-dialog .wrong") == "The API key is wrong.", "the answer that it is wrong")
+        self.picture("key")
+        self.keys("secret" + Keys.ENTER)
+        self.wait(lambda: self.text("#server") == "stand-in", "the model")
+        self.ask("hello")
+        self.driver.refresh()
+        self.wait(lambda: self.text("#server") == "stand-in", "the model")
+        self.assertFalse(self.one("#key-dialog").is_displayed())
+        self.assertNotIn("secret", str(self.driver.execute_script("return {...localStorage}")))
+
+    def test_a_conversation_is_answered_while_another_is_open(self):
+        self.type("slow" + Keys.ENTER)
+        self.wait(lambda: "word3" in self.answer(), "some words")
+        self.named("New conversation").click()
+        self.ask("hello")
+        self.assertEqual("You said: hello", self.answer())
+        [entry for entry in self.all("#list button") if "slow" in entry.text][0].click()
+        count = len(self.answer())
+        self.wait(lambda: len(self.answer()) > count, "more of the first answer")
+        self.named("Stop").click()
+        self.wait(self.idle, "the stop")
+
+    def test_copying(self):
+        self.driver.execute_cdp_cmd("Browser.grantPermissions", {"origin": self.server.url, "permissions": ["clipboardReadWrite"]})
+
+        def copied():
+            return self.driver.execute_async_script("navigator.clipboard.readText().then(arguments[arguments.length - 1])")
+        self.ask("markdown")
+        self.named("Copy", ".code").click()
+        self.wait(lambda: copied() == SCRIPTS["markdown"].text.split("```")[1].removeprefix("python\n").rstrip("\n"), "the code")
+        self.named("Copy", ".foot").click()
+        self.wait(lambda: copied() == SCRIPTS["markdown"].text, "the answer")
+        # Over plain HTTP from another machine there is no such clipboard.
+        self.driver.execute_script("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+        self.named("Copy", ".user").click()
+        self.driver.execute_script("document.getElementById('text').focus()")
+        self.chord(Keys.CONTROL, "v")
+        self.assertEqual("markdown", self.one("#text").get_attribute("value"))
+
+    def test_a_server_that_comes_back(self):
+        self.expected_errors += ("ERR_CONNECTION", "503")
+        self.wait(lambda: self.text("#server"), "the server")
+        self.server.loading = True
+        self.ask("hello")
+        self.assertEqual("The model is being loaded.", self.text(".failure"))
+        self.wait(lambda: self.text("#server") == "The server is loading the model …", "the state")
+        self.server.loading = False
+        self.wait(lambda: self.text("#server") == "stand-in", "the model")
+
+    def test_hostile_markdown_takes_no_long_time(self):
+        begin = time.monotonic()
+        self.ask("hostile")
+        self.assertLess(time.monotonic() - begin, 8)
