@@ -77,6 +77,10 @@ class Real(PageTest):
         self.picture("real")
 
     def test_stop(self):
+        # The model is done in a tenth of a second; over a slow line there is time to stop it.
+        slow = {"offline": False, "latency": 0, "downloadThroughput": 4000, "uploadThroughput": -1}
+        self.driver.execute_cdp_cmd("Network.emulateNetworkConditions", slow)
+        self.addCleanup(self.driver.execute_cdp_cmd, "Network.emulateNetworkConditions", slow | {"downloadThroughput": -1})
         self.type("Once upon a time" + Keys.ENTER)
         self.wait(lambda: not self.idle() and self.answer(), "some words")
         self.keys(Keys.ESCAPE)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The hashes in the Content-Security-Policy of the server's web page are those of its style and script.
 
-    policy.py            fails if they are not
-    policy.py --write    renews them
+    page_policy.py            fails if they are not
+    page_policy.py --write    renews them
 """
 import base64
 import hashlib
@@ -10,7 +10,7 @@ import pathlib
 import re
 import sys
 
-PAGE = pathlib.Path(__file__).resolve().parents[3] / "src/serve/web/index.html"
+PAGE = pathlib.Path(__file__).resolve().parents[1] / "src/serve/web/index.html"
 
 
 def hash_of(page, tag):
