@@ -26,9 +26,9 @@ const CLI::Range kCountOrNone(int64_t{0}, int64_t{1} << 30);
 CLI::Validator positive_number() {
   const auto check = [](const std::string& text) {
     double value = 0.0;
-    const bool good = CLI::detail::lexical_cast(text, value) && value > 0.0 && value < 1e9;
+    const bool good = CLI::detail::lexical_cast(text, value) && value >= 1e-3 && value <= 1e9;
     return good ? std::string()
-                : fmt::format("expected a number above 0 and below 1e9, found {:?}", text);
+                : fmt::format("expected a number from 0.001 to 1e9, found {:?}", text);
   };
   return {check, "NUMBER"};
 }
@@ -115,7 +115,7 @@ void add_request_flags(CLI::App* command, ServerBenchFlags& flags,
           ->type_name("NAME"));
   add(command
           ->add_option("--temperature", flags.load.request.temperature,
-                       "of the requests; 0: the likeliest token")
+                       "of the requests; 0, the default: the likeliest token")
           ->check(CLI::Range(0.0, 100.0))
           ->type_name("T"));
   add(command->add_flag("--ignore-eos,!--no-ignore-eos", flags.load.request.ignore_eos,
