@@ -112,10 +112,10 @@ class HttpConnection : public Connection,
         asio::co_spawn(
             stream_.get_executor(), [self = this->shared_from_this()] { return self->read_all(); },
             asio::detached);
-        while (co_await read_request()) {
-          co_await answer();
-          if (!keep_alive_ || gone_) break;
-        }
+        do {
+          const bool asked = co_await read_request();
+          if (asked) co_await answer();
+        } while (keep_alive_ && !gone_);
         co_await finish();
       }
     } catch (const std::exception&) {  // out of memory: this connection ends, others go on
@@ -169,14 +169,24 @@ class HttpConnection : public Connection,
     record_ = {};
     record_.client = client_;
     set_deadline(limits().header);
-    if (!co_await parse(/*body=*/false)) co_return co_await refuse_unparsed();
+    if (!co_await parse(/*body=*/false)) {
+      co_await refuse_unparsed();
+      co_return false;
+    }
     read_head();
-    if (auto refused = refuse_head()) co_return co_await refuse(std::move(*refused));
+    std::optional<HttpReply> refused = refuse_head();
+    if (refused) {
+      co_await refuse(std::move(*refused));
+      co_return false;
+    }
     if (http::token_list(parser_->get()[http::field::expect]).exists("100-continue") &&
         !parser_->is_done())
       co_await write("HTTP/1.1 100 Continue\r\n\r\n");
     set_deadline(limits().body);
-    if (!co_await parse(/*body=*/true)) co_return co_await refuse_unparsed();
+    if (!co_await parse(/*body=*/true)) {
+      co_await refuse_unparsed();
+      co_return false;
+    }
     clear_deadline();
     record_.bytes_in = std::ssize(parser_->get().body());
     keep_alive_ = parser_->get().keep_alive() && !state_.draining;
@@ -189,17 +199,15 @@ class HttpConnection : public Connection,
   Task<bool> parse(bool body) {
     parser_->eager(body);
     for (;;) {
-      if (!input_.empty() || body) {
-        error_code error;
-        const size_t used = parser_->is_done() ? 0 : parser_->put(asio::buffer(input_), error);
-        input_.erase(0, used);
-        if (input_.size() < kMostUnparsed) room_.cancel();
-        if (error && error != http::error::need_more) {
-          parse_error_ = error;
-          co_return false;
-        }
-        if (body ? parser_->is_done() : parser_->is_header_done()) co_return true;
+      if (body ? parser_->is_done() : parser_->is_header_done()) co_return true;
+      error_code error;
+      input_.erase(0, input_.empty() ? 0 : parser_->put(asio::buffer(input_), error));
+      if (input_.size() < kMostUnparsed) room_.cancel();
+      if (error && error != http::error::need_more) {
+        parse_error_ = error;
+        co_return false;
       }
+      if (body ? parser_->is_done() : parser_->is_header_done()) co_return true;
       const size_t before = input_.size();
       while (input_.size() == before && !input_ended() && !timed_out_) co_await wait();
       if (input_.size() == before) co_return false;
@@ -246,16 +254,14 @@ class HttpConnection : public Connection,
   }
 
   // The rest of what comes is not read: the connection ends, unless there is no body.
-  Task<bool> refuse(HttpReply reply) {
+  Task<void> refuse(HttpReply reply) {
     phase_ = Phase::kAnswering;
     keep_alive_ = parser_->is_done() && parser_->get().keep_alive() && !state_.draining;
     co_await send(std::move(reply));
-    if (!keep_alive_) co_return false;
-    co_return co_await read_request();
   }
 
-  Task<bool> refuse_unparsed() {
-    if (gone_ || (!timed_out_ && !parse_error_)) co_return false;
+  Task<void> refuse_unparsed() {
+    if (gone_ || (!timed_out_ && !parse_error_)) co_return;
     if (!parser_->is_header_done()) record_.request_id = random_request_id();
     ApiError error = invalid_request("", "The request is no HTTP/1.1: " + parse_error_.message());
     if (parse_error_ == http::error::body_limit)
@@ -267,8 +273,8 @@ class HttpConnection : public Connection,
     if (timed_out_)
       error = {.status = 408, .message = "The request did not come to its end in time."};
     phase_ = Phase::kAnswering;
-    co_await send(error_reply(error));
-    co_return false;
+    HttpReply reply = error_reply(error);
+    co_await send(std::move(reply));
   }
 
   Task<void> answer() {
@@ -281,12 +287,16 @@ class HttpConnection : public Connection,
       } else {
         const Endpoint endpoint = find_route(record_.method, record_.path)->endpoint;
         if (endpoint == Endpoint::kChat || endpoint == Endpoint::kCompletion) {
-          co_await answer_from_model(endpoint == Endpoint::kChat ? AnswerKind::kChat
-                                                                 : AnswerKind::kCompletion);
+          const auto kind =
+              endpoint == Endpoint::kChat ? AnswerKind::kChat : AnswerKind::kCompletion;
+          co_await answer_from_model(kind);
           co_return;
         }
-        reply = record_.method == "POST" ? co_await answer_from_pool(endpoint)
-                                         : immediate_reply(state_, endpoint);
+        if (record_.method == "POST") {
+          reply = co_await answer_from_pool(endpoint);
+        } else {
+          reply = immediate_reply(state_, endpoint);
+        }
       }
     } catch (const std::exception& error) {
       reply = error_reply(internal_error(error.what()));
@@ -312,7 +322,11 @@ class HttpConnection : public Connection,
   }
 
   Task<HttpReply> answer_from_pool(Endpoint endpoint) {
-    if (const auto refusal = refusal_now(state_)) co_return error_reply(*refusal);
+    HttpReply reply;
+    if (const auto refusal = refusal_now(state_)) {
+      reply = error_reply(*refusal);
+      co_return reply;
+    }
     const TextTask task = endpoint == Endpoint::kTokenize     ? TextTask::kTokenize
                           : endpoint == Endpoint::kDetokenize ? TextTask::kDetokenize
                                                               : TextTask::kApplyTemplate;
@@ -325,14 +339,19 @@ class HttpConnection : public Connection,
       }
     };
     auto text = co_await in_pool(std::move(work), /*until_eof=*/false);
-    if (!text) co_return HttpReply{};  // to nobody
-    if (!text->ok()) co_return error_reply(text->error());
-    co_return HttpReply{.body = std::move(**text)};
+    if (!text) co_return reply;  // to nobody
+    if (text->ok()) {
+      reply.body = std::move(**text);
+    } else {
+      reply = error_reply(text->error());
+    }
+    co_return reply;
   }
 
   Task<void> answer_from_model(AnswerKind kind) {
     if (const auto refusal = refusal_now(state_)) {
-      co_await send(error_reply(*refusal));
+      HttpReply reply = error_reply(*refusal);
+      co_await send(std::move(reply));
       co_return;
     }
     const Answering counted(state_.answering);
@@ -347,7 +366,8 @@ class HttpConnection : public Connection,
       keep_alive_ = false;
       log(0, 0, false);
     } else if (!begun->ok()) {
-      co_await send(error_reply(begun->error()));
+      HttpReply reply = error_reply(begun->error());
+      co_await send(std::move(reply));
     } else {
       record_.unknown_fields = (*begun)->unknown_fields;
       const bool complete = co_await forward(*queue, **begun);
@@ -391,8 +411,9 @@ class HttpConnection : public Connection,
       }
       if (input_ended() || content.overflowed) break;
       if (content.response) {
-        HttpReply reply{.status = content.response->status,
-                        .body = std::move(content.response->body)};
+        HttpReply reply;
+        reply.status = content.response->status;
+        reply.body = std::move(content.response->body);
         add_predicted(reply.headers, begun);
         ping_at_ = Clock::time_point::max();
         co_await send(std::move(reply));
