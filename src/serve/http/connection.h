@@ -162,7 +162,9 @@ class HttpConnection : public Connection,
     keep_alive_ = false;
     phase_ = Phase::kIdle;
     set_deadline(limits().idle);
-    while (input_.empty() && !input_ended() && !state_.draining) co_await wait();
+    // While the server drains, a new connection may still ask how it is.
+    while (input_.empty() && !input_ended() && !(state_.draining && asked_before_)) co_await wait();
+    asked_before_ = true;
     if (input_.empty() || gone_) co_return false;
     phase_ = Phase::kReading;
     arrived_ = Clock::now();
@@ -233,8 +235,6 @@ class HttpConnection : public Connection,
   // What is wrong with a request whose body is not needed to tell.
   std::optional<HttpReply> refuse_head() {
     const auto& request = parser_->get();
-    if (request.version() != 10 && request.version() != 11)
-      return error_reply({.status = 505, .message = "expected HTTP/1.1 or HTTP/1.0"});
     if (request.version() == 11 && request.count(http::field::host) != 1)
       return error_reply(invalid_request("", "expected one header Host"));
     const auto expect = request[http::field::expect];
@@ -540,7 +540,7 @@ class HttpConnection : public Connection,
 
   std::optional<Parser> parser_;
   error_code parse_error_;
-  bool keep_alive_ = false, is_head_ = false, chunks_ = true;
+  bool asked_before_ = false, keep_alive_ = false, is_head_ = false, chunks_ = true;
   std::string client_, origin_;
   Clock::time_point arrived_;
   AccessRecord record_;

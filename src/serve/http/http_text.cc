@@ -57,8 +57,6 @@ std::string_view reason_phrase(int status) {
       return "Internal Server Error";
     case 503:
       return "Service Unavailable";
-    case 505:
-      return "HTTP Version Not Supported";
     default:
       return "Status";
   }
@@ -137,8 +135,8 @@ Headers cors_headers(const std::vector<std::string>& allowed, std::string_view o
 
 Headers preflight_headers(const std::vector<std::string>& allowed, std::string_view origin,
                           std::string_view path) {
-  Headers headers = cors_headers(allowed, origin);
-  if (!is_allowed(allowed, origin)) return headers;
+  if (!is_allowed(allowed, origin)) return {};
+  Headers headers;
   headers.emplace_back("Access-Control-Allow-Methods", allowed_methods(path));
   // What OpenAI's clients send (X-Stainless-...) is not known one by one.
   headers.emplace_back("Access-Control-Allow-Headers",

@@ -68,7 +68,7 @@ bool is_request_id(std::string_view id);
 // The headers by which a browser lets a page of `origin` see the response; none where the origin is
 // not allowed. `allowed` has origins, or "*".
 Headers cors_headers(const std::vector<std::string>& allowed, std::string_view origin);
-// The same for the request that a browser sends before.
+// What comes beside them where a browser asks beforehand.
 Headers preflight_headers(const std::vector<std::string>& allowed, std::string_view origin,
                           std::string_view path);
 
