@@ -75,6 +75,7 @@ void add_kernels(Program& program);
 void add_paper(Program& program);
 void add_perplexity(Program& program);
 void add_quantize(Program& program);
+void add_serve(Program& program);
 void add_simulate(Program& program);
 void add_synthesize(Program& program);
 void add_tokenize(Program& program);

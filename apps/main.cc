@@ -13,6 +13,7 @@ int run(int argc, char** argv) {
   neuronmm::apps::add_quantize(program);
   neuronmm::apps::add_generate(program);
   neuronmm::apps::add_chat(program);
+  neuronmm::apps::add_serve(program);
   neuronmm::apps::add_perplexity(program);
   neuronmm::apps::add_eval(program);
   neuronmm::apps::add_compare(program);

@@ -1,10 +1,6 @@
 // neuronmm inspect: what a model folder holds, and what compression did to each MLP matrix.
 
-#include <algorithm>
-#include <array>
-
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/printable.h"
@@ -13,83 +9,24 @@
 #include "io/compression_record.h"
 #include "io/model_config.h"
 #include "io/quantization.h"
-#include "model/transformer.h"
+#include "model/model_rows.h"
 #include "report_writer.h"
 
 namespace neuronmm::apps {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using ops::LinearWeight;
 
 struct InspectOptions {
   std::string folder, json;
   bool tensors = false;
 };
 
-// One MLP matrix W[K, N], dense (r = 0) or of rank r: of two factors, or with r pivots. The map of
-// its own pivots is part of it.
-struct MatrixRow {
-  int64_t in = 0, rank = 0, out = 0;  // K, r, N
-  int64_t parameters = 0, bytes = 0;
-
-  bool operator==(const MatrixRow&) const = default;
-};
-constexpr std::array kMatrixNames = {"gate", "up", "down"};
-
-struct LayerRows {
-  std::array<MatrixRow, 3> matrices;  // gate, up, down
-  MatrixRow input;                    // the map of pivots that gate and up share, or nothing
-  int64_t neurons = 0;
-
-  bool operator==(const LayerRows&) const = default;
-  MatrixRow total() const {
-    MatrixRow sum = {.parameters = input.parameters, .bytes = input.bytes};
-    for (const MatrixRow& matrix : matrices) {
-      sum.parameters += matrix.parameters;
-      sum.bytes += matrix.bytes;
-    }
-    return sum;
-  }
-};
-
-// The bytes as stored: int8 with its scales.
-MatrixRow matrix_row(const LinearWeight& weight) {
-  return {weight.in_features(), weight.rank(), weight.out_features(), weight.parameters(),
-          weight.stored_bytes()};
-}
-
-LayerRows layer_rows(const ops::MlpWeight& mlp) {
-  LayerRows rows{
-      {matrix_row(mlp.gate), matrix_row(mlp.up), matrix_row(mlp.down)}, {}, mlp.neurons()};
-  const ops::WeightView& map = mlp.in.map_t;
-  if (!mlp.in.empty()) {
-    rows.input = {mlp.in.features(), mlp.in.rank(), mlp.in.rank(), map.size(), map.stored_bytes()};
-  }
-  return rows;
-}
-
-// Reads the weights' names and shapes as loading would, so that what inspect shows is what runs.
-Result<std::vector<LayerRows>> read_layers(const io::Checkpoint& checkpoint,
-                                           const io::ModelConfig& config) {
-  std::vector<LayerRows> layers;
-  for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    NMM_ASSIGN(const model::LayerWeights weights, model::layer_weights(checkpoint, config, i));
-    layers.push_back(layer_rows(weights.mlp));
-  }
-  return layers;
-}
-
 // 10^6 bytes, as disks and downloads count.
 double megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 // 0 of a model without parameters, which is no division.
 double percent(int64_t part, int64_t whole) {
   return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
-}
-
-// 0 of a model without parameters.
-double bits_per_weight(int64_t bytes, int64_t parameters) {
-  return parameters == 0 ? 0.0 : 8.0 * static_cast<double>(bytes) / static_cast<double>(parameters);
 }
 
 void print_config(const ReportWriter& writer, const io::ModelConfig& config) {
@@ -109,16 +46,6 @@ void print_config(const ReportWriter& writer, const io::ModelConfig& config) {
                config.rope_scaling.index() == 0
                    ? ""
                    : fmt::format(", {} scaling", io::rope_type(config.rope_scaling)));
-}
-
-// "BF16", or all dtypes when they differ.
-std::string dtypes_of(const io::Checkpoint& checkpoint) {
-  std::vector<std::string_view> names;
-  for (const auto& [name, tensor] : checkpoint.tensors()) {
-    const std::string_view dtype = dtype_name(tensor.dtype);
-    if (std::ranges::find(names, dtype) == names.end()) names.push_back(dtype);
-  }
-  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 void print_totals(const ReportWriter& writer, const io::Checkpoint& checkpoint,
@@ -161,12 +88,6 @@ void print_compression(const ReportWriter& writer, const io::ModelConfig& config
   print_calibration(writer, record.calibration);
 }
 
-// Of `matrices` dense ones of the config: the share that the ratio asked for only approximates.
-double kept_share(const MatrixRow& row, const io::ModelConfig& config, int64_t matrices = 1) {
-  const int64_t dense = matrices * config.hidden_size * config.intermediate_size;
-  return static_cast<double>(row.parameters) / static_cast<double>(dense);
-}
-
 void print_row(const ReportWriter& writer, std::string_view range, std::string_view name,
                const MatrixRow& row, const io::ModelConfig& config) {
   writer.print("{:<9}{:<8}{:>8}{:>8}{:>8}{:>10.4f}{:>12.3f}\n", range, name, row.in,
@@ -205,30 +126,6 @@ void print_tensors(const ReportWriter& writer, const io::Checkpoint& checkpoint)
   }
 }
 
-Json row_json(const MatrixRow& row, const io::ModelConfig& config) {
-  return {{"in_features", row.in},
-          {"rank", row.rank},
-          {"out_features", row.out},
-          {"kept_share", kept_share(row, config)},
-          {"bytes", row.bytes}};
-}
-
-Json layers_json(const std::vector<LayerRows>& layers, const io::ModelConfig& config) {
-  Json list = Json::array();
-  for (const LayerRows& layer : layers) {
-    const MatrixRow total = layer.total();
-    Json row = {{"neurons", layer.neurons},
-                {"kept_share", kept_share(total, config, std::ssize(layer.matrices))},
-                {"bytes", total.bytes}};
-    if (layer.input.rank > 0) row["input"] = row_json(layer.input, config);
-    for (size_t i = 0; i < kMatrixNames.size(); ++i) {
-      row[kMatrixNames[i]] = row_json(layer.matrices[i], config);
-    }
-    list.push_back(std::move(row));
-  }
-  return list;
-}
-
 Json tensors_json(const io::Checkpoint& checkpoint) {
   Json tensors = Json::object();
   for (const auto& [name, tensor] : checkpoint.tensors()) {
@@ -237,41 +134,6 @@ Json tensors_json(const io::Checkpoint& checkpoint) {
                      {"bytes", tensor.size_bytes()}};
   }
   return tensors;
-}
-
-// Field names are those of config.json.
-Json to_json(const io::ModelConfig& config, const io::Checkpoint& checkpoint,
-             const std::vector<LayerRows>& layers, bool with_tensors) {
-  Json json = {
-      {"model", checkpoint.folder().string()},
-      {"architecture", io::architecture_name(config.architecture)},
-      {"hidden_size", config.hidden_size},
-      {"intermediate_size", config.intermediate_size},
-      {"num_hidden_layers", config.num_hidden_layers},
-      {"num_attention_heads", config.num_attention_heads},
-      {"num_key_value_heads", config.num_key_value_heads},
-      {"head_dim", config.head_dim},
-      {"vocab_size", config.vocab_size},
-      {"max_position_embeddings", config.max_position_embeddings},
-      {"tie_word_embeddings", config.tie_word_embeddings},
-      {"dtypes", dtypes_of(checkpoint)},
-      {"weights", config.quantization ? io::quantization_text(*config.quantization) : "floats"},
-      {"bits_per_weight", bits_per_weight(checkpoint.size_bytes(), checkpoint.parameters())},
-      {"parameters", checkpoint.parameters()},
-      {"bytes", checkpoint.size_bytes()},
-      {"layers", layers_json(layers, config)}};
-  if (config.compression) {
-    const io::CompressionRecord& record = *config.compression;
-    json["compression"] = {{"form", record.form},
-                           {"method", record.method},
-                           {"ratio", record.ratio},
-                           {"block", record.block},
-                           {"align", record.align},
-                           {"allocate", record.allocate},
-                           {"calibration", io::calibration_json(record.calibration)}};
-  }
-  if (with_tensors) json["tensors"] = tensors_json(checkpoint);
-  return json;
 }
 
 Result<int> run_inspect(const InspectOptions& options) {
@@ -285,7 +147,9 @@ Result<int> run_inspect(const InspectOptions& options) {
   print_compression(writer, config);
   print_layers(writer, layers, config);
   if (options.tensors) print_tensors(writer, checkpoint);
-  NMM_TRY(writer.write_json(to_json(config, checkpoint, layers, options.tensors)));
+  Json json = model_json(config, checkpoint, layers);
+  if (options.tensors) json["tensors"] = tensors_json(checkpoint);
+  NMM_TRY(writer.write_json(json));
   return 0;
 }
 

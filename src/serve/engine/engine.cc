@@ -142,6 +142,7 @@ class Engine::Impl {
       }
       publish();
     }
+    take_over();  // who came during the last step has to be told, too
     scheduler_.end_all(FinishReason::kCancelled, "the engine was stopped");
     publish();
   }

@@ -1,0 +1,144 @@
+// neuronmm serve: a model behind OpenAI's API.
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include <fmt/core.h>
+#include <sys/resource.h>
+
+#include "base/interrupt.h"
+#include "commands.h"
+#include "io/generation_config.h"
+#include "message.h"
+#include "model/generate.h"
+#include "model/model_rows.h"
+#include "model/serve_flags.h"
+#include "version.h"
+
+namespace neuronmm::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using SteadyClock = std::chrono::steady_clock;
+constexpr auto kLook = std::chrono::milliseconds(20);
+
+// A connection is a descriptor, and shells allow 1024 where the system has room for more.
+void raise_descriptor_limit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// All that has to live as long as the server.
+struct Loaded {
+  std::unique_ptr<ops::Backend> backend;
+  std::unique_ptr<text::Tokenizer> tokenizer;
+  std::unique_ptr<model::Transformer> transformer;
+  std::unique_ptr<serve::Engine> engine;
+};
+
+std::string default_name(const std::string& folder) {
+  std::error_code ignored;
+  const fs::path path = fs::weakly_canonical(folder, ignored);
+  return path.filename().empty() ? folder : path.filename().string();
+}
+
+Result<serve::ServedModel> served_model(const ServeFlags& flags, const Loaded& loaded) {
+  const io::ModelConfig& config = loaded.transformer->config();
+  serve::ServedModel model;
+  model.names = {flags.model_name.empty() ? default_name(flags.model_dir) : flags.model_name};
+  model.tokenizer = loaded.tokenizer.get();
+  model.vocab_size = config.vocab_size;
+  model.context_tokens = config.max_position_embeddings;
+  if (flags.engine.context_tokens > 0)
+    model.context_tokens = std::min(model.context_tokens, flags.engine.context_tokens);
+  NMM_ASSIGN(model.generation, io::GenerationConfig::load(flags.model_dir));
+  model.stop_tokens = model::stop_tokens_of(model.generation, config);
+  model.system_fingerprint = fmt::format("neuronmm-{}", kVersion);
+  model.created = std::chrono::duration_cast<std::chrono::seconds>(
+                      std::chrono::system_clock::now().time_since_epoch())
+                      .count();
+  serve::describe_templates(model);
+  return model;
+}
+
+// What `inspect --json` says, and who computes.
+Result<std::string> description(const ServeFlags& flags, const serve::ServedModel& model,
+                                const model::Transformer& transformer) {
+  const io::ModelConfig& config = transformer.config();
+  NMM_ASSIGN(const auto layers, read_layers(transformer.checkpoint(), config));
+  auto json = model_json(config, transformer.checkpoint(), layers);
+  json["model"] = model.names.front();  // where it lies is nobody's business
+  json["form"] = config.compression ? config.compression->form : "dense";
+  json["context_length"] = model.context_tokens;
+  json["dense_bytes"] = dense_bytes(config, transformer.checkpoint(), layers);
+  json["device"] = flags.device.device;
+  json["version"] = kVersion;
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+Result<std::shared_ptr<serve::AnswerService>> load(const ServeFlags& flags, Loaded& loaded) {
+  NMM_ASSIGN(auto tokenizer, text::Tokenizer::load(flags.model_dir));
+  loaded.tokenizer = std::make_unique<text::Tokenizer>(std::move(tokenizer));
+  NMM_ASSIGN(loaded.backend, make_backend(flags.device));
+  NMM_ASSIGN(auto transformer, model::Transformer::load(flags.model_dir, *loaded.backend));
+  loaded.transformer = std::make_unique<model::Transformer>(std::move(transformer));
+  serve::ServiceParts parts;
+  NMM_ASSIGN(parts.model, served_model(flags, loaded));
+  NMM_ASSIGN(parts.description_json, description(flags, parts.model, *loaded.transformer));
+  loaded.engine = std::make_unique<serve::Engine>(*loaded.transformer, flags.engine);
+  parts.engine = loaded.engine.get();
+  parts.metrics_prefix = flags.metrics_prefix;
+  if (flags.device.simulated()) {
+    parts.device = flags.device.device;
+    parts.device_clock = [backend = loaded.backend.get()] { return backend->clock_seconds(); };
+  }
+  return std::make_shared<serve::AnswerService>(std::move(parts));
+}
+
+// Until all answers are sent, or time is over.
+Result<int> drain(serve::Server& server, double timeout_s) {
+  print_message("no new requests are taken; running answers have {} s. A second signal ends all\n",
+                timeout_s);
+  server.drain();
+  const auto end = SteadyClock::now() + std::chrono::duration<double>(timeout_s);
+  while (!server.drained()) {
+    if (SteadyClock::now() >= end) {
+      server.abort();
+      return fail("answers that still ran after {} s were broken off (--shutdown-timeout)",
+                  timeout_s);
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+  return 0;
+}
+
+Result<int> run_serve(const ServeFlags& flags) {
+  raise_descriptor_limit();
+  Loaded loaded;  // goes after the server
+  serve::ServerOptions options = flags.server;
+  options.version = kVersion;
+  NMM_ASSIGN(const auto server, serve::Server::start(options));
+  fmt::print("listening on {}\n", server->url());
+  std::fflush(stdout);
+  NMM_ASSIGN(const auto service, load(flags, loaded));
+  const UnsavedWork until_drained;  // the first signal asks for an end, it is not one
+  server->serve(service);
+  print_message("{} is ready\n", service->model().names.front());
+  while (!interrupted()) std::this_thread::sleep_for(kLook);
+  return drain(*server, flags.shutdown_timeout_s);
+}
+
+}  // namespace
+
+void add_serve(Program& program) {
+  auto flags = std::make_shared<ServeFlags>();
+  CLI::App* command =
+      program.add(CommandGroup::kModels, "serve", "Serve a model over HTTP, with OpenAI's API");
+  add_serve_flags(command, *flags);
+  program.set_run(command, [flags] { return run_serve(*flags); });
+}
+
+}  // namespace neuronmm::apps

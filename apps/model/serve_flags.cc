@@ -1,0 +1,106 @@
+#include "model/serve_flags.h"
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <cmath>
+
+#include "flags.h"
+
+namespace neuronmm::apps {
+namespace {
+
+constexpr int64_t kMost = int64_t{1} << 40;
+
+std::string check_prefix(const std::string& text) {
+  const bool good = std::ranges::all_of(text, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == ':';
+  });
+  const bool digit = !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) != 0;
+  return good && !digit ? "" : "expected letters, digits, _ and :, and no digit first";
+}
+
+// What goes into headers is one line of visible characters.
+std::string check_visible(const std::string& text) {
+  const bool good = !text.empty() && std::ranges::all_of(text, [](char c) {
+    return std::isgraph(static_cast<unsigned char>(c)) != 0;
+  });
+  return good ? "" : "expected visible ASCII characters without spaces";
+}
+
+void add_address_flags(CLI::App* command, serve::ServerOptions& server) {
+  command->add_option("--host", server.host, "the address to listen at; 0.0.0.0: all of IPv4")
+      ->capture_default_str();
+  command->add_option("--port", server.port, "0: any that is free, which is printed")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  command
+      ->add_option("--api-key", server.api_keys,
+                   "who shows none of these keys is refused; repeatable, or NEURONMM_API_KEY, "
+                   "which other users of the machine do not see")
+      ->check(check_visible)
+      ->envname("NEURONMM_API_KEY")
+      ->allow_extra_args(false);
+  command
+      ->add_option(
+          "--cors-origin", server.cors_origins,
+          "web pages of this origin may ask, as https://example.org; * for all; repeatable")
+      ->check(check_visible)
+      ->allow_extra_args(false);
+  auto* certificate = command->add_option("--tls-cert", server.tls_certificate,
+                                          "serve https: the certificate and its chain, in PEM");
+  auto* key = command->add_option("--tls-key", server.tls_key, "its private key, in PEM");
+  certificate->needs(key);
+  key->needs(certificate);
+}
+
+void add_engine_flags(CLI::App* command, serve::EngineOptions& engine) {
+  command->add_option("--max-num-seqs", engine.max_sequences, "answers that are computed together")
+      ->check(CLI::Range(int64_t{1}, int64_t{65536}))
+      ->capture_default_str();
+  command
+      ->add_option("--max-queued-tokens", engine.max_queued_tokens,
+                   "of prompts that wait; beyond it requests are refused with 429")
+      ->check(CLI::Range(int64_t{1}, kMost))
+      ->capture_default_str();
+  command
+      ->add_option("--max-queued-requests", engine.max_queued_requests,
+                   "that wait; beyond it they are refused with 429")
+      ->check(CLI::Range(int64_t{1}, kMost))
+      ->capture_default_str();
+  command
+      ->add_option("--kv-cache-memory", engine.kv_cache_bytes,
+                   "for the keys and values of all answers, as 4G; default: four contexts")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
+  command
+      ->add_option("--context-length", engine.context_tokens,
+                   "tokens of prompt and answer; default: the model's")
+      ->check(CLI::Range(int64_t{1}, kMost));
+}
+
+}  // namespace
+
+void add_serve_flags(CLI::App* command, ServeFlags& flags) {
+  command->add_option("MODEL_DIR", flags.model_dir, "a Hugging Face model folder")->required();
+  command
+      ->add_option("--model-name", flags.model_name,
+                   "what requests call the model; default: the folder's name")
+      ->check(check_visible);
+  add_address_flags(command, flags.server);
+  add_engine_flags(command, flags.engine);
+  command
+      ->add_option("--shutdown-timeout", flags.shutdown_timeout_s,
+                   "seconds that running answers have after SIGTERM or Ctrl-C")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
+  command->add_option("--metrics-prefix", flags.metrics_prefix, "of the names in /metrics")
+      ->check(check_prefix)
+      ->capture_default_str();
+  command
+      ->add_option("--access-log", flags.server.access_log,
+                   "a line of JSON per request goes to the end of this file; -: standard output")
+      ->type_name("PATH");
+  add_device_options(command, flags.device, Devices::kHostAndSimulated);
+}
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,37 @@
+#include "serve/http/api_keys.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <strings.h>
+
+#include "base/result.h"
+
+namespace neuronmm::serve {
+
+ApiKeys::Digest ApiKeys::digest(std::string_view key) {
+  Digest result = {};
+  unsigned int size = 0;
+  NMM_CHECK(EVP_Digest(key.data(), key.size(), result.data(), &size, EVP_sha256(), nullptr) == 1);
+  NMM_CHECK(size == result.size());
+  return result;
+}
+
+ApiKeys::ApiKeys(const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) digests_.push_back(digest(key));
+}
+
+bool ApiKeys::admit(std::string_view authorization) const {
+  if (digests_.empty()) return true;
+  constexpr std::string_view kScheme = "Bearer ";
+  if (authorization.size() < kScheme.size() ||
+      strncasecmp(authorization.data(), kScheme.data(), kScheme.size()) != 0)
+    return false;
+  authorization.remove_prefix(kScheme.size());
+  const Digest shown = digest(authorization);
+  int equal = 0;  // all are looked at, whichever it is
+  for (const Digest& known : digests_)
+    equal |= static_cast<int>(CRYPTO_memcmp(shown.data(), known.data(), known.size()) == 0);
+  return equal != 0;
+}
+
+}  // namespace neuronmm::serve

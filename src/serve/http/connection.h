@@ -1,0 +1,550 @@
+#pragma once
+// One connection, plain or TLS: two coroutines on the thread of the sockets. One reads whatever
+// comes, so that a client that goes away is noticed at once; the other makes responses of it, one
+// after the other. Seen by server.cc alone, because Boost's headers take long to compile.
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <boost/asio.hpp>
+#include <boost/asio/ssl.hpp>
+#include <boost/beast/http.hpp>
+
+#include "serve/http/answer_queue.h"
+#include "serve/http/server_state.h"
+
+namespace neuronmm::serve {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+using boost::system::error_code;
+using PlainStream = tcp::socket;
+using TlsStream = asio::ssl::stream<tcp::socket>;
+
+inline constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
+
+template <typename Stream>
+class HttpConnection : public Connection,
+                       public std::enable_shared_from_this<HttpConnection<Stream>> {
+ public:
+  HttpConnection(Stream stream, ServerState& state, WorkPool& pool)
+      : stream_(std::move(stream)),
+        state_(state),
+        pool_(pool),
+        woken_(stream_.get_executor(), Clock::time_point::max()),
+        room_(stream_.get_executor(), Clock::time_point::max()) {
+    state_.connections.insert(this);
+    error_code ignored;
+    const auto peer = socket().remote_endpoint(ignored);
+    if (!ignored) client_ = peer.address().to_string(ignored);
+  }
+  ~HttpConnection() override { state_.connections.erase(this); }
+
+  void start() {
+    asio::co_spawn(
+        stream_.get_executor(), [self = this->shared_from_this()] { return self->run(); },
+        asio::detached);
+  }
+
+  void on_tick(Clock::time_point now) override {
+    if (now >= ping_at_) wake();
+    if (now < deadline_) return;
+    deadline_ = Clock::time_point::max();
+    timed_out_ = true;
+    if (phase_ == Phase::kReading) {
+      wake();  // it may still be told
+    } else {
+      close();
+    }
+  }
+  void close_if_idle() override {
+    if (phase_ == Phase::kIdle) close();
+  }
+  void close() override {
+    gone_ = true;
+    error_code ignored;
+    socket().close(ignored);
+    wake();
+  }
+
+ private:
+  using Parser = http::request_parser<http::string_body>;
+  template <typename T>
+  using Task = asio::awaitable<T>;
+  static constexpr bool kTls = std::is_same_v<Stream, TlsStream>;
+  static constexpr size_t kMostUnparsed = 64 * 1024;
+  static constexpr size_t kMostPerWrite = 64 * 1024;
+  enum class Phase { kIdle, kReading, kAnswering };
+
+  tcp::socket& socket() {
+    if constexpr (kTls) {
+      return stream_.next_layer();
+    } else {
+      return stream_;
+    }
+  }
+  const ServerLimits& limits() const { return state_.options.limits; }
+  void set_deadline(ServerLimits::Milliseconds time) { deadline_ = Clock::now() + time; }
+  void clear_deadline() { deadline_ = Clock::time_point::max(); }
+  // No more requests can come, and nobody may be there to read responses.
+  bool input_ended() const { return gone_ || eof_; }
+
+  void wake() {
+    signalled_ = true;
+    woken_.cancel();
+  }
+  Task<void> wait() {
+    if (!signalled_) co_await woken_.async_wait(kAwait);
+    signalled_ = false;
+  }
+
+  Task<void> run() {
+    try {
+      if (co_await handshake()) {
+        asio::co_spawn(
+            stream_.get_executor(), [self = this->shared_from_this()] { return self->read_all(); },
+            asio::detached);
+        do {
+          const bool asked = co_await read_request();
+          if (asked) co_await answer();
+        } while (keep_alive_ && !gone_);
+        co_await finish();
+      }
+    } catch (const std::exception&) {  // out of memory: this connection ends, others go on
+    }
+    close();
+    room_.cancel();
+  }
+
+  Task<bool> handshake() {
+    if constexpr (kTls) {
+      set_deadline(limits().header);
+      const auto [error] = co_await stream_.async_handshake(TlsStream::server, kAwait);
+      clear_deadline();
+      co_return !error;
+    }
+    co_return true;
+  }
+
+  // Reads until the client stops sending. What is not wanted yet stays in the system's buffer.
+  Task<void> read_all() {
+    std::array<char, 4096> piece;
+    for (;;) {
+      while (input_.size() >= kMostUnparsed && !gone_) co_await room_.async_wait(kAwait);
+      if (gone_) co_return;
+      const auto [error, count] = co_await stream_.async_read_some(asio::buffer(piece), kAwait);
+      if (error) {
+        const bool ended = error == asio::error::eof || error == asio::ssl::error::stream_truncated;
+        if (!ended) gone_ = true;
+        eof_ = true;
+        wake();
+        co_return;
+      }
+      if (finishing_) continue;
+      input_.append(piece.data(), count);
+      wake();
+    }
+  }
+
+  // False: there is no request to answer, or it was refused here.
+  Task<bool> read_request() {
+    parser_.emplace();
+    parser_->header_limit(limits().header_bytes);
+    parser_->body_limit(limits().body_bytes);
+    keep_alive_ = false;
+    phase_ = Phase::kIdle;
+    set_deadline(limits().idle);
+    // While the server drains, a new connection may still ask how it is.
+    while (input_.empty() && !input_ended() && !(state_.draining && asked_before_)) co_await wait();
+    asked_before_ = true;
+    if (input_.empty() || gone_) co_return false;
+    phase_ = Phase::kReading;
+    arrived_ = Clock::now();
+    record_ = {};
+    record_.client = client_;
+    set_deadline(limits().header);
+    if (!co_await parse(/*body=*/false)) {
+      co_await refuse_unparsed();
+      co_return false;
+    }
+    read_head();
+    std::optional<HttpReply> refused = refuse_head();
+    if (refused) {
+      co_await refuse(std::move(*refused));
+      co_return false;
+    }
+    if (http::token_list(parser_->get()[http::field::expect]).exists("100-continue") &&
+        !parser_->is_done())
+      co_await write("HTTP/1.1 100 Continue\r\n\r\n");
+    set_deadline(limits().body);
+    if (!co_await parse(/*body=*/true)) {
+      co_await refuse_unparsed();
+      co_return false;
+    }
+    clear_deadline();
+    record_.bytes_in = std::ssize(parser_->get().body());
+    keep_alive_ = parser_->get().keep_alive() && !state_.draining;
+    phase_ = Phase::kAnswering;
+    co_return true;
+  }
+
+  // Up to the end of the head, or of the body. False: parse_error_ says why, or time is over, or
+  // the client has gone.
+  Task<bool> parse(bool body) {
+    parser_->eager(body);
+    for (;;) {
+      if (body ? parser_->is_done() : parser_->is_header_done()) co_return true;
+      error_code error;
+      input_.erase(0, input_.empty() ? 0 : parser_->put(asio::buffer(input_), error));
+      if (input_.size() < kMostUnparsed) room_.cancel();
+      if (error && error != http::error::need_more) {
+        parse_error_ = error;
+        co_return false;
+      }
+      if (body ? parser_->is_done() : parser_->is_header_done()) co_return true;
+      const size_t before = input_.size();
+      while (input_.size() == before && !input_ended() && !timed_out_) co_await wait();
+      if (input_.size() == before) co_return false;
+    }
+  }
+
+  void read_head() {
+    const auto& request = parser_->get();
+    const std::string_view id(request["X-Request-Id"].data(), request["X-Request-Id"].size());
+    record_.request_id = is_request_id(id) ? std::string(id) : random_request_id();
+    record_.method = std::string(request.method_string());
+    record_.path = std::string(path_of({request.target().data(), request.target().size()}));
+    origin_ = std::string(request[http::field::origin]);
+    is_head_ = request.method() == http::verb::head;
+    chunks_ = request.version() == 11;
+  }
+
+  std::string random_request_id() {
+    static std::mt19937_64 random{std::random_device{}()};  // of the thread of the sockets
+    return fmt::format("req-{:016x}", random());
+  }
+
+  // What is wrong with a request whose body is not needed to tell.
+  std::optional<HttpReply> refuse_head() {
+    const auto& request = parser_->get();
+    if (request.version() == 11 && request.count(http::field::host) != 1)
+      return error_reply(invalid_request("", "expected one header Host"));
+    const auto expect = request[http::field::expect];
+    if (!expect.empty() && !boost::beast::iequals(expect, "100-continue"))
+      return error_reply({.status = 417, .message = "Expect: only 100-continue is known"});
+    if (request.method() == http::verb::options) return std::nullopt;
+    const auto route = find_route(record_.method, record_.path);
+    const auto authorization = request[http::field::authorization];
+    if ((!route.ok() || !route->open) &&
+        !state_.keys.admit({authorization.data(), authorization.size()}))
+      return error_reply(invalid_api_key());
+    if (route.ok()) return std::nullopt;
+    HttpReply reply = error_reply(route.error());
+    if (route.error().status == 405)
+      reply.headers.emplace_back("Allow", allowed_methods(record_.path));
+    return reply;
+  }
+
+  // The rest of what comes is not read: the connection ends, unless there is no body.
+  Task<void> refuse(HttpReply reply) {
+    phase_ = Phase::kAnswering;
+    keep_alive_ = parser_->is_done() && parser_->get().keep_alive() && !state_.draining;
+    co_await send(std::move(reply));
+  }
+
+  Task<void> refuse_unparsed() {
+    if (gone_ || (!timed_out_ && !parse_error_)) co_return;
+    if (!parser_->is_header_done()) record_.request_id = random_request_id();
+    ApiError error = invalid_request("", "The request is no HTTP/1.1: " + parse_error_.message());
+    if (parse_error_ == http::error::body_limit)
+      error = body_too_large(static_cast<int64_t>(limits().body_bytes));
+    if (parse_error_ == http::error::header_limit)
+      error = {.status = 431,
+               .message = fmt::format("The head of the request is larger than {} bytes.",
+                                      limits().header_bytes)};
+    if (timed_out_)
+      error = {.status = 408, .message = "The request did not come to its end in time."};
+    phase_ = Phase::kAnswering;
+    HttpReply reply = error_reply(error);
+    co_await send(std::move(reply));
+  }
+
+  Task<void> answer() {
+    HttpReply reply;
+    try {
+      if (parser_->get().method() == http::verb::options) {
+        reply = {.status = 204,
+                 .headers = preflight_headers(state_.options.cors_origins, origin_, record_.path)};
+        reply.headers.emplace_back("Allow", allowed_methods(record_.path));
+      } else {
+        const Endpoint endpoint = find_route(record_.method, record_.path)->endpoint;
+        if (endpoint == Endpoint::kChat || endpoint == Endpoint::kCompletion) {
+          const auto kind =
+              endpoint == Endpoint::kChat ? AnswerKind::kChat : AnswerKind::kCompletion;
+          co_await answer_from_model(kind);
+          co_return;
+        }
+        if (record_.method == "POST") {
+          reply = co_await answer_from_pool(endpoint);
+        } else {
+          reply = immediate_reply(state_, endpoint);
+        }
+      }
+    } catch (const std::exception& error) {
+      reply = error_reply(internal_error(error.what()));
+    }
+    co_await send(std::move(reply));
+  }
+
+  // The value of work(), which a thread of the pool calls; nothing if the client goes first.
+  template <typename Work>
+  Task<std::optional<std::invoke_result_t<Work>>> in_pool(Work work, bool until_eof) {
+    using Value = std::invoke_result_t<Work>;
+    auto value = std::make_shared<std::optional<Value>>();
+    pool_.post([value, work = std::move(work), executor = stream_.get_executor(),
+                weak = this->weak_from_this()]() mutable {
+      auto done = std::make_shared<std::optional<Value>>(work());
+      asio::post(executor, [value, done, weak] {
+        *value = std::move(*done);
+        if (const auto self = weak.lock()) self->wake();
+      });
+    });
+    while (!*value && !gone_ && !(until_eof && eof_)) co_await wait();
+    co_return std::move(*value);
+  }
+
+  Task<HttpReply> answer_from_pool(Endpoint endpoint) {
+    HttpReply reply;
+    if (const auto refusal = refusal_now(state_)) {
+      reply = error_reply(*refusal);
+      co_return reply;
+    }
+    const TextTask task = endpoint == Endpoint::kTokenize     ? TextTask::kTokenize
+                          : endpoint == Endpoint::kDetokenize ? TextTask::kDetokenize
+                                                              : TextTask::kApplyTemplate;
+    auto work = [service = state_.service(), task,
+                 body = std::move(parser_->get().body())]() -> ApiResult<std::string> {
+      try {
+        return service->text_answer(task, body);
+      } catch (const std::exception& error) {
+        return internal_error(error.what());
+      }
+    };
+    auto text = co_await in_pool(std::move(work), /*until_eof=*/false);
+    if (!text) co_return reply;  // to nobody
+    if (text->ok()) {
+      reply.body = std::move(**text);
+    } else {
+      reply = error_reply(text->error());
+    }
+    co_return reply;
+  }
+
+  Task<void> answer_from_model(AnswerKind kind) {
+    if (const auto refusal = refusal_now(state_)) {
+      HttpReply reply = error_reply(*refusal);
+      co_await send(std::move(reply));
+      co_return;
+    }
+    const Answering counted(state_.answering);
+    const auto run = std::make_shared<AnswerRun>(state_.service());
+    const auto queue = make_queue();
+    auto work = [run, queue, kind, body = std::move(parser_->get().body())] {
+      return run->begin(kind, body, queue);
+    };
+    auto begun = co_await in_pool(std::move(work), /*until_eof=*/true);
+    if (!begun) {
+      run->abandon();
+      keep_alive_ = false;
+      log(0, 0, false);
+    } else if (!begun->ok()) {
+      HttpReply reply = error_reply(begun->error());
+      co_await send(std::move(reply));
+    } else {
+      record_.unknown_fields = (*begun)->unknown_fields;
+      const bool complete = co_await forward(*queue, **begun);
+      if (!complete) {
+        run->abandon();
+        close();
+      }
+    }
+    queue_.reset();
+  }
+
+  std::shared_ptr<AnswerQueue> make_queue() {
+    auto on_put = [executor = stream_.get_executor(), weak = this->weak_from_this()] {
+      asio::post(executor, [weak] {
+        if (const auto self = weak.lock()) self->on_answer();
+      });
+    };
+    queue_ = std::make_shared<AnswerQueue>(limits().unread_bytes, std::move(on_put));
+    return queue_;
+  }
+  void on_answer() {
+    if (queue_ && queue_->overflowed()) {
+      close();
+    } else {
+      wake();
+    }
+  }
+
+  // From the engine to the client. False: the client has gone, or is too slow.
+  Task<bool> forward(AnswerQueue& queue, const BegunAnswer& begun) {
+    std::string text;
+    size_t sent = 0;
+    bool head_sent = false;
+    for (;;) {
+      ping_at_ = begun.stream ? Clock::now() + limits().ping : Clock::time_point::max();
+      AnswerQueue::Content content = queue.take();
+      while (content.events.empty() && !content.response && !content.ended && !input_ended() &&
+             !content.overflowed && Clock::now() < ping_at_) {
+        co_await wait();
+        content = queue.take();
+      }
+      if (input_ended() || content.overflowed) break;
+      if (content.response) {
+        HttpReply reply;
+        reply.status = content.response->status;
+        reply.body = std::move(content.response->body);
+        add_predicted(reply.headers, begun);
+        ping_at_ = Clock::time_point::max();
+        co_await send(std::move(reply));
+        co_return !gone_;
+      }
+      if (content.events.empty() && !content.ended) content.events = kPingEvent;
+      text.clear();
+      if (!std::exchange(head_sent, true)) text = event_head(begun);
+      if (!content.events.empty()) text += chunks_ ? chunk(content.events) : content.events;
+      if (content.ended && chunks_) text += kLastChunk;
+      sent += content.events.size();
+      if (!co_await write(text)) break;
+      if (content.ended) {
+        ping_at_ = Clock::time_point::max();
+        keep_alive_ = keep_alive_ && chunks_;
+        log(200, sent, true);
+        co_return true;
+      }
+    }
+    ping_at_ = Clock::time_point::max();
+    log(head_sent ? 200 : 0, sent, false);
+    co_return false;
+  }
+
+  std::string event_head(const BegunAnswer& begun) {
+    Headers headers = {{"Content-Type", "text/event-stream; charset=utf-8"},
+                       {"Cache-Control", "no-cache"},
+                       {"X-Accel-Buffering", "no"}};
+    add_predicted(headers, begun);
+    add_common(headers);
+    return response_head(200, headers, chunks_ ? Framing::kChunked : Framing::kClose, 0,
+                         keep_alive_ && chunks_);
+  }
+
+  // A stream's head goes out with its first token: the rest is not known then.
+  void add_predicted(Headers& headers, const BegunAnswer& begun) {
+    if (!begun.predicted) return;
+    headers.emplace_back("X-Predicted-Device", state_.service()->device());
+    const double first = begun.predicted->first_token, total = begun.predicted->total;
+    if (first >= 0.0)
+      headers.emplace_back("X-Predicted-First-Token-Seconds", fmt::format("{:.6f}", first));
+    if (total >= 0.0 && !begun.stream)
+      headers.emplace_back("X-Predicted-Total-Seconds", fmt::format("{:.6f}", total));
+  }
+
+  void add_common(Headers& headers) {
+    headers.emplace_back("X-Request-Id", record_.request_id);
+    for (auto& header : cors_headers(state_.options.cors_origins, origin_))
+      headers.push_back(std::move(header));
+  }
+
+  Task<void> send(HttpReply reply) {
+    Headers headers;
+    if (reply.status != 204) headers.emplace_back("Content-Type", reply.content_type);
+    headers.insert(headers.end(), reply.headers.begin(), reply.headers.end());
+    add_common(headers);
+    std::string text =
+        response_head(reply.status, headers, Framing::kLength, reply.body.size(), keep_alive_);
+    if (!is_head_) text += reply.body;
+    const bool complete = co_await write(text);
+    log(reply.status, is_head_ ? 0 : reply.body.size(), complete);
+  }
+
+  // In pieces: each has the time that a client may take nothing.
+  Task<bool> write(std::string_view text) {
+    while (!text.empty() && !gone_) {
+      set_deadline(limits().send);
+      const auto [error, count] = co_await stream_.async_write_some(
+          asio::buffer(text.data(), std::min(text.size(), kMostPerWrite)), kAwait);
+      if (error) {
+        gone_ = true;
+        break;
+      }
+      text.remove_prefix(count);
+    }
+    clear_deadline();
+    co_return text.empty();
+  }
+
+  void log(int status, size_t bytes_out, bool complete) {
+    record_.status = status;
+    record_.bytes_out = static_cast<int64_t>(bytes_out);
+    record_.complete = complete;
+    record_.seconds = std::chrono::duration<double>(Clock::now() - arrived_).count();
+    state_.log->write(record_);
+    if (const auto service = state_.service()) service->metrics().http_response(status);
+  }
+
+  // The client gets the time to read the end: closing at once while it still sends would lose it.
+  Task<void> finish() {
+    phase_ = Phase::kAnswering;
+    finishing_ = true;
+    room_.cancel();
+    input_.clear();
+    if (gone_) co_return;
+    set_deadline(limits().linger);
+    if constexpr (kTls) co_await stream_.async_shutdown(kAwait);
+    error_code ignored;
+    socket().shutdown(tcp::socket::shutdown_send, ignored);
+    while (!input_ended()) co_await wait();
+  }
+
+  class Answering {
+   public:
+    explicit Answering(std::atomic<int64_t>& count) : count_(count) { ++count_; }
+    ~Answering() { --count_; }
+    Answering(const Answering&) = delete;
+    Answering& operator=(const Answering&) = delete;
+
+   private:
+    std::atomic<int64_t>& count_;
+  };
+
+  Stream stream_;
+  ServerState& state_;
+  WorkPool& pool_;
+  asio::steady_timer woken_, room_;  // never expire: cancelled to wake who waits
+  bool signalled_ = false;
+
+  std::string input_;  // not parsed yet
+  bool eof_ = false, gone_ = false, timed_out_ = false, finishing_ = false;
+  Phase phase_ = Phase::kIdle;
+  Clock::time_point deadline_ = Clock::time_point::max(), ping_at_ = Clock::time_point::max();
+
+  std::optional<Parser> parser_;
+  error_code parse_error_;
+  bool asked_before_ = false, keep_alive_ = false, is_head_ = false, chunks_ = true;
+  std::string client_, origin_;
+  Clock::time_point arrived_;
+  AccessRecord record_;
+  std::shared_ptr<AnswerQueue> queue_;
+};
+
+}  // namespace neuronmm::serve

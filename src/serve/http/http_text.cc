@@ -1,0 +1,148 @@
+#include "serve/http/http_text.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include <fmt/format.h>
+
+namespace neuronmm::serve {
+namespace {
+
+constexpr std::array kRoutes = {
+    Route{"GET", "/", Endpoint::kPage, true},
+    Route{"GET", "/health", Endpoint::kHealth, true},
+    Route{"GET", "/ready", Endpoint::kReady, true},
+    Route{"GET", "/metrics", Endpoint::kMetrics, false},
+    Route{"GET", "/version", Endpoint::kVersion, false},
+    Route{"GET", "/v1/models", Endpoint::kModels, false},
+    Route{"GET", "/v1/model", Endpoint::kModel, false},
+    Route{"POST", "/v1/chat/completions", Endpoint::kChat, false},
+    Route{"POST", "/v1/completions", Endpoint::kCompletion, false},
+    Route{"POST", "/tokenize", Endpoint::kTokenize, false},
+    Route{"POST", "/detokenize", Endpoint::kDetokenize, false},
+    Route{"POST", "/apply-template", Endpoint::kApplyTemplate, false},
+};
+
+const Route* route_of(std::string_view path) {
+  const auto found = std::ranges::find(kRoutes, path, &Route::path);
+  return found == kRoutes.end() ? nullptr : &*found;
+}
+
+std::string_view reason_phrase(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 204:
+      return "No Content";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
+    case 413:
+      return "Content Too Large";
+    case 417:
+      return "Expectation Failed";
+    case 429:
+      return "Too Many Requests";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 500:
+      return "Internal Server Error";
+    case 503:
+      return "Service Unavailable";
+    default:
+      return "Status";
+  }
+}
+
+bool is_allowed(const std::vector<std::string>& allowed, std::string_view origin) {
+  return !origin.empty() && (std::ranges::count(allowed, "*") > 0 ||
+                             std::ranges::find(allowed, origin) != allowed.end());
+}
+
+}  // namespace
+
+std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
+
+ApiResult<Route> find_route(std::string_view method, std::string_view path) {
+  const Route* route = route_of(path);
+  if (route == nullptr)
+    return ApiError{.status = 404,
+                    .message = fmt::format("{} {:?}: there is no such endpoint",
+                                           method.substr(0, 32), path.substr(0, 200)),
+                    .code = "not_found"};
+  if (method == route->method || (method == "HEAD" && route->method == "GET")) return *route;
+  return ApiError{.status = 405,
+                  .message = fmt::format("{}: expected {}, found {}", path, route->method,
+                                         method.substr(0, 32)),
+                  .code = "method_not_allowed"};
+}
+
+std::string allowed_methods(std::string_view path) {
+  const Route* route = route_of(path);
+  if (route == nullptr) return "";
+  return route->method == "GET" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+}
+
+HttpReply error_reply(const ApiError& error) {
+  HttpReply reply{.status = error.status, .body = error_json(error)};
+  if (error.retry_after_s)
+    reply.headers.emplace_back("Retry-After", std::to_string(*error.retry_after_s));
+  if (error.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return reply;
+}
+
+std::string response_head(int status, const Headers& headers, Framing framing, size_t length,
+                          bool keep_alive) {
+  std::string head = fmt::format("HTTP/1.1 {} {}\r\n", status, reason_phrase(status));
+  for (const auto& [name, value] : headers) head += fmt::format("{}: {}\r\n", name, value);
+  if (framing == Framing::kLength && status != 204)
+    head += fmt::format("Content-Length: {}\r\n", length);
+  if (framing == Framing::kChunked) head += "Transfer-Encoding: chunked\r\n";
+  head += keep_alive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";
+  return head;
+}
+
+std::string chunk(std::string_view data) {
+  return fmt::format("{:x}\r\n{}\r\n", data.size(), data);
+}
+
+bool is_request_id(std::string_view id) {
+  constexpr size_t kLongest = 128;
+  return !id.empty() && id.size() <= kLongest && std::ranges::all_of(id, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("-_.:").find(c) != std::string_view::npos;
+  });
+}
+
+Headers cors_headers(const std::vector<std::string>& allowed, std::string_view origin) {
+  if (allowed.empty()) return {};
+  if (!is_allowed(allowed, origin)) return {{"Vary", "Origin"}};
+  const bool any = std::ranges::count(allowed, "*") > 0;
+  return {{"Access-Control-Allow-Origin", any ? "*" : std::string(origin)},
+          {"Access-Control-Expose-Headers",
+           "X-Request-Id, Retry-After, X-Predicted-Device, X-Predicted-First-Token-Seconds, "
+           "X-Predicted-Total-Seconds"},
+          {"Vary", "Origin"}};
+}
+
+Headers preflight_headers(const std::vector<std::string>& allowed, std::string_view origin,
+                          std::string_view path) {
+  if (!is_allowed(allowed, origin)) return {};
+  Headers headers;
+  headers.emplace_back("Access-Control-Allow-Methods", allowed_methods(path));
+  // What OpenAI's clients send (X-Stainless-...) is not known one by one.
+  headers.emplace_back("Access-Control-Allow-Headers",
+                       "Authorization, Content-Type, X-Request-Id, *");
+  headers.emplace_back("Access-Control-Max-Age", "600");
+  return headers;
+}
+
+}  // namespace neuronmm::serve

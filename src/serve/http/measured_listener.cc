@@ -1,0 +1,104 @@
+#include "serve/http/measured_listener.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace neuronmm::serve {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+void raise_to(std::atomic<double>& value, double seconds) {
+  value.store(std::max(value.load(), seconds));  // the engine's thread alone writes
+}
+
+class MeasuredListener : public Listener {
+ public:
+  MeasuredListener(std::shared_ptr<Listener> listener, const Request& request,
+                   const Measures& measures)
+      : listener_(std::move(listener)),
+        measures_(measures),
+        choices_(static_cast<size_t>(std::max<int64_t>(request.choices, 1))) {}
+
+  void on_start(const PromptUsage& usage) override {
+    started_ = Clock::now();
+    if (measures_.device_clock) device_start_ = measures_.device_clock();
+    measures_.metrics->prompt(usage.prompt_tokens);
+    listener_->on_start(usage);
+  }
+
+  void on_prompt_logprobs(std::vector<model::TokenLogprobs> logprobs) override {
+    listener_->on_prompt_logprobs(std::move(logprobs));
+  }
+
+  bool on_token(int64_t choice, const GeneratedToken& token) override {
+    Choice& at = choices_[static_cast<size_t>(choice)];
+    const auto now = Clock::now();
+    if (at.tokens++ == 0) {
+      at.first = now;
+      measures_.metrics->first_token(seconds_between(arrived_, now));
+      predict_first_token();
+    } else {
+      measures_.metrics->next_token(seconds_between(at.last, now));
+    }
+    at.last = now;
+    predict_total();
+    return listener_->on_token(choice, token);
+  }
+
+  void on_finish(int64_t choice, FinishReason reason, std::optional<TokenId> stop_token,
+                 const std::string& message) override {
+    const Choice& at = choices_[static_cast<size_t>(choice)];
+    const auto now = Clock::now();
+    const auto started = started_.value_or(now);
+    const auto first = at.tokens > 0 ? at.first : now;
+    AnswerTimes times;
+    times.queue = seconds_between(arrived_, started);
+    times.prefill = seconds_between(started, first);
+    times.decode = seconds_between(first, now);
+    times.total = seconds_between(arrived_, now);
+    measures_.metrics->finished(reason, at.tokens, times);
+    predict_total();
+    if (++ended_ == choices_.size() && device_start_ >= 0.0)
+      measures_.metrics->predicted_total(device_seconds());
+    listener_->on_finish(choice, reason, stop_token, message);
+  }
+
+ private:
+  struct Choice {
+    int64_t tokens = 0;
+    Clock::time_point first, last;
+  };
+
+  double device_seconds() const { return measures_.device_clock() - device_start_; }
+  void predict_first_token() {
+    if (device_start_ < 0.0 || std::exchange(first_predicted_, true)) return;
+    raise_to(measures_.predicted->first_token, device_seconds());
+    measures_.metrics->predicted_first_token(device_seconds());
+  }
+  void predict_total() {
+    if (device_start_ >= 0.0) raise_to(measures_.predicted->total, device_seconds());
+  }
+
+  const std::shared_ptr<Listener> listener_;
+  const Measures measures_;
+  const Clock::time_point arrived_ = Clock::now();
+  std::optional<Clock::time_point> started_;
+  double device_start_ = -1.0;  // no device, or not started
+  bool first_predicted_ = false;
+  std::vector<Choice> choices_;
+  size_t ended_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<Listener> measured(std::shared_ptr<Listener> listener, const Request& request,
+                                   const Measures& measures) {
+  return std::make_shared<MeasuredListener>(std::move(listener), request, measures);
+}
+
+}  // namespace neuronmm::serve

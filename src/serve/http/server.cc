@@ -1,0 +1,206 @@
+#include "serve/http/server.h"
+
+#include <future>
+#include <thread>
+
+#include "serve/http/connection.h"
+
+namespace neuronmm::serve {
+namespace {
+
+constexpr int kPoolThreads = 2;
+constexpr auto kAcceptPause = std::chrono::milliseconds(50);  // where descriptors have run out
+
+Result<std::optional<asio::ssl::context>> tls_context(const ServerOptions& options) {
+  std::optional<asio::ssl::context> context;
+  if (options.tls_certificate.empty() && options.tls_key.empty()) return context;
+  context.emplace(asio::ssl::context::tls_server);
+  context->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
+                       asio::ssl::context::no_tlsv1_1);
+  error_code error;
+  context->use_certificate_chain_file(options.tls_certificate, error);
+  if (error)
+    return fail("{:?}: no certificate in PEM: {}", options.tls_certificate, error.message());
+  context->use_private_key_file(options.tls_key, asio::ssl::context::pem, error);
+  if (error)
+    return fail("{:?}: no private key in PEM of the certificate {:?}: {}", options.tls_key,
+                options.tls_certificate, error.message());
+  return context;
+}
+
+Result<tcp::acceptor> listen_at(asio::io_context& io, const ServerOptions& options) {
+  const auto refused = [&](const error_code& error) {
+    return fail("{}:{}: cannot listen there: {}", options.host, options.port, error.message());
+  };
+  error_code error;
+  const auto found = tcp::resolver(io).resolve(options.host, std::to_string(options.port),
+                                               tcp::resolver::passive, error);
+  if (error || found.empty()) return refused(error);
+  const tcp::endpoint place = found.begin()->endpoint();
+  tcp::acceptor acceptor(io);
+  if (acceptor.open(place.protocol(), error)) return refused(error);
+  acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (acceptor.bind(place, error)) return refused(error);
+  if (acceptor.listen(asio::socket_base::max_listen_connections, error)) return refused(error);
+  return acceptor;
+}
+
+}  // namespace
+
+class Server::Impl {
+ public:
+  Impl(ServerOptions options, std::unique_ptr<AccessLog> log, std::optional<asio::ssl::context> tls)
+      : state_(std::move(options), std::move(log)), tls_(std::move(tls)) {}
+
+  ~Impl() {
+    if (const auto service = state_.service()) service->engine().abort();
+    io_.stop();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  Status listen() {
+    NMM_ASSIGN(acceptor_, listen_at(io_, state_.options));
+    port_ = acceptor_->local_endpoint().port();
+    asio::co_spawn(io_, accept_all(), asio::detached);
+    asio::co_spawn(io_, tick_all(), asio::detached);
+    thread_ = std::thread([this] { run(); });
+    return {};
+  }
+
+  std::string url() const {
+    const std::string& host = state_.options.host;
+    const bool v6 = host.find(':') != std::string::npos;
+    return fmt::format("{}://{}:{}", tls_ ? "https" : "http", v6 ? fmt::format("[{}]", host) : host,
+                       port_);
+  }
+  int port() const { return port_; }
+
+  void serve(std::shared_ptr<AnswerService> service) {
+    const std::lock_guard lock(state_.mutex);
+    state_.loaded = std::move(service);
+  }
+
+  void drain() {
+    state_.draining = true;
+    if (const auto service = state_.service()) service->engine().stop_admission();
+    asio::post(io_, [this] {
+      for (Connection* connection : copy()) connection->close_if_idle();
+    });
+  }
+
+  bool drained() const {
+    const auto service = state_.service();
+    return state_.draining && state_.answering == 0 && (!service || service->engine().idle());
+  }
+
+  void abort() {
+    drain();
+    if (const auto service = state_.service()) service->engine().abort();
+    const auto end = Clock::now() + state_.options.limits.linger;
+    while (state_.answering > 0 && Clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+
+ private:
+  // Closing one may take it out of the set.
+  std::vector<Connection*> copy() const {
+    return {state_.connections.begin(), state_.connections.end()};
+  }
+
+  // What a handler throws ends its connection, not the server.
+  void run() {
+    for (;;) {
+      try {
+        io_.run();
+        return;
+      } catch (const std::exception&) {
+      }
+    }
+  }
+
+  asio::awaitable<void> accept_all() {
+    asio::steady_timer pause(io_);
+    for (;;) {
+      auto [error, socket] = co_await acceptor_->async_accept(kAwait);
+      if (error == asio::error::operation_aborted) co_return;
+      if (error) {
+        pause.expires_after(kAcceptPause);
+        co_await pause.async_wait(kAwait);
+        continue;
+      }
+      try {
+        start(std::move(socket));
+      } catch (const std::exception&) {  // out of memory: it is closed
+      }
+    }
+  }
+
+  void start(tcp::socket socket) {
+    const ServerLimits& limits = state_.options.limits;
+    error_code ignored;
+    if (std::ssize(state_.connections) >= limits.connections) {
+      refuse(socket);
+      return;
+    }
+    socket.set_option(tcp::no_delay(true), ignored);
+    socket.set_option(asio::socket_base::send_buffer_size(limits.send_buffer_bytes), ignored);
+    if (tls_) {
+      std::make_shared<HttpConnection<TlsStream>>(TlsStream(std::move(socket), *tls_), state_,
+                                                  pool_)
+          ->start();
+    } else {
+      std::make_shared<HttpConnection<PlainStream>>(std::move(socket), state_, pool_)->start();
+    }
+  }
+
+  // Without waiting for anything; a new connection has room for so little.
+  void refuse(tcp::socket& socket) {
+    if (tls_) return;
+    const HttpReply reply = error_reply(
+        unavailable("too_many_connections", "The server has as many connections as it may have."));
+    const std::string text = response_head(reply.status, {{"Content-Type", reply.content_type}},
+                                           Framing::kLength, reply.body.size(), false) +
+                             reply.body;
+    error_code ignored;
+    socket.non_blocking(true, ignored);
+    socket.write_some(asio::buffer(text), ignored);
+  }
+
+  asio::awaitable<void> tick_all() {
+    asio::steady_timer timer(io_);
+    for (;;) {
+      timer.expires_after(state_.options.limits.tick);
+      co_await timer.async_wait(kAwait);
+      const auto now = Clock::now();
+      for (Connection* connection : copy()) connection->on_tick(now);
+    }
+  }
+
+  ServerState state_;
+  std::optional<asio::ssl::context> tls_;
+  asio::io_context io_{1};
+  std::optional<tcp::acceptor> acceptor_;
+  int port_ = 0;
+  WorkPool pool_{kPoolThreads};  // ends before io_, which its work posts to
+  std::thread thread_;
+};
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Server::~Server() = default;
+
+Result<std::unique_ptr<Server>> Server::start(ServerOptions options) {
+  NMM_ASSIGN(auto log, AccessLog::open(options.access_log));
+  NMM_ASSIGN(auto tls, tls_context(options));
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(log), std::move(tls));
+  NMM_TRY(impl->listen());
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+std::string Server::url() const { return impl_->url(); }
+int Server::port() const { return impl_->port(); }
+void Server::serve(std::shared_ptr<AnswerService> service) { impl_->serve(std::move(service)); }
+void Server::drain() { impl_->drain(); }
+bool Server::drained() const { return impl_->drained(); }
+void Server::abort() { impl_->abort(); }
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,32 @@
+#include "serve/http/server_state.h"
+
+#include "serve/protocol/json_body.h"
+#include "serve/web/page.h"
+
+namespace neuronmm::serve {
+
+std::optional<ApiError> refusal_now(const ServerState& state) {
+  if (state.draining) return unavailable("draining", "The server is shutting down.");
+  if (state.service() == nullptr) return unavailable("loading", "The model is being loaded.");
+  return std::nullopt;
+}
+
+HttpReply immediate_reply(const ServerState& state, Endpoint endpoint) {
+  const auto service = state.service();
+  if (endpoint == Endpoint::kPage)
+    return {.content_type = "text/html; charset=utf-8", .body = std::string(web::index_page())};
+  if (endpoint == Endpoint::kHealth) return {.body = R"({"status":"ok"})"};
+  if (endpoint == Endpoint::kVersion) return {.body = version_json(state.options.version)};
+  if (endpoint == Endpoint::kReady) {
+    if (const auto refusal = refusal_now(state)) return error_reply(*refusal);
+    return {.body = R"({"status":"ready"})"};
+  }
+  if (service == nullptr) return error_reply(*refusal_now(state));
+  if (endpoint == Endpoint::kModels) return {.body = models_json(service->model())};
+  if (endpoint == Endpoint::kModel) return {.body = service->description_json()};
+  return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
+          .body = service->metrics().text(service->engine().statistics(),
+                                          std::ssize(state.connections))};
+}
+
+}  // namespace neuronmm::serve

@@ -1,0 +1,147 @@
+// Every endpoint and what it says when nothing goes wrong.
+
+#include "serve/http/served_demo.h"
+
+namespace neuronmm::serve {
+namespace {
+
+TEST_F(HttpTest, EveryEndpointAnswers) {
+  start();
+  HttpClient client(port());
+  EXPECT_EQ(client.get("/health").body, R"({"status":"ok"})");
+  EXPECT_EQ(client.get("/ready").status, 200);
+  EXPECT_EQ(client.get("/").header("content-type"), "text/html; charset=utf-8");
+  EXPECT_EQ(TestJson::parse(client.get("/version").body)["version"], "1.2.3");
+  const TestJson models = TestJson::parse(client.get("/v1/models?limit=3").body);
+  EXPECT_EQ(models["data"][0]["id"], "demo");
+  EXPECT_EQ(models["data"][0]["max_model_len"], 512);
+  EXPECT_EQ(client.get("/v1/model").body, R"({"model":"demo"})");
+  const TestJson tokens =
+      TestJson::parse(client.post("/tokenize", R"({"prompt": "Once upon a time"})").body);
+  EXPECT_EQ(tokens["count"], tokens["tokens"].size());
+  const TestJson text = TestJson::parse(
+      client.post("/detokenize", TestJson({{"tokens", tokens["tokens"]}}).dump()).body);
+  EXPECT_NE(std::string(text["prompt"]).find("Once upon a time"), std::string::npos);
+  const TestJson chat = TestJson::parse(
+      client.post("/apply-template", R"({"messages": [{"role": "user", "content": "hi"}]})").body);
+  EXPECT_EQ(chat["prompt"], "hi\n");
+}
+
+TEST_F(HttpTest, AStreamHasTheTextOfTheWholeAnswer) {
+  start();
+  HttpClient client(port());
+  const HttpResponse whole = client.post("/v1/completions", completion(12, false));
+  ASSERT_EQ(whole.status, 200) << whole.body;
+  const HttpResponse stream = client.post("/v1/completions", completion(12, true));
+  EXPECT_EQ(stream.header("content-type"), "text/event-stream; charset=utf-8");
+  EXPECT_EQ(stream.header("cache-control"), "no-cache");
+  EXPECT_EQ(stream.header("x-accel-buffering"), "no");
+  EXPECT_TRUE(stream.complete);
+  EXPECT_TRUE(stream.body.ends_with("data: [DONE]\n\n"));
+  std::string text;
+  for (size_t at = 0; (at = stream.body.find("data: {", at)) != std::string::npos; ++at) {
+    const size_t end = stream.body.find("\n\n", at);
+    text += TestJson::parse(stream.body.substr(at + 6, end - at - 6))["choices"][0]["text"];
+  }
+  EXPECT_EQ(text, TestJson::parse(whole.body)["choices"][0]["text"]);
+  EXPECT_GT(text.size(), 12u);
+}
+
+TEST_F(HttpTest, PipelinedRequestsAreAnsweredInOrderOnOneConnection) {
+  start();
+  HttpClient client(port());
+  ASSERT_TRUE(client.send(post_text("/v1/completions", completion(4, false)) + get_text("/health") +
+                          post_text("/v1/completions", completion(3, true)) +
+                          get_text("/version", "Connection: close\r\n")));
+  EXPECT_EQ(TestJson::parse(client.read_response().body)["usage"]["completion_tokens"], 4);
+  EXPECT_EQ(client.read_response().body, R"({"status":"ok"})");
+  EXPECT_TRUE(client.read_response().body.ends_with("[DONE]\n\n"));
+  const HttpResponse last = client.read_response();
+  EXPECT_EQ(last.header("connection"), "close");
+  EXPECT_TRUE(client.closed_by_server());
+}
+
+TEST_F(HttpTest, ABodyMayComeInChunksAndAfterAQuestion) {
+  start();
+  HttpClient client(port());
+  ASSERT_TRUE(
+      client.send("POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+                  "5\r\n{\"pro\r\nA\r\nmpt\": \"a\"}\r\n0\r\n\r\n"));
+  EXPECT_EQ(client.read_response().status, 200);
+  ASSERT_TRUE(client.send(
+      "POST /tokenize HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 15\r\n\r\n"));
+  EXPECT_EQ(client.read_some(), "HTTP/1.1 100 Continue\r\n\r\n");
+  ASSERT_TRUE(client.send(R"({"prompt": "a"})"));
+  EXPECT_EQ(client.read_response().status, 200);
+}
+
+TEST_F(HttpTest, HeadHasNoBodyAndHttp10EndsWithTheConnection) {
+  start();
+  HttpClient client(port());
+  ASSERT_TRUE(client.send("HEAD /health HTTP/1.1\r\nHost: x\r\n\r\n" + get_text("/health")));
+  const std::string text = client.read_some() + client.get("/version").body;
+  EXPECT_NE(text.find("Content-Length: 15"), std::string::npos);
+  HttpClient old(port());
+  const std::string body = completion(2, true);
+  ASSERT_TRUE(old.send("POST /v1/completions HTTP/1.0\r\nContent-Length: " +
+                       std::to_string(body.size()) + "\r\n\r\n" + body));
+  std::string all, more;
+  while (!(more = old.read_some()).empty()) all += more;
+  EXPECT_EQ(all.find("chunked"), std::string::npos);
+  EXPECT_TRUE(all.ends_with("data: [DONE]\n\n")) << all;
+}
+
+TEST_F(HttpTest, AnswersObeyTheirSchema) {
+  start();
+  HttpClient client(port());
+  const TestJson schema = TestJson::parse(
+      R"({"type": "object", "properties": {"a": {"type": "integer", "minimum": 3, "maximum": 7},
+          "b": {"enum": ["x", "y"]}}, "required": ["a", "b"]})");
+  TestJson body = {
+      {"messages", {{{"role", "user"}, {"content", "Once"}}}},
+      {"max_tokens", 100},
+      {"seed", 1},
+      {"response_format",
+       {{"type", "json_schema"}, {"json_schema", {{"name", "s"}, {"schema", schema}}}}}};
+  const HttpResponse response = client.post("/v1/chat/completions", body.dump());
+  const TestJson choice = TestJson::parse(response.body)["choices"][0];
+  const TestJson answer = TestJson::parse(std::string(choice["message"]["content"]));
+  EXPECT_EQ(answer.size(), 2u);
+  EXPECT_TRUE(answer["a"] >= 3 && answer["a"] <= 7 && (answer["b"] == "x" || answer["b"] == "y"));
+  EXPECT_EQ(choice["finish_reason"], "stop");
+
+  body.erase("response_format");
+  body["tools"] = {{{"type", "function"}, {"function", {{"name", "go"}, {"parameters", schema}}}}};
+  body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "go"}}}};
+  const TestJson called = TestJson::parse(client.post("/v1/chat/completions", body.dump()).body);
+  const TestJson call = called["choices"][0]["message"]["tool_calls"][0]["function"];
+  EXPECT_EQ(call["name"], "go");
+  EXPECT_EQ(TestJson::parse(std::string(call["arguments"])).size(), 2u);
+
+  body.erase("tools");
+  body.erase("tool_choice");
+  body["response_format"] = {{"type", "json_schema"},
+                             {"json_schema", {{"name", "s"}, {"schema", {{"not", {{"a", 1}}}}}}}};
+  const HttpResponse refused = client.post("/v1/chat/completions", body.dump());
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(error_of(refused)["param"], "response_format");
+}
+
+TEST_F(HttpTest, ASimulatedDeviceTellsItsTimesInHeadersAndMetrics) {
+  parts_.device = "trn1";
+  parts_.device_clock = [now = std::make_shared<std::atomic<int>>(0)] { return 0.25 * ++*now; };
+  start();
+  HttpClient client(port());
+  const HttpResponse whole = client.post("/v1/completions", completion(3, false));
+  EXPECT_EQ(whole.header("x-predicted-device"), "trn1");
+  EXPECT_GT(std::stod(whole.header("x-predicted-first-token-seconds")), 0.2);
+  EXPECT_GT(std::stod(whole.header("x-predicted-total-seconds")),
+            std::stod(whole.header("x-predicted-first-token-seconds")));
+  const HttpResponse stream = client.post("/v1/completions", completion(3, true));
+  EXPECT_GT(std::stod(stream.header("x-predicted-first-token-seconds")), 0.2);
+  EXPECT_NE(client.get("/metrics").body.find("vllm:predicted_e2e_request_latency_seconds_count"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace neuronmm::serve

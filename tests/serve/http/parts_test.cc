@@ -1,0 +1,88 @@
+// The parts of the server that need no socket.
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "serve/http/access_log.h"
+#include "serve/http/answer_queue.h"
+#include "serve/http/http_text.h"
+#include "serve/http/thinking_constraint.h"
+
+namespace neuronmm::serve {
+namespace {
+
+TEST(AnswerQueue, WakesOnceAndAgainAfterItWasEmptiedOrRanOver) {
+  int wakes = 0;
+  AnswerQueue queue(10, [&] { ++wakes; });
+  queue.event("1234");
+  queue.event("5678");
+  EXPECT_EQ(wakes, 1);
+  EXPECT_EQ(queue.take().events, "12345678");
+  queue.event("1234567890");
+  EXPECT_EQ(wakes, 2);
+  queue.event("x");
+  EXPECT_EQ(wakes, 3);
+  EXPECT_TRUE(queue.overflowed());
+  EXPECT_TRUE(queue.take().overflowed);
+  EXPECT_TRUE(queue.take().overflowed);
+}
+
+TEST(AccessLog, LinesAreJsonWhateverThePathIs) {
+  AccessRecord record;
+  record.path = "/a\"\n\xff";
+  record.status = 404;
+  const std::string line = access_line(record, 0.0015);
+  EXPECT_EQ(line.find('\n'), line.size() - 1);
+  const auto json = nlohmann::json::parse(line);
+  EXPECT_EQ(json["time"], "1970-01-01T00:00:00.001Z");
+  EXPECT_EQ(json["path"], "/a\"\n\xEF\xBF\xBD");
+  EXPECT_EQ(json["status"], 404);
+}
+
+TEST(HttpText, RoutesAreFoundByPathAndMethod) {
+  EXPECT_EQ(path_of("/health?x=/y"), "/health");
+  EXPECT_EQ(find_route("HEAD", "/health")->endpoint, Endpoint::kHealth);
+  EXPECT_EQ(find_route("GET", "/health/").error().status, 404);
+  EXPECT_EQ(find_route("HEAD", "/v1/completions").error().status, 405);
+}
+
+// Allows one token alone.
+class OnlyToken : public model::TokenConstraint {
+ public:
+  void allowed_tokens(std::span<uint64_t> allowed) override {
+    std::ranges::fill(allowed, 0);
+    allowed[0] = uint64_t{1} << 3;
+  }
+  void advance(text::TokenId) override { ended_ = true; }
+  bool must_end() const override { return ended_; }
+
+ private:
+  bool ended_ = false;
+};
+
+TEST(ThinkingConstraint, ThoughtsAreFreeAndEndBeforeTheShape) {
+  // 0 <think>, 1 </think>, 2 free text, 3 the shape, 4 white space, 5 the end.
+  const grammar::TokenVocabulary vocabulary({"", "", "thought", "{}", "\n\n", ""}, {5});
+  const auto allowed = [](model::TokenConstraint& constraint) {
+    uint64_t mask = 0;
+    constraint.allowed_tokens({&mask, 1});
+    return mask;
+  };
+  const auto constraint =
+      after_thoughts(std::make_unique<OnlyToken>(), vocabulary, {0, 1}, /*inside=*/false);
+  EXPECT_EQ(allowed(*constraint), 0b001001u);
+  constraint->advance(0);
+  EXPECT_EQ(allowed(*constraint), 0b011110u);
+  constraint->advance(2);
+  EXPECT_EQ(allowed(*constraint), 0b011110u);
+  constraint->advance(1);
+  EXPECT_EQ(allowed(*constraint), 0b011000u);
+  constraint->advance(4);
+  EXPECT_FALSE(constraint->must_end());
+  constraint->advance(3);
+  EXPECT_TRUE(constraint->must_end());
+  EXPECT_EQ(allowed(*constraint), 0b001000u);
+}
+
+}  // namespace
+}  // namespace neuronmm::serve

@@ -1,0 +1,222 @@
+"""What the published OpenAI client gets of `neuronmm serve` on the demo model, which is given a chat template."""
+
+import asyncio
+import json
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PROGRAM = ROOT / "build/release/neuronmm"
+TEMPLATE = (
+    "{% if tools %}<tool_call>{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content }}\n{% endfor %}"
+)
+SCHEMA = {
+    "type": "object",
+    "properties": {"age": {"type": "integer", "minimum": 1, "maximum": 9}, "name": {"enum": ["Tom", "Lily"]}},
+    "required": ["age", "name"],
+    "additionalProperties": False,
+}
+ONCE = [{"role": "user", "content": "Once upon a time there was"}]
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model") / "demo"
+    shutil.copytree(ROOT / "models/demo", folder)
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    config["chat_template"] = TEMPLATE
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return folder
+
+
+class Served:
+    def __init__(self, folder, *flags):
+        self.process = subprocess.Popen(
+            [PROGRAM, "serve", folder, "--port", "0", *flags], stdout=subprocess.PIPE, text=True
+        )
+        self.url = re.fullmatch(r"listening on (https?://\S+)\n", self.process.stdout.readline())[1]
+        for _ in range(200):
+            if httpx.get(self.url + "/ready", verify=False).status_code == 200:
+                return
+            time.sleep(0.05)
+        raise TimeoutError("the model was not loaded")
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=60)
+
+
+@pytest.fixture(scope="session")
+def served(folder):
+    served = Served(folder, "--api-key", "secret")
+    yield served
+    assert served.stop() == 0
+
+
+@pytest.fixture
+def client(served):
+    return openai.OpenAI(base_url=served.url + "/v1", api_key="secret", max_retries=0)
+
+
+def test_models(client):
+    assert [model.id for model in client.models.list()] == ["demo"]
+
+
+def test_chat_and_its_stream_are_the_same(client):
+    options = dict(model="demo", messages=ONCE, max_completion_tokens=30, temperature=0)
+    whole = client.chat.completions.create(**options)
+    assert whole.usage.completion_tokens == 30 and whole.choices[0].finish_reason == "length"
+    chunks = list(client.chat.completions.create(**options, stream=True, stream_options={"include_usage": True}))
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert text == whole.choices[0].message.content
+    assert chunks[-1].usage.total_tokens == whole.usage.total_tokens
+    with client.chat.completions.stream(**options) as stream:
+        assert stream.get_final_completion().choices[0].message.content == text
+
+
+def test_completions(client):
+    whole = client.completions.create(
+        model="demo", prompt=["Once", "The dog"], max_tokens=8, n=2, logprobs=2, echo=True, seed=3
+    )
+    assert [choice.index for choice in whole.choices] == [0, 1, 2, 3]
+    assert whole.choices[2].text.startswith("The dog")
+    assert len(whole.choices[0].logprobs.tokens) == len(whole.choices[0].logprobs.token_logprobs)
+    chunks = client.completions.create(model="demo", prompt="Once", max_tokens=8, temperature=0, stream=True)
+    again = client.completions.create(model="demo", prompt="Once", max_tokens=8, temperature=0)
+    assert "".join(chunk.choices[0].text for chunk in chunks) == again.choices[0].text
+
+
+def test_many_at_once_from_the_async_client(served):
+    async def ask():
+        async with openai.AsyncOpenAI(base_url=served.url + "/v1", api_key="secret") as client:
+
+            async def one(i):
+                stream = await client.chat.completions.create(
+                    model="demo", messages=ONCE, max_tokens=20, temperature=0, stream=True
+                )
+                return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
+
+            return await asyncio.gather(*[one(i) for i in range(20)])
+
+    answers = asyncio.run(ask())
+    assert len(set(answers)) == 1 and answers[0]
+
+
+def test_structured_output(client):
+    answer = client.chat.completions.create(
+        model="demo",
+        messages=ONCE,
+        max_tokens=100,
+        seed=1,
+        response_format={"type": "json_schema", "json_schema": {"name": "person", "schema": SCHEMA, "strict": True}},
+    )
+    person = json.loads(answer.choices[0].message.content)
+    assert set(person) == {"age", "name"} and 1 <= person["age"] <= 9 and person["name"] in ("Tom", "Lily")
+    assert answer.choices[0].finish_reason == "stop"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_tools(client, stream):
+    tools = [{"type": "function", "function": {"name": "greet", "description": "greets", "parameters": SCHEMA}}]
+    options = dict(
+        model="demo", messages=ONCE, tools=tools, tool_choice="required", parallel_tool_calls=False, max_tokens=120, seed=2
+    )
+    if stream:
+        with client.chat.completions.stream(**options) as events:
+            choice = events.get_final_completion().choices[0]
+    else:
+        choice = client.chat.completions.create(**options).choices[0]
+    (call,) = choice.message.tool_calls
+    assert call.function.name == "greet" and set(json.loads(call.function.arguments)) == {"age", "name"}
+    assert choice.finish_reason == "tool_calls"
+
+
+def test_logprobs(client):
+    answer = client.chat.completions.create(
+        model="demo", messages=ONCE, max_tokens=5, logprobs=True, top_logprobs=3, temperature=0
+    )
+    tokens = answer.choices[0].logprobs.content
+    assert len(tokens) == 5
+    for token in tokens:
+        assert len(token.top_logprobs) == 3 and token.logprob == token.top_logprobs[0].logprob <= 0
+
+
+def test_errors_are_the_clients_own(client, served):
+    with pytest.raises(openai.NotFoundError) as error:
+        client.chat.completions.create(model="gpt-4", messages=ONCE)
+    assert error.value.code == "model_not_found"
+    with pytest.raises(openai.BadRequestError) as error:
+        client.chat.completions.create(model="demo", messages=[{"role": "user", "content": "x" * 20000}])
+    assert error.value.code == "context_length_exceeded"
+    with pytest.raises(openai.BadRequestError) as error:
+        client.chat.completions.create(model="demo", messages=ONCE, temperature=-1)
+    assert error.value.param == "temperature"
+    with pytest.raises(openai.AuthenticationError):
+        openai.OpenAI(base_url=served.url + "/v1", api_key="wrong").models.list()
+
+
+def test_a_stream_that_is_left_frees_its_place(client, served):
+    with client.completions.create(
+        model="demo", prompt="Once", max_tokens=480, stream=True, extra_body={"ignore_eos": True}
+    ) as stream:
+        next(iter(stream))
+    headers = {"Authorization": "Bearer secret"}
+    for _ in range(100):
+        text = httpx.get(served.url + "/metrics", headers=headers).text
+        if re.search(r"^vllm:num_requests_running\{.*\} 0$", text, re.MULTILINE):
+            return
+        time.sleep(0.02)
+    pytest.fail("the answer ran on")
+
+
+def test_tls(folder, tmp_path):
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2"]
+        + ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"],
+        check=True,
+        capture_output=True,
+    )
+    served = Served(folder, "--tls-cert", str(cert), "--tls-key", str(key))
+    import ssl
+
+    with httpx.Client(verify=ssl.create_default_context(cafile=str(cert))) as http:
+        client = openai.OpenAI(base_url=served.url + "/v1", api_key="none", http_client=http)
+        chunks = client.completions.create(model="demo", prompt="Once", max_tokens=30, stream=True)
+        assert len(list(chunks)) >= 20
+    assert served.stop() == 0
+
+
+def test_draining_finishes_what_runs(folder):
+    served = Served(folder)
+    client = openai.OpenAI(base_url=served.url + "/v1", api_key="none")
+    stream = client.completions.create(
+        model="demo", prompt="Once", max_tokens=480, stream=True, extra_body={"ignore_eos": True}
+    )
+    chunks = iter(stream)
+    next(chunks)
+    served.process.send_signal(signal.SIGTERM)
+    assert list(chunks)[-1].choices[0].finish_reason == "length"
+    assert served.process.wait(timeout=30) == 0
+
+
+def test_a_timeout_of_nothing_breaks_answers_off(folder):
+    served = Served(folder, "--shutdown-timeout", "0", "--threads", "1")
+    client = openai.OpenAI(base_url=served.url + "/v1", api_key="none")
+    stream = client.completions.create(
+        model="demo", prompt="Once", n=64, max_tokens=480, stream=True, extra_body={"ignore_eos": True}
+    )
+    chunks = iter(stream)
+    next(chunks)
+    served.process.send_signal(signal.SIGTERM)
+    with pytest.raises((openai.APIError, httpx.HTTPError)):
+        list(chunks)
+    assert served.process.wait(timeout=30) == 1

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# The real OpenAI client against a server on the demo model: chats and completions, whole and as streams, sync and async,
+# structured output, tools, log probabilities, errors, TLS and draining.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+readonly venv=build/openai_venv
+[ -x $venv/bin/python ] || python3 -m venv $venv
+$venv/bin/pip install --quiet openai==2.8.1 pytest==8.4.2
+ninja -C build/release neuronmm
+$venv/bin/python -m pytest --quiet -p no:cacheprovider tests/slow/serve "$@"
