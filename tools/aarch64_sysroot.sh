@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 readonly sysroot=build/aarch64-sysroot
 readonly packages=libc6-dev,libstdc++-12-dev,libgomp1,libfmt-dev,nlohmann-json3-dev,libcli11-dev,libhwy-dev,\
-libopenblas-openmp-dev,liblapacke-dev,libpcre2-dev,libutf8proc-dev,libxxhash-dev,libedit-dev,libboost1.81-dev,libssl-dev,libgtest-dev,libgmock-dev
+libopenblas-openmp-dev,liblapacke-dev,libpcre2-dev,libutf8proc-dev,libxxhash-dev,libedit-dev,libboost1.81-dev,libssl-dev,prometheus-cpp-dev,libgtest-dev,libgmock-dev
 
 [ -e $sysroot ] && exit 0
 echo "unpacking Debian packages for arm64 into $sysroot"

@@ -47,8 +47,8 @@ Result<std::vector<LayerRows>> read_layers(const io::Checkpoint& checkpoint,
 double kept_share(const MatrixRow& row, const io::ModelConfig& config, int64_t matrices = 1);
 // 0 of a model without parameters.
 double bits_per_weight(int64_t bytes, int64_t parameters);
-// What the folder would have with dense MLPs of its config, at the bytes per weight that its own
-// have.
+// What the folder would have with the config's dense MLPs: at the bytes per weight of its own, or
+// of bf16 where these are rounded.
 int64_t dense_bytes(const io::ModelConfig& config, const io::Checkpoint& checkpoint,
                     const std::vector<LayerRows>& layers);
 // "BF16", or all dtypes when they differ.

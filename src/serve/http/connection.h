@@ -156,6 +156,7 @@ class HttpConnection : public Connection,
 
   // False: there is no request to answer, or it was refused here.
   Task<bool> read_request() {
+    body_room_.reset();
     parser_.emplace();
     parser_->header_limit(limits().header_bytes);
     parser_->body_limit(limits().body_bytes);
@@ -246,11 +247,21 @@ class HttpConnection : public Connection,
     if ((!route.ok() || !route->open) &&
         !state_.keys.admit({authorization.data(), authorization.size()}))
       return error_reply(invalid_api_key());
-    if (route.ok()) return std::nullopt;
+    if (route.ok()) return take_room();
     HttpReply reply = error_reply(route.error());
     if (route.error().status == 405)
       reply.headers.emplace_back("Allow", allowed_methods(record_.path));
     return reply;
+  }
+
+  // A body in chunks may become as large as bodies may be.
+  std::optional<HttpReply> take_room() {
+    const auto length = parser_->content_length();
+    const uint64_t bytes = length ? *length : parser_->chunked() ? limits().body_bytes : 0;
+    if (bytes > 0 && state_.body_bytes + bytes > limits().all_body_bytes)
+      return error_reply(queue_full("The bodies of all requests together are too large.", 1));
+    body_room_.emplace(state_, bytes);
+    return std::nullopt;
   }
 
   // The rest of what comes is not read: the connection ends, unless there is no body.
@@ -539,6 +550,7 @@ class HttpConnection : public Connection,
   Clock::time_point deadline_ = Clock::time_point::max(), ping_at_ = Clock::time_point::max();
 
   std::optional<Parser> parser_;
+  std::optional<BodyRoom> body_room_;
   error_code parse_error_;
   bool asked_before_ = false, keep_alive_ = false, is_head_ = false, chunks_ = true;
   std::string client_, origin_;

@@ -17,6 +17,7 @@ struct ServerLimits {
   using Milliseconds = std::chrono::milliseconds;
   uint32_t header_bytes = 16 * 1024;
   uint64_t body_bytes = uint64_t{8} << 20;
+  uint64_t all_body_bytes = uint64_t{256} << 20;  // of all requests at one time
   int64_t connections = 8192;
   // Of one answer that its client does not read; beyond it the client loses the answer.
   size_t unread_bytes = size_t{1} << 20;

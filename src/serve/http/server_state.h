@@ -42,10 +42,26 @@ struct ServerState {
   const ApiKeys keys;
   const std::unique_ptr<AccessLog> log;
   std::atomic<bool> draining = false;
-  std::atomic<int64_t> answering = 0;           // connections with an answer that is not sent
+  std::atomic<int64_t> answering = 0;  // connections with an answer that is not sent
+  uint64_t body_bytes = 0;  // of requests that are read or answered; of the thread of the sockets
   std::unordered_set<Connection*> connections;  // of the thread of the sockets
   mutable std::mutex mutex;
   std::shared_ptr<AnswerService> loaded;  // under the lock
+};
+
+// Room for one body among those of all requests, given back at its end.
+class BodyRoom {
+ public:
+  BodyRoom(ServerState& state, uint64_t bytes) : state_(state), bytes_(bytes) {
+    state_.body_bytes += bytes_;
+  }
+  ~BodyRoom() { state_.body_bytes -= bytes_; }
+  BodyRoom(const BodyRoom&) = delete;
+  BodyRoom& operator=(const BodyRoom&) = delete;
+
+ private:
+  ServerState& state_;
+  const uint64_t bytes_;
 };
 
 // Of the endpoints that need no thought: all GETs.

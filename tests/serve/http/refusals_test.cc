@@ -195,6 +195,21 @@ TEST_F(HttpTest, ConnectionsBeyondTheLimitAreRefused) {
   EXPECT_EQ(first.get("/health").status, 200);
 }
 
+TEST_F(HttpTest, BodiesOfAllRequestsTogetherHaveALimit) {
+  options_.limits.all_body_bytes = 1000;
+  start();
+  HttpClient first(port()), second(port());
+  first.send("POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n");
+  HttpResponse refused;
+  for (int i = 0; i < 1000 && refused.status != 429; ++i)  // until the first head has been read
+    refused = HttpClient(port()).post("/tokenize", std::string(200, ' '));
+  EXPECT_EQ(refused.status, 429);
+  first.send(std::string(900, ' '));
+  EXPECT_EQ(first.read_response().status, 400);
+  EXPECT_EQ(first.get("/health").status, 200);
+  EXPECT_EQ(second.post("/tokenize", R"({"prompt": "a"})").status, 200);
+}
+
 TEST_F(HttpTest, AFullQueueSaysWhenToTryAgain) {
   engine_options_.max_sequences = 1;
   engine_options_.max_queued_requests = 1;
