@@ -22,6 +22,7 @@ test_packages=(
   clang clang-format clang-tidy libclang-rt-14-dev libomp-14-dev
   python3-numpy                                    # emitted kernels run in an independent interpreter
   python3-torch                                    # the oracle of fine-tuning
+  openssl                                          # a certificate for a server
 )
 python_packages=(python3-dev python3-venv)         # pip install .
 browser_packages=(chromium chromium-driver python3-venv)

@@ -4,6 +4,23 @@
 #include "serve/web/page.h"
 
 namespace neuronmm::serve {
+namespace {
+
+// The page may run its own script, ask this server and nothing else, and stand in no other page.
+// Its own policy (docs/web_page.md) narrows the first to the hash of what was written.
+HttpReply page_reply() {
+  return {.content_type = "text/html; charset=utf-8",
+          .body = std::string(web::index_page()),
+          .headers = {{"Content-Security-Policy",
+                       "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+                       "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+                       "frame-ancestors 'none'"},
+                      {"X-Content-Type-Options", "nosniff"},
+                      {"Referrer-Policy", "no-referrer"},
+                      {"Cache-Control", "no-cache"}}};
+}
+
+}  // namespace
 
 std::optional<ApiError> refusal_now(const ServerState& state) {
   if (state.draining) return unavailable("draining", "The server is shutting down.");
@@ -13,8 +30,7 @@ std::optional<ApiError> refusal_now(const ServerState& state) {
 
 HttpReply immediate_reply(const ServerState& state, Endpoint endpoint) {
   const auto service = state.service();
-  if (endpoint == Endpoint::kPage)
-    return {.content_type = "text/html; charset=utf-8", .body = std::string(web::index_page())};
+  if (endpoint == Endpoint::kPage) return page_reply();
   if (endpoint == Endpoint::kHealth) return {.body = R"({"status":"ok"})"};
   if (endpoint == Endpoint::kVersion) return {.body = version_json(state.options.version)};
   if (endpoint == Endpoint::kReady) {

@@ -114,8 +114,11 @@ struct HttpConnection::State {
 
   asio::awaitable<void> read(Code& code) {
     const auto into_buffer = asio::buffer(buffer);
-    const size_t count = tls ? co_await tls->async_read_some(into_buffer, into(code))
-                             : co_await plain->async_read_some(into_buffer, into(code));
+    size_t count = 0;  // g++ 12 compiles a co_await inside of ?: wrongly
+    if (tls)
+      count = co_await tls->async_read_some(into_buffer, into(code));
+    else
+      count = co_await plain->async_read_some(into_buffer, into(code));
     unread.append(buffer.data(), count);
     if (code == ssl::error::stream_truncated) code = asio::error::eof;
   }
@@ -176,9 +179,10 @@ asio::awaitable<Failure> HttpConnection::exchange(HttpRequest request,
   while (true) {
     const bool reused = state.keep_alive;
     if (!reused) {
-      if (auto failure = co_await state.connect(deadline)) {
+      const Failure unconnected = co_await state.connect(deadline);
+      if (unconnected) {
         state.close();
-        co_return failure;
+        co_return unconnected;
       }
     }
     state.keep_alive = false;

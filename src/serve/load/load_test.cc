@@ -75,7 +75,8 @@ class LoadRun {
 
  private:
   asio::awaitable<void> dispatch() {
-    if (const auto failure = co_await client_.resolve()) {
+    const Failure failure = co_await client_.resolve();
+    if (failure) {
       for (size_t i = 0; i < prompts_.size(); ++i) count(*failure);
       last_end_ = LoadClock::now();
       context_.stop();
