@@ -6,7 +6,8 @@
 
 MODEL_DIR is what `neuronmm import MODEL.gguf` makes, perhaps quantized: each side may bring its best type. For every number of
 concurrent requests (16 and 64), 128 random tokens in and 128 out, each round starts one server after the other, so that the
-noise of a shared machine hits both; printed are medians over the rounds. The overhead is what a server's throughput lacks of
+noise of a shared machine hits both; printed are medians over the rounds. Both have room for the keys and values of all requests
+at once: the peer by -c, ours by --kv-cache-memory, whose default is for fewer. The overhead is what a server's throughput lacks of
 `neuronmm bench --batch` at the same batch, where nobody is served. Then a prompt with a prefix of 2,000 tokens is asked
 twice, with ends of their own: the second one's time to first token should be a tenth of the first's. Needs Python 3 alone.
 """
@@ -161,7 +162,8 @@ def parse():
     parser.add_argument("--peer", metavar="PROGRAM", help="llama-server")
     parser.add_argument("--gguf", metavar="FILE", help="the model that the peer serves")
     parser.add_argument("--peer-flags", default="", help="more flags of the peer, as one string")
-    parser.add_argument("--serve-flags", default="", help="more flags of `neuronmm serve`, as one string")
+    parser.add_argument("--serve-flags", default="--kv-cache-memory 2G",
+                        help="more flags of `neuronmm serve`, as one string (%(default)s: the room that all requests take)")
     parser.add_argument("--without", action="append", default=[], choices=["neuronmm", "llama.cpp"])
     parser.add_argument("--tokenizer", metavar="DIR", help="MODEL_DIR unless it is said")
     parser.add_argument("--neuronmm", default=os.environ.get("NEURONMM", str(ROOT / "build/release/neuronmm")))
