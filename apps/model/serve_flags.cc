@@ -70,7 +70,8 @@ void add_engine_flags(CLI::App* command, serve::EngineOptions& engine) {
       ->capture_default_str();
   command
       ->add_option("--kv-cache-memory", engine.kv_cache_bytes,
-                   "for the keys and values of all answers, as 4G; default: four contexts")
+                   "for the keys and values of all answers, as 4G; default: four contexts, or "
+                   "1,024 positions for each of --max-num-seqs, within half of the memory")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
   command
       ->add_option("--context-length", engine.context_tokens,

@@ -9,12 +9,23 @@
 #include <utility>
 #include <vector>
 
+#include <unistd.h>
+
 #include "base/parallel.h"
 #include "serve/engine/job.h"
 #include "serve/engine/scheduler.h"
 
 namespace neuronmm::serve {
 namespace {
+
+// Where nobody says: four contexts, or 1,024 positions for each sequence where that is more, within
+// half of the machine's memory; one context at least (assumed; what is not used is not taken).
+int64_t default_blocks(const EngineOptions& options, int64_t context_blocks, int64_t block_bytes) {
+  const int64_t of_short_answers = std::min<int64_t>(context_blocks, 1024 / ops::kKvBlock);
+  const int64_t wanted = std::max(4 * context_blocks, options.max_sequences * of_short_answers);
+  const int64_t physical = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  return std::max(context_blocks, std::min(wanted, physical / 2 / block_bytes));
+}
 
 SequenceRoom sequence_room(const model::Transformer& transformer, const EngineOptions& options) {
   const int64_t of_model = transformer.config().max_position_embeddings;
@@ -24,8 +35,9 @@ SequenceRoom sequence_room(const model::Transformer& transformer, const EngineOp
   const int64_t context_blocks = (room.context + ops::kKvBlock - 1) / ops::kKvBlock;
   // A backend that keeps no values counts its blocks all the same.
   const int64_t block_bytes = std::max<int64_t>(1, transformer.make_cache(1)->block_bytes());
-  const int64_t blocks =
-      options.kv_cache_bytes > 0 ? options.kv_cache_bytes / block_bytes : 4 * context_blocks;
+  const int64_t blocks = options.kv_cache_bytes > 0
+                             ? options.kv_cache_bytes / block_bytes
+                             : default_blocks(options, context_blocks, block_bytes);
   room.kv_cache = std::max<int64_t>(1, blocks) * ops::kKvBlock;
   return room;
 }

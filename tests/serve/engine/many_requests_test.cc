@@ -117,7 +117,6 @@ TEST(ManyRequests, GetTheirAnswersAndLeaveNothingBehind) {
   for (std::thread& thread : threads) thread.join();
   expect_all_blocks_back(engine);
   EXPECT_GT(compared, kThreads * kRequestsOfThread / 2);
-  EXPECT_GT(engine.statistics().preemptions, 0);
   EXPECT_GT(engine.statistics().prefix_hits, 0);
 }
 
