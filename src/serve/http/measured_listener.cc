@@ -6,9 +6,9 @@
 namespace neuronmm::serve {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Watch = std::chrono::steady_clock;
 
-double seconds_between(Clock::time_point from, Clock::time_point to) {
+double seconds_between(Watch::time_point from, Watch::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
@@ -25,7 +25,7 @@ class MeasuredListener : public Listener {
         choices_(static_cast<size_t>(std::max<int64_t>(request.choices, 1))) {}
 
   void on_start(const PromptUsage& usage) override {
-    started_ = Clock::now();
+    started_ = Watch::now();
     if (measures_.device_clock) device_start_ = measures_.device_clock();
     measures_.metrics->prompt(usage.prompt_tokens);
     listener_->on_start(usage);
@@ -37,7 +37,7 @@ class MeasuredListener : public Listener {
 
   bool on_token(int64_t choice, const GeneratedToken& token) override {
     Choice& at = choices_[static_cast<size_t>(choice)];
-    const auto now = Clock::now();
+    const auto now = Watch::now();
     if (at.tokens++ == 0) {
       at.first = now;
       measures_.metrics->first_token(seconds_between(arrived_, now));
@@ -53,7 +53,7 @@ class MeasuredListener : public Listener {
   void on_finish(int64_t choice, FinishReason reason, std::optional<TokenId> stop_token,
                  const std::string& message) override {
     const Choice& at = choices_[static_cast<size_t>(choice)];
-    const auto now = Clock::now();
+    const auto now = Watch::now();
     const auto started = started_.value_or(now);
     const auto first = at.tokens > 0 ? at.first : now;
     AnswerTimes times;
@@ -71,7 +71,7 @@ class MeasuredListener : public Listener {
  private:
   struct Choice {
     int64_t tokens = 0;
-    Clock::time_point first, last;
+    Watch::time_point first, last;
   };
 
   double device_seconds() const { return measures_.device_clock() - device_start_; }
@@ -86,8 +86,8 @@ class MeasuredListener : public Listener {
 
   const std::shared_ptr<Listener> listener_;
   const Measures measures_;
-  const Clock::time_point arrived_ = Clock::now();
-  std::optional<Clock::time_point> started_;
+  const Watch::time_point arrived_ = Watch::now();
+  std::optional<Watch::time_point> started_;
   double device_start_ = -1.0;  // no device, or not started
   bool first_predicted_ = false;
   std::vector<Choice> choices_;
