@@ -62,8 +62,9 @@ class Preparer {
     out_.vector = binary_cost(device_, place(op.dst), place(op.a), place(op.b));
   }
   // Only Scalar has the function tables.
-  void operator()(const tile::Activate&) const {
+  void operator()(const tile::Activate& op) const {
     out_.kind = Kind::kActivate;
+    if (op.function != tile::Activation::kCopy) out_.table = static_cast<int32_t>(op.function);
     out_.on_scalar = true;
     out_.scalar = activation_cost(device_);
   }

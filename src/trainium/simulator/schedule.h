@@ -8,31 +8,21 @@
 #include <vector>
 
 #include "base/result.h"
-#include "trainium/simulator/costs.h"
 #include "trainium/simulator/dma.h"
+#include "trainium/simulator/job.h"
 #include "trainium/simulator/regions.h"
 #include "trainium/tile/program.h"
 
 namespace neuronmm::simulator {
 
-enum class Kind : uint8_t { kDma, kMatmul, kTranspose, kCopy, kBinary, kActivate, kMemset };
-
-struct Prepared {
-  Kind kind = Kind::kDma;
+struct Prepared : Job {
   const tile::Instruction* instruction = nullptr;
   const std::string* target = nullptr;  // the name of the buffer that it writes
   std::vector<Operand> operands;        // dst first
   std::vector<int64_t> element_bytes;   // per operand
   std::vector<bool> in_psum;            // per operand
-  bool touches_psum = false;
-  std::vector<tile::LoopId> first;  // matmul: overwrites where all are 0
-  bool fp32 = false;
-  TensorCost tensor;
-  // Which of Vector, Scalar, GpSimd may run it, and at what cost.
-  bool on_vector = false, on_scalar = false, on_gpsimd = false;
-  EngineCost vector, scalar, gpsimd;
+  std::vector<tile::LoopId> first;      // matmul: overwrites where all are 0
   // DMA: where the on-chip side is, and the HBM side's contiguous elements.
-  bool loads = false, stores = false, spans_partitions = true;
   const tile::Access* on_chip = nullptr;
   const tile::Access* in_hbm = nullptr;
   int64_t hbm_element_bytes = 0;

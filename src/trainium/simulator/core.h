@@ -1,0 +1,312 @@
+#pragma once
+// One NeuronCore at work: each engine and each DMA queue works through its instructions in order,
+// and an instruction starts when its engine is free, its inputs are visible and the memory that it
+// writes is no longer in use. Which instructions, and what memory, is the business of a Source; a
+// tile program's walker is one (timing.cc), the trace of a kernel another (trainium/trace).
+//
+// A Source has
+//   bool next();                          to the next instruction; false at the end
+//   const Job& job();                     of that instruction, and so the rest:
+//   int64_t streamed();                   elements per partition that pass through an engine
+//   TensorWork tensor_work();
+//   Transfer transfer();
+//   double inputs_ready();                when all that it reads is visible
+//   double stationary_ready(), moving_ready();     the same for one operand of a matmul
+//   double output_free(Unit);             when what it writes may be overwritten by that engine
+//   void complete(Unit, double stationary_read, double read, double visible);
+//                                         until when it reads, from when on its result is visible
+//   void count_bytes(Summary&);           of a compute engine's instruction
+//   void ran(const Run&);
+//   const std::string &label(), &target();  for the timeline
+// All times are in ns from the begin of the kernel.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <string>
+
+#include "trainium/simulator/dma.h"
+#include "trainium/simulator/engine.h"
+#include "trainium/simulator/job.h"
+#include "trainium/simulator/timing.h"
+
+namespace neuronmm::simulator {
+
+template <typename Source>
+class Core {
+ public:
+  // `tensor_ns`: what the Tensor engine has to do in all, needed with a limit (`longest_ns`) only.
+  Core(Source& source, const DeviceSpec& device, const TimingOptions& options, double tensor_ns = 0)
+      : source_(source), device_(device), options_(options), dma_(device), tensor_left_(tensor_ns) {
+    add_tracks();
+  }
+
+  // `operand_bytes`: of the kernel's inputs and outputs.
+  Summary run(int64_t operand_bytes) {
+    while (source_.next()) {
+      step(source_.job());
+      ++instructions_;
+      if (too_long()) {
+        gave_up_ = true;
+        break;
+      }
+    }
+    summary_.inputs_outputs_weights_size_bytes = operand_bytes;
+    finish();
+    return summary_;
+  }
+  int64_t instructions() const { return instructions_; }
+  bool gave_up() const { return gave_up_; }
+  const DmaSystem& dma() const { return dma_; }
+
+  // A transfer that the instructions do not contain: a tile that is saved, reloaded, or streamed
+  // in. Streaming takes the place of loads and uses their queues.
+  TransferTimes spill(const Transfer& transfer, const std::string& name, bool streams, bool save,
+                      double ready) {
+    static const std::string kSave = "spill", kReload = "reload", kStream = "stream";
+    const auto queues = streams ? DmaSystem::Class::kLoad : DmaSystem::Class::kSpill;
+    const TransferTimes times = dma_.submit(queues, ready, transfer);
+    if (!streams) {
+      (save ? summary_.spill_save_bytes : summary_.spill_reload_bytes) += transfer.bytes();
+    }
+    (save ? summary_.hbm_write_bytes : summary_.hbm_read_bytes) += transfer.bytes();
+    (save ? summary_.sbuf_read_bytes : summary_.sbuf_write_bytes) += transfer.bytes();
+    trace_dma(times, streams ? kStream : save ? kSave : kReload, name, transfer.bytes());
+    end_ = std::max(end_, times.visible);
+    return times;
+  }
+
+ private:
+  InOrderEngine& engine(Unit unit) { return engines_[static_cast<size_t>(unit)]; }
+
+  void add_tracks() {
+    if (!options_.trace) return;
+    for (const char* name : {"Tensor", "Vector", "Scalar", "GpSimd"}) {
+      options_.trace->add_track(name);
+    }
+    for (int q = 0; q < dma_.num_queues(); ++q) {
+      options_.trace->add_track(fmt::format("DMA queue {}", q));
+    }
+  }
+
+  // The Tensor engine works in order, so that what is left for it comes on top of when it is free.
+  // The margin keeps a program that takes exactly as long as allowed from being given up by
+  // rounding.
+  bool too_long() {
+    return options_.longest_ns && std::max(end_, engine(Unit::kTensor).free + tensor_left_) >
+                                      *options_.longest_ns * (1 + 1e-9);
+  }
+
+  void step(const Job& job) {
+    switch (job.kind) {
+      case Kind::kDma:
+        return run_dma(job);
+      case Kind::kMatmul:
+      case Kind::kTranspose:
+        return run_tensor(job);
+      default:
+        return run_engine(job);
+    }
+  }
+
+  // `end_` is the latest time at which a result is visible, the duration of the program.
+  void complete(const Run& run, double stationary_read) {
+    source_.complete(run.unit, stationary_read, run.end, run.visible);
+    source_.ran(run);
+    end_ = std::max(end_, run.visible);
+  }
+
+  void run_tensor(const Job& job) {
+    const TensorWork work = source_.tensor_work();
+    // The next weights load while this matmul streams; the two take turns, never more than one
+    // load ahead.
+    const double load_begin =
+        std::max({weights_loaded_, last_matmul_begin_, source_.stationary_ready()});
+    weights_loaded_ = load_begin + job.tensor.weight_load(work.rows);
+    Run run{.unit = Unit::kTensor, .engine_free = array_free(job.array_part)};
+    run.begin = std::max({run.engine_free, weights_loaded_, source_.output_free(Unit::kTensor),
+                          source_.moving_ready()});
+    double interval = job.tensor.interval(work.columns);
+    tensor_left_ -= interval;
+    if (options_.throttle) interval *= throttle_factor(run.begin);
+    last_matmul_begin_ = run.begin;
+    run.end = run.begin + interval;
+    run.visible = run.end + job.tensor.latency_ns;
+    occupy_array(job, run.begin, interval);
+    // The Tensor engine is done with the stationary tile once its weights are loaded.
+    complete(run, weights_loaded_);
+    count_tensor(job, work);
+    trace(run);
+  }
+
+  // A job on a part of the array waits for that part and for jobs on all of it.
+  double array_free(uint16_t part) {
+    if (part == Job::kWholeArray) return engine(Unit::kTensor).free;
+    double free = whole_array_free_;
+    for (unsigned left = part; left != 0; left &= left - 1) {
+      free = std::max(free, part_free_[static_cast<size_t>(std::countr_zero(left))]);
+    }
+    return free;
+  }
+  void occupy_array(const Job& job, double begin, double interval) {
+    InOrderEngine& tensor = engine(Unit::kTensor);
+    const double before = tensor.free;
+    tensor.run(begin, interval, job.tensor.latency_ns);
+    if (job.array_part == Job::kWholeArray) {
+      whole_array_free_ = tensor.free;
+      return;
+    }
+    for (unsigned left = job.array_part; left != 0; left &= left - 1) {
+      part_free_[static_cast<size_t>(std::countr_zero(left))] = tensor.free;
+    }
+    tensor.free = std::max(tensor.free, before);
+  }
+
+  // The dI/dt limit of trn2 and trn3: after a pause, the array starts at a part of its rate and
+  // ramps up. Assumed: a pause of half the ramp starts it anew.
+  double throttle_factor(double begin) {
+    const double ramp = device_.throttle_ramp_ns;
+    if (ramp <= 0) return 1;
+    if (begin - engine(Unit::kTensor).free > ramp / 2) ramp_begin_ = begin;
+    const double progress = std::min(1.0, (begin - ramp_begin_) / ramp);
+    return 1.0 / (device_.throttle_start + (1.0 - device_.throttle_start) * progress);
+  }
+
+  void count_tensor(const Job& job, const TensorWork& work) {
+    const double flops = 2.0 * static_cast<double>(work.contraction) *
+                         static_cast<double>(work.rows) * static_cast<double>(work.columns);
+    summary_.hardware_flops += flops;
+    summary_.adjusted_hardware_flops += flops * (job.fp32 ? 4 : 1);
+    if (job.kind != Kind::kMatmul) summary_.transpose_flops += flops;
+    summary_.matmul_instruction_count += job.tensor.halves;
+    // Every half is a LoadStationary and a MultiplyMoving; run() has counted one of them already.
+    engine(Unit::kTensor).count += 2 * job.tensor.halves - 1;
+    source_.count_bytes(summary_);
+  }
+
+  // The engine that is done first, as a compiler that balances them would choose.
+  void run_engine(const Job& job) {
+    const double ready = source_.inputs_ready();
+    const int64_t elements = source_.streamed();
+    Unit best = Unit::kVector;
+    double best_begin = 0, best_end = 1e300;
+    const auto consider = [&](bool allowed, Unit unit, const EngineCost& cost) {
+      if (!allowed) return;
+      const double begin = engine_begin(job, unit, ready);
+      const double end = begin + cost.interval(elements);
+      if (end < best_end) best = unit, best_begin = begin, best_end = end;
+    };
+    consider(job.on_vector, Unit::kVector, job.vector);
+    consider(job.on_scalar, Unit::kScalar, job.scalar);
+    consider(job.on_gpsimd, Unit::kGpSimd, job.gpsimd);
+    const EngineCost& cost = best == Unit::kVector   ? job.vector
+                             : best == Unit::kScalar ? job.scalar
+                                                     : job.gpsimd;
+    // Loading a function's table delays the activation. The choice above does not see it, which is
+    // no loss: only Scalar runs activations.
+    if (job.kind == Kind::kActivate) best_begin = load_activation_table(job, best_begin);
+    Run run{.unit = best,
+            .begin = best_begin,
+            .engine_free = engine(best).free,
+            .port_free = port_free(job, best)};
+    engine(best).run(best_begin, cost.interval(elements), cost.latency_ns);
+    run.end = engine(best).free;
+    run.visible = run.end + cost.latency_ns;
+    if (job.touches_psum) psum_port_free_ = run.end;
+    if (device_.sbuf_exclusive > 0 && best != Unit::kScalar) sbuf_port_free_ = run.end;
+    complete(run, run.end);
+    if (job.kind == Kind::kActivate) ++summary_.activate_instruction_count;
+    source_.count_bytes(summary_);
+    trace(run);
+  }
+
+  // An engine starts when it is free, its inputs are visible and its destination is no longer read;
+  // on NeuronCore-v2 also when no other engine holds the port to PSUM or SBUF.
+  double engine_begin(const Job& job, Unit unit, double ready) {
+    return std::max({engine(unit).free, ready, source_.output_free(unit), port_free(job, unit)});
+  }
+  double port_free(const Job& job, Unit unit) const {
+    double free = 0;
+    if (job.touches_psum && device_.psum_exclusive > 0) free = psum_port_free_;
+    if (unit != Unit::kScalar && device_.sbuf_exclusive > 0) free = std::max(free, sbuf_port_free_);
+    return free;
+  }
+
+  // The copy function needs no table, and the one that is loaded stays until another is wanted.
+  double load_activation_table(const Job& job, double begin) {
+    if (job.table == kNoTable || job.table == activation_table_) return begin;
+    activation_table_ = job.table;
+    return begin + device_.activation_table_load_ns;
+  }
+
+  // A transfer that is empty at the ragged end of a loop costs nothing.
+  void run_dma(const Job& job) {
+    const Transfer transfer = source_.transfer();
+    if (transfer.bytes() == 0) return;
+    const double ready = std::max(source_.inputs_ready(), source_.output_free(Unit::kDma));
+    const auto queues = job.stores ? DmaSystem::Class::kStore : DmaSystem::Class::kLoad;
+    const TransferTimes times = dma_.submit(queues, ready, transfer);
+    complete({.unit = Unit::kDma,
+              .begin = times.issue,
+              .end = times.data_end,
+              .visible = times.visible,
+              .queue = times.queue},
+             times.data_end);
+    summary_.hbm_read_bytes += job.loads ? transfer.bytes() : 0;
+    summary_.hbm_write_bytes += job.stores ? transfer.bytes() : 0;
+    // From HBM to HBM no byte touches SBUF.
+    if (job.spans_partitions) {
+      summary_.sbuf_write_bytes += job.stores ? 0 : transfer.bytes();
+      summary_.sbuf_read_bytes += job.loads ? 0 : transfer.bytes();
+    }
+    trace_dma(times, source_.label(), source_.target(), transfer.bytes());
+  }
+
+  void trace(const Run& run) {
+    if (!options_.trace) return;
+    options_.trace->record(static_cast<int>(run.unit), source_.label(), source_.target(), run.begin,
+                           run.end);
+  }
+  void trace_dma(const TransferTimes& times, const std::string& label, const std::string& buffer,
+                 int64_t bytes) {
+    if (!options_.trace) return;
+    options_.trace->record(kNumEngines + times.queue, label, buffer, times.issue, times.data_end,
+                           bytes);
+  }
+
+  // The summary of neuron-profile is in seconds.
+  void finish() {
+    summary_.total_time = end_ * 1e-9;
+    summary_.tensor = engine(Unit::kTensor).summary();
+    summary_.vector = engine(Unit::kVector).summary();
+    summary_.scalar = engine(Unit::kScalar).summary();
+    summary_.gpsimd = engine(Unit::kGpSimd).summary();
+    summary_.sync.instruction_count = dma_.transfers();
+    summary_.dma_active_time = dma_.active_time() * 1e-9;
+    summary_.dma_packet_time = dma_.engine_time() * 1e-9;
+    summary_.dma_transfer_count = dma_.transfers();
+    summary_.dma_transfer_total_bytes = summary_.hbm_bytes();
+    summary_.dma_queue_count = dma_.num_queues();
+    // Without a figure from the kernel, derive() takes what the Tensor engine did without
+    // transposes.
+    if (options_.model_flops) summary_.model_flops = *options_.model_flops;
+    summary_.derive(device_);
+  }
+
+  Source& source_;
+  const DeviceSpec& device_;
+  const TimingOptions& options_;
+  DmaSystem dma_;
+  std::array<InOrderEngine, kNumEngines> engines_;
+  double whole_array_free_ = 0;
+  std::array<double, 16> part_free_{};
+  double weights_loaded_ = 0, last_matmul_begin_ = 0, ramp_begin_ = 0;
+  double psum_port_free_ = 0, sbuf_port_free_ = 0;
+  int32_t activation_table_ = kNoTable;
+  double end_ = 0, tensor_left_ = 0;
+  bool gave_up_ = false;
+  int64_t instructions_ = 0;
+  Summary summary_;
+};
+
+}  // namespace neuronmm::simulator
