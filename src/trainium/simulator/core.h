@@ -13,10 +13,10 @@
 //   double inputs_ready();                when all that it reads is visible
 //   double stationary_ready(), moving_ready();     the same for one operand of a matmul
 //   double output_free(Unit);             when what it writes may be overwritten by that engine
+//   void ran(const Run&);                 when it runs, before its accesses are noted by
 //   void complete(Unit, double stationary_read, double read, double visible);
 //                                         until when it reads, from when on its result is visible
 //   void count_bytes(Summary&);           of a compute engine's instruction
-//   void ran(const Run&);
 //   const std::string &label(), &target();  for the timeline
 // All times are in ns from the begin of the kernel.
 
@@ -111,8 +111,8 @@ class Core {
 
   // `end_` is the latest time at which a result is visible, the duration of the program.
   void complete(const Run& run, double stationary_read) {
-    source_.complete(run.unit, stationary_read, run.end, run.visible);
     source_.ran(run);
+    source_.complete(run.unit, stationary_read, run.end, run.visible);
     end_ = std::max(end_, run.visible);
   }
 
@@ -204,9 +204,11 @@ class Core {
                                                      : job.gpsimd;
     // Loading a function's table delays the activation. The choice above does not see it, which is
     // no loss: only Scalar runs activations.
-    if (job.kind == Kind::kActivate) best_begin = load_activation_table(job, best_begin);
+    const double table_ns = job.kind == Kind::kActivate ? load_activation_table(job) : 0;
+    best_begin += table_ns;
     Run run{.unit = best,
             .begin = best_begin,
+            .table_ns = table_ns,
             .engine_free = engine(best).free,
             .port_free = port_free(job, best)};
     engine(best).run(best_begin, cost.interval(elements), cost.latency_ns);
@@ -233,10 +235,10 @@ class Core {
   }
 
   // The copy function needs no table, and the one that is loaded stays until another is wanted.
-  double load_activation_table(const Job& job, double begin) {
-    if (job.table == kNoTable || job.table == activation_table_) return begin;
+  double load_activation_table(const Job& job) {
+    if (job.table == kNoTable || job.table == activation_table_) return 0;
     activation_table_ = job.table;
-    return begin + device_.activation_table_load_ns;
+    return device_.activation_table_load_ns;
   }
 
   // A transfer that is empty at the ragged end of a loop costs nothing.

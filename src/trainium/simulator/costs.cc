@@ -6,23 +6,6 @@ namespace {
 
 using tile::Memory;
 
-// The tables of nki.isa are in cycles of the engine that runs the instruction; from here on all is
-// ns.
-EngineCost engine_cost(const DeviceSpec& d, Unit unit, double elements_per_cycle) {
-  const Parameter* ghz = &d.vector_ghz;
-  const Parameter* fixed = &d.vector_fixed;
-  const Parameter* latency = &d.vector_latency;
-  if (unit == Unit::kScalar) {
-    ghz = &d.scalar_ghz, fixed = &d.scalar_fixed, latency = &d.scalar_latency;
-  } else if (unit == Unit::kGpSimd) {
-    ghz = &d.gpsimd_ghz, fixed = &d.gpsimd_fixed, latency = &d.gpsimd_latency;
-  }
-  return {.ns_per_element = 1.0 / elements_per_cycle / *ghz,
-          .minimum_ns = d.engine_minimum / *ghz,
-          .fixed_ns = *fixed / *ghz,
-          .latency_ns = *latency / *ghz};
-}
-
 // The fast modes of the Vector engine are for 16-bit elements.
 bool narrow(Place place) { return dtype_size_bytes(place.dtype) == 2; }
 
@@ -39,6 +22,23 @@ TensorCost tensor_cost(const DeviceSpec& d, int halves, double cycles_per_column
 }
 
 }  // namespace
+
+// The tables of nki.isa are in cycles of the engine that runs the instruction; from here on all is
+// ns.
+EngineCost engine_cost(const DeviceSpec& d, Unit unit, double elements_per_cycle) {
+  const Parameter* ghz = &d.vector_ghz;
+  const Parameter* fixed = &d.vector_fixed;
+  const Parameter* latency = &d.vector_latency;
+  if (unit == Unit::kScalar) {
+    ghz = &d.scalar_ghz, fixed = &d.scalar_fixed, latency = &d.scalar_latency;
+  } else if (unit == Unit::kGpSimd) {
+    ghz = &d.gpsimd_ghz, fixed = &d.gpsimd_fixed, latency = &d.gpsimd_latency;
+  }
+  return {.ns_per_element = 1.0 / elements_per_cycle / *ghz,
+          .minimum_ns = d.engine_minimum / *ghz,
+          .fixed_ns = *fixed / *ghz,
+          .latency_ns = *latency / *ghz};
+}
 
 // An fp32 matmul is issued as two halves (a profile shows two MultiplyMoving for one nc_matmul),
 // each with half of the passes over its columns.

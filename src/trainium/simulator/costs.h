@@ -44,6 +44,8 @@ struct Place {
   tile::Memory memory = tile::Memory::kSbuf;
   DType dtype = DType::kBF16;
 };
+// Of an instruction that takes `elements_per_cycle` on Vector, Scalar or GpSimd.
+EngineCost engine_cost(const DeviceSpec& device, Unit unit, double elements_per_cycle);
 EngineCost copy_cost(const DeviceSpec& device, Unit unit, Place dst, Place src);
 EngineCost binary_cost(const DeviceSpec& device, Place dst, Place a, Place b);
 EngineCost activation_cost(const DeviceSpec& device);

@@ -42,6 +42,7 @@ struct TensorWork {
 struct Run {
   Unit unit = Unit::kDma;
   double begin = 0;        // on a compute engine; of a transfer: when it is issued
+  double table_ns = 0;     // the load of an activation table, just before `begin`
   double engine_free = 0;  // when the engine was done with what it had; not of a transfer
   double port_free = 0;    // when no other engine held the port to PSUM or SBUF (NeuronCore-v2)
   double end = 0;          // the engine is free, the transfer's last byte has moved

@@ -1,0 +1,185 @@
+#include "trainium/trace/accesses.h"
+
+#include <algorithm>
+
+namespace neuronmm::trace {
+
+namespace {
+
+// Beyond these, cuts are dropped, and accesses are taken for all of their tensor. Hazards of a
+// coarser cell are a superset of the real ones, so that the time can only become longer, while
+// work and memory stay bounded.
+constexpr int64_t kMostCellsOnChip = 1 << 12, kMostCellsInHbm = 1 << 16;
+constexpr int64_t kMostAccesses = 1 << 16;  // to tensors of one kind
+
+// The offset of the access that stands for all of a tensor.
+constexpr int64_t kWhole = INT64_MIN;
+
+uint64_t mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+  return hash ^ (hash >> 29);
+}
+uint64_t hash_of(const Access& a) {
+  uint64_t hash = mix(a.kind, (uint64_t{a.root_kind} << 32) | a.pattern);
+  hash = mix(hash, static_cast<uint64_t>(a.offset));
+  return mix(hash, static_cast<uint64_t>(a.base));
+}
+
+void sort_unique(std::vector<int64_t>& cuts) {
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+}
+
+// Every second cut goes, but not the two ends.
+void thin(std::vector<int64_t>& cuts) {
+  size_t kept = 1;
+  for (size_t i = 2; i + 1 < cuts.size(); i += 2) cuts[kept++] = cuts[i];
+  cuts[kept++] = cuts.back();
+  cuts.resize(kept);
+}
+
+// The cells that an interval touches, rounded outwards: [first, last).
+std::pair<uint32_t, uint32_t> between(const std::vector<int64_t>& cuts, const Interval& interval) {
+  const auto first = std::upper_bound(cuts.begin(), cuts.end(), interval.begin) - cuts.begin() - 1;
+  const auto last = std::lower_bound(cuts.begin(), cuts.end(), interval.end) - cuts.begin();
+  return {static_cast<uint32_t>(first), static_cast<uint32_t>(last)};
+}
+
+}  // namespace
+
+AccessTable::AccessTable(const Header& header)
+    : header_(header), kinds_(header.tensors.size()), slots_(1024) {}
+
+const AccessTable::Slot* AccessTable::lookup(const Access& access, uint64_t hash) const {
+  const size_t mask = slots_.size() - 1;
+  for (size_t at = hash & mask;; at = (at + 1) & mask) {
+    const Slot& slot = slots_[at];
+    if (slot.entry == kEmpty) return nullptr;
+    if (slot.hash == hash && accesses_[slot.entry].same(access)) return &slot;
+  }
+}
+
+void AccessTable::insert(const Access& access, uint64_t hash) {
+  if ((accesses_.size() + 1) * 2 > slots_.size()) grow();
+  const size_t mask = slots_.size() - 1;
+  size_t at = hash & mask;
+  while (slots_[at].entry != kEmpty) at = (at + 1) & mask;
+  slots_[at] = {hash, static_cast<uint32_t>(accesses_.size())};
+  accesses_.push_back(access);
+  accesses_.back().form = form_of(access.kind, access.pattern);
+}
+
+void AccessTable::grow() {
+  std::vector<Slot> old(slots_.size() * 2);
+  old.swap(slots_);
+  const size_t mask = slots_.size() - 1;
+  for (const Slot& slot : old) {
+    if (slot.entry == kEmpty) continue;
+    size_t at = slot.hash & mask;
+    while (slots_[at].entry != kEmpty) at = (at + 1) & mask;
+    slots_[at] = slot;
+  }
+}
+
+void AccessTable::add(const Access& access, bool writes) {
+  Kind& kind = kinds_[access.root_kind];
+  (writes ? kind.written : kind.read) = true;
+  const uint64_t hash = hash_of(access);
+  if (lookup(access, hash)) return;
+  if (++kind.accesses <= kMostAccesses) return insert(access, hash);
+  Access whole = access;
+  whole.offset = kWhole;
+  const uint64_t whole_hash = hash_of(whole);
+  if (!lookup(whole, whole_hash)) insert(whole, whole_hash);
+}
+
+const Access& AccessTable::find(const Access& access) const {
+  if (const Slot* slot = lookup(access, hash_of(access))) return accesses_[slot->entry];
+  Access whole = access;
+  whole.offset = kWhole;
+  return accesses_[lookup(whole, hash_of(whole))->entry];
+}
+
+uint32_t AccessTable::form_of(uint32_t kind_id, uint32_t pattern_id) {
+  const uint64_t key = (uint64_t{kind_id} << 32) | pattern_id;
+  const auto [at, fresh] = form_ids_.try_emplace(key, static_cast<uint32_t>(forms_.size()));
+  if (!fresh) return at->second;
+  const TensorKind& kind = header_.tensors[kind_id];
+  const Pattern& pattern = header_.patterns[pattern_id];
+  Form form{.memory = kind.memory, .dtype = kind.dtype};
+  const size_t first = kind.on_chip() ? 1 : 0;
+  if (kind.on_chip()) form.partitions = pattern.axes[0].count;
+  bool contiguous = true;
+  for (size_t i = pattern.axes.size(); i-- > first;) {
+    const auto& [stride, count] = pattern.axes[i];
+    if (count == 1) continue;
+    if (form.elements == 1) form.inner_stride_bytes = std::abs(stride) * kind.dtype.bytes;
+    form.elements *= count;
+    contiguous = contiguous && std::abs(stride) == form.contiguous;
+    if (contiguous) form.contiguous *= count;
+  }
+  forms_.push_back(form);
+  return at->second;
+}
+
+Footprint AccessTable::footprint_of(const Access& access) const {
+  const TensorKind& root = header_.tensors[access.root_kind];
+  if (access.offset != kWhole) {
+    return footprint(header_.tensors[access.kind], root, access.base,
+                     header_.patterns[access.pattern], access.offset);
+  }
+  const Grid& grid = kinds_[access.root_kind].grid;
+  return {{0, grid.rows.back()}, {{0, grid.columns.back()}}};
+}
+
+void AccessTable::finish() {
+  for (uint32_t k = 0; k < kinds_.size(); ++k) {
+    const TensorKind& kind = header_.tensors[k];
+    kinds_[k].grid = {{0, kind.elements() / kind.row_elements()}, {0, kind.row_bytes()}};
+  }
+  for (const Access& access : accesses_) {
+    if (!tracked(access.root_kind) || access.offset == kWhole) continue;
+    Grid& grid = kinds_[access.root_kind].grid;
+    const Footprint touched = footprint_of(access);
+    grid.rows.insert(grid.rows.end(), {touched.rows.begin, touched.rows.end});
+    for (const Interval& run : touched.columns) {
+      grid.columns.insert(grid.columns.end(), {run.begin, run.end});
+    }
+    // Few distinct cuts come from many accesses.
+    if (grid.rows.size() > 4096) sort_unique(grid.rows);
+    if (grid.columns.size() > 65536) sort_unique(grid.columns);
+  }
+  for (uint32_t k = 0; k < kinds_.size(); ++k) {
+    Grid& grid = kinds_[k].grid;
+    sort_unique(grid.rows);
+    sort_unique(grid.columns);
+    const int64_t most = header_.tensors[k].on_chip() ? kMostCellsOnChip : kMostCellsInHbm;
+    while (int64_t{grid.num_rows()} * grid.num_columns() > most) {
+      thin(grid.num_columns() >= grid.num_rows() ? grid.columns : grid.rows);
+    }
+  }
+  for (Access& access : accesses_) assign_cells(access);
+}
+
+void AccessTable::assign_cells(Access& access) {
+  const Footprint touched = footprint_of(access);
+  access.first_partition = static_cast<int32_t>(touched.rows.begin);
+  access.first_cell = static_cast<uint32_t>(cells_.size());
+  if (!tracked(access.root_kind)) return;
+  const Grid& grid = kinds_[access.root_kind].grid;
+  const auto columns_per_row = static_cast<uint32_t>(grid.num_columns());
+  const auto [row, rows_end] = between(grid.rows, touched.rows);
+  for (uint32_t r = row; r < rows_end; ++r) {
+    uint32_t next = 0;  // a coarse cell may hold the end of one run and the begin of the next
+    for (const Interval& run : touched.columns) {
+      const auto [first, last] = between(grid.columns, run);
+      for (uint32_t c = std::max(first, next); c < last; ++c) {
+        cells_.push_back(r * columns_per_row + c);
+      }
+      next = std::max(next, last);
+    }
+  }
+  access.num_cells = static_cast<uint32_t>(cells_.size()) - access.first_cell;
+}
+
+}  // namespace neuronmm::trace

@@ -1,0 +1,102 @@
+#pragma once
+// The distinct accesses of a trace, and the cells that each touches. The tensors of one kind are
+// cut into cells where their accesses begin and end, so that hazards are tracked between accesses
+// that overlap and no others. A cell is what the compiler calls a tile.
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "trainium/trace/footprint.h"
+#include "trainium/trace/header.h"
+
+namespace neuronmm::trace {
+
+// The cells of a tensor: the rectangles between cuts of its rows and of its columns (bytes).
+struct Grid {
+  std::vector<int64_t> rows, columns;  // ascending, from 0 to the end
+  int32_t num_rows() const { return static_cast<int32_t>(rows.size()) - 1; }
+  int32_t num_columns() const { return static_cast<int32_t>(columns.size()) - 1; }
+  int32_t cells() const { return num_rows() * num_columns(); }
+};
+
+// What an access has to do with time, wherever in its tensor it lies.
+struct Form {
+  tile::Memory memory = tile::Memory::kHbm;
+  Dtype dtype;
+  int64_t partitions = 1;          // 1 in HBM
+  int64_t elements = 1;            // per partition, repeated ones as often as they are read
+  int64_t contiguous = 1;          // elements that lie one behind the other
+  int64_t inner_stride_bytes = 0;  // between neighbours of the innermost axis; 0: one element
+  int64_t bytes() const { return partitions * elements * dtype.bytes; }
+  bool dense() const { return contiguous == elements; }
+};
+
+struct Access {
+  uint32_t root_kind = 0, kind = 0, pattern = 0;
+  int64_t base = 0, offset = 0;  // of the view in its root, bytes; of the access, elements
+  uint32_t form = 0;
+  uint32_t first_cell = 0, num_cells = 0;  // in AccessTable::cells
+  int32_t first_partition = 0;
+
+  bool same(const Access& other) const {
+    return kind == other.kind && pattern == other.pattern && offset == other.offset &&
+           base == other.base && root_kind == other.root_kind;
+  }
+};
+
+class AccessTable {
+ public:
+  explicit AccessTable(const Header& header);
+
+  // Makes an access known. Its numbers have been checked.
+  void add(const Access& access, bool writes);
+  // Cuts the tensors into cells. Call once, behind the last add().
+  void finish();
+
+  // An access that was added.
+  const Access& find(const Access& access) const;
+  std::span<const uint32_t> cells(const Access& access) const {
+    return {cells_.data() + access.first_cell, access.num_cells};
+  }
+  const Form& form(const Access& access) const { return forms_[access.form]; }
+  const Form& form(uint32_t id) const { return forms_[id]; }
+  const Grid& grid(uint32_t kind) const { return kinds_[kind].grid; }
+  // Nothing waits for a tensor in HBM that is only read, or only written.
+  bool tracked(uint32_t kind) const {
+    const Kind& k = kinds_[kind];
+    return header_.tensors[kind].on_chip() || (k.read && k.written);
+  }
+  bool read(uint32_t kind) const { return kinds_[kind].read; }
+  bool written(uint32_t kind) const { return kinds_[kind].written; }
+
+ private:
+  struct Kind {
+    Grid grid;
+    int64_t accesses = 0;
+    bool read = false, written = false;
+  };
+  struct Slot {
+    uint64_t hash = 0;
+    uint32_t entry = kEmpty;
+  };
+  static constexpr uint32_t kEmpty = UINT32_MAX;
+
+  uint32_t form_of(uint32_t kind, uint32_t pattern);
+  const Slot* lookup(const Access& access, uint64_t hash) const;
+  void insert(const Access& access, uint64_t hash);
+  void grow();
+  Footprint footprint_of(const Access& access) const;
+  void assign_cells(Access& access);
+
+  const Header& header_;
+  std::vector<Kind> kinds_;  // by root kind
+  std::vector<Access> accesses_;
+  std::vector<Slot> slots_;
+  std::vector<Form> forms_;
+  std::unordered_map<uint64_t, uint32_t> form_ids_;  // by kind and pattern
+  std::vector<uint32_t> cells_;
+};
+
+}  // namespace neuronmm::trace

@@ -1,0 +1,144 @@
+#include "trainium/trace/memory_map.h"
+
+#include <algorithm>
+
+namespace neuronmm::trace {
+
+MemoryMap::MemoryMap(int64_t capacity, int64_t size, int64_t unit, Released released)
+    : capacity_(capacity), size_(size), unit_(unit), segments_(1), released_(std::move(released)) {}
+
+size_t MemoryMap::segment_at(int64_t at) const {
+  const auto behind = std::upper_bound(segments_.begin(), segments_.end(), at,
+                                       [](int64_t a, const Segment& s) { return a < s.begin; });
+  return static_cast<size_t>(behind - segments_.begin()) - 1;
+}
+
+// When the whole range became free; nothing where a part of it is taken.
+std::optional<uint32_t> MemoryMap::freed(const MemoryRange& range) const {
+  uint32_t last = 0;
+  for (size_t i = segment_at(range.begin); i < segments_.size(); ++i) {
+    if (segments_[i].begin >= range.end) break;
+    if (segments_[i].taken != 0) return std::nullopt;
+    last = std::max(last, segments_[i].freed);
+  }
+  return last;
+}
+
+// Candidates are the begins of free segments and the ends of blocked ranges.
+std::vector<MemoryRange> MemoryMap::find(int64_t bytes, const Blocked& blocked) const {
+  std::optional<MemoryRange> best;
+  uint32_t best_freed = UINT32_MAX;
+  for (size_t i = 0; i < segments_.size() && best_freed > 0; ++i) {
+    if (segments_[i].taken != 0 || segments_[i].freed >= best_freed) continue;
+    int64_t begin = (segments_[i].begin + unit_ - 1) / unit_ * unit_;
+    while (begin < end_of(i) && begin + bytes <= capacity_) {
+      const MemoryRange range{begin, begin + bytes};
+      const auto since = freed(range);
+      if (!since || *since >= best_freed) break;
+      const auto conflict = blocked ? blocked(range) : std::nullopt;
+      if (!conflict) {
+        best = range;
+        best_freed = *since;
+        break;
+      }
+      begin = (std::max(conflict->end, begin + 1) + unit_ - 1) / unit_ * unit_;
+    }
+  }
+  if (best) return {*best};
+  return scattered(bytes, blocked);
+}
+
+// Free memory that lies in pieces is used in pieces. The compiler, which knows all tensors before
+// it places the first, would have kept it together.
+std::vector<MemoryRange> MemoryMap::scattered(int64_t bytes, const Blocked& blocked) const {
+  std::vector<std::pair<uint32_t, MemoryRange>> free;
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    if (segments_[i].taken != 0) continue;
+    const int64_t last = std::min(end_of(i), capacity_) / unit_ * unit_;
+    int64_t begin = (segments_[i].begin + unit_ - 1) / unit_ * unit_;
+    while (begin < last) {
+      const auto conflict = blocked ? blocked({begin, last}) : std::nullopt;
+      const int64_t end = conflict ? std::max(conflict->begin, begin) / unit_ * unit_ : last;
+      if (end > begin) free.push_back({segments_[i].freed, {begin, end}});
+      begin = conflict ? (std::max(conflict->end, begin + 1) + unit_ - 1) / unit_ * unit_ : last;
+    }
+  }
+  std::stable_sort(free.begin(), free.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<MemoryRange> out;
+  for (const auto& [since, range] : free) {
+    out.push_back({range.begin, std::min(range.end, range.begin + bytes)});
+    bytes -= out.back().end - out.back().begin;
+    if (bytes == 0) return out;
+  }
+  return {};
+}
+
+void MemoryMap::remember(Occupant who, int32_t more) {
+  if (who == kNobody) return;
+  if (references_.size() <= static_cast<size_t>(who)) {
+    references_.resize(static_cast<size_t>(who) + 1);
+  }
+  references_[static_cast<size_t>(who)] += more;
+  if (references_[static_cast<size_t>(who)] == 0) released_(who);
+}
+
+size_t MemoryMap::cut(int64_t at) {
+  const size_t i = segment_at(at);
+  if (segments_[i].begin == at) return i;
+  Segment behind = segments_[i];
+  behind.begin = at;
+  for (const Occupant who : behind.who) remember(who, 1);
+  segments_.insert(segments_.begin() + static_cast<std::ptrdiff_t>(i) + 1, behind);
+  return i + 1;
+}
+
+std::vector<MemoryMap::Piece> MemoryMap::put(const std::vector<MemoryRange>& ranges, Occupant who) {
+  std::vector<Piece> pieces;
+  remember(who, 1);
+  for (const MemoryRange& range : ranges) put(range, who, pieces);
+  return pieces;
+}
+
+// The segments of the range become one where all quarters are taken, so that the map stays short.
+void MemoryMap::put(const MemoryRange& range, Occupant who, std::vector<Piece>& pieces) {
+  const size_t first = cut(range.begin);
+  const size_t end = range.end < size_ ? cut(range.end) : segments_.size();
+  for (size_t i = first; i < end; ++i) {
+    Segment& s = segments_[i];
+    Piece piece{.range = {s.begin, end_of(i), range.quarters}};
+    for (size_t q = 0; q < kQuarters; ++q) {
+      if ((range.quarters >> q & 1) == 0) continue;
+      piece.before[q] = s.who[q];
+      piece.taken = piece.taken || (s.taken >> q & 1) != 0;
+      remember(who, 1);
+      remember(s.who[q], -1);
+      s.who[q] = who;
+    }
+    s.taken |= range.quarters;
+    pieces.push_back(piece);
+  }
+  if (range.quarters != kAllQuarters) return;
+  for (size_t i = first + 1; i < end; ++i) {
+    for (const Occupant copy : segments_[i].who) remember(copy, -1);
+  }
+  segments_.erase(segments_.begin() + static_cast<std::ptrdiff_t>(first) + 1,
+                  segments_.begin() + static_cast<std::ptrdiff_t>(end));
+}
+
+void MemoryMap::leave(const std::vector<MemoryRange>& ranges, Occupant who, uint32_t now) {
+  for (const MemoryRange& range : ranges) {
+    for (size_t i = segment_at(range.begin); i < segments_.size(); ++i) {
+      Segment& s = segments_[i];
+      if (s.begin >= range.end) break;
+      for (size_t q = 0; q < kQuarters; ++q) {
+        if (s.who[q] != who) continue;
+        s.taken = static_cast<uint8_t>(s.taken & ~(1 << q));
+        s.freed = std::max(s.freed, now);
+      }
+    }
+  }
+  remember(who, -1);
+}
+
+}  // namespace neuronmm::trace

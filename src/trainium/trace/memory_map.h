@@ -1,0 +1,74 @@
+#pragma once
+// Who lies where in SBUF or PSUM, and who lay there before. Tensors whose address is not given take
+// the memory that has been free longest, as the compiler's rotating allocation does, so that what
+// comes next need not wait for what was there last.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace neuronmm::trace {
+
+// Partitions are told apart in quarters of 32, the least that an access may start at.
+inline constexpr size_t kQuarters = 4;
+inline constexpr uint8_t kAllQuarters = 0xf;
+
+struct MemoryRange {
+  int64_t begin = 0, end = 0;  // bytes per partition
+  uint8_t quarters = kAllQuarters;
+};
+
+class MemoryMap {
+ public:
+  using Occupant = int32_t;  // a small number that its owner uses again once it is released
+  static constexpr Occupant kNobody = -1;
+
+  // A part of a range, and who was there.
+  struct Piece {
+    MemoryRange range;
+    std::array<Occupant, kQuarters> before{kNobody, kNobody, kNobody, kNobody};
+    bool taken = false;  // one of them has not left
+  };
+  // released(who): no part of the memory remembers `who`, and `who` has left.
+  using Released = std::function<void(Occupant)>;
+  // blocked(range): a range that somebody with an address will need, if it overlaps.
+  using Blocked = std::function<std::optional<MemoryRange>(const MemoryRange&)>;
+
+  // `capacity`: what is given away without an address, of `size` bytes. Places without an address
+  // begin at multiples of `unit`.
+  MemoryMap(int64_t capacity, int64_t size, int64_t unit, Released released);
+
+  // Where `bytes` fit, longest free first; several ranges where no free one is large enough, and
+  // none where all together are not.
+  std::vector<MemoryRange> find(int64_t bytes, const Blocked& blocked) const;
+  // Puts somebody there. Until the next put(), those of the pieces are not used again.
+  std::vector<Piece> put(const std::vector<MemoryRange>& ranges, Occupant who);
+  // Its last access has been, at `now`.
+  void leave(const std::vector<MemoryRange>& ranges, Occupant who, uint32_t now);
+
+ private:
+  struct Segment {
+    int64_t begin = 0;
+    std::array<Occupant, kQuarters> who{kNobody, kNobody, kNobody, kNobody};
+    uint8_t taken = 0;   // quarters
+    uint32_t freed = 0;  // when the last of them left; 0: never used
+  };
+  int64_t end_of(size_t i) const {
+    return i + 1 < segments_.size() ? segments_[i + 1].begin : size_;
+  }
+  size_t cut(int64_t at);  // the segment that begins there, which it makes
+  size_t segment_at(int64_t at) const;
+  std::optional<uint32_t> freed(const MemoryRange& range) const;
+  std::vector<MemoryRange> scattered(int64_t bytes, const Blocked& blocked) const;
+  void remember(Occupant who, int32_t more);
+  void put(const MemoryRange& range, Occupant who, std::vector<Piece>& pieces);
+
+  int64_t capacity_, size_, unit_;
+  std::vector<Segment> segments_;    // ascending, without gaps
+  std::vector<int32_t> references_;  // by occupant: quarters of segments, and one until it leaves
+  Released released_;
+};
+
+}  // namespace neuronmm::trace

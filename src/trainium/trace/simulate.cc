@@ -1,0 +1,117 @@
+#include "trainium/trace/simulate.h"
+
+#include <algorithm>
+
+#include "trainium/simulator/core.h"
+#include "trainium/trace/contents.h"
+#include "trainium/trace/live_memory.h"
+#include "trainium/trace/source.h"
+
+namespace neuronmm::trace {
+
+namespace {
+
+using simulator::DeviceSpec;
+using simulator::Summary;
+using tile::HbmRole;
+using tile::Memory;
+
+// Every operation of the header that an instruction might be.
+Status check_operations(const TraceFile& file, const DeviceSpec& device) {
+  for (const Operation& operation : file.header().operations) {
+    const Status known = check_operation(operation, device);
+    if (!known.ok()) return fail("{}: {}", file.name(), known.error().message);
+  }
+  return {};
+}
+
+int64_t bytes_of(const TensorKind& kind) { return kind.elements() * kind.dtype.bytes; }
+
+int64_t operand_bytes(const Header& header) {
+  int64_t total = 0;
+  for (const TensorKind& kind : header.tensors) {
+    if (kind.role == HbmRole::kInput || kind.role == HbmRole::kOutput) total += bytes_of(kind);
+  }
+  return total;
+}
+
+int64_t compulsory_bytes(const Header& header, const AccessTable& accesses) {
+  int64_t total = 0;
+  for (uint32_t k = 0; k < header.tensors.size(); ++k) {
+    const TensorKind& kind = header.tensors[k];
+    if ((kind.role == HbmRole::kInput && accesses.read(k)) ||
+        (kind.role == HbmRole::kOutput && accesses.written(k))) {
+      total += bytes_of(kind);
+    }
+  }
+  return total;
+}
+
+Result<MemoryPeak> memory_peak(const TraceFile& file, const Contents& contents,
+                               const DeviceSpec& device, Memory memory) {
+  const auto bank = static_cast<int64_t>(device.psum_bank_bytes);
+  const bool psum = memory == Memory::kPsum;
+  const LivePeak live = live_peak(file.header(), contents, memory, bank);
+  MemoryPeak peak;
+  peak.bytes = live.bytes;
+  peak.capacity = psum ? static_cast<int64_t>(device.psum_banks * device.psum_bank_bytes)
+                       : static_cast<int64_t>(device.sbuf_usable_bytes);
+  peak.tensors = describe(file.header(), contents, live, bank);
+  if (peak.bytes > peak.capacity) {
+    return fail("{}: {} needs {} bytes per partition at once, {} has {}: {}", file.name(),
+                psum ? "PSUM" : "SBUF", peak.bytes, device.name, peak.capacity, peak.tensors);
+  }
+  return peak;
+}
+
+TraceBound bound_of(const Summary& summary, const DeviceSpec& device, int64_t compulsory) {
+  TraceBound bound;
+  bound.tensor_ns = summary.tensor.instruction_time * 1e9;
+  bound.vector_ns = summary.vector.instruction_time * 1e9;
+  bound.scalar_ns = summary.scalar.instruction_time * 1e9;
+  bound.gpsimd_ns = summary.gpsimd.instruction_time * 1e9;
+  bound.dma_ns = std::max(summary.dma_packet_time * 1e9 / device.dma_engines,
+                          static_cast<double>(summary.hbm_bytes()) / device.hbm_bandwidth);
+  bound.compulsory_ns =
+      static_cast<double>(compulsory) /
+      std::min(device.dma_engines * device.dma_bandwidth, device.hbm_bandwidth.value);
+  return bound;
+}
+
+std::vector<LineReport> ranked(const StallLog& stalls) {
+  std::vector<LineReport> out;
+  const std::vector<LineStalls> lines = stalls.lines();
+  for (uint32_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].instructions > 0) out.push_back({lines[i], i});
+  }
+  std::stable_sort(out.begin(), out.end(), [](const LineReport& a, const LineReport& b) {
+    return a.stalled() > b.stalled();
+  });
+  return out;
+}
+
+}  // namespace
+
+Result<TraceTiming> simulate(const TraceFile& file, const DeviceSpec& device,
+                             const TraceOptions& options) {
+  NMM_TRY(check_operations(file, device));
+  NMM_ASSIGN(const Contents contents, check_contents(file));
+  TraceTiming out;
+  NMM_ASSIGN(out.sbuf, memory_peak(file, contents, device, Memory::kSbuf));
+  NMM_ASSIGN(out.psum, memory_peak(file, contents, device, Memory::kPsum));
+  simulator::TimingOptions timing = options.timing;
+  if (!timing.model_flops) timing.model_flops = file.header().model_flops;
+  TraceSource source(file, contents, device, options.rotation);
+  simulator::Core core(source, device, timing);
+  out.timing.summary = core.run(operand_bytes(file.header()));
+  NMM_TRY(source.status());
+  out.timing.instructions = contents.instructions;
+  out.timing.sbuf_capacity = out.sbuf.capacity;
+  out.compulsory_bytes = compulsory_bytes(file.header(), contents.accesses);
+  out.bound = bound_of(out.timing.summary, device, out.compulsory_bytes);
+  out.lines = ranked(source.stalls());
+  out.notes = source.memory().overlaps();
+  return out;
+}
+
+}  // namespace neuronmm::trace

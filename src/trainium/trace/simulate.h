@@ -1,0 +1,54 @@
+#pragma once
+// How long a traced kernel takes on one NeuronCore, what it moves, who is busy, and which of its
+// source lines the time goes to.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "trainium/simulator/device_spec.h"
+#include "trainium/simulator/timing.h"
+#include "trainium/trace/file.h"
+#include "trainium/trace/stalls.h"
+#include "trainium/trace/tensor_memory.h"
+
+namespace neuronmm::trace {
+
+struct TraceOptions {
+  simulator::TimingOptions
+      timing;  // the timeline, the throttle; model_flops: by default the file's
+  Rotation rotation;
+};
+
+// What the kernel would take if nothing ever waited for anything else, ns.
+struct TraceBound {
+  double tensor_ns = 0, vector_ns = 0, scalar_ns = 0, gpsimd_ns = 0;  // each engine's own work
+  double dma_ns = 0;         // all transfers, spread over the engines as they are
+  double compulsory_ns = 0;  // inputs and outputs once, at the rate of all engines together
+};
+
+struct LineReport : LineStalls {
+  uint32_t source = 0;  // in Header::sources
+};
+
+struct MemoryPeak {
+  int64_t bytes = 0, capacity = 0;  // per partition
+  std::string tensors;              // that are live there, by name and line
+};
+
+struct TraceTiming {
+  simulator::Timing timing;
+  std::vector<LineReport> lines;  // the one that stalls the kernel longest first
+  TraceBound bound;
+  MemoryPeak sbuf, psum;
+  int64_t compulsory_bytes = 0;    // inputs that are read and outputs that are written, once
+  std::vector<std::string> notes;  // what the model had to assume, or found odd
+};
+
+// Fails where the trace is damaged, where an operation is not known, and where the tensors of a
+// kernel of the new dialect do not fit into SBUF or PSUM; the message names file, line and tensors.
+Result<TraceTiming> simulate(const TraceFile& file, const simulator::DeviceSpec& device,
+                             const TraceOptions& options = {});
+
+}  // namespace neuronmm::trace

@@ -1,0 +1,239 @@
+#include "trainium/trace/source.h"
+
+#include <algorithm>
+
+namespace neuronmm::trace {
+
+using simulator::Run;
+using simulator::Unit;
+using tile::Memory;
+
+TraceSource::TraceSource(const TraceFile& file, const Contents& contents,
+                         const simulator::DeviceSpec& device, const Rotation& rotation)
+    : file_(file),
+      header_(file.header()),
+      contents_(contents),
+      device_(device),
+      cursor_(file.records()),
+      prices_(header_.operations.size()),
+      memory_(file, contents, device, rotation),
+      stalls_(header_.sources.size(), contents.instructions),
+      predecessors_(device) {}
+
+size_t TraceSource::HashForms::operator()(const std::vector<uint32_t>& forms) const {
+  uint64_t hash = forms.size();
+  for (const uint32_t form : forms) hash = (hash ^ form) * 0x9e3779b97f4a7c15u;
+  return hash ^ (hash >> 32);
+}
+
+bool TraceSource::next() {
+  while (true) {
+    finish_last();
+    if (!cursor_.next()) return false;
+    if (!cursor_.is(RecordKind::kInstruction)) continue;
+    ++index_;
+    status_ = resolve();
+    if (!status_.ok()) return false;
+    if (!priced_->nothing) return true;
+  }
+}
+
+// Tensors whose last access this was give their memory to those that come.
+void TraceSource::finish_last() {
+  for (const uint32_t root : roots_) memory_.done(root, index_);
+  roots_.clear();
+}
+
+// What the operands are, and what the instruction costs.
+Status TraceSource::resolve() {
+  operands_.clear();
+  forms_.clear();
+  const Operation& operation = header_.operations[cursor_.subject()];
+  const bool matmul = operation.name == "nc_matmul" || operation.name == "nc_matmul_mx";
+  for (size_t i = 0; i < cursor_.num_operands(); ++i) {
+    const OperandRecord record = cursor_.operand(i);
+    const Access& access = contents_.access(record);
+    roots_.push_back(contents_.instances[record.instance].root);
+    forms_.push_back(access.form);
+    Operand operand{.cells = contents_.accesses.cells(access),
+                    .writes = operation.writes(i),
+                    .stationary = operation.operands[i] == (matmul ? "stationary" : "src"),
+                    .first_partition = access.first_partition};
+    NMM_ASSIGN(operand.state, memory_.touch(roots_.back()));
+    operands_.push_back(operand);
+  }
+  return find_price();
+}
+
+Status TraceSource::find_price() {
+  Prices& prices = prices_[cursor_.subject()];
+  if (!prices.last || prices.last->first != forms_) {
+    auto at = prices.all.find(forms_);
+    if (at == prices.all.end()) {
+      std::vector<const Form*> forms;
+      for (const uint32_t form : forms_) forms.push_back(&contents_.accesses.form(form));
+      auto priced = price(header_.operations[cursor_.subject()], forms, device_);
+      if (!priced.ok()) {
+        return fail("{}: {}: {}", file_.name(), header_.place(cursor_.source()),
+                    priced.error().message);
+      }
+      at = prices.all.emplace(forms_, std::move(*priced)).first;
+    }
+    prices.last = &*at;
+  }
+  priced_ = &prices.last->second;
+  return {};
+}
+
+simulator::Transfer TraceSource::transfer() {
+  simulator::Transfer transfer = priced_->transfer;
+  if (priced_->on_chip >= 0) {
+    transfer.first_partition = operands_[static_cast<size_t>(priced_->on_chip)].first_partition;
+  }
+  stalls_.transfer(cursor_.source(), transfer.bytes());
+  return transfer;
+}
+
+double TraceSource::readable(const Operand& operand) {
+  double time = 0;
+  for (const uint32_t cell : operand.cells) time = std::max(time, operand.state->cells[cell].ready);
+  return time;
+}
+
+double TraceSource::inputs_ready() const {
+  double ready = 0;
+  for (const Operand& operand : operands_) {
+    if (!operand.writes) ready = std::max(ready, readable(operand));
+  }
+  return ready;
+}
+
+double TraceSource::stationary_ready() const {
+  double ready = 0;
+  for (const Operand& operand : operands_) {
+    if (!operand.writes && operand.stationary) ready = std::max(ready, readable(operand));
+  }
+  return ready;
+}
+
+double TraceSource::moving_ready() const {
+  double ready = 0;
+  for (const Operand& operand : operands_) {
+    if (!operand.writes && !operand.stationary) ready = std::max(ready, readable(operand));
+  }
+  return ready;
+}
+
+// An engine's own earlier write is in order with the next.
+double TraceSource::output_free(Unit unit) const {
+  double time = 0;
+  for (const Operand& operand : operands_) {
+    if (!operand.writes) continue;
+    for (const uint32_t c : operand.cells) {
+      const Cell& cell = operand.state->cells[c];
+      time = std::max(time, cell.last_read);
+      if (cell.unit != unit || unit == Unit::kDma) time = std::max(time, cell.ready);
+    }
+  }
+  return time;
+}
+
+void TraceSource::complete(Unit unit, double stationary_read, double read, double visible) {
+  for (const Operand& operand : operands_) {
+    const double until = operand.stationary ? stationary_read : read;
+    for (const uint32_t c : operand.cells) {
+      Cell& cell = operand.state->cells[c];
+      if (operand.writes) {
+        cell.ready = visible;
+        cell.writer = index_;
+        cell.unit = unit;
+      } else if (until > cell.last_read) {
+        cell.last_read = until;
+        cell.reader = index_;
+      }
+    }
+  }
+}
+
+void TraceSource::count_bytes(simulator::Summary& summary) const {
+  summary.sbuf_read_bytes += priced_->sbuf_read;
+  summary.sbuf_write_bytes += priced_->sbuf_write;
+  summary.psum_read_bytes += priced_->psum_read;
+  summary.psum_write_bytes += priced_->psum_write;
+}
+
+void TraceSource::ran(const Run& run) {
+  const bool transfer = run.unit == Unit::kDma;
+  stalls_.note(index_, cursor_.source(), run, transfer ? why_transfer(run) : why(run));
+  if (transfer) {
+    predecessors_.transfer(index_, run);
+  } else {
+    predecessors_.engine(index_, run.unit);
+  }
+}
+
+StallLog::Wait TraceSource::why(const Run& run) const {
+  const double at = run.begin - run.table_ns, idle = run.begin - run.engine_free;
+  if (at <= run.engine_free) return {Cause::kIssue, predecessors_.on(run.unit), idle};
+  if (at <= run.port_free) return {Cause::kIssue, predecessors_.on_port(), idle};
+  StallLog::Wait wait = why_data(at);
+  wait.ns = idle;
+  if (wait.whom != StallLog::kNobody) return wait;
+  // A matmul whose weights load before it begins: they are late, or those of the last one were.
+  if (run.unit == Unit::kTensor) {
+    wait = why_data(at - priced_->job.tensor.weight_load(priced_->tensor.rows) - 1e-6);
+    wait.ns = idle;
+  }
+  if (wait.whom == StallLog::kNobody) return {Cause::kIssue, predecessors_.on(run.unit), idle};
+  return wait;
+}
+
+StallLog::Wait TraceSource::why_transfer(const Run& run) const {
+  const Predecessors::Queue queue = predecessors_.queue(run.queue);
+  if (run.begin <= queue.free) return {Cause::kIssue, queue.whom, 0};
+  StallLog::Wait wait = why_data(run.begin);
+  wait.ns = run.begin - std::max(0.0, queue.free);
+  return wait;
+}
+
+// The access that kept an instruction from beginning before `at`.
+StallLog::Wait TraceSource::why_data(double at) const {
+  for (const Operand& operand : operands_) {
+    for (const uint32_t c : operand.cells) {
+      const Cell& cell = operand.state->cells[c];
+      if (!operand.writes) {
+        if (cell.ready < at) continue;
+        return {cell.unit == Unit::kDma ? Cause::kData : Cause::kDependency, cell.writer};
+      }
+      const Memory memory = header_.tensors[operand.state->kind].memory;
+      const Cause cause = memory == Memory::kPsum   ? Cause::kBank
+                          : memory == Memory::kSbuf ? Cause::kRotation
+                                                    : Cause::kDependency;
+      if (cell.last_read >= at) return {cause, cell.reader};
+      if (cell.ready >= at) return {cause, cell.writer};
+    }
+  }
+  return {};
+}
+
+const std::string& TraceSource::label() {
+  const uint64_t key = (uint64_t{cursor_.subject()} << 32) | cursor_.source();
+  const auto [at, fresh] = labels_.try_emplace(key);
+  if (fresh) {
+    at->second = fmt::format("{} {}", header_.operations[cursor_.subject()].name,
+                             header_.place(cursor_.source()));
+  }
+  return at->second;
+}
+
+const std::string& TraceSource::target() const {
+  static const std::string kNothing = "-";
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    if (operands_[i].writes) {
+      return header_.tensors[contents_.instances[cursor_.operand(i).instance].kind].name;
+    }
+  }
+  return kNothing;
+}
+
+}  // namespace neuronmm::trace

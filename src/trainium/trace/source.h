@@ -1,0 +1,87 @@
+#pragma once
+// A trace as the instructions of a core (simulator/core.h).
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "trainium/simulator/core.h"
+#include "trainium/trace/contents.h"
+#include "trainium/trace/pricing.h"
+#include "trainium/trace/stalls.h"
+#include "trainium/trace/tensor_memory.h"
+
+namespace neuronmm::trace {
+
+class TraceSource {
+ public:
+  TraceSource(const TraceFile& file, const Contents& contents, const simulator::DeviceSpec& device,
+              const Rotation& rotation);
+
+  // False at the end, and at an instruction that cannot run: then status() says why.
+  bool next();
+  const Status& status() const { return status_; }
+
+  const simulator::Job& job() const { return priced_->job; }
+  int64_t streamed() const { return priced_->streamed; }
+  simulator::TensorWork tensor_work() const { return priced_->tensor; }
+  simulator::Transfer transfer();
+
+  double inputs_ready() const;
+  double stationary_ready() const;
+  double moving_ready() const;
+  double output_free(simulator::Unit unit) const;
+  void ran(const simulator::Run& run);
+  void complete(simulator::Unit unit, double stationary_read, double read, double visible);
+  void count_bytes(simulator::Summary& summary) const;
+  const std::string& label();
+  const std::string& target() const;
+
+  const StallLog& stalls() const { return stalls_; }
+  const TensorMemory& memory() const { return memory_; }
+
+ private:
+  struct Operand {
+    TensorState* state = nullptr;  // null: nothing waits for it
+    std::span<const uint32_t> cells;
+    bool writes = false, stationary = false;
+    int32_t first_partition = 0;
+  };
+  struct HashForms {
+    size_t operator()(const std::vector<uint32_t>& forms) const;
+  };
+  struct Prices {  // of one operation, by the forms of its operands
+    std::unordered_map<std::vector<uint32_t>, Priced, HashForms> all;
+    const std::pair<const std::vector<uint32_t>, Priced>* last = nullptr;
+  };
+
+  Status resolve();
+  Status find_price();
+  void finish_last();
+  static double readable(const Operand& operand);
+  StallLog::Wait why(const simulator::Run& run) const;
+  StallLog::Wait why_transfer(const simulator::Run& run) const;
+  StallLog::Wait why_data(double at) const;
+
+  const TraceFile& file_;
+  const Header& header_;
+  const Contents& contents_;
+  const simulator::DeviceSpec& device_;
+  Cursor cursor_;
+  uint32_t index_ = UINT32_MAX;  // of the instruction
+  std::vector<uint32_t> roots_;  // of its operands
+  std::vector<Operand> operands_;
+  std::vector<uint32_t> forms_;
+  std::vector<Prices> prices_;  // by operation
+  const Priced* priced_ = nullptr;
+  TensorMemory memory_;
+  StallLog stalls_;
+  Predecessors predecessors_;
+  std::unordered_map<uint64_t, std::string> labels_;  // by operation and source line
+  Status status_;
+};
+
+}  // namespace neuronmm::trace
