@@ -48,7 +48,9 @@ std::pair<uint32_t, uint32_t> between(const std::vector<int64_t>& cuts, const In
 }  // namespace
 
 AccessTable::AccessTable(const Header& header)
-    : header_(header), kinds_(header.tensors.size()), slots_(1024) {}
+    : header_(header), kinds_(header.tensors.size()), slots_(1024) {
+  for (size_t k = 0; k < kinds_.size(); ++k) kinds_[k].on_chip = header.tensors[k].on_chip();
+}
 
 const AccessTable::Slot* AccessTable::lookup(const Access& access, uint64_t hash) const {
   const size_t mask = slots_.size() - 1;
@@ -81,23 +83,25 @@ void AccessTable::grow() {
   }
 }
 
-void AccessTable::add(const Access& access, bool writes) {
+// Where an access lies matters for what is tracked only.
+void AccessTable::add(Access access) {
   Kind& kind = kinds_[access.root_kind];
-  (writes ? kind.written : kind.read) = true;
-  const uint64_t hash = hash_of(access);
+  if (!tracked(access.root_kind)) access.offset = access.base = 0;
+  uint64_t hash = hash_of(access);
   if (lookup(access, hash)) return;
-  if (++kind.accesses <= kMostAccesses) return insert(access, hash);
-  Access whole = access;
-  whole.offset = kWhole;
-  const uint64_t whole_hash = hash_of(whole);
-  if (!lookup(whole, whole_hash)) insert(whole, whole_hash);
+  if (++kind.accesses > kMostAccesses) {
+    access.offset = kWhole;
+    hash = hash_of(access);
+    if (lookup(access, hash)) return;
+  }
+  insert(access, hash);
 }
 
-const Access& AccessTable::find(const Access& access) const {
+const Access& AccessTable::find(Access access) const {
+  if (!tracked(access.root_kind)) access.offset = access.base = 0;
   if (const Slot* slot = lookup(access, hash_of(access))) return accesses_[slot->entry];
-  Access whole = access;
-  whole.offset = kWhole;
-  return accesses_[lookup(whole, hash_of(whole))->entry];
+  access.offset = kWhole;
+  return accesses_[lookup(access, hash_of(access))->entry];
 }
 
 uint32_t AccessTable::form_of(uint32_t kind_id, uint32_t pattern_id) {
@@ -135,7 +139,7 @@ Footprint AccessTable::footprint_of(const Access& access) const {
 void AccessTable::finish() {
   for (uint32_t k = 0; k < kinds_.size(); ++k) {
     const TensorKind& kind = header_.tensors[k];
-    kinds_[k].grid = {{0, kind.elements() / kind.row_elements()}, {0, kind.row_bytes()}};
+    kinds_[k].grid = {{0, kind.rows()}, {0, kind.row_bytes()}};
   }
   for (const Access& access : accesses_) {
     if (!tracked(access.root_kind) || access.offset == kWhole) continue;
@@ -162,10 +166,10 @@ void AccessTable::finish() {
 }
 
 void AccessTable::assign_cells(Access& access) {
-  const Footprint touched = footprint_of(access);
-  access.first_partition = static_cast<int32_t>(touched.rows.begin);
   access.first_cell = static_cast<uint32_t>(cells_.size());
   if (!tracked(access.root_kind)) return;
+  const Footprint touched = footprint_of(access);
+  access.first_partition = static_cast<int32_t>(touched.rows.begin);
   const Grid& grid = kinds_[access.root_kind].grid;
   const auto columns_per_row = static_cast<uint32_t>(grid.num_columns());
   const auto [row, rows_end] = between(grid.rows, touched.rows);

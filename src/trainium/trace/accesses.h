@@ -50,13 +50,17 @@ class AccessTable {
  public:
   explicit AccessTable(const Header& header);
 
+  // Whether tensors of a kind are read and written: of all accesses, before the first add().
+  void note(uint32_t root_kind, bool writes) {
+    (writes ? kinds_[root_kind].written : kinds_[root_kind].read) = true;
+  }
   // Makes an access known. Its numbers have been checked.
-  void add(const Access& access, bool writes);
+  void add(Access access);
   // Cuts the tensors into cells. Call once, behind the last add().
   void finish();
 
   // An access that was added.
-  const Access& find(const Access& access) const;
+  const Access& find(Access access) const;
   std::span<const uint32_t> cells(const Access& access) const {
     return {cells_.data() + access.first_cell, access.num_cells};
   }
@@ -66,7 +70,7 @@ class AccessTable {
   // Nothing waits for a tensor in HBM that is only read, or only written.
   bool tracked(uint32_t kind) const {
     const Kind& k = kinds_[kind];
-    return header_.tensors[kind].on_chip() || (k.read && k.written);
+    return k.on_chip || (k.read && k.written);
   }
   bool read(uint32_t kind) const { return kinds_[kind].read; }
   bool written(uint32_t kind) const { return kinds_[kind].written; }
@@ -75,7 +79,7 @@ class AccessTable {
   struct Kind {
     Grid grid;
     int64_t accesses = 0;
-    bool read = false, written = false;
+    bool on_chip = false, read = false, written = false;
   };
   struct Slot {
     uint64_t hash = 0;

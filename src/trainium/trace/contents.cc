@@ -25,7 +25,7 @@ class Checker {
     if (tensors != header_.instances) {
       return wrong(fmt::format("expected {} tensors in all, found {}", header_.instances, tensors));
     }
-    contents_.accesses.finish();
+    collect_accesses();
     return std::move(contents_);
   }
 
@@ -96,8 +96,8 @@ class Checker {
     view.root = parent.root;
     const TensorKind& root = header_.tensors[contents_.instances[view.root].kind];
     const bool chip = kind.on_chip();
-    const int64_t room = chip ? root.row_bytes() : root.elements() * root.dtype.bytes;
-    const int64_t size = chip ? kind.row_bytes() : kind.elements() * kind.dtype.bytes;
+    const int64_t room = chip ? root.row_bytes() : root.bytes();
+    const int64_t size = chip ? kind.row_bytes() : kind.bytes();
     const int64_t offset = std::max<int64_t>(record.address, 0);
     if (root.memory != kind.memory || (chip && kind.shape[0] > root.shape[0]) ||
         offset > room - parent.base || size > room - parent.base - offset) {
@@ -135,27 +135,32 @@ class Checker {
     const auto now = static_cast<uint32_t>(contents_.instructions);
     root.first = std::min(root.first, now);
     root.last = now;
-    ++contents_.operands;
-    contents_.accesses.add({.root_kind = root.kind,
-                            .kind = instance.kind,
-                            .pattern = operand.pattern,
-                            .base = instance.base,
-                            .offset = operand.offset},
-                           operation.writes(i));
+    contents_.accesses.note(root.kind, operation.writes[i]);
     return {};
+  }
+
+  // Only now is it known which tensors are both read and written.
+  void collect_accesses() {
+    for (Cursor cursor(file_.records()); cursor.next();) {
+      if (!cursor.is(RecordKind::kInstruction)) continue;
+      for (size_t i = 0; i < cursor.num_operands(); ++i) {
+        contents_.accesses.add(contents_.key(cursor.operand(i)));
+      }
+    }
+    contents_.accesses.finish();
   }
 
   // Inside the tensor; on chip, along whole partitions and then along the free dimension.
   Status check_access(const TensorKind& kind, const OperandRecord& operand) const {
     const Pattern& pattern = header_.patterns[operand.pattern];
-    const int64_t elements = kind.elements();
+    const int64_t elements = kind.elements;
     if (operand.offset < -pattern.lowest || operand.offset >= elements - pattern.highest) {
       return wrong(fmt::format("{}: expected an offset in [{}, {}) for pattern {}, found {}",
                                kind.name, -pattern.lowest, elements - pattern.highest,
                                operand.pattern, operand.offset));
     }
     if (!kind.on_chip()) return {};
-    const int64_t row = kind.row_elements();
+    const int64_t row = kind.row_elements;
     const std::vector<Axis>& axes = pattern.axes;
     if (axes.empty() || (axes[0].count > 1 && axes[0].stride % row != 0)) {
       return wrong(

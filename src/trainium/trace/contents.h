@@ -26,17 +26,18 @@ struct Instance {
 struct Contents {
   std::vector<Instance> instances;
   AccessTable accesses;
-  int64_t instructions = 0, operands = 0;
+  int64_t instructions = 0;
 
   // The access that an operand is. Only of what has been checked.
-  const Access& access(const OperandRecord& operand) const {
+  Access key(const OperandRecord& operand) const {
     const Instance& instance = instances[operand.instance];
-    return accesses.find({.root_kind = instances[instance.root].kind,
-                          .kind = instance.kind,
-                          .pattern = operand.pattern,
-                          .base = instance.base,
-                          .offset = operand.offset});
+    return {.root_kind = instances[instance.root].kind,
+            .kind = instance.kind,
+            .pattern = operand.pattern,
+            .base = instance.base,
+            .offset = operand.offset};
   }
+  const Access& access(const OperandRecord& operand) const { return accesses.find(key(operand)); }
 };
 
 // Fails with the file, the offset, what was expected and what was found. Afterwards every number in

@@ -89,7 +89,7 @@ Footprint footprint(const TensorKind& kind, const TensorKind& root, int64_t base
     axes.push_back({std::abs(axis.stride) * bytes, axis.count});
   }
   if (!kind.on_chip()) return in_rows(base + start * bytes, bytes, root.row_bytes(), axes);
-  const int64_t row = kind.row_elements();
+  const int64_t row = kind.row_elements;
   const Axis& partitions = pattern.axes[0];
   const int64_t reach = std::abs(partitions.stride) / row * (partitions.count - 1);
   Footprint out;

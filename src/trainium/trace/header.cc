@@ -117,16 +117,18 @@ Result<TensorKind> read_tensor(const json& value, const std::string& where) {
   const json* shape = fields.find("shape");
   if (!shape) return fields.missing("shape");
   NMM_ASSIGN(kind.shape, integers(*shape, where + ": \"shape\"", 0, 1, kMostElements));
-  int64_t elements = 1;
   for (const int64_t size : kind.shape) {
-    if (size > kMostElements / elements) {
+    if (size > kMostElements / kind.elements) {
       return fail("{}: \"shape\": more than 2^46 elements: {}", where, shape_string(kind.shape));
     }
-    elements *= size;
+    kind.elements *= size;
   }
   if (kind.on_chip() && (kind.shape.empty() || kind.shape[0] > kPartitions)) {
     return fail("{}: {}: expected at most {} partitions as the first dimension, found {}", where,
                 kind.name, kPartitions, shape_string(kind.shape));
+  }
+  if (!kind.shape.empty()) {
+    kind.row_elements = kind.on_chip() ? kind.elements / kind.shape[0] : kind.shape.back();
   }
   if (fields.find("role")) {
     NMM_ASSIGN(const size_t role,
@@ -221,6 +223,9 @@ Result<Operation> read_operation(const json& value, const std::string& where) {
                                                     "dma", "any"}));
   operation.engine = static_cast<EngineName>(engine);
   NMM_ASSIGN(operation.operands, list<std::string>(fields, "operands", read_text));
+  for (const std::string& role : operation.operands) {
+    operation.writes.push_back(role.starts_with("dst"));
+  }
   if (const json* attributes = fields.find("attributes")) {
     NMM_TRY(read_attributes(*attributes, where + ": \"attributes\"", operation));
   }
@@ -264,17 +269,6 @@ Result<Dtype> find_dtype(std::string_view name) {
     names.push_back(dtype.name);
   }
   return fail("expected one of {}, found '{}'", fmt::join(names, ", "), printable(name));
-}
-
-int64_t TensorKind::elements() const {
-  int64_t count = 1;
-  for (const int64_t size : shape) count *= size;
-  return count;
-}
-
-int64_t TensorKind::row_elements() const {
-  if (shape.empty()) return 1;
-  return on_chip() ? elements() / shape[0] : shape.back();
 }
 
 std::string Header::place(uint32_t source) const {

@@ -33,11 +33,13 @@ struct TensorKind {
   uint32_t source = 0;
   bool view = false;  // of another tensor's bytes
 
+  // Of the shape. A row is what one partition holds; in HBM, the last dimension.
+  int64_t elements = 1, row_elements = 1;
+
   bool on_chip() const { return memory != tile::Memory::kHbm; }
-  int64_t elements() const;
-  // Of one row: on chip, what one partition holds; in HBM, the last dimension.
-  int64_t row_elements() const;
-  int64_t row_bytes() const { return row_elements() * dtype.bytes; }
+  int64_t rows() const { return elements / row_elements; }
+  int64_t row_bytes() const { return row_elements * dtype.bytes; }
+  int64_t bytes() const { return elements * dtype.bytes; }
 };
 
 // The shape of an access: element offset + sum of index · stride, outermost axis first. On chip the
@@ -58,12 +60,11 @@ struct Operation {
   std::string name;
   EngineName engine = EngineName::kAny;
   std::vector<std::string> operands;  // by role: "dst", "stationary", ...
+  std::vector<bool> writes;           // by operand: those whose role begins with "dst"
   bool transpose = false, accumulate = false, zero = false, dynamic = false, indirect = false;
   std::string op, op0, op1, reduce_op, perf_mode, onezero;
   std::optional<std::array<int64_t, 2>> tile_position, tile_size;  // of the Tensor engine's array
   int64_t elements_per_index = 1;                                  // local_gather
-
-  bool writes(size_t operand) const { return operands[operand].starts_with("dst"); }
 };
 
 struct SourceLine {

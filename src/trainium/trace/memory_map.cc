@@ -5,7 +5,12 @@
 namespace neuronmm::trace {
 
 MemoryMap::MemoryMap(int64_t capacity, int64_t size, int64_t unit, Released released)
-    : capacity_(capacity), size_(size), unit_(unit), segments_(1), released_(std::move(released)) {}
+    : capacity_(capacity),
+      size_(size),
+      unit_(unit),
+      segments_(1),
+      free_{{0, 0}},
+      released_(std::move(released)) {}
 
 size_t MemoryMap::segment_at(int64_t at) const {
   const auto behind = std::upper_bound(segments_.begin(), segments_.end(), at,
@@ -24,25 +29,31 @@ std::optional<uint32_t> MemoryMap::freed(const MemoryRange& range) const {
   return last;
 }
 
-// Candidates are the begins of free segments and the ends of blocked ranges.
+// The first place from `begin` on, and before `end`, that is not blocked.
+std::optional<MemoryRange> MemoryMap::first_fit(int64_t begin, int64_t end, int64_t bytes,
+                                                const Blocked& blocked) const {
+  begin = (begin + unit_ - 1) / unit_ * unit_;
+  while (begin < end && begin + bytes <= capacity_) {
+    const MemoryRange range{begin, begin + bytes};
+    const auto conflict = blocked ? blocked(range) : std::nullopt;
+    if (!conflict) return range;
+    begin = (std::max(conflict->end, begin + 1) + unit_ - 1) / unit_ * unit_;
+  }
+  return std::nullopt;
+}
+
+// A place is as old as the newest of its segments. It begins with a free one, and none that became
+// free later than the best place so far need be looked at.
 std::vector<MemoryRange> MemoryMap::find(int64_t bytes, const Blocked& blocked) const {
   std::optional<MemoryRange> best;
   uint32_t best_freed = UINT32_MAX;
-  for (size_t i = 0; i < segments_.size() && best_freed > 0; ++i) {
-    if (segments_[i].taken != 0 || segments_[i].freed >= best_freed) continue;
-    int64_t begin = (segments_[i].begin + unit_ - 1) / unit_ * unit_;
-    while (begin < end_of(i) && begin + bytes <= capacity_) {
-      const MemoryRange range{begin, begin + bytes};
-      const auto since = freed(range);
-      if (!since || *since >= best_freed) break;
-      const auto conflict = blocked ? blocked(range) : std::nullopt;
-      if (!conflict) {
-        best = range;
-        best_freed = *since;
-        break;
-      }
-      begin = (std::max(conflict->end, begin + 1) + unit_ - 1) / unit_ * unit_;
-    }
+  for (const auto& [since, begin] : free_) {
+    if (since >= best_freed) break;
+    const auto range = first_fit(begin, end_of(segment_at(begin)), bytes, blocked);
+    const auto at = range ? freed(*range) : std::nullopt;
+    if (!at || *at >= best_freed) continue;
+    best = range;
+    best_freed = *at;
   }
   if (best) return {*best};
   return scattered(bytes, blocked);
@@ -88,24 +99,27 @@ size_t MemoryMap::cut(int64_t at) {
   if (segments_[i].begin == at) return i;
   Segment behind = segments_[i];
   behind.begin = at;
+  if (behind.taken == 0) free_.emplace(behind.freed, at);
   for (const Occupant who : behind.who) remember(who, 1);
   segments_.insert(segments_.begin() + static_cast<std::ptrdiff_t>(i) + 1, behind);
   return i + 1;
 }
 
-std::vector<MemoryMap::Piece> MemoryMap::put(const std::vector<MemoryRange>& ranges, Occupant who) {
-  std::vector<Piece> pieces;
+const std::vector<MemoryMap::Piece>& MemoryMap::put(const std::vector<MemoryRange>& ranges,
+                                                    Occupant who) {
+  pieces_.clear();
   remember(who, 1);
-  for (const MemoryRange& range : ranges) put(range, who, pieces);
-  return pieces;
+  for (const MemoryRange& range : ranges) put(range, who);
+  return pieces_;
 }
 
 // The segments of the range become one where all quarters are taken, so that the map stays short.
-void MemoryMap::put(const MemoryRange& range, Occupant who, std::vector<Piece>& pieces) {
+void MemoryMap::put(const MemoryRange& range, Occupant who) {
   const size_t first = cut(range.begin);
   const size_t end = range.end < size_ ? cut(range.end) : segments_.size();
   for (size_t i = first; i < end; ++i) {
     Segment& s = segments_[i];
+    if (s.taken == 0) free_.erase({s.freed, s.begin});
     Piece piece{.range = {s.begin, end_of(i), range.quarters}};
     for (size_t q = 0; q < kQuarters; ++q) {
       if ((range.quarters >> q & 1) == 0) continue;
@@ -116,12 +130,10 @@ void MemoryMap::put(const MemoryRange& range, Occupant who, std::vector<Piece>& 
       s.who[q] = who;
     }
     s.taken |= range.quarters;
-    pieces.push_back(piece);
+    pieces_.push_back(piece);
   }
-  if (range.quarters != kAllQuarters) return;
-  for (size_t i = first + 1; i < end; ++i) {
-    for (const Occupant copy : segments_[i].who) remember(copy, -1);
-  }
+  if (range.quarters != kAllQuarters || end == first + 1) return;
+  remember(who, -static_cast<int32_t>((end - first - 1) * kQuarters));
   segments_.erase(segments_.begin() + static_cast<std::ptrdiff_t>(first) + 1,
                   segments_.begin() + static_cast<std::ptrdiff_t>(end));
 }
@@ -131,11 +143,13 @@ void MemoryMap::leave(const std::vector<MemoryRange>& ranges, Occupant who, uint
     for (size_t i = segment_at(range.begin); i < segments_.size(); ++i) {
       Segment& s = segments_[i];
       if (s.begin >= range.end) break;
+      const uint8_t before = s.taken;
       for (size_t q = 0; q < kQuarters; ++q) {
-        if (s.who[q] != who) continue;
-        s.taken = static_cast<uint8_t>(s.taken & ~(1 << q));
-        s.freed = std::max(s.freed, now);
+        if (s.who[q] == who) s.taken = static_cast<uint8_t>(s.taken & ~(1 << q));
       }
+      if (before == s.taken) continue;
+      s.freed = now;
+      if (s.taken == 0) free_.emplace(s.freed, s.begin);
     }
   }
   remember(who, -1);

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 namespace neuronmm::trace {
@@ -41,10 +43,11 @@ class MemoryMap {
   MemoryMap(int64_t capacity, int64_t size, int64_t unit, Released released);
 
   // Where `bytes` fit, longest free first; several ranges where no free one is large enough, and
-  // none where all together are not.
+  // none where all together are not. `blocked` may be null.
   std::vector<MemoryRange> find(int64_t bytes, const Blocked& blocked) const;
-  // Puts somebody there. Until the next put(), those of the pieces are not used again.
-  std::vector<Piece> put(const std::vector<MemoryRange>& ranges, Occupant who);
+  // Puts somebody there. What is returned holds until the next put(), and so do those who were
+  // there.
+  const std::vector<Piece>& put(const std::vector<MemoryRange>& ranges, Occupant who);
   // Its last access has been, at `now`.
   void leave(const std::vector<MemoryRange>& ranges, Occupant who, uint32_t now);
 
@@ -61,12 +64,17 @@ class MemoryMap {
   size_t cut(int64_t at);  // the segment that begins there, which it makes
   size_t segment_at(int64_t at) const;
   std::optional<uint32_t> freed(const MemoryRange& range) const;
+  std::optional<MemoryRange> first_fit(int64_t begin, int64_t end, int64_t bytes,
+                                       const Blocked& blocked) const;
   std::vector<MemoryRange> scattered(int64_t bytes, const Blocked& blocked) const;
   void remember(Occupant who, int32_t more);
-  void put(const MemoryRange& range, Occupant who, std::vector<Piece>& pieces);
+  void put(const MemoryRange& range, Occupant who);
 
   int64_t capacity_, size_, unit_;
-  std::vector<Segment> segments_;    // ascending, without gaps
+  std::vector<Segment> segments_;  // ascending, without gaps
+  // The free segments by the time when they became free, and where they begin.
+  std::set<std::pair<uint32_t, int64_t>> free_;
+  std::vector<Piece> pieces_;
   std::vector<int32_t> references_;  // by occupant: quarters of segments, and one until it leaves
   Released released_;
 };

@@ -176,7 +176,7 @@ class Pricer {
   void count_bytes() {
     for (size_t i = 0; i < forms_.size(); ++i) {
       const bool psum = forms_[i]->memory == Memory::kPsum;
-      (op_.writes(i) ? (psum ? out_.psum_write : out_.sbuf_write)
+      (op_.writes[i] ? (psum ? out_.psum_write : out_.sbuf_write)
                      : (psum ? out_.psum_read : out_.sbuf_read)) += forms_[i]->bytes();
     }
   }

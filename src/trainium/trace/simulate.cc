@@ -25,12 +25,10 @@ Status check_operations(const TraceFile& file, const DeviceSpec& device) {
   return {};
 }
 
-int64_t bytes_of(const TensorKind& kind) { return kind.elements() * kind.dtype.bytes; }
-
 int64_t operand_bytes(const Header& header) {
   int64_t total = 0;
   for (const TensorKind& kind : header.tensors) {
-    if (kind.role == HbmRole::kInput || kind.role == HbmRole::kOutput) total += bytes_of(kind);
+    if (kind.role == HbmRole::kInput || kind.role == HbmRole::kOutput) total += kind.bytes();
   }
   return total;
 }
@@ -41,7 +39,7 @@ int64_t compulsory_bytes(const Header& header, const AccessTable& accesses) {
     const TensorKind& kind = header.tensors[k];
     if ((kind.role == HbmRole::kInput && accesses.read(k)) ||
         (kind.role == HbmRole::kOutput && accesses.written(k))) {
-      total += bytes_of(kind);
+      total += kind.bytes();
     }
   }
   return total;

@@ -56,7 +56,7 @@ Status TraceSource::resolve() {
     roots_.push_back(contents_.instances[record.instance].root);
     forms_.push_back(access.form);
     Operand operand{.cells = contents_.accesses.cells(access),
-                    .writes = operation.writes(i),
+                    .writes = operation.writes[i],
                     .stationary = operation.operands[i] == (matmul ? "stationary" : "src"),
                     .first_partition = access.first_partition};
     NMM_ASSIGN(operand.state, memory_.touch(roots_.back()));

@@ -91,7 +91,7 @@ class TensorMemory {
   std::deque<TensorState> states_;
   std::vector<int32_t> free_states_;
   MemoryMap sbuf_, psum_;
-  std::vector<Reserved> reserved_[2];  // SBUF, PSUM
+  std::vector<Reserved> reserved_[2];                  // SBUF, PSUM
   std::map<std::string, std::vector<int32_t>> rings_;  // by tensor name: a state per slot
   std::vector<std::string> overlaps_;
 };
