@@ -11,7 +11,7 @@ from nki.tracer import errors, session
 from nki.tracer.layout import PSUM
 
 from .index import Index
-from .tile import Pinned, Sums, Tile, settle, store
+from .tile import Pinned, Sums, Tile, store
 
 
 class ParDim(int):
@@ -50,8 +50,7 @@ class Blocks:
 
     def block(self, index: tuple) -> Tile:
         found = self._tiles.get(index)
-        if found is None:
-            settle()
+        if found is None:  # a result that waits may be on its way to this block
             run = session.current
             with Pinned(run, self._source):
                 found = allocated(self._tile, self.dtype, self.memory, self._value, self._place and self._place(index, self._tile, self.dtype), self._name)

@@ -23,6 +23,8 @@ class Index:
 
     def __init__(self, shape: tuple, steps: tuple, first: int = 0):
         self.shape = shape
+        if 1 in shape:  # a dimension of one coordinate broadcasts, whatever its step would be
+            steps = tuple(0 if n == 1 else s for n, s in zip(shape, steps))
         self.steps = steps  # per dimension of the shape, the change from one coordinate to the next
         self.first = first
 

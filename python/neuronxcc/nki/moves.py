@@ -93,6 +93,8 @@ _COLUMNS = 512  # of fp32 in a bank of PSUM
 
 def across_partitions(tile: Tile, partitions: int) -> Tile:
     """One partition copied to many: a product with a row of ones, as fp32 numbers pass through the Tensor engine exactly, bank by bank."""
+    if not tile.dtype.float:
+        return in_sbuf(across_partitions(in_sbuf(tile, float32), partitions), tile.dtype)
     source = cut(in_sbuf(tile), None, "broadcast_to")
     free = source.shape[1:]
     if partitions == 1:

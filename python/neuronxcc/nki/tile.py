@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
-from nki.tracer import errors, session
+from nki.tracer import errors, session, values
 from nki.tracer.layout import HBM, PSUM, SBUF
 
 from .index import Index, Mask, broadcast_shape, spread
@@ -130,9 +130,9 @@ class Tile:
     # Views
 
     def __getitem__(self, key) -> Tile:
-        if isinstance(key, Mask):
-            box = key.box(self.shape, "tensor[mask]")
-            return Tile(self.tensor, self.sums, self.overflow, _meet(self.box, box))
+        if isinstance(key, (Mask, bool)):
+            box = () if key is False else None if key is True else key.box(self.shape, "tensor[mask]") or ()
+            return Tile(self.tensor, self.sums, self.overflow, meet(self.box, box))
         tensor = self.tensor
         if self.overflow or self.box is not None:
             tensor = cut(self, None, "tensor[...]")
@@ -177,8 +177,6 @@ def settle():
     run = session.current
     with Pinned(run, waiting.source):
         tensor = run.allocate(tile.shape, tile.dtype, tile.memory)
-        if waiting.box is not None:
-            _undefined(run, tensor)
         place = Tile(tensor, Sums(tensor) if tile.memory == PSUM else None)
         tile._tensor, tile.sums, tile.waiting = tensor, place.sums, None
         _issue(waiting, place, False)
@@ -191,8 +189,10 @@ def forget():
 
 
 def _issue(waiting, place: Tile, accumulate: bool):
-    if waiting.box == ():
-        return
+    if waiting.box is not None:
+        _undefined(session.current, cut(place, () if place.overflow else None, "mask"))
+        if waiting.box == ():
+            return
     target = writable(place, waiting.box, fresh=not waiting.product)
     if waiting.product:
         waiting.make(target, place.sums.add(target) if accumulate else place.sums.begin(target))
@@ -309,15 +309,14 @@ def cut(tile: Tile, box, call: str):
     return tensor.with_layout(tuple(stop - start for start, stop in box), strides, offset)
 
 
-def _meet(a, b):
+def meet(a, b):
     """The intersection of two boxes; None is everything, () nothing."""
     if a is None or b is None:
         return a if b is None else b
+    if a == () or b == ():
+        return ()
     both = tuple((max(p[0], q[0]), min(p[1], q[1])) for p, q in zip(a, b))
     return both if all(start < stop for start, stop in both) else ()
-
-
-meet = _meet
 
 
 def readable(tile: Tile, box=None, call: str = "operand"):
@@ -391,11 +390,15 @@ class Sums:
 
 
 def _undefined(run, tensor):
-    """What a mask leaves out of a new tile counts as written, with numbers that spoil whatever uses them."""
-    storage = tensor.storage
-    storage.mark(tensor.layout, tensor.offset)
+    """What a mask leaves out counts as written, with numbers that spoil whatever uses them."""
+    storage, layout = tensor.storage, tensor.layout
+    if not storage.unwritten(layout, tensor.offset):
+        return
     if run.values:
-        run.write(tensor, np.full(tensor.layout.shape, np.nan if tensor.dtype.kind == "float" else 0, np.float32))
+        missing = storage.bits(layout, tensor.offset, storage.root.written) == 0
+        spoiled = values.encode(np.full(layout.shape, np.nan if layout.dtype.float else 0, np.float32), layout.dtype)
+        tensor.put(np.where(missing, spoiled, tensor.bits()))
+    storage.mark(layout, tensor.offset)
 
 
 # Indexing
