@@ -6,6 +6,7 @@ from ..tracer import location as _location
 from ..tracer.errors import NkiValidationError
 from ..tracer.registers import Register as VirtualRegister
 from .activations import activation, activation_reduce, exponential
+from .cores import core_barrier, sendrecv
 from .dma import dma_compute, dma_copy, dma_transpose
 from .elementwise import (
     memset,
@@ -32,6 +33,9 @@ from .enums import (
     vector_engine,
 )
 from .instruction import NkiInstruction
+from .movement import local_gather, nc_n_gather, nc_stream_shuffle
+from .mx import nc_matmul_mx, quantize_mx
+from .random_numbers import dropout, rand2, rand_set_state, rng, set_rng_seed
 from .reductions import (
     bn_aggr,
     bn_stats,
@@ -41,6 +45,17 @@ from .reductions import (
     tensor_scalar_reduce,
     tensor_tensor_scan,
 )
+from .selection import (
+    affine_select,
+    iota,
+    max8,
+    nc_find_index8,
+    nc_match_replace8,
+    nonzero_with_count,
+    range_select,
+    select_reduce,
+)
+from .sequencer import register_alloc, register_load, register_move, register_store
 from .tensor_engine import nc_matmul, nc_transpose
 
 

@@ -77,10 +77,19 @@ def expand_dims(x, axis):
 def broadcast_to(x, shape, dtype=None):
     """A tile of that shape in which axes of one element repeat."""
     shape = tuple(shape)
-    if x.shape[0] != shape[0]:
-        errors.fail("nki.language.broadcast_to", f"{x.describe()}: partitions do not repeat, asked for {list(shape)}")
+    if x.shape[0] != shape[0] and x.shape[0] != 1:
+        errors.fail("nki.language.broadcast_to", f"{x.describe()} does not become {list(shape)}")
     out = ndarray(shape, dtype or x.dtype)
-    isa.tensor_copy(out, x.broadcast_to(shape))
+    wide = x.broadcast_to((x.shape[0], *shape[1:]))
+    if x.shape[0] == shape[0]:
+        isa.tensor_copy(out, wide)
+        return out
+    if out.dtype is not x.dtype:
+        narrow = ndarray(wide.shape, out.dtype)
+        isa.tensor_copy(narrow, wide)
+        wide = narrow
+    for first in range(0, shape[0], 32):  # a shuffle copies one partition to the 32 of a quadrant
+        isa.nc_stream_shuffle(out[first : min(first + 32, shape[0])], wide, [0] * 32)
     return out
 
 
