@@ -104,10 +104,20 @@ def tensors_of(returned) -> list[Tensor]:
     return []
 
 
+def check_result(s: Session, view: Tensor, name: str = "the result"):
+    """What the kernel returns must have been written, and not be computed from what was not."""
+    holes = view.storage.unwritten(view.layout, view.offset)
+    if holes is False:
+        return
+    count = view.size if holes is True else int(holes.sum())
+    source = f"; unwritten memory was first read at {s.first_hole}" if s.first_hole else ""
+    errors.fail("return", f"{name}: {count} of the {view.size} elements of {view.describe()} were never written{source}")
+
+
 def results(s: Session, returned):
     """What a kernel returned, tensors as arrays of numbers (float32 for types that NumPy lacks)."""
     if isinstance(returned, Tensor):
-        s.check_written(returned, "return", "the result")
+        check_result(s, returned)
         numbers = s.read(returned)
         return numbers.astype(np.float16) if returned.dtype is dtypes.float16 else numbers
     if isinstance(returned, (tuple, list)):

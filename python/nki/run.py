@@ -181,9 +181,7 @@ def _report(options, session, kernel, outputs):
 def _check(session, options, outputs, arguments_, tensors):
     found = []
     for i, view in enumerate(outputs):
-        missing_ = view.storage.unwritten(view.layout, view.offset)
-        if missing_:
-            raise KernelFailed(f"result {i}: {view.describe()}: the kernel returned and never wrote {missing_} of its elements")
+        launch.check_result(session, view, f"result {i}")
         found.append({"dtype": str(view.dtype), "shape": list(view.shape)})
     if options.ref is None:
         return found

@@ -93,12 +93,12 @@ def dma_transpose(dst, src, axes=None, priority=None, dge_mode=dge_mode.unknown,
     shape = tuple(src.shape[a] for a in order)
     if dst.layout.size != src.layout.size or [n for n in shape if n > 1] != [n for n in dst.shape if n > 1]:
         errors.fail(call, f"dst is {dst.describe()}, src {src.describe()} transposed by {list(order)} is {list(shape)}")
-    s.reads(src, call, "src")
+    holes = s.reads(src, call, "src")
     attributes = (("transpose", True), *_indirect(dst, src), *_how(call, dge_mode, engine))
     s.emit("dma_copy", "dma", ("dst", "src"), [dst, src], attributes)
     if s.values:
         s.write(dst, np.ascontiguousarray(s.read(src).transpose(order)).reshape(dst.shape))
-    s.writes(dst)
+    s.writes(dst, holes=None if holes is None else holes.transpose(order).reshape(dst.shape))
     return DONE
 
 

@@ -12,7 +12,7 @@ from ..tracer import dtypes, errors, operands, values
 from ..tracer import session as sessions
 from ..tracer.layout import PSUM, SBUF
 from .instruction import DONE
-from .tensor_engine import _resolved
+from .tensor_engine import _resolved, product_holes
 
 _LARGEST_EXPONENT = {dtypes.float8_e4m3fn: 8, dtypes.float8_e5m2: 15}
 _LARGEST = {dtypes.float8_e4m3fn: 448.0, dtypes.float8_e5m2: 57344.0}
@@ -103,8 +103,7 @@ def nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_p
                           f"32 partitions and at most 128 columns")  # fmt: skip
     if dst.layout.partitions != m or dst.layout.free != n:
         errors.fail(call, f"dst: {dst.describe()}, the product is [{m}, {n}]")
-    s.check_written(stationary, call, "stationary")
-    s.check_written(moving, call, "moving")
+    holes = s.reads(stationary, call, "stationary"), s.reads(moving, call, "moving")
     add = _resolved(accumulate, dst.storage.begin(dst.layout, dst.offset), dst)
     attributes = (("accumulate", add is not False), ("transpose", False))
     if tile_size:
@@ -117,7 +116,7 @@ def nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_p
             before = values.decode(dst.bits(), dst.dtype)
             product = before + product if add is True else np.where(add, before + product, product)
         s.write(dst, product)
-    dst.storage.mark(dst.layout, dst.offset)
+    s.wrote(dst, holes=product_holes(dst, *holes))
     return DONE
 
 

@@ -233,20 +233,20 @@ def nonzero_with_count(dst, src, index_offset=0, padding_val=-1, name=None):
     if dst.layout.free != src.layout.free + 1 or dst.layout.partitions != src.layout.partitions:
         errors.fail(call, f"dst is {dst.describe()} and src is {src.describe()}: expected one element more in dst")
     rows = slice(0, None, 16)
-    if s.values:
-        first = src[0:1] if src.shape[0] < 16 else src
-        s.check_written(src[0:1] if first is not src else src[rows], call, "src")
+    holes = s.reads(src, call, "src")
     s.emit("nonzero_with_count", "gpsimd", ("dst", "src"), [dst, src])
-    if s.values:
-        numbers = s.read(src).reshape(src.shape[0], -1)[rows]
-        out = np.full((len(numbers), numbers.shape[1] + 1), padding_val, np.int64)
-        for row, values in zip(out, numbers):
-            found = np.flatnonzero(values)
-            row[: len(found)] = found + index_offset
-            row[-1] = len(found)
-        target = dst[rows]
-        s.write(target, out.reshape(target.shape))
-        s.writes(target)
-    else:
+    if not s.values:
         s.writes(dst)
+        return DONE
+    numbers = s.read(src).reshape(src.shape[0], -1)[rows]
+    out = np.full((len(numbers), numbers.shape[1] + 1), padding_val, np.int64)
+    for row, found in zip(out, map(np.flatnonzero, numbers)):
+        row[: len(found)] = found + index_offset
+        row[-1] = len(found)
+    target = dst[rows]
+    s.write(target, out.reshape(target.shape))
+    unknown = np.zeros(target.shape, bool)
+    if holes is not None:
+        unknown[holes[rows].reshape(len(numbers), -1).any(axis=1)] = True
+    s.writes(target, holes=unknown)
     return DONE

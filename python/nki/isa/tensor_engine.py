@@ -35,8 +35,7 @@ def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_on
         checked = (("transpose", bool(is_transpose)), *((("perf_mode", "double_row"),) if double else ()), *onezero)
         s.state[key] = checked
     _check_places(s, dst, stationary, moving)
-    s.check_written(stationary, _CALL, "stationary")
-    s.check_written(moving, _CALL, "moving")
+    holes = s.reads(stationary, _CALL, "stationary"), s.reads(moving, _CALL, "moving")
     before = dst.storage.begin(dst.layout, dst.offset)
     add = _resolved(accumulate, before, dst)
     attributes = (("accumulate", add is not False), *checked)
@@ -45,8 +44,27 @@ def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_on
     s.emit("nc_matmul", "tensor", _NAMES, [dst, stationary, moving], attributes)
     if s.values:
         _multiply(s, dst, stationary, moving, is_transpose, double, add)
-    dst.storage.mark(dst.layout, dst.offset)
+    s.wrote(dst, holes=product_holes(dst, *holes, is_transpose))
     return DONE
+
+
+def product_holes(dst, stationary, moving, transposes=False):
+    """Which elements of a product come from unwritten ones: whole rows and columns; of a transpose those alone."""
+    if stationary is None and moving is None:
+        return None
+    found = np.zeros((dst.layout.partitions, dst.layout.free), bool)
+    for holes, axis in ((stationary, 1), (moving, 0)):
+        if holes is None:
+            continue
+        flat = holes.reshape(holes.shape[0], -1)
+        moved = flat.T if axis else flat
+        if transposes and moved.shape == found.shape:
+            found |= moved
+        elif flat.shape[1] == found.shape[1 - axis]:
+            found |= np.expand_dims(flat.any(axis=0), axis)
+        else:
+            found[:] = True
+    return found.reshape(dst.shape)
 
 
 def _resolved(accumulate, before, dst):
@@ -55,7 +73,7 @@ def _resolved(accumulate, before, dst):
         return before
     if not accumulate:
         return False
-    if before is not True and dst.storage.unwritten(dst.layout, dst.offset):
+    if before is not True and dst.storage.unwritten(dst.layout, dst.offset) is not False:
         errors.fail(_CALL, f"dst: {dst.describe()}: accumulate=True adds to what was never written")
     return True
 
@@ -159,9 +177,9 @@ def nc_transpose(dst, data, engine=engine.unknown, name=None):
     if dst.dtype is not data.dtype and s.device.generation >= 3 and by == "vector":
         errors.fail(call, f"dst is {dst.dtype} and data is {data.dtype}: expected equal types")
     operands.in_partitions(call, "data", data)
-    s.reads(data, call, "data")
+    holes = s.reads(data, call, "data")
     s.emit("nc_transpose", by, ("dst", "src"), [dst, data])
     if s.values:
         s.write(dst, s.read(data).reshape(p, f).T.reshape(dst.shape))
-    s.writes(dst)
+    s.writes(dst, holes=None if holes is None else holes.reshape(p, f).T.reshape(dst.shape))
     return DONE

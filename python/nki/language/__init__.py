@@ -66,14 +66,11 @@ from .memory import (
     shared_hbm,
     tile_size,
 )
+from .objects import NKIObject
 
 tensor = NkiTensor
 bool = bool_  # noqa: A001
 dtype = DType
-
-
-class NKIObject:
-    """The base of kernels' own classes."""
 
 
 class no_reorder:  # noqa: N801

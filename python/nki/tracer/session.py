@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from . import device as devices
-from . import dtypes, errors, values
+from . import dtypes, errors, location, values
 from .layout import HBM, PSUM, SBUF, Layout
 from .storage import Storage
 from .tensor import Tensor
@@ -42,6 +42,8 @@ class Session:
         self.random = np.random.default_rng(seed)
         self.state: dict = {}
         self.notes: list[str] = []
+        self.first_hole: str | None = None  # where unwritten elements were first read
+        self._holes: list = []  # (instruction, which elements) read by the instruction in progress
         self._layouts: dict = {}
         self._max_instructions = max_instructions
         self._max_seconds = max_seconds
@@ -154,29 +156,59 @@ class Session:
 
     # Reading and writing
 
-    def check_written(self, view: Tensor, call: str, operand: str):
-        missing = view.storage.unwritten(view.layout, view.offset)
-        if missing:
-            what = "was never written" if missing == view.layout.size else f"has {missing} elements that were never written"
-            errors.fail(call, f"{operand}: {view.describe()} {what}")
+    # What was never written. A read of nothing else is an error at once. Of a tile that is written in part, the rest is
+    # followed, as it is read and copied by kernels that later ignore it: what is computed from it counts as unwritten.
 
     def reads(self, view: Tensor, call: str, operand: str):
-        """An instruction reads `view`: it must have been written, and a sum in PSUM ends with it."""
+        """An instruction reads `view`: it must have been written, and a sum in PSUM ends with it. Returns which of its
+        elements are unwritten, None for none."""
         storage = view.storage
-        if view.dynamic is None:
-            self.check_written(view, call, operand)
+        holes = storage.unwritten(view.layout, view.offset) if view.dynamic is None else False
+        if holes is True:
+            errors.fail(call, f"{operand}: {view.describe()} was never written")
         if storage.memory == PSUM:
             storage.end(view.layout, view.offset)
+        if holes is False:
+            return None
+        if self.first_hole is None:
+            self.first_hole = f"{location.describe()}: {call}: {operand}: {int(holes.sum())} elements of {view.describe()}"
+        self._holes.append((self.trace.instructions, holes))
+        return holes
 
-    def writes(self, view: Tensor, where=...):
-        """An instruction that is no matrix product writes `view`, or the elements of it where a mask says so."""
+    def writes(self, view: Tensor, where=..., holes=None):
+        """An instruction that is no matrix product writes `view`, or the elements of it where a mask says so. `holes` are the
+        elements that come from unwritten ones; by default they follow from what the instruction has read."""
+        if view.storage.memory == PSUM:
+            view.storage.end(view.layout, view.offset)
+        self.wrote(view, where, holes)
+
+    def wrote(self, view: Tensor, where=..., holes=None):
+        """`writes` for a product, which goes on with the sum that it adds to."""
         storage = view.storage
-        if storage.memory == PSUM:
-            storage.end(view.layout, view.offset)
-        if view.dynamic is None:
-            storage.mark(view.layout, view.offset, where)
-        elif not self.values:
-            storage.fill()  # somewhere; with values the scatter has marked where
+        if view.dynamic is not None:
+            if not self.values:
+                storage.fill()  # somewhere; with values the scatter has marked where
+            return
+        storage.mark(view.layout, view.offset, where)
+        if self._holes:
+            found = self._carried(view) if holes is None else holes
+            if found is not None:
+                storage.unmark(view.layout, view.offset, found if where is ... else found & where)
+
+    def _carried(self, view):
+        """Element by element where an operand has as many elements as `view`, else by partitions, else all of it."""
+        self._holes = [h for h in self._holes if h[0] == self.trace.instructions - 1]
+        found = None
+        for _, holes in self._holes:
+            if holes.size == view.layout.size:
+                mine = holes.reshape(view.shape)
+            elif holes.shape[0] == view.shape[0]:
+                mine = holes.reshape(len(holes), -1).any(axis=1).reshape([-1] + [1] * (view.ndim - 1))
+            else:
+                mine = np.array(True)
+            mine = np.broadcast_to(mine, view.shape)
+            found = mine if found is None else found | mine
+        return found
 
     def read(self, view: Tensor) -> np.ndarray:
         """The numbers of a view: float32, or the integers themselves."""

@@ -84,17 +84,19 @@ class Storage:
         root.low = min(root.low, (offset + layout.low) * size)
         root.high = max(root.high, (offset + layout.high + 1) * size)
 
-    def unwritten(self, layout: Layout, offset: int) -> int:
-        """How many elements of a view were surely never written."""
+    def unmark(self, layout: Layout, offset: int, where: np.ndarray):
+        """Those elements hold what was computed from unwritten ones, and count as unwritten."""
+        if self.root.written is not None:
+            self.bits(layout, offset, self.root.written)[where] = 0
+
+    def unwritten(self, layout: Layout, offset: int) -> np.ndarray | bool:
+        """Which elements of a view were never written: an array of bool; True for all, False for none."""
         root = self.root
         size = layout.dtype.itemsize
         if root.written is not None:
-            marks = self.bits(layout, offset, root.written)
-            full = ~_marks(size).type(0)
-            return 0 if (marks == full).all() else int((marks != full).sum())
-        if (offset + layout.high + 1) * size <= root.low or (offset + layout.low) * size >= root.high:
-            return layout.size
-        return 0
+            holes = self.bits(layout, offset, root.written) != ~_marks(size).type(0)
+            return False if not holes.any() else True if holes.all() else holes
+        return (offset + layout.high + 1) * size <= root.low or (offset + layout.low) * size >= root.high
 
     # Sums in PSUM
 
