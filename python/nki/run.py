@@ -14,6 +14,7 @@ import re
 import signal
 import sys
 import traceback
+import types
 
 import numpy as np
 
@@ -104,6 +105,9 @@ def _find(text):
         names = [n for n, v in vars(module).items() if isinstance(v, launch.Kernel)]
         raise UsageError(f"{match['place']} has no kernel {match['name']!r}, only {', '.join(names) or 'none'}")
     grid = tuple(int(n) for n in match["grid"].split(",")) if match["grid"] else getattr(kernel, "grid", ())
+    legacy = sys.modules.get("neuronxcc.nki")  # the file is of the other dialect
+    if isinstance(legacy, types.ModuleType):
+        return module, legacy.adopt(kernel), grid
     return module, getattr(kernel, "func", kernel), grid
 
 

@@ -21,7 +21,8 @@ class Kernel(launch.Kernel):
         self.func = entry(function, grid)
 
     def __getitem__(self, grid) -> Kernel:
-        return Kernel(self.body, tuple(int(n) for n in (grid if isinstance(grid, tuple) else (grid,))))
+        sizes = grid if isinstance(grid, tuple) else (grid,)
+        return Kernel(self.body, tuple(max(int(n), 1) for n in sizes))
 
     def __call__(self, *args, **kwargs):
         run = session.current
@@ -37,8 +38,9 @@ def entry(function, grid: tuple = ()):
     def run_kernel(*args, **kwargs):
         run = session.current
         run.dialect = "neuronxcc"
+        launched, run.grid = grid or run.grid, ()
         try:
-            returned = programs(run, function, grid or run.grid, _tiles(args), _tiles(kwargs))
+            returned = programs(run, function, launched, _tiles(args), _tiles(kwargs))
             settle()
         finally:
             forget()
@@ -48,18 +50,21 @@ def entry(function, grid: tuple = ()):
             returned = returned[0] if len(returned) == 1 else tuple(returned)
         return _tensors(returned)
 
+    run_kernel.whole_grid = True
     return run_kernel
 
 
-def adopt(function):
-    """A kernel without a decorator."""
-    return function if hasattr(function, "__wrapped__") else entry(function)
+def adopt(kernel):
+    """The function that the tracer runs for a kernel of a file of this dialect, decorated or not."""
+    return kernel.func if isinstance(kernel, launch.Kernel) else entry(kernel)
 
 
 def programs(run, function, grid, args, kwargs):
     """All programs of the grid, one after the other."""
     if not grid:
         return function(*args, **kwargs)
+    if int(np.prod(grid)) > 1:
+        run.note(f"the {int(np.prod(grid))} programs of the grid {list(grid)} run one after the other on one core")
     outer = run.grid, run.program, run.state.get("neuronxcc shared")
     shared = run.state["neuronxcc shared"] = {"made": [], "left": []}
     run.grid = tuple(grid)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
-from nki.tracer import errors, session, values
+from nki.tracer import errors, session
 from nki.tracer.layout import HBM, PSUM, SBUF
 
 from .index import Index, Mask, broadcast_shape, spread
@@ -189,10 +189,8 @@ def forget():
 
 
 def _issue(waiting, place: Tile, accumulate: bool):
-    if waiting.box is not None:
-        _undefined(session.current, cut(place, () if place.overflow else None, "mask"))
-        if waiting.box == ():
-            return
+    if waiting.box == ():
+        return
     target = writable(place, waiting.box, fresh=not waiting.product)
     if waiting.product:
         waiting.make(target, place.sums.add(target) if accumulate else place.sums.begin(target))
@@ -387,18 +385,6 @@ class Sums:
             self.written(tensor)
         elif not marks.all():
             errors.fail("nl.zeros", f"{tensor.describe()}: only a part of it was written")
-
-
-def _undefined(run, tensor):
-    """What a mask leaves out counts as written, with numbers that spoil whatever uses them."""
-    storage, layout = tensor.storage, tensor.layout
-    if not storage.unwritten(layout, tensor.offset):
-        return
-    if run.values:
-        missing = storage.bits(layout, tensor.offset, storage.root.written) == 0
-        spoiled = values.encode(np.full(layout.shape, np.nan if layout.dtype.float else 0, np.float32), layout.dtype)
-        tensor.put(np.where(missing, spoiled, tensor.bits()))
-    storage.mark(layout, tensor.offset)
 
 
 # Indexing

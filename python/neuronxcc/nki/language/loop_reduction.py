@@ -34,7 +34,7 @@ def _begins(place: Tile) -> bool:
     """A sum in memory that nothing has written begins with its first term, as published kernels take for granted."""
     view = place.tensor
     settle()
-    if place.memory != SBUF or place.overflow or view.storage.unwritten(view.layout, view.offset) < view.layout.size:
+    if place.memory != SBUF or place.overflow or view.storage.unwritten(view.layout, view.offset) is not True:
         return False
     session.current.note(f"{location.describe()}: += on memory that nothing has written begins at zero")
     return True
