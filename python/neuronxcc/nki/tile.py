@@ -199,7 +199,7 @@ def _issue(waiting, place: Tile, accumulate: bool):
 
 
 class Pinned:
-    """Instructions that are issued inside are those of the source where their result was asked for."""
+    """Instructions that are issued inside belong to the source where their result was asked for, and so do their errors."""
 
     __slots__ = ("sources", "source")
 
@@ -208,10 +208,15 @@ class Pinned:
         self.source = source
 
     def __enter__(self):
-        self.sources.pinned = self.source
+        source = self.source
+        self.sources.here = lambda: source
 
-    def __exit__(self, *_):
-        self.sources.pinned = None
+    def __exit__(self, kind, error, trace):
+        del self.sources.here
+        if kind is not None and issubclass(kind, errors.NkiValidationError):
+            file, line, _ = self.sources.sources[self.source]
+            _, _, text = str(error).partition(": ")
+            error.args = (f"{self.sources.files[file]}:{line}: {text}",)
 
 
 def store(place: Tile, value):
