@@ -11,7 +11,9 @@ from nki.tracer import errors, session
 from nki.tracer.layout import PSUM
 
 from .index import Index
-from .tile import Pinned, Sums, Tile, store
+from .results import Pinned, store
+from .sums import Sums
+from .tile import Tile
 
 
 class ParDim(int):
@@ -100,7 +102,7 @@ def allocated(shape, dtype, memory, value, place, name) -> Tile:
     shape = shape if len(shape) > 1 or memory == "hbm" else (*shape, 1)
     tensor = session.current.allocate(shape, dtype, memory, name=name, address=place)
     sums = Sums(tensor, zero=value == 0 and value is not None) if memory == PSUM else None
-    tile = Tile(tensor, sums)
+    tile = Tile(tensor, sums=sums)
     if value is not None and not (sums and sums.zero):
         isa.memset(tensor, value)
         if sums:

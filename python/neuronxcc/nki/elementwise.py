@@ -17,7 +17,8 @@ from nki.tracer.dtypes import float32
 from nki.tracer.layout import PSUM, SBUF
 
 from . import moves
-from .tile import Tile, issue_later, meet, readable, settle
+from .results import issue_later, settle
+from .tile import Tile, meet, readable
 
 
 def found_dtype(dtype, call: str):

@@ -6,23 +6,18 @@ from nki.tracer import errors
 from nki.tracer.layout import HBM
 from nki.tracer.tensor import Dynamic
 
-from .tile import Tile, _view
+from .index import Index
+from .tile import Tile, readable
+from .views import view
 
 
 def indirect_view(tensor, key):
-    from .tile import readable
-
-    at = next(i for i, part in enumerate(key) if isinstance(part, Tile))
-    rows = key[at]
-    if tensor.layout.memory != HBM or at != 0 or any(n != 1 for n in rows.shape[1:]):
+    rows = key[0]
+    if tensor.layout.memory != HBM or not isinstance(rows, Tile) or any(n != 1 for n in rows.shape[1:]):
         errors.fail("tensor[...]", f"{tensor.describe()}: a tile indexes the first dimension of a tensor in hbm, one number per partition")
     index = readable(rows)
-    rest = _view(tensor, (slice(0, 1), *key[1:]), None) if not _by_expression(key[1:]) else _view(tensor, (0, *key[1:]), None)
-    view = rest.tensor
+    first = 0 if any(isinstance(part, Index) for part in key[1:]) else slice(0, 1)
+    row, overflow = view(tensor, (first, *key[1:]))
     dynamic = Dynamic(index, None, tensor.strides[0], tensor.shape[0], True)
-    shape = (rows.shape[0], *view.shape[1:])
-    return Tile(view.with_layout(shape, (tensor.strides[0], *view.strides[1:]), view.offset, dynamic))
-
-
-def _by_expression(key):
-    return any(not isinstance(part, (slice, int)) for part in key)
+    shape = (rows.shape[0], *row.shape[1:])
+    return row.with_layout(shape, (tensor.strides[0], *row.strides[1:]), row.offset, dynamic), overflow

@@ -9,7 +9,8 @@ from nki import launch
 from nki.tracer import session
 from nki.tracer.tensor import Tensor
 
-from .tile import Tile, forget, settle
+from .results import forget, settle
+from .tile import Tile
 
 
 class Kernel(launch.Kernel):

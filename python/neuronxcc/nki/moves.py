@@ -8,7 +8,8 @@ from nki.tracer import errors, session
 from nki.tracer.dtypes import float32
 from nki.tracer.layout import HBM, PSUM, SBUF
 
-from .tile import Tile, cut, meet, readable, settle, shaped, writable
+from .results import settle
+from .tile import Tile, cut, meet, readable, shaped, writable
 
 
 def scratch(shape, dtype, memory=SBUF) -> Tile:

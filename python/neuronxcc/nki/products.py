@@ -11,7 +11,8 @@ from nki.tracer.layout import PSUM, SBUF
 
 from . import moves
 from .elementwise import found_dtype, mask_box, tile
-from .tile import issue_later, meet, readable
+from .results import issue_later
+from .tile import meet, readable
 
 
 def product(stationary, moving, mask=None, call: str = "nisa.nc_matmul", **how):

@@ -10,7 +10,8 @@ from nki.tracer.layout import SBUF
 
 from .. import elementwise, moves, products
 from ..elementwise import boxes, found_dtype, is_row, mask_box, row_operand, spread, tile
-from ..tile import issue_later, readable, settle, shaped, writable
+from ..results import issue_later, settle
+from ..tile import readable, shaped, writable
 
 
 def nc_matmul(stationary, moving, *, is_stationary_onezero=False, is_moving_onezero=False, is_transpose=False, mask=None,

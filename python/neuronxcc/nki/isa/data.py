@@ -10,7 +10,8 @@ from .. import moves
 from ..elementwise import found_dtype, mask_box, row_operand, spread, tile
 from ..index import Index, Mask
 from ..language.transfer import any_tile, written
-from ..tile import issue_later, meet, readable, settle, shaped, writable
+from ..results import issue_later, settle
+from ..tile import meet, readable, shaped, writable
 
 
 def _pattern(expression: Index, shape, call, operand):

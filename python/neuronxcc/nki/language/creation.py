@@ -8,7 +8,9 @@ from nki.tracer import dtypes, errors, session
 from nki.tracer.layout import HBM, PSUM, SBUF
 
 from ..blocks import Blocks, ParDim, allocated
-from ..tile import Slice, Tile, settle
+from ..results import settle
+from ..tile import Tile
+from ..views import Slice
 
 
 class Buffer:

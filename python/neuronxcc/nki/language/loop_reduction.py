@@ -7,7 +7,8 @@ from nki.tracer import location, operators, session
 from nki.tracer.layout import SBUF
 
 from .. import elementwise
-from ..tile import Tile, accumulate, issue_later, readable, settle, store
+from ..results import accumulate, issue_later, settle, store
+from ..tile import Tile, readable
 from .launch import LoopIndex
 
 

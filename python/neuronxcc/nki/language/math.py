@@ -8,7 +8,8 @@ from nki.tracer.dtypes import float32
 
 from .. import elementwise, moves, products
 from ..index import Index
-from ..tile import Tile, issue_later, readable, settle
+from ..results import issue_later, settle
+from ..tile import Tile, readable
 from .loop_reduction import loop_reduce
 
 _BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "mod", "fmod", "equal", "not_equal", "less",
@@ -117,7 +118,7 @@ def transpose(x, *, dtype=None, mask=None, **unused):
 def expand_dims(data, axis):
     if isinstance(data, Index):
         return data.expand_dims(axis)
-    return Tile(data.tensor.expand_dim(axis), data.sums)
+    return Tile(data.tensor.expand_dim(axis), sums=data.sums)
 
 
 def broadcast_to(src, shape=None, **unused):
@@ -129,7 +130,7 @@ def broadcast_to(src, shape=None, **unused):
     settle()
     if src.shape[0] != shape[0]:
         src = moves.across_partitions(src, shape[0])
-    return Tile(elementwise.spread(src, shape, None, "nl.broadcast_to"), src.sums)
+    return Tile(elementwise.spread(src, shape, None, "nl.broadcast_to"), sums=src.sums)
 
 
 def gather_flattened(data, indices, *, mask=None, dtype=None, **unused):

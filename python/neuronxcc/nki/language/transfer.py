@@ -10,7 +10,8 @@ from nki.tracer.tensor import Tensor
 from .. import moves
 from ..blocks import Blocks
 from ..elementwise import copied, found_dtype, mask_box, promoted
-from ..tile import Tile, cut, issue_later, meet, readable, settle, shaped
+from ..results import issue_later, settle
+from ..tile import Tile, cut, meet, readable, shaped
 
 
 def any_tile(value, call: str, operand: str) -> Tile:
