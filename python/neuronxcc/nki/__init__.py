@@ -1,0 +1,19 @@
+"""A stand-in for `neuronxcc.nki`, the legacy dialect of NKI: an adapter over the tracer's core. See docs/nki_legacy.md.
+
+Instructions return their results, masks clip them, tensors have block dimensions, and the launch grid is a loop.
+"""
+
+import os as _os
+
+from nki.tracer import location as _location
+
+_location.ours(_os.path.dirname(_os.path.abspath(__file__)))
+
+from . import compiler, isa, language, typing  # noqa: E402
+from .kernel import Kernel, adopt, jit, simulate_kernel  # noqa: E402
+from .typing import tensor  # noqa: E402
+
+trace = baremetal = benchmark = profile = jit
+
+__all__ = ["Kernel", "adopt", "baremetal", "benchmark", "compiler", "isa", "jit", "language", "profile", "simulate_kernel",
+           "tensor", "trace", "typing"]  # fmt: skip

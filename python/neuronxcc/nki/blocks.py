@@ -1,0 +1,110 @@
+"""Block dimensions: those before `par_dim`. Each block is a tile of its own that exists from its first use, so that the
+allocator sees when it lives, as the compiler does."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from nki import isa
+from nki.tracer import errors, session
+from nki.tracer.layout import PSUM
+
+from .index import Index
+from .results import Pinned, store
+from .sums import Sums
+from .tile import Tile
+
+
+class ParDim(int):
+    """`nl.par_dim(n)`: the dimension of a shape that lies along the partitions."""
+
+
+class Blocks:
+    __slots__ = ("shape", "dtype", "memory", "_blocks", "_tile", "_value", "_place", "_source", "_name", "_tiles")
+    __array_ufunc__ = None
+
+    def __init__(self, blocks: tuple, tile: tuple, dtype, memory: str, value=None, place=None, name: str = ""):
+        self.shape = (*blocks, *tile)
+        self.dtype = dtype
+        self.memory = memory
+        self._blocks = blocks
+        self._tile = tile
+        self._value = value
+        self._place = place  # from the block's index to (bank or 0, partition, byte)
+        self._name = name
+        run = session.active("nl.ndarray")
+        self._source = run.trace.sources.here()
+        self._tiles: dict = {}
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def buffer(self):
+        from .language import BUFFERS
+
+        return BUFFERS[self.memory]
+
+    def describe(self) -> str:
+        return f"{self.dtype} {list(self.shape)} in {self.memory}, of {list(self._blocks)} blocks"
+
+    def block(self, index: tuple) -> Tile:
+        found = self._tiles.get(index)
+        if found is None:  # a result that waits may be on its way to this block
+            run = session.current
+            with Pinned(run, self._source):
+                found = allocated(self._tile, self.dtype, self.memory, self._value, self._place and self._place(index, self._tile, self.dtype), self._name)
+            self._tiles[index] = found
+        return found
+
+    def __getitem__(self, key):
+        key = key if isinstance(key, tuple) else (key,)
+        count = len(self._blocks)
+        if Ellipsis in [k for k in key if k is Ellipsis]:
+            at = next(i for i, k in enumerate(key) if k is Ellipsis)
+            key = (*key[:at], *(slice(None),) * (self.ndim - len(key) + 1), *key[at + 1 :])
+        if len(key) < count:
+            key = (*key, *(slice(None),) * (count - len(key)))
+        index = tuple(self._number(part, n, axis) for axis, (part, n) in enumerate(zip(key, self._blocks)))
+        tile = self.block(index)
+        rest = key[count:]
+        return tile[rest] if rest else tile
+
+    def _number(self, part, n, axis):
+        if isinstance(part, Index) and not any(s for s, m in zip(part.steps, part.shape) if m > 1):
+            part = part.first
+        if isinstance(part, slice) and part == slice(None) and n == 1:
+            part = 0
+        if not isinstance(part, (int, np.integer)):
+            errors.fail("tensor[...]", f"{self.describe()}: block dimension {axis} is indexed by numbers, found {part!r}")
+        if not -n <= part < n:
+            errors.fail("tensor[...]", f"{self.describe()}: index {part} of block dimension {axis}, which has {n}")
+        return int(part) % n
+
+    def __setitem__(self, key, value):
+        if key is Ellipsis or key == slice(None):
+            for index in itertools.product(*map(range, self._blocks)):
+                store(self.block(index), value)
+            return
+        store(self[key], value)
+
+    def whole(self, call: str):
+        """As one tile, which it is only with a single block."""
+        if all(n == 1 for n in self._blocks):
+            return self.block((0,) * len(self._blocks))
+        errors.fail(call, f"{self.describe()}: an instruction works on one block")
+
+
+def allocated(shape, dtype, memory, value, place, name) -> Tile:
+    """A tile of its own: at an address if the kernel gives one, filled if it is not `nl.ndarray`. Zeros in PSUM wait for a reader."""
+    shape = shape if len(shape) > 1 or memory == "hbm" else (*shape, 1)
+    tensor = session.current.allocate(shape, dtype, memory, name=name, address=place)
+    sums = Sums(tensor, zero=value == 0 and value is not None) if memory == PSUM else None
+    tile = Tile(tensor, sums=sums)
+    if value is not None and not (sums and sums.zero):
+        isa.memset(tensor, value)
+        if sums:
+            sums.written(tensor)
+    return tile

@@ -1,0 +1,274 @@
+"""The element-wise and reducing functions of nl.* as the instructions that they become.
+
+    two tiles of one shape          tensor_tensor
+    a tile and a number, or a       tensor_scalar (a float32 tile with one element per partition is an operand
+    tile [partitions, 1]            of the instruction; other shapes that broadcast are read with stride 0)
+    a function                      activation, on the Scalar engine; reciprocal on the Vector engine
+    a reduction of free axes        tensor_reduce, the axes moved to the end of the access pattern
+    a broadcast across partitions   a product with ones (moves.across_partitions)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from nki import isa
+from nki.tracer import dtypes, errors, operands
+from nki.tracer.dtypes import float32
+from nki.tracer.layout import PSUM, SBUF
+
+from . import moves
+from .results import issue_later, settle
+from .tile import Tile, meet, readable
+
+
+def found_dtype(dtype, call: str):
+    found = dtypes.find(dtype)
+    if found is None:
+        errors.fail(call, f"dtype: expected an element type of nl, found {dtype!r}")
+    return found
+
+
+def promoted(*types):
+    """The type of a result whose operands have these types."""
+    kinds = list(dict.fromkeys(types))
+    if len(kinds) == 1:
+        return kinds[0]
+    floats = [d for d in kinds if d.float]
+    if len(floats) == 1:
+        return floats[0]
+    return float32 if floats else max(kinds, key=lambda d: d.itemsize)
+
+
+def tile(value, call: str, operand: str) -> Tile:
+    if isinstance(value, Tile):
+        value.tensor  # issues it if it waits
+        if value.memory not in (SBUF, PSUM):
+            errors.fail(call, f"{operand}: {value.describe()}, expected a tile in sbuf or psum; nl.load moves it there")
+        return value
+    from .blocks import Blocks
+
+    if isinstance(value, Blocks):
+        return value.whole(call)
+    errors.fail(call, f"{operand}: expected a tile, found {operands.describe(value)}")
+
+
+def mask_box(mask, shape, call: str):
+    """None for everything, () for nothing, else a range per dimension."""
+    if mask is None or mask is True or isinstance(mask, np.bool_) and mask:
+        return None
+    if mask is False or isinstance(mask, np.bool_):
+        return ()
+    box = mask.box(shape, call)
+    return () if box is None else None if all(b == (0, n) for b, n in zip(box, shape)) else tuple(box)
+
+
+def wider(shape: tuple, rank: int) -> tuple:
+    """A shape with more dimensions: the partitions stay first, free dimensions align at the end."""
+    return (shape[0], *(1,) * (rank - len(shape)), *shape[1:])
+
+
+def common(call: str, *shapes) -> tuple:
+    rank = max(map(len, shapes))
+    shapes = [wider(s, rank) for s in shapes]
+    for sizes in zip(*shapes):
+        if len({n for n in sizes if n != 1}) > 1:
+            errors.fail(call, f"tiles of {' and '.join(str(list(s)) for s in shapes)} do not broadcast")
+    return tuple(max(sizes) for sizes in zip(*shapes))
+
+
+def spread(value: Tile, domain: tuple, box, call: str):
+    """An operand's tensor as the instruction reads it: cut to the box of the domain, stride 0 where it broadcasts."""
+    shape = wider(value.shape, len(domain))
+    if shape == domain and shape == value.shape:
+        return readable(value, box, call)
+    full = box or tuple((0, n) for n in domain)
+    own = [b if n != 1 else (0, 1) for b, n in zip(full, shape)]
+    own = (own[0], *own[len(shape) - len(value.shape) + 1 :])
+    tensor = readable(value, own if box else None, call)
+    strides = (tensor.strides[0], *(0,) * (len(shape) - len(value.shape)), *tensor.strides[1:])
+    sizes = tuple(stop - start for start, stop in full)
+    return tensor.with_layout(sizes, tuple(0 if n == 1 and size != 1 else s for n, s, size in zip(shape, strides, sizes)))
+
+
+def boxes(domain, box, *tiles):
+    for t in tiles:
+        if t.box is not None and wider(t.shape, len(domain)) == domain and t.shape == domain:
+            box = meet(box, t.box)
+    return box
+
+
+def is_row(value: Tile) -> bool:
+    """One element in each partition."""
+    return all(n == 1 for n in value.shape[1:])
+
+
+def binary(op, a, b, dtype=None, mask=None, engine=isa.engine.unknown, call: str = "nl"):
+    if operands.is_number(a) and operands.is_number(b):
+        errors.fail(call, "expected at least one tile")
+    if operands.is_number(b):
+        return scalar(a, op, b, dtype=dtype, mask=mask, engine=engine, call=call)
+    if operands.is_number(a):
+        return scalar(b, op, a, reverse0=True, dtype=dtype, mask=mask, engine=engine, call=call)
+    a, b = tile(a, call, "x"), tile(b, call, "y")
+    a, b = across(a, b)
+    domain = common(call, a.shape, b.shape)
+    given = found_dtype(dtype, call) if dtype is not None else promoted(a.dtype, b.dtype)
+    if is_row(b) and not is_row(a) and b.dtype is float32:
+        return scalar(a, op, b, dtype=given, mask=mask, engine=engine, call=call)
+    if is_row(a) and not is_row(b) and a.dtype is float32:
+        return scalar(b, op, a, reverse0=True, dtype=given, mask=mask, engine=engine, call=call)
+    box = boxes(domain, mask_box(mask, domain, call), a, b)
+    if a.memory == PSUM and b.memory == PSUM and box != ():
+        b = moves.in_sbuf(b)
+
+    def make(dst, one=None if box == () else spread(a, domain, box, call), two=None if box == () else spread(b, domain, box, call)):
+        isa.tensor_tensor(dst, one, two, op, engine=engine)
+
+    return issue_later(domain, given, SBUF, make, box)
+
+
+def across(a: Tile, b: Tile):
+    """A tile of one partition meets one of many."""
+    if a.shape[0] == 1 and b.shape[0] > 1:
+        return moves.across_partitions(a, b.shape[0]), b
+    if b.shape[0] == 1 and a.shape[0] > 1:
+        return a, moves.across_partitions(b, a.shape[0])
+    return a, b
+
+
+def row_operand(value, data: Tile, box, call: str, operand: str):
+    """A number, or the tensor of one element per partition."""
+    if value is None or operands.is_number(value):
+        return value.item() if isinstance(value, np.ndarray) else value
+    value = tile(value, call, operand)
+    if not is_row(value):
+        errors.fail(call, f"{operand}: {value.describe()}, expected a number or a tile of one element per partition")
+    if value.shape[0] == 1 and data.shape[0] > 1:
+        value = moves.across_partitions(value, data.shape[0])
+    if len(value.shape) > 2:
+        from .tile import shaped
+
+        value = shaped(value, (value.shape[0], 1))
+    return readable(value, None if box is None or box == () else (box[0], (0, 1)), call)
+
+
+def scalar(data, op0, operand0, reverse0=False, op1=None, operand1=None, reverse1=False, dtype=None, mask=None,
+           engine=isa.engine.unknown, call: str = "nisa.tensor_scalar"):  # fmt: skip
+    data = tile(data, call, "data")
+    box = boxes(data.shape, mask_box(mask, data.shape, call), data)
+    given = found_dtype(dtype, call) if dtype is not None else data.dtype
+    if box == ():
+        return issue_later(data.shape, given, SBUF, None, box)
+    first, second = (row_operand(v, data, box, call, n) for v, n in ((operand0, "operand0"), (operand1, "operand1")))
+    source = readable(data, box, call)
+
+    def make(dst):
+        isa.tensor_scalar(dst, source, op0, first, reverse0, op1, second, reverse1, engine=engine)
+
+    return issue_later(data.shape, given, SBUF, make, box)
+
+
+def function(op, data, bias=None, scale=1.0, dtype=None, mask=None, reduce_op=None, reduce_res=None, command=None,
+             call: str = "nisa.activation"):  # fmt: skip
+    """dst = op(data * scale + bias) on the Scalar engine; with `reduce_op`, also its sum over the free axes."""
+    data = tile(data, call, "data")
+    box = boxes(data.shape, mask_box(mask, data.shape, call), data)
+    given = found_dtype(dtype, call) if dtype is not None else data.dtype if data.dtype.float else float32
+    if box == ():
+        return issue_later(data.shape, given, SBUF, None, box)
+    if operands.is_number(bias) and bias != 0:
+        bias = Tile(moves.constant(float(bias), data.shape[0]))
+    added, factor = (row_operand(v, data, box, call, n) for v, n in ((bias, "bias"), (scale, "scale")))
+    source = readable(data, box, call)
+    more = {}
+    if reduce_res is not None:
+        from .tile import shaped, writable
+
+        more["reduce_res"] = writable(shaped(reduce_res, (reduce_res.shape[0], 1)), None if box is None else (box[0], (0, 1)), call)
+    if reduce_op is not None:
+        more["reduce_op"] = reduce_op
+    if command is not None:
+        more["reduce_cmd"] = command
+
+    def make(dst):
+        isa.activation(dst, op, source, added, factor, **more)
+
+    return issue_later(data.shape, given, SBUF, make, box)
+
+
+def reciprocal(data, dtype=None, mask=None, call: str = "nisa.reciprocal"):
+    data = tile(data, call, "data")
+    box = boxes(data.shape, mask_box(mask, data.shape, call), data)
+    given = found_dtype(dtype, call) if dtype is not None else data.dtype
+    source = None if box == () else readable(data, box, call)
+    return issue_later(data.shape, given, SBUF, lambda dst: isa.reciprocal(dst, source), box)
+
+
+def copied(data, dtype=None, mask=None, engine=isa.engine.unknown, call: str = "nl.copy"):
+    data = tile(data, call, "src")
+    box = boxes(data.shape, mask_box(mask, data.shape, call), data)
+    given = found_dtype(dtype, call) if dtype is not None else data.dtype
+    source = None if box == () else readable(data, box, call)
+    return issue_later(data.shape, given, SBUF, lambda dst: isa.tensor_copy(dst, source, engine=engine), box)
+
+
+def reduced(op, data, axis, dtype=None, mask=None, negate=False, keepdims=False, call: str = "nisa.tensor_reduce"):
+    data = tile(data, call, "data")
+    axes = [int(a) % data.ndim for a in (axis if isinstance(axis, (list, tuple)) else (axis,))]
+    if 0 in axes:
+        errors.fail(call, f"axis: {axis} names the partitions of {data.describe()}; only free axes are reduced")
+    box = boxes(data.shape, mask_box(mask, data.shape, call), data)
+    given = found_dtype(dtype, call) if dtype is not None else data.dtype
+    kept = [a for a in range(data.ndim) if a not in axes]
+    shape = tuple(1 if a in axes else n for a, n in enumerate(data.shape) if keepdims or a not in axes)
+    if box is not None and box != ():
+        left = tuple((0, 1) if a in axes else box[a] for a in range(data.ndim) if keepdims or a not in axes)
+        left = left if len(left) > 1 else (*left, (0, 1))
+    else:
+        left = box
+    if box == ():
+        return issue_later(shape, given, SBUF, None, ())
+    source = readable(data, box, call).permute((*kept, *sorted(axes)))
+    last = tuple(range(len(kept), data.ndim))
+
+    def make(dst):
+        isa.tensor_reduce(dst, op, source, last, negate=negate)
+
+    return issue_later(shape, given, SBUF, make, left)
+
+
+def chosen(condition, x, y, dtype=None, mask=None, call: str = "nl.where"):
+    """x where the condition is not 0, else y: y is written first, then x under the predicate."""
+    condition = tile(condition, call, "condition")
+    tiles = [tile(v, call, n) for v, n in ((x, "x"), (y, "y")) if not operands.is_number(v)]
+    domain = common(call, condition.shape, *(t.shape for t in tiles))
+    given = found_dtype(dtype, call) if dtype is not None else promoted(*(t.dtype for t in tiles)) if tiles else float32
+    box = boxes(domain, mask_box(mask, domain, call), condition, *tiles)
+    if box == ():
+        return issue_later(domain, given, SBUF, None, ())
+    if not operands.is_number(x) and x.memory == PSUM and condition.memory == PSUM:
+        condition = moves.in_sbuf(condition)
+    one, two = (v if operands.is_number(v) else spread(v, domain, box, call) for v in (x, y))
+    where = spread(condition, domain, box, call)
+
+    def make(dst):
+        isa.memset(dst, two) if operands.is_number(two) else isa.tensor_copy(dst, two)
+        isa.tensor_copy_predicated(dst, one, where)
+
+    return issue_later(domain, given, SBUF, make, box)
+
+
+def softmax(x, axis=-1, dtype=None, mask=None, call: str = "nl.softmax"):
+    x = tile(x, call, "x")
+    largest = reduced("maximum", x, axis, float32, mask, negate=True, call=call)
+    largest.tensor
+    total = moves.scratch((x.shape[0], 1), float32)
+    if x.ndim != 2:
+        errors.fail(call, f"x: {x.describe()}, expected two dimensions")
+    powers = function("exp", x, bias=largest, dtype=float32, mask=mask, reduce_op="add", reduce_res=total,
+                      command=isa.reduce_cmd.reset_reduce, call=call)  # fmt: skip
+    powers.tensor
+    inverse = reciprocal(total, call=call)
+    inverse.tensor
+    settle()
+    return scalar(powers, "multiply", inverse, dtype=dtype or x.dtype, mask=mask, call=call)

@@ -1,0 +1,248 @@
+"""Index expressions: `nl.arange`, `nl.mgrid`, what arithmetic makes of them, and masks.
+
+An `Index` is an affine function of the coordinates of a tile: constant + sum of coefficient x coordinate, with a shape that
+broadcasts as NumPy's arrays do. Comparing one gives a `Mask`, a conjunction of such functions that have to be at least 0.
+A mask clips: it must cut a box out of the instruction's tile, because that is all that an access pattern can express.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from nki.tracer import errors
+
+_WHOLE = (int, np.integer)
+
+
+def _wrong(text):
+    errors.fail("index", text)
+
+
+class Index:
+    __slots__ = ("shape", "steps", "first")
+    __array_ufunc__ = None  # NumPy's scalars leave arithmetic with an index to the index
+
+    def __init__(self, shape: tuple, steps: tuple, first: int = 0):
+        self.shape = shape
+        if 1 in shape:  # a dimension of one coordinate broadcasts, whatever its step would be
+            steps = tuple(0 if n == 1 else s for n, s in zip(shape, steps))
+        self.steps = steps  # per dimension of the shape, the change from one coordinate to the next
+        self.first = first
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __repr__(self):
+        return f"<index {list(self.shape)}: {self.first} + {list(self.steps)}>"
+
+    def limits(self) -> tuple[int, int]:
+        """The smallest and the largest value."""
+        reach = [(n - 1) * s for n, s in zip(self.shape, self.steps)]
+        return self.first + sum(r for r in reach if r < 0), self.first + sum(r for r in reach if r > 0)
+
+    def __getitem__(self, key):
+        key = key if isinstance(key, tuple) else (key,)
+        shape, steps, first, axis = [], [], self.first, 0
+        for part in key:
+            if part is None:
+                shape.append(1)
+                steps.append(0)
+                continue
+            if axis == self.ndim:
+                _wrong(f"{len(key)} indices into an index expression of {self.ndim} dimensions")
+            n, step = self.shape[axis], self.steps[axis]
+            axis += 1
+            if isinstance(part, slice):
+                begin, end, stride = part.indices(n)
+                shape.append(len(range(begin, end, stride)))
+                steps.append(step * stride)
+                first += begin * step
+            elif isinstance(part, _WHOLE) and -n <= part < n:
+                first += (int(part) % n) * step
+            else:
+                _wrong(f"expected None, a slice or a number in 0..{n - 1} for dimension {axis - 1}, found {part!r}")
+        return Index((*shape, *self.shape[axis:]), (*steps, *self.steps[axis:]), first)
+
+    def expand_dims(self, axis: int):
+        key = [slice(None)] * self.ndim
+        key.insert(axis if axis >= 0 else axis + self.ndim + 1, None)
+        return self[tuple(key)]
+
+    # Arithmetic
+
+    def __add__(self, other):
+        if isinstance(other, _WHOLE):
+            return Index(self.shape, self.steps, self.first + int(other))
+        if not isinstance(other, Index):
+            return NotImplemented
+        shape, mine, theirs = _together(self, other)
+        return Index(shape, tuple(a + b for a, b in zip(mine, theirs)), self.first + other.first)
+
+    __radd__ = __add__
+
+    def __neg__(self):
+        return self * -1
+
+    def __sub__(self, other):
+        return self + -other
+
+    def __rsub__(self, other):
+        return -self + other
+
+    def __mul__(self, other):
+        if not isinstance(other, _WHOLE):
+            return NotImplemented
+        factor = int(other)
+        return Index(self.shape, tuple(s * factor for s in self.steps), self.first * factor)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, divisor):
+        if isinstance(divisor, _WHOLE) and divisor > 0:
+            if not any(s % divisor for s in self.steps):
+                return Index(self.shape, tuple(s // divisor for s in self.steps), self.first // divisor)
+            low, high = self.limits()
+            if low // divisor == high // divisor:
+                return Index(self.shape, (0,) * self.ndim, low // divisor)
+        _wrong(f"{self!r} // {divisor} is not affine")
+
+    def __mod__(self, divisor):
+        return self - (self // divisor) * divisor
+
+    # Comparison
+
+    def __ge__(self, other):
+        return Mask([self - other])
+
+    def __gt__(self, other):
+        return Mask([self - other - 1])
+
+    def __le__(self, other):
+        return Mask([other - self])
+
+    def __lt__(self, other):
+        return Mask([other - self - 1])
+
+    def __eq__(self, other):
+        return (self >= other) & (self <= other)
+
+    __hash__ = None
+
+
+class Mask:
+    """Where every one of `terms` is at least 0."""
+
+    __slots__ = ("terms",)
+    __array_ufunc__ = None
+
+    def __init__(self, terms: list):
+        self.terms = terms
+
+    def __and__(self, other):
+        if isinstance(other, Mask):
+            return Mask(self.terms + other.terms)
+        if isinstance(other, (bool, np.bool_)):
+            return self if other else False
+        return NotImplemented
+
+    __rand__ = __and__
+
+    def __bool__(self):
+        _wrong("a mask is no condition of the program; give it to an instruction's `mask`")
+
+    def box(self, domain: tuple, call: str):
+        """The part of a tile of shape `domain` that the mask leaves: (start, stop) per dimension, None if nothing."""
+        ranges = [(0, n) for n in domain]
+        for term in self.terms:
+            steps = _aligned(term, domain, call)
+            axes = [a for a, s in enumerate(steps) if s and domain[a] > 1]
+            low = term.first + sum(min(0, (domain[a] - 1) * steps[a]) for a in axes)
+            high = term.first + sum(max(0, (domain[a] - 1) * steps[a]) for a in axes)
+            if low >= 0:
+                continue
+            if high < 0:
+                return None
+            if len(axes) != 1:
+                errors.fail(call, f"mask: {term!r} >= 0 cuts no box out of a tile of {list(domain)}")
+            axis = axes[0]
+            begin, end = ranges[axis]
+            step = steps[axis]
+            if step > 0:
+                begin = max(begin, -(term.first // step))
+            else:
+                end = min(end, term.first // -step + 1)
+            if begin >= end:
+                return None
+            ranges[axis] = (begin, end)
+        return ranges
+
+
+def _aligned(term, domain, call):
+    """The steps of a term along the dimensions of a tile: from the right, as NumPy broadcasts; a term of fewer dimensions
+    whose first is the partition stays at the left."""
+    steps, shape = term.steps, term.shape
+    while len(steps) > len(domain) and shape[-1] == 1:
+        steps, shape = steps[:-1], shape[:-1]
+    missing = len(domain) - len(steps)
+    if missing < 0:
+        errors.fail(call, f"mask: {term!r} has more dimensions than a tile of {list(domain)}")
+    if missing and len(shape) > 1 and shape[0] > 1 and shape[0] == domain[0]:
+        return (*steps, *(0,) * missing)
+    return (*(0,) * missing, *steps)
+
+
+def _together(a: Index, b: Index):
+    if a.shape == b.shape:
+        return a.shape, a.steps, b.steps
+    rank = max(a.ndim, b.ndim)
+    first, second = (1,) * (rank - a.ndim) + a.shape, (1,) * (rank - b.ndim) + b.shape
+    if any(m != n and m != 1 and n != 1 for m, n in zip(first, second)):
+        _wrong(f"{list(a.shape)} and {list(b.shape)} do not broadcast")
+    shape = tuple(max(m, n) for m, n in zip(first, second))
+    return shape, (0,) * (rank - a.ndim) + a.steps, (0,) * (rank - b.ndim) + b.steps
+
+
+def spread(index: Index, shape: tuple) -> tuple:
+    """The steps of an index along the dimensions of a shape that it broadcasts to."""
+    return (0,) * (len(shape) - index.ndim) + index.steps
+
+
+def broadcast_shape(shapes) -> tuple:
+    result: tuple = ()
+    for shape in shapes:
+        result = _together(Index(result, (0,) * len(result)), Index(shape, (0,) * len(shape)))[0]
+    return result
+
+
+def arange(*limits) -> Index:
+    """`nl.arange(stop)`, `nl.arange(start, stop[, step])`."""
+    numbers = range(*(int(n) for n in limits))
+    if not numbers:
+        _wrong(f"arange{tuple(limits)} is empty")
+    return Index((len(numbers),), (numbers.step,), numbers.start)
+
+
+class Grid(tuple):
+    """What `nl.mgrid[...]` gives: an index for each dimension, by number or as p, x, y, z."""
+
+    p = property(lambda self: self[0])
+    x = property(lambda self: self[1])
+    y = property(lambda self: self[2])
+    z = property(lambda self: self[3])
+    w = property(lambda self: self[4])
+
+
+class _MeshGrid:
+    """`nl.mgrid[0:128, 0:512]`: dense, as NumPy's."""
+
+    def __getitem__(self, key):
+        key = key if isinstance(key, tuple) else (key,)
+        lines = [arange(part.start or 0, part.stop, part.step or 1) for part in key]
+        shape = tuple(line.shape[0] for line in lines)
+        return Grid(
+            Index(shape, tuple(line.steps[0] if a == axis else 0 for a in range(len(shape))), line.first)
+            for axis, line in enumerate(lines)
+        )
+
+
+mgrid = _MeshGrid()

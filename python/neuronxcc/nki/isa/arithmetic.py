@@ -1,0 +1,196 @@
+"""Instructions that compute."""
+
+from __future__ import annotations
+
+import numpy as np
+from nki import isa
+from nki.tracer import errors, operands
+from nki.tracer.dtypes import float32
+from nki.tracer.layout import SBUF
+
+from .. import elementwise, moves, products
+from ..elementwise import boxes, found_dtype, is_row, mask_box, row_operand, spread, tile
+from ..results import issue_later, settle
+from ..tile import readable, shaped, writable
+
+
+def nc_matmul(stationary, moving, *, is_stationary_onezero=False, is_moving_onezero=False, is_transpose=False, mask=None,
+              tile_position=(), tile_size=(), **unused):  # fmt: skip
+    return products.product(stationary, moving, mask, is_stationary_onezero=is_stationary_onezero,
+                            is_moving_onezero=is_moving_onezero, is_transpose=is_transpose, tile_position=tile_position,
+                            tile_size=tile_size)  # fmt: skip
+
+
+def nc_transpose(data, *, mask=None, dtype=None, engine=isa.engine.unknown, **unused):
+    return products.transpose(data, mask, dtype, engine)
+
+
+def activation(op, data, *, bias=None, scale=1.0, reduce_op=None, reduce_res=None, reduce_cmd=None, mask=None, dtype=None, **unused):
+    return elementwise.function(op, data, bias, scale, dtype, mask, reduce_op, reduce_res, reduce_cmd)
+
+
+def activation_reduce(op, data, *, reduce_op, reduce_res, bias=None, scale=1.0, mask=None, dtype=None, **unused):
+    return elementwise.function(op, data, bias, scale, dtype, mask, reduce_op, reduce_res, isa.reduce_cmd.reset_reduce,
+                                "nisa.activation_reduce")  # fmt: skip
+
+
+def tensor_tensor(data1, data2, op, *, dtype=None, mask=None, engine=isa.engine.unknown, **unused):
+    """Always the instruction of that name, also where a tile has one element per partition."""
+    call = "nisa.tensor_tensor"
+    a, b = elementwise.across(tile(data1, call, "data1"), tile(data2, call, "data2"))
+    domain = elementwise.common(call, a.shape, b.shape)
+    given = found_dtype(dtype, call) if dtype is not None else elementwise.promoted(a.dtype, b.dtype)
+    box = boxes(domain, mask_box(mask, domain, call), a, b)
+    if box == ():
+        return issue_later(domain, given, SBUF, None, ())
+    if a.memory == b.memory == "psum":
+        b = moves.in_sbuf(b)
+    one, two = spread(a, domain, box, call), spread(b, domain, box, call)
+    return issue_later(domain, given, SBUF, lambda dst: isa.tensor_tensor(dst, one, two, op, engine=engine), box)
+
+
+def tensor_scalar(data, op0, operand0, reverse0=False, op1=None, operand1=None, reverse1=False, *, dtype=None, mask=None,
+                  engine=isa.engine.unknown, **unused):  # fmt: skip
+    return elementwise.scalar(data, op0, operand0, reverse0, op1, operand1, reverse1, dtype, mask, engine)
+
+
+def tensor_reduce(op, data, axis, *, mask=None, dtype=None, negate=False, keepdims=False, **unused):
+    return elementwise.reduced(op, data, axis, dtype, mask, negate, keepdims)
+
+
+def tensor_copy(src, *, mask=None, dtype=None, engine=isa.engine.unknown, **unused):
+    return elementwise.copied(src, dtype, mask, engine, "nisa.tensor_copy")
+
+
+def reciprocal(data, *, dtype=None, mask=None, **unused):
+    return elementwise.reciprocal(data, dtype, mask)
+
+
+def memset(shape, value, dtype, *, mask=None, engine=isa.engine.unknown, **unused):
+    call = "nisa.memset"
+    shape = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
+    number = value.item() if isinstance(value, (np.ndarray, np.generic)) else value
+    return issue_later(shape, found_dtype(dtype, call), SBUF, lambda dst: isa.memset(dst, number, engine=engine),
+                       mask_box(mask, shape, call))  # fmt: skip
+
+
+def scalar_tensor_tensor(*, data, op0, operand0, op1, operand1, reverse0=False, reverse1=False, dtype=None, mask=None, **unused):
+    call = "nisa.scalar_tensor_tensor"
+    data, other = tile(data, call, "data"), tile(operand1, call, "operand1")
+    box = boxes(data.shape, mask_box(mask, data.shape, call), data, other)
+    given = found_dtype(dtype, call) if dtype is not None else data.dtype
+    if box == ():
+        return issue_later(data.shape, given, SBUF, None, ())
+    if data.memory == other.memory == "psum":
+        other = moves.in_sbuf(other)
+    first = row_operand(operand0, data, box, call, "operand0")
+    one, two = readable(data, box, call), spread(other, data.shape, box, call)
+
+    def make(dst):
+        isa.scalar_tensor_tensor(dst, one, op0, first, op1, two, reverse0, reverse1)
+
+    return issue_later(data.shape, given, SBUF, make, box)
+
+
+def tensor_scalar_reduce(*, data, op0, operand0, reduce_op, reduce_res, reverse0=False, dtype=None, mask=None, **unused):
+    call = "nisa.tensor_scalar_reduce"
+    data = tile(data, call, "data")
+    box = boxes(data.shape, mask_box(mask, data.shape, call), data)
+    given = found_dtype(dtype, call) if dtype is not None else data.dtype
+    if box == ():
+        return issue_later(data.shape, given, SBUF, None, ())
+    first = row_operand(operand0, data, box, call, "operand0")
+    source, total = readable(data, box, call), _row(reduce_res, box, call)
+
+    def make(dst):
+        isa.tensor_scalar_reduce(dst, source, op0, first, reduce_op, total, reverse0)
+
+    return issue_later(data.shape, given, SBUF, make, box)
+
+
+def _row(result, box, call):
+    """The tensor of a second result with one element per partition."""
+    if not is_row(result):
+        errors.fail(call, f"reduce_res: {result.describe()}, expected one element per partition")
+    return writable(shaped(result, (result.shape[0], 1)), None if box is None else (box[0], (0, 1)), call)
+
+
+def tensor_tensor_scan(data0, data1, initial, op0, op1, reverse0=False, reverse1=False, *, dtype=None, mask=None, **unused):
+    call = "nisa.tensor_tensor_scan"
+    a, b = tile(data0, call, "data0"), tile(data1, call, "data1")
+    domain = elementwise.common(call, a.shape, b.shape)
+    box = boxes(domain, mask_box(mask, domain, call), a, b)
+    given = found_dtype(dtype, call) if dtype is not None else elementwise.promoted(a.dtype, b.dtype)
+    if box == ():
+        return issue_later(domain, given, SBUF, None, ())
+    start = row_operand(initial, a, box, call, "initial")
+    one, two = spread(a, domain, box, call), spread(b, domain, box, call)
+
+    def make(dst):
+        isa.tensor_tensor_scan(dst, one, two, start, op0, op1, reverse0, reverse1)
+
+    return issue_later(domain, given, SBUF, make, box)
+
+
+def tensor_partition_reduce(op, data, *, mask=None, dtype=None, **unused):
+    call = "nisa.tensor_partition_reduce"
+    data = tile(data, call, "data")
+    source = readable(data, mask_box(mask, data.shape, call), call)
+    return issue_later((1, *source.shape[1:]), dtype and found_dtype(dtype, call) or data.dtype, SBUF,
+                       lambda dst: isa.tensor_partition_reduce(dst, op, source))  # fmt: skip
+
+
+def tensor_copy_predicated(*, src, dst, predicate, reverse_pred=False, mask=None, **unused):
+    """In place: `dst` where the predicate is not 0."""
+    call = "nisa.tensor_copy_predicated"
+    settle()
+    box = mask_box(mask, dst.shape, call)
+    if box == ():
+        return
+    source = src if operands.is_number(src) else spread(tile(src, call, "src"), dst.shape, box, call)
+    where = spread(tile(predicate, call, "predicate"), dst.shape, box, call)
+    settle()
+    isa.tensor_copy_predicated(writable(dst, box, call), source, where, reverse_pred)
+
+
+def _one_input(call, data, shape, dtype, emit, mask=None):
+    data = tile(data, call, "data")
+    box = mask_box(mask, data.shape, call)
+    source = readable(data, box, call)
+    left = box and (box[0], *((0, n) for n in shape[1:]))
+    return issue_later(shape, dtype or data.dtype, SBUF, lambda dst: emit(dst, source), left)
+
+
+def bn_stats(data, *, mask=None, dtype=None, **unused):
+    return _one_input("nisa.bn_stats", data, (data.shape[0], 6), found_dtype(dtype or float32, "nisa.bn_stats"), isa.bn_stats, mask)
+
+
+def bn_aggr(data, *, mask=None, dtype=None, **unused):
+    return _one_input("nisa.bn_aggr", data, (data.shape[0], 2), found_dtype(dtype or float32, "nisa.bn_aggr"), isa.bn_aggr, mask)
+
+
+def max8(*, src, mask=None, dtype=None, **unused):
+    return _one_input("nisa.max8", src, (src.shape[0], 8), dtype and found_dtype(dtype, "nisa.max8"), isa.max8, mask)
+
+
+def nc_find_index8(*, data, vals, mask=None, dtype=None, **unused):
+    call = "nisa.nc_find_index8"
+    data, vals = tile(data, call, "data"), tile(vals, call, "vals")
+    one, two = readable(data), readable(vals)
+    return issue_later((data.shape[0], 8), found_dtype(dtype or "uint32", call), SBUF, lambda dst: isa.nc_find_index8(dst, one, two))
+
+
+def nc_match_replace8(*, data, vals, imm, dst_idx=None, mask=None, dtype=None, **unused):
+    call = "nisa.nc_match_replace8"
+    data, vals = tile(data, call, "data"), tile(vals, call, "vals")
+    one, two, index = readable(data), readable(vals), None if dst_idx is None else writable(dst_idx)
+    return issue_later(data.shape, found_dtype(dtype or data.dtype, call), SBUF,
+                       lambda dst: isa.nc_match_replace8(dst, one, two, imm, index))  # fmt: skip
+
+
+def dropout(data, prob, *, mask=None, dtype=None, **unused):
+    call = "nisa.dropout"
+    data = tile(data, call, "data")
+    chance = row_operand(prob, data, None, call, "prob")
+    source = readable(data)
+    return issue_later(data.shape, found_dtype(dtype or data.dtype, call), SBUF, lambda dst: isa.dropout(dst, source, chance))

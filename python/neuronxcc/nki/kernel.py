@@ -1,0 +1,118 @@
+"""Kernels of the legacy dialect: their decorators, launch grids and calls."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from nki import launch
+from nki.tracer import session
+from nki.tracer.tensor import Tensor
+
+from .results import forget, settle
+from .tile import Tile
+
+
+class Kernel(launch.Kernel):
+    """A decorated function. `func` is what the tracer runs: it takes and returns the core's tensors."""
+
+    def __init__(self, function, grid: tuple = ()):
+        super().__init__(function, grid)
+        self.body = function
+        self.func = entry(function, grid)
+
+    def __getitem__(self, grid) -> Kernel:
+        sizes = grid if isinstance(grid, tuple) else (grid,)
+        return Kernel(self.body, tuple(max(int(n), 1) for n in sizes))
+
+    def __call__(self, *args, **kwargs):
+        run = session.current
+        if run is None:
+            return launch.simulate(self)(*args, **kwargs)
+        return programs(run, self.body, self.grid, _tiles(args), _tiles(kwargs))
+
+
+def entry(function, grid: tuple = ()):
+    """The function that the tracer runs for a kernel."""
+
+    @functools.wraps(function)
+    def run_kernel(*args, **kwargs):
+        run = session.current
+        run.dialect = "neuronxcc"
+        launched, run.grid = grid or run.grid, ()
+        try:
+            returned = programs(run, function, launched, _tiles(args), _tiles(kwargs))
+            settle()
+        finally:
+            forget()
+        if returned is None:  # output parameters
+            stored = run.state.get("neuronxcc written", {})
+            returned = [a for a in _flat((args, list(kwargs.values()))) if a.storage.id in stored]
+            returned = returned[0] if len(returned) == 1 else tuple(returned)
+        return _tensors(returned)
+
+    run_kernel.whole_grid = True
+    return run_kernel
+
+
+def adopt(kernel):
+    """The function that the tracer runs for a kernel of a file of this dialect, decorated or not."""
+    return kernel.func if isinstance(kernel, launch.Kernel) else entry(kernel)
+
+
+def programs(run, function, grid, args, kwargs):
+    """All programs of the grid, one after the other."""
+    if not grid:
+        return function(*args, **kwargs)
+    if int(np.prod(grid)) > 1:
+        run.note(f"the {int(np.prod(grid))} programs of the grid {list(grid)} run one after the other on one core")
+    outer = run.grid, run.program, run.state.get("neuronxcc shared")
+    shared = run.state["neuronxcc shared"] = {"made": [], "left": []}
+    run.grid = tuple(grid)
+    result = None
+    try:
+        for program in np.ndindex(*grid):
+            run.program = tuple(int(n) for n in program)
+            shared["left"] = list(shared["made"])
+            returned = function(*args, **kwargs)
+            settle()
+            result = returned if not any(program) else result
+    finally:
+        run.grid, run.program, run.state["neuronxcc shared"] = outer
+    return result
+
+
+def _tiles(value):
+    """Arguments as kernels see them."""
+    if isinstance(value, Tensor):
+        return Tile(value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_tiles(v) for v in value)
+    if isinstance(value, dict):
+        return {k: _tiles(v) for k, v in value.items()}
+    return value
+
+
+def _tensors(value):
+    if isinstance(value, Tile):
+        return value.tensor
+    if isinstance(value, (tuple, list)):
+        return type(value)(_tensors(v) for v in value)
+    return value
+
+
+def _flat(value):
+    if isinstance(value, Tensor):
+        return [value]
+    return [t for v in value for t in _flat(v)] if isinstance(value, (tuple, list)) else []
+
+
+def jit(function=None, **options):
+    """`@nki.jit`, and every decorator that runs a kernel in another way: the options are the compiler's and the device's."""
+    if function is None:
+        return functools.partial(jit, **options)
+    return function if isinstance(function, Kernel) else Kernel(function)
+
+
+def simulate_kernel(kernel, *args, **kwargs):
+    return jit(kernel)(*args, **kwargs)

@@ -1,0 +1,127 @@
+"""New tensors of the legacy dialect, with block dimensions and the memories to put them in."""
+
+from __future__ import annotations
+
+import numpy as np
+from nki import language as core
+from nki.tracer import dtypes, errors, session
+from nki.tracer.layout import HBM, PSUM, SBUF
+
+from ..blocks import Blocks, ParDim, allocated
+from ..results import settle
+from ..tile import Tile
+from ..views import Slice
+
+
+class Buffer:
+    """A memory; `place` gives the address of a block, where the kernel allocates by itself."""
+
+    __slots__ = ("name", "memory", "shared", "place")
+
+    def __init__(self, name, memory, shared=False, place=None):
+        self.name = name
+        self.memory = memory
+        self.shared = shared
+        self.place = place
+
+    def __repr__(self):
+        return f"nl.{self.name}"
+
+
+sbuf, psum = Buffer("sbuf", SBUF), Buffer("psum", PSUM)
+hbm, private_hbm = Buffer("hbm", HBM), Buffer("private_hbm", HBM)
+shared_hbm = Buffer("shared_hbm", HBM, shared=True)
+BUFFERS = {SBUF: sbuf, PSUM: psum, HBM: shared_hbm}
+
+
+def par_dim(size) -> ParDim:
+    return ParDim(size)
+
+
+def ds(start, size) -> Slice:
+    return Slice(start, size)
+
+
+def _new(call, shape, dtype, buffer, value=None, name=""):
+    settle()
+    run = session.active(call)
+    buffer = sbuf if buffer is None else buffer
+    if not isinstance(buffer, Buffer):
+        errors.fail(call, f"buffer: expected nl.sbuf, nl.psum or nl.hbm, found {buffer!r}")
+    found = dtypes.find(dtype)
+    if found is None:
+        errors.fail(call, f"dtype: expected an element type of nl, found {dtype!r}")
+    shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    at = next((i for i, n in enumerate(shape) if isinstance(n, ParDim)), 0)
+    sizes = tuple(int(n) for n in shape)
+    if buffer.memory == HBM:
+        return _in_hbm(run, sizes, found, buffer, value, name)
+    if at:
+        return Blocks(sizes[:at], sizes[at:], found, buffer.memory, value, buffer.place, name)
+    return allocated(sizes, found, buffer.memory, value, buffer.place and buffer.place((), sizes, found), name)
+
+
+def _in_hbm(run, shape, dtype, buffer, value, name):
+    """The programs of a grid share what is in shared_hbm: the first of them makes it."""
+    shared = run.state.get("neuronxcc shared") if buffer.shared else None
+    if shared is not None and any(run.program):
+        if not shared["left"]:
+            errors.fail("nl.ndarray", "shared_hbm: the programs of the grid allocate different tensors")
+        return shared["left"].pop(0)
+    made = Tile(run.allocate(shape, dtype, HBM, name=name))
+    if value is not None:
+        # The kernel's own stores replace it, and the compiler drops what nobody reads: no transfer is recorded.
+        if run.values:
+            run.write(made.tensor, np.full(shape, value))
+        run.writes(made.tensor)
+    if shared is not None:
+        shared["made"].append(made)
+    return made
+
+
+def ndarray(shape, dtype=np.float32, *, buffer=None, name="", **unused):
+    return _new("nl.ndarray", shape, dtype, buffer, None, name)
+
+
+def zeros(shape, dtype=np.float32, *, buffer=None, name="", **unused):
+    return _new("nl.zeros", shape, dtype, buffer, 0, name)
+
+
+def ones(shape, dtype=np.float32, *, buffer=None, name="", **unused):
+    return _new("nl.ones", shape, dtype, buffer, 1, name)
+
+
+def full(shape, fill_value, dtype=np.float32, *, buffer=None, name="", **unused):
+    return _new("nl.full", shape, dtype, buffer, float(fill_value), name)
+
+
+def zeros_like(a, dtype=None, *, buffer=None, name="", **unused):
+    return zeros(a.shape, dtype or a.dtype, buffer=buffer or a.buffer, name=name)
+
+
+def empty_like(a, dtype=None, *, buffer=None, name="", **unused):
+    return ndarray(a.shape, dtype or a.dtype, buffer=buffer or a.buffer, name=name)
+
+
+def rand(shape, dtype=np.float32, **unused):
+    settle()
+    return Tile(core.rand(tuple(int(n) for n in shape), dtypes.find(dtype)))
+
+
+def random_seed(seed, **unused):
+    """Random numbers come from NumPy's generator; its seed is the run's."""
+
+
+def shared_constant(constant, dtype=None, **unused):
+    settle()
+    return Tile(core.shared_constant(constant, dtype))
+
+
+def shared_identity_matrix(n, dtype=np.uint8, **unused):
+    settle()
+    return Tile(core.shared_constant(np.identity(n, dtype=np.float32), dtype))
+
+
+def device_print(prefix, x, **unused):
+    settle()
+    core.device_print(prefix, x.tensor if isinstance(x, Tile) else x)

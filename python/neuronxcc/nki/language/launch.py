@@ -1,0 +1,71 @@
+"""Loops, and the launch grid: the programs of a grid run one after the other on one core."""
+
+from __future__ import annotations
+
+import numpy as np
+from nki import language as core
+from nki.tracer import session
+
+
+class LoopIndex(int):
+    """A loop's variable that remembers where its loop begins."""
+
+    first = 0
+
+
+class _Loop:
+    __slots__ = ("loop",)
+
+    def __init__(self, loop):
+        self.loop = loop
+
+    def __iter__(self):
+        numbers = self.loop.range
+        if numbers.start == 0:
+            yield from self.loop
+            return
+        for i in self.loop:
+            index = LoopIndex(i)
+            index.first = numbers.start
+            yield index
+
+    def __len__(self):
+        return len(self.loop)
+
+
+def _range(kind):
+    def loop(*limits, **unused):
+        limits = [int(n) for n in limits]
+        start, stop, step = (0, limits[0], 1) if len(limits) == 1 else (*limits, 1)[:3]
+        return _Loop(kind(start, stop, step))
+
+    return loop
+
+
+affine_range = _range(core.affine_range)
+sequential_range = _range(core.sequential_range)
+static_range = _range(core.static_range)
+
+
+def nc(count) -> int:
+    """`nl.nc(2)`: a dimension of the grid that is spread over cores; the programs run on one."""
+    return int(count)
+
+
+def spmd_dim(size, *cores) -> int:
+    return int(size) * int(np.prod([int(n) for n in cores]))
+
+
+def program_id(axis=0) -> int:
+    run = session.active("nl.program_id")
+    return run.program[axis] if axis < len(run.program) else 0
+
+
+def num_programs(axes=0) -> int:
+    run = session.active("nl.num_programs")
+    chosen = range(len(run.grid)) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
+    return int(np.prod([run.grid[a] if a < len(run.grid) else 1 for a in chosen], dtype=int))
+
+
+def program_ndim() -> int:
+    return len(session.active("nl.program_ndim").grid)

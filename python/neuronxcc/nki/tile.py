@@ -1,0 +1,186 @@
+"""Tiles of the legacy dialect: views of the core's tensors that index expressions make and masks cut.
+
+`box` is the part of a tile that takes part in instructions: a (start, stop) per dimension, None for all of it, () for nothing.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from nki.tracer import errors
+from nki.tracer.layout import HBM
+
+from .index import Mask
+from .views import Overflow, view
+
+
+class Tile:
+    """A view of a tensor of the tracer's core, or a result that will become one.
+
+    sums      of a tensor in PSUM: where products have begun to accumulate; its views share it
+    overflow  indices that leave the tensor unless a mask cuts them
+    waiting   how a result will be computed (results.py)
+    """
+
+    __slots__ = ("_tensor", "shape", "dtype", "memory", "sums", "overflow", "box", "waiting")
+    __array_ufunc__ = None
+
+    def __init__(self, tensor, overflow=(), sums=None, box=None):
+        self._tensor = tensor
+        self.shape = tensor.layout.shape
+        self.dtype = tensor.layout.dtype
+        self.memory = tensor.layout.memory
+        self.sums = sums
+        self.overflow = overflow
+        self.box = box
+        self.waiting = None
+
+    @classmethod
+    def later(cls, shape, dtype, memory, waiting) -> Tile:
+        made = cls.__new__(cls)
+        made._tensor = made.sums = made.box = None
+        made.overflow = ()
+        made.shape = tuple(shape) if memory == HBM or len(shape) > 1 else (*shape, 1)
+        made.dtype = dtype
+        made.memory = memory
+        made.waiting = waiting
+        return made
+
+    # What kernels ask
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def buffer(self):
+        from .language import BUFFERS
+
+        return BUFFERS[self.memory]
+
+    @property
+    def name(self) -> str:
+        return self.tensor.name
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __repr__(self):
+        return f"<{self.describe()}>"
+
+    def describe(self) -> str:
+        if self.waiting is not None:
+            return f"{self.dtype} {list(self.shape)} in {self.memory}"
+        return self._tensor.describe()
+
+    @property
+    def tensor(self):
+        """The core's tensor; issues the instruction that computes it if it waits."""
+        if self.waiting is not None:
+            self.waiting.settle()
+        return self._tensor
+
+    # Views
+
+    def __getitem__(self, key) -> Tile:
+        if isinstance(key, (Mask, bool)):
+            box = () if key is False else None if key is True else key.box(self.shape, "tensor[mask]") or ()
+            return Tile(self.tensor, self.overflow, self.sums, meet(self.box, box))
+        tensor = self.tensor
+        if self.overflow or self.box is not None:
+            tensor = cut(self, None, "tensor[...]")
+        return Tile(*view(tensor, key if type(key) is tuple else (key,)), self.sums)
+
+    def reshape(self, *shape) -> Tile:
+        if len(shape) == 1 and not isinstance(shape[0], _WHOLE):
+            shape = tuple(shape[0])
+        return Tile(self.tensor.reshape(shape), sums=self.sums)
+
+    def view(self, dtype) -> Tile:
+        return Tile(self.tensor.view(dtype))
+
+    def __iter__(self):
+        return (self[i] for i in range(self.shape[0]))
+
+
+def same(a: Tile, b: Tile) -> bool:
+    if b.waiting is not None:
+        return False
+    one, two = a.tensor, b.tensor
+    return one.storage is two.storage and one.offset == two.offset and one.layout is two.layout
+
+
+def shaped(tile: Tile, shape: tuple) -> Tile:
+    """The same elements in a shape that differs in dimensions of one element."""
+    if tile.shape == shape:
+        return tile
+    mine = [i for i, n in enumerate(tile.shape) if n != 1]
+    theirs = [i for i, n in enumerate(shape) if n != 1]
+    if [tile.shape[i] for i in mine] != [shape[i] for i in theirs]:
+        errors.fail("tensor[...] =", f"{tile.describe()} does not hold a tile of {list(shape)}")
+    strides = [tile.tensor.layout.row if tile.memory != HBM and i == 0 else 0 for i in range(len(shape))]
+    for i, j in zip(mine, theirs):
+        strides[j] = tile.tensor.strides[i]
+    made = Tile(tile.tensor.with_layout(shape, tuple(strides)), sums=tile.sums)
+    made.overflow = tuple(Overflow(_moved(o.steps, mine, theirs, len(shape)), o.first, o.count, o.axis) for o in tile.overflow)
+    if tile.box is not None:
+        made.box = tile.box and _moved(tile.box, mine, theirs, len(shape), (0, 1))
+    return made
+
+
+def _moved(items, mine, theirs, rank, other=0):
+    result = [other] * rank
+    for i, j in zip(mine, theirs):
+        result[j] = items[i]
+    return tuple(result)
+
+
+# Cutting
+
+
+def cut(tile: Tile, box, call: str):
+    """The core's tensor of the part of a tile that takes part; its indices must lie inside the tensor."""
+    tensor = tile.tensor
+    if box is None and not tile.overflow:
+        return tensor
+    full = box is None
+    box = [(0, n) for n in tile.shape] if full else box
+    for over in tile.overflow:
+        low, high = over.limits(box)
+        if low < 0 or high >= over.count:
+            errors.fail(call, f"{tensor.describe()}: indices {low} to {high} of dimension {over.axis}, which has {over.count} elements")
+    if full:
+        return tensor
+    strides = tensor.strides
+    offset = tensor.offset + sum(start * s for (start, _), s in zip(box, strides))
+    return tensor.with_layout(tuple(stop - start for start, stop in box), strides, offset)
+
+
+def meet(a, b):
+    """The intersection of two boxes; None is everything, () nothing."""
+    if a is None or b is None:
+        return a if b is None else b
+    if a == () or b == ():
+        return ()
+    both = tuple((max(p[0], q[0]), min(p[1], q[1])) for p, q in zip(a, b))
+    return both if all(start < stop for start, stop in both) else ()
+
+
+def readable(tile: Tile, box=None, call: str = "operand"):
+    """The tensor of an operand. PSUM that was asked to be zero and holds no sum is cleared now."""
+    tensor = cut(tile, box, call)
+    if tile.sums is not None and tile.sums.zero:
+        tile.sums.clear(tensor)
+    return tensor
+
+
+def writable(tile: Tile, box=None, call: str = "destination", fresh=True):
+    tensor = cut(tile, box, call)
+    if fresh and tile.sums is not None:
+        tile.sums.written(tensor)
+    return tensor

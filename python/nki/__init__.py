@@ -1,0 +1,12 @@
+"""A stand-in for the package `nki` of the Neuron SDK: it runs a kernel's Python as it is and records every instruction.
+
+    python -m nki.run kernel.py:matmul --arg a=bf16[128,128] --arg b=bf16[128,512] --device trn2 --trace matmul.trace
+
+`nki.tracer` is what both dialects are built on; `nki.isa` and `nki.language` are this dialect. See docs/nki_front_end.md.
+"""
+
+from . import isa, language
+from .launch import Kernel, jit, simulate
+from .tracer.dtypes import DType as dtype
+
+__all__ = ["Kernel", "dtype", "isa", "jit", "language", "simulate"]

@@ -1,0 +1,104 @@
+"""The arguments of a kernel as a command line gives them."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from .launch import Shaped
+from .tracer import dtypes, values
+
+_TENSOR = re.compile(r"(\w+)\[([\d,\s]*)\](?:\*([\d.eE+-]+))?")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+class UsageError(Exception):
+    """A command line that means nothing; the text names the option."""
+
+
+@dataclass
+class TensorArgument:
+    name: str
+    dtype: dtypes.DType
+    shape: tuple
+    scale: float | None
+
+    def random(self, generator, first: bool) -> np.ndarray:
+        """Numbers as the type rounds them: normal ones of deviation `scale`, or whole ones."""
+        if self.dtype.integer:
+            return generator.integers(0, max(2, int(self.scale or 2)), self.shape).astype(self.dtype.raw)
+        if self.dtype.packed:
+            return generator.integers(0, 2**31, self.shape).astype(self.dtype.raw)
+        scale = self.scale if self.scale is not None else 1.0 if first else 1 / math.sqrt(self.shape[0])
+        drawn = (generator.standard_normal(self.shape) * scale).astype(np.float32)
+        return values.rounded(drawn, self.dtype)
+
+
+def tensor_argument(text: str) -> TensorArgument:
+    """NAME=DTYPE[SHAPE] or NAME=DTYPE[SHAPE]*SCALE."""
+    name, equals, described = text.partition("=")
+    match = _TENSOR.fullmatch(described.strip())
+    if not equals or not _NAME.fullmatch(name) or match is None:
+        raise UsageError(f"--arg: expected NAME=DTYPE[SHAPE] like x=bf16[128,512], found {text!r}")
+    dtype = dtypes.find(match[1])
+    if dtype is None:
+        raise UsageError(f"--arg {name}: expected a type like bf16, fp16, fp32, i32 or fp8, found {match[1]!r}")
+    sizes = [part.strip() for part in match[2].split(",")]
+    if not all(part.isdigit() and int(part) > 0 for part in sizes):
+        raise UsageError(f"--arg {name}: expected sizes of at least 1, found [{match[2]}]")
+    try:
+        scale = float(match[3]) if match[3] else None
+    except ValueError:
+        raise UsageError(f"--arg {name}: expected a number behind '*', found {match[3]!r}") from None
+    return TensorArgument(name, dtype, tuple(map(int, sizes)), scale)
+
+
+def literal(text: str, names: dict):
+    """NAME=VALUE: a Python literal, or an expression over the names of the kernel's module."""
+    name, equals, value = text.partition("=")
+    if not equals or not _NAME.fullmatch(name):
+        raise UsageError(f"--kwarg: expected NAME=VALUE, found {text!r}")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        pass
+    try:
+        return name, eval(value, names)  # the user's own command line over the user's own module
+    except Exception as error:
+        raise UsageError(f"--kwarg {name}: {value!r} is no Python literal and no expression of the kernel's module: "
+                         f"{error}") from None  # fmt: skip
+
+
+def bind(parameters: list[str], tensors: list[TensorArgument], options: dict, generator) -> tuple[dict, dict]:
+    """Arguments by name: what the kernel is called with, and the numbers of the tensors (empty without a generator).
+
+    Tensors go to the parameters of their names, or in order if no name is one of a parameter. A name that is
+    given several times is a tuple of tensors.
+    """
+    by_name: dict[str, list] = {}
+    known = set(parameters)
+    unnamed = not any(t.name in known for t in tensors)
+    free = [p for p in parameters if p not in options]
+    if unnamed and len({t.name for t in tensors}) > len(free):
+        raise UsageError(f"--arg: {len(tensors)} tensors for the parameters {', '.join(free) or 'none'}")
+    renamed = dict(zip(dict.fromkeys(t.name for t in tensors), free)) if unnamed else {}
+    numbers: dict = {}
+    for t in tensors:
+        name = renamed.get(t.name, t.name)
+        if name not in known:
+            raise UsageError(f"--arg {t.name}: the kernel has no such parameter, only {', '.join(parameters)}")
+        data = t.random(generator, first=not numbers) if generator is not None else None
+        by_name.setdefault(name, []).append((Shaped(t.dtype, t.shape, data), data))
+        numbers[name] = data
+    for name in options:
+        if name not in known and "**" not in known:
+            raise UsageError(f"--kwarg {name}: the kernel has no such parameter, only {', '.join(parameters)}")
+    call = dict(options)
+    for name, given in by_name.items():
+        call[name] = given[0][0] if len(given) == 1 else tuple(s for s, _ in given)
+        numbers[name] = given[0][1] if len(given) == 1 else tuple(d for _, d in given)
+    return call, numbers

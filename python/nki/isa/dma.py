@@ -1,0 +1,129 @@
+"""Transfers between HBM and SBUF."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..tracer import errors, indirect, operands, operators, values
+from ..tracer import session as sessions
+from ..tracer.layout import HBM, PSUM, SBUF
+from .enums import dge_mode, engine, oob_mode
+from .instruction import DONE
+
+_ENDS = (HBM, SBUF)
+
+
+def dma_copy(dst, src, priority=None, oob_mode=oob_mode.error, dge_mode=dge_mode.unknown, engine=engine.unknown,
+             name=None, dst_rmw_op=None, unique_indices=True):  # fmt: skip
+    """dst = src (with `dst_rmw_op`, of older releases: dst = dst + src), with a conversion through float32."""
+    call = "nki.isa.dma_copy"
+    s = sessions.active(call)
+    _check_ends(call, dst, src)
+    if dst.layout.size != src.layout.size:
+        errors.fail(call, f"dst is {dst.describe()} and src is {src.describe()}: expected equally many elements")
+    attributes = (("transpose", False), *_indirect(dst, src))
+    if dst_rmw_op is not None:
+        attributes += (("accumulate", operators.find(dst_rmw_op, call, "dst_rmw_op").name),)
+        s.reads(dst, call, "dst")
+    attributes += _how(call, dge_mode, engine)
+    s.reads(src, call, "src")
+    s.emit("dma_copy", "dma", ("dst", "src"), [dst, src], attributes)
+    if s.values:
+        skip = oob_mode.name == "skip"
+        if dst_rmw_op is None:
+            move(s, dst, src, skip)
+        else:
+            op = operators.find(dst_rmw_op, call, "dst_rmw_op")
+            both = operators.apply(op, s.read(dst), s.read(src).reshape(dst.shape))
+            s.write(dst, both)
+    s.writes(dst)
+    return DONE
+
+
+def _check_ends(call, dst, src):
+    for operand, view in (("dst", dst), ("src", src)):
+        found = operands.tensor(call, operand, view)
+        if found.layout.memory == PSUM:
+            errors.fail(call, f"{operand}: {found.describe()}: DMA reaches hbm and sbuf, copy it with tensor_copy")
+
+
+def _indirect(dst, src):
+    if src.dynamic is not None:
+        return (("indirect", "src"),)
+    return (("indirect", "dst"),) if dst.dynamic is not None else ()
+
+
+def _how(call, mode, by):
+    asked = (("dge", getattr(mode, "name", str(mode))),)
+    queue = operands.engine(call, by, ("sync", "scalar", "gpsimd", "vector", "tensor"))
+    return asked if queue == "any" else (*asked, ("queue_engine", queue))
+
+
+def move(s, dst, src, skip=False):
+    """The values of a copy; rows that `skip` leaves out stay as they are."""
+    bits = indirect.gather(src, skip) if src.dynamic is not None else src.bits()
+    if src.dtype.raw != dst.dtype.raw or src.dtype is not dst.dtype:
+        if not (src.dtype.packed or dst.dtype.packed):
+            bits = values.encode(values.decode(bits, src.dtype), dst.dtype)
+    bits = bits.reshape(dst.layout.shape)
+    kept = indirect.with_skip(src, skip)
+    if dst.dynamic is not None:
+        indirect.scatter(dst, bits, skip)
+    elif kept is not None and not kept.all():
+        old = dst.bits()
+        rows = kept if src.dynamic.vector else np.full(dst.shape[0], kept[0])
+        dst.put(np.where(rows.reshape([-1] + [1] * (len(dst.shape) - 1)), bits, old))
+    else:
+        dst.put(bits)
+
+
+# 2, 3 and 4 dimensions; the first axis becomes the last.
+_AXES = {2: (1, 0), 3: (2, 1, 0), 4: (3, 1, 2, 0)}
+
+
+def dma_transpose(dst, src, axes=None, priority=None, dge_mode=dge_mode.unknown, oob_mode=oob_mode.error, name=None,
+                  engine=engine.unknown):  # fmt: skip
+    """dst = src with its first and last axes exchanged."""
+    call = "nki.isa.dma_transpose"
+    s = sessions.active(call)
+    _check_ends(call, dst, src)
+    order = tuple(axes) if axes is not None else _AXES.get(src.ndim)
+    if order is None or sorted(order) != list(range(src.ndim)):
+        errors.fail(call, f"axes: {axes} is no order of src's {src.ndim} dimensions")
+    shape = tuple(src.shape[a] for a in order)
+    if dst.layout.size != src.layout.size or [n for n in shape if n > 1] != [n for n in dst.shape if n > 1]:
+        errors.fail(call, f"dst is {dst.describe()}, src {src.describe()} transposed by {list(order)} is {list(shape)}")
+    holes = s.reads(src, call, "src")
+    attributes = (("transpose", True), *_indirect(dst, src), *_how(call, dge_mode, engine))
+    s.emit("dma_copy", "dma", ("dst", "src"), [dst, src], attributes)
+    if s.values:
+        s.write(dst, np.ascontiguousarray(s.read(src).transpose(order)).reshape(dst.shape))
+    s.writes(dst, holes=None if holes is None else holes.transpose(order).reshape(dst.shape))
+    return DONE
+
+
+def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode=oob_mode.error, name=None):
+    """dst = the sum of srcs, added up by the DMA engines."""
+    call = "nki.isa.dma_compute"
+    s = sessions.active(call)
+    op = operators.find(reduce_op, call, "reduce_op")
+    srcs = list(srcs)
+    if not 1 <= len(srcs) <= 16:
+        errors.fail(call, f"srcs: expected 1 to 16 tensors, found {len(srcs)}")
+    for i, src in enumerate(srcs):
+        _check_ends(call, dst, src)
+        if src.layout.size != dst.layout.size:
+            errors.fail(call, f"dst is {dst.describe()} and srcs[{i}] is {src.describe()}: expected equally many elements")
+        s.reads(src, call, f"srcs[{i}]")
+    names = ("dst", "src", *(f"src{i}" for i in range(1, len(srcs))))
+    found = next((i for i in map(_indirect, [dst] * len(srcs), srcs) if i), ())
+    s.emit("dma_compute", "dma", names, [dst, *srcs], (("transpose", False), ("compute", op.name), *found))
+    if s.values:
+        scales = scales or [1.0] * len(srcs)
+        total = None
+        for src, scale in zip(srcs, scales):
+            part = operators.as_float(s.read(src)).reshape(dst.shape) * np.float32(scale)
+            total = part if total is None else operators.apply(op, total, part)
+        s.write(dst, total)
+    s.writes(dst)
+    return DONE

@@ -1,0 +1,253 @@
+"""Element by element on the Vector, Scalar and GpSimd engines."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..tracer import dtypes, errors, operands, operators, values
+from ..tracer import session as sessions
+from ..tracer.layout import PSUM
+from .enums import engine
+from .instruction import DONE
+
+_INT32 = (dtypes.int32, dtypes.uint32)
+
+
+def check_gpsimd(call, by, *views):
+    if by == "gpsimd":
+        for view in views:
+            if view is not None and view.layout.memory == PSUM:
+                errors.fail(call, f"{view.describe()}: the gpsimd engine does not reach psum")
+
+
+def tensor_copy(dst, src, engine=engine.unknown, name=None, dtype=None, predicate=None):
+    """dst = src. `dtype`, which published kernels pass, is that of dst."""
+    call = "nki.isa.tensor_copy"
+    s = sessions.active(call)
+    by = operands.engine(call, engine, ("vector", "scalar", "gpsimd"))
+    try:
+        key = ("tensor_copy", dst.layout, src.layout, by)
+        known = key in s.state
+    except AttributeError:
+        known = False
+    if not known:
+        operands.on_chip(call, "dst", dst)
+        operands.on_chip(call, "src", src)
+        operands.same_elements(call, "dst", dst, "src", src)
+        check_gpsimd(call, by, dst, src)
+        if by == "scalar" and s.device.generation < 3:
+            errors.fail(call, f"engine: {s.device.name} copies on the scalar engine by activation(op=nl.copy) only")
+        s.state[("tensor_copy", dst.layout, src.layout, by)] = True
+    operands.in_partitions(call, "dst", dst)
+    operands.in_partitions(call, "src", src)
+    s.reads(src, call, "src")
+    s.emit("tensor_copy", by, ("dst", "src"), [dst, src])
+    if s.values:
+        copy_values(s, dst, src)
+    s.writes(dst)
+    return DONE
+
+
+def copy_values(s, dst, src):
+    """Bit for bit between equal types, else through float32."""
+    bits = src.bits()
+    if src.dtype is not dst.dtype:
+        numbers = values.decode(bits, src.dtype)
+        bits = values.encode(operators.as_float(numbers) if dst.dtype.float else numbers, dst.dtype)
+    dst.put(bits.reshape(dst.shape))
+
+
+def memset(dst, value, engine=engine.unknown, name=None):
+    """Every element of dst becomes `value`."""
+    call = "nki.isa.memset"
+    s = sessions.active(call)
+    by = operands.engine(call, engine, ("vector", "gpsimd", "scalar"))
+    operands.on_chip(call, "dst", dst)
+    if not operands.is_number(value):
+        errors.fail(call, f"value: expected a number, found {operands.describe(value)}")
+    check_gpsimd(call, by, dst)
+    operands.in_partitions(call, "dst", dst)
+    s.emit("memset", by, ("dst",), [dst], (("zero", bool(value == 0)),))
+    if s.values:
+        s.write(dst, np.full(dst.shape, value, np.float64 if dst.dtype.float else None))
+    s.writes(dst)
+    return DONE
+
+
+def tensor_tensor(dst, data1, data2, op, engine=engine.unknown, name=None):
+    """dst = data1 <op> data2."""
+    call = "nki.isa.tensor_tensor"
+    s = sessions.active(call)
+    found = operators.find(op, call)
+    by = operands.engine(call, engine, ("vector", "gpsimd"))
+    for operand, view in (("dst", dst), ("data1", data1), ("data2", data2)):
+        operands.on_chip(call, operand, view)
+        operands.in_partitions(call, operand, view)
+    operands.same_elements(call, "dst", dst, "data1", data1)
+    operands.same_elements(call, "data1", data1, "data2", data2)
+    operands.not_both_in_psum(call, "data1", data1, "data2", data2)
+    exact = all(v.dtype in _INT32 for v in (dst, data1, data2))
+    if by == "any" and (found.name == "power" or exact) and not any(v.memory == PSUM for v in (dst, data1, data2)):
+        by = "gpsimd"
+    check_gpsimd(call, by, dst, data1, data2)
+    check_bitwise(call, found, dst, data1, data2)
+    s.reads(data1, call, "data1")
+    s.reads(data2, call, "data2")
+    s.emit("tensor_tensor", by, ("dst", "src", "src1"), [dst, data1, data2], (("op", found.name),))
+    if s.values:
+        a, b = s.read(data1), s.read(data2).reshape(data1.shape)
+        s.write(dst, compute(found, a, b, exact=exact and by != "vector"))
+    s.writes(dst)
+    return DONE
+
+
+def check_bitwise(call, op, *views):
+    if op.bitwise:
+        for view in views:
+            if not view.dtype.integer:
+                errors.fail(call, f"{view.describe()}: {op!r} works on the bits of integers")
+
+
+def compute(op, a, b, exact=False):
+    """As the engine does: in float32, or whole 32-bit numbers where `exact`."""
+    if exact and not op.bitwise and op.name in ("add", "subtract", "multiply", "maximum", "minimum"):
+        return op.evaluate(a.astype(np.int64), b.astype(np.int64))
+    if op.bitwise and b is not None and isinstance(b, np.ndarray):
+        b = b.astype(a.dtype)
+    return operators.apply(op, a) if op.inputs == 1 else operators.apply(op, a, b)
+
+
+def scalar_operand(s, call, operand, value, data, bitwise=False):
+    """A number or a tensor of one element per partition, as an array that broadcasts over `data`."""
+    if operands.is_number(value) or value is None:
+        number = 0 if value is None else value
+        return np.asarray(number).astype(data.dtype.raw) if bitwise else np.float32(number)
+    numbers = s.read(value)
+    return numbers.reshape([-1] + [1] * (data.ndim - 1))
+
+
+def with_scalar(op, a, scalar, reverse):
+    if op.inputs == 1:
+        return operators.apply(op, a)
+    if op.bitwise:
+        scalar = np.asarray(scalar).astype(a.dtype)
+    return operators.apply(op, scalar, a) if reverse else operators.apply(op, a, scalar)
+
+
+def tensor_scalar(dst, data, op0, operand0=None, reverse0=False, op1=None, operand1=None, reverse1=False, engine=engine.unknown,
+                  name=None):  # fmt: skip
+    """dst = (data <op0> operand0) <op1> operand1, the operands numbers or one element per partition."""
+    call = "nki.isa.tensor_scalar"
+    s = sessions.active(call)
+    by = operands.engine(call, engine, ("vector", "scalar", "gpsimd"))
+    first = operators.find(op0, call, "op0")
+    second = None if op1 is None else operators.find(op1, call, "op1")
+    operands.on_chip(call, "dst", dst)
+    operands.on_chip(call, "data", data)
+    operands.same_elements(call, "dst", dst, "data", data)
+    operands.in_partitions(call, "dst", dst)
+    operands.in_partitions(call, "data", data)
+    check_gpsimd(call, by, dst, data)
+    check_bitwise(call, first, dst, data)
+    if second is not None and second.bitwise != first.bitwise and "bypass" not in (first.name, second.name):
+        errors.fail(call, f"op0 is {first!r} and op1 is {second!r}: expected both of bits or both of numbers")
+    views, names = [dst, data], ["dst", "src"]
+    for i, value in enumerate((operand0, operand1)):
+        view = operands.per_partition(call, f"operand{i}", value, data.layout.partitions)
+        if view is not None:
+            s.reads(view, call, f"operand{i}")
+            views.append(view)
+            names.append(f"scalar{i}")
+    s.reads(data, call, "data")
+    attributes = (("op0", first.name), ("op1", second.name if second else None), ("reverse0", bool(reverse0)),
+                  ("reverse1", bool(reverse1)))  # fmt: skip
+    s.emit("tensor_scalar", by, tuple(names), views, attributes)
+    if s.values:
+        numbers = s.read(data)
+        numbers = _step(s, call, "operand0", first, numbers, operand0, data, reverse0)
+        if second is not None:
+            numbers = _step(s, call, "operand1", second, numbers, operand1, data, reverse1)
+        s.write(dst, numbers)
+    s.writes(dst)
+    return DONE
+
+
+def _step(s, call, operand, op, numbers, value, data, reverse):
+    scalar = scalar_operand(s, call, operand, value, data, op.bitwise)
+    exact = data.dtype in _INT32 and np.asarray(scalar).dtype.kind in "iu" and numbers.dtype.kind in "iu"
+    if exact and op.inputs == 2:
+        return compute(op, *((scalar + 0 * numbers, numbers) if reverse else (numbers, scalar + 0 * numbers)), exact=True)
+    if op.inputs == 1 and op.name == "rsqrt" and operands.is_number(value) and value:
+        numbers = operators.as_float(numbers) + np.float32(value)
+    return with_scalar(op, numbers, scalar, reverse)
+
+
+def scalar_tensor_tensor(dst, data, op0, operand0, op1, operand1, reverse0=False, reverse1=False, name=None, dtype=None,
+                         engine=engine.unknown):  # fmt: skip
+    """dst = (data <op0> operand0) <op1> operand1, where operand1 is a tensor like data."""
+    call = "nki.isa.scalar_tensor_tensor"
+    s = sessions.active(call)
+    by = operands.engine(call, engine, ("vector", "gpsimd"), "vector")
+    first, second = operators.find(op0, call, "op0"), operators.find(op1, call, "op1")
+    for operand, view in (("dst", dst), ("data", data), ("operand1", operand1)):
+        operands.on_chip(call, operand, view)
+        operands.in_partitions(call, operand, view)
+    operands.same_elements(call, "dst", dst, "data", data)
+    operands.same_elements(call, "data", data, "operand1", operand1)
+    operands.not_both_in_psum(call, "data", data, "operand1", operand1)
+    views, names = [dst, data, operand1], ["dst", "src", "src1"]
+    scalar = operands.per_partition(call, "operand0", operand0, data.layout.partitions)
+    if scalar is not None:
+        views.append(scalar)
+        names.append("scalar0")
+        s.reads(scalar, call, "operand0")
+    s.reads(data, call, "data")
+    s.reads(operand1, call, "operand1")
+    s.emit("scalar_tensor_tensor", by, tuple(names), views, (("op0", first.name), ("op1", second.name)))
+    if s.values:
+        numbers = with_scalar(first, s.read(data), scalar_operand(s, call, "operand0", operand0, data), reverse0)
+        other = operators.as_float(s.read(operand1)).reshape(data.shape)
+        s.write(dst, compute(second, *((other, numbers) if reverse1 else (numbers, other))))
+    s.writes(dst)
+    return DONE
+
+
+def reciprocal(dst, data, name=None, engine=engine.unknown):
+    """dst = 1 / data on the Vector engine."""
+    call = "nki.isa.reciprocal"
+    s = sessions.active(call)
+    by = operands.engine(call, engine, ("vector",), "vector")
+    operands.on_chip(call, "dst", dst)
+    operands.on_chip(call, "data", data)
+    operands.same_elements(call, "dst", dst, "data", data)
+    s.reads(data, call, "data")
+    s.emit("reciprocal", by, ("dst", "src"), [dst, data])
+    if s.values:
+        s.write(dst, operators.apply(operators.ALL["reciprocal"], s.read(data)))
+    s.writes(dst)
+    return DONE
+
+
+def tensor_copy_predicated(dst, src, predicate, reverse_pred=False, name=None):
+    """dst = src where the predicate is not zero; elsewhere dst stays."""
+    call = "nki.isa.tensor_copy_predicated"
+    s = sessions.active(call)
+    operands.on_chip(call, "dst", dst)
+    operands.on_chip(call, "predicate", predicate)
+    operands.same_elements(call, "dst", dst, "predicate", predicate)
+    views, names = [dst, predicate], ["dst", "mask"]
+    if not operands.is_number(src):
+        operands.on_chip(call, "src", src)
+        operands.same_elements(call, "dst", dst, "src", src)
+        operands.not_both_in_psum(call, "src", src, "predicate", predicate)
+        s.reads(src, call, "src")
+        views, names = [dst, src, predicate], ["dst", "src", "mask"]
+    s.reads(predicate, call, "predicate")
+    s.emit("tensor_copy_predicated", "vector", tuple(names), views)
+    chosen = ...
+    if s.values:
+        chosen = (s.read(predicate).reshape(dst.shape) != 0) != bool(reverse_pred)
+        new = np.full(dst.shape, src, np.float32) if operands.is_number(src) else s.read(src).reshape(dst.shape)
+        dst.put(np.where(chosen, values.encode(new, dst.dtype), dst.bits()))
+    s.writes(dst, chosen)
+    return DONE

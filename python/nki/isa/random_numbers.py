@@ -1,0 +1,89 @@
+"""Random numbers and dropout. The generator is NumPy's: the distribution is the hardware's, the numbers are not."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..tracer import errors, operands, values
+from ..tracer import session as sessions
+from .elementwise import scalar_operand
+from .enums import engine
+from .instruction import DONE
+
+
+def rng(dst, engine=engine.vector, name=None):
+    """dst = random bits."""
+    call = "nki.isa.rng"
+    s = sessions.active(call)
+    by = operands.engine(call, engine, ("vector", "gpsimd"), "vector")
+    operands.on_chip(call, "dst", dst)
+    if not dst.dtype.integer:
+        errors.fail(call, f"dst: {dst.describe()}, expected integers")
+    s.emit("rng", by, ("dst",), [dst])
+    if s.values:
+        limits = np.iinfo(dst.dtype.raw)
+        dst.put(s.random.integers(limits.min, limits.max, dst.shape, dst.dtype.raw, endpoint=True))
+    s.writes(dst)
+    return DONE
+
+
+def rand2(dst, min, max, name=None):
+    """dst = uniform random numbers in [min, max]."""
+    call = "nki.isa.rand2"
+    s = sessions.active(call)
+    if s.device.generation < 4:
+        errors.fail(call, f"{s.device.name} does not have it, trn3 does")
+    operands.on_chip(call, "dst", dst)
+    views, names = [dst], ["dst"]
+    for i, value in enumerate((min, max)):
+        if operands.per_partition(call, ("min", "max")[i], value, dst.layout.partitions) is not None:
+            s.reads(value, call, ("min", "max")[i])
+            views.append(value)
+            names.append(f"scalar{i}")
+    s.emit("rng", "vector", tuple(names), views)
+    if s.values:
+        low, high = (scalar_operand(s, call, "bound", v, dst) for v in (min, max))
+        s.write(dst, low + s.random.random(dst.shape, np.float32) * (high - low))
+    s.writes(dst)
+    return DONE
+
+
+def set_rng_seed(src_seeds, name=None):
+    """Seeds the Vector engine's generator."""
+    return _seed("nki.isa.set_rng_seed", src_seeds, "vector")
+
+
+def rand_set_state(src_seeds, engine=engine.gpsimd, name=None):
+    """Seeds an engine's generator, one state per partition."""
+    return _seed("nki.isa.rand_set_state", src_seeds, operands.engine("nki.isa.rand_set_state", engine, ("gpsimd", "vector")))
+
+
+def _seed(call, src_seeds, by):
+    s = sessions.active(call)
+    operands.on_chip(call, "src_seeds", src_seeds)
+    s.reads(src_seeds, call, "src_seeds")
+    s.emit("rng", by, ("src",), [src_seeds])
+    if s.values:
+        s.random = np.random.default_rng(int(src_seeds.bits().reshape(-1)[0]) & 0xFFFFFFFF)
+    return DONE
+
+
+def dropout(dst, data, prob, name=None):
+    """dst = data with elements replaced by zero, each with probability `prob`."""
+    call = "nki.isa.dropout"
+    s = sessions.active(call)
+    operands.on_chip(call, "dst", dst)
+    operands.on_chip(call, "data", data)
+    operands.same_elements(call, "dst", dst, "data", data)
+    views, names = [dst, data], ["dst", "src"]
+    if operands.per_partition(call, "prob", prob, data.layout.partitions) is not None:
+        s.reads(prob, call, "prob")
+        views.append(prob)
+        names.append("scalar0")
+    s.reads(data, call, "data")
+    s.emit("dropout", "vector", tuple(names), views)
+    if s.values:
+        dropped = s.random.random(data.shape, np.float32) < scalar_operand(s, call, "prob", prob, data)
+        s.write(dst, np.where(dropped, 0, values.decode(data.bits(), data.dtype)).reshape(dst.shape))
+    s.writes(dst)
+    return DONE

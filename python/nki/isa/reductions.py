@@ -1,0 +1,239 @@
+"""Reductions and scans over the free axes on the Vector engine, and over partitions on GpSimd."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..tracer import errors, operands, operators
+from ..tracer import session as sessions
+from .elementwise import compute, scalar_operand, with_scalar
+from .enums import reduce_cmd
+from .instruction import DONE
+
+_BN_MOST = 512
+
+
+def tensor_reduce(dst, op, data, axis, negate=False, keepdims=False, name=None):
+    """dst = data reduced over its last free axes."""
+    call = "nki.isa.tensor_reduce"
+    s = sessions.active(call)
+    found = operators.find(op, call)
+    operands.on_chip(call, "dst", dst)
+    operands.on_chip(call, "data", data)
+    axes = tuple(sorted(_axis(call, a, data) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))))
+    if found.identity is None:
+        errors.fail(call, f"op: {found!r} does not reduce")
+    left = [n for a, n in enumerate(data.shape) if a not in axes]
+    if dst.layout.partitions != data.layout.partitions or dst.layout.size != int(np.prod(left)):
+        errors.fail(call, f"dst: {dst.describe()}, {list(data.shape)} reduced over {list(axes)} is {left}")
+    operands.in_partitions(call, "dst", dst)
+    operands.in_partitions(call, "data", data)
+    s.reads(data, call, "data")
+    s.emit("tensor_reduce", "vector", ("dst", "src"), [dst, data],
+           (("op", found.name), ("axes", data.layout.size // dst.layout.size)))  # fmt: skip
+    if s.values:
+        numbers = s.read(data)
+        total = found.reduce(numbers if found.bitwise else operators.as_float(numbers), axes)
+        s.write(dst, (-total if negate else total).reshape(dst.shape))
+    s.writes(dst)
+    return DONE
+
+
+def _axis(call, axis, data):
+    found = int(axis) + data.ndim if axis < 0 else int(axis)
+    if not 0 < found < data.ndim:
+        errors.fail(call, f"axis: {axis} is no free axis of {data.describe()}")
+    return found
+
+
+def tensor_partition_reduce(dst, op, data, name=None):
+    """dst[0] = data reduced over its partitions."""
+    call = "nki.isa.tensor_partition_reduce"
+    s = sessions.active(call)
+    found = operators.find(op, call)
+    operands.on_chip(call, "dst", dst)
+    operands.on_chip(call, "data", data)
+    if dst.layout.free != data.layout.free:
+        errors.fail(call, f"dst is {dst.describe()} and data is {data.describe()}: expected equally many in a partition")
+    s.reads(data, call, "data")
+    s.emit("tensor_partition_reduce", "gpsimd", ("dst", "src"), [dst, data], (("op", found.name),))
+    if s.values:
+        numbers = s.read(data)
+        s.write(dst, found.reduce(numbers if found.bitwise else operators.as_float(numbers), (0,)).reshape(dst.shape))
+    s.writes(dst)
+    return DONE
+
+
+# The accumulator registers, one per partition, that the instructions of an engine share
+
+
+def accumulate(s, call, engine_name, op, command, part, initial=None, result=None, negate=False):
+    """What `reduce_cmd` says is done with `part`, one number per partition; `result` receives the registers."""
+    registers = s.state.get(("registers", engine_name))
+    name = command.name
+    if name in ("reset", "reset_reduce"):
+        registers = np.full(part.shape, op.identity, np.float32)
+    elif name == "load_reduce":
+        registers = np.broadcast_to(np.asarray(initial, np.float32), part.shape)
+    elif registers is None or registers.shape != part.shape:
+        if name == "reduce":
+            errors.fail(call, "reduce_cmd.reduce goes on with registers that nothing has reset")
+        registers = np.full(part.shape, op.identity, np.float32)
+    if name in ("reduce", "reset_reduce", "load_reduce"):
+        registers = operators.apply(op, registers, part)
+    s.state[("registers", engine_name)] = registers
+    if result is not None:
+        s.write(result, (-registers if negate else registers).reshape(result.shape))
+
+
+def free_axes(data):
+    return tuple(range(1, data.ndim))
+
+
+def tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res=None, reverse0=False, reduce_cmd=reduce_cmd.reset_reduce,
+                         reduce_init=None, reduce_res_negate=False, name=None):  # fmt: skip
+    """dst = data <op0> operand0 and reduce_res = its reduction over all free axes."""
+    call = "nki.isa.tensor_scalar_reduce"
+    s = sessions.active(call)
+    first, reduction = operators.find(op0, call, "op0"), operators.find(reduce_op, call, "reduce_op")
+    operands.on_chip(call, "dst", dst)
+    operands.on_chip(call, "data", data)
+    operands.same_elements(call, "dst", dst, "data", data)
+    views, names = [dst, data], ["dst", "src"]
+    scalar = operands.per_partition(call, "operand0", operand0, data.layout.partitions)
+    if scalar is not None:
+        s.reads(scalar, call, "operand0")
+        views.append(scalar)
+        names.append("scalar0")
+    if reduce_res is not None:
+        operands.per_partition(call, "reduce_res", reduce_res, data.layout.partitions)
+        views.insert(1, reduce_res)
+        names.insert(1, "dst1")
+    s.reads(data, call, "data")
+    s.emit("tensor_scalar", "vector", tuple(names), views,
+           (("op0", first.name), ("op1", None), ("reverse0", bool(reverse0)), ("reverse1", False),
+            ("reduce_op", reduction.name)))  # fmt: skip
+    if s.values:
+        numbers = with_scalar(first, s.read(data), scalar_operand(s, call, "operand0", operand0, data), reverse0)
+        s.write(dst, numbers)
+        initial = 0.0 if reduce_init is None else scalar_operand(s, call, "reduce_init", reduce_init, data)
+        part = reduction.reduce(numbers, free_axes(data)).reshape(-1)
+        accumulate(s, call, "vector", reduction, reduce_cmd, part, np.reshape(initial, -1), reduce_res, reduce_res_negate)
+    s.writes(dst)
+    if reduce_res is not None:
+        s.writes(reduce_res)
+    return DONE
+
+
+def tensor_scalar_cumulative(dst, src, op0, op1, imm0, imm1=None, reduce_cmd=reduce_cmd.reset_reduce, name=None):
+    """dst[i] = op1(op0(src[i], imm0), dst[i - 1]) in each partition."""
+    call = "nki.isa.tensor_scalar_cumulative"
+    s = sessions.active(call)
+    first, second = operators.find(op0, call, "op0"), operators.find(op1, call, "op1")
+    operands.on_chip(call, "dst", dst)
+    operands.on_chip(call, "src", src)
+    operands.same_elements(call, "dst", dst, "src", src)
+    views, names = [dst, src], ["dst", "src"]
+    for i, value in enumerate((imm0, imm1)):
+        view = operands.per_partition(call, f"imm{i}", value, src.layout.partitions)
+        if view is not None:
+            s.reads(view, call, f"imm{i}")
+            views.append(view)
+            names.append(f"scalar{i}")
+    s.reads(src, call, "src")
+    s.emit("tensor_tensor_scan", "vector", tuple(names), views, (("op0", first.name), ("op1", second.name)))
+    if s.values:
+        numbers = with_scalar(first, s.read(src), scalar_operand(s, call, "imm0", imm0, src), False)
+        flat = operators.as_float(numbers).reshape(src.shape[0], -1)
+        start = 0.0 if imm1 is None else scalar_operand(s, call, "imm1", imm1, src)
+        accumulate(s, call, "vector", second, _begin(reduce_cmd), np.full(len(flat), second.identity, np.float32),
+                   np.reshape(start, -1))  # fmt: skip
+        total, out = s.state[("registers", "vector")], np.empty_like(flat)
+        for i in range(flat.shape[1]):
+            total = out[:, i] = operators.apply(second, flat[:, i], total)
+        s.state[("registers", "vector")] = total
+        s.write(dst, out.reshape(dst.shape))
+    s.writes(dst)
+    return DONE
+
+
+def _begin(command):
+    """The same start of the registers, with nothing added yet."""
+    return reduce_cmd.reset if command.name == "reset_reduce" else command
+
+
+def tensor_tensor_scan(dst, data0, data1, initial, op0, op1, reverse0=False, reverse1=False, name=None):
+    """dst[i] = op1(op0(data0[i], dst[i - 1]), data1[i]) in each partition, from `initial`."""
+    call = "nki.isa.tensor_tensor_scan"
+    s = sessions.active(call)
+    first, second = operators.find(op0, call, "op0"), operators.find(op1, call, "op1")
+    for operand, view in (("dst", dst), ("data0", data0), ("data1", data1)):
+        operands.on_chip(call, operand, view)
+    operands.same_elements(call, "dst", dst, "data0", data0)
+    operands.same_elements(call, "data0", data0, "data1", data1)
+    operands.not_both_in_psum(call, "data0", data0, "data1", data1)
+    views, names = [dst, data0, data1], ["dst", "src", "src1"]
+    scalar = operands.per_partition(call, "initial", initial, data0.layout.partitions)
+    if scalar is not None:
+        s.reads(scalar, call, "initial")
+        views.append(scalar)
+        names.append("scalar0")
+    s.reads(data0, call, "data0")
+    s.reads(data1, call, "data1")
+    s.emit("tensor_tensor_scan", "vector", tuple(names), views, (("op0", first.name), ("op1", second.name)))
+    if s.values:
+        a, b = (operators.as_float(s.read(v)).reshape(v.shape[0], -1) for v in (data0, data1))
+        state = np.broadcast_to(np.reshape(scalar_operand(s, call, "initial", initial, data0), -1), (len(a),))
+        out = np.empty_like(a)
+        for i in range(a.shape[1]):
+            inner = compute(first, *((state, a[:, i]) if reverse0 else (a[:, i], state)))
+            state = out[:, i] = compute(second, *((b[:, i], inner) if reverse1 else (inner, b[:, i])))
+        s.write(dst, out.reshape(dst.shape))
+    s.writes(dst)
+    return DONE
+
+
+def bn_stats(dst, data, name=None):
+    """dst = (count, mean, variance x count) of the even elements of each partition, then of the odd ones."""
+    call = "nki.isa.bn_stats"
+    s = sessions.active(call)
+    operands.on_chip(call, "dst", dst)
+    operands.on_chip(call, "data", data)
+    if data.layout.free > _BN_MOST:
+        errors.fail(call, f"data: {data.describe()} has {data.layout.free} elements in a partition, more than {_BN_MOST}")
+    if dst.layout.free != 6 or dst.layout.partitions != data.layout.partitions:
+        errors.fail(call, f"dst: {dst.describe()}, expected [{data.layout.partitions}, 6]")
+    s.reads(data, call, "data")
+    s.emit("bn_stats", "vector", ("dst", "src"), [dst, data])
+    if s.values:
+        x = operators.as_float(s.read(data)).reshape(data.shape[0], -1)
+        columns = []
+        for half in (x[:, 0::2], x[:, 1::2]):
+            n = half.shape[1]
+            mean = half.mean(axis=1) if n else np.zeros(len(x), np.float32)
+            columns += [np.full(len(x), n), mean, ((half - mean[:, None]) ** 2).sum(axis=1)]
+        s.write(dst, np.stack(columns, axis=1).astype(np.float32).reshape(dst.shape))
+    s.writes(dst)
+    return DONE
+
+
+def bn_aggr(dst, data, name=None):
+    """dst = (mean, variance) of all that the triples of `data` count."""
+    call = "nki.isa.bn_aggr"
+    s = sessions.active(call)
+    operands.on_chip(call, "dst", dst)
+    operands.on_chip(call, "data", data)
+    if data.layout.free % 3 or dst.layout.free != 2 or dst.layout.partitions != data.layout.partitions:
+        errors.fail(call, f"dst is {dst.describe()} and data is {data.describe()}: expected triples in data, 2 in dst")
+    s.reads(data, call, "data")
+    s.emit("bn_aggr", "vector", ("dst", "src"), [dst, data])
+    if s.values:
+        x = s.read(data).astype(np.float64).reshape(data.shape[0], -1, 3)
+        count, mean, squares = x[..., 0], x[..., 1], x[..., 2]
+        total = count.sum(axis=1)
+        center = (count * mean).sum(axis=1) / total
+        spread = (squares + count * (mean - center[:, None]) ** 2).sum(axis=1) / total
+        s.write(dst, np.stack([center, spread], axis=1).astype(np.float32).reshape(dst.shape))
+    s.writes(dst)
+    return DONE
+

@@ -1,0 +1,252 @@
+"""Patterns, masks and searches: iota and the selects, max8 and its companions, nonzero_with_count."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..tracer import dtypes, errors, operands, operators
+from ..tracer import session as sessions
+from .elementwise import scalar_operand
+from .enums import reduce_cmd
+from .instruction import DONE
+from .reductions import accumulate, free_axes
+
+_LEAST = -3.4028235e38
+
+
+def _affine(call, dst, pattern, offset, channel_multiplier):
+    """The whole numbers of a pattern [[step, count], ...], one per element of dst."""
+    pairs = [(int(step), int(count)) for step, count in pattern]
+    if int(np.prod([n for _, n in pairs])) != dst.layout.free:
+        errors.fail(call, f"pattern {list(pattern)} has not the {dst.layout.free} elements of a partition of {dst.describe()}")
+    numbers = np.arange(dst.layout.partitions).reshape([-1] + [1] * len(pairs)) * int(channel_multiplier) + int(offset)
+    for axis, (step, count) in enumerate(pairs, 1):
+        numbers = numbers + (np.arange(count) * step).reshape([-1 if a == axis else 1 for a in range(len(pairs) + 1)])
+    return numbers.reshape(dst.shape)
+
+
+def iota(dst, pattern, offset=0, channel_multiplier=0, name=None):
+    """dst[p, x, ...] = offset + p * channel_multiplier + x * step + ..."""
+    call = "nki.isa.iota"
+    s = sessions.active(call)
+    operands.on_chip(call, "dst", dst)
+    numbers = _affine(call, dst, pattern, offset, channel_multiplier)
+    s.emit("iota", "gpsimd", ("dst",), [dst])
+    if s.values:
+        s.write(dst, numbers)
+    s.writes(dst)
+    return DONE
+
+
+def affine_select(dst, pattern, channel_multiplier=0, on_true_tile=None, on_false_value=0.0, cmp_op="equal", offset=0, name=None):
+    """dst = on_true_tile where cmp_op(the affine pattern, 0), else on_false_value."""
+    call = "nki.isa.affine_select"
+    s = sessions.active(call)
+    compare = operators.find(cmp_op, call, "cmp_op")
+    operands.on_chip(call, "dst", dst)
+    operands.on_chip(call, "on_true_tile", on_true_tile)
+    operands.same_elements(call, "dst", dst, "on_true_tile", on_true_tile)
+    numbers = _affine(call, dst, pattern, offset, channel_multiplier)
+    s.reads(on_true_tile, call, "on_true_tile")
+    s.emit("affine_select", "gpsimd", ("dst", "on_true"), [dst, on_true_tile], (("op", compare.name),))
+    if s.values:
+        chosen = compare.evaluate(numbers, 0)
+        s.write(dst, np.where(chosen, s.read(on_true_tile).reshape(dst.shape), np.float32(on_false_value)))
+    s.writes(dst)
+    return DONE
+
+
+def range_select(dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd=reduce_cmd.reset_reduce, reduce_res=None,
+                 reduce_op="maximum", range_start=0, on_false_value=_LEAST, name=None):  # fmt: skip
+    """dst = on_true_tile where both bounds hold for the element's number, else on_false_value; and its maximum."""
+    call = "nki.isa.range_select"
+    s = sessions.active(call)
+    if s.device.generation < 3:
+        errors.fail(call, f"{s.device.name} does not have it")
+    first, second = operators.find(comp_op0, call, "comp_op0"), operators.find(comp_op1, call, "comp_op1")
+    operands.on_chip(call, "dst", dst)
+    operands.on_chip(call, "on_true_tile", on_true_tile)
+    operands.same_elements(call, "dst", dst, "on_true_tile", on_true_tile)
+    views, names = [dst, on_true_tile], ["dst", "on_true"]
+    for i, bound in enumerate((bound0, bound1)):
+        if operands.per_partition(call, f"bound{i}", bound, dst.layout.partitions) is None:
+            errors.fail(call, f"bound{i}: expected a tensor of shape [{dst.layout.partitions}, 1], found {bound!r}")
+        s.reads(bound, call, f"bound{i}")
+        views.append(bound)
+        names.append(f"scalar{i}")
+    _with_result(call, reduce_res, dst, views, names)
+    s.reads(on_true_tile, call, "on_true_tile")
+    s.emit("range_select", "vector", tuple(names), views, (("op0", first.name), ("op1", second.name)))
+    if s.values:
+        numbers = (np.arange(dst.layout.free, dtype=np.float32) + range_start).reshape((1, *dst.shape[1:]))
+        low, high = (scalar_operand(s, call, "bound", b, on_true_tile) for b in (bound0, bound1))
+        chosen = first.evaluate(numbers, low) & second.evaluate(numbers, high)
+        result = np.where(chosen, operators.as_float(s.read(on_true_tile)).reshape(dst.shape), np.float32(on_false_value))
+        s.write(dst, result)
+        _reduce(s, call, reduce_op, reduce_cmd, result, reduce_res)
+    _written(s, dst, reduce_res)
+    return DONE
+
+
+def select_reduce(dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd=reduce_cmd.idle, reduce_op="maximum",
+                  reverse_pred=False, name=None):  # fmt: skip
+    """dst = on_true where the predicate is not zero, else on_false; and its maximum if `reduce_cmd` says so."""
+    call = "nki.isa.select_reduce"
+    s = sessions.active(call)
+    operands.on_chip(call, "dst", dst)
+    operands.on_chip(call, "predicate", predicate)
+    operands.on_chip(call, "on_true", on_true)
+    operands.same_elements(call, "dst", dst, "on_true", on_true)
+    operands.same_elements(call, "dst", dst, "predicate", predicate)
+    operands.not_both_in_psum(call, "on_true", on_true, "predicate", predicate)
+    views, names = [dst, on_true, predicate], ["dst", "on_true", "mask"]
+    if operands.per_partition(call, "on_false", on_false, dst.layout.partitions) is not None:
+        s.reads(on_false, call, "on_false")
+        views.append(on_false)
+        names.append("scalar0")
+    _with_result(call, reduce_res, dst, views, names)
+    s.reads(predicate, call, "predicate")
+    s.reads(on_true, call, "on_true")
+    s.emit("select_reduce", "vector", tuple(names), views)
+    if s.values:
+        chosen = (s.read(predicate).reshape(dst.shape) != 0) != bool(reverse_pred)
+        other = scalar_operand(s, call, "on_false", on_false, on_true)
+        result = np.where(chosen, operators.as_float(s.read(on_true)).reshape(dst.shape), other).astype(np.float32)
+        s.write(dst, result)
+        if reduce_res is not None or reduce_cmd.name != "idle":
+            _reduce(s, call, reduce_op, reduce_cmd, result, reduce_res)
+    _written(s, dst, reduce_res)
+    return DONE
+
+
+def _with_result(call, reduce_res, dst, views, names):
+    if reduce_res is not None:
+        operands.per_partition(call, "reduce_res", reduce_res, dst.layout.partitions)
+        views.insert(1, reduce_res)
+        names.insert(1, "dst1")
+
+
+def _reduce(s, call, reduce_op, command, result, reduce_res):
+    op = operators.find(reduce_op, call, "reduce_op")
+    part = op.reduce(result, free_axes(result)).reshape(-1)
+    accumulate(s, call, "vector", op, command, part, result=reduce_res)
+
+
+def _written(s, *views):
+    for view in views:
+        if view is not None:
+            s.writes(view)
+
+
+# The eight largest
+
+
+def _eight(call, operand, view, most=16384):
+    operands.on_chip(call, operand, view)
+    if not 8 <= view.layout.free <= most:
+        errors.fail(call, f"{operand}: {view.describe()}, expected 8 to {most} elements in a partition")
+
+
+def max8(dst, src, name=None):
+    """dst = the eight largest of each partition, the largest first."""
+    call = "nki.isa.max8"
+    s = sessions.active(call)
+    _eight(call, "dst", dst, 8)
+    _eight(call, "src", src)
+    s.reads(src, call, "src")
+    s.emit("max8", "vector", ("dst", "src"), [dst, src])
+    if s.values:
+        numbers = operators.as_float(s.read(src)).reshape(src.shape[0], -1)
+        s.write(dst, -np.sort(-numbers, axis=1)[:, :8].reshape(dst.shape))
+    s.writes(dst)
+    return DONE
+
+
+def _matches(numbers, wanted, order):
+    """For each partition and each of the eight values, the first place that no other value has taken; -1: none."""
+    found = np.full(wanted.shape, -1, np.int64)
+    for p in range(len(numbers)):
+        taken: dict = {}
+        for k in order:
+            value = wanted[p, k]
+            places = taken.get(value)
+            if places is None:
+                places = taken[value] = iter(np.flatnonzero(numbers[p] == value))
+            found[p, k] = next(places, -1)
+    return found
+
+
+def nc_find_index8(dst, data, vals, name=None):
+    """dst = where each of the eight `vals` is first found; all ones where it is not."""
+    call = "nki.isa.nc_find_index8"
+    s = sessions.active(call)
+    _eight(call, "dst", dst, 8)
+    _eight(call, "data", data)
+    _eight(call, "vals", vals, 8)
+    if dst.dtype not in (dtypes.uint16, dtypes.uint32):
+        errors.fail(call, f"dst: {dst.describe()}, expected uint16 or uint32")
+    s.reads(data, call, "data")
+    s.reads(vals, call, "vals")
+    s.emit("nc_find_index8", "vector", ("dst", "src", "src1"), [dst, data, vals])
+    if s.values:
+        a, b = (operators.as_float(s.read(v)).reshape(v.shape[0], -1) for v in (data, vals))
+        found = _matches(a, b, range(8))
+        s.write(dst, np.where(found < 0, np.iinfo(dst.dtype.raw).max, found).reshape(dst.shape))
+    s.writes(dst)
+    return DONE
+
+
+def nc_match_replace8(dst, data, vals, imm, dst_idx=None, name=None):
+    """dst = data with the first occurrence of each of the eight `vals` replaced by `imm`; dst_idx: where they were."""
+    call = "nki.isa.nc_match_replace8"
+    s = sessions.active(call)
+    operands.on_chip(call, "dst", dst)
+    _eight(call, "data", data)
+    _eight(call, "vals", vals, 8)
+    operands.same_elements(call, "dst", dst, "data", data)
+    s.reads(data, call, "data")
+    s.reads(vals, call, "vals")
+    if dst_idx is None:
+        s.emit("nc_match_replace8", "vector", ("dst", "src", "src1"), [dst, data, vals])
+    else:
+        _eight(call, "dst_idx", dst_idx, 8)
+        s.emit("nc_match_replace8", "vector", ("dst", "dst1", "src", "src1"), [dst, dst_idx, data, vals])
+    if s.values:
+        a, b = (operators.as_float(s.read(v)).reshape(v.shape[0], -1) for v in (data, vals))
+        found = _matches(a, b, range(7, -1, -1))
+        rows, columns = np.nonzero(found >= 0)
+        a = a.copy()
+        a[rows, found[rows, columns]] = imm
+        s.write(dst, a.reshape(dst.shape))
+        if dst_idx is not None:
+            s.write(dst_idx, np.where(found < 0, np.iinfo(dst_idx.dtype.raw).max, found).reshape(dst_idx.shape))
+    _written(s, dst, dst_idx)
+    return DONE
+
+
+def nonzero_with_count(dst, src, index_offset=0, padding_val=-1, name=None):
+    """In each 16th partition: the numbers of the elements that are not zero, padding, and how many there are."""
+    call = "nki.isa.nonzero_with_count"
+    s = sessions.active(call)
+    operands.on_chip(call, "dst", dst, ("sbuf",))
+    operands.on_chip(call, "src", src, ("sbuf",))
+    if dst.layout.free != src.layout.free + 1 or dst.layout.partitions != src.layout.partitions:
+        errors.fail(call, f"dst is {dst.describe()} and src is {src.describe()}: expected one element more in dst")
+    rows = slice(0, None, 16)
+    holes = s.reads(src, call, "src")
+    s.emit("nonzero_with_count", "gpsimd", ("dst", "src"), [dst, src])
+    if not s.values:
+        s.writes(dst)
+        return DONE
+    numbers = s.read(src).reshape(src.shape[0], -1)[rows]
+    out = np.full((len(numbers), numbers.shape[1] + 1), padding_val, np.int64)
+    for row, found in zip(out, map(np.flatnonzero, numbers)):
+        row[: len(found)] = found + index_offset
+        row[-1] = len(found)
+    target = dst[rows]
+    s.write(target, out.reshape(target.shape))
+    unknown = np.zeros(target.shape, bool)
+    if holes is not None:
+        unknown[holes[rows].reshape(len(numbers), -1).any(axis=1)] = True
+    s.writes(target, holes=unknown)
+    return DONE

@@ -1,0 +1,55 @@
+"""Registers: numbers that decide at run time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..tracer import errors, operands
+from ..tracer import session as sessions
+from ..tracer.registers import Register
+from ..tracer.tensor import Tensor
+from .instruction import DONE
+
+
+def register_alloc(x=None):
+    """A register, with a number in it, or what a tensor of one element holds."""
+    sessions.active("nki.isa.register_alloc")
+    if isinstance(x, Tensor):
+        register = Register()
+        register_load(register, x)
+        return register
+    return Register(x.number if isinstance(x, Register) else None if x is None else int(x))
+
+
+def register_move(dst, src):
+    dst.number = src.number if isinstance(src, Register) else int(src)
+    return DONE
+
+
+def _one(call, operand, view):
+    found = operands.tensor(call, operand, view)
+    if found.size != 1:
+        errors.fail(call, f"{operand}: {found.describe()}, expected one element")
+    return found
+
+
+def register_load(dst, src):
+    """The register takes the number of a tensor of one element; without values nobody knows it."""
+    call = "nki.isa.register_load"
+    s = sessions.active(call)
+    _one(call, "src", src)
+    s.reads(src, call, "src")
+    s.emit("register_load", "any", ("src",), [src])
+    dst.number = int(np.asarray(s.read(src)).reshape(-1)[0]) if s.values else None
+    return DONE
+
+
+def register_store(dst, src):
+    call = "nki.isa.register_store"
+    s = sessions.active(call)
+    _one(call, "dst", dst)
+    s.emit("register_store", "any", ("dst",), [dst])
+    if s.values:
+        s.write(dst, np.full(dst.shape, src.known(call, "the number")))
+    s.writes(dst)
+    return DONE

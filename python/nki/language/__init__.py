@@ -1,0 +1,89 @@
+"""`import nki.language as nl`: types, memories, tensors, loops and functions of tiles."""
+
+from ..tracer import errors as _errors
+from ..tracer import location as _location
+from ..tracer.dtypes import DType
+from ..tracer.dtypes import (
+    bfloat16,
+    bool_,
+    float4_e2m1fn_x4,
+    float8_e4m3,
+    float8_e4m3fn,
+    float8_e4m3fn_x4,
+    float8_e5m2,
+    float8_e5m2_x4,
+    float8_e8m0fnu,
+    float16,
+    float32,
+    int8,
+    int16,
+    int32,
+    tfloat32,
+    uint8,
+    uint16,
+    uint32,
+)
+from ..tracer.tensor import Tensor as NkiTensor
+from .composite import broadcast_to, dropout, expand_dims, gather_flattened, matmul, rms_norm, softmax, transpose, var, where
+from .creation import (
+    device_print,
+    ds,
+    empty_like,
+    full,
+    load,
+    load_transpose2d,
+    ndarray,
+    ones,
+    rand,
+    shared_constant,
+    shared_identity_matrix,
+    store,
+    zeros,
+    zeros_like,
+)
+from .loops import (
+    affine_range,
+    dynamic_range,
+    fori_loop,
+    num_programs,
+    program_id,
+    program_ndim,
+    sequential_range,
+    static_range,
+    while_loop,
+)
+from .math import *  # noqa: F403
+from .memory import (
+    MemoryRegion,
+    hbm,
+    is_hbm,
+    is_on_chip,
+    is_psum,
+    is_sbuf,
+    private_hbm,
+    psum,
+    sbuf,
+    shared_hbm,
+    tile_size,
+)
+from .objects import NKIObject
+
+tensor = NkiTensor
+bool = bool_  # noqa: A001
+dtype = DType
+
+
+class no_reorder:  # noqa: N801
+    """A region that the compiler does not reorder; the trace keeps the order of the program anyway."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *raised):
+        return False
+
+
+def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise _errors.UnknownCall(f"{_location.describe()}: nki.language.{name} is not known to this tracer")

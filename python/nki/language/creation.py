@@ -1,0 +1,152 @@
+"""New tensors, and what is loaded and stored whole."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import isa
+from ..tracer import dtypes, errors, operands
+from ..tracer import session as sessions
+from ..tracer.indexing import DynamicSlice
+from ..tracer.layout import HBM
+from ..tracer.tensor import ASSIGN, Tensor
+from .memory import region, sbuf
+
+
+def ndarray(shape, dtype, buffer=sbuf, name="", address=None, **unused) -> Tensor:
+    """A new tensor whose elements nothing has written."""
+    call = "nki.language.ndarray"
+    s = sessions.active(call)
+    found, memory = region(buffer)
+    if memory is None:
+        errors.fail(call, f"buffer: expected sbuf, psum, hbm, private_hbm or shared_hbm of nki.language, found {buffer!r}")
+    made = s.allocate(shape, dtype, memory, name, address, call)
+    if memory == HBM:
+        made.storage.buffer = found
+    return made
+
+
+def full(shape, fill_value, dtype, buffer=sbuf, name="") -> Tensor:
+    made = ndarray(shape, dtype, buffer, name)
+    _fill(made, fill_value)
+    return made
+
+
+def zeros(shape, dtype, buffer=sbuf, name="") -> Tensor:
+    return full(shape, 0, dtype, buffer, name)
+
+
+def ones(shape, dtype, buffer=sbuf, name="") -> Tensor:
+    return full(shape, 1, dtype, buffer, name)
+
+
+def zeros_like(x, dtype=None, buffer=None, name="") -> Tensor:
+    return zeros(x.shape, dtype or x.dtype, buffer or x.buffer, name)
+
+
+def empty_like(x, dtype=None, buffer=None, name="") -> Tensor:
+    return ndarray(x.shape, dtype or x.dtype, buffer or x.buffer, name)
+
+
+def _fill(made, value):
+    if made.memory != HBM:
+        isa.memset(made, value)
+        return
+    # HBM is filled from a tile of SBUF, 128 rows at a time.
+    rows = made.reshape((made.shape[0], made.size // made.shape[0]))
+    tile = ndarray((min(128, rows.shape[0]), rows.shape[1]), made.dtype)
+    isa.memset(tile, value)
+    for first in range(0, rows.shape[0], tile.shape[0]):
+        count = min(tile.shape[0], rows.shape[0] - first)
+        isa.dma_copy(rows[first : first + count], tile[0:count])
+
+
+def rand(shape, dtype, buffer=sbuf, name="") -> Tensor:
+    """Uniform in [0, 1)."""
+    made = ndarray(shape, dtype, buffer, name)
+    s = sessions.current
+    s.emit("rng", "vector", ("dst",), [made])
+    if s.values:
+        s.write(made, s.random.random(made.shape, np.float32))
+    s.writes(made)
+    return made
+
+
+def load(src, dtype=None) -> Tensor:
+    """A new tile in SBUF with what `src` in HBM holds."""
+    operands.tensor("nki.language.load", "src", src)
+    made = ndarray(src.shape, dtype or src.dtype)
+    isa.dma_copy(made, src)
+    return made
+
+
+def store(dst, value):
+    """`value` in SBUF goes to `dst` in HBM."""
+    call = "nki.language.store"
+    operands.tensor(call, "dst", dst)
+    value = operands.tensor(call, "value", value)
+    if value.memory != "sbuf" and value.memory != HBM:
+        tile = ndarray(value.shape, dst.dtype)
+        isa.tensor_copy(tile, value)
+        value = tile
+    isa.dma_copy(dst, value)
+
+
+def load_transpose2d(src, dtype=None) -> Tensor:
+    made = ndarray((src.shape[1], src.shape[0]), dtype or src.dtype)
+    isa.dma_transpose(made, src)
+    return made
+
+
+def shared_constant(constant, dtype=None) -> Tensor:
+    """Data that the compiled kernel brings along, in HBM: an array, or the path of a .npy file."""
+    call = "nki.language.shared_constant"
+    s = sessions.active(call)
+    if isinstance(constant, Tensor):
+        return constant
+    data = np.load(constant) if isinstance(constant, (str, bytes)) or hasattr(constant, "__fspath__") else np.asarray(constant)
+    found = dtypes.find(dtype or data.dtype)
+    if found is None and data.dtype.kind == "f":
+        found = dtypes.float32
+    elif found is None and data.dtype.kind in "iu":
+        found = dtypes.int32
+    if found is None:
+        errors.fail(call, f"constant: {data.dtype} is no element type of nki.language")
+    return s.argument(s.trace.sources.names[s.trace.sources.here()] or "constant", found, data.shape, data)
+
+
+def shared_identity_matrix(n, dtype="uint8", dst=None) -> Tensor:
+    """The identity in SBUF, loaded from a constant."""
+    s = sessions.active("nki.language.shared_identity_matrix")
+    found = dtypes.find(dtype)
+    known = s.state.setdefault("identities", {})
+    if (n, found) not in known:
+        known[n, found] = s.argument("identity", found, (n, n), np.eye(n, dtype=np.float32))
+    made = ndarray((n, n), found, name="identity") if dst is None else dst
+    isa.dma_copy(made, known[n, found])
+    return made
+
+
+def ds(start, size) -> DynamicSlice:
+    return DynamicSlice(start, size)
+
+
+def device_print(print_prefix, tensor):
+    s = sessions.active("nki.language.device_print")
+    if s.values and isinstance(tensor, Tensor):
+        print(print_prefix, s.read(tensor))
+
+
+def assign(view, value):
+    """`view[...] = value`: a copy, a transfer where HBM takes part, or a fill."""
+    if operands.is_number(value):
+        _fill(view, value)
+        return
+    value = operands.tensor("tensor[...] =", "value", value)
+    if HBM in (view.memory, value.memory):
+        isa.dma_copy(view, value)
+    elif not (value.storage is view.storage and value.layout is view.layout and value.offset == view.offset):
+        isa.tensor_copy(view, value)
+
+
+ASSIGN[0] = assign

@@ -1,0 +1,102 @@
+"""Loops and the launch grid.
+
+Loops that Python runs are unrolled, as the language says; those of nki.language leave marks in the trace. Loops over
+registers run too, as far as the numbers in the registers are known.
+"""
+
+from __future__ import annotations
+
+from ..tracer import errors, trace
+from ..tracer import session as sessions
+from ..tracer.registers import Register
+
+_KINDS = {"affine_range": "affine", "sequential_range": "sequential", "static_range": "static", "dynamic_range": "dynamic"}
+
+
+class Loop:
+    """A range that marks its iterations in the trace."""
+
+    __slots__ = ("kind", "range")
+
+    def __init__(self, kind: str, numbers: range):
+        self.kind = kind
+        self.range = numbers
+
+    def __iter__(self):
+        s = sessions.current
+        if s is None:
+            yield from self.range
+            return
+        source = s.trace.sources.here()
+        described = ("", self.kind, len(self.range), source)
+        s.trace.loop(trace.LOOP_BEGIN, *described)
+        for i in self.range:
+            s.trace.loop(trace.LOOP_ITERATION, *described)
+            yield i
+        s.trace.loop(trace.LOOP_END, *described)
+
+    def __len__(self):
+        return len(self.range)
+
+    def __getitem__(self, i):
+        return self.range[i]
+
+    def __contains__(self, i):
+        return i in self.range
+
+
+def _loop(name, start, stop, step):
+    call = f"nki.language.{name}"
+    try:
+        first, last = (0, start.__index__()) if stop is None else (start.__index__(), stop.__index__())
+        return Loop(_KINDS[name], range(first, last, step.__index__()))
+    except (AttributeError, ValueError):
+        errors.fail(call, f"expected whole numbers, found {start!r}, {stop!r}, {step!r}")
+
+
+def affine_range(start, stop=None, step=1, **unused):
+    return _loop("affine_range", start, stop, step)
+
+
+def sequential_range(start, stop=None, step=1, **unused):
+    return _loop("sequential_range", start, stop, step)
+
+
+def static_range(start, stop=None, step=1, **unused):
+    return _loop("static_range", start, stop, step)
+
+
+def dynamic_range(start, stop=None, step=1, **unused):
+    return _loop("dynamic_range", start, stop, step)
+
+
+def fori_loop(lower, upper, body_fun, step=1):
+    for i in _loop("dynamic_range", lower, upper, step):
+        body_fun(Register(i))
+
+
+def while_loop(init, body_fun):
+    register = init
+    while register.known("nki.language.while_loop", "the condition"):
+        register = body_fun(register)
+
+
+# The launch grid
+
+
+def program_id(axis=0):
+    s = sessions.active("nki.language.program_id")
+    return s.program[axis] if axis < len(s.program) else 0
+
+
+def num_programs(axes=0):
+    s = sessions.active("nki.language.num_programs")
+    chosen = range(len(s.grid)) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
+    count = 1
+    for axis in chosen:
+        count *= s.grid[axis] if axis < len(s.grid) else 1
+    return count
+
+
+def program_ndim():
+    return len(sessions.active("nki.language.program_ndim").grid)

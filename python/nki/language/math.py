@@ -1,0 +1,142 @@
+"""Functions of tiles that give a new tile in SBUF, and the operators that instructions take.
+
+Each function carries its `.operator`; as an argument of an instruction only that counts. Called, it becomes the
+instruction that the documentation names for it: tensor_tensor, tensor_scalar, activation or tensor_reduce.
+"""
+
+from __future__ import annotations
+
+import builtins
+
+from .. import isa
+from ..isa import activations
+from ..tracer import errors, operands, operators
+from ..tracer.tensor import Tensor
+from .creation import ndarray
+
+_BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "abs_max", "abs_min", "power", "equal", "not_equal",
+           "less", "less_equal", "greater", "greater_equal", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift",
+           "right_shift", "logical_and", "logical_or", "logical_xor", "fmod", "mod")  # fmt: skip
+_REVERSED = {"add", "multiply", "maximum", "minimum", "equal", "not_equal", "logical_and", "logical_or", "logical_xor"}
+_ON_VECTOR = {"negative", "ceil", "floor", "trunc", "logical_not", "invert", "cos", "tan"}  # no activation functions
+
+
+def _broadcast(call, x, y):
+    """Views of x and y of one shape: free axes of one element repeat."""
+    if x.shape == y.shape:
+        return x, y
+    rank = builtins.max(x.ndim, y.ndim)
+    x, y = (v.reshape((v.shape[0], *(1,) * (rank - v.ndim), *v.shape[1:])) for v in (x, y))
+    shape = tuple(builtins.max(n, m) for n, m in zip(x.shape, y.shape))
+    if x.shape[0] != y.shape[0] or any(n not in (1, m) for v in (x, y) for n, m in zip(v.shape, shape)):
+        errors.fail(call, f"{x.describe()} and {y.describe()} have no common shape")
+    return x.broadcast_to(shape), y.broadcast_to(shape)
+
+
+def _is_column(y, x):
+    """Whether y has one float32 element for each partition of x, which has more."""
+    layout = y.layout
+    return layout.free == 1 and layout.partitions == x.layout.partitions and x.layout.free > 1 and layout.dtype == "float32"
+
+
+def elementwise(op, x, y, dtype=None) -> Tensor:
+    """x <op> y; one of them may be a number or a tile of one element per partition."""
+    call = f"nki.language.{op.name}"
+    if operands.is_number(x) and operands.is_number(y):
+        return op.evaluate(x, y)
+    if operands.is_number(x):
+        out = ndarray(y.shape, dtype or y.dtype)
+        isa.tensor_scalar(out, y, op, x, reverse0=op.name not in _REVERSED)
+        return out
+    x = operands.tensor(call, "x", x)
+    if operands.is_number(y) or (_is_column(y, x) and not op.bitwise):
+        out = ndarray(x.shape, dtype or x.dtype)
+        isa.tensor_scalar(out, x, op, y)
+        return out
+    y = operands.tensor(call, "y", y)
+    x, y = _broadcast(call, x, y)
+    out = ndarray(x.shape, dtype or x.dtype)
+    isa.tensor_tensor(out, x, y, op)
+    return out
+
+
+def unary(op, x, dtype=None) -> Tensor:
+    x = operands.tensor(f"nki.language.{op.name}", "x", x)
+    out = ndarray(x.shape, dtype or x.dtype)
+    if op.name in _ON_VECTOR:
+        isa.tensor_scalar(out, x, op)
+    elif op.name == "reciprocal":
+        isa.reciprocal(out, x)
+    else:
+        activations.activation(out, op, x)
+    return out
+
+
+def _binary_function(op):
+    def function(x, y, dtype=None):
+        return elementwise(op, x, y, dtype)
+
+    return _named(function, op)
+
+
+def _unary_function(op):
+    def function(x, dtype=None):
+        return unary(op, x, dtype)
+
+    return _named(function, op)
+
+
+def _named(function, op):
+    function.__name__ = function.__qualname__ = op.name
+    function.operator = op
+    return function
+
+
+for _name in _BINARY:
+    globals()[_name] = _binary_function(operators.ALL[_name])
+for _name, _op in operators.ALL.items():
+    if _op.inputs == 1:
+        globals()[_name] = _unary_function(_op)
+average = operators.ALL["average"]
+bypass = operators.ALL["bypass"]
+
+
+def reduction(name, x, axis, dtype=None, keepdims=False) -> Tensor:
+    """x reduced over its last free axes."""
+    x = operands.tensor(f"nki.language.{name}", "x", x)
+    axes = sorted(a % x.ndim for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+    kept = tuple(1 if a in axes else n for a, n in enumerate(x.shape))
+    out = ndarray(kept, dtype or x.dtype)
+    isa.tensor_reduce(out, operators.ALL[name], x, tuple(axes))
+    if keepdims or x.ndim - len(axes) < 2:
+        return out
+    return out.reshape(tuple(n for a, n in enumerate(x.shape) if a not in axes))
+
+
+def sum(x, axis, dtype=None, keepdims=False):  # noqa: A001
+    return reduction("add", x, axis, dtype, keepdims)
+
+
+def max(x, axis, dtype=None, keepdims=False):  # noqa: A001
+    return reduction("maximum", x, axis, dtype, keepdims)
+
+
+def min(x, axis, dtype=None, keepdims=False):  # noqa: A001
+    return reduction("minimum", x, axis, dtype, keepdims)
+
+
+def prod(x, axis, dtype=None, keepdims=False):
+    return reduction("multiply", x, axis, dtype, keepdims)
+
+
+def mean(x, axis, dtype=None, keepdims=False):
+    total = reduction("add", x, axis, "float32", keepdims)
+    return elementwise(operators.ALL["multiply"], total, total.size / x.size, dtype or x.dtype)
+
+
+def all(x, axis, dtype=None):  # noqa: A001
+    return reduction("logical_and", x, axis, dtype)
+
+
+# What a function is as an operator to reduce with.
+sum.operator, max.operator, min.operator, prod.operator = (operators.ALL[n] for n in ("add", "maximum", "minimum", "multiply"))

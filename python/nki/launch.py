@@ -1,0 +1,125 @@
+"""`@nki.jit`: a kernel, its launch grid, and one run of it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+
+import numpy as np
+
+from .tracer import device as devices
+from .tracer import dtypes, errors
+from .tracer import session as sessions
+from .tracer.session import Session
+from .tracer.tensor import Tensor
+from .tracer.trace import Trace
+
+
+class Kernel:
+    """A jitted function. Inside of another kernel a call is a plain call; elsewhere it computes NumPy values."""
+
+    def __init__(self, function, grid: tuple = ()):
+        functools.update_wrapper(self, function)
+        self.func = function
+        self.grid = grid
+
+    def __getitem__(self, grid) -> Kernel:
+        """`kernel[2]`: a launch on two cores."""
+        sizes = grid if isinstance(grid, tuple) else (grid,)
+        return Kernel(self.func, tuple(int(n) for n in sizes))
+
+    def __call__(self, *args, **kwargs):
+        if sessions.current is not None:
+            return self.func(*args, **kwargs)
+        return simulate(self)(*args, **kwargs)
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else functools.partial(self, instance)
+
+
+def jit(function=None, **options):
+    """`@nki.jit` and `@nki.jit(mode=..., ...)`; the options concern the compiler."""
+    if function is None:
+        return functools.partial(jit, **options)
+    return function if isinstance(function, Kernel) else Kernel(function)
+
+
+def simulate(kernel):
+    """A function of NumPy arrays that runs the kernel with values on a trn2 and gives NumPy arrays."""
+    kernel = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
+
+    def run(*args, **kwargs):
+        s = Session(devices.DEVICES["trn2"], Trace(), values=True, grid=kernel.grid)
+        return results(s, execute(s, kernel.func, args, kwargs))
+
+    return run
+
+
+def execute(s: Session, function, args: tuple, kwargs: dict):
+    """Runs `function` in the session; arrays among the arguments become tensors in HBM. Returns what it returns."""
+    names = list(inspect.signature(function).parameters)
+    before, sessions.current = sessions.current, s
+    try:
+        args = [_argument(s, names[i] if i < len(names) else f"argument{i}", a) for i, a in enumerate(args)]
+        kwargs = {name: _argument(s, name, a) for name, a in kwargs.items()}
+        if s.grid and max(s.grid) > 1 and not hasattr(function, "whole_grid"):
+            s.note(f"the kernel is launched on {list(s.grid)} cores; this is the trace of core 0")
+        return function(*args, **kwargs)
+    finally:
+        sessions.current = before
+
+
+class Shaped:
+    """An argument without values: a type and a shape, or an array with the type that it is meant to have."""
+
+    def __init__(self, dtype, shape: tuple, data: np.ndarray | None = None):
+        self.dtype = dtype
+        self.shape = shape
+        self.data = data
+
+
+def _argument(s, name, value):
+    if isinstance(value, Shaped):
+        return s.argument(name, value.dtype, value.shape, value.data)
+    if isinstance(value, np.ndarray):
+        found = dtypes.find(value.dtype)
+        if found is None:
+            found = dtypes.float32 if value.dtype.kind == "f" else dtypes.int32 if value.dtype.kind in "iu" else None
+        if found is None:
+            errors.fail("kernel call", f"argument {name}: {value.dtype} is no element type of nki.language")
+        return s.argument(name, found, value.shape, value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(_argument(s, f"{name}[{i}]", v) for i, v in enumerate(value))
+    return value
+
+
+def tensors_of(returned) -> list[Tensor]:
+    """The tensors in what a kernel returned."""
+    if isinstance(returned, Tensor):
+        return [returned]
+    if isinstance(returned, dict):
+        returned = list(returned.values())
+    if isinstance(returned, (tuple, list)):
+        return [t for part in returned for t in tensors_of(part)]
+    return []
+
+
+def check_result(s: Session, view: Tensor, name: str = "the result"):
+    """What the kernel returns must have been written, and not be computed from what was not."""
+    holes = view.storage.unwritten(view.layout, view.offset)
+    if holes is False:
+        return
+    count = view.size if holes is True else int(holes.sum())
+    source = f"; unwritten memory was first read at {s.first_hole}" if s.first_hole else ""
+    errors.fail("return", f"{name}: {count} of the {view.size} elements of {view.describe()} were never written{source}")
+
+
+def results(s: Session, returned):
+    """What a kernel returned, tensors as arrays of numbers (float32 for types that NumPy lacks)."""
+    if isinstance(returned, Tensor):
+        check_result(s, returned)
+        numbers = s.read(returned)
+        return numbers.astype(np.float16) if returned.dtype is dtypes.float16 else numbers
+    if isinstance(returned, (tuple, list)):
+        return type(returned)(results(s, part) for part in returned)
+    return returned

@@ -1,0 +1,109 @@
+"""What a kernel should compute: an expression, or a function of the user's, and how far the result is from it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import math
+import os
+import re
+import sys
+from types import ModuleType
+
+import numpy as np
+
+from .arguments import UsageError
+from .tracer import dtypes
+
+_FUNCTION = re.compile(r"(?P<place>[\w./-]+):(?P<name>[A-Za-z_]\w*)")
+
+
+def _phi(x):
+    return 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+
+
+_NAMES = {
+    "np": np, "silu": lambda x: x / (1 + np.exp(-x)), "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "gelu": lambda x: x * _phi(x), "relu": lambda x: np.maximum(x, 0), "rsqrt": lambda x: 1 / np.sqrt(x),
+    "softmax": lambda x, axis=-1: np.exp(x - x.max(axis, keepdims=True)) / np.exp(x - x.max(axis, keepdims=True)).sum(
+        axis, keepdims=True),
+    **{name: getattr(np, name) for name in ("exp", "log", "sqrt", "tanh", "abs", "sin", "cos", "maximum", "minimum", "sum",
+                                            "mean", "max", "min", "concatenate", "where", "square", "cumsum", "transpose")},
+}  # fmt: skip
+
+
+def load(place: str) -> ModuleType:
+    """The module of FILE.py or a dotted name; the file's folder becomes one to import from."""
+    if not place.endswith(".py"):
+        return importlib.import_module(place)
+    path = os.path.abspath(place)
+    folder, file = os.path.split(path)
+    package = []
+    while os.path.exists(os.path.join(folder, "__init__.py")):  # so that its relative imports work
+        folder, name = os.path.split(folder)
+        package.insert(0, name)
+    for entry in (folder, os.path.dirname(path)):
+        if entry not in sys.path:
+            sys.path.insert(0, entry)
+    if file[:-3].isidentifier():
+        return importlib.import_module(".".join([*package, file[:-3]]))
+    name = re.sub(r"\W", "_", file[:-3])  # `kernel_2.1.py` is a file that no import statement reaches
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def expected(text: str, arguments: dict) -> list[np.ndarray]:
+    """The reference's results over the arguments (numbers as rounded to their types)."""
+    match = _FUNCTION.fullmatch(text)
+    if match:
+        function = getattr(load(match["place"]), match["name"], None)
+        if function is None:
+            raise UsageError(f"--ref: {match['place']} has no {match['name']}")
+        result = function(**_accepted(function, arguments))
+    else:
+        wide = {name: _wide(value) for name, value in arguments.items()}
+        try:
+            result = eval(text, {**_NAMES, **wide})  # the user's own command line
+        except (SyntaxError, NameError) as error:
+            raise UsageError(f"--ref: {text!r}: {error}") from None
+    return [np.asarray(part) for part in (result if isinstance(result, (tuple, list)) else (result,))]
+
+
+def _accepted(function, arguments):
+    parameters = inspect.signature(function).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return arguments
+    return {name: value for name, value in arguments.items() if name in parameters}
+
+
+def _wide(value):
+    if isinstance(value, tuple):
+        return tuple(_wide(v) for v in value)
+    return value.astype(np.float64) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
+
+
+def default_tolerance(types: list[dtypes.DType]) -> float:
+    """Eight half-ulps of the coarsest floating type, and no less than 1e-5."""
+    coarsest = max((2.0 ** -(d.mantissa + 2) for d in types if d.float), default=0.0)
+    return max(8 * coarsest, 1e-5)
+
+
+def distance(found: np.ndarray, reference: np.ndarray) -> float:
+    """The larger of the relative Frobenius error and each element's error relative to |ref| + 8 RMS(ref); infinite
+    where exactly one of the two is finite."""
+    found, reference = found.astype(np.float64), np.asarray(reference, np.float64)
+    if (np.isfinite(found) != np.isfinite(reference)).any():
+        return math.inf
+    finite = np.isfinite(reference)
+    a, b = found[finite], reference[finite]
+    if not b.size:
+        return 0.0
+    rms = math.sqrt(float((b * b).mean()))
+    error = np.abs(a - b)
+    if rms == 0:
+        return float(error.max())
+    whole = math.sqrt(float((error * error).mean())) / rms
+    return max(whole, float((error / (np.abs(b) + 8 * rms)).max()))

@@ -1,0 +1,223 @@
+"""Traces a kernel of a file: `python -m nki.run FILE.py:KERNEL --arg NAME=DTYPE[SHAPE] ... --trace OUT`.
+
+Exit status: 0; 1 the kernel is wrong (it raises, breaks a rule, computes something else); 2 the command line is.
+What is wrong is one line on standard error, behind it the user's lines of the traceback if the kernel raised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import os
+import re
+import signal
+import sys
+import traceback
+import types
+
+import numpy as np
+
+from . import arguments, launch, missing, reference
+from .arguments import UsageError
+from .tracer import device as devices
+from .tracer import errors, location
+from .tracer.session import Session
+from .tracer.trace import Trace
+
+_KERNEL = re.compile(r"(?P<place>.+):(?P<name>[A-Za-z_]\w*)(?:\[(?P<grid>\d+(?:,\d+)*)\])?")
+
+
+def main(argv: list[str] | None = None) -> int:
+    options = _parser().parse_args(argv)
+    missing.install()
+    try:
+        return run(options)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KernelFailed as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+class KernelFailed(Exception):
+    """The kernel is wrong; the text says how."""
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog="python -m nki.run", description="Runs an NKI kernel and records its instructions.")
+    parser.add_argument("kernel", metavar="FILE.py:KERNEL", help="KERNEL[N] launches it on N cores")
+    parser.add_argument("--arg", action="append", default=[], metavar="NAME=DTYPE[SHAPE]", help="a tensor; *SCALE may follow")
+    parser.add_argument("--kwarg", action="append", default=[], metavar="NAME=VALUE", help="a compile-time argument")
+    parser.add_argument("--device", default="trn2", help="trn1, trn2 or trn3")
+    parser.add_argument("--trace", metavar="OUT", help="the trace file to write")
+    parser.add_argument("--values", action="store_true", help="compute the numbers too")
+    parser.add_argument("--ref", metavar="MODULE:FN|EXPR", help="the expected result; computes the numbers")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--tolerance", type=float, help="allowed relative error")
+    parser.add_argument("--json", metavar="F", help="a report; - for standard output")
+    parser.add_argument("--max-instructions", type=int, default=20_000_000)
+    parser.add_argument("--max-seconds", type=float, default=600.0)
+    return parser
+
+
+def run(options) -> int:
+    device = devices.find(options.device)
+    if device is None:
+        raise UsageError(f"--device: expected trn1, trn2 or trn3, found {options.device!r}")
+    tensors = [arguments.tensor_argument(text) for text in options.arg]
+    with_values = options.values or options.ref is not None
+    module, kernel, grid = _find(options.kernel)
+    given = dict(arguments.literal(text, vars(module)) for text in options.kwarg)
+    generator = np.random.default_rng(options.seed) if with_values else None
+    call, numbers = arguments.bind(_parameters(kernel), tensors, given, generator)
+    trace = Trace(options.trace)
+    session = Session(device, trace, with_values, grid, seed=options.seed, max_instructions=options.max_instructions,
+                      max_seconds=options.max_seconds)  # fmt: skip
+    try:
+        returned = _guarded(session, kernel, call)
+        outputs = launch.tensors_of(returned)
+        report = _report(options, session, kernel, outputs)
+        if with_values:
+            report["outputs"] = _check(session, options, outputs, {**given, **numbers}, tensors)
+        if options.trace:
+            trace.write(_header(options, session, kernel, outputs, trace))
+    finally:
+        trace.close()
+    _print(options, report)
+    wrong = [o for o in report.get("outputs", ()) if o.get("passed") is False]
+    return 1 if wrong else 0
+
+
+def _find(text):
+    match = _KERNEL.fullmatch(text)
+    if match is None:
+        raise UsageError(f"expected FILE.py:KERNEL, found {text!r}")
+    if match["place"].endswith(".py") and not os.path.isfile(match["place"]):
+        raise UsageError(f"{match['place']}: no such file")
+    try:
+        module = reference.load(match["place"])
+    except BaseException as error:
+        raise KernelFailed(_import_failure(match["place"], error)) from None
+    kernel = getattr(module, match["name"], None)
+    if isinstance(kernel, missing.Placeholder) or not callable(kernel):
+        names = [n for n, v in vars(module).items() if isinstance(v, launch.Kernel)]
+        raise UsageError(f"{match['place']} has no kernel {match['name']!r}, only {', '.join(names) or 'none'}")
+    grid = tuple(int(n) for n in match["grid"].split(",")) if match["grid"] else getattr(kernel, "grid", ())
+    legacy = sys.modules.get("neuronxcc.nki")  # the file is of the other dialect
+    if isinstance(legacy, types.ModuleType):
+        return module, legacy.adopt(kernel), grid
+    return module, getattr(kernel, "func", kernel), grid
+
+
+def _import_failure(place, error):
+    if isinstance(error, ImportError):
+        return f"{_where(error) or place}: import: {error}"
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}: {error.msg}"
+    return _raised(error)
+
+
+def _parameters(kernel):
+    kinds = inspect.signature(kernel).parameters.values()
+    return [("**" if p.kind is p.VAR_KEYWORD else p.name) for p in kinds if p.kind is not p.VAR_POSITIONAL]
+
+
+def _guarded(session, kernel, call):
+    """Runs the kernel; whatever it raises becomes a message. A kernel that hangs without instructions is stopped too."""
+
+    def out_of_time(number, frame):
+        raise errors.LimitReached(f"{location.describe(frame)}: limit: the kernel has run for {session._max_seconds:g} "
+                                  f"seconds, which is the limit")  # fmt: skip
+
+    signal.signal(signal.SIGALRM, out_of_time)
+    signal.setitimer(signal.ITIMER_REAL, session._max_seconds)
+    try:
+        return launch.execute(session, kernel, (), call)
+    except errors.NkiValidationError as error:
+        raise KernelFailed(str(error)) from None
+    except (Exception, SystemExit) as error:
+        raise KernelFailed(_raised(error)) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _where(error):
+    lines = [f for f in traceback.extract_tb(error.__traceback__) if location.is_user_file(f.filename)]
+    return f"{location.short(lines[-1].filename)}:{lines[-1].lineno}" if lines else None
+
+
+def _raised(error):
+    """`file:line: Type: text`, and under it the user's lines of the traceback."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if location.is_user_file(f.filename)]
+    lines = [f"{_where(error) or '<no file>'}: {type(error).__name__}: {error}"]
+    lines += [f"  {location.short(f.filename)}:{f.lineno} in {f.name}: {f.line}" for f in frames]
+    return "\n".join(lines)
+
+
+def _header(options, session, kernel, outputs, trace):
+    header = trace.header(kernel=kernel.__name__, file=os.path.basename(inspect.getfile(kernel)), dialect=session.dialect,
+                          device=session.device.name)  # fmt: skip
+    header["outputs"] = sorted({t.storage.root.kind for t in outputs})
+    for kind in header["outputs"]:
+        if header["tensors"][kind]["role"] == "scratch":
+            header["tensors"][kind]["role"] = "output"
+    if session.grid:
+        header["grid"], header["core"] = list(session.grid), 0
+    if session.notes:
+        header["notes"] = session.notes
+    return header
+
+
+def _report(options, session, kernel, outputs):
+    counts = session.trace.instruction_counts()
+    return {
+        "kernel": kernel.__name__,
+        "device": session.device.name,
+        "instructions": session.trace.instructions,
+        "by_instruction": counts,
+        "outputs": [{"dtype": str(t.dtype), "shape": list(t.shape)} for t in outputs],
+        "notes": session.notes,
+    }
+
+
+def _check(session, options, outputs, arguments_, tensors):
+    found = []
+    for i, view in enumerate(outputs):
+        launch.check_result(session, view, f"result {i}")
+        found.append({"dtype": str(view.dtype), "shape": list(view.shape)})
+    if options.ref is None:
+        return found
+    expected = reference.expected(options.ref, arguments_)
+    if len(expected) != len(outputs):
+        raise UsageError(f"--ref: the kernel returns {len(outputs)} tensors, the reference {len(expected)}")
+    types = [t.dtype for t in tensors] + [t.dtype for t in outputs]
+    allowed = options.tolerance if options.tolerance is not None else reference.default_tolerance(types)
+    for i, (row, view, wanted) in enumerate(zip(found, outputs, expected)):
+        if tuple(wanted.shape) != view.shape:
+            raise KernelFailed(f"result {i}: {view.describe()}, the reference has shape {list(wanted.shape)}")
+        error = reference.distance(session.read(view), wanted)
+        row.update(error=error, tolerance=allowed, passed=bool(error <= allowed))
+    return found
+
+
+def _print(options, report):
+    if options.json and options.json != "-":
+        with open(options.json, "w") as out:
+            json.dump(report, out, indent=1)
+    if options.json == "-":
+        print(json.dumps(report, indent=1))
+        return
+    print(f"{report['kernel']} on {report['device']}: {report['instructions']} instructions")
+    for name, count in sorted(report["by_instruction"].items(), key=lambda item: -item[1]):
+        print(f"  {count:10d} {name}")
+    for i, row in enumerate(report["outputs"]):
+        verdict = "" if "error" not in row else f": error {row['error']:.3g} of {row['tolerance']:.3g} allowed"
+        print(f"result {i}: {row['dtype']} {row['shape']}{verdict}{'' if row.get('passed', True) else ', too far'}")
+    for note in report["notes"]:
+        print(f"note: {note}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,279 @@
+"""From an index expression to a view: `t[...]`, access patterns, reinterpretation, run-time indices.
+
+A dialect's own index objects have an attribute `index_expression`: a function of the tensor and the whole key that
+gives the view (the legacy dialect's `nl.arange` and `nl.mgrid`).
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from . import errors
+from .dtypes import find
+from .layout import HBM
+from .registers import Register
+
+_FULL = slice(None)
+
+
+class DynamicSlice:
+    """`nl.ds(start, size)`: `size` elements from `start` on, which may be a register."""
+
+    __slots__ = ("start", "size")
+
+    def __init__(self, start, size):
+        self.start = start
+        self.size = size
+
+
+def index(tensor, key):
+    if type(key) is not tuple:
+        key = (key,)
+    layout = tensor.layout
+    shape, strides = layout.shape, layout.strides
+    rank = len(shape)
+    whole = len(key) == rank
+    for part in key:
+        kind = type(part)
+        if kind is slice or kind is int:
+            continue
+        if hasattr(part, "index_expression"):
+            return part.index_expression(tensor, key)
+        if part is None or part is Ellipsis:
+            whole = False
+    if not whole:
+        key = _expanded(tensor, key, rank)
+    offset = tensor.offset
+    sizes, steps, axis, dynamic = [], [], 0, None
+    on_chip = layout.memory != HBM
+    for part in key:
+        kind = type(part)
+        if part is None:
+            sizes.append(1)
+            steps.append(shape[axis] * strides[axis] if axis < rank else 1)
+            continue
+        n, stride = shape[axis], strides[axis]
+        if kind is slice:
+            start, size, step = _range(tensor, part, n, axis)
+        elif kind is int or isinstance(part, (int, np.integer)):
+            start = int(part) + n if part < 0 else int(part)
+            if not 0 <= start < n:
+                _out(tensor, f"index {part} of dimension {axis}, which has {n} elements")
+            size, step = (1, 1) if on_chip and axis == 0 else (0, 1)
+        elif kind is DynamicSlice:
+            start, size, step, register = _dynamic(tensor, part, n, axis)
+            if register is not None:
+                dynamic = _once(tensor, dynamic, register, stride, n)
+        elif isinstance(part, Register):
+            start, size, step = 0, (1 if on_chip and axis == 0 else 0), 1
+            dynamic = _once(tensor, dynamic, part, stride, n)
+        else:
+            _out(tensor, f"an index of dimension {axis} is a {kind.__name__}")
+        offset += start * stride
+        if size:
+            sizes.append(size)
+            steps.append(stride * step)
+        axis += 1
+    if not sizes:
+        sizes, steps = [1], [1]
+    elif on_chip and len(sizes) == 1 and rank > 1:  # at least two dimensions on chip
+        sizes.append(1)
+        steps.append(1)
+    return tensor.with_layout(tuple(sizes), tuple(steps), offset, dynamic)
+
+
+def _expanded(tensor, key, rank):
+    """The key with `...` and missing dimensions filled in."""
+    given = sum(part is not None and part is not Ellipsis for part in key)
+    if given > rank:
+        _out(tensor, f"{given} indices for {rank} dimensions")
+    dots = [i for i, part in enumerate(key) if part is Ellipsis]
+    if len(dots) > 1:
+        _out(tensor, "more than one '...'")
+    at = dots[0] if dots else len(key)
+    return (*key[:at], *(_FULL,) * (rank - given), *key[at + 1 :])
+
+
+def _range(tensor, part, n, axis):
+    start, stop, step = part.start, part.stop, part.step
+    if isinstance(start, Register) or isinstance(stop, Register):
+        _out(tensor, "a slice between registers has no known size; use nl.ds(start, size)")
+    start = 0 if start is None else start
+    stop = n if stop is None else stop
+    step = 1 if step is None else step
+    try:
+        start, stop, step = start.__index__(), stop.__index__(), step.__index__()
+    except AttributeError:
+        _out(tensor, f"slice {start}:{stop}:{step} of dimension {axis}: expected whole numbers")
+    if start < 0:
+        start += n
+    if stop < 0:
+        stop += n
+    if step < 1 or not 0 <= start < stop <= n:
+        _out(tensor, f"slice {part.start}:{part.stop}:{step} of dimension {axis}, which has {n} elements")
+    return start, (stop - start + step - 1) // step, step
+
+
+def _dynamic(tensor, part, n, axis):
+    size = int(part.size)
+    if isinstance(part.start, Register):
+        if not 0 < size <= n:
+            _out(tensor, f"{size} elements of dimension {axis}, which has {n}")
+        return 0, size, 1, part.start
+    start = int(part.start)
+    if size < 1 or start < 0 or start + size > n:
+        _out(tensor, f"elements {start} to {start + size} of dimension {axis}, which has {n} elements")
+    return start, size, 1, None
+
+
+def _once(tensor, dynamic, register, stride, limit, vector=False):
+    from .tensor import Dynamic, Tensor
+
+    if dynamic is not None or tensor.dynamic is not None:
+        _out(tensor, "more than one run-time index")
+    if isinstance(register, Tensor):
+        return Dynamic(register, None, stride, limit, vector)
+    return Dynamic(None, register, stride, limit, vector)
+
+
+def _out(tensor, text):
+    errors.fail("tensor[...]", f"{tensor.describe()}: {text}")
+
+
+def inferred(shape: tuple, size: int) -> tuple | None:
+    """`shape` with its -1 filled in so that it has `size` elements; None if it cannot."""
+    if shape.count(-1) == 1:
+        known = -prod(shape)
+        if known <= 0 or size % known:
+            return None
+        return tuple(size // known if n == -1 else n for n in shape)
+    return shape if prod(shape) == size and all(n > 0 for n in shape) else None
+
+
+# Access patterns
+
+
+def access_pattern(tensor, pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype):
+    """`tensor.ap(...)`: pairs (stride, count) over the storage, in elements of `dtype`."""
+    base = tensor if dtype is None else reinterpreted_base(tensor, dtype, "tensor.ap")
+    pairs = [(int(s), int(n)) for s, n in pattern]
+    shape, strides = tuple(n for _, n in pairs), tuple(s for s, _ in pairs)
+    if not pairs or min(shape) < 1:
+        errors.fail("tensor.ap", f"{tensor.describe()}: pattern {list(pattern)} has no elements")
+    begin = base.offset
+    dynamic = tensor.dynamic
+    if isinstance(offset, Register):
+        dynamic = _once(tensor, None, offset, 1, base.storage.layout.size)
+    elif offset is not None:
+        begin += int(offset)
+    index_of = scalar_offset if scalar_offset is not None else vector_offset
+    if index_of is not None:
+        dim = int(indirect_dim)
+        if not 0 <= dim < tensor.ndim:
+            errors.fail("tensor.ap", f"{tensor.describe()}: no dimension {dim} to index")
+        # The stride is that of the tensor's own type; a reinterpreted pattern counts other elements.
+        stride = tensor.strides[dim] * tensor.dtype.itemsize // base.dtype.itemsize
+        dynamic = _once(tensor, None, index_of, stride, tensor.shape[dim], vector_offset is not None)
+    if base.memory != HBM and shape[0] == 1:
+        strides = (base.layout.row, *strides[1:])
+    view = base.with_layout(shape, strides, begin, dynamic)
+    _check_inside(view, "tensor.ap")
+    return view
+
+
+def _check_inside(view, call):
+    layout, whole = view.layout, view.storage.layout
+    if layout.memory == HBM:
+        if view.offset + layout.low < 0 or view.offset + layout.high >= whole.size:
+            errors.fail(
+                call,
+                f"{view.describe()}: elements {view.offset + layout.low} to {view.offset + layout.high} "
+                f"of {whole.size}",
+            )
+        return
+    row = layout.row
+    if layout.strides[0] % row:
+        errors.fail(call, f"{view.describe()}: the first stride {layout.strides[0]} is no multiple of a partition's {row}")
+    partition, begin = divmod(view.offset, row)
+    last = partition + (layout.shape[0] - 1) * layout.strides[0] // row
+    if not 0 <= last < whole.shape[0] or begin + layout.span > row or min(layout.strides[1:], default=0) < 0:
+        errors.fail(
+            call,
+            f"{view.describe()}: partitions {partition} to {last} of {whole.shape[0]}, "
+            f"elements {begin} to {begin + layout.span - 1} of {row}",
+        )
+
+
+# Other types
+
+
+def reinterpreted_base(tensor, dtype, call):
+    """The whole storage as `dtype`, with the view's offset; its layout is of no use."""
+    from .tensor import Tensor
+
+    found = find(dtype)
+    if found is None:
+        errors.fail(call, f"dtype: expected an element type of nki.language, found {dtype!r}")
+    if found is tensor.dtype:
+        return tensor
+    storage = tensor.storage.alias(found)
+    begin = tensor.offset * tensor.dtype.itemsize
+    if storage is None or begin % found.itemsize:
+        errors.fail(call, f"{tensor.describe()}: its bytes are no whole elements of {found}")
+    return Tensor(storage, storage.layout, begin // found.itemsize, tensor.dynamic)
+
+
+def reinterpreted(tensor, dtype):
+    base = reinterpreted_base(tensor, dtype, "tensor.view")
+    old, new = tensor.dtype.itemsize, base.dtype.itemsize
+    if old == new:
+        return base.with_layout(tensor.shape, tensor.strides)
+    if tensor.dynamic is not None or tensor.strides[-1] != 1 or tensor.shape[-1] * old % new:
+        errors.fail("tensor.view", f"{tensor.describe()}: the last dimension is not whole contiguous elements of {base.dtype}")
+    if any(s * old % new for n, s in zip(tensor.shape[:-1], tensor.strides) if n > 1):
+        errors.fail("tensor.view", f"{tensor.describe()}: its strides are no whole elements of {base.dtype}")
+    strides = (*(s * old // new for s in tensor.strides[:-1]), 1)
+    return base.with_layout((*tensor.shape[:-1], tensor.shape[-1] * old // new), strides)
+
+
+# Run-time indices
+
+
+def selected(tensor, dim, index_of):
+    """`tensor.select(dim, index)` with an index in SBUF or a register."""
+    if tensor.memory != HBM and dim == 0:
+        errors.fail("tensor.select", f"{tensor.describe()}: a run-time index cannot choose a partition")
+    dynamic = _once(tensor, None, index_of, tensor.strides[dim], tensor.shape[dim])
+    shape = tensor.shape[:dim] + tensor.shape[dim + 1 :]
+    return tensor.with_layout(shape, tensor.strides[:dim] + tensor.strides[dim + 1 :], None, dynamic)
+
+
+def vector_selected(tensor, dim, index_of):
+    if tensor.memory != HBM or dim != 0:
+        errors.fail("tensor.vector_select", f"{tensor.describe()}: expected a tensor in HBM and dimension 0")
+    dynamic = _once(tensor, None, index_of, tensor.strides[0], tensor.shape[0], True)
+    return tensor.with_layout((index_of.shape[0], *tensor.shape[1:]), tensor.strides, None, dynamic)
+
+
+# Named dimensions
+
+
+def rearranged(tensor, source, target, sizes):
+    """`tensor.rearrange`: splits, reorders and merges dimensions that have names."""
+    view, names = tensor, []
+    for part in source:
+        group = (part,) if isinstance(part, str) else tuple(part)
+        at = len(names)
+        if len(group) > 1:
+            view = view.reshape_dim(at, tuple(sizes.get(name, -1) for name in group))
+        names += group
+    flat = [name for part in target for name in ((part,) if isinstance(part, str) else part)]
+    if sorted(flat) != sorted(names):
+        errors.fail("tensor.rearrange", f"{source} and {target} do not name the same dimensions")
+    view = view.permute(tuple(names.index(name) for name in flat))
+    for at, part in enumerate(target):
+        if not isinstance(part, str) and len(part) != 1:
+            view = view.flatten_dims(at, at + len(part) - 1)
+    return view

@@ -1,0 +1,87 @@
+"""Reading and writing views whose address a run-time index decides.
+
+Scalar: the whole view is displaced by index x stride. Vector: each row of the first dimension has an index
+of its own, in the place of its own stride. An index out of bounds is an error, or with `skip` leaves that row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import errors
+from .tensor import Tensor
+
+_CALL = "indirect access"
+
+
+def index_values(view: Tensor) -> np.ndarray:
+    """The indices: one, or one for each row."""
+    dynamic = view.dynamic
+    if dynamic.tensor is None:
+        return np.array([dynamic.register.known(_CALL, "the index")])
+    return dynamic.tensor.bits().reshape(-1).astype(np.int64)
+
+
+def starts(view: Tensor, skip: bool = False):
+    """For each row (scalar: for the view): the element at which it begins, and whether it is in bounds."""
+    dynamic, layout = view.dynamic, view.layout
+    found = index_values(view)
+    if dynamic.vector:
+        if found.size < layout.shape[0]:
+            errors.fail(_CALL, f"{view.describe()} needs {layout.shape[0]} indices, found {found.size}")
+        found = found[: layout.shape[0]]
+        rest = sum((n - 1) * s for n, s in zip(layout.shape[1:], layout.strides[1:]))
+    else:
+        found = found[:1]
+        rest = layout.high
+    begin = view.offset + found * dynamic.stride
+    inside = (found >= 0) & (begin + rest < view.storage.layout.size)
+    if not skip and not inside.all():
+        worst = int(found[~inside][0])
+        errors.fail(_CALL, f"{view.describe()}: index {worst} is out of bounds, there are {dynamic.limit}")
+    return begin, inside
+
+
+def _rows(view: Tensor, begins):
+    """Element numbers of the view's elements, given where each row begins."""
+    layout = view.layout
+    inner = np.zeros(layout.shape[1:] if view.dynamic.vector else layout.shape, np.int64)
+    axes = list(zip(layout.shape, layout.strides))[1 if view.dynamic.vector else 0 :]
+    for axis, (n, stride) in enumerate(axes):
+        inner += (np.arange(n) * stride).reshape([-1 if a == axis else 1 for a in range(len(axes))])
+    if view.dynamic.vector:
+        return begins.reshape([-1] + [1] * len(axes)) + inner
+    return begins[0] + inner
+
+
+def gather(view: Tensor, skip: bool = False) -> np.ndarray:
+    """The raw bits; rows out of bounds are those at index 0."""
+    begins, inside = starts(view, skip)
+    begins = np.where(inside, begins, view.offset)
+    return _flat(view)[_rows(view, begins)]
+
+
+def scatter(view: Tensor, bits: np.ndarray, skip: bool = False):
+    begins, inside = starts(view, skip)
+    numbers = _rows(view, np.where(inside, begins, view.offset))
+    bits = np.broadcast_to(bits, view.layout.shape)
+    if view.dynamic.vector:
+        numbers, bits = numbers[inside], bits[inside]
+    elif not inside[0]:
+        return
+    _flat(view)[numbers] = bits
+    written = view.storage.root.written
+    if written is not None:
+        kind = np.dtype(f"u{view.dtype.itemsize}")
+        written.view(kind)[numbers] = ~kind.type(0)
+
+
+def _flat(view):
+    return view.storage.root.data.view(view.dtype.raw)
+
+
+def with_skip(view: Tensor, skip: bool):
+    """The rows that an instruction with `oob_mode.skip` moves: None for all, else a bool per row."""
+    if not skip or view.dynamic is None:
+        return None
+    return starts(view, True)[1]

@@ -1,0 +1,111 @@
+"""The line of the user's files that is being executed, found in Python's frames and never in source text.
+
+A user's file is any that belongs neither to this package (or another dialect that registers itself with
+`ours`) nor to Python itself. `where` is called for every instruction, so its work is remembered
+for each place in the byte code.
+"""
+
+from __future__ import annotations
+
+import dis
+import os
+import sys
+import sysconfig
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_skipped = [_PACKAGE, sysconfig.get_paths()["stdlib"] + os.sep]
+_is_user: dict[str, bool] = {}
+_STORES = {"STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF", "STORE_ATTR"}
+
+
+def ours(folder: str) -> None:
+    """Frames of files in `folder` are not the user's."""
+    _skipped.append(os.path.abspath(folder) + os.sep)
+    _is_user.clear()
+
+
+def is_user_file(name: str) -> bool:
+    known = _is_user.get(name)
+    if known is None:
+        known = not name.startswith("<") and not any(os.path.abspath(name).startswith(s) for s in _skipped)
+        _is_user[name] = known
+    return known
+
+
+def user_frame(frame=None):
+    """The innermost frame in the user's files at or outside `frame`; None if there is none."""
+    frame = frame or sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        known = _is_user.get(name)
+        if known is None:
+            known = is_user_file(name)
+        if known:
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def describe(frame=None) -> str:
+    """`file:line` as messages show it."""
+    frame = user_frame(frame or sys._getframe(1))
+    if frame is None:
+        return "<no file>:0"
+    return f"{short(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def short(name: str) -> str:
+    relative = os.path.relpath(name)
+    return name if relative.startswith("..") else relative
+
+
+class Sources:
+    """The numbered places of a trace: (file index, line, function), each once."""
+
+    def __init__(self):
+        self.files: list[str] = []
+        self.sources: list[tuple[int, int, str]] = []
+        self.names: list[str] = []  # by source: the variable that the call's result is assigned to
+        self._places: dict = {}  # (code, byte) -> source; holds the code so that its identity stays its own
+        self._known: dict = {}
+
+    def here(self) -> int:
+        """The source of the innermost user frame."""
+        frame = sys._getframe(1)
+        while frame is not None:
+            code = frame.f_code
+            if _is_user.get(code.co_filename):
+                break
+            if code.co_filename not in _is_user and is_user_file(code.co_filename):
+                break
+            frame = frame.f_back
+        else:
+            return self._add(None, ("<no file>", 0, ""), "")
+        key = (id(code), frame.f_lasti)
+        place = self._places.get(key)
+        if place is None:
+            position = (short(code.co_filename), frame.f_lineno, code.co_name)
+            place = self._places[key] = (self._add(code, position, _assigned_name(code, frame.f_lasti)), code)
+        return place[0]
+
+    def _add(self, code, position, name):
+        file, line, function = position
+        if file not in self.files:
+            self.files.append(file)
+        key = (self.files.index(file), line, function, name)
+        if key not in self._known:
+            self._known[key] = len(self.sources)
+            self.sources.append(key[:3])
+            self.names.append(name)
+        return self._known[key]
+
+
+def _assigned_name(code, last) -> str:
+    """`tile` of `tile = nl.ndarray(...)`: the name that the byte code stores the call's result in."""
+    found = False
+    for instruction in dis.get_instructions(code):
+        if instruction.offset == last:
+            found = True
+        elif found and instruction.opname != "CACHE":
+            return str(instruction.argval) if instruction.opname in _STORES else ""
+    return ""

@@ -1,0 +1,244 @@
+"""One run of one kernel: the device, the trace, whether values are computed, and the limits.
+
+`session.current` is the run in progress. The instructions of both dialects work through it: `allocate` makes tensors,
+`emit` records an instruction, `layout` interns layouts, and `read` and `write` move values where `values` is true.
+"""
+
+from __future__ import annotations
+
+import time
+from math import prod
+
+import numpy as np
+
+from . import device as devices
+from . import dtypes, errors, location, values
+from .layout import HBM, PSUM, SBUF, Layout
+from .storage import Storage
+from .tensor import Tensor
+from .trace import Trace
+
+current: Session | None = None
+
+
+class Session:
+    """
+    device      a `device.Device`
+    trace       a `trace.Trace`
+    values      whether NumPy computes the numbers; otherwise only shapes move
+    grid        the launch grid, () for none; `program` is this core's place in it
+    dialect     "nki" or "neuronxcc"; errors begin their calls with it
+    state       whatever engines keep between instructions, by name (accumulator registers, random numbers)
+    """
+
+    def __init__(self, device, trace: Trace, values: bool = False, grid: tuple = (), dialect: str = "nki", seed: int = 0,
+                 max_instructions: int = 20_000_000, max_seconds: float = 600.0):  # fmt: skip
+        self.device = device
+        self.trace = trace
+        self.values = values
+        self.grid = grid
+        self.program = (0,) * len(grid)
+        self.dialect = dialect
+        self.random = np.random.default_rng(seed)
+        self.state: dict = {}
+        self.notes: list[str] = []
+        self.first_hole: str | None = None  # where unwritten elements were first read
+        self._holes: list = []  # (instruction, which elements) read by the instruction in progress
+        self._layouts: dict = {}
+        self._max_instructions = max_instructions
+        self._max_seconds = max_seconds
+        self._deadline = time.monotonic() + max_seconds
+        self._next_look = min(1024, max_instructions)
+
+    def note(self, text: str):
+        """Something that the user should know about how the kernel was run; each text once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    # Tensors
+
+    def layout(self, dtype, memory: str, row: int, shape: tuple, strides: tuple) -> Layout:
+        key = (dtype.trace, dtype, memory, row, shape, strides)
+        found = self._layouts.get(key)
+        if found is None:
+            found = self._layouts[key] = Layout(dtype, memory, row, shape, strides)
+        return found
+
+    def argument(self, name: str, dtype, shape: tuple, data: np.ndarray | None = None) -> Tensor:
+        """An input in HBM; `data` are its numbers, or raw bits where their type is the raw type."""
+        storage = Storage(self, name, HBM, dtype, shape)
+        if self.values:
+            raw = data if data.dtype == dtype.raw and dtype.kind != "float" else values.encode(data, dtype)
+            storage.materialize(np.ascontiguousarray(raw))
+        storage.fill()
+        self.trace.allocate(storage, "input", self.trace.sources.here())
+        return Tensor(storage, storage.layout, 0)
+
+    def allocate(self, shape, dtype, memory: str, name: str = "", address=None, call: str = "nki.language.ndarray") -> Tensor:
+        """A new tensor. On chip its first axis is the partition. `address` is (first partition, byte in the partition)."""
+        shape = self._checked_shape(shape, call)
+        found = dtypes.find(dtype)
+        if found is None:
+            errors.fail(call, f"dtype: expected an element type of nki.language, found {dtype!r}")
+        if memory != HBM:
+            self._check_fits(shape, found, memory, call)
+        source = self.trace.sources.here()
+        storage = Storage(self, name or self.trace.sources.names[source], memory, found, shape)
+        place = -1
+        if address is not None:
+            place = self._checked_address(address, storage, call)
+        if self.values:
+            storage.materialize()
+        self.trace.allocate(storage, "none" if memory != HBM else "scratch", source, place)
+        return Tensor(storage, storage.layout, 0)
+
+    def _checked_shape(self, shape, call):
+        if isinstance(shape, (int, np.integer)):
+            shape = (shape,)
+        try:
+            sizes = tuple(int(n) for n in shape)
+        except (TypeError, ValueError):
+            errors.fail(call, f"shape: expected whole numbers, found {shape!r}")
+        if any(n < 1 for n in sizes) or not sizes:
+            errors.fail(call, f"shape: expected sizes of at least 1, found {list(sizes)}")
+        return sizes
+
+    def _check_fits(self, shape, dtype, memory, call):
+        if shape[0] > devices.PARTITIONS:
+            errors.fail(call, f"{memory} has {devices.PARTITIONS} partitions, the shape {list(shape)} needs {shape[0]}")
+        per_partition = prod(shape[1:]) * dtype.itemsize
+        room = devices.PSUM_BYTES if memory == PSUM else self.device.sbuf_bytes
+        if per_partition > room:
+            errors.fail(
+                call,
+                f"{memory} of {self.device.name} has {room} bytes in each partition, "
+                f"{dtype} {list(shape)} needs {per_partition}",
+            )
+
+    def _checked_address(self, address, storage, call):
+        if storage.memory == HBM or not isinstance(address, (tuple, list)) or len(address) != 2:
+            errors.fail(call, f"address: expected (partition, byte) of a tensor on chip, found {address!r}")
+        partition, byte = int(address[0]), int(address[1])
+        room = devices.PSUM_BYTES if storage.memory == PSUM else self.device.sbuf_bytes
+        end = byte + storage.row * storage.dtype.itemsize
+        if partition < 0 or partition + storage.shape[0] > devices.PARTITIONS or byte < 0 or end > room:
+            errors.fail(
+                call,
+                f"address {(partition, byte)}: the tensor would take partitions up to {partition + storage.shape[0]} of "
+                f"{devices.PARTITIONS} and bytes up to {end} of {room} of {storage.memory}",
+            )
+        storage.partition = partition
+        return byte
+
+    # Instructions
+
+    def emit(self, name: str, engine: str, operands: tuple, views: list, attributes: tuple = ()):
+        """Records an instruction. `operands` names the `views`; index tensors of indirect views are added."""
+        for view in views:
+            if view.dynamic is not None:
+                operands, views = _with_indices(operands, views)
+                break
+        trace = self.trace
+        trace.instruction(trace.operation(name, engine, operands, attributes), views)
+        if trace.instructions >= self._next_look:
+            self.look_at_limits()
+
+    def look_at_limits(self):
+        done = self.trace.instructions
+        if done >= self._max_instructions:
+            errors.fail("limit", f"the kernel has executed {done} instructions, which is the limit", errors.LimitReached)
+        if time.monotonic() > self._deadline:
+            self.out_of_time()
+        self._next_look = min(done + 1024, self._max_instructions)
+
+    def out_of_time(self):
+        errors.fail("limit", f"the kernel has run for {self._max_seconds:g} seconds, which is the limit", errors.LimitReached)
+
+    # Reading and writing
+
+    # What was never written. A read of nothing else is an error at once. Of a tile that is written in part, the rest is
+    # followed, as it is read and copied by kernels that later ignore it: what is computed from it counts as unwritten.
+
+    def reads(self, view: Tensor, call: str, operand: str):
+        """An instruction reads `view`: it must have been written, and a sum in PSUM ends with it. Returns which of its
+        elements are unwritten, None for none."""
+        storage = view.storage
+        holes = storage.unwritten(view.layout, view.offset) if view.dynamic is None else False
+        if holes is True:
+            errors.fail(call, f"{operand}: {view.describe()} was never written")
+        if storage.memory == PSUM:
+            storage.end(view.layout, view.offset)
+        if holes is False:
+            return None
+        if self.first_hole is None:
+            self.first_hole = f"{location.describe()}: {call}: {operand}: {int(holes.sum())} elements of {view.describe()}"
+        self._holes.append((self.trace.instructions, holes))
+        return holes
+
+    def writes(self, view: Tensor, where=..., holes=None):
+        """An instruction that is no matrix product writes `view`, or the elements of it where a mask says so. `holes` are the
+        elements that come from unwritten ones; by default they follow from what the instruction has read."""
+        if view.storage.memory == PSUM:
+            view.storage.end(view.layout, view.offset)
+        self.wrote(view, where, holes)
+
+    def wrote(self, view: Tensor, where=..., holes=None):
+        """`writes` for a product, which goes on with the sum that it adds to."""
+        storage = view.storage
+        if view.dynamic is not None:
+            if not self.values:
+                storage.fill()  # somewhere; with values the scatter has marked where
+            return
+        storage.mark(view.layout, view.offset, where)
+        if self._holes:
+            found = self._carried(view) if holes is None else holes
+            if found is not None:
+                storage.unmark(view.layout, view.offset, found if where is ... else found & where)
+
+    def _carried(self, view):
+        """Element by element where an operand has as many elements as `view`, else by partitions, else all of it."""
+        self._holes = [h for h in self._holes if h[0] == self.trace.instructions - 1]
+        found = None
+        for _, holes in self._holes:
+            if holes.size == view.layout.size:
+                mine = holes.reshape(view.shape)
+            elif holes.shape[0] == view.shape[0]:
+                mine = holes.reshape(len(holes), -1).any(axis=1).reshape([-1] + [1] * (view.ndim - 1))
+            else:
+                mine = np.array(True)
+            mine = np.broadcast_to(mine, view.shape)
+            found = mine if found is None else found | mine
+        return found
+
+    def read(self, view: Tensor) -> np.ndarray:
+        """The numbers of a view: float32, or the integers themselves."""
+        return values.decode(view.bits(), view.layout.dtype)
+
+    def write(self, view: Tensor, numbers: np.ndarray):
+        """Rounds `numbers` to the view's type and puts them in; they may have another shape of as many elements."""
+        bits = values.encode(numbers, view.layout.dtype)
+        view.put(bits.reshape(view.layout.shape) if bits.size == view.layout.size else bits)
+
+    def need_values(self, call: str, text: str):
+        errors.fail(call, f"{text}: run with --values", errors.ValuesNeeded)
+
+
+def _with_indices(operands, views):
+    operands, views = list(operands), list(views)
+    for view in tuple(views):
+        index = view.dynamic.tensor if view.dynamic is not None else None
+        if index is not None:
+            count = sum(name.startswith("index") for name in operands)
+            operands.append(f"index{count or ''}")
+            views.append(index)
+    return tuple(operands), views
+
+
+def active(call: str) -> Session:
+    """The run in progress, for calls that make sense only inside a kernel."""
+    if current is None:
+        errors.fail(call, "called outside of a kernel")
+    return current
+
+
+__all__ = ["HBM", "PSUM", "SBUF", "Session", "active", "current"]

@@ -1,0 +1,160 @@
+"""The memory of one tensor: an instance in the trace, its bytes when values are computed, and what was written.
+
+A storage is one allocation (or argument). `alias` gives the same bytes under another type; it is an instance
+of its own whose `root` is the allocation. When Python drops the last view the storage says so in the trace.
+
+What was written is known exactly, byte for byte, when values are computed; without values only the range
+between the first and the last element written. In PSUM `started` holds the elements that an accumulation
+has begun on; a read of the sum ends it, so that the next product begins anew.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from . import dtypes
+from .layout import HBM, PSUM, Layout, row_major
+
+
+class Storage:
+    __slots__ = ("session", "id", "name", "memory", "dtype", "shape", "row", "bytes", "data", "written", "low",
+                 "high", "started", "last", "root", "aliases", "kind", "layout", "partition", "buffer", "__weakref__")  # fmt: skip
+
+    def __init__(self, session, name, memory, dtype, shape, root=None):
+        self.session = session
+        self.id = -1
+        self.name = name
+        self.memory = memory
+        self.dtype = dtype
+        self.shape = shape
+        self.row = prod(shape[1:]) if memory != HBM else 0
+        self.bytes = prod(shape) * dtype.itemsize
+        self.root = root or self
+        self.aliases = {}
+        self.kind = -1
+        self.partition = 0
+        self.buffer = None  # the dialect's own object for the memory, where it has several
+        self.data = self.written = None  # uint8 arrays; of the root
+        self.low, self.high = 1 << 62, -1  # bytes written, of the root, when values are not computed
+        self.started = None  # of the root, PSUM only: a bool per 4 bytes
+        self.last = None
+        self.layout = session.layout(dtype, memory, self.row, shape, row_major(shape))
+
+    def __del__(self):
+        if self.root is self and self.session.trace is not None:
+            self.session.trace.release(self.id)
+
+    # Values
+
+    def materialize(self, data: np.ndarray | None = None):
+        """Bytes for the values: those of `data`, else unwritten ones."""
+        if data is not None:
+            self.data = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+            if not self.data.flags.writeable:
+                self.data = self.data.copy()
+            return
+        self.data = np.zeros(self.bytes, np.uint8)
+        self.written = np.zeros(self.bytes, np.uint8)
+
+    def bits(self, layout: Layout, offset: int, of=None) -> np.ndarray:
+        """A NumPy view of the raw bits of a view (`of`: of the written marks instead)."""
+        raw = layout.dtype.raw
+        return np.ndarray(
+            layout.shape,
+            raw if of is None else _marks(raw.itemsize),
+            self.root.data if of is None else of,
+            offset * raw.itemsize,
+            [s * raw.itemsize for s in layout.strides],
+        )
+
+    # What was written
+
+    def fill(self):
+        """Everything counts as written: an argument."""
+        self.low, self.high, self.written = 0, self.bytes, None
+
+    def mark(self, layout: Layout, offset: int, where=...):
+        """The elements of a view, or those where an array of bool says so, are written."""
+        root = self.root
+        size = layout.dtype.itemsize
+        if root.written is not None:
+            self.bits(layout, offset, root.written)[where] = ~_marks(size).type(0)
+        root.low = min(root.low, (offset + layout.low) * size)
+        root.high = max(root.high, (offset + layout.high + 1) * size)
+
+    def unmark(self, layout: Layout, offset: int, where: np.ndarray):
+        """Those elements hold what was computed from unwritten ones, and count as unwritten."""
+        if self.root.written is not None:
+            self.bits(layout, offset, self.root.written)[where] = 0
+
+    def unwritten(self, layout: Layout, offset: int) -> np.ndarray | bool:
+        """Which elements of a view were never written: an array of bool; True for all, False for none."""
+        root = self.root
+        size = layout.dtype.itemsize
+        if root.written is not None:
+            holes = self.bits(layout, offset, root.written) != ~_marks(size).type(0)
+            return False if not holes.any() else True if holes.all() else holes
+        return (offset + layout.high + 1) * size <= root.low or (offset + layout.low) * size >= root.high
+
+    # Sums in PSUM
+
+    def begin(self, layout: Layout, offset: int):
+        """The elements of the view hold a sum from here on. Returns whether they did before: True, False, or an
+        array of bool where only some did."""
+        root = self.root
+        if root.last == (layout, offset):
+            return True
+        root.last = (layout, offset)
+        marks = self._sums(layout, offset)
+        before = True if marks.all() else marks.copy() if marks.any() else False
+        marks[...] = True
+        return before
+
+    def end(self, layout: Layout, offset: int):
+        """The elements were read, or written by something that is no product."""
+        root = self.root
+        root.last = None
+        if root.started is not None:
+            self._sums(layout, offset)[...] = False
+
+    def _sums(self, layout, offset):
+        root = self.root
+        if root.started is None:
+            root.started = np.zeros(root.bytes, bool)
+        size = layout.dtype.itemsize
+        return np.ndarray(layout.shape, bool, root.started, offset * size, [s * size for s in layout.strides])
+
+    # The same bytes as another type
+
+    def alias(self, dtype: dtypes.DType) -> Storage | None:
+        """This memory as elements of another type; None where its bytes do not divide."""
+        root = self.root
+        if dtype is root.dtype:
+            return root
+        if dtype not in root.aliases:
+            shape = root._shape_as(dtype)
+            if shape is None:
+                return None
+            made = Storage(root.session, root.name, root.memory, dtype, shape, root)
+            root.aliases[dtype] = made
+            root.session.trace.view(made, root)
+        return root.aliases[dtype]
+
+    def _shape_as(self, dtype):
+        ours, theirs = self.dtype.itemsize, dtype.itemsize
+        if self.shape[-1] * ours % theirs == 0 and (len(self.shape) > 1 or self.memory == HBM):
+            return (*self.shape[:-1], self.shape[-1] * ours // theirs)
+        per_partition = self.row * ours if self.memory != HBM else self.bytes
+        if per_partition % theirs:
+            return None
+        return (self.shape[0], per_partition // theirs) if self.memory != HBM else (per_partition // theirs,)
+
+
+def _marks(size):
+    return np.dtype(f"u{size}")
+
+
+def in_psum(storage: Storage) -> bool:
+    return storage.memory == PSUM

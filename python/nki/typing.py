@@ -1,0 +1,5 @@
+"""`from nki.typing import tensor`: annotations of kernels' parameters."""
+
+from .tracer.tensor import Tensor as tensor
+
+__all__ = ["tensor"]

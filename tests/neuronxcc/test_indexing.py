@@ -1,0 +1,162 @@
+"""Index expressions, masks and block dimensions against NumPy."""
+
+import unittest
+
+import numpy as np
+from tracing import Run, close, random
+
+import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+from neuronxcc.nki.language import par_dim
+
+
+@nki.jit
+def scaled_rows(x):
+    """Ragged in both dimensions: 128 x 256 tiles whose masks clip them."""
+    rows, columns = x.shape
+    out = nl.ndarray((rows, columns), dtype=x.dtype, buffer=nl.shared_hbm)
+    i, j = nl.arange(128)[:, None], nl.arange(256)[None, :]
+    for r in nl.affine_range((rows + 127) // 128):
+        for c in nl.affine_range((columns + 255) // 256):
+            inside = (r * 128 + i < rows) & (c * 256 + j < columns)
+            tile = nl.load(x[r * 128 + i, c * 256 + j], mask=inside)
+            nl.store(out[r * 128 + i, c * 256 + j], nl.multiply(tile, 2.0, mask=inside), mask=inside)
+    return out
+
+
+@nki.jit
+def average_pool(x, size):
+    channels, height, width = x.shape
+    out = nl.ndarray((channels, height // size, width // size), dtype=x.dtype, buffer=nl.shared_hbm)
+    c, h, i, w, j = nl.mgrid[0:channels, 0 : height // size, 0:size, 0 : width // size, 0:size]
+    tile = nl.load(x)
+    nl.store(out, nl.sum(tile[c, h * size + i, w * size + j], axis=[2, 4]) / (size * size))
+    return out
+
+
+@nki.jit
+def swapped(x):
+    """Each row is a 3 x 4 matrix; the copy transposes it by its access patterns."""
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    turned = nl.ndarray(x.shape, dtype=x.dtype)
+    p, a, b = nl.arange(x.shape[0])[:, None, None], nl.arange(3)[None, :, None], nl.arange(4)[None, None, :]
+    turned[p, b * 3 + a] = nl.copy(tile[p, a * 4 + b])
+    nl.store(out, turned)
+    return out
+
+
+@nki.jit
+def transposing_store(x):
+    out = nl.ndarray((x.shape[1], x.shape[0]), dtype=x.dtype, buffer=nl.shared_hbm)
+    i, j = nl.mgrid[0 : x.shape[0], 0 : x.shape[1]]
+    nl.store(out[j, i], nl.load(x[i, j]))
+    return out
+
+
+@nki.jit
+def backwards(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    i, j = nl.arange(x.shape[0])[:, None], nl.arange(x.shape[1])[None, :]
+    nl.store(out[i, j], nl.load(x[i, x.shape[1] - 1 - j]))
+    return out
+
+
+@nki.jit
+def block_sum(x):
+    """Blocks of a block dimension are tiles of their own; zeros are written where something reads them."""
+    blocks = x.shape[0] // 128
+    sums = nl.zeros((blocks, par_dim(128), x.shape[1]), dtype=nl.float32)
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for twice in nl.sequential_range(2):
+        for b in nl.affine_range(blocks):
+            sums[b] += nl.load(x[b * 128 : (b + 1) * 128, :])
+    for b in nl.affine_range(blocks):
+        nl.store(out[nl.ds(b * 128, 128), :], sums[b])
+    return out
+
+
+@nki.jit
+def gathered_rows(x, rows):
+    out = nl.ndarray((rows.shape[0], x.shape[1]), dtype=x.dtype, buffer=nl.shared_hbm)
+    index = nl.load(rows)
+    nl.store(out, nl.load(x[index[nl.arange(rows.shape[0])[:, None], 0], nl.arange(x.shape[1])[None, :]]))
+    return out
+
+
+@nki.jit
+def masked_part(x):
+    """`tile[mask]` takes part in a product with what the mask leaves."""
+    out = nl.ndarray((64, 100), dtype=nl.float32, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    j = nl.arange(512)[None, :]
+    k = nl.arange(128)[:, None]
+    product = nl.zeros((64, 512), nl.float32, buffer=nl.psum)
+    product[nl.arange(64)[:, None], j] += nisa.nc_matmul(tile[:, 0:64], tile[k, j][j < 100])
+    nl.store(out, product[:, 0:100])
+    return out
+
+
+class Indexing(unittest.TestCase):
+    def test_masks_clip_to_the_extents(self):
+        x = random(200, 300)
+        run = Run(scaled_rows, x)
+        close(self, run.output, 2 * x)
+        moved = [v["src"][1] for n, _, _, v in run.instructions if n == "dma_copy"]
+        self.assertIn([[300, 72], [1, 44]], moved)  # the last tile: 72 rows of 44 elements
+
+    def test_without_values_the_instructions_are_the_same(self):
+        x = random(200, 300)
+        self.assertEqual(Run(scaled_rows, x, values=False).instructions, Run(scaled_rows, x).instructions)
+
+    def test_five_dimensions_of_an_index(self):
+        x = random(16, 12, 18)
+        run = Run(average_pool, x, 3)
+        close(self, run.output, x.reshape(16, 4, 3, 6, 3).mean((2, 4)))
+        self.assertEqual([n for n in run.names() if n != "dma_copy"], ["tensor_reduce", "tensor_scalar"])
+
+    def test_patterns_transpose_within_partitions(self):
+        x = np.arange(60, dtype=np.int8).reshape(5, 12)
+        run = Run(swapped, x)
+        np.testing.assert_array_equal(run.output, x.reshape(5, 3, 4).transpose(0, 2, 1).reshape(5, 12))
+
+    def test_hbm_is_written_through_swapped_indices(self):
+        x = random(20, 30)
+        close(self, Run(transposing_store, x).output, x.T)
+
+    def test_negative_steps(self):
+        x = random(8, 16)
+        close(self, Run(backwards, x).output, x[:, ::-1])
+
+    def test_block_dimensions(self):
+        x = random(384, 40)
+        run = Run(block_sum, x)
+        close(self, run.output, 2 * x)
+        self.assertEqual(run.names().count("memset"), 3)
+        sbuf = [t for t in run.header["tensors"] if t["memory"] == "sbuf"]
+        self.assertTrue(all(t["shape"] == [128, 40] for t in sbuf))
+
+    def test_rows_that_a_tile_names(self):
+        x, rows = random(50, 24), np.array([[4], [49], [0], [4]], np.int32)
+        run = Run(gathered_rows, x, rows)
+        close(self, run.output, x[rows[:, 0]])
+        self.assertIn("src", [a.get("indirect") for n, _, a, _ in run.instructions if n == "dma_copy"])
+
+    def test_a_mask_on_an_operand(self):
+        x = random(128, 512)
+        run = Run(masked_part, x)
+        close(self, run.output, x[:, :64].T @ x[:, :100])
+        moving = [v["moving"][1] for n, _, _, v in run.instructions if n == "nc_matmul"]
+        self.assertEqual(moving, [[[512, 128], [1, 100]]])
+
+    def test_arithmetic_of_expressions(self):
+        i = nl.arange(4)[:, None] * 6 + nl.arange(3)[None, :] + 2
+        self.assertEqual((i.shape, i.steps, i.first), ((4, 3), (6, 1), 2))
+        half = (nl.arange(8) * 4 + 2) // 2
+        self.assertEqual((half.steps, half.first), ((2,), 1))
+        self.assertEqual((nl.arange(3, 9, 2)[None, :] - 1).limits(), (2, 6))
+
+
+if __name__ == "__main__":
+    unittest.main()

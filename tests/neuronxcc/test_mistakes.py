@@ -1,0 +1,136 @@
+"""Kernels that are wrong: the message names the line, the call, what was expected and what was found."""
+
+import unittest
+
+import numpy as np
+from nki.tracer.errors import NkiValidationError
+from tracing import Run, random
+
+import neuronxcc.nki as nki
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+
+I, J = nl.arange(128)[:, None], nl.arange(64)[None, :]
+
+
+def stored(tile):
+    out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
+    nl.store(out, tile)
+    return out
+
+
+class Mistakes(unittest.TestCase):
+    def fails(self, function, *texts, arguments=None, values=(True, False)):
+        arguments = (random(100, 64),) if arguments is None else arguments
+        for with_values in values:
+            with self.assertRaises(NkiValidationError) as caught:
+                Run(function, *arguments, values=with_values)
+            message = str(caught.exception)
+            self.assertRegex(message, r"test_mistakes\.py:\d+: ")
+            for text in texts:
+                self.assertIn(text, message)
+        return message
+
+    def test_an_index_outside_of_the_tensor(self):
+        self.fails(lambda x: stored(nl.load(x[I, J])), "indices 0 to 127 of dimension 0, which has 100 elements")
+        self.fails(lambda x: stored(nl.load(x[0:128, 0:64])), "nl.load", "of dimension 0, which has 100")
+
+    def test_a_mask_that_leaves_too_much(self):
+        self.fails(lambda x: stored(nl.load(x[I, J], mask=(I < 110))), "indices 0 to 109 of dimension 0, which has 100")
+
+    def test_a_mask_that_cuts_no_box(self):
+        self.fails(lambda x: stored(nl.load(x[I, J], mask=(I + J < 100))), "nl.load", "mask", "cuts no box")
+
+    def test_a_mask_is_no_condition(self):
+        def kernel(x):
+            if I < 100:
+                return stored(nl.load(x))
+
+        self.fails(kernel, "a mask is no condition")
+
+    def test_an_index_that_is_not_affine(self):
+        self.fails(lambda x: stored(nl.load(x[I // 3, J], mask=I < 4)), "not affine")
+
+    def test_indices_that_do_not_broadcast(self):
+        self.fails(lambda x: stored(nl.load(x[nl.arange(3)[:, None], nl.arange(4)[:, None]])), "do not broadcast")
+
+    def test_tiles_of_different_shapes(self):
+        self.fails(lambda x: stored(nl.add(nl.load(x), nl.load(x[:, 0:32]))), "nl.add", "[100, 64]", "[100, 32]")
+
+        def kernel(x):
+            tile = nl.ndarray((100, 32), dtype=x.dtype)
+            tile[...] = nl.load(x)
+
+        self.fails(kernel, "[100, 32]", "does not hold a tile of [100, 64]")
+
+    def test_a_product_of_different_contractions(self):
+        self.fails(lambda x: stored(nl.copy(nisa.nc_matmul(nl.load(x), nl.load(x[0:50, :])))), "nc_matmul", "contraction is 100 in one and 50")
+
+    def test_reading_what_was_never_written(self):
+        def kernel(x):
+            tile = nl.ndarray((128, 64), dtype=x.dtype)
+            return stored(nl.exp(tile))
+
+        self.fails(kernel, "never written")
+
+    def test_returning_what_a_mask_left_out(self):
+        def kernel(x):
+            tile = nl.load(x[I, J], mask=(I < 100))
+            return stored(nl.exp(tile))
+
+        self.fails(kernel, "never written", "1792 of the 8192", values=(True,))
+
+    def test_too_many_partitions(self):
+        self.fails(lambda x: nl.ndarray((129, 4), dtype=nl.float32), "128 partitions", "129")
+
+    def test_partitions_that_are_not_the_first_dimension(self):
+        def kernel(x):
+            tile = nl.load(x)
+            return stored(nl.copy(tile[nl.arange(64)[None, :], nl.arange(20)[:, None]]))
+
+        self.fails(kernel, "partitions have to be the first dimension")
+
+    def test_block_dimensions_take_numbers(self):
+        def kernel(x):
+            blocks = nl.zeros((2, nl.par_dim(64), 8), dtype=nl.float32)
+            return stored(nl.copy(blocks[0:2]))
+
+        self.fails(kernel, "block dimension 0 is indexed by numbers")
+        self.fails(lambda x: nl.zeros((2, nl.par_dim(64), 8), dtype=nl.float32)[2], "index 2 of block dimension 0, which has 2")
+
+    def test_reducing_the_partitions(self):
+        self.fails(lambda x: stored(nl.sum(nl.load(x), axis=0)), "nl.sum", "axis", "only free axes")
+
+    def test_hbm_is_no_operand(self):
+        self.fails(lambda x: stored(nl.exp(x)), "nl.exp", "in hbm", "nl.load moves it")
+
+    def test_unknown_calls(self):
+        self.fails(lambda x: nl.frobnicate(x), "nl.frobnicate".replace("nl", "neuronxcc.nki.language"), "not known")
+        self.fails(lambda x: nisa.frobnicate(x), "neuronxcc.nki.isa.frobnicate", "not known")
+        self.assertFalse(hasattr(nl, "frobnicate"))
+
+    def test_the_line_is_that_of_the_call(self):
+        def kernel(x):
+            product = nisa.nc_matmul(nl.load(x), nl.load(x[0:50, :]))
+            later = 1
+            return stored(nl.copy(product)), later
+
+        message = self.fails(kernel, "nc_matmul")
+        self.assertIn(f"test_mistakes.py:{kernel.__code__.co_firstlineno + 1}: ", message)
+
+    def test_different_allocations_in_a_grid(self):
+        @nki.jit
+        def kernel(x):
+            for _ in range(nl.program_id(0) + 1):
+                out = stored(nl.load(x))
+            return out
+
+        self.fails(kernel[2], "programs of the grid allocate different tensors")
+
+    def test_a_failed_kernel_leaves_nothing_behind(self):
+        self.fails(lambda x: (nl.exp(nl.load(x)), nl.load(x[I, J])), "of dimension 0")
+        self.assertEqual(Run(lambda x: stored(nl.load(x)), random(4, 4)).names(), ["dma_copy", "dma_copy"])
+
+
+if __name__ == "__main__":
+    unittest.main()
