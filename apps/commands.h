@@ -77,6 +77,7 @@ void add_perplexity(Program& program);
 void add_quantize(Program& program);
 void add_serve(Program& program);
 void add_simulate(Program& program);
+void add_nki(Program& program);
 void add_synthesize(Program& program);
 void add_tokenize(Program& program);
 void add_tune(Program& program);

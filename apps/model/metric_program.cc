@@ -1,30 +1,24 @@
 #include "model/metric_program.h"
 
-#include <array>
-#include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
+#include <utility>
 
-#include <fcntl.h>
 #include <nlohmann/json.hpp>
-#include <poll.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/interrupt.h"
+#include "child_program.h"
 #include "io/text_file.h"
 
 namespace neuronmm::apps {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int kPollMs = 50;  // until an interrupt is passed on
 
 // The tokens for the other program, as long as it runs.
 class TokenFile {
@@ -46,82 +40,15 @@ class TokenFile {
   std::string path_;
 };
 
-// This process's, with threads that sleep and memory that is kept unless it says otherwise.
-std::vector<std::string> trainer_environment() {
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    variables.emplace_back(*variable);
-  }
-  if (std::getenv(kWaitPolicy) == nullptr) {
-    variables.push_back(fmt::format("{}={}", kWaitPolicy, kSleepingThreads));
-  }
-  if (std::getenv(kAllocator) == nullptr) {
-    variables.push_back(fmt::format("{}={}", kAllocator, kMemoryIsKept));
+// Threads that sleep and memory that is kept, unless this process's environment says otherwise.
+std::vector<std::pair<std::string, std::string>> trainer_environment() {
+  std::vector<std::pair<std::string, std::string>> variables;
+  for (const auto& [name, value] :
+       {std::pair(kWaitPolicy, kSleepingThreads), std::pair(kAllocator, kMemoryIsKept)}) {
+    if (std::getenv(name) == nullptr) variables.emplace_back(name, value);
   }
   return variables;
 }
-
-std::vector<char*> pointers_to(std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  for (std::string& string : strings) pointers.push_back(string.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-// A child whose standard output is read here: an error is told there.
-class Child {
- public:
-  static Result<Child> start(const fs::path& program, std::vector<std::string> arguments) {
-    std::array<int, 2> ends;
-    if (pipe2(ends.data(), O_CLOEXEC) != 0) return fail("pipe: {}", strerror(errno));
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    std::vector<std::string> variables = trainer_environment();
-    Child child;
-    const int error = posix_spawn(&child.id_, program.c_str(), &actions, nullptr,
-                                  pointers_to(arguments).data(), pointers_to(variables).data());
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    child.output_ = ends[0];
-    if (error == ENOENT) return trainer_is_missing(program);
-    if (error != 0) return fail("{}: cannot be run: {}", program.string(), strerror(error));
-    return child;
-  }
-  Child(Child&& other) noexcept : id_(other.id_), output_(std::exchange(other.output_, -1)) {}
-  Child& operator=(Child&&) = delete;
-  ~Child() {
-    if (output_ >= 0) close(output_);
-  }
-
-  // What it prints until it ends. Interrupts of this process become its own.
-  std::string read_output() const {
-    std::string output;
-    bool passed_on = false;
-    while (true) {
-      if (interrupted() && !passed_on) passed_on = kill(id_, SIGTERM) == 0;
-      pollfd waiting = {.fd = output_, .events = POLLIN, .revents = 0};
-      if (poll(&waiting, 1, kPollMs) <= 0) continue;
-      std::array<char, 4096> buffer;
-      const ssize_t n = ::read(output_, buffer.data(), buffer.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return output;
-      output.append(buffer.data(), static_cast<size_t>(n));
-    }
-  }
-
-  int wait() const {
-    int status = 0;
-    while (waitpid(id_, &status, 0) < 0 && errno == EINTR) {
-    }
-    return status;
-  }
-
- private:
-  Child() = default;
-  pid_t id_ = 0;
-  int output_ = -1;
-};
 
 Status outcome_of(const fs::path& program, int status, std::string message) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
@@ -155,13 +82,13 @@ Status run_metric_program(const MetricCall& call, const fs::path& program) {
   const TokenFile tokens(call.out);
   NMM_TRY(tokens.write(call.sequences));
   std::vector<std::string> arguments = {
-      program.string(),         "metric",    call.model.string(),          tokens.path(),
-      call.out.string(),        "--threads", std::to_string(call.threads), "--seed",
-      std::to_string(call.seed)};
+      "metric",    call.model.string(),          tokens.path(), call.out.string(),
+      "--threads", std::to_string(call.threads), "--seed",      std::to_string(call.seed)};
   if (call.silent) arguments.emplace_back("--silent");
-  NMM_ASSIGN(const Child child, Child::start(program, std::move(arguments)));
-  std::string message = child.read_output();
-  return outcome_of(program, child.wait(), std::move(message));
+  NMM_ASSIGN(ChildEnd end,
+             run_child({program.string(), std::move(arguments), trainer_environment()}));
+  if (end.missing) return trainer_is_missing(program);
+  return outcome_of(program, end.status, std::move(end.output));
 }
 
 }  // namespace neuronmm::apps

@@ -51,7 +51,7 @@ Axis horizontal_axis(const ScatterChart& chart) {
   std::vector<double> values;
   for (const ScatterPoint& point : chart.line) values.push_back(point.x);
   for (const ScatterPoint& point : chart.points) values.push_back(point.x);
-  return {values, Axis::Scale::kLinear, false};
+  return {values, chart.logarithmic_x ? Axis::Scale::kLogarithmic : Axis::Scale::kLinear, false};
 }
 
 std::string line(double x1, double y1, double x2, double y2, const std::string& more) {

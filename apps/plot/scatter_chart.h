@@ -20,6 +20,7 @@ struct ScatterChart {
   std::vector<ScatterPoint> points = {};
   // Joined by a line of the first one's name and colour.
   std::vector<ScatterPoint> line = {};
+  bool logarithmic_x = false;  // all of x are positive
 };
 
 // As a part of a page. The vertical axis is logarithmic where all values are positive and the

@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "trainium/simulator/utilization.h"
+
 namespace neuronmm::simulator {
 
 class Trace {
@@ -19,6 +21,7 @@ class Trace {
   int add_track(std::string name);  // numbered from 0
   void record(int track, const std::string& label, const std::string& buffer, double begin_ns,
               double end_ns, int64_t bytes = 0) {
+    utilization_.add(track, begin_ns, end_ns);
     if (++total_ > limit_) return;
     events_.push_back({track, intern(label), intern(buffer), begin_ns, end_ns, bytes});
   }
@@ -26,6 +29,9 @@ class Trace {
   int64_t total() const { return total_; }
   int64_t kept() const { return static_cast<int64_t>(events_.size()); }
   std::string json(std::string_view program, std::string_view device) const;
+
+  const std::vector<std::string>& tracks() const { return tracks_; }
+  const Utilization& utilization() const { return utilization_; }  // of all events
 
  private:
   struct Event {
@@ -36,6 +42,7 @@ class Trace {
   int intern(const std::string& text);
 
   int64_t limit_, total_ = 0;
+  Utilization utilization_;
   std::vector<std::string> tracks_;
   std::vector<std::string> quoted_;  // as JSON: labels and names recur by the thousand
   std::unordered_map<std::string, int> ids_;

@@ -1,0 +1,96 @@
+#include "child_program.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/interrupt.h"
+
+namespace neuronmm::apps {
+namespace {
+
+constexpr int kPollMs = 50;  // until an interrupt is passed on
+
+// What is named anew replaces what this process has.
+std::vector<std::string> environment_of(const ChildProgram& child) {
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : child.environment) {
+    variables.push_back(fmt::format("{}={}", name, value));
+  }
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    bool replaced = false;
+    for (const auto& [name, value] : child.environment) {
+      replaced |= text.starts_with(name) && text.substr(name.size()).starts_with('=');
+    }
+    if (!replaced) variables.emplace_back(text);
+  }
+  return variables;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (std::string& string : strings) pointers.push_back(string.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// Returns the error number of the system.
+int start(const ChildProgram& child, int stream_end, pid_t& id) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, stream_end, child.stream);
+  std::vector<std::string> arguments = {child.program}, variables = environment_of(child);
+  arguments.insert(arguments.end(), child.arguments.begin(), child.arguments.end());
+  const int error = posix_spawnp(&id, child.program.c_str(), &actions, nullptr,
+                                 pointers_to(arguments).data(), pointers_to(variables).data());
+  posix_spawn_file_actions_destroy(&actions);
+  return error;
+}
+
+std::string read_all(int stream_end, pid_t id) {
+  std::string output;
+  bool passed_on = false;
+  while (true) {
+    if (interrupted() && !passed_on) passed_on = kill(id, SIGTERM) == 0;
+    pollfd waiting = {.fd = stream_end, .events = POLLIN, .revents = 0};
+    if (poll(&waiting, 1, kPollMs) <= 0) continue;
+    std::array<char, 4096> buffer;
+    const ssize_t n = ::read(stream_end, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return output;
+    output.append(buffer.data(), static_cast<size_t>(n));
+  }
+}
+
+}  // namespace
+
+Result<ChildEnd> run_child(const ChildProgram& child) {
+  std::array<int, 2> ends;
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return fail("pipe: {}", strerror(errno));
+  pid_t id = 0;
+  const int error = start(child, ends[1], id);
+  close(ends[1]);
+  ChildEnd end;
+  if (error != 0) {
+    close(ends[0]);
+    end.missing = error == ENOENT;
+    if (end.missing) return end;
+    return fail("{}: cannot be run: {}", child.program, strerror(error));
+  }
+  end.output = read_all(ends[0], id);
+  close(ends[0]);
+  while (waitpid(id, &end.status, 0) < 0 && errno == EINTR) {
+  }
+  return end;
+}
+
+}  // namespace neuronmm::apps

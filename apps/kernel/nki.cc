@@ -1,0 +1,232 @@
+// neuronmm nki: somebody's own NKI kernel on one simulated NeuronCore: how long, which engines and
+// bytes, and which of its source lines the time goes to.
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <system_error>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "kernel/nki_page.h"
+#include "kernel/nki_report.h"
+#include "kernel/nki_tracer.h"
+#include "kernel/what_if.h"
+#include "message.h"
+#include "output_file.h"
+#include "report_writer.h"
+
+namespace neuronmm::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using simulator::DeviceSpec;
+
+struct NkiFlags {
+  TracerCall call;
+  std::string compare, trace, json, html, record;
+  std::vector<std::string> what_ifs;
+  size_t lines = 12;
+};
+
+// A folder for traces that nobody asked to keep.
+class TemporaryFolder {
+ public:
+  static Result<TemporaryFolder> create() {
+    std::error_code error;
+    std::string name = (fs::temp_directory_path(error) / "neuronmm-nki-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) {
+      return fail("{}: a temporary folder cannot be made: {}", name,
+                  std::generic_category().message(errno));
+    }
+    return TemporaryFolder(name);
+  }
+  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {}
+  fs::path path_;
+};
+
+bool is_trace(const std::string& path) {
+  std::array<char, trace::kMagic.size()> begin{};
+  std::ifstream stream(path, std::ios::binary);
+  return stream.read(begin.data(), begin.size()) &&
+         std::string_view(begin.data(), begin.size()) == trace::kMagic;
+}
+
+// A kernel that was traced, or the file of one that was before.
+struct Traced {
+  std::optional<trace::TraceFile> file;  // none: the kernel is wrong, and the tracer says how
+  TracerReport tracer;
+};
+
+Result<Traced> trace_of(const std::string& kernel, const NkiFlags& flags, const fs::path& path) {
+  Traced traced;
+  fs::path file = kernel;
+  if (!is_trace(kernel)) {
+    TracerCall call = flags.call;
+    call.kernel = kernel;
+    file = path;
+    NMM_ASSIGN(traced.tracer, run_tracer(call, file));
+    if (!fs::exists(file)) return traced;
+  }
+  NMM_ASSIGN(traced.file, trace::TraceFile::open(file));
+  return traced;
+}
+
+// Where the message of a tracer ends the command: its exit code is the command's.
+int refuse(const TracerReport& tracer) {
+  print_message("neuronmm nki: {}\n", tracer.message);
+  return tracer.exit_code == 0 ? 1 : tracer.exit_code;
+}
+
+Result<KernelRun> run_kernel(const std::string& name, const Traced& traced,
+                             const DeviceSpec& device, simulator::Trace* timeline) {
+  KernelRun run = {name, traced.file->header(), {}, traced.tracer.results, traced.tracer.notes};
+  trace::TraceOptions options;
+  options.timing.trace = timeline;
+  NMM_ASSIGN(run.timing, trace::simulate(*traced.file, device, options));
+  return run;
+}
+
+Result<std::vector<WhatIf>> parse_what_ifs(const NkiFlags& flags, const DeviceSpec& device) {
+  std::vector<WhatIf> parsed;
+  for (const std::string& text : flags.what_ifs) {
+    NMM_ASSIGN(WhatIf what_if, parse_what_if(text, device));
+    parsed.push_back(std::move(what_if));
+  }
+  return parsed;
+}
+
+WhatIfResult simulate_what_if(const Traced& traced, const WhatIf& what_if) {
+  trace::TraceOptions options;
+  options.rotation = what_if.rotation;
+  const auto timing = trace::simulate(*traced.file, what_if.device, options);
+  if (!timing.ok()) return {what_if.text, {}, timing.error().message};
+  return {what_if.text, timing->timing.summary.milliseconds(), ""};
+}
+
+bool values_are_wrong(const KernelRun& run) {
+  return !std::ranges::all_of(run.results, &TracedResult::passed);
+}
+
+// A trace has the device that it was recorded for, whose limits the kernel may have asked for.
+Status check_device(const Traced& traced, const DeviceSpec& device) {
+  const std::string& recorded = traced.file->header().device;
+  if (recorded.empty() || recorded == device.name) return {};
+  return fail("{}: was recorded for {}, and --device is {}", traced.file->name(), recorded,
+              device.name);
+}
+
+struct Outputs {
+  OutputFile timeline, html;
+  ReportWriter writer;
+};
+
+// Files that cannot be written are refused before any work.
+Result<Outputs> open_outputs(const NkiFlags& flags) {
+  Outputs outputs;
+  NMM_ASSIGN(outputs.timeline, OutputFile::open(flags.trace));
+  NMM_ASSIGN(outputs.html, OutputFile::open(flags.html));
+  NMM_ASSIGN(outputs.writer, ReportWriter::open(flags.json));
+  return outputs;
+}
+
+Status write(Outputs& outputs, const NkiReport& report, const DeviceSpec& device,
+             const simulator::Trace& timeline, size_t lines) {
+  if (outputs.timeline.wanted()) {
+    NMM_TRY(outputs.timeline.write(timeline.json(report.run.name, device.name)));
+  }
+  if (outputs.html.wanted()) NMM_TRY(outputs.html.write(nki_page(report, device, timeline)));
+  if (outputs.writer.wants_json()) NMM_TRY(outputs.writer.write_json(to_json(report, device)));
+  outputs.writer.print("{}", to_text(report, device, lines));
+  if (outputs.timeline.wanted() && timeline.total() > timeline.kept()) {
+    outputs.writer.print("\ntrace: the first {} of {} events\n", timeline.kept(), timeline.total());
+  }
+  return {};
+}
+
+Result<int> run_nki(const NkiFlags& flags) {
+  NMM_ASSIGN(const DeviceSpec device, simulator::find_device(flags.call.device));
+  NMM_ASSIGN(const std::vector<WhatIf> what_ifs, parse_what_ifs(flags, device));
+  NMM_ASSIGN(Outputs outputs, open_outputs(flags));
+  NMM_ASSIGN(const TemporaryFolder folder, TemporaryFolder::create());
+  const fs::path kept = flags.record.empty() ? folder.path() / "kernel" : fs::path(flags.record);
+  NMM_ASSIGN(const Traced traced, trace_of(flags.call.kernel, flags, kept));
+  if (!traced.file) return refuse(traced.tracer);
+  NMM_TRY(check_device(traced, device));
+  simulator::Trace timeline;
+  NkiReport report;
+  NMM_ASSIGN(report.run, run_kernel(flags.call.kernel, traced, device, &timeline));
+  if (!flags.compare.empty()) {
+    NMM_ASSIGN(const Traced other, trace_of(flags.compare, flags, folder.path() / "other"));
+    if (!other.file) return refuse(other.tracer);
+    NMM_TRY(check_device(other, device));
+    NMM_ASSIGN(report.other, run_kernel(flags.compare, other, device, nullptr));
+  }
+  for (const WhatIf& what_if : what_ifs) {
+    report.what_ifs.push_back(simulate_what_if(traced, what_if));
+  }
+  NMM_TRY(write(outputs, report, device, timeline, flags.lines));
+  return values_are_wrong(report.run) ? 1 : 0;
+}
+
+void add_tracer_flags(CLI::App* command, TracerCall& call) {
+  command->add_option("KERNEL", call.kernel, "FILE.py:FUNCTION, as it is; or a file of --record")
+      ->required();
+  command
+      ->add_option("--arg", call.arguments,
+                   "a tensor for the kernel: NAME=DTYPE[SHAPE], as x=bf16[4096,8192]; repeatable. "
+                   "bf16, fp16, fp32, tf32, fp8e4, fp8e5, i8, u8, i16, u16, i32, u32")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--kwarg", call.keyword_arguments,
+                   "a compile-time argument: NAME=VALUE, a Python literal; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--device", call.device, "trn1, trn2 or trn3")->default_val("trn2");
+  command->add_flag("--values", call.values, "also compute the numbers, on random inputs");
+  command->add_option("--ref", call.reference,
+                      "compare them with MODULE:FUNCTION, or an expression over the arguments");
+  command->add_option("--seed", call.seed, "of the random inputs")->capture_default_str();
+  command->add_option("--tolerance", call.tolerance, "the relative error that is allowed");
+  command->add_option("--max-instructions", call.most_instructions,
+                      "the kernel is stopped beyond them; default 20,000,000");
+  command->add_option("--max-seconds", call.most_seconds,
+                      "the kernel's Python is stopped after them; default 600");
+}
+
+}  // namespace
+
+void add_nki(Program& program) {
+  auto flags = std::make_shared<NkiFlags>();
+  CLI::App* command =
+      program.add(CommandGroup::kKernels, "nki",
+                  "Run your own NKI kernel on a simulated Trainium core: latency, engines, lines");
+  add_tracer_flags(command, flags->call);
+  command->add_option("--compare", flags->compare,
+                      "another kernel with the same arguments, beside this one");
+  command
+      ->add_option(
+          "--what-if", flags->what_ifs,
+          "simulate also with buffers=3, buffers.NAME=3, dma_row=2x, or a parameter of the "
+          "device as hbm_bandwidth=2x; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--lines", flags->lines, "source lines that are listed")
+      ->capture_default_str();
+  command->add_option("--trace", flags->trace, "write a timeline that ui.perfetto.dev opens");
+  command->add_option("--html", flags->html, "write a page with plots");
+  command->add_option("--record", flags->record, "keep the recorded instructions in this file");
+  add_json_option(command, flags->json, "the measurements and all source lines");
+  program.set_run(command, [flags] { return run_nki(*flags); });
+}
+
+}  // namespace neuronmm::apps

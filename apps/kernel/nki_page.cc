@@ -1,0 +1,174 @@
+#include "kernel/nki_page.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "plot/bar_chart.h"
+#include "plot/lanes.h"
+#include "plot/page.h"
+#include "plot/scatter_chart.h"
+#include "plot/svg.h"
+
+namespace neuronmm::apps {
+namespace {
+
+using simulator::DeviceSpec;
+using simulator::Summary;
+
+// Okabe and Ito's colours, one per engine, the same in every plot.
+constexpr const char* kEngineColours[] = {"#0f82c8", "#e08e0b", "#00a078", "#cc79a7", "#8c8c8c"};
+constexpr const char* kEngineNames[] = {"Tensor", "Vector", "Scalar", "GpSimd", "DMA"};
+constexpr size_t kComputeEngines = 4;
+
+std::string page_cell(const char* tag, const std::string& text) {
+  return fmt::format("<{0}>{1}</{0}>", tag, escape_xml(text));
+}
+
+// A page's charts show microseconds up to ten milliseconds.
+struct TimeUnit {
+  const char* name;
+  double per_ns;
+};
+TimeUnit unit_of(double ms) { return ms < 10 ? TimeUnit{"us", 1e-3} : TimeUnit{"ms", 1e-6}; }
+
+// All DMA queues are one lane: the share of the queues that have a transfer under way.
+std::string timeline_section(const KernelRun& run, const simulator::Trace& timeline) {
+  const simulator::Utilization& busy = timeline.utilization();
+  const TimeUnit unit = unit_of(run.latency_ms());
+  LaneChart chart{.title = "Who is busy when", .unit = unit.name};
+  chart.step = busy.bin_ns() * unit.per_ns;
+  chart.end = run.latency_ms() * 1e6 * unit.per_ns;
+  const size_t tracks = timeline.tracks().size();
+  const auto bins = static_cast<size_t>(std::ceil(chart.end / chart.step));
+  for (size_t engine = 0; engine <= kComputeEngines; ++engine) {
+    Lane& lane = chart.lanes.emplace_back(Lane{kEngineNames[engine], kEngineColours[engine], {}});
+    const size_t last = engine < kComputeEngines ? engine + 1 : tracks;
+    for (size_t bin = 0; bin < bins; ++bin) {
+      double share = 0;
+      for (size_t track = engine; track < last; ++track) {
+        share += std::min(1.0, busy.share(static_cast<int>(track), bin));
+      }
+      lane.shares.push_back(share / static_cast<double>(std::max<size_t>(1, last - engine)));
+    }
+  }
+  return "<h2>Timeline</h2>\n<p>Of DMA, the share of its queues that have a transfer under way. "
+         "<code>--trace</code> writes every instruction for ui.perfetto.dev.</p>\n"
+         "<div class=\"wide\">\n" +
+         lanes_figure(chart) + "</div>\n";
+}
+
+std::string bounds_plot(const KernelRun& run) {
+  BarChart chart{.title = "The latency, and what no schedule beats", .unit = "ms"};
+  chart.one_per_group = true;
+  const auto add = [&chart](const std::string& name, double ms, const char* colour) {
+    chart.groups.push_back(name);
+    chart.series.push_back({name, colour, false, {}});
+    for (BarSeries& series : chart.series) series.values.resize(chart.groups.size(), NAN);
+    chart.series.back().values.back() = ms;
+  };
+  add("latency", run.latency_ms(), "#d55e00");
+  const std::map<std::string_view, const char*> colours = {
+      {"Tensor bound", kEngineColours[0]}, {"Vector bound", kEngineColours[1]},
+      {"Scalar bound", kEngineColours[2]}, {"GpSimd bound", kEngineColours[3]},
+      {"DMA bound", kEngineColours[4]},    {"compulsory", "#b8a900"}};
+  for (const NamedBound& bound : bounds_of(run)) {
+    add(std::string(bound.name), bound.ms, colours.at(bound.name));
+  }
+  for (BarSeries& series : chart.series) series.values.resize(chart.groups.size(), NAN);
+  return bar_figure(chart);
+}
+
+// Achieved against what the FLOPs per byte of HBM allow. Nothing for a kernel without products.
+std::string roofline_plot(const NkiReport& report, const DeviceSpec& device) {
+  const double peak = device.peak_flops_per_ns() * 1e-3;  // TFLOP/s
+  const double bandwidth = std::min(device.dma_engines * device.dma_bandwidth,
+                                    device.hbm_bandwidth.value) *
+                           1e-3;  // TB/s
+  ScatterChart chart{.title = "Roofline", .x_name = "FLOP per byte over HBM", .y_name = "TFLOP/s"};
+  chart.logarithmic_x = true;
+  const auto add = [&chart](const KernelRun& run, const char* colour) {
+    const Summary& m = run.timing.timing.summary;
+    if (m.model_flops <= 0 || m.hbm_bytes() <= 0) return;
+    chart.points.push_back({run.name, colour, m.model_flops / static_cast<double>(m.hbm_bytes()),
+                            m.model_flops / m.total_time * 1e-12});
+  };
+  add(report.run, "#d55e00");
+  if (report.other) add(*report.other, "#0f82c8");
+  if (chart.points.empty()) return "";
+  const double ridge = peak / bandwidth;
+  double least = ridge / 4, most = ridge * 4;
+  for (const ScatterPoint& point : chart.points) {
+    least = std::min(least, point.x / 2), most = std::max(most, point.x * 2);
+  }
+  const std::string name =
+      fmt::format("{}: {:.0f} GB/s, {:.1f} TFLOP/s", device.name, bandwidth * 1e3, peak);
+  for (const double x : {least, ridge, most}) {
+    chart.line.push_back({name, "#8c8c8c", x, std::min(peak, x * bandwidth)});
+  }
+  return scatter_figure(chart);
+}
+
+// The lines of the files that the kernel came from, as far as they are there to be read.
+class SourceText {
+ public:
+  std::string line(const std::string& file, int64_t number) {
+    const auto [at, fresh] = files_.try_emplace(file);
+    if (fresh) read(file, at->second);
+    const auto index = static_cast<size_t>(number - 1);
+    return number >= 1 && index < at->second.size() ? at->second[index] : "";
+  }
+
+ private:
+  static void read(const std::string& file, std::vector<std::string>& lines) {
+    std::ifstream stream(file);
+    for (std::string line; std::getline(stream, line);) {
+      const size_t begin = line.find_first_not_of(" \t");
+      lines.push_back(begin == std::string::npos ? "" : line.substr(begin));
+    }
+  }
+  std::map<std::string, std::vector<std::string>> files_;
+};
+
+std::string lines_section(const KernelRun& run) {
+  std::string html =
+      "<h2>Source lines</h2>\n<p>The kernel waits for one instruction after the other from its "
+      "begin to its end; a line's stall is the time for which it waits for the line's "
+      "instructions, and all stalls add up to the latency.</p>\n<div class=\"wide\">\n<table>\n"
+      "<tr><th>line</th><th>stall, us</th><th>share</th><th>waits for</th><th>instructions</th>"
+      "<th>busy, us</th><th>DMA, KiB</th><th>text</th></tr>\n";
+  SourceText text;
+  for (const trace::LineReport& line : run.timing.lines) {
+    const trace::SourceLine& source = run.header.sources[line.source];
+    html +=
+        "<tr>" + page_cell("td", run.header.place(line.source)) +
+        page_cell("td", fmt::format("{:.2f}", line.stalled() / 1e3)) +
+        page_cell("td", fmt::format("{:.1f} %", line.stalled() / 1e4 / run.latency_ms())) +
+        page_cell("td", causes_text(line)) + page_cell("td", std::to_string(line.instructions)) +
+        page_cell("td", fmt::format("{:.2f}", line.busy_ns / 1e3)) +
+        page_cell("td", line.bytes > 0
+                            ? fmt::format("{:.1f}", static_cast<double>(line.bytes) / 1024)
+                            : "") +
+        "<td style=\"text-align:left\"><code>" +
+        escape_xml(text.line(run.header.files[source.file], source.line)) + "</code></td></tr>\n";
+  }
+  return html + "</table>\n</div>\n";
+}
+
+}  // namespace
+
+std::string nki_page(const NkiReport& report, const DeviceSpec& device,
+                     const simulator::Trace& timeline) {
+  const std::string text = to_text(report, device, 0);
+  return page_head(fmt::format("{} on {}", report.run.name, device.name)) +
+         "<p>Simulated; no Trainium was used.</p>\n<div class=\"plots\">\n" +
+         bounds_plot(report.run) + roofline_plot(report, device) + "</div>\n" +
+         timeline_section(report.run, timeline) + lines_section(report.run) +
+         "<h2>All numbers</h2>\n<div class=\"wide\"><pre>" + escape_xml(text) +
+         "</pre></div>\n</body>\n</html>\n";
+}
+
+}  // namespace neuronmm::apps

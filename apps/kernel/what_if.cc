@@ -1,0 +1,95 @@
+#include "kernel/what_if.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace neuronmm::apps {
+namespace {
+
+using simulator::DeviceSpec;
+using simulator::Grade;
+using simulator::Parameter;
+
+// Of queues, engines and banks: a simulation has something for each.
+constexpr double kMostParts = 1024;
+constexpr std::string_view kParts[] = {"psum_banks", "dma_engines", "dma_queues", "dma_depth"};
+
+struct Change {
+  double number = 0;
+  bool factor = false;
+
+  double of(double value) const { return factor ? value * number : number; }
+};
+
+Result<Change> parse_change(const std::string& text, const std::string& value) {
+  Change change;
+  change.factor = value.ends_with('x');
+  const char* const end = value.data() + value.size() - (change.factor ? 1 : 0);
+  const auto [at, error] = std::from_chars(value.data(), end, change.number);
+  if (error != std::errc() || at != end || !std::isfinite(change.number) || change.number <= 0) {
+    return fail("--what-if {}: expected a positive number, or a factor like 2x, found {:?}", text,
+                value);
+  }
+  return change;
+}
+
+Result<int64_t> parse_copies(const std::string& text, const Change& change) {
+  if (change.factor || change.number != std::floor(change.number) || change.number > 4096) {
+    return fail("--what-if {}: expected a whole number of buffers, at most 4096", text);
+  }
+  return static_cast<int64_t>(change.number);
+}
+
+// Rows that are twice as long are half as many, and so are transfers: each costs half as much.
+Status lengthen_rows(const std::string& text, const Change& change, DeviceSpec& device) {
+  if (!change.factor) return fail("--what-if {}: expected a factor like 2x", text);
+  for (Parameter* const cost :
+       {&device.dma_transfer_ns, &device.dma_descriptor_ns, &device.dma_descriptor_floor}) {
+    cost->value /= change.number;
+  }
+  return {};
+}
+
+Status change_parameter(const std::string& text, const std::string& name, const Change& change,
+                        DeviceSpec& device) {
+  std::vector<std::string_view> names;
+  for (const simulator::ParameterRow& row : simulator::parameter_rows()) {
+    names.push_back(row.name);
+    if (row.name != name) continue;
+    Parameter& parameter = device.*row.member;
+    parameter = {change.of(parameter), Grade::kAssumed, "--what-if"};
+    if (std::ranges::count(kParts, row.name) > 0 && parameter > kMostParts) {
+      return fail("--what-if {}: at most {} can be simulated", text, kMostParts);
+    }
+    return {};
+  }
+  return fail("--what-if {}: expected buffers, buffers.NAME, dma_row or one of {}", text,
+              fmt::join(names, ", "));
+}
+
+}  // namespace
+
+Result<WhatIf> parse_what_if(const std::string& text, const DeviceSpec& device) {
+  const size_t sign = text.find('=');
+  if (sign == std::string::npos) return fail("--what-if {}: expected NAME=VALUE", text);
+  const std::string name = text.substr(0, sign);
+  NMM_ASSIGN(const Change change, parse_change(text, text.substr(sign + 1)));
+  WhatIf out = {text, device, {}};
+  constexpr std::string_view kOne = "buffers.";
+  if (name == "buffers") {
+    NMM_ASSIGN(out.rotation.copies, parse_copies(text, change));
+  } else if (name.starts_with(kOne)) {
+    NMM_ASSIGN(out.rotation.copies_of[name.substr(kOne.size())], parse_copies(text, change));
+  } else if (name == "dma_row") {
+    NMM_TRY(lengthen_rows(text, change, out.device));
+  } else {
+    NMM_TRY(change_parameter(text, name, change, out.device));
+  }
+  return out;
+}
+
+}  // namespace neuronmm::apps

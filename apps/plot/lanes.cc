@@ -1,0 +1,66 @@
+#include "plot/lanes.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "plot/svg.h"
+
+namespace neuronmm::apps {
+namespace {
+
+// In pixels.
+constexpr double kLanesWidth = 1160, kLanesLeft = 76, kLanesRight = 24, kLanesTop = 40;
+constexpr double kLaneHeight = 44, kBetweenLanes = 10;
+
+double lane_x(const LaneChart& chart, double time) {
+  return kLanesLeft + (kLanesWidth - kLanesLeft - kLanesRight) * time / chart.end;
+}
+
+// The area below the shares, as steps.
+std::string lane_svg(const LaneChart& chart, const Lane& lane, double top) {
+  const double bottom = top + kLaneHeight;
+  std::string points = fmt::format("{:.1f},{:.1f} ", kLanesLeft, bottom);
+  for (size_t i = 0; i < lane.shares.size(); ++i) {
+    const double begin = std::min(chart.end, chart.step * static_cast<double>(i));
+    const double end = std::min(chart.end, begin + chart.step);
+    const double y = bottom - kLaneHeight * std::clamp(lane.shares[i], 0.0, 1.0);
+    points += fmt::format("{0:.1f},{2:.1f} {1:.1f},{2:.1f} ", lane_x(chart, begin),
+                          lane_x(chart, end), y);
+  }
+  points += fmt::format("{:.1f},{:.1f}", lane_x(chart, chart.end), bottom);
+  return svg_text(kLanesLeft - 8, top + kLaneHeight / 2 + 4, "text-anchor=\"end\"", lane.name) +
+         fmt::format(
+             "<line x1=\"{0}\" y1=\"{2:.1f}\" x2=\"{1}\" y2=\"{2:.1f}\" "
+             "stroke=\"currentColor\" stroke-opacity=\"0.3\"/>\n",
+             kLanesLeft, kLanesWidth - kLanesRight, bottom) +
+         fmt::format("<polygon points=\"{}\" fill=\"{}\"/>\n", points, lane.colour);
+}
+
+}  // namespace
+
+std::string lanes_figure(const LaneChart& chart) {
+  const double height = static_cast<double>(chart.lanes.size()) * (kLaneHeight + kBetweenLanes);
+  const double bottom = kLanesTop + height;
+  std::string body = svg_text(kLanesLeft, 24, "font-size=\"15\" font-weight=\"bold\"", chart.title);
+  const Axis time({0.0, chart.end}, Axis::Scale::kLinear, true);
+  for (const double tick : time.ticks()) {
+    if (tick > chart.end) break;
+    const double x = lane_x(chart, tick);
+    body += fmt::format(
+        "<line x1=\"{0:.1f}\" y1=\"{1}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\" "
+        "stroke=\"currentColor\" stroke-opacity=\"0.15\"/>\n",
+        x, kLanesTop, bottom);
+    body += svg_text(x, bottom + 18, "text-anchor=\"middle\"", tick_text(tick));
+  }
+  double top = kLanesTop;
+  for (const Lane& lane : chart.lanes) {
+    body += lane_svg(chart, lane, top);
+    top += kLaneHeight + kBetweenLanes;
+  }
+  body += svg_text((kLanesLeft + kLanesWidth - kLanesRight) / 2, bottom + 38,
+                   "text-anchor=\"middle\"", chart.unit);
+  return svg_figure(kLanesWidth, bottom + 48, body);
+}
+
+}  // namespace neuronmm::apps
