@@ -176,12 +176,12 @@ StallLog::Wait TraceSource::why(const Run& run) const {
   const double at = run.begin - run.table_ns, idle = run.begin - run.engine_free;
   if (at <= run.engine_free) return {Cause::kIssue, predecessors_.on(run.unit), idle};
   if (at <= run.port_free) return {Cause::kIssue, predecessors_.on_port(), idle};
-  StallLog::Wait wait = why_data(at);
+  StallLog::Wait wait = why_data(at, run.unit);
   wait.ns = idle;
   if (wait.whom != StallLog::kNobody) return wait;
   // A matmul whose weights load before it begins: they are late, or those of the last one were.
   if (run.unit == Unit::kTensor) {
-    wait = why_data(at - priced_->job.tensor.weight_load(priced_->tensor.rows) - 1e-6);
+    wait = why_data(at - priced_->job.tensor.weight_load(priced_->tensor.rows) - 1e-6, run.unit);
     wait.ns = idle;
   }
   if (wait.whom == StallLog::kNobody) return {Cause::kIssue, predecessors_.on(run.unit), idle};
@@ -191,26 +191,31 @@ StallLog::Wait TraceSource::why(const Run& run) const {
 StallLog::Wait TraceSource::why_transfer(const Run& run) const {
   const Predecessors::Queue queue = predecessors_.queue(run.queue);
   if (run.begin <= queue.free) return {Cause::kIssue, queue.whom, 0};
-  StallLog::Wait wait = why_data(run.begin);
+  StallLog::Wait wait = why_data(run.begin, run.unit);
   wait.ns = run.begin - std::max(0.0, queue.free);
   return wait;
 }
 
-// The access that kept an instruction from beginning before `at`.
-StallLog::Wait TraceSource::why_data(double at) const {
+// The access that kept an instruction from beginning before `at`: what it reads, or else what it
+// writes (output_free).
+StallLog::Wait TraceSource::why_data(double at, Unit unit) const {
   for (const Operand& operand : operands_) {
-    for (const uint32_t c : operand.cells) {
+    for (const uint32_t c : operand.writes ? std::span<const uint32_t>() : operand.cells) {
       const Cell& cell = operand.state->cells[c];
-      if (!operand.writes) {
-        if (cell.ready < at) continue;
-        return {cell.unit == Unit::kDma ? Cause::kData : Cause::kDependency, cell.writer};
-      }
+      if (cell.ready < at) continue;
+      return {cell.unit == Unit::kDma ? Cause::kData : Cause::kDependency, cell.writer};
+    }
+  }
+  for (const Operand& operand : operands_) {
+    for (const uint32_t c : operand.writes ? operand.cells : std::span<const uint32_t>()) {
+      const Cell& cell = operand.state->cells[c];
       const Memory memory = header_.tensors[operand.state->kind].memory;
       const Cause cause = memory == Memory::kPsum   ? Cause::kBank
                           : memory == Memory::kSbuf ? Cause::kRotation
                                                     : Cause::kDependency;
       if (cell.last_read >= at) return {cause, cell.reader};
-      if (cell.ready >= at) return {cause, cell.writer};
+      const bool in_order = cell.unit == unit && unit != Unit::kDma;
+      if (cell.ready >= at && !in_order) return {cause, cell.writer};
     }
   }
   return {};

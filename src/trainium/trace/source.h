@@ -64,7 +64,7 @@ class TraceSource {
   static double readable(const Operand& operand);
   StallLog::Wait why(const simulator::Run& run) const;
   StallLog::Wait why_transfer(const simulator::Run& run) const;
-  StallLog::Wait why_data(double at) const;
+  StallLog::Wait why_data(double at, simulator::Unit unit) const;
 
   const TraceFile& file_;
   const Header& header_;
