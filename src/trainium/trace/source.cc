@@ -9,14 +9,16 @@ using simulator::Unit;
 using tile::Memory;
 
 TraceSource::TraceSource(const TraceFile& file, const Contents& contents,
-                         const simulator::DeviceSpec& device, const Rotation& rotation)
+                         const simulator::DeviceSpec& device, const Rotation& rotation,
+                         SpillingMemory* spilling)
     : file_(file),
       header_(file.header()),
       contents_(contents),
       device_(device),
       cursor_(file.records()),
       prices_(header_.operations.size()),
-      memory_(file, contents, device, rotation),
+      memory_(file, contents, device, rotation, spilling == nullptr),
+      spilling_(spilling),
       stalls_(header_.sources.size(), contents.instructions),
       predecessors_(device) {}
 
@@ -40,6 +42,7 @@ bool TraceSource::next() {
 
 // Tensors whose last access this was give their memory to those that come.
 void TraceSource::finish_last() {
+  if (spilling_) spilling_->finish();
   for (const uint32_t root : roots_) memory_.done(root, index_);
   roots_.clear();
 }
@@ -62,7 +65,24 @@ Status TraceSource::resolve() {
     NMM_ASSIGN(operand.state, memory_.touch(roots_.back()));
     operands_.push_back(operand);
   }
+  if (spilling_) NMM_TRY(make_room());
   return find_price();
+}
+
+Status TraceSource::make_room() {
+  bool from_hbm = false;
+  visits_.clear();
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    const Memory memory = header_.tensors[contents_.instances[roots_[i]].kind].memory;
+    from_hbm = from_hbm || (memory == Memory::kHbm && !operands_[i].writes);
+    if (memory != Memory::kSbuf) continue;
+    visits_.push_back({.root = roots_[i],
+                       .state = operands_[i].state,
+                       .cells = operands_[i].cells,
+                       .reads = !operands_[i].writes});
+  }
+  for (SpillingMemory::Visit& visit : visits_) visit.loads = from_hbm;
+  return spilling_->visit(visits_, index_);
 }
 
 Status TraceSource::find_price() {

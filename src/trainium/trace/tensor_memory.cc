@@ -47,12 +47,14 @@ std::pair<size_t, size_t> touched(const std::vector<int64_t>& cuts, const Interv
 }  // namespace
 
 TensorMemory::TensorMemory(const TraceFile& file, const Contents& contents,
-                           const simulator::DeviceSpec& device, const Rotation& rotation)
+                           const simulator::DeviceSpec& device, const Rotation& rotation,
+                           bool places_sbuf)
     : file_(file),
       header_(file.header()),
       contents_(contents),
       device_(device),
       rotation_(rotation),
+      places_sbuf_(places_sbuf),
       state_of_(contents.instances.size(), kNoState),
       sbuf_(static_cast<int64_t>(device.sbuf_usable_bytes), static_cast<int64_t>(device.sbuf_bytes),
             1, [this](int32_t state) { free_states_.push_back(state); }),
@@ -120,7 +122,7 @@ int32_t TensorMemory::new_state(const Instance& instance) {
   TensorState& state = states_[static_cast<size_t>(id)];
   state.kind = instance.kind;
   state.live = true;
-  state.in_ring = false;
+  state.mapped = false;
   state.first_partition = instance.first_partition;
   state.ranges.clear();
   const auto cells = static_cast<size_t>(contents_.accesses.grid(instance.kind).cells());
@@ -149,8 +151,10 @@ void TensorMemory::done(uint32_t root, uint32_t now) {
   state_of_[root] = kNoState;
   if (!kind.on_chip()) {
     free_states_.push_back(id);
-  } else if (!state.in_ring) {
+  } else if (state.mapped) {
     map(kind.memory).leave(state.ranges, id, now);
+  } else if (kind.memory == Memory::kSbuf && !places_sbuf_) {
+    free_states_.push_back(id);
   }
 }
 
@@ -189,6 +193,7 @@ Result<std::vector<MemoryRange>> TensorMemory::ranges_for(const Instance& instan
 Status TensorMemory::place(uint32_t root, int32_t id) {
   const Instance& instance = contents_.instances[root];
   const TensorKind& kind = header_.tensors[instance.kind];
+  if (kind.memory == Memory::kSbuf && !places_sbuf_) return {};
   const int64_t copies = rotation_.of(kind.name);
   if (copies > 0 && instance.address < 0) {
     place_in_ring(root, id, copies);
@@ -196,6 +201,7 @@ Status TensorMemory::place(uint32_t root, int32_t id) {
   }
   TensorState& state = states_[static_cast<size_t>(id)];
   NMM_ASSIGN(state.ranges, ranges_for(instance));
+  state.mapped = true;
   for (const MemoryMap::Piece& piece : map(kind.memory).put(state.ranges, id)) {
     if (piece.taken) note_overlap(instance);
     inherit(state, piece);
@@ -217,7 +223,6 @@ void TensorMemory::place_in_ring(uint32_t root, int32_t id, int64_t copies) {
     if (!before.live) free_states_.push_back(slot);
   }
   slot = id;
-  state.in_ring = true;
 }
 
 void TensorMemory::note_overlap(const Instance& instance) {

@@ -36,7 +36,7 @@ double transfer_ns(const DeviceSpec& d, int64_t bytes_per_partition, int64_t chu
 
 // Operations on tiles of [128, 512].
 struct TileKernel {
-  TraceWriter w;
+  TraceWriter w = TraceWriter();
   uint32_t x = w.input("x", "bf16", {128, 4096});
   uint32_t y = w.output("y", "bf16", {128, 4096});
 
@@ -195,6 +195,60 @@ TEST(Simulate, OverflowNamesTensorsAndLines) {
   EXPECT_EQ(timing_of(k.w, kTrn2).error().message,
             "k.trace: SBUF needs 229376 bytes per partition at once, trn2 has 212992: big 192 KiB "
             "(3 tensors, kernel.py:20), other 32 KiB (kernel.py:22)");
+}
+
+// The legacy dialect: sums of 256 KiB per partition, added to twice in turn, in blocks of 2 KiB.
+// What stays is what fits; the rest is saved after each of its first visits and loaded at its
+// second.
+TEST(Simulate, LegacyOverflowSpills) {
+  TileKernel k{TraceWriter("neuronxcc", "trn2")};
+  constexpr int64_t kBlocks = 128, kColumns = 512;
+  const uint32_t a = k.w.tensor("a", "sbuf", "fp32", {128, kColumns}, 10);
+  const uint32_t sums = k.w.tensor("sums", "sbuf", "fp32", {128, kBlocks * kColumns}, 11);
+  k.w.run("memset", "any", {{"dst", k.w.all(a)}}, 12);
+  const auto block = [&](int64_t i) { return k.w.columns(sums, i * kColumns, kColumns); };
+  for (int64_t i = 0; i < kBlocks; ++i) k.w.run("memset", "any", {{"dst", block(i)}}, 13);
+  for (int64_t i = 0; i < kBlocks; ++i) {
+    k.w.run("tensor_tensor", "vector", {{"dst", block(i)}, {"src", block(i)}, {"src1", k.w.all(a)}},
+            14, {{"op", "add"}});
+  }
+  const auto timing = timing_of(k.w, kTrn2);
+  ASSERT_TRUE(timing.ok()) << timing.error().message;
+  const int64_t room = static_cast<int64_t>(kTrn2.sbuf_capacity()) / 2048 - 1;  // beside `a`
+  const int64_t spilled = (kBlocks - room) * 2048 * 128;
+  EXPECT_EQ(timing->timing.summary.spill_save_bytes, spilled);
+  EXPECT_EQ(timing->timing.summary.spill_reload_bytes, spilled);
+  EXPECT_EQ(timing->timing.summary.hbm_bytes(), 2 * spilled);
+  ASSERT_EQ(timing->timing.remedies.size(), 1u);
+  EXPECT_EQ(timing->timing.remedies[0],
+            "SBUF would need 264192 bytes per partition and has 212992: 7.078 MB are spilled and "
+            "7.078 MB loaded again (sums 256 KiB (kernel.py:11), a 2 KiB (kernel.py:10))");
+}
+
+// What came from HBM unchanged is not saved.
+TEST(Simulate, LegacyOverflowLoadsAgain) {
+  TileKernel k{TraceWriter("neuronxcc", "trn2")};
+  constexpr int64_t kTiles = 120;
+  const uint32_t x = k.w.input("big", "fp32", {128, 512 * kTiles});
+  const uint32_t out = k.w.tensor("out", "sbuf", "fp32", {128, 512}, 9);
+  std::vector<uint32_t> tiles;
+  for (int64_t i = 0; i < kTiles; ++i) {
+    tiles.push_back(k.w.tensor("tile", "sbuf", "fp32", {128, 512}, 10));
+    k.w.run(
+        "dma_copy", "dma",
+        {{"dst", k.w.all(tiles.back())}, {"src", {x, {{512 * kTiles, 128}, {1, 512}}, i * 512}}},
+        11);
+  }
+  for (const uint32_t tile : tiles) k.copy(out, tile, "scalar", 12);
+  const auto timing = timing_of(k.w, kTrn2);
+  ASSERT_TRUE(timing.ok()) << timing.error().message;
+  const int64_t room = static_cast<int64_t>(kTrn2.sbuf_capacity()) / 2048;
+  EXPECT_EQ(timing->timing.summary.spill_save_bytes, 0);
+  // One of the slots serves `out` from the first copy on.
+  EXPECT_EQ(timing->timing.summary.spill_reload_bytes, (kTiles - room + 1) * 2048 * 128);
+  double stalled = 0;
+  for (const LineReport& line : timing->lines) stalled += line.stalled();
+  EXPECT_NEAR(stalled, timing->timing.summary.total_time * 1e9, 1e-3);
 }
 
 TEST(Simulate, PsumOverflow) {
