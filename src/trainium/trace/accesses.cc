@@ -12,9 +12,6 @@ namespace {
 constexpr int64_t kMostCellsOnChip = 1 << 12, kMostCellsInHbm = 1 << 16;
 constexpr int64_t kMostAccesses = 1 << 16;  // to tensors of one kind
 
-// The offset of the access that stands for all of a tensor.
-constexpr int64_t kWhole = INT64_MIN;
-
 uint64_t mix(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
   return hash ^ (hash >> 29);
@@ -90,7 +87,7 @@ void AccessTable::add(Access access) {
   uint64_t hash = hash_of(access);
   if (lookup(access, hash)) return;
   if (++kind.accesses > kMostAccesses) {
-    access.offset = kWhole;
+    access.offset = Access::kAnywhere;
     hash = hash_of(access);
     if (lookup(access, hash)) return;
   }
@@ -100,7 +97,7 @@ void AccessTable::add(Access access) {
 const Access& AccessTable::find(Access access) const {
   if (!tracked(access.root_kind)) access.offset = access.base = 0;
   if (const Slot* slot = lookup(access, hash_of(access))) return accesses_[slot->entry];
-  access.offset = kWhole;
+  access.offset = Access::kAnywhere;
   return accesses_[lookup(access, hash_of(access))->entry];
 }
 
@@ -128,7 +125,7 @@ uint32_t AccessTable::form_of(uint32_t kind_id, uint32_t pattern_id) {
 
 Footprint AccessTable::footprint_of(const Access& access) const {
   const TensorKind& root = header_.tensors[access.root_kind];
-  if (access.offset != kWhole) {
+  if (access.offset != Access::kAnywhere) {
     return footprint(header_.tensors[access.kind], root, access.base,
                      header_.patterns[access.pattern], access.offset);
   }
@@ -142,7 +139,7 @@ void AccessTable::finish() {
     kinds_[k].grid = {{0, kind.rows()}, {0, kind.row_bytes()}};
   }
   for (const Access& access : accesses_) {
-    if (!tracked(access.root_kind) || access.offset == kWhole) continue;
+    if (!tracked(access.root_kind) || access.offset == Access::kAnywhere) continue;
     Grid& grid = kinds_[access.root_kind].grid;
     const Footprint touched = footprint_of(access);
     grid.rows.insert(grid.rows.end(), {touched.rows.begin, touched.rows.end});

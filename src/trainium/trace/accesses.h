@@ -34,6 +34,9 @@ struct Form {
 };
 
 struct Access {
+  // The offset of an access that may lie anywhere in its tensor.
+  static constexpr int64_t kAnywhere = INT64_MIN;
+
   uint32_t root_kind = 0, kind = 0, pattern = 0;
   int64_t base = 0, offset = 0;  // of the view in its root, bytes; of the access, elements
   uint32_t form = 0;

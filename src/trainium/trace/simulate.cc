@@ -129,7 +129,9 @@ Result<TraceTiming> simulate(const TraceFile& file, const DeviceSpec& device,
   out.compulsory_bytes = compulsory_bytes(file.header(), contents.accesses);
   out.bound = bound_of(out.timing.summary, device, out.compulsory_bytes);
   out.lines = ranked(source.stalls());
-  out.notes = source.memory().overlaps();
+  out.notes = file.header().notes;
+  const std::vector<std::string>& overlaps = source.memory().overlaps();
+  out.notes.insert(out.notes.end(), overlaps.begin(), overlaps.end());
   return out;
 }
 

@@ -55,7 +55,7 @@ Status TraceSource::resolve() {
   const bool matmul = operation.name == "nc_matmul" || operation.name == "nc_matmul_mx";
   for (size_t i = 0; i < cursor_.num_operands(); ++i) {
     const OperandRecord record = cursor_.operand(i);
-    const Access& access = contents_.access(record);
+    const Access& access = contents_.access(record, operation.anywhere[i]);
     roots_.push_back(contents_.instances[record.instance].root);
     forms_.push_back(access.form);
     Operand operand{.cells = contents_.accesses.cells(access),

@@ -50,8 +50,9 @@ void SpillingMemory::collect_uses() {
         const OperandRecord operand = cursor.operand(i);
         const uint32_t root = contents_.instances[operand.instance].root;
         if (!in_sbuf(header_.tensors[contents_.instances[root].kind])) continue;
-        const Visit visit{.root = root,
-                          .cells = contents_.accesses.cells(contents_.access(operand))};
+        const Visit visit{
+            .root = root,
+            .cells = cells_of(operand, header_.operations[cursor.subject()].anywhere[i])};
         for_each_column(visit, [&](uint32_t column) {
           Tile& tile = tiles_[first_tile_[root] + column];
           if (!counting) uses_[tile.end] = now;
@@ -69,6 +70,11 @@ void SpillingMemory::collect_uses() {
     }
     uses_.resize(begin);
   }
+}
+
+std::span<const uint32_t> SpillingMemory::cells_of(const OperandRecord& operand,
+                                                   bool anywhere) const {
+  return contents_.accesses.cells(contents_.access(operand, anywhere));
 }
 
 int64_t SpillingMemory::bytes_of(const Tile& tile) const {

@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <queue>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,7 @@ class SpillingMemory {
   };
 
   void collect_uses();
+  std::span<const uint32_t> cells_of(const OperandRecord& operand, bool anywhere) const;
   template <typename Body>
   void for_each_column(const Visit& visit, const Body& body) const;
   int64_t bytes_of(const Tile& tile) const;

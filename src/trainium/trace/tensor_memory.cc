@@ -152,7 +152,7 @@ void TensorMemory::done(uint32_t root, uint32_t now) {
   if (!kind.on_chip()) {
     free_states_.push_back(id);
   } else if (state.mapped) {
-    map(kind.memory).leave(state.ranges, id, now);
+    map(kind.memory).leave(state.ranges, id, now + 1);  // 0 is never
   } else if (kind.memory == Memory::kSbuf && !places_sbuf_) {
     free_states_.push_back(id);
   }

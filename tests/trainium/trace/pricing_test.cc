@@ -167,6 +167,9 @@ TEST(Pricing, CostTableOfNkiIsa) {
   Call reduced = plain("activation", out, in);
   reduced.attributes.op = "exp";
   reduced.attributes.reduce_op = "add";
+  Call shifted = plain("tensor_scalar", out, in);
+  shifted.attributes.op0 = "add";
+  shifted.attributes.reduce_op = "max";
   Call zeros = {"memset", {{"dst", sbuf("bf16", 900)}}};
   zeros.attributes.zero = true;
   Call ones = {"memset", {{"dst", sbuf("bf16", 900)}}};
@@ -177,7 +180,10 @@ TEST(Pricing, CostTableOfNkiIsa) {
       {reduced, On::kScalar, 900 + 64 + kS},
       {plain("activation_reduce", out, in), On::kScalar, 900 + 64 + kS},
       {plain("reciprocal", out, in), On::kVector, 8 * 900 + kV},
-      {plain("tensor_tensor_scan", out, in), On::kVector, 2 * 900 + kV},
+      {{"tensor_tensor_scan", {{"dst", out}, {"src", in}, {"src1", in}}}, On::kVector, 1800 + kV},
+      {plain("tensor_tensor_scan", out, in), On::kVector, 900 + kV},
+      {shifted, On::kVector, 900 + 64 + kV},
+      {{"rng", {{"src", in}}}, On::kVector, 900 + kV},
       {plain("tensor_reduce", one, in), On::kVector, 900 + kV},
       {sum, On::kVector, 450 + kV},
       {product, On::kVector, 900 + kV},
@@ -312,6 +318,13 @@ TEST(Pricing, Registers) {
   EXPECT_TRUE(priced(call, kTrn2)->nothing);
   call.attributes.engine = EngineName::kVector;
   EXPECT_NEAR(cycles(call, kTrn2, On::kVector), 64 + kV, 1e-9);
+}
+
+// A barrier names a tensor in HBM.
+TEST(Pricing, Barriers) {
+  Call call = {"core_barrier", {{"src", hbm("fp32", 1, 1)}}};
+  call.attributes.engine = EngineName::kGpSimd;
+  EXPECT_NEAR(cycles(call, kTrn2, On::kGpSimd), 64 + kG, 1e-9);
 }
 
 TEST(Pricing, WhatIsNotKnown) {

@@ -156,6 +156,29 @@ TEST(Simulate, ScratchInHbm) {
   EXPECT_NEAR(nanoseconds(k.w), 3 * transfer_ns(kTrn2, 1024, 1024), 1e-3);
 }
 
+// A scatter may touch any row: what is read afterwards waits for it, wherever it lies. Its pattern,
+// of more rows than the tensor has, is that of the first index.
+TEST(Simulate, ScatterAnywhere) {
+  const auto kernel = [](bool scatter) {
+    TileKernel k;
+    const uint32_t table = k.w.tensor("table", "hbm", "bf16", {64, 512}, 9);
+    const uint32_t index = k.w.tensor("index", "sbuf", "i32", {128, 1}, 10);
+    const uint32_t a = k.tile("a", 11), b = k.w.tensor("b", "sbuf", "bf16", {8, 512}, 12);
+    const TraceWriter::View rows{table, {{512, scatter ? 128 : 8}, {1, 512}}, 0};
+    const TraceWriter::View last{table, {{512, 8}, {1, 512}}, 56 * 512};
+    if (scatter) {
+      k.w.run("dma_copy", "dma", {{"dst", rows}, {"src", k.w.all(a)}, {"index", k.w.all(index)}},
+              13, {{"indirect", "dst"}});
+    } else {
+      k.w.run("dma_copy", "dma", {{"dst", rows}, {"src", k.w.columns(a, 0, 512, 8)}}, 13);
+    }
+    k.w.run("dma_copy", "dma", {{"dst", k.w.all(b)}, {"src", last}}, 14);
+    return nanoseconds(k.w);
+  };
+  EXPECT_GT(kernel(true), 2 * (kTrn2.dma_start_ns + kTrn2.dma_completion_ns));
+  EXPECT_LT(kernel(false), 2 * (kTrn2.dma_start_ns + kTrn2.dma_completion_ns));
+}
+
 // Four products of 32 rows each, on four parts of the array or one after the other.
 TEST(Simulate, PartsOfTheArrayWorkSideBySide) {
   const auto kernel = [](bool parts) {
