@@ -72,6 +72,7 @@ void add_generate(Program& program);
 void add_import(Program& program);
 void add_inspect(Program& program);
 void add_kernels(Program& program);
+void add_nki(Program& program);
 void add_paper(Program& program);
 void add_perplexity(Program& program);
 void add_quantize(Program& program);

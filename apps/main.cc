@@ -25,6 +25,7 @@ int run(int argc, char** argv) {
   neuronmm::apps::add_tokenize(program);
   neuronmm::apps::add_kernels(program);
   neuronmm::apps::add_simulate(program);
+  neuronmm::apps::add_nki(program);
   neuronmm::apps::add_tune(program);
   neuronmm::apps::add_emit(program);
   neuronmm::apps::add_paper(program);

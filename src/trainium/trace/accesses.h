@@ -95,6 +95,8 @@ class AccessTable {
   void insert(const Access& access, uint64_t hash);
   void grow();
   Footprint footprint_of(const Access& access) const;
+  void cut(Grid& grid, const std::vector<uint32_t>& accesses) const;
+  int64_t count_cells(const Grid& grid, const std::vector<uint32_t>& accesses) const;
   void assign_cells(Access& access);
 
   const Header& header_;

@@ -113,6 +113,7 @@ Result<TraceTiming> simulate(const TraceFile& file, const DeviceSpec& device,
   std::optional<SpillingMemory> spilling;
   if (out.sbuf.bytes > out.sbuf.capacity) {
     spilling.emplace(file, contents, static_cast<int64_t>(device.sbuf_capacity()));
+    NMM_TRY(spilling->prepare());
   }
   TraceSource source(file, contents, device, options.rotation, spilling ? &*spilling : nullptr);
   simulator::Core core(source, device, timing);

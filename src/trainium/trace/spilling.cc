@@ -8,6 +8,9 @@ namespace neuronmm::trace {
 
 namespace {
 
+constexpr size_t kMostTiles = 1 << 23;      // 400 MB
+constexpr uint64_t kMostUses = 1ull << 26;  // 256 MB
+
 bool in_sbuf(const TensorKind& kind) { return kind.memory == tile::Memory::kSbuf; }
 
 }  // namespace
@@ -15,6 +18,9 @@ bool in_sbuf(const TensorKind& kind) { return kind.memory == tile::Memory::kSbuf
 SpillingMemory::SpillingMemory(const TraceFile& file, const Contents& contents, int64_t capacity)
     : file_(file), header_(file.header()), contents_(contents), free_(capacity) {
   rooms_.push_back({capacity, Cell{}});
+}
+
+Status SpillingMemory::prepare() {
   for (uint32_t i = 0; i < contents_.instances.size(); ++i) {
     first_tile_.push_back(static_cast<uint32_t>(tiles_.size()));
     const Instance& instance = contents_.instances[i];
@@ -23,8 +29,12 @@ SpillingMemory::SpillingMemory(const TraceFile& file, const Contents& contents, 
     for (int32_t c = 0; c < columns; ++c) {
       tiles_.push_back({.root = i, .column = static_cast<uint32_t>(c)});
     }
+    if (tiles_.size() > kMostTiles) {
+      return fail("{}: SBUF overflows, and more than {} tiles would have to be spilled one by one",
+                  file_.name(), kMostTiles);
+    }
   }
-  collect_uses();
+  return collect_uses();
 }
 
 // The columns that an access touches: those of its first row of cells.
@@ -41,7 +51,8 @@ void SpillingMemory::for_each_column(const Visit& visit, const Body& body) const
 }
 
 // Two passes over the trace: how often each tile is used, and when.
-void SpillingMemory::collect_uses() {
+Status SpillingMemory::collect_uses() {
+  uint64_t total = 0;
   for (const bool counting : {true, false}) {
     uint32_t now = 0;
     for (Cursor cursor(file_.records()); cursor.next();) {
@@ -57,11 +68,16 @@ void SpillingMemory::collect_uses() {
           Tile& tile = tiles_[first_tile_[root] + column];
           if (!counting) uses_[tile.end] = now;
           ++tile.end;
+          ++total;
         });
       }
       ++now;
     }
     if (!counting) break;
+    if (total > kMostUses) {
+      return fail("{}: SBUF overflows, and its tiles are used more than {} times", file_.name(),
+                  kMostUses);
+    }
     uint32_t begin = 0;
     for (Tile& tile : tiles_) {
       const uint32_t count = tile.end;
@@ -70,6 +86,7 @@ void SpillingMemory::collect_uses() {
     }
     uses_.resize(begin);
   }
+  return {};
 }
 
 std::span<const uint32_t> SpillingMemory::cells_of(const OperandRecord& operand,

@@ -27,6 +27,8 @@ class SpillingMemory {
 
   // `capacity`: bytes per partition.
   SpillingMemory(const TraceFile& file, const Contents& contents, int64_t capacity);
+  // Fails for a trace with more tiles, or uses of tiles, than can be looked after.
+  Status prepare();
   void set_move(Move move) { move_ = std::move(move); }
 
   struct Visit {
@@ -54,7 +56,7 @@ class SpillingMemory {
     Cell last;  // the accesses that it waits for
   };
 
-  void collect_uses();
+  Status collect_uses();
   std::span<const uint32_t> cells_of(const OperandRecord& operand, bool anywhere) const;
   template <typename Body>
   void for_each_column(const Visit& visit, const Body& body) const;

@@ -12,6 +12,7 @@ using tile::Memory;
 
 constexpr int32_t kNoState = MemoryMap::kNobody;
 constexpr size_t kMostOverlaps = 5;
+constexpr size_t kMostCells = 1 << 24;  // of all tensors at a time: 640 MiB
 
 // The quarters of 32 partitions that [first, end) touches.
 uint8_t quarters_of(int64_t first, int64_t end) {
@@ -126,6 +127,7 @@ int32_t TensorMemory::new_state(const Instance& instance) {
   state.first_partition = instance.first_partition;
   state.ranges.clear();
   const auto cells = static_cast<size_t>(contents_.accesses.grid(instance.kind).cells());
+  cells_ += cells - std::min(cells, state.cells.capacity());
   state.cells.assign(cells, Cell{});
   return id;
 }
@@ -136,6 +138,11 @@ Result<TensorState*> TensorMemory::touch(uint32_t root) {
     const Instance& instance = contents_.instances[root];
     if (!contents_.accesses.tracked(instance.kind)) return static_cast<TensorState*>(nullptr);
     id = new_state(instance);
+    if (cells_ > kMostCells) {
+      return fail("{}: {}: {}: the tensors in use have more than {} parts that are accessed apart",
+                  file_.name(), header_.place(instance.source), header_.tensors[instance.kind].name,
+                  kMostCells);
+    }
     if (header_.tensors[instance.kind].on_chip()) NMM_TRY(place(root, id));
   }
   return &states_[static_cast<size_t>(id)];

@@ -92,6 +92,7 @@ class TensorMemory {
   std::vector<uint32_t> ordinal_;  // by instance: how many of its name were made before it
   std::deque<TensorState> states_;
   std::vector<int32_t> free_states_;
+  size_t cells_ = 0;  // of all states
   MemoryMap sbuf_, psum_;
   std::vector<Reserved> reserved_[2];                  // SBUF, PSUM
   std::map<std::string, std::vector<int32_t>> rings_;  // by tensor name: a state per slot
