@@ -47,6 +47,9 @@ std::vector<char*> pointers_to(std::vector<std::string>& strings) {
 int start(const ChildProgram& child, int stream_end, pid_t& id) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
+  if (child.stream == STDERR_FILENO) {
+    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  }
   posix_spawn_file_actions_adddup2(&actions, stream_end, child.stream);
   std::vector<std::string> arguments = {child.program}, variables = environment_of(child);
   arguments.insert(arguments.end(), child.arguments.begin(), child.arguments.end());

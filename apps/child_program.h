@@ -22,7 +22,9 @@ struct ChildEnd {
   std::string output;    // all that came by the stream
 };
 
-// Until it ends. An interrupt of this process is passed on as SIGTERM.
+// Until it ends. An interrupt of this process is passed on as SIGTERM. Where standard error is
+// read, what the program prints on standard output goes to this process's standard error, as its
+// own standard output is for its report.
 Result<ChildEnd> run_child(const ChildProgram& child);
 
 }  // namespace neuronmm::apps

@@ -1,15 +1,16 @@
 // neuronmm nki: somebody's own NKI kernel on one simulated NeuronCore: how long, which engines and
 // bytes, and which of its source lines the time goes to.
 
-#include <array>
+#include <algorithm>
+#include <cerrno>
 #include <cstdlib>
-#include <fstream>
 #include <system_error>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "io/mapped_file.h"
 #include "kernel/nki_page.h"
 #include "kernel/nki_report.h"
 #include "kernel/nki_tracer.h"
@@ -26,7 +27,7 @@ using simulator::DeviceSpec;
 
 struct NkiFlags {
   TracerCall call;
-  std::string compare, trace, json, html, record;
+  std::string from_trace, compare, trace, json, html, save_trace;
   std::vector<std::string> what_ifs;
   size_t lines = 12;
 };
@@ -56,23 +57,18 @@ class TemporaryFolder {
   fs::path path_;
 };
 
-bool is_trace(const std::string& path) {
-  std::array<char, trace::kMagic.size()> begin{};
-  std::ifstream stream(path, std::ios::binary);
-  return stream.read(begin.data(), begin.size()) &&
-         std::string_view(begin.data(), begin.size()) == trace::kMagic;
-}
-
 // A kernel that was traced, or the file of one that was before.
 struct Traced {
   std::optional<trace::TraceFile> file;  // none: the kernel is wrong, and the tracer says how
   TracerReport tracer;
 };
 
+// A kernel of a Python file, by its name, is run and its trace put at `path`; anything else is a
+// trace that was kept.
 Result<Traced> trace_of(const std::string& kernel, const NkiFlags& flags, const fs::path& path) {
   Traced traced;
   fs::path file = kernel;
-  if (!is_trace(kernel)) {
+  if (kernel != flags.from_trace && kernel.find(".py:") != std::string::npos) {
     TracerCall call = flags.call;
     call.kernel = kernel;
     file = path;
@@ -119,22 +115,15 @@ bool values_are_wrong(const KernelRun& run) {
   return !std::ranges::all_of(run.results, &TracedResult::passed);
 }
 
-// A trace has the device that it was recorded for, whose limits the kernel may have asked for.
-Status check_device(const Traced& traced, const DeviceSpec& device) {
-  const std::string& recorded = traced.file->header().device;
-  if (recorded.empty() || recorded == device.name) return {};
-  return fail("{}: was recorded for {}, and --device is {}", traced.file->name(), recorded,
-              device.name);
-}
-
 struct Outputs {
-  OutputFile timeline, html;
+  OutputFile trace, timeline, html;
   ReportWriter writer;
 };
 
 // Files that cannot be written are refused before any work.
 Result<Outputs> open_outputs(const NkiFlags& flags) {
   Outputs outputs;
+  NMM_ASSIGN(outputs.trace, OutputFile::open(flags.save_trace));
   NMM_ASSIGN(outputs.timeline, OutputFile::open(flags.trace));
   NMM_ASSIGN(outputs.html, OutputFile::open(flags.html));
   NMM_ASSIGN(outputs.writer, ReportWriter::open(flags.json));
@@ -155,29 +144,53 @@ Status write(Outputs& outputs, const NkiReport& report, const DeviceSpec& device
   return {};
 }
 
+// The trace beside where it was wanted, as a whole.
+Status save_trace(OutputFile& file, const fs::path& path) {
+  if (!file.wanted()) return {};
+  NMM_ASSIGN(const auto mapped, io::MappedFile::open(path));
+  const auto bytes = mapped->bytes();
+  return file.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
 Result<int> run_nki(const NkiFlags& flags) {
-  NMM_ASSIGN(const DeviceSpec device, simulator::find_device(flags.call.device));
-  NMM_ASSIGN(const std::vector<WhatIf> what_ifs, parse_what_ifs(flags, device));
   NMM_ASSIGN(Outputs outputs, open_outputs(flags));
   NMM_ASSIGN(const TemporaryFolder folder, TemporaryFolder::create());
-  const fs::path kept = flags.record.empty() ? folder.path() / "kernel" : fs::path(flags.record);
-  NMM_ASSIGN(const Traced traced, trace_of(flags.call.kernel, flags, kept));
+  const bool runs = flags.from_trace.empty();
+  const fs::path path = runs ? folder.path() / "kernel.trace" : fs::path(flags.from_trace);
+  NMM_ASSIGN(const Traced traced,
+             trace_of(runs ? flags.call.kernel : flags.from_trace, flags, path));
   if (!traced.file) return refuse(traced.tracer);
-  NMM_TRY(check_device(traced, device));
+  const std::string& recorded = traced.file->header().device;
+  NMM_ASSIGN(const DeviceSpec device,
+             simulator::find_device(flags.call.device.empty() ? recorded : flags.call.device));
+  NMM_ASSIGN(const std::vector<WhatIf> what_ifs, parse_what_ifs(flags, device));
   simulator::Trace timeline;
   NkiReport report;
-  NMM_ASSIGN(report.run, run_kernel(flags.call.kernel, traced, device, &timeline));
+  NMM_ASSIGN(report.run,
+             run_kernel(runs ? flags.call.kernel : flags.from_trace, traced, device, &timeline));
   if (!flags.compare.empty()) {
-    NMM_ASSIGN(const Traced other, trace_of(flags.compare, flags, folder.path() / "other"));
+    NMM_ASSIGN(const Traced other, trace_of(flags.compare, flags, folder.path() / "other.trace"));
     if (!other.file) return refuse(other.tracer);
-    NMM_TRY(check_device(other, device));
     NMM_ASSIGN(report.other, run_kernel(flags.compare, other, device, nullptr));
   }
   for (const WhatIf& what_if : what_ifs) {
     report.what_ifs.push_back(simulate_what_if(traced, what_if));
   }
+  NMM_TRY(save_trace(outputs.trace, path));
   NMM_TRY(write(outputs, report, device, timeline, flags.lines));
   return values_are_wrong(report.run) ? 1 : 0;
+}
+
+// What can be told to be wrong before the kernel runs; the rest of a what-if is on a device.
+void check_flags(const NkiFlags& flags) {
+  if (flags.call.kernel.empty() == flags.from_trace.empty()) {
+    throw CLI::ValidationError("KERNEL", "expected FILE.py:KERNEL or --from-trace FILE");
+  }
+  const std::string device = flags.call.device.empty() ? "trn2" : flags.call.device;
+  for (const std::string& text : flags.what_ifs) {
+    const auto parsed = parse_what_if(text, simulator::find_device(device).value());
+    if (!parsed.ok()) throw CLI::ValidationError("--what-if", parsed.error().message);
+  }
 }
 
 void add_tracer_flags(CLI::App* command, TracerCall& call) {
@@ -192,7 +205,8 @@ void add_tracer_flags(CLI::App* command, TracerCall& call) {
       ->add_option("--kwarg", call.keyword_arguments,
                    "a compile-time argument: NAME=VALUE, a Python literal; repeatable")
       ->allow_extra_args(false);
-  command->add_option("--device", call.device, "trn1, trn2 or trn3")->default_val("trn2");
+  command->add_option("--device", call.device, "trn1, trn2 or trn3; default: trn2, or the trace's")
+      ->check(CLI::IsMember({"trn1", "trn2", "trn3"}));
   command->add_flag("--values", call.values, "also compute the numbers, on random inputs");
   command->add_option("--ref", call.reference,
                       "compare them with MODULE:FUNCTION, or an expression over the arguments");
@@ -212,8 +226,10 @@ void add_nki(Program& program) {
       program.add(CommandGroup::kKernels, "nki",
                   "Run your own NKI kernel on a simulated Trainium core: latency, engines, lines");
   add_tracer_flags(command, flags->call);
+  command->add_option("--from-trace", flags->from_trace,
+                      "time a trace that was kept, instead of a kernel");
   command->add_option("--compare", flags->compare,
-                      "another kernel with the same arguments, beside this one");
+                      "another kernel with the same arguments, or a kept trace, beside this one");
   command
       ->add_option(
           "--what-if", flags->what_ifs,
@@ -224,8 +240,10 @@ void add_nki(Program& program) {
       ->capture_default_str();
   command->add_option("--trace", flags->trace, "write a timeline that ui.perfetto.dev opens");
   command->add_option("--html", flags->html, "write a page with plots");
-  command->add_option("--record", flags->record, "keep the recorded instructions in this file");
+  command->add_option("--save-trace", flags->save_trace,
+                      "keep the recorded instructions in this file");
   add_json_option(command, flags->json, "the measurements and all source lines");
+  command->parse_complete_callback([flags] { check_flags(*flags); });
   program.set_run(command, [flags] { return run_nki(*flags); });
 }
 

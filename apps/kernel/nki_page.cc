@@ -106,9 +106,12 @@ std::string roofline_plot(const NkiReport& report, const DeviceSpec& device) {
   }
   const std::string name =
       fmt::format("{}: {:.0f} GB/s, {:.1f} TFLOP/s", device.name, bandwidth * 1e3, peak);
-  for (const double x : {least, ridge, most}) {
-    chart.line.push_back({name, "#8c8c8c", x, std::min(peak, x * bandwidth)});
+  constexpr int kSteps = 32;  // the slope is a curve where only one axis is logarithmic
+  for (int i = 0; i <= kSteps; ++i) {
+    const double x = least * std::pow(ridge / least, static_cast<double>(i) / kSteps);
+    chart.line.push_back({name, "#8c8c8c", x, x * bandwidth});
   }
+  chart.line.push_back({name, "#8c8c8c", most, peak});
   return scatter_figure(chart);
 }
 
@@ -164,11 +167,11 @@ std::string nki_page(const NkiReport& report, const DeviceSpec& device,
                      const simulator::Trace& timeline) {
   const std::string text = to_text(report, device, 0);
   return page_head(fmt::format("{} on {}", report.run.name, device.name)) +
-         "<p>Simulated; no Trainium was used.</p>\n<div class=\"plots\">\n" +
-         bounds_plot(report.run) + roofline_plot(report, device) + "</div>\n" +
-         timeline_section(report.run, timeline) + lines_section(report.run) +
-         "<h2>All numbers</h2>\n<div class=\"wide\"><pre>" + escape_xml(text) +
-         "</pre></div>\n</body>\n</html>\n";
+         "<p>Simulated; no Trainium was used.</p>\n<div class=\"wide\">\n" +
+         bounds_plot(report.run) + "</div>\n<div class=\"plots\">\n" +
+         roofline_plot(report, device) + "</div>\n" + timeline_section(report.run, timeline) +
+         lines_section(report.run) + "<h2>All numbers</h2>\n<div class=\"wide\"><pre>" +
+         escape_xml(text) + "</pre></div>\n</body>\n</html>\n";
 }
 
 }  // namespace neuronmm::apps

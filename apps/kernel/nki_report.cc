@@ -111,19 +111,23 @@ std::string memory_lines(const KernelRun& run) {
 // The lines whose instructions the kernel waits for, one after the other, from its begin to its
 // end: their times add up to the latency.
 std::string source_lines(const KernelRun& run, size_t most) {
+  size_t width = 4;
+  for (size_t i = 0; i < std::min(most, run.timing.lines.size()); ++i) {
+    width = std::max(width, run.header.place(run.timing.lines[i].source).size());
+  }
   std::string text = fmt::format(
       "\nsource lines by the time that the kernel stands still for them\n"
-      "  {:>10}{:>8}{:>14}{:>12}{:>12}   {:<32}{}\n",
-      "stall", "share", "instructions", "busy", "DMA", "line", "waits for");
+      "  {:>10}{:>8}{:>14}{:>12}{:>12}   {:<{}}   {}\n",
+      "stall", "share", "instructions", "busy", "DMA", "line", width, "waits for");
   size_t listed = 0;
   for (const LineReport& line : run.timing.lines) {
     if (listed++ == most) break;
-    text += fmt::format("  {:>10}{:>6.1f} %{:>14}{:>12}{:>12}   {:<32}{}\n",
+    text += fmt::format("  {:>10}{:>6.1f} %{:>14}{:>12}{:>12}   {:<{}}   {}\n",
                         time_of(line.stalled() / kNsPerMs),
                         share_of(line.stalled() / kNsPerMs, run.latency_ms()), line.instructions,
                         time_of(line.busy_ns / kNsPerMs),
                         line.bytes > 0 ? bytes_of(static_cast<double>(line.bytes)) : "",
-                        run.header.place(line.source), causes_text(line));
+                        run.header.place(line.source), width, causes_text(line));
   }
   if (run.timing.lines.size() > most) {
     text += fmt::format("  and {} lines more (--lines)\n", run.timing.lines.size() - most);

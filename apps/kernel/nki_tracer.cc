@@ -19,36 +19,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kPython = "python3";
 constexpr const char* kPythonPath = "PYTHONPATH";
 
-// Beside the program in a build folder, else where an installation has it.
+// Where an installation has it, or in the source tree that the program was built in.
 Result<fs::path> package_folder() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   if (error) return fail("/proc/self/exe: cannot be read: {}", error.message());
-  const fs::path built = self.parent_path() / "python";
-  const fs::path installed = self.parent_path().parent_path() / "share/neuronmm/python";
-  for (const fs::path& folder : {built, installed}) {
-    if (fs::exists(folder / "nki/run.py", error)) return folder;
+  const fs::path installed = self.parent_path() / "../share/neuronmm/python";
+  for (const fs::path& folder : {installed, self.parent_path() / "../../python"}) {
+    if (fs::exists(folder / "nki/run.py", error)) return fs::weakly_canonical(folder);
   }
-  return fail("the Python package nki, which runs kernels, is neither in {} nor in {}",
-              built.string(), installed.string());
+  return fail("the Python package nki, which runs kernels, is missing: expected it in {}",
+              installed.string());
 }
 
 std::vector<std::string> command_line(const TracerCall& call, const fs::path& trace,
                                       const fs::path& report) {
-  std::vector<std::string> words = {"-m",
-                                    "nki.run",
-                                    call.kernel,
-                                    "--device",
-                                    call.device,
-                                    "--trace",
-                                    trace.string(),
-                                    "--json",
-                                    report.string(),
-                                    "--seed",
-                                    std::to_string(call.seed)};
+  std::vector<std::string> words = {
+      "-P",      "-m",           "nki.run", call.kernel,     "--device", call.device,
+      "--trace", trace.string(), "--json",  report.string(), "--seed",   std::to_string(call.seed)};
   for (const std::string& text : call.arguments) words.insert(words.end(), {"--arg", text});
   for (const std::string& text : call.keyword_arguments) {
     words.insert(words.end(), {"--kwarg", text});
@@ -91,9 +81,16 @@ void read_report(const fs::path& path, TracerReport& report) {
   report.notes = json.value("notes", std::vector<std::string>());
 }
 
-Error python_is_missing() {
-  return fail(
-      "python3 is missing, which runs the kernel's file: apt-get install python3 python3-numpy");
+// The first python3 that has NumPy: the one of the path, or the system's.
+Result<std::string> find_python() {
+  for (const char* const python : {"python3", "/usr/bin/python3"}) {
+    NMM_ASSIGN(const ChildEnd end, run_child({.program = python,
+                                              .arguments = {"-c", "import numpy"},
+                                              .environment = {},
+                                              .stream = STDERR_FILENO}));
+    if (!end.missing && end.status == 0) return std::string(python);
+  }
+  return fail("expected a python3 with NumPy, found none: apt-get install python3-numpy");
 }
 
 // The runner's message without what it calls itself.
@@ -111,6 +108,7 @@ std::string message_of(std::string text) {
 
 Result<TracerReport> run_tracer(const TracerCall& call, const fs::path& trace) {
   NMM_ASSIGN(const fs::path package, package_folder());
+  NMM_ASSIGN(const std::string python, find_python());
   const fs::path report_file = trace.string() + ".json";
   NMM_ASSIGN(ChildEnd end, run_child({.program = kPython,
                                       .arguments = command_line(call, trace, report_file),
@@ -118,10 +116,6 @@ Result<TracerReport> run_tracer(const TracerCall& call, const fs::path& trace) {
                                                       {"PYTHONDONTWRITEBYTECODE", "1"}},
                                       .stream = STDERR_FILENO}));
   if (interrupted()) return interrupted_error("the kernel was not run to its end");
-  if (end.missing) return python_is_missing();
-  if (end.output.find("No module named 'numpy'") != std::string::npos) {
-    return fail("NumPy is missing, which python/nki needs: apt-get install python3-numpy");
-  }
   TracerReport report;
   if (WIFSIGNALED(end.status)) {
     return fail("{}: Python was ended by signal {} ({})", call.kernel, WTERMSIG(end.status),

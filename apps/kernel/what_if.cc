@@ -14,9 +14,15 @@ using simulator::DeviceSpec;
 using simulator::Grade;
 using simulator::Parameter;
 
-// Of queues, engines and banks: a simulation has something for each.
-constexpr double kMostParts = 1024;
-constexpr std::string_view kParts[] = {"psum_banks", "dma_engines", "dma_queues", "dma_depth"};
+// A simulation has something for each of these, so that there are some and not too many.
+constexpr std::string_view kParts[] = {"psum_banks", "dma_queues", "dma_depth"};
+constexpr double kLeastParts = 4, kMostParts = 1024, kMostOfAnything = 1e9;
+
+bool is_possible(std::string_view name, double value) {
+  if (name == "dma_engines" || value > kMostOfAnything) return false;
+  return std::ranges::count(kParts, name) == 0 ||
+         (value == std::floor(value) && value >= kLeastParts && value <= kMostParts);
+}
 
 struct Change {
   double number = 0;
@@ -61,10 +67,11 @@ Status change_parameter(const std::string& text, const std::string& name, const 
     names.push_back(row.name);
     if (row.name != name) continue;
     Parameter& parameter = device.*row.member;
-    parameter = {change.of(parameter), Grade::kAssumed, "--what-if"};
-    if (std::ranges::count(kParts, row.name) > 0 && parameter > kMostParts) {
-      return fail("--what-if {}: at most {} can be simulated", text, kMostParts);
+    const double value = change.of(parameter);
+    if (!is_possible(name, value)) {
+      return fail("--what-if {}: the model does not take {} = {}", text, name, value);
     }
+    parameter = {value, Grade::kAssumed, "--what-if"};
     return {};
   }
   return fail("--what-if {}: expected buffers, buffers.NAME, dma_row or one of {}", text,

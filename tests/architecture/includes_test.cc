@@ -43,6 +43,7 @@ const std::map<std::string, Folders> kArrows = {
     {"trainium/reference", {"trainium/kernels", "base"}},
     {"trainium/nki", {"trainium/tile", "base"}},
     {"trainium/simulator", {"trainium/tile", "base"}},
+    {"trainium/trace", {"trainium/simulator", "trainium/tile", "io", "base"}},
     {"trainium/tuner", {"trainium/simulator", "trainium/kernels", "trainium/tile", "io", "base"}},
     {"trainium/device", {"trainium/simulator", "trainium/kernels", "ops", "base"}},
     {"trainium/validation", {"trainium/simulator", "trainium/kernels", "trainium/tile", "base"}},

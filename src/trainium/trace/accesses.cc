@@ -11,9 +11,8 @@ namespace {
 // work and memory stay bounded.
 constexpr int64_t kMostCellsOnChip = 1 << 12, kMostCellsInHbm = 1 << 16;
 constexpr int64_t kMostAccesses = 1 << 16;  // to tensors of one kind
-
-// The offset of the access that stands for all of a tensor.
-constexpr int64_t kWhole = INT64_MIN;
+// Cells of all accesses to tensors of one kind, and to all tensors.
+constexpr int64_t kMostListed = 1 << 22, kMostListedInAll = 1 << 26;
 
 uint64_t mix(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
@@ -90,7 +89,7 @@ void AccessTable::add(Access access) {
   uint64_t hash = hash_of(access);
   if (lookup(access, hash)) return;
   if (++kind.accesses > kMostAccesses) {
-    access.offset = kWhole;
+    access.offset = Access::kAnywhere;
     hash = hash_of(access);
     if (lookup(access, hash)) return;
   }
@@ -100,7 +99,7 @@ void AccessTable::add(Access access) {
 const Access& AccessTable::find(Access access) const {
   if (!tracked(access.root_kind)) access.offset = access.base = 0;
   if (const Slot* slot = lookup(access, hash_of(access))) return accesses_[slot->entry];
-  access.offset = kWhole;
+  access.offset = Access::kAnywhere;
   return accesses_[lookup(access, hash_of(access))->entry];
 }
 
@@ -128,7 +127,7 @@ uint32_t AccessTable::form_of(uint32_t kind_id, uint32_t pattern_id) {
 
 Footprint AccessTable::footprint_of(const Access& access) const {
   const TensorKind& root = header_.tensors[access.root_kind];
-  if (access.offset != kWhole) {
+  if (access.offset != Access::kAnywhere) {
     return footprint(header_.tensors[access.kind], root, access.base,
                      header_.patterns[access.pattern], access.offset);
   }
@@ -137,14 +136,35 @@ Footprint AccessTable::footprint_of(const Access& access) const {
 }
 
 void AccessTable::finish() {
+  std::vector<std::vector<uint32_t>> by_kind(kinds_.size());
+  for (uint32_t i = 0; i < accesses_.size(); ++i) {
+    by_kind[accesses_[i].root_kind].push_back(i);
+  }
+  int64_t listed = 0;
   for (uint32_t k = 0; k < kinds_.size(); ++k) {
     const TensorKind& kind = header_.tensors[k];
-    kinds_[k].grid = {{0, kind.rows()}, {0, kind.row_bytes()}};
+    Grid& grid = kinds_[k].grid;
+    grid = {{0, kind.rows()}, {0, kind.row_bytes()}};
+    if (!tracked(k)) continue;
+    cut(grid, by_kind[k]);
+    const int64_t most = kind.on_chip() ? kMostCellsOnChip : kMostCellsInHbm;
+    int64_t count = 0;
+    while (grid.num_rows() > 1 || grid.num_columns() > 1) {
+      const bool few = int64_t{grid.num_rows()} * grid.num_columns() <= most;
+      count = few ? count_cells(grid, by_kind[k]) : 0;
+      if (few && count <= kMostListed && listed + count <= kMostListedInAll) break;
+      thin(grid.num_columns() >= grid.num_rows() ? grid.columns : grid.rows);
+    }
+    listed += count;
   }
-  for (const Access& access : accesses_) {
-    if (!tracked(access.root_kind) || access.offset == kWhole) continue;
-    Grid& grid = kinds_[access.root_kind].grid;
-    const Footprint touched = footprint_of(access);
+  for (Access& access : accesses_) assign_cells(access);
+}
+
+// Where the accesses begin and end.
+void AccessTable::cut(Grid& grid, const std::vector<uint32_t>& accesses) const {
+  for (const uint32_t id : accesses) {
+    if (accesses_[id].offset == Access::kAnywhere) continue;
+    const Footprint touched = footprint_of(accesses_[id]);
     grid.rows.insert(grid.rows.end(), {touched.rows.begin, touched.rows.end});
     for (const Interval& run : touched.columns) {
       grid.columns.insert(grid.columns.end(), {run.begin, run.end});
@@ -153,16 +173,24 @@ void AccessTable::finish() {
     if (grid.rows.size() > 4096) sort_unique(grid.rows);
     if (grid.columns.size() > 65536) sort_unique(grid.columns);
   }
-  for (uint32_t k = 0; k < kinds_.size(); ++k) {
-    Grid& grid = kinds_[k].grid;
-    sort_unique(grid.rows);
-    sort_unique(grid.columns);
-    const int64_t most = header_.tensors[k].on_chip() ? kMostCellsOnChip : kMostCellsInHbm;
-    while (int64_t{grid.num_rows()} * grid.num_columns() > most) {
-      thin(grid.num_columns() >= grid.num_rows() ? grid.columns : grid.rows);
+  sort_unique(grid.rows);
+  sort_unique(grid.columns);
+}
+
+// In all of the accesses, at most.
+int64_t AccessTable::count_cells(const Grid& grid, const std::vector<uint32_t>& accesses) const {
+  int64_t count = 0;
+  for (const uint32_t id : accesses) {
+    const Footprint touched = accesses_[id].offset == Access::kAnywhere
+                                  ? Footprint{{0, grid.rows.back()}, {{0, grid.columns.back()}}}
+                                  : footprint_of(accesses_[id]);
+    const auto [row, rows_end] = between(grid.rows, touched.rows);
+    for (const Interval& run : touched.columns) {
+      const auto [first, last] = between(grid.columns, run);
+      count += int64_t{rows_end - row} * (last - first);
     }
   }
-  for (Access& access : accesses_) assign_cells(access);
+  return count;
 }
 
 void AccessTable::assign_cells(Access& access) {

@@ -34,6 +34,9 @@ struct Form {
 };
 
 struct Access {
+  // The offset of an access that may lie anywhere in its tensor.
+  static constexpr int64_t kAnywhere = INT64_MIN;
+
   uint32_t root_kind = 0, kind = 0, pattern = 0;
   int64_t base = 0, offset = 0;  // of the view in its root, bytes; of the access, elements
   uint32_t form = 0;
@@ -92,6 +95,8 @@ class AccessTable {
   void insert(const Access& access, uint64_t hash);
   void grow();
   Footprint footprint_of(const Access& access) const;
+  void cut(Grid& grid, const std::vector<uint32_t>& accesses) const;
+  int64_t count_cells(const Grid& grid, const std::vector<uint32_t>& accesses) const;
   void assign_cells(Access& access);
 
   const Header& header_;

@@ -130,7 +130,7 @@ class Checker {
     NMM_TRY(in_range("pattern", operand.pattern, header_.patterns.size()));
     const Instance& instance = contents_.instances[operand.instance];
     const TensorKind& kind = header_.tensors[instance.kind];
-    NMM_TRY(check_access(kind, operand));
+    NMM_TRY(check_access(kind, operand, operation.anywhere[i]));
     Instance& root = contents_.instances[instance.root];
     const auto now = static_cast<uint32_t>(contents_.instructions);
     root.first = std::min(root.first, now);
@@ -144,15 +144,17 @@ class Checker {
     for (Cursor cursor(file_.records()); cursor.next();) {
       if (!cursor.is(RecordKind::kInstruction)) continue;
       for (size_t i = 0; i < cursor.num_operands(); ++i) {
-        contents_.accesses.add(contents_.key(cursor.operand(i)));
+        const bool anywhere = header_.operations[cursor.subject()].anywhere[i];
+        contents_.accesses.add(contents_.key(cursor.operand(i), anywhere));
       }
     }
     contents_.accesses.finish();
   }
 
   // Inside the tensor; on chip, along whole partitions and then along the free dimension.
-  Status check_access(const TensorKind& kind, const OperandRecord& operand) const {
+  Status check_access(const TensorKind& kind, const OperandRecord& operand, bool anywhere) const {
     const Pattern& pattern = header_.patterns[operand.pattern];
+    if (anywhere && !kind.on_chip()) return {};  // its pattern is the one at index 0
     const int64_t elements = kind.elements;
     if (operand.offset < -pattern.lowest || operand.offset >= elements - pattern.highest) {
       return wrong(fmt::format("{}: expected an offset in [{}, {}) for pattern {}, found {}",

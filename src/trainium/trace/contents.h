@@ -28,16 +28,18 @@ struct Contents {
   AccessTable accesses;
   int64_t instructions = 0;
 
-  // The access that an operand is. Only of what has been checked.
-  Access key(const OperandRecord& operand) const {
+  // The access that an operand is; `anywhere`: an index moves it. Only of what has been checked.
+  Access key(const OperandRecord& operand, bool anywhere) const {
     const Instance& instance = instances[operand.instance];
     return {.root_kind = instances[instance.root].kind,
             .kind = instance.kind,
             .pattern = operand.pattern,
             .base = instance.base,
-            .offset = operand.offset};
+            .offset = anywhere ? Access::kAnywhere : operand.offset};
   }
-  const Access& access(const OperandRecord& operand) const { return accesses.find(key(operand)); }
+  const Access& access(const OperandRecord& operand, bool anywhere) const {
+    return accesses.find(key(operand, anywhere));
+  }
 };
 
 // Fails with the file, the offset, what was expected and what was found. Afterwards every number in

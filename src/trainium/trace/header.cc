@@ -188,8 +188,11 @@ Status read_names(const JsonFields& attributes, Operation& operation) {
     const json* value = attributes.find(key);  // "accumulate" of a DMA is the name of an operator
     if (value) *out = !value->is_boolean() || value->get<bool>();
   }
-  const json* indirect = attributes.find("indirect");
-  operation.indirect = indirect && !(indirect->is_boolean() && !indirect->get<bool>());
+  // "src" or "dst": the operands whose role begins so.
+  NMM_ASSIGN(const auto indirect, attributes.string("indirect"));
+  for (size_t i = 0; indirect && !indirect->empty() && i < operation.operands.size(); ++i) {
+    if (operation.operands[i].starts_with(*indirect)) operation.anywhere[i] = true;
+  }
   return {};
 }
 
@@ -206,7 +209,7 @@ Status read_attributes(const json& value, const std::string& where, Operation& o
                integers(*pair, fmt::format("{}: \"{}\"", where, key), 2, 0, kPartitions));
     *out = {numbers[0], numbers[1]};
   }
-  NMM_ASSIGN(const auto per_index, attributes.integer("num_elem_per_idx"));
+  NMM_ASSIGN(const auto per_index, attributes.integer("elements"));
   operation.elements_per_index = std::clamp<int64_t>(per_index.value_or(1), 1, 1 << 16);
   return {};
 }
@@ -226,6 +229,7 @@ Result<Operation> read_operation(const json& value, const std::string& where) {
   for (const std::string& role : operation.operands) {
     operation.writes.push_back(role.starts_with("dst"));
   }
+  operation.anywhere.resize(operation.operands.size());
   if (const json* attributes = fields.find("attributes")) {
     NMM_TRY(read_attributes(*attributes, where + ": \"attributes\"", operation));
   }
@@ -294,6 +298,9 @@ Result<Header> parse_header(std::string_view text, const std::string& source) {
   NMM_ASSIGN(header.operations, list<Operation>(fields, "operations", read_operation));
   if (const json* loops = fields.find("loops")) {
     header.loops = loops->is_array() ? static_cast<int64_t>(loops->size()) : 0;
+  }
+  if (fields.find("notes")) {
+    NMM_ASSIGN(header.notes, list<std::string>(fields, "notes", read_text));
   }
   NMM_TRY(read_counts(fields, header));
   NMM_ASSIGN(header.model_flops, fields.number("model_flops"));

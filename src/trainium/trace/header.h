@@ -61,7 +61,8 @@ struct Operation {
   EngineName engine = EngineName::kAny;
   std::vector<std::string> operands;  // by role: "dst", "stationary", ...
   std::vector<bool> writes;           // by operand: those whose role begins with "dst"
-  bool transpose = false, accumulate = false, zero = false, dynamic = false, indirect = false;
+  std::vector<bool> anywhere;         // by operand: where it lies, an index says at run time
+  bool transpose = false, accumulate = false, zero = false, dynamic = false;
   std::string op, op0, op1, reduce_op, perf_mode, onezero;
   std::optional<std::array<int64_t, 2>> tile_position, tile_size;  // of the Tensor engine's array
   int64_t elements_per_index = 1;                                  // local_gather
@@ -82,6 +83,7 @@ struct Header {
   std::vector<Operation> operations;
   int64_t loops = 0, instructions = 0, instances = 0;
   std::optional<double> model_flops;
+  std::vector<std::string> notes;  // of the tracer, for the reader of a report
 
   bool legacy() const { return dialect == "neuronxcc"; }
   std::string place(uint32_t source) const;  // "kernel.py:42"

@@ -48,7 +48,7 @@ class MemoryMap {
   // Puts somebody there. What is returned holds until the next put(), and so do those who were
   // there.
   const std::vector<Piece>& put(const std::vector<MemoryRange>& ranges, Occupant who);
-  // Its last access has been, at `now`.
+  // Its last access has been, at `now` > 0.
   void leave(const std::vector<MemoryRange>& ranges, Occupant who, uint32_t now);
 
  private:

@@ -138,7 +138,8 @@ class Pricer {
       return rule_.family == Family::kMatmul ? price_matmul() : price_transpose();
     }
     for (size_t i = 0; i < forms_.size(); ++i) {
-      if (forms_[i]->memory == Memory::kHbm) {
+      // A barrier names a tensor in HBM that the cores share, and moves nothing.
+      if (forms_[i]->memory == Memory::kHbm && rule_.family != Family::kRegister) {
         return fail("{}: operand {} lies in HBM, where no engine but DMA reaches", op_.name,
                     op_.operands[i]);
       }
@@ -261,13 +262,14 @@ class Pricer {
 
   // Scalar takes a product, a sum, or a product and then a sum.
   bool linear() const {
+    if (!op_.reduce_op.empty()) return false;
     const bool sum_next = op_.op1.empty() || op_.op1 == "add";
     return (op_.op0 == "multiply" && sum_next) || (op_.op0 == "add" && op_.op1.empty());
   }
 
   Status price_engines() {
     if (rule_.family == Family::kRegister) return price_register();
-    if (!operand("dst")) return lacks("dst");
+    if (!operand("dst") && rule_.family != Family::kPlain) return lacks("dst");
     Job& job = out_.job;
     job.kind = rule_.family == Family::kActivate ? Kind::kActivate : Kind::kOther;
     if (job.kind == Kind::kActivate) job.table = table_of(op_.op);
@@ -314,10 +316,10 @@ class Pricer {
   EngineCost cost(Unit unit) const {
     EngineCost cost = base_cost(unit);
     double extra = rule_.extra;
-    if (rule_.family == Family::kActivate &&
-        (!op_.reduce_op.empty() || op_.name.ends_with("_reduce"))) {
-      extra += 64;  // reading the accumulator
-    }
+    const bool reduces = !op_.reduce_op.empty() || op_.name == "activation_reduce";
+    const bool may_reduce =
+        rule_.family == Family::kActivate || rule_.family == Family::kScalarOperand;
+    if (reduces && may_reduce) extra += 64;  // reading the accumulator
     cost.fixed_ns += extra / ghz(unit);
     if (op_.dynamic || op_.name.starts_with("tensor_copy_dynamic")) {
       cost.minimum_ns = std::max(cost.minimum_ns, 600 / ghz(unit));
@@ -342,12 +344,15 @@ class Pricer {
   }
 
   EngineCost base_cost(Unit unit) const {
-    const Form& dst = *operand("dst");
     const std::vector<const Form*> sources = operands("src");
     const auto plain = [&](double rate) { return engine_cost(device_, unit, rate); };
+    if (rule_.family == Family::kPlain) return plain(plain_rate(sources.size()));
+    const Form& dst = *operand("dst");
     switch (rule_.family) {
-      case Family::kCopy:
       case Family::kScalarOperand:
+        if (!op_.reduce_op.empty()) return plain(1);
+        [[fallthrough]];
+      case Family::kCopy:
         return sources.empty() ? plain(1) : streamed_copy(unit, dst, *sources[0]);
       case Family::kBinary:
         return binary(unit, dst, sources);
@@ -363,7 +368,8 @@ class Pricer {
       }
       case Family::kPredicated: {
         const Form* mask = operand("mask");
-        const bool apart = mask && !sources.empty() && mask->memory != sources[0]->memory;
+        const Form* src = sources.empty() ? operand("on_true") : sources[0];
+        const bool apart = mask && src && mask->memory != src->memory;
         return plain(apart ? 1 : 0.5);
       }
       case Family::kReciprocal:
@@ -373,6 +379,11 @@ class Pricer {
       default:
         return plain(rule_.rate);
     }
+  }
+
+  // A scan with one tensor (tensor_scalar_cumulative) has one stream to read. Assumed.
+  double plain_rate(size_t sources) const {
+    return op_.name == "tensor_tensor_scan" && sources < 2 ? 1 : rule_.rate;
   }
 
   // The fourfold mode is for neighbours; others have the twofold one.

@@ -1,6 +1,7 @@
 #include "trainium/trace/simulate.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "trainium/simulator/core.h"
 #include "trainium/trace/contents.h"
@@ -55,11 +56,21 @@ Result<MemoryPeak> memory_peak(const TraceFile& file, const Contents& contents,
   peak.capacity = psum ? static_cast<int64_t>(device.psum_banks * device.psum_bank_bytes)
                        : static_cast<int64_t>(device.sbuf_usable_bytes);
   peak.tensors = describe(file.header(), contents, live, bank);
-  if (peak.bytes > peak.capacity) {
+  // Only the compiler of the legacy dialect spills, and nothing spills from PSUM.
+  if (peak.bytes > peak.capacity && (psum || !file.header().legacy())) {
     return fail("{}: {} needs {} bytes per partition at once, {} has {}: {}", file.name(),
                 psum ? "PSUM" : "SBUF", peak.bytes, device.name, peak.capacity, peak.tensors);
   }
   return peak;
+}
+
+std::string spilled(const TraceTiming& timing) {
+  const Summary& summary = timing.timing.summary;
+  return fmt::format(
+      "SBUF would need {} bytes per partition and has {}: {:.3f} MB are spilled and {:.3f} MB "
+      "loaded again ({})",
+      timing.sbuf.bytes, timing.sbuf.capacity, static_cast<double>(summary.spill_save_bytes) / 1e6,
+      static_cast<double>(summary.spill_reload_bytes) / 1e6, timing.sbuf.tensors);
 }
 
 TraceBound bound_of(const Summary& summary, const DeviceSpec& device, int64_t compulsory) {
@@ -99,16 +110,29 @@ Result<TraceTiming> simulate(const TraceFile& file, const DeviceSpec& device,
   NMM_ASSIGN(out.psum, memory_peak(file, contents, device, Memory::kPsum));
   simulator::TimingOptions timing = options.timing;
   if (!timing.model_flops) timing.model_flops = file.header().model_flops;
-  TraceSource source(file, contents, device, options.rotation);
+  std::optional<SpillingMemory> spilling;
+  if (out.sbuf.bytes > out.sbuf.capacity) {
+    spilling.emplace(file, contents, static_cast<int64_t>(device.sbuf_capacity()));
+    NMM_TRY(spilling->prepare());
+  }
+  TraceSource source(file, contents, device, options.rotation, spilling ? &*spilling : nullptr);
   simulator::Core core(source, device, timing);
+  if (spilling) {
+    spilling->set_move(
+        [&core](const simulator::Transfer& transfer, const std::string& tensor, bool save,
+                double ready) { return core.spill(transfer, tensor, false, save, ready).visible; });
+  }
   out.timing.summary = core.run(operand_bytes(file.header()));
   NMM_TRY(source.status());
+  if (spilling) out.timing.remedies.push_back(spilled(out));
   out.timing.instructions = contents.instructions;
   out.timing.sbuf_capacity = out.sbuf.capacity;
   out.compulsory_bytes = compulsory_bytes(file.header(), contents.accesses);
   out.bound = bound_of(out.timing.summary, device, out.compulsory_bytes);
   out.lines = ranked(source.stalls());
-  out.notes = source.memory().overlaps();
+  out.notes = file.header().notes;
+  const std::vector<std::string>& overlaps = source.memory().overlaps();
+  out.notes.insert(out.notes.end(), overlaps.begin(), overlaps.end());
   return out;
 }
 

@@ -43,7 +43,7 @@ struct TraceTiming {
   TraceBound bound;
   MemoryPeak sbuf, psum;
   int64_t compulsory_bytes = 0;    // inputs that are read and outputs that are written, once
-  std::vector<std::string> notes;  // what the model had to assume, or found odd
+  std::vector<std::string> notes;  // what the tracer says, and what was found odd
 };
 
 // Fails where the trace is damaged, where an operation is not known, and where the tensors of a

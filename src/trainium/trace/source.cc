@@ -9,14 +9,16 @@ using simulator::Unit;
 using tile::Memory;
 
 TraceSource::TraceSource(const TraceFile& file, const Contents& contents,
-                         const simulator::DeviceSpec& device, const Rotation& rotation)
+                         const simulator::DeviceSpec& device, const Rotation& rotation,
+                         SpillingMemory* spilling)
     : file_(file),
       header_(file.header()),
       contents_(contents),
       device_(device),
       cursor_(file.records()),
       prices_(header_.operations.size()),
-      memory_(file, contents, device, rotation),
+      memory_(file, contents, device, rotation, spilling == nullptr),
+      spilling_(spilling),
       stalls_(header_.sources.size(), contents.instructions),
       predecessors_(device) {}
 
@@ -40,6 +42,7 @@ bool TraceSource::next() {
 
 // Tensors whose last access this was give their memory to those that come.
 void TraceSource::finish_last() {
+  if (spilling_) spilling_->finish();
   for (const uint32_t root : roots_) memory_.done(root, index_);
   roots_.clear();
 }
@@ -52,7 +55,7 @@ Status TraceSource::resolve() {
   const bool matmul = operation.name == "nc_matmul" || operation.name == "nc_matmul_mx";
   for (size_t i = 0; i < cursor_.num_operands(); ++i) {
     const OperandRecord record = cursor_.operand(i);
-    const Access& access = contents_.access(record);
+    const Access& access = contents_.access(record, operation.anywhere[i]);
     roots_.push_back(contents_.instances[record.instance].root);
     forms_.push_back(access.form);
     Operand operand{.cells = contents_.accesses.cells(access),
@@ -62,7 +65,24 @@ Status TraceSource::resolve() {
     NMM_ASSIGN(operand.state, memory_.touch(roots_.back()));
     operands_.push_back(operand);
   }
+  if (spilling_) NMM_TRY(make_room());
   return find_price();
+}
+
+Status TraceSource::make_room() {
+  bool from_hbm = false;
+  visits_.clear();
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    const Memory memory = header_.tensors[contents_.instances[roots_[i]].kind].memory;
+    from_hbm = from_hbm || (memory == Memory::kHbm && !operands_[i].writes);
+    if (memory != Memory::kSbuf) continue;
+    visits_.push_back({.root = roots_[i],
+                       .state = operands_[i].state,
+                       .cells = operands_[i].cells,
+                       .reads = !operands_[i].writes});
+  }
+  for (SpillingMemory::Visit& visit : visits_) visit.loads = from_hbm;
+  return spilling_->visit(visits_, index_);
 }
 
 Status TraceSource::find_price() {
@@ -176,12 +196,12 @@ StallLog::Wait TraceSource::why(const Run& run) const {
   const double at = run.begin - run.table_ns, idle = run.begin - run.engine_free;
   if (at <= run.engine_free) return {Cause::kIssue, predecessors_.on(run.unit), idle};
   if (at <= run.port_free) return {Cause::kIssue, predecessors_.on_port(), idle};
-  StallLog::Wait wait = why_data(at);
+  StallLog::Wait wait = why_data(at, run.unit);
   wait.ns = idle;
   if (wait.whom != StallLog::kNobody) return wait;
   // A matmul whose weights load before it begins: they are late, or those of the last one were.
   if (run.unit == Unit::kTensor) {
-    wait = why_data(at - priced_->job.tensor.weight_load(priced_->tensor.rows) - 1e-6);
+    wait = why_data(at - priced_->job.tensor.weight_load(priced_->tensor.rows) - 1e-6, run.unit);
     wait.ns = idle;
   }
   if (wait.whom == StallLog::kNobody) return {Cause::kIssue, predecessors_.on(run.unit), idle};
@@ -191,26 +211,31 @@ StallLog::Wait TraceSource::why(const Run& run) const {
 StallLog::Wait TraceSource::why_transfer(const Run& run) const {
   const Predecessors::Queue queue = predecessors_.queue(run.queue);
   if (run.begin <= queue.free) return {Cause::kIssue, queue.whom, 0};
-  StallLog::Wait wait = why_data(run.begin);
+  StallLog::Wait wait = why_data(run.begin, run.unit);
   wait.ns = run.begin - std::max(0.0, queue.free);
   return wait;
 }
 
-// The access that kept an instruction from beginning before `at`.
-StallLog::Wait TraceSource::why_data(double at) const {
+// The access that kept an instruction from beginning before `at`: what it reads, or else what it
+// writes (output_free).
+StallLog::Wait TraceSource::why_data(double at, Unit unit) const {
   for (const Operand& operand : operands_) {
-    for (const uint32_t c : operand.cells) {
+    for (const uint32_t c : operand.writes ? std::span<const uint32_t>() : operand.cells) {
       const Cell& cell = operand.state->cells[c];
-      if (!operand.writes) {
-        if (cell.ready < at) continue;
-        return {cell.unit == Unit::kDma ? Cause::kData : Cause::kDependency, cell.writer};
-      }
+      if (cell.ready < at) continue;
+      return {cell.unit == Unit::kDma ? Cause::kData : Cause::kDependency, cell.writer};
+    }
+  }
+  for (const Operand& operand : operands_) {
+    for (const uint32_t c : operand.writes ? operand.cells : std::span<const uint32_t>()) {
+      const Cell& cell = operand.state->cells[c];
       const Memory memory = header_.tensors[operand.state->kind].memory;
       const Cause cause = memory == Memory::kPsum   ? Cause::kBank
                           : memory == Memory::kSbuf ? Cause::kRotation
                                                     : Cause::kDependency;
       if (cell.last_read >= at) return {cause, cell.reader};
-      if (cell.ready >= at) return {cause, cell.writer};
+      const bool in_order = cell.unit == unit && unit != Unit::kDma;
+      if (cell.ready >= at && !in_order) return {cause, cell.writer};
     }
   }
   return {};

@@ -11,6 +11,7 @@
 #include "trainium/simulator/core.h"
 #include "trainium/trace/contents.h"
 #include "trainium/trace/pricing.h"
+#include "trainium/trace/spilling.h"
 #include "trainium/trace/stalls.h"
 #include "trainium/trace/tensor_memory.h"
 
@@ -18,8 +19,9 @@ namespace neuronmm::trace {
 
 class TraceSource {
  public:
+  // `spilling`: who looks after SBUF where it is too small; else null.
   TraceSource(const TraceFile& file, const Contents& contents, const simulator::DeviceSpec& device,
-              const Rotation& rotation);
+              const Rotation& rotation, SpillingMemory* spilling);
 
   // False at the end, and at an instruction that cannot run: then status() says why.
   bool next();
@@ -60,11 +62,12 @@ class TraceSource {
 
   Status resolve();
   Status find_price();
+  Status make_room();
   void finish_last();
   static double readable(const Operand& operand);
   StallLog::Wait why(const simulator::Run& run) const;
   StallLog::Wait why_transfer(const simulator::Run& run) const;
-  StallLog::Wait why_data(double at) const;
+  StallLog::Wait why_data(double at, simulator::Unit unit) const;
 
   const TraceFile& file_;
   const Header& header_;
@@ -78,6 +81,8 @@ class TraceSource {
   std::vector<Prices> prices_;  // by operation
   const Priced* priced_ = nullptr;
   TensorMemory memory_;
+  SpillingMemory* spilling_;
+  std::vector<SpillingMemory::Visit> visits_;
   StallLog stalls_;
   Predecessors predecessors_;
   std::unordered_map<uint64_t, std::string> labels_;  // by operation and source line

@@ -12,6 +12,7 @@ using tile::Memory;
 
 constexpr int32_t kNoState = MemoryMap::kNobody;
 constexpr size_t kMostOverlaps = 5;
+constexpr size_t kMostCells = 1 << 24;  // of all tensors at a time: 640 MiB
 
 // The quarters of 32 partitions that [first, end) touches.
 uint8_t quarters_of(int64_t first, int64_t end) {
@@ -47,12 +48,14 @@ std::pair<size_t, size_t> touched(const std::vector<int64_t>& cuts, const Interv
 }  // namespace
 
 TensorMemory::TensorMemory(const TraceFile& file, const Contents& contents,
-                           const simulator::DeviceSpec& device, const Rotation& rotation)
+                           const simulator::DeviceSpec& device, const Rotation& rotation,
+                           bool places_sbuf)
     : file_(file),
       header_(file.header()),
       contents_(contents),
       device_(device),
       rotation_(rotation),
+      places_sbuf_(places_sbuf),
       state_of_(contents.instances.size(), kNoState),
       sbuf_(static_cast<int64_t>(device.sbuf_usable_bytes), static_cast<int64_t>(device.sbuf_bytes),
             1, [this](int32_t state) { free_states_.push_back(state); }),
@@ -120,10 +123,11 @@ int32_t TensorMemory::new_state(const Instance& instance) {
   TensorState& state = states_[static_cast<size_t>(id)];
   state.kind = instance.kind;
   state.live = true;
-  state.in_ring = false;
+  state.mapped = false;
   state.first_partition = instance.first_partition;
   state.ranges.clear();
   const auto cells = static_cast<size_t>(contents_.accesses.grid(instance.kind).cells());
+  cells_ += cells - std::min(cells, state.cells.capacity());
   state.cells.assign(cells, Cell{});
   return id;
 }
@@ -134,6 +138,11 @@ Result<TensorState*> TensorMemory::touch(uint32_t root) {
     const Instance& instance = contents_.instances[root];
     if (!contents_.accesses.tracked(instance.kind)) return static_cast<TensorState*>(nullptr);
     id = new_state(instance);
+    if (cells_ > kMostCells) {
+      return fail("{}: {}: {}: the tensors in use have more than {} parts that are accessed apart",
+                  file_.name(), header_.place(instance.source), header_.tensors[instance.kind].name,
+                  kMostCells);
+    }
     if (header_.tensors[instance.kind].on_chip()) NMM_TRY(place(root, id));
   }
   return &states_[static_cast<size_t>(id)];
@@ -149,8 +158,10 @@ void TensorMemory::done(uint32_t root, uint32_t now) {
   state_of_[root] = kNoState;
   if (!kind.on_chip()) {
     free_states_.push_back(id);
-  } else if (!state.in_ring) {
-    map(kind.memory).leave(state.ranges, id, now);
+  } else if (state.mapped) {
+    map(kind.memory).leave(state.ranges, id, now + 1);  // 0 is never
+  } else if (kind.memory == Memory::kSbuf && !places_sbuf_) {
+    free_states_.push_back(id);
   }
 }
 
@@ -189,6 +200,7 @@ Result<std::vector<MemoryRange>> TensorMemory::ranges_for(const Instance& instan
 Status TensorMemory::place(uint32_t root, int32_t id) {
   const Instance& instance = contents_.instances[root];
   const TensorKind& kind = header_.tensors[instance.kind];
+  if (kind.memory == Memory::kSbuf && !places_sbuf_) return {};
   const int64_t copies = rotation_.of(kind.name);
   if (copies > 0 && instance.address < 0) {
     place_in_ring(root, id, copies);
@@ -196,6 +208,7 @@ Status TensorMemory::place(uint32_t root, int32_t id) {
   }
   TensorState& state = states_[static_cast<size_t>(id)];
   NMM_ASSIGN(state.ranges, ranges_for(instance));
+  state.mapped = true;
   for (const MemoryMap::Piece& piece : map(kind.memory).put(state.ranges, id)) {
     if (piece.taken) note_overlap(instance);
     inherit(state, piece);
@@ -217,7 +230,6 @@ void TensorMemory::place_in_ring(uint32_t root, int32_t id, int64_t copies) {
     if (!before.live) free_states_.push_back(slot);
   }
   slot = id;
-  state.in_ring = true;
 }
 
 void TensorMemory::note_overlap(const Instance& instance) {

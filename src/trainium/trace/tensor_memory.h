@@ -26,8 +26,8 @@ struct Cell {
 
 struct TensorState {
   uint32_t kind = 0;
-  bool live = true;      // there are accesses to come
-  bool in_ring = false;  // it lies in a slot of a ring (Rotation), and not in the map
+  bool live = true;     // there are accesses to come
+  bool mapped = false;  // it lies in the map, and not in a slot of a ring (Rotation)
   int32_t first_partition = 0;
   std::vector<MemoryRange> ranges;
   std::vector<Cell> cells;  // of its kind's grid
@@ -47,8 +47,9 @@ struct Rotation {
 
 class TensorMemory {
  public:
+  // `places_sbuf`: false where somebody else looks after SBUF (SpillingMemory).
   TensorMemory(const TraceFile& file, const Contents& contents, const simulator::DeviceSpec& device,
-               const Rotation& rotation);
+               const Rotation& rotation, bool places_sbuf);
 
   // The cells of a tensor that is accessed; its first access gives it its place. Null where nothing
   // waits (operands in HBM that are only read or only written).
@@ -86,10 +87,12 @@ class TensorMemory {
   const Contents& contents_;
   const simulator::DeviceSpec& device_;
   const Rotation& rotation_;
+  bool places_sbuf_;
   std::vector<int32_t> state_of_;  // by instance, kNobody: none yet
   std::vector<uint32_t> ordinal_;  // by instance: how many of its name were made before it
   std::deque<TensorState> states_;
   std::vector<int32_t> free_states_;
+  size_t cells_ = 0;  // of all states
   MemoryMap sbuf_, psum_;
   std::vector<Reserved> reserved_[2];                  // SBUF, PSUM
   std::map<std::string, std::vector<int32_t>> rings_;  // by tensor name: a state per slot

@@ -68,7 +68,7 @@ class Tracer {
   TraceWriter::View view(const tile::Access& access) {
     const tile::Buffer& buffer = program_.buffer(access.buffer);
     const tile::Region region = tile::evaluate(access, walker_.loop_values());
-    TraceWriter::View out{.tensor = instances_[static_cast<size_t>(access.buffer)]};
+    TraceWriter::View out{instances_[static_cast<size_t>(access.buffer)], {}, 0};
     int64_t stride = 1;
     for (size_t d = region.dimensions; d-- > 0; stride *= buffer.shape[d]) {
       out.offset += region.start[d] * stride;

@@ -1,0 +1,261 @@
+#include "trainium/trace/spilling.h"
+
+#include <algorithm>
+
+#include "trainium/trace/records.h"
+
+namespace neuronmm::trace {
+
+namespace {
+
+constexpr size_t kMostTiles = 1 << 23;      // 400 MB
+constexpr uint64_t kMostUses = 1ull << 26;  // 256 MB
+
+bool in_sbuf(const TensorKind& kind) { return kind.memory == tile::Memory::kSbuf; }
+
+}  // namespace
+
+SpillingMemory::SpillingMemory(const TraceFile& file, const Contents& contents, int64_t capacity)
+    : file_(file), header_(file.header()), contents_(contents), free_(capacity) {
+  rooms_.push_back({capacity, Cell{}});
+}
+
+Status SpillingMemory::prepare() {
+  for (uint32_t i = 0; i < contents_.instances.size(); ++i) {
+    first_tile_.push_back(static_cast<uint32_t>(tiles_.size()));
+    const Instance& instance = contents_.instances[i];
+    if (instance.root != i || !in_sbuf(header_.tensors[instance.kind])) continue;
+    const int32_t columns = contents_.accesses.grid(instance.kind).num_columns();
+    for (int32_t c = 0; c < columns; ++c) {
+      tiles_.push_back({.root = i, .column = static_cast<uint32_t>(c)});
+    }
+    if (tiles_.size() > kMostTiles) {
+      return fail("{}: SBUF overflows, and more than {} tiles would have to be spilled one by one",
+                  file_.name(), kMostTiles);
+    }
+  }
+  return collect_uses();
+}
+
+// The columns that an access touches: those of its first row of cells.
+template <typename Body>
+void SpillingMemory::for_each_column(const Visit& visit, const Body& body) const {
+  if (visit.cells.empty()) return;
+  const auto columns = static_cast<uint32_t>(
+      contents_.accesses.grid(contents_.instances[visit.root].kind).num_columns());
+  const uint32_t row = visit.cells[0] / columns;
+  for (const uint32_t cell : visit.cells) {
+    if (cell / columns != row) break;
+    body(cell % columns);
+  }
+}
+
+// Two passes over the trace: how often each tile is used, and when.
+Status SpillingMemory::collect_uses() {
+  uint64_t total = 0;
+  for (const bool counting : {true, false}) {
+    uint32_t now = 0;
+    for (Cursor cursor(file_.records()); cursor.next();) {
+      if (!cursor.is(RecordKind::kInstruction)) continue;
+      for (size_t i = 0; i < cursor.num_operands(); ++i) {
+        const OperandRecord operand = cursor.operand(i);
+        const uint32_t root = contents_.instances[operand.instance].root;
+        if (!in_sbuf(header_.tensors[contents_.instances[root].kind])) continue;
+        const Visit visit{
+            .root = root,
+            .cells = cells_of(operand, header_.operations[cursor.subject()].anywhere[i])};
+        for_each_column(visit, [&](uint32_t column) {
+          Tile& tile = tiles_[first_tile_[root] + column];
+          if (!counting) uses_[tile.end] = now;
+          ++tile.end;
+          ++total;
+        });
+      }
+      ++now;
+    }
+    if (!counting) break;
+    if (total > kMostUses) {
+      return fail("{}: SBUF overflows, and its tiles are used more than {} times", file_.name(),
+                  kMostUses);
+    }
+    uint32_t begin = 0;
+    for (Tile& tile : tiles_) {
+      const uint32_t count = tile.end;
+      tile.next = tile.end = begin;
+      begin += count;
+    }
+    uses_.resize(begin);
+  }
+  return {};
+}
+
+std::span<const uint32_t> SpillingMemory::cells_of(const OperandRecord& operand,
+                                                   bool anywhere) const {
+  return contents_.accesses.cells(contents_.access(operand, anywhere));
+}
+
+int64_t SpillingMemory::bytes_of(const Tile& tile) const {
+  const Grid& grid = contents_.accesses.grid(contents_.instances[tile.root].kind);
+  return grid.columns[tile.column + 1] - grid.columns[tile.column];
+}
+
+template <typename Body>
+void SpillingMemory::for_each_cell(const Tile& tile, const Body& body) const {
+  const Grid& grid = contents_.accesses.grid(contents_.instances[tile.root].kind);
+  for (int32_t row = 0; row < grid.num_rows(); ++row) {
+    body(tile.state->cells[static_cast<size_t>(row * grid.num_columns()) + tile.column]);
+  }
+}
+
+Cell SpillingMemory::last_access(const Tile& tile) const {
+  Cell last;
+  for_each_cell(tile, [&](const Cell& cell) {
+    if (cell.ready > last.ready) last.ready = cell.ready, last.writer = cell.writer;
+    if (cell.last_read > last.last_read) {
+      last.last_read = cell.last_read, last.reader = cell.reader;
+    }
+  });
+  return last;
+}
+
+simulator::Transfer SpillingMemory::transfer_of(const Tile& tile) const {
+  const int64_t bytes = bytes_of(tile);
+  return {.partitions = header_.tensors[contents_.instances[tile.root].kind].shape[0],
+          .bytes_per_partition = bytes,
+          .chunk_bytes = bytes};
+}
+
+Status SpillingMemory::visit(const std::vector<Visit>& visits, uint32_t now) {
+  for (const Visit& visit : visits) {
+    for_each_column(visit, [&](uint32_t column) {
+      Tile& tile = tiles_[first_tile_[visit.root] + column];
+      tile.user = now;
+      tile.state = visit.state;
+    });
+  }
+  // From the last operand to the first: where a sum is both source and destination, it is brought
+  // in as a source.
+  for (size_t i = visits.size(); i-- > 0;) {
+    const Visit& visit = visits[i];
+    Status status;
+    for_each_column(visit, [&](uint32_t column) {
+      const uint32_t id = first_tile_[visit.root] + column;
+      Tile& tile = tiles_[id];
+      if (status.ok()) status = bring_in(tile, visit.reads, now);
+      used(id, visit, now);
+    });
+    NMM_TRY(std::move(status));
+  }
+  return {};
+}
+
+void SpillingMemory::used(uint32_t id, const Visit& visit, uint32_t now) {
+  Tile& tile = tiles_[id];
+  if (!visit.reads) {
+    tile.dirty = !visit.loads;
+    tile.in_hbm = visit.loads;
+  }
+  while (tile.next < tile.end && uses_[tile.next] <= now) ++tile.next;
+  if (tile.next < tile.end) {
+    candidates_.emplace(uses_[tile.next], id);
+  } else {
+    dying_.push_back(id);
+  }
+}
+
+Status SpillingMemory::bring_in(Tile& tile, bool reads, uint32_t now) {
+  if (tile.resident) return {};
+  const int64_t bytes = bytes_of(tile);
+  while (free_ < bytes) {
+    if (evict(now)) continue;
+    const Instance& instance = contents_.instances[tile.root];
+    return fail("{}: {}: no room in SBUF for {} beside what instruction {} uses with it",
+                file_.name(), header_.place(instance.source), header_.tensors[instance.kind].name,
+                now);
+  }
+  Cell last = take(bytes);
+  tile.resident = true;
+  const double free = std::max(last.ready, last.last_read);
+  const bool reload = reads && tile.in_hbm;
+  const double ready =
+      reload ? move_(transfer_of(tile), header_.tensors[contents_.instances[tile.root].kind].name,
+                     false, free)
+             : 0;
+  for_each_cell(tile, [&](Cell& cell) {
+    cell.last_read = std::max(cell.last_read, free);
+    cell.reader = last.last_read >= last.ready ? last.reader : last.writer;
+    if (!reload) return;
+    cell.ready = ready;
+    cell.writer = cell.reader;
+    cell.unit = simulator::Unit::kDma;
+  });
+  return {};
+}
+
+// Of the tiles that are not in use now, the one that is used again last goes.
+bool SpillingMemory::evict(uint32_t now) {
+  std::vector<std::pair<uint32_t, uint32_t>> in_use;
+  bool done = false;
+  while (!done && !candidates_.empty()) {
+    const auto [next_use, id] = candidates_.top();
+    candidates_.pop();
+    Tile& tile = tiles_[id];
+    if (!tile.resident || tile.next >= tile.end || uses_[tile.next] != next_use) continue;
+    if (tile.user == now) {
+      in_use.emplace_back(next_use, id);
+      continue;
+    }
+    Cell last = last_access(tile);
+    if (tile.dirty) save(tile, last);
+    release(tile, last);
+    tile.resident = false;
+    done = true;
+  }
+  for (const auto& candidate : in_use) candidates_.push(candidate);
+  return done;
+}
+
+void SpillingMemory::save(Tile& tile, Cell& last) {
+  const std::string& name = header_.tensors[contents_.instances[tile.root].kind].name;
+  const double ready = std::max(last.ready, last.last_read);
+  if (last.ready > last.last_read) last.reader = last.writer;
+  last.last_read = move_(transfer_of(tile), name, true, ready);
+  tile.dirty = false;
+  tile.in_hbm = true;
+}
+
+void SpillingMemory::release(const Tile& tile, const Cell& last) {
+  const int64_t bytes = bytes_of(tile);
+  free_ += bytes;
+  rooms_.push_back({bytes, last});
+}
+
+// The memory that has been free longest.
+Cell SpillingMemory::take(int64_t bytes) {
+  free_ -= bytes;
+  Cell last;
+  while (bytes > 0) {
+    Room& room = rooms_.front();
+    const int64_t taken = std::min(bytes, room.bytes);
+    if (room.last.ready > last.ready) last.ready = room.last.ready, last.writer = room.last.writer;
+    if (room.last.last_read > last.last_read) {
+      last.last_read = room.last.last_read, last.reader = room.last.reader;
+    }
+    bytes -= taken;
+    room.bytes -= taken;
+    if (room.bytes == 0) rooms_.pop_front();
+  }
+  return last;
+}
+
+void SpillingMemory::finish() {
+  for (const uint32_t id : dying_) {
+    Tile& tile = tiles_[id];
+    if (!tile.resident) continue;
+    release(tile, last_access(tile));
+    tile.resident = false;
+  }
+  dying_.clear();
+}
+
+}  // namespace neuronmm::trace

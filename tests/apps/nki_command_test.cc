@@ -1,0 +1,127 @@
+// nki as a user meets it: reports of kept traces, what-ifs, comparisons, bad input; and a kernel
+// that is traced, where the Python package and NumPy are there.
+
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "run_program.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using neuronmm::apps::expect;
+using neuronmm::apps::neuronmm;
+using neuronmm::apps::Outcome;
+using neuronmm::apps::read;
+
+class NkiCommand : public neuronmm::apps::ProgramTest {
+ protected:
+  Json json(const std::string& name) const { return Json::parse(read(path(name)), nullptr, false); }
+};
+
+std::string seed(const std::string& name) {
+  return (neuronmm::source_dir() / "fuzz/corpus/kernel_trace" / name).string();
+}
+std::string from(const std::string& name) { return "nki --from-trace " + seed(name) + " "; }
+
+TEST_F(NkiCommand, ReportsAKeptTrace) {
+  const std::string out = path("out.json"), timeline = path("t.json");
+  expect(neuronmm(from("matmul") + "--json " + out + " --trace " + timeline), 0,
+         {"simulated (no Trainium was used)", "trn2 (NeuronCore-v3)", "8 instructions", "latency",
+          "compulsory", "PSUM", "k.py:9", "data", "dependency"});
+  const Json report = json("out.json");
+  double stalled = 0;
+  for (const Json& line : report["lines"]) {
+    for (const auto& [cause, ns] : line["stalled_ns_by_cause"].items()) stalled += ns.get<double>();
+  }
+  EXPECT_NEAR(stalled / 1e6, report["latency_ms"].get<double>(), 1e-9);
+  EXPECT_EQ(report["summary"]["hbm_read_bytes"], 2 * 128 * (128 + 512) * 2);
+  EXPECT_EQ(json("t.json")["traceEvents"].size(), 1 + 2 * (4 + 16) + 8);
+}
+
+TEST_F(NkiCommand, OfAnotherDevice) {
+  const std::string out = path("out.json");
+  expect(neuronmm(from("matmul") + "--device trn1 --json " + out), 0, {"trn1 (NeuronCore-v2)"});
+  EXPECT_EQ(json("out.json")["device"], "trn1");
+}
+
+TEST_F(NkiCommand, WhatIf) {
+  const std::string out = path("out.json");
+  expect(
+      neuronmm(from("matmul") +
+               "--what-if buffers=1 --what-if dma_bandwidth=2x --what-if tensor_clock=4.8 --json " +
+               out),
+      0, {"what if", "buffers=1", "dma_bandwidth=2x", "tensor_clock=4.8"});
+  const Json report = json("out.json");
+  const double latency = report["latency_ms"];
+  ASSERT_EQ(report["what_ifs"].size(), 3u);
+  EXPECT_GT(report["what_ifs"][0]["latency_ms"].get<double>(), latency);
+  EXPECT_LT(report["what_ifs"][1]["latency_ms"].get<double>(), latency);
+  EXPECT_LT(report["what_ifs"][2]["latency_ms"].get<double>(), latency);
+}
+
+TEST_F(NkiCommand, BesideAnotherKernel) {
+  expect(neuronmm(from("matmul") + "--compare " + seed("matmul")), 0,
+         {"beside each other", "1.00x"});
+}
+
+TEST_F(NkiCommand, LegacyOverflowIsSaid) {
+  expect(neuronmm(from("overflow")), 0, {"SBUF would need 262144 bytes", "loaded again", "tile"});
+}
+
+TEST_F(NkiCommand, BadInput) {
+  expect(neuronmm("nki"), 2, {"expected FILE.py:KERNEL or --from-trace FILE"});
+  expect(neuronmm(from("none")), 1, {"kernel_trace/none"});
+  write("text", "not a trace at all");
+  expect(neuronmm("nki --from-trace " + path("text")), 1, {"not a kernel trace"});
+  const std::string whole = read(seed("matmul"));
+  write("cut", whole.substr(0, whole.size() - 8));
+  expect(neuronmm("nki --from-trace " + path("cut")), 1, {"cut off?"});
+  expect(neuronmm(from("matmul") + "--device trn9"), 2, {"trn9"});
+  expect(neuronmm(from("matmul") + "--what-if luck=2x"), 2, {"--what-if luck=2x", "dma_bandwidth"});
+  expect(neuronmm(from("matmul") + "--what-if buffers=0"), 2, {"positive number"});
+  expect(neuronmm(from("matmul") + "--what-if buffers=1.5"), 2, {"whole number"});
+  expect(neuronmm(from("matmul") + "--what-if dma_queues=0.5x --what-if psum_banks=1"), 2,
+         {"the model does not take psum_banks = 1"});
+}
+
+bool can_trace() {
+  return fs::exists(neuronmm::source_dir() / "python/nki/run.py") &&
+         neuronmm::apps::outcome_of(
+             "python3 -c 'import numpy' 2>&1 || /usr/bin/python3 -c 'import numpy' 2>&1")
+                 .exit_code == 0;
+}
+
+TEST_F(NkiCommand, TracesAKernel) {
+  if (!can_trace()) GTEST_SKIP() << "needs python/nki and a python3 with NumPy";
+  const std::string kernel =
+      write("kernel.py",
+            "import nki\nimport nki.language as nl\nimport nki.isa as nisa\n"
+            "@nki.jit\ndef double(x):\n"
+            "    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)\n"
+            "    t = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)\n"
+            "    nisa.dma_copy(dst=t, src=x)\n"
+            "    nisa.tensor_tensor(dst=t, data1=t, data2=t, op=nl.add)\n"
+            "    nisa.dma_copy(dst=y, src=t)\n"
+            "    return y\n");
+  const std::string kept = path("kept.trace");
+  expect(neuronmm("nki " + kernel + ":double --arg 'x=bf16[128,512]' --save-trace " + kept), 0,
+         {"3 instructions", "kernel.py:8", "kernel.py:10"});
+  expect(neuronmm("nki --from-trace " + kept + " --compare " + kernel +
+                  ":double --arg 'x=bf16[128,512]'"),
+         0, {"1.00x"});
+  expect(neuronmm("nki " + kernel + ":triple --arg 'x=bf16[128,512]'"), 2, {"triple"});
+  const std::string page = path("page.html");
+  expect(neuronmm("nki " + kernel + ":double --arg 'x=bf16[128,512]' --ref x+x --html " + page), 0,
+         {"relative error"});
+  for (const char* const part : {"<svg", "kernel.py:9", "nisa.tensor_tensor", "no Trainium"}) {
+    EXPECT_NE(read(page).find(part), std::string::npos) << part;
+  }
+  expect(neuronmm("nki " + kernel + ":double --arg 'x=bf16[128,512]' --ref x*3"), 1, {"WRONG"});
+  expect(neuronmm("nki " + kernel + ":double --arg 'x=bf16[256,512]'"), 1, {"kernel.py:7", "256"});
+}
+
+}  // namespace

@@ -1,0 +1,86 @@
+// The same kernel as a tile program and as the trace that it would leave takes the same time and
+// moves the same bytes, to the last bit.
+
+#include <gtest/gtest.h>
+
+#include "trainium/devices.h"
+#include "trainium/kernels/registry.h"
+#include "trainium/simulator/residency.h"
+#include "trainium/simulator/timing.h"
+#include "trainium/trace/program_trace.h"
+#include "trainium/trace/simulate.h"
+
+namespace neuronmm::trace {
+namespace {
+
+using kernels::KernelShape;
+using simulator::DeviceSpec;
+
+// Small, ragged in every dimension, and larger than a tile in all of them.
+const std::vector<KernelShape> kShapes = {{.M = 1, .K = 1024, .r = 256, .N = 1536, .s = 256},
+                                          {.M = 500, .K = 1000, .r = 384, .N = 1700, .s = 256},
+                                          {.M = 1024, .K = 1024, .r = 512, .N = 1024, .s = 512}};
+
+class RoundTrip : public testing::TestWithParam<DType> {
+ protected:
+  void compare(const kernels::Kernel& kernel, const KernelShape& shape, const DeviceSpec& device) {
+    const kernels::KernelOptions options{.dtype = GetParam()};
+    const auto tiling =
+        kernels::fitting_tiling(kernel, shape, options, {}, simulator::limits_of(device));
+    if (!tiling.ok()) return;  // the kernel does not take such a shape
+    const auto program = kernels::make_program(kernel, shape, *tiling, options);
+    ASSERT_TRUE(program.ok()) << program.error().message;
+    const auto expected = simulator::simulate(*program, device);
+    ASSERT_TRUE(expected.ok()) << expected.error().message;
+    // What the model does to a program that does not fit has no counterpart in a trace.
+    if (!expected->remedies.empty()) return;
+    const std::vector<std::byte> bytes = trace_of(*program);
+    const auto file = TraceFile::parse(bytes, "trace");
+    ASSERT_TRUE(file.ok()) << file.error().message;
+    const auto found = simulate(*file, device, {.timing = {}, .rotation = rotation_of(*program)});
+    ASSERT_TRUE(found.ok()) << found.error().message;
+    const auto a = expected->summary.fields(), b = found->timing.summary.fields();
+    for (size_t i = 0; i < a.size(); ++i) {
+      EXPECT_EQ(a[i].second, b[i].second)
+          << kernel.name << " on " << device.name << ", M " << shape.M << ": " << a[i].first;
+    }
+    ++compared_;
+  }
+  int compared_ = 0;
+};
+
+TEST_P(RoundTrip, EveryKernelExactly) {
+  for (const kernels::Kernel& kernel : kernels::kernels()) {
+    for (const DeviceSpec& device : simulator::devices()) {
+      for (const KernelShape& shape : kShapes) compare(kernel, shape, device);
+    }
+  }
+  EXPECT_GT(compared_, 150);
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, RoundTrip, testing::Values(DType::kBF16, DType::kF32),
+                         [](const auto& dtype) { return std::string(dtype_name(dtype.param)); });
+
+// Without a limit a tensor takes the memory that has been free longest, so that a kernel with two
+// copies fetches further ahead: it can only become faster.
+TEST(RoundTrip, FreeMemoryLetsLoadsRunAhead) {
+  const auto kernel = kernels::find_kernel("matmul_tiled");
+  ASSERT_TRUE(kernel.ok());
+  const KernelShape shape{.M = 512, .K = 2048, .N = 1024};
+  const auto tiling = kernels::tiling_of(**kernel, {});
+  const auto program = kernels::make_program(**kernel, shape, *tiling, {});
+  ASSERT_TRUE(program.ok());
+  const std::vector<std::byte> bytes = trace_of(*program);
+  const auto file = TraceFile::parse(bytes, "trace");
+  const auto two =
+      simulate(*file, simulator::kTrn1, {.timing = {}, .rotation = rotation_of(*program)});
+  const auto four = simulate(*file, simulator::kTrn1, {.timing = {}, .rotation = {4, {}}});
+  const auto free = simulate(*file, simulator::kTrn1);
+  ASSERT_TRUE(two.ok() && four.ok() && free.ok());
+  EXPECT_LT(four->timing.summary.total_time, two->timing.summary.total_time);
+  EXPECT_LE(free->timing.summary.total_time, four->timing.summary.total_time);
+  EXPECT_EQ(free->timing.summary.hbm_read_bytes, two->timing.summary.hbm_read_bytes);
+}
+
+}  // namespace
+}  // namespace neuronmm::trace

@@ -1,0 +1,373 @@
+// Exact times of tiny traces, with the arithmetic written out.
+
+#include "trainium/trace/simulate.h"
+
+#include <gtest/gtest.h>
+
+#include "trainium/devices.h"
+#include "trainium/trace/trace_writer.h"
+
+namespace neuronmm::trace {
+namespace {
+
+using simulator::DeviceSpec;
+using simulator::kTrn1;
+using simulator::kTrn2;
+
+Result<TraceTiming> timing_of(const TraceWriter& writer, const DeviceSpec& device,
+                              const TraceOptions& options = {}) {
+  const std::vector<std::byte> bytes = writer.finish();
+  NMM_ASSIGN(const TraceFile file, TraceFile::parse(bytes, "k.trace"));
+  return simulate(file, device, options);
+}
+
+double nanoseconds(const TraceWriter& writer, const DeviceSpec& device = kTrn2) {
+  const auto timing = timing_of(writer, device);
+  EXPECT_TRUE(timing.ok()) << timing.error().message;
+  return timing.ok() ? timing->timing.summary.total_time * 1e9 : 0;
+}
+
+// Of a transfer to or from 128 partitions, alone: from its trigger to its consumer.
+double transfer_ns(const DeviceSpec& d, int64_t bytes_per_partition, int64_t chunk_bytes) {
+  const simulator::Transfer t{
+      .partitions = 128, .bytes_per_partition = bytes_per_partition, .chunk_bytes = chunk_bytes};
+  return d.dma_start_ns + simulator::engine_ns(d, t, 8) + d.dma_completion_ns;
+}
+
+// Operations on tiles of [128, 512].
+struct TileKernel {
+  TraceWriter w = TraceWriter();
+  uint32_t x = w.input("x", "bf16", {128, 4096});
+  uint32_t y = w.output("y", "bf16", {128, 4096});
+
+  uint32_t tile(const char* name, int line, int64_t address = -1) {
+    return w.tensor(name, "sbuf", "bf16", {128, 512}, line, address);
+  }
+  TraceWriter::View block(uint32_t tensor, int64_t block) const {
+    return {tensor, {{4096, 128}, {1, 512}}, block * 512};
+  }
+  void load(uint32_t tile, int64_t from, int line) {
+    w.run("dma_copy", "dma", {{"dst", w.all(tile)}, {"src", block(x, from)}}, line);
+  }
+  void store(uint32_t tile, int64_t to, int line) {
+    w.run("dma_copy", "dma", {{"dst", block(y, to)}, {"src", w.all(tile)}}, line);
+  }
+  void copy(uint32_t to, uint32_t from, const char* engine, int line) {
+    w.run("tensor_copy", engine, {{"dst", w.all(to)}, {"src", w.all(from)}}, line);
+  }
+};
+
+TEST(Simulate, LoadCopyStore) {
+  TileKernel k;
+  const uint32_t a = k.tile("a", 10), b = k.tile("b", 11);
+  k.load(a, 0, 12);
+  k.copy(b, a, "vector", 13);
+  k.store(b, 0, 14);
+  // The fourfold mode of trn2: 128 cycles, 68 more until the next, 80 until the result is there.
+  const double copy = (512 / 4.0 + 68 + 80) / 0.96;
+  EXPECT_NEAR(nanoseconds(k.w), transfer_ns(kTrn2, 1024, 1024) * 2 + copy, 1e-3);
+  const auto timing = timing_of(k.w, kTrn2);
+  EXPECT_EQ(timing->timing.summary.hbm_read_bytes, 128 * 1024);
+  EXPECT_EQ(timing->timing.summary.hbm_write_bytes, 128 * 1024);
+  EXPECT_EQ(timing->timing.summary.sbuf_write_bytes, 2 * 128 * 1024);
+  EXPECT_EQ(timing->compulsory_bytes, 2 * 128 * 4096 * 2);
+  EXPECT_EQ(timing->sbuf.bytes, 2 * 1024);
+  EXPECT_EQ(timing->timing.instructions, 3);
+  EXPECT_NEAR(timing->bound.vector_ns, (512 / 4.0 + 68) / 0.96, 1e-6);
+}
+
+// The second load may not begin before the copy out of the same memory is done.
+TEST(Simulate, AddressesAreObeyed) {
+  const auto kernel = [](int64_t second) {
+    TileKernel k;
+    const uint32_t a = k.tile("a", 10, 0), out = k.tile("out", 11, 8192);
+    k.load(a, 0, 12);
+    k.copy(out, a, "scalar", 13);
+    const uint32_t b = k.tile("b", 14, second);
+    k.load(b, 1, 15);
+    k.copy(out, b, "scalar", 16);
+    return nanoseconds(k.w);
+  };
+  const double load = transfer_ns(kTrn2, 1024, 1024), copy = (512 + 64) / 1.2;
+  EXPECT_NEAR(kernel(0), load + copy + load + copy + 290 / 1.2, 1e-3);
+  EXPECT_NEAR(kernel(512), kernel(0), 1e-9);  // half of it is enough
+  EXPECT_LT(kernel(1024), kernel(0) - copy);
+}
+
+TEST(Simulate, TensorsBesideEachOtherAtOneAddress) {
+  const auto kernel = [](uint32_t partition) {
+    TileKernel k;
+    const uint32_t a = k.w.tensor("a", "sbuf", "bf16", {32, 512}, 10, 0, 0);
+    const uint32_t b = k.w.tensor("b", "sbuf", "bf16", {32, 512}, 11, 0, partition);
+    const uint32_t out = k.w.tensor("out", "sbuf", "bf16", {32, 512}, 12);
+    const TraceWriter::View rows{k.x, {{4096, 32}, {1, 512}}, 0};
+    k.w.run("dma_copy", "dma", {{"dst", k.w.all(a)}, {"src", rows}}, 13);
+    k.copy(out, a, "scalar", 14);
+    k.w.run("dma_copy", "dma", {{"dst", k.w.all(b)}, {"src", rows}}, 15);
+    k.copy(out, b, "scalar", 16);
+    return timing_of(k.w, kTrn2);
+  };
+  const auto beside = kernel(32), above = kernel(0);
+  ASSERT_TRUE(beside.ok() && above.ok());
+  EXPECT_LT(beside->timing.summary.total_time, above->timing.summary.total_time - 1e-6);
+}
+
+// Without addresses a rotation of two is a matter of two slots, and free memory of none.
+TEST(Simulate, RotationIsALimit) {
+  TileKernel k;
+  for (int i = 0; i < 8; ++i) {
+    const uint32_t in = k.tile("in", 10), out = k.tile("out", 11);
+    k.load(in, i, 12);
+    k.copy(out, in, "vector", 13);
+    k.store(out, i, 14);
+  }
+  const auto one = timing_of(k.w, kTrn2, {.timing = {}, .rotation = {1, {}}});
+  const auto two = timing_of(k.w, kTrn2, {.timing = {}, .rotation = {2, {}}});
+  const auto free = timing_of(k.w, kTrn2);
+  const double load = transfer_ns(kTrn2, 1024, 1024);
+  const double copy = (512 / 4.0 + 68) / 0.96;
+  // One: each load waits for the copy before it; the stores run beside.
+  EXPECT_GE(one->timing.summary.total_time * 1e9, 8 * (load + copy) - 1e-3);
+  EXPECT_LT(two->timing.summary.total_time, 0.7 * one->timing.summary.total_time);
+  EXPECT_LT(free->timing.summary.total_time, two->timing.summary.total_time);
+}
+
+TEST(Simulate, ViewsShareTheMemoryOfTheirParent) {
+  TileKernel k;
+  const uint32_t a = k.tile("a", 10), out = k.tile("out", 11);
+  const uint32_t words = k.w.view(a, "words", "sbuf", "i32", {128, 128}, 512, 12);
+  k.load(a, 0, 13);
+  // The second half of `a`, written by GpSimd: the copy of all of it waits for that too.
+  k.w.run("iota", "gpsimd", {{"dst", k.w.all(words)}}, 14);
+  k.copy(out, a, "vector", 15);
+  const double iota = (128 + 150 + 80) / 1.2;
+  EXPECT_NEAR(nanoseconds(k.w),
+              transfer_ns(kTrn2, 1024, 1024) + iota + (512 / 4.0 + 68 + 80) / 0.96, 1e-3);
+}
+
+// What is read from HBM after it was written there waits for the store.
+TEST(Simulate, ScratchInHbm) {
+  TileKernel k;
+  const uint32_t scratch = k.w.tensor("scratch", "hbm", "bf16", {128, 512}, 9);
+  const uint32_t a = k.tile("a", 10), b = k.tile("b", 11);
+  k.load(a, 0, 12);
+  k.w.run("dma_copy", "dma", {{"dst", k.w.all(scratch)}, {"src", k.w.all(a)}}, 13);
+  k.w.run("dma_copy", "dma", {{"dst", k.w.all(b)}, {"src", k.w.all(scratch)}}, 14);
+  EXPECT_NEAR(nanoseconds(k.w), 3 * transfer_ns(kTrn2, 1024, 1024), 1e-3);
+}
+
+// A scatter may touch any row: what is read afterwards waits for it, wherever it lies. Its pattern,
+// of more rows than the tensor has, is that of the first index.
+TEST(Simulate, ScatterAnywhere) {
+  const auto kernel = [](bool scatter) {
+    TileKernel k;
+    const uint32_t table = k.w.tensor("table", "hbm", "bf16", {64, 512}, 9);
+    const uint32_t index = k.w.tensor("index", "sbuf", "i32", {128, 1}, 10);
+    const uint32_t a = k.tile("a", 11), b = k.w.tensor("b", "sbuf", "bf16", {8, 512}, 12);
+    const TraceWriter::View rows{table, {{512, scatter ? 128 : 8}, {1, 512}}, 0};
+    const TraceWriter::View last{table, {{512, 8}, {1, 512}}, 56 * 512};
+    if (scatter) {
+      k.w.run("dma_copy", "dma", {{"dst", rows}, {"src", k.w.all(a)}, {"index", k.w.all(index)}},
+              13, {{"indirect", "dst"}});
+    } else {
+      k.w.run("dma_copy", "dma", {{"dst", rows}, {"src", k.w.columns(a, 0, 512, 8)}}, 13);
+    }
+    k.w.run("dma_copy", "dma", {{"dst", k.w.all(b)}, {"src", last}}, 14);
+    return nanoseconds(k.w);
+  };
+  EXPECT_GT(kernel(true), 2 * (kTrn2.dma_start_ns + kTrn2.dma_completion_ns));
+  EXPECT_LT(kernel(false), 2 * (kTrn2.dma_start_ns + kTrn2.dma_completion_ns));
+}
+
+// Four products of 32 rows each, on four parts of the array or one after the other.
+TEST(Simulate, PartsOfTheArrayWorkSideBySide) {
+  const auto kernel = [](bool parts) {
+    TileKernel k;
+    const uint32_t a = k.tile("a", 10);
+    k.load(a, 0, 11);
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t sums = k.w.tensor("sums", "psum", "fp32", {32, 512}, 12);
+      TraceWriter::Json attributes = TraceWriter::Json::object();
+      if (parts) attributes = {{"tile_position", {32 * i, 0}}, {"tile_size", {32, 128}}};
+      k.w.run("nc_matmul", "tensor",
+              {{"dst", k.w.all(sums)},
+               {"stationary", {a, {{512, 32}, {1, 32}}, 32 * i * 512}},
+               {"moving", {a, {{512, 32}, {1, 512}}, 32 * i * 512}}},
+              13, attributes);
+    }
+    return nanoseconds(k.w);
+  };
+  const double matmul = (512 + 10) / 2.4, weights = 32 / 4 / 2.4;
+  const double loaded = transfer_ns(kTrn2, 1024, 1024), latency = 400 / 2.4;
+  EXPECT_NEAR(kernel(false), loaded + weights + 4 * matmul + latency, 1e-3);
+  EXPECT_NEAR(kernel(true), loaded + 4 * weights + matmul + latency, 1e-3);
+}
+
+TEST(Simulate, OverflowNamesTensorsAndLines) {
+  TileKernel k;
+  std::vector<uint32_t> big;
+  for (int i = 0; i < 3; ++i) {
+    big.push_back(k.w.tensor("big", "sbuf", "fp32", {128, 16384}, 20));  // 64 KiB
+    k.w.run("memset", "any", {{"dst", k.w.all(big.back())}}, 21);
+  }
+  const uint32_t other = k.w.tensor("other", "sbuf", "fp32", {128, 8192}, 22);
+  k.w.run("memset", "any", {{"dst", k.w.all(other)}}, 23);
+  for (const uint32_t tensor : big) {
+    k.w.run("activation", "scalar", {{"dst", k.w.all(tensor)}, {"src", k.w.all(tensor)}}, 24);
+  }
+  EXPECT_EQ(timing_of(k.w, kTrn2).error().message,
+            "k.trace: SBUF needs 229376 bytes per partition at once, trn2 has 212992: big 192 KiB "
+            "(3 tensors, kernel.py:20), other 32 KiB (kernel.py:22)");
+}
+
+// The legacy dialect: sums of 256 KiB per partition, added to twice in turn, in blocks of 2 KiB.
+// What stays is what fits; the rest is saved after each of its first visits and loaded at its
+// second.
+TEST(Simulate, LegacyOverflowSpills) {
+  TileKernel k{TraceWriter("neuronxcc", "trn2")};
+  constexpr int64_t kBlocks = 128, kColumns = 512;
+  const uint32_t a = k.w.tensor("a", "sbuf", "fp32", {128, kColumns}, 10);
+  const uint32_t sums = k.w.tensor("sums", "sbuf", "fp32", {128, kBlocks * kColumns}, 11);
+  k.w.run("memset", "any", {{"dst", k.w.all(a)}}, 12);
+  const auto block = [&](int64_t i) { return k.w.columns(sums, i * kColumns, kColumns); };
+  for (int64_t i = 0; i < kBlocks; ++i) k.w.run("memset", "any", {{"dst", block(i)}}, 13);
+  for (int64_t i = 0; i < kBlocks; ++i) {
+    k.w.run("tensor_tensor", "vector", {{"dst", block(i)}, {"src", block(i)}, {"src1", k.w.all(a)}},
+            14, {{"op", "add"}});
+  }
+  const auto timing = timing_of(k.w, kTrn2);
+  ASSERT_TRUE(timing.ok()) << timing.error().message;
+  const int64_t room = static_cast<int64_t>(kTrn2.sbuf_capacity()) / 2048 - 1;  // beside `a`
+  const int64_t spilled = (kBlocks - room) * 2048 * 128;
+  EXPECT_EQ(timing->timing.summary.spill_save_bytes, spilled);
+  EXPECT_EQ(timing->timing.summary.spill_reload_bytes, spilled);
+  EXPECT_EQ(timing->timing.summary.hbm_bytes(), 2 * spilled);
+  ASSERT_EQ(timing->timing.remedies.size(), 1u);
+  EXPECT_EQ(timing->timing.remedies[0],
+            "SBUF would need 264192 bytes per partition and has 212992: 7.078 MB are spilled and "
+            "7.078 MB loaded again (sums 256 KiB (kernel.py:11), a 2 KiB (kernel.py:10))");
+}
+
+// What came from HBM unchanged is not saved.
+TEST(Simulate, LegacyOverflowLoadsAgain) {
+  TileKernel k{TraceWriter("neuronxcc", "trn2")};
+  constexpr int64_t kTiles = 120;
+  const uint32_t x = k.w.input("big", "fp32", {128, 512 * kTiles});
+  const uint32_t out = k.w.tensor("out", "sbuf", "fp32", {128, 512}, 9);
+  std::vector<uint32_t> tiles;
+  for (int64_t i = 0; i < kTiles; ++i) {
+    tiles.push_back(k.w.tensor("tile", "sbuf", "fp32", {128, 512}, 10));
+    k.w.run(
+        "dma_copy", "dma",
+        {{"dst", k.w.all(tiles.back())}, {"src", {x, {{512 * kTiles, 128}, {1, 512}}, i * 512}}},
+        11);
+  }
+  for (const uint32_t tile : tiles) k.copy(out, tile, "scalar", 12);
+  const auto timing = timing_of(k.w, kTrn2);
+  ASSERT_TRUE(timing.ok()) << timing.error().message;
+  const int64_t room = static_cast<int64_t>(kTrn2.sbuf_capacity()) / 2048;
+  EXPECT_EQ(timing->timing.summary.spill_save_bytes, 0);
+  // One of the slots serves `out` from the first copy on.
+  EXPECT_EQ(timing->timing.summary.spill_reload_bytes, (kTiles - room + 1) * 2048 * 128);
+  double stalled = 0;
+  for (const LineReport& line : timing->lines) stalled += line.stalled();
+  EXPECT_NEAR(stalled, timing->timing.summary.total_time * 1e9, 1e-3);
+}
+
+TEST(Simulate, PsumOverflow) {
+  TileKernel k;
+  const uint32_t a = k.tile("a", 10);
+  k.load(a, 0, 11);
+  std::vector<uint32_t> sums;
+  for (int i = 0; i < 9; ++i) {
+    sums.push_back(k.w.tensor("sums", "psum", "fp32", {128, 16}, 12));  // a bank each
+    k.w.run("nc_matmul", "tensor",
+            {{"dst", k.w.all(sums.back())},
+             {"stationary", k.w.columns(a, 0, 128)},
+             {"moving", k.w.columns(a, 0, 16)}},
+            13);
+  }
+  for (const uint32_t tensor : sums)
+    k.w.run("activation", "scalar", {{"dst", k.w.columns(a, 0, 16)}, {"src", k.w.all(tensor)}}, 14);
+  EXPECT_EQ(timing_of(k.w, kTrn2).error().message,
+            "k.trace: PSUM needs 18432 bytes per partition at once, trn2 has 16384: sums 18 KiB (9 "
+            "tensors, kernel.py:12)");
+}
+
+TEST(Simulate, AddressesOutsideAndOnEachOther) {
+  TileKernel outside;
+  outside.load(outside.tile("a", 10, 224 * 1024 - 512), 0, 11);
+  EXPECT_EQ(timing_of(outside.w, kTrn2).error().message,
+            "k.trace: kernel.py:10: a: bytes 228864 to 229888 of a partition, which has 229376 on "
+            "trn2");
+  TileKernel overlap;
+  const uint32_t a = overlap.tile("a", 10, 0), b = overlap.tile("b", 11, 512);
+  overlap.load(a, 0, 12);
+  overlap.load(b, 1, 13);
+  overlap.copy(b, a, "vector", 14);
+  const auto timing = timing_of(overlap.w, kTrn2);
+  ASSERT_TRUE(timing.ok());
+  ASSERT_EQ(timing->notes.size(), 1u);
+  EXPECT_EQ(timing->notes[0], "b (kernel.py:11) lies on memory that is still in use");
+}
+
+// A tensor without an address keeps off the place that one with an address will take.
+TEST(Simulate, AddressesThatComeLater) {
+  TileKernel k;
+  const uint32_t loose = k.tile("loose", 10);
+  k.load(loose, 0, 11);
+  const uint32_t fixed = k.tile("fixed", 12, 0);
+  k.load(fixed, 1, 13);
+  k.copy(fixed, loose, "vector", 14);
+  const auto timing = timing_of(k.w, kTrn2);
+  ASSERT_TRUE(timing.ok());
+  EXPECT_TRUE(timing->notes.empty());
+}
+
+// trn1: Vector and Scalar exclude each other on PSUM.
+TEST(Simulate, DevicesDiffer) {
+  TileKernel k;
+  const uint32_t a = k.tile("a", 10), b = k.tile("b", 11), c = k.tile("c", 12);
+  k.load(a, 0, 13);
+  const uint32_t sums = k.w.tensor("sums", "psum", "fp32", {128, 512}, 14);
+  k.w.run("nc_matmul", "tensor",
+          {{"dst", k.w.all(sums)}, {"stationary", k.w.columns(a, 0, 128)}, {"moving", k.w.all(a)}},
+          15);
+  k.copy(b, sums, "vector", 16);
+  k.copy(c, sums, "scalar", 17);
+  const auto evicted = [](const DeviceSpec& d) {
+    return std::pair((512 + 68) / d.vector_ghz, (512 + 64 + 290) / d.scalar_ghz);
+  };
+  const double matmul1 = 128 / 4 / 2.8 + 512 / 2.8 * 7 / 6 + 400 / 2.8;
+  EXPECT_NEAR(
+      nanoseconds(k.w, kTrn1),
+      transfer_ns(kTrn1, 1024, 1024) + matmul1 + evicted(kTrn1).first + evicted(kTrn1).second,
+      1e-3);
+  const double matmul2 = 128 / 4 / 2.4 + (512 + 10) / 2.4 + 400 / 2.4;
+  EXPECT_NEAR(nanoseconds(k.w, kTrn2),
+              transfer_ns(kTrn2, 1024, 1024) + matmul2 +
+                  std::max(evicted(kTrn2).first + 80 / 0.96, evicted(kTrn2).second),
+              1e-3);
+}
+
+TEST(Simulate, ErrorsOfAnInstructionNameItsLine) {
+  TileKernel k;
+  k.w.run("tensor_copy", "any", {{"dst", k.w.all(k.tile("a", 10))}, {"src", k.block(k.x, 0)}}, 42);
+  EXPECT_EQ(timing_of(k.w, kTrn2).error().message,
+            "k.trace: kernel.py:42: tensor_copy: operand src lies in HBM, where no engine but DMA "
+            "reaches");
+}
+
+TEST(Simulate, Timeline) {
+  TileKernel k;
+  const uint32_t a = k.tile("a", 10), b = k.tile("b", 11);
+  k.load(a, 0, 12);
+  k.copy(b, a, "vector", 13);
+  simulator::Trace timeline;
+  ASSERT_TRUE(timing_of(k.w, kTrn2, {.timing = {.trace = &timeline}, .rotation = {}}).ok());
+  EXPECT_EQ(timeline.total(), 2);
+  EXPECT_NE(timeline.json("k", "trn2").find("tensor_copy kernel.py:13"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace neuronmm::trace
