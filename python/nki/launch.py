@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 
 import numpy as np
 
 from .tracer import device as devices
 from .tracer import dtypes, errors
 from .tracer import session as sessions
+from .tracer.cores import Group
 from .tracer.session import Session
 from .tracer.tensor import Tensor
 from .tracer.trace import Trace
@@ -56,17 +58,29 @@ def simulate(kernel):
 
 
 def execute(s: Session, function, args: tuple, kwargs: dict):
-    """Runs `function` in the session; arrays among the arguments become tensors in HBM. Returns what it returns."""
-    names = list(inspect.signature(function).parameters)
-    before, sessions.current = sessions.current, s
+    """Runs `function` in the session; arrays among the arguments become tensors in HBM. Returns what it returns.
+
+    Of a launch grid the session is the first program; with values the others run beside it.
+    """
+    before = sessions.current
+    count = 1 if hasattr(function, "whole_grid") else math.prod(s.grid)  # the legacy dialect loops over its grid itself
+    if count > 1:
+        s.note(f"the kernel is launched on {list(s.grid)} cores; the trace is that of the first")
     try:
-        args = [_argument(s, names[i] if i < len(names) else f"argument{i}", a) for i, a in enumerate(args)]
-        kwargs = {name: _argument(s, name, a) for name, a in kwargs.items()}
-        if s.grid and max(s.grid) > 1 and not hasattr(function, "whole_grid"):
-            s.note(f"the kernel is launched on {list(s.grid)} cores; this is the trace of core 0")
-        return function(*args, **kwargs)
+        if count == 1 or not s.values:
+            sessions.current = s
+            return _call(s, function, args, kwargs)
+        s.group = Group(count)
+        s.group.sessions[:] = [s, *(s.beside(i) for i in range(1, count))]
+        return s.group.run([functools.partial(_call, each, function, args, kwargs) for each in s.group.sessions])
     finally:
         sessions.current = before
+
+
+def _call(s, function, args, kwargs):
+    names = list(inspect.signature(function).parameters)
+    args = [_argument(s, names[i] if i < len(names) else f"argument{i}", a) for i, a in enumerate(args)]
+    return function(*args, **{name: _argument(s, name, a) for name, a in kwargs.items()})
 
 
 class Shaped:

@@ -48,6 +48,7 @@ from .loops import (
     num_programs,
     program_id,
     program_ndim,
+    range_,
     sequential_range,
     static_range,
     while_loop,
@@ -70,6 +71,7 @@ from .objects import NKIObject
 
 tensor = NkiTensor
 bool = bool_  # noqa: A001
+range = range_  # noqa: A001
 dtype = DType
 
 

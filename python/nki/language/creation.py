@@ -10,7 +10,7 @@ from ..tracer import session as sessions
 from ..tracer.indexing import DynamicSlice
 from ..tracer.layout import HBM
 from ..tracer.tensor import ASSIGN, Tensor
-from .memory import region, sbuf
+from .memory import region, sbuf, shared_hbm
 
 
 def ndarray(shape, dtype, buffer=sbuf, name="", address=None, **unused) -> Tensor:
@@ -20,7 +20,7 @@ def ndarray(shape, dtype, buffer=sbuf, name="", address=None, **unused) -> Tenso
     found, memory = region(buffer)
     if memory is None:
         errors.fail(call, f"buffer: expected sbuf, psum, hbm, private_hbm or shared_hbm of nki.language, found {buffer!r}")
-    made = s.allocate(shape, dtype, memory, name, address, call)
+    made = s.allocate(shape, dtype, memory, name, address, call, shared=found is shared_hbm)
     if memory == HBM:
         made.storage.buffer = found
     return made

@@ -41,6 +41,8 @@ class Session:
         self.dialect = dialect
         self.random = np.random.default_rng(seed)
         self.state: dict = {}
+        self.group = None  # the `cores.Group` that runs all programs of the grid; None: this one runs alone
+        self.shared_tensors = 0
         self.notes: list[str] = []
         self.first_hole: str | None = None  # where unwritten elements were first read
         self._holes: list = []  # (instruction, which elements) read by the instruction in progress
@@ -49,6 +51,13 @@ class Session:
         self._max_seconds = max_seconds
         self._deadline = time.monotonic() + max_seconds
         self._next_look = min(1024, max_instructions)
+
+    def beside(self, index: int) -> Session:
+        """Another program of the grid: computes and records nothing."""
+        other = Session(self.device, Trace(), True, self.grid, self.dialect, index, self._max_instructions, self._max_seconds)
+        other.program = tuple(int(i) for i in np.unravel_index(index, self.grid))
+        other.group = self.group
+        return other
 
     def note(self, text: str):
         """Something that the user should know about how the kernel was run; each text once."""
@@ -70,12 +79,16 @@ class Session:
         if self.values:
             raw = data if data.dtype == dtype.raw and dtype.kind != "float" else values.encode(data, dtype)
             storage.materialize(np.ascontiguousarray(raw))
+            if self.group is not None:
+                self.group.share(self, storage)
         storage.fill()
         self.trace.allocate(storage, "input", self.trace.sources.here())
         return Tensor(storage, storage.layout, 0)
 
-    def allocate(self, shape, dtype, memory: str, name: str = "", address=None, call: str = "nki.language.ndarray") -> Tensor:
-        """A new tensor. On chip its first axis is the partition. `address` is (first partition, byte in the partition)."""
+    def allocate(self, shape, dtype, memory: str, name: str = "", address=None, call: str = "nki.language.ndarray",
+                 shared: bool = False) -> Tensor:  # fmt: skip
+        """A new tensor. On chip its first axis is the partition. `address` is (first partition, byte in the partition).
+        `shared`: in HBM, and all programs of the grid see one."""
         shape = self._checked_shape(shape, call)
         found = dtypes.find(dtype)
         if found is None:
@@ -89,6 +102,10 @@ class Session:
             place = self._checked_address(address, storage, call)
         if self.values:
             storage.materialize()
+            if shared and self.group is not None:
+                self.group.share(self, storage)
+        elif shared and self.grid and max(self.grid) > 1:
+            storage.fill()  # by other programs, as far as anybody knows
         self.trace.allocate(storage, "none" if memory != HBM else "scratch", source, place)
         return Tensor(storage, storage.layout, 0)
 
