@@ -148,7 +148,7 @@ class Mask:
     __rand__ = __and__
 
     def __bool__(self):
-        _wrong("a mask is no condition of the program; give it to an instruction's `mask`")
+        _wrong("a mask is no condition of the program: combine masks with &, and give them to an instruction's `mask`")
 
     def box(self, domain: tuple, call: str):
         """The part of a tile of shape `domain` that the mask leaves: (start, stop) per dimension, None if nothing."""

@@ -94,7 +94,7 @@ class Tile:
         tensor = self.tensor
         if self.overflow or self.box is not None:
             tensor = cut(self, None, "tensor[...]")
-        return Tile(*view(tensor, key if type(key) is tuple else (key,)), self.sums)
+        return Tile(*view(tensor, tuple(key) if isinstance(key, tuple) else (key,)), self.sums)
 
     def reshape(self, *shape) -> Tile:
         if len(shape) == 1 and not isinstance(shape[0], _WHOLE):

@@ -34,6 +34,7 @@ from .arithmetic import (
     tensor_partition_reduce,
     tensor_reduce,
     tensor_scalar,
+    tensor_scalar_cumulative,
     tensor_scalar_reduce,
     tensor_tensor,
     tensor_tensor_scan,

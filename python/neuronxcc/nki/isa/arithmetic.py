@@ -132,6 +132,17 @@ def tensor_tensor_scan(data0, data1, initial, op0, op1, reverse0=False, reverse1
     return issue_later(domain, given, SBUF, make, box)
 
 
+def tensor_scalar_cumulative(*, src, dst, op0, op1, imm0, imm1=None, reduce_cmd=isa.reduce_cmd.reset_reduce, mask=None, **unused):
+    """In place: `dst`."""
+    call = "nisa.tensor_scalar_cumulative"
+    src = tile(src, call, "src")
+    box = mask_box(mask, src.shape, call)
+    if box != ():
+        first, second = (row_operand(v, src, box, call, n) for v, n in ((imm0, "imm0"), (imm1, "imm1")))
+        settle()
+        isa.tensor_scalar_cumulative(writable(dst, box, call), readable(src, box, call), op0, op1, first, second, reduce_cmd)
+
+
 def tensor_partition_reduce(op, data, *, mask=None, dtype=None, **unused):
     call = "nisa.tensor_partition_reduce"
     data = tile(data, call, "data")

@@ -101,9 +101,10 @@ def nc_stream_shuffle(src, dst, shuffle_mask, *, mask=None, **unused):
 def local_gather(src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, *, mask=None, **unused):
     call = "nisa.local_gather"
     src, numbers = tile(src_buffer, call, "src_buffer"), tile(index, call, "index")
-    count = num_valid_indices or numbers.size // numbers.shape[0] * 16
+    columns = numbers.size // numbers.shape[0]
+    whole = num_valid_indices in (None, columns * 16)  # 16 partitions share their indices
+    shape = (src.shape[0], *((columns, 16) if whole else (num_valid_indices,)), num_elem_per_idx)
     one, two = readable(src), readable(numbers)
-    shape = (src.shape[0], count * num_elem_per_idx)
     return issue_later(shape, src.dtype, SBUF, lambda dst: isa.local_gather(dst, one, two, num_elem_per_idx, num_valid_indices))
 
 
