@@ -2,7 +2,6 @@
 
 import unittest
 
-import numpy as np
 from nki.tracer.errors import NkiValidationError
 from tracing import Run, random
 
@@ -64,7 +63,11 @@ class Mistakes(unittest.TestCase):
         self.fails(kernel, "[100, 32]", "does not hold a tile of [100, 64]")
 
     def test_a_product_of_different_contractions(self):
-        self.fails(lambda x: stored(nl.copy(nisa.nc_matmul(nl.load(x), nl.load(x[0:50, :])))), "nc_matmul", "contraction is 100 in one and 50")
+        self.fails(
+            lambda x: stored(nl.copy(nisa.nc_matmul(nl.load(x), nl.load(x[0:50, :])))),
+            "nc_matmul",
+            "contraction is 100 in one and 50",
+        )
 
     def test_reading_what_was_never_written(self):
         def kernel(x):

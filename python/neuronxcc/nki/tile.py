@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
 from nki.tracer import errors
 from nki.tracer.layout import HBM
 
-from .index import Mask
+from .index import WHOLE, Mask
 from .views import Overflow, view
 
 
@@ -97,7 +96,7 @@ class Tile:
         return Tile(*view(tensor, tuple(key) if isinstance(key, tuple) else (key,)), self.sums)
 
     def reshape(self, *shape) -> Tile:
-        if len(shape) == 1 and not isinstance(shape[0], _WHOLE):
+        if len(shape) == 1 and not isinstance(shape[0], WHOLE):
             shape = tuple(shape[0])
         return Tile(self.tensor.reshape(shape), sums=self.sums)
 
@@ -153,7 +152,9 @@ def cut(tile: Tile, box, call: str):
     for over in tile.overflow:
         low, high = over.limits(box)
         if low < 0 or high >= over.count:
-            errors.fail(call, f"{tensor.describe()}: indices {low} to {high} of dimension {over.axis}, which has {over.count} elements")
+            errors.fail(
+                call, f"{tensor.describe()}: indices {low} to {high} of dimension {over.axis}, which has {over.count} elements"
+            )
     if full:
         return tensor
     strides = tensor.strides

@@ -72,8 +72,8 @@ def dma_copy(*, dst, src, mask=None, dst_rmw_op=None, oob_mode=isa.oob_mode.erro
         written(dst)
     box = meet(meet(mask_box(mask, dst.shape, call), dst.box), src.box)
     if box != ():
-        isa.dma_copy(writable(dst, box, call), readable(shaped(src, dst.shape), box, call), dst_rmw_op=dst_rmw_op, oob_mode=oob_mode,
-                     dge_mode=dge_mode)  # fmt: skip
+        source = readable(shaped(src, dst.shape), box, call)
+        isa.dma_copy(writable(dst, box, call), source, dst_rmw_op=dst_rmw_op, oob_mode=oob_mode, dge_mode=dge_mode)
 
 
 def dma_transpose(src, *, axes=None, mask=None, dtype=None, **unused):
@@ -108,8 +108,8 @@ def local_gather(src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, 
     return issue_later(shape, src.dtype, SBUF, lambda dst: isa.local_gather(dst, one, two, num_elem_per_idx, num_valid_indices))
 
 
-def range_select(*, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd=isa.reduce_cmd.idle, reduce_res=None, reduce_op="maximum",
-                 range_start=0, on_false_value=-3.4028235e38, mask=None, dtype=None, **unused):  # fmt: skip
+def range_select(*, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd=isa.reduce_cmd.idle, reduce_res=None,
+                 reduce_op="maximum", range_start=0, on_false_value=-3.4028235e38, mask=None, dtype=None, **unused):  # fmt: skip
     call = "nisa.range_select"
     data = tile(on_true_tile, call, "on_true_tile")
     low, high = (row_operand(v, data, None, call, n) for v, n in ((bound0, "bound0"), (bound1, "bound1")))
@@ -122,8 +122,8 @@ def range_select(*, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd
     return issue_later(data.shape, found_dtype(dtype or data.dtype, call), SBUF, make)
 
 
-def select_reduce(*, dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd=isa.reduce_cmd.idle, reduce_op="maximum", reverse_pred=False,
-                  mask=None, **unused):  # fmt: skip
+def select_reduce(*, dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd=isa.reduce_cmd.idle, reduce_op="maximum",
+                  reverse_pred=False, mask=None, **unused):  # fmt: skip
     call = "nisa.select_reduce"
     settle()
     chosen = spread(tile(predicate, call, "predicate"), dst.shape, None, call)
