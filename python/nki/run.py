@@ -181,7 +181,10 @@ def _report(options, session, kernel, outputs):
 def _check(session, options, outputs, arguments_, tensors):
     found = []
     for i, view in enumerate(outputs):
-        launch.check_result(session, view, f"result {i}")
+        try:
+            launch.check_result(session, view, f"result {i}")
+        except errors.NkiValidationError as error:
+            raise KernelFailed(str(error)) from None
         found.append({"dtype": str(view.dtype), "shape": list(view.shape)})
     if options.ref is None:
         return found

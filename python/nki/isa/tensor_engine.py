@@ -137,7 +137,7 @@ def _multiply(s, dst, stationary, moving, is_transpose, double, add):
     if double:
         k = a.shape[0]
         a, b = (x.reshape(k, 2, -1).transpose(1, 0, 2).reshape(2 * k, -1) for x in (a, b))
-    if is_transpose and not np.isfinite(a).all() | np.isfinite(b).all():
+    if is_transpose and not (np.isfinite(a).all() and np.isfinite(b).all()):
         product = _permuted(a, b)
     else:
         with np.errstate(all="ignore"):

@@ -179,7 +179,8 @@ def access_pattern(tensor, pattern, offset, scalar_offset, vector_offset, indire
     if base.memory != HBM and shape[0] == 1:
         strides = (base.layout.row, *strides[1:])
     view = base.with_layout(shape, strides, begin, dynamic)
-    _check_inside(view, "tensor.ap")
+    rows = dynamic is not None and dynamic.vector  # each has an index in the place of its step
+    _check_inside(view.with_layout((1, *shape[1:]), strides, begin) if rows else view, "tensor.ap")
     return view
 
 

@@ -73,8 +73,8 @@ class Session:
             found = self._layouts[key] = Layout(dtype, memory, row, shape, strides)
         return found
 
-    def argument(self, name: str, dtype, shape: tuple, data: np.ndarray | None = None) -> Tensor:
-        """An input in HBM; `data` are its numbers, or raw bits where their type is the raw type."""
+    def argument(self, name: str, dtype, shape: tuple, data: np.ndarray | None = None, source: int | None = None) -> Tensor:
+        """An input in HBM; `data` are its numbers, or raw bits where their type is the raw type. `source`: where it comes from."""
         storage = Storage(self, name, HBM, dtype, shape)
         if self.values:
             raw = data if data.dtype == dtype.raw and dtype.kind != "float" else values.encode(data, dtype)
@@ -82,7 +82,7 @@ class Session:
             if self.group is not None:
                 self.group.share(self, storage)
         storage.fill()
-        self.trace.allocate(storage, "input", self.trace.sources.here())
+        self.trace.allocate(storage, "input", self.trace.sources.here() if source is None else source)
         return Tensor(storage, storage.layout, 0)
 
     def allocate(self, shape, dtype, memory: str, name: str = "", address=None, call: str = "nki.language.ndarray",

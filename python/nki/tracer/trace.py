@@ -67,6 +67,11 @@ class Trace:
         key = (storage.name, storage.memory, storage.dtype.trace, storage.shape, role, source, parent, storage.partition)
         return self._kinds.setdefault(key, len(self._kinds))
 
+    def place(self, kind: int) -> str:
+        """`file:line` of where a kind of tensor is made."""
+        file, line, _ = self.sources.sources[list(self._kinds)[kind][5]]
+        return f"{self.sources.files[file]}:{line}"
+
     # Records
 
     def allocate(self, storage, role: str, source: int, address: int = -1):
