@@ -38,6 +38,9 @@ def main(argv: list[str] | None = None) -> int:
     except KernelFailed as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except OSError as error:  # of our own files: those of the kernel's code are its failures
+        print(f"error: {error.filename or options.trace}: {error.strerror or error}", file=sys.stderr)
+        return 1
 
 
 class KernelFailed(Exception):
@@ -71,6 +74,9 @@ def run(options) -> int:
     given = dict(arguments.literal(text, vars(module)) for text in options.kwarg)
     generator = np.random.default_rng(options.seed) if with_values else None
     call, numbers = arguments.bind(_parameters(kernel), tensors, given, generator)
+    absent = _required(kernel).difference(call)
+    if absent:
+        raise UsageError(f"{options.kernel}: the kernel needs {', '.join(sorted(absent))}: give --arg or --kwarg")
     trace = Trace(options.trace)
     session = Session(device, trace, with_values, grid, seed=options.seed, max_instructions=options.max_instructions,
                       max_seconds=options.max_seconds)  # fmt: skip
@@ -118,6 +124,11 @@ def _import_failure(place, error):
 def _parameters(kernel):
     kinds = inspect.signature(kernel).parameters.values()
     return [("**" if p.kind is p.VAR_KEYWORD else p.name) for p in kinds if p.kind is not p.VAR_POSITIONAL]
+
+
+def _required(kernel):
+    kinds = inspect.signature(kernel).parameters.values()
+    return {p.name for p in kinds if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
 def _guarded(session, kernel, call):
