@@ -64,7 +64,7 @@ class Trace:
         return index
 
     def _kind(self, storage, role, source, parent=None):
-        key = (storage.name, storage.memory, storage.dtype.trace, storage.shape, role, source, parent, storage.partition)
+        key = (storage.name, storage.memory, storage.dtype.trace, storage.shape, role, source, parent)
         return self._kinds.setdefault(key, len(self._kinds))
 
     def place(self, kind: int) -> str:
@@ -78,7 +78,7 @@ class Trace:
         storage.id = self.instances
         self.instances += 1
         storage.kind = self._kind(storage, role, source)
-        self._add(_ALLOCATION.pack(ALLOCATE, 0, storage.kind, source, 0, address, -1))
+        self._add(_ALLOCATION.pack(ALLOCATE, 0, storage.kind, source, storage.partition, address, -1))
 
     def view(self, storage, parent, address: int = 0):
         """`storage` shows the bytes of `parent` as another type."""
@@ -178,10 +178,8 @@ def _umask() -> int:
     return mask
 
 
-def _tensor(name, memory, dtype, shape, role, source, parent, partition):
+def _tensor(name, memory, dtype, shape, role, source, parent):
     kind = {"name": name, "memory": memory, "dtype": dtype, "shape": list(shape), "role": role, "source": source}
     if parent is not None:
         kind["view_of"] = parent
-    if partition:
-        kind["partition"] = partition
     return kind

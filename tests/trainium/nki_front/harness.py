@@ -71,13 +71,13 @@ class TraceFile:
             elif kind == 1:
                 address, parent = struct.unpack_from("<qq", data, at)
                 at += 16
-                self.instances.append({**self.header["tensors"][a], "address": address, "parent": parent})
+                self.instances.append({**self.header["tensors"][a], "address": address, "parent": parent, "partition": c})
             elif kind == 2:
                 self.released.append(a)
             else:
                 assert kind in (3, 4, 5), kind
                 self.loops.append((kind, self.header["loops"][a]))
-            assert c == 0
+            assert c == 0 or kind == 1, (kind, c)
 
     def operand(self, instruction, name: str):
         """The instance, pattern and offset of an instruction's operand."""

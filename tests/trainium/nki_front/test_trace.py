@@ -132,7 +132,7 @@ class Kinds(harness.Folder):
                 nisa.dma_copy(out, tile)
                 return out
         """, "--arg", "x=fp32[32,16]")
-        placed = {i["name"]: (i["address"], i.get("partition", 0)) for i in found.instances}
+        placed = {i["name"]: (i["address"], i["partition"]) for i in found.instances}
         self.assertEqual((placed["placed"], placed["total"]), ((4096, 64), (6144, 0)))
 
     def test_attributes_that_cost(self):
