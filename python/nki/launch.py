@@ -124,7 +124,9 @@ def check_result(s: Session, view: Tensor, name: str = "the result"):
     holes = view.storage.unwritten(view.layout, view.offset)
     if holes is False:
         return
-    count = f"{view.size if holes is True else int(holes.sum())} of the {view.size} elements of {name}, {view.describe()}"
+    count = (
+        f"{view.size if holes is True else int(holes.sum())} of the {view.size} elements of {name}, {view.describe()}"
+    )
     if s.first_hole is None:
         where = s.trace.place(view.storage.root.kind)
         raise errors.NkiValidationError(f"{where}: {count} were never written")

@@ -69,7 +69,9 @@ def expected(text: str, arguments: dict) -> list[np.ndarray]:
 def _evaluated(text, arguments):
     match = _FUNCTION.fullmatch(text)
     if match is None:
-        return eval(text, {**_NAMES, **{name: _wide(value) for name, value in arguments.items()}})  # the user's command line
+        return eval(
+            text, {**_NAMES, **{name: _wide(value) for name, value in arguments.items()}}
+        )  # the user's command line
     function = getattr(load(match["place"]), match["name"], None)
     if function is None:
         raise UsageError(f"--ref: {match['place']} has no {match['name']}")

@@ -48,9 +48,13 @@ class KernelFailed(Exception):
 
 
 def _parser():
-    parser = argparse.ArgumentParser(prog="python -m nki.run", description="Runs an NKI kernel and records its instructions.")
+    parser = argparse.ArgumentParser(
+        prog="python -m nki.run", description="Runs an NKI kernel and records its instructions."
+    )
     parser.add_argument("kernel", metavar="FILE.py:KERNEL", help="KERNEL[N] launches it on N cores")
-    parser.add_argument("--arg", action="append", default=[], metavar="NAME=DTYPE[SHAPE]", help="a tensor; *SCALE may follow")
+    parser.add_argument(
+        "--arg", action="append", default=[], metavar="NAME=DTYPE[SHAPE]", help="a tensor; *SCALE may follow"
+    )
     parser.add_argument("--kwarg", action="append", default=[], metavar="NAME=VALUE", help="a compile-time argument")
     parser.add_argument("--device", default="trn2", help="trn1, trn2 or trn3")
     parser.add_argument("--trace", metavar="OUT", help="the trace file to write")

@@ -176,7 +176,9 @@ def _step(s, call, operand, op, numbers, value, data, reverse):
     scalar = scalar_operand(s, call, operand, value, data, op.bitwise)
     exact = data.dtype in _INT32 and np.asarray(scalar).dtype.kind in "iu" and numbers.dtype.kind in "iu"
     if exact and op.inputs == 2:
-        return compute(op, *((scalar + 0 * numbers, numbers) if reverse else (numbers, scalar + 0 * numbers)), exact=True)
+        return compute(
+            op, *((scalar + 0 * numbers, numbers) if reverse else (numbers, scalar + 0 * numbers)), exact=True
+        )
     if op.inputs == 1 and op.name == "rsqrt" and operands.is_number(value) and value:
         numbers = operators.as_float(numbers) + np.float32(value)
     return with_scalar(op, numbers, scalar, reverse)

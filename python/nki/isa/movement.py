@@ -71,7 +71,9 @@ def nc_n_gather(dst, data, indices, name=None):
         bits = data.bits().reshape(data.shape[0], -1)
         chosen = s.read(indices).astype(np.int64).reshape(data.shape[0], -1)
         if chosen.max() >= bits.shape[1]:
-            errors.fail(call, f"indices: {chosen.max()} is out of bounds, a partition of data has {bits.shape[1]} elements")
+            errors.fail(
+                call, f"indices: {chosen.max()} is out of bounds, a partition of data has {bits.shape[1]} elements"
+            )
         dst.put(np.take_along_axis(bits, chosen, axis=1).reshape(dst.shape))
         if holes is not None:
             holes = np.take_along_axis(holes.reshape(bits.shape), chosen, axis=1).reshape(dst.shape)
@@ -87,7 +89,10 @@ def local_gather(dst, src_buffer, index, num_elem_per_idx=1, num_valid_indices=N
         operands.on_chip(call, operand, view, (SBUF,))
     p = src_buffer.shape[0]
     if p % 16 or index.shape[0] != p:
-        errors.fail(call, f"src_buffer is {src_buffer.describe()} and index is {index.describe()}: expected equal multiples of 16")
+        errors.fail(
+            call,
+            f"src_buffer is {src_buffer.describe()} and index is {index.describe()}: expected equal multiples of 16",
+        )
     if num_elem_per_idx not in (1, 2, 4, 8, 16, 32):
         errors.fail(call, f"num_elem_per_idx: expected 1, 2, 4, 8, 16 or 32, found {num_elem_per_idx}")
     count = num_valid_indices or index.layout.free * 16
@@ -95,7 +100,9 @@ def local_gather(dst, src_buffer, index, num_elem_per_idx=1, num_valid_indices=N
         errors.fail(call, f"dst: {dst.describe()}, the gather has {count * num_elem_per_idx} elements in a partition")
     holes = s.reads(src_buffer, call, "src_buffer")
     s.reads(index, call, "index")
-    s.emit("local_gather", "gpsimd", ("dst", "src", "index"), [dst, src_buffer, index], (("elements", num_elem_per_idx),))
+    s.emit(
+        "local_gather", "gpsimd", ("dst", "src", "index"), [dst, src_buffer, index], (("elements", num_elem_per_idx),)
+    )
     if s.values:
         bits = src_buffer.bits().reshape(p, -1)
         unwritten = np.zeros(bits.shape, bool) if holes is None else holes.reshape(bits.shape)

@@ -18,7 +18,9 @@ def _affine(call, dst, pattern, offset, channel_multiplier):
     """The whole numbers of a pattern [[step, count], ...], one per element of dst."""
     pairs = [(int(step), int(count)) for step, count in pattern]
     if int(np.prod([n for _, n in pairs])) != dst.layout.free:
-        errors.fail(call, f"pattern {list(pattern)} has not the {dst.layout.free} elements of a partition of {dst.describe()}")
+        errors.fail(
+            call, f"pattern {list(pattern)} has not the {dst.layout.free} elements of a partition of {dst.describe()}"
+        )
     numbers = np.arange(dst.layout.partitions).reshape([-1] + [1] * len(pairs)) * int(channel_multiplier) + int(offset)
     for axis, (step, count) in enumerate(pairs, 1):
         numbers = numbers + (np.arange(count) * step).reshape([-1 if a == axis else 1 for a in range(len(pairs) + 1)])
@@ -38,7 +40,9 @@ def iota(dst, pattern, offset=0, channel_multiplier=0, name=None):
     return DONE
 
 
-def affine_select(dst, pattern, channel_multiplier=0, on_true_tile=None, on_false_value=0.0, cmp_op="equal", offset=0, name=None):
+def affine_select(
+    dst, pattern, channel_multiplier=0, on_true_tile=None, on_false_value=0.0, cmp_op="equal", offset=0, name=None
+):
     """dst = on_true_tile where cmp_op(the affine pattern, 0), else on_false_value."""
     call = "nki.isa.affine_select"
     s = sessions.active(call)
@@ -87,7 +91,9 @@ def range_select(dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_c
         numbers = (np.arange(dst.layout.free, dtype=np.float32) + range_start).reshape((1, *dst.shape[1:]))
         low, high = (scalar_operand(s, call, "bound", b, on_true_tile) for b in (bound0, bound1))
         chosen = first.evaluate(numbers, low) & second.evaluate(numbers, high)
-        result = np.where(chosen, operators.as_float(s.read(on_true_tile)).reshape(dst.shape), np.float32(on_false_value))
+        result = np.where(
+            chosen, operators.as_float(s.read(on_true_tile)).reshape(dst.shape), np.float32(on_false_value)
+        )
         holes = _chosen_holes(holes, chosen)
         s.write(dst, result)
         _reduce(s, call, reduce_op, reduce_cmd, result, reduce_res)

@@ -196,7 +196,9 @@ def _check_inside(view, call):
         return
     row = layout.row
     if layout.strides[0] % row:
-        errors.fail(call, f"{view.describe()}: the first stride {layout.strides[0]} is no multiple of a partition's {row}")
+        errors.fail(
+            call, f"{view.describe()}: the first stride {layout.strides[0]} is no multiple of a partition's {row}"
+        )
     partition, begin = divmod(view.offset, row)
     last = partition + (layout.shape[0] - 1) * layout.strides[0] // row
     if not 0 <= last < whole.shape[0] or begin + layout.span > row or min(layout.strides[1:], default=0) < 0:
@@ -232,7 +234,9 @@ def reinterpreted(tensor, dtype):
     if old == new:
         return base.with_layout(tensor.shape, tensor.strides)
     if tensor.dynamic is not None or tensor.strides[-1] != 1 or tensor.shape[-1] * old % new:
-        errors.fail("tensor.view", f"{tensor.describe()}: the last dimension is not whole contiguous elements of {base.dtype}")
+        errors.fail(
+            "tensor.view", f"{tensor.describe()}: the last dimension is not whole contiguous elements of {base.dtype}"
+        )
     if any(s * old % new for n, s in zip(tensor.shape[:-1], tensor.strides) if n > 1):
         errors.fail("tensor.view", f"{tensor.describe()}: its strides are no whole elements of {base.dtype}")
     strides = (*(s * old // new for s in tensor.strides[:-1]), 1)

@@ -21,7 +21,8 @@ from .layout import HBM, Layout, row_major
 
 class Storage:
     __slots__ = ("session", "id", "name", "memory", "dtype", "shape", "row", "bytes", "data", "written", "low",
-                 "high", "started", "last", "_root", "_aliases", "kind", "layout", "partition", "buffer", "__weakref__")  # fmt: skip
+                 "high", "started", "last", "_root", "_aliases", "kind", "layout", "partition", "buffer",
+                 "__weakref__")  # fmt: skip
 
     def __init__(self, session, name, memory, dtype, shape, root=None):
         self.session = session
@@ -164,4 +165,3 @@ class Storage:
 
 def _marks(size):
     return np.dtype(f"u{size}")
-

@@ -136,8 +136,7 @@ class Trace:
             "tensors": [_tensor(*key) for key in self._kinds],
             "patterns": [[list(pair) for pair in pattern] for pattern in self._patterns],
             "operations": [
-                {"name": n, "engine": e, "operands": list(o), "attributes": dict(a)}
-                for n, e, o, a in self._operations
+                {"name": n, "engine": e, "operands": list(o), "attributes": dict(a)} for n, e, o, a in self._operations
             ],
             "loops": [dict(zip(("name", "kind", "count", "source"), key)) for key in self._loops],
             "counts": {"instructions": self.instructions, "tensors": self.instances},

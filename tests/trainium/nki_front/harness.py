@@ -71,7 +71,9 @@ class TraceFile:
             elif kind == 1:
                 address, parent = struct.unpack_from("<qq", data, at)
                 at += 16
-                self.instances.append({**self.header["tensors"][a], "address": address, "parent": parent, "partition": c})
+                self.instances.append(
+                    {**self.header["tensors"][a], "address": address, "parent": parent, "partition": c}
+                )
             elif kind == 2:
                 self.released.append(a)
             else:
@@ -113,7 +115,9 @@ class Folder(unittest.TestCase):
 
     def run_command(self, *argv: str) -> subprocess.CompletedProcess:
         """`python -m nki.run` in the folder."""
-        return subprocess.run([sys.executable, "-m", "nki.run", *argv], cwd=self.folder, capture_output=True, text=True, timeout=300)
+        return subprocess.run(
+            [sys.executable, "-m", "nki.run", *argv], cwd=self.folder, capture_output=True, text=True, timeout=300
+        )
 
     def trace(self, text: str, *argv: str) -> TraceFile:
         """The trace of the function `kernel` of a file."""

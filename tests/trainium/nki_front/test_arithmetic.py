@@ -19,7 +19,11 @@ def _decoded(code, exponent_bits, mantissa_bits, bias):
 
 class Rounding(unittest.TestCase):
     def test_numbers_of_eight_bits(self):
-        for dtype, exponent_bits, bias in ((dtypes.float8_e4m3, 4, 7), (dtypes.float8_e4m3fn, 4, 7), (dtypes.float8_e5m2, 5, 15)):
+        for dtype, exponent_bits, bias in (
+            (dtypes.float8_e4m3, 4, 7),
+            (dtypes.float8_e4m3fn, 4, 7),
+            (dtypes.float8_e5m2, 5, 15),
+        ):
             found = values.decode(np.arange(256, dtype=np.uint8), dtype)
             for code in range(256):
                 if np.isfinite(found[code]):
@@ -35,7 +39,9 @@ class Rounding(unittest.TestCase):
             codes = np.flatnonzero(np.isfinite(table))
             grid = table[codes].astype(np.float64)
             middles = (grid[1:] + grid[:-1]) / 2
-            numbers = np.concatenate([grid, middles, np.exp(generator.uniform(-12, np.log(grid[-1]), 2000))]).astype(np.float32)
+            numbers = np.concatenate([grid, middles, np.exp(generator.uniform(-12, np.log(grid[-1]), 2000))]).astype(
+                np.float32
+            )
             distance = np.abs(numbers.astype(np.float64)[:, None] - grid)
             nearest = distance == distance.min(axis=1, keepdims=True)
             even = np.argmax(nearest & ((codes % 2 == 0) | (nearest.sum(axis=1, keepdims=True) == 1)), axis=1)
@@ -78,7 +84,9 @@ class Operators(unittest.TestCase):
                     "softplus": np.log1p(np.exp(x)), "exp": np.exp(x), "abs": np.abs(x), "sign": np.sign(x),
                     "gelu_apprx_sigmoid": x / (1 + np.exp(-1.702 * x)), "copy": x, "negative": -x}  # fmt: skip
         for name, wanted in expected.items():
-            np.testing.assert_allclose(operators.apply(operators.ALL[name], x), wanted, rtol=2e-6, atol=2e-6, err_msg=name)
+            np.testing.assert_allclose(
+                operators.apply(operators.ALL[name], x), wanted, rtol=2e-6, atol=2e-6, err_msg=name
+            )
 
     def test_derivatives_are_those_of_the_functions(self):
         x, step = np.linspace(-3, 3, 61), 1e-4

@@ -30,7 +30,11 @@ class Emitted(harness.Folder):
     def emitted(self, kernel, shape, options):
         """The text of the emitted kernel, and --arg for each operand that it names."""
         path = os.path.join(self.folder, "kernel.py")
-        subprocess.run([_PROGRAM, "emit", kernel, "--shape", shape, "-o", path, "--force", *options], check=True, capture_output=True)
+        subprocess.run(
+            [_PROGRAM, "emit", kernel, "--shape", shape, "-o", path, "--force", *options],
+            check=True,
+            capture_output=True,
+        )
         with open(path) as file:
             text = file.read()
         names, numbers = re.search(r"^([\w, ]+) = ([\d, ]+)$", text, re.M).groups()
@@ -46,11 +50,13 @@ class Emitted(harness.Folder):
             with self.subTest(kernel=kernel, shape=shape, options=options):
                 text, given = self.emitted(kernel, shape, options)
                 device = options[1] if "--device" in options else "trn1"
-                done = self.run_command(f"kernel.py:{kernel}", *given, "--device", device, "--ref", reference, "--tolerance", "0.02",
-                                        "--trace", "t.trace")  # fmt: skip
+                options = ("--device", device, "--ref", reference, "--tolerance", "0.02", "--trace", "t.trace")
+                done = self.run_command(f"kernel.py:{kernel}", *given, *options)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 found = harness.TraceFile(os.path.join(self.folder, "t.trace"))
-                read, written, products = map(int, re.search(r"(\d+) bytes from HBM, (\d+) to HBM, (\d+) nc_matmul", text).groups())
+                read, written, products = map(
+                    int, re.search(r"(\d+) bytes from HBM, (\d+) to HBM, (\d+) nc_matmul", text).groups()
+                )
                 self.assertEqual(len(found.named("nc_matmul")), products)
                 self.assertEqual((self._bytes(found, "src"), self._bytes(found, "dst")), (read, written))
 

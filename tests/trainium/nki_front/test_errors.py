@@ -48,7 +48,9 @@ class Wrong(harness.Folder):
         self.check("nl.ndarray((4, 0), nl.float32)  # here", "expected sizes of at least 1, found [4, 0]")
         self.check("nl.ndarray((4, 4), 'float31')  # here", "expected an element type of nki.language, found 'float31'")
         self.check("nl.ndarray((4, 4), nl.float32, address=(0, 229374))  # here", "bytes up to 229390 of 229376")
-        self.check("tile = nl.ndarray((64, 31), nl.float32)\nnisa.dma_copy(tile, x)  # here", "expected equally many elements")
+        self.check(
+            "tile = nl.ndarray((64, 31), nl.float32)\nnisa.dma_copy(tile, x)  # here", "expected equally many elements"
+        )
 
     def test_indices(self):
         self.check("x[64]  # here", "index 64 of dimension 0, which has 64 elements")
@@ -59,15 +61,26 @@ class Wrong(harness.Folder):
         self.check("x.reshape((63, 32))  # here", "has not the 2048 elements")
 
     def test_memories(self):
-        self.check("nisa.tensor_copy(x, x)  # here", "dst: 'x', float32 [64, 32] in hbm, expected a tensor in sbuf or psum")
-        self.check("t = nl.ndarray((64, 32), nl.float32, buffer=nl.psum)\nnisa.dma_copy(t, x)  # here", "DMA reaches hbm and sbuf")
+        self.check(
+            "nisa.tensor_copy(x, x)  # here", "dst: 'x', float32 [64, 32] in hbm, expected a tensor in sbuf or psum"
+        )
+        self.check(
+            "t = nl.ndarray((64, 32), nl.float32, buffer=nl.psum)\nnisa.dma_copy(t, x)  # here",
+            "DMA reaches hbm and sbuf",
+        )
         self.check(_LOAD + "nisa.nc_matmul(tile, tile, tile)  # here", "expected a tensor in psum")
         self.check("nl.ndarray((4, 4), nl.float32, buffer='l2')  # here", "buffer: expected sbuf, psum, hbm")
 
     def test_limits_of_nc_matmul(self):
         total = "t = nl.ndarray((32, 32), nl.float32, buffer=nl.psum)\n"
-        self.check(_LOAD + total + "nisa.nc_matmul(t, tile, tile[0:32])  # here", "the contraction is 64 in one and 32 in the other")
-        self.check(_LOAD + "t = nl.ndarray((32, 16), nl.float32, buffer=nl.psum)\nnisa.nc_matmul(t, tile, tile)  # here", "the product is [32, 32]")
+        self.check(
+            _LOAD + total + "nisa.nc_matmul(t, tile, tile[0:32])  # here",
+            "the contraction is 64 in one and 32 in the other",
+        )
+        self.check(
+            _LOAD + "t = nl.ndarray((32, 16), nl.float32, buffer=nl.psum)\nnisa.nc_matmul(t, tile, tile)  # here",
+            "the product is [32, 32]",
+        )
         self.check(
             "tile = nl.zeros((64, 600), nl.float32)\nt = nl.ndarray((128, 600), nl.float32, buffer=nl.psum)\n"
             "nisa.nc_matmul(t, tile[:, 0:128], tile)  # here", "has 600 columns, more than 512",
@@ -76,15 +89,29 @@ class Wrong(harness.Folder):
             "tile = nl.zeros((64, 512), nl.float32)\nt = nl.ndarray((64, 1024), nl.float32, buffer=nl.psum)\n"
             "nisa.nc_matmul(t[:, 100:612], tile[:, 0:64], tile)  # here", "crosses a PSUM bank: bytes 400 to 2447",
         )  # fmt: skip
-        self.check(_LOAD + "b = nl.zeros((64, 32), nl.bfloat16)\n" + total + "nisa.nc_matmul(t, tile, b)  # here", "float32 multiplies float32 only")
-        self.check(_LOAD + total + "nisa.nc_matmul(t, tile, tile, accumulate=True)  # here", "adds to what was never written", "--values")
+        self.check(
+            _LOAD + "b = nl.zeros((64, 32), nl.bfloat16)\n" + total + "nisa.nc_matmul(t, tile, b)  # here",
+            "float32 multiplies float32 only",
+        )
+        self.check(
+            _LOAD + total + "nisa.nc_matmul(t, tile, tile, accumulate=True)  # here",
+            "adds to what was never written",
+            "--values",
+        )
 
     def test_start_partitions(self):
-        self.check(_LOAD + "t = nl.zeros((64, 32), nl.float32)\nnisa.tensor_copy(t[0:8], tile[8:16])  # here", "begins at partition 8")
+        self.check(
+            _LOAD + "t = nl.zeros((64, 32), nl.float32)\nnisa.tensor_copy(t[0:8], tile[8:16])  # here",
+            "begins at partition 8",
+        )
 
     def test_memory_that_was_never_written(self):
         for flags in ((), ("--values",)):
-            self.check("a = nl.ndarray((64, 32), nl.float32)\nnl.store(x, a)  # here", "src: 'a', float32 [64, 32] in sbuf was never written", *flags)
+            self.check(
+                "a = nl.ndarray((64, 32), nl.float32)\nnl.store(x, a)  # here",
+                "src: 'a', float32 [64, 32] in sbuf was never written",
+                *flags,
+            )
         partly = """
             a, b = nl.ndarray((64, 32), nl.float32), nl.ndarray((64, 32), nl.float32)
             nisa.dma_copy(a[0:32], x[0:32])
@@ -105,8 +132,12 @@ class Wrong(harness.Folder):
 
     def test_kernels_that_do_not_end(self):
         endless = "t = nl.ndarray((4, 4), nl.float32)\nwhile True:\n    nisa.memset(t, 0.0)  # here"
-        self.check(endless, "the kernel has executed 5000 instructions, which is the limit", "--max-instructions", "5000")
-        self.check("while True: pass  # here", "the kernel has run for 1 seconds, which is the limit", "--max-seconds", "1")
+        self.check(
+            endless, "the kernel has executed 5000 instructions, which is the limit", "--max-instructions", "5000"
+        )
+        self.check(
+            "while True: pass  # here", "the kernel has run for 1 seconds, which is the limit", "--max-seconds", "1"
+        )
 
     def test_numbers_that_nobody_knows(self):
         body = """
@@ -122,12 +153,23 @@ class Wrong(harness.Folder):
                    "op: expected an operator of nki.language, found 'plus'")  # fmt: skip
         self.check(_LOAD + "nisa.activation(tile, nl.add, tile)  # here", "nl.add is no activation function")
         self.check(_LOAD + "nisa.tensor_scalar(tile, tile, nl.bitwise_and, 3)  # here", "works on the bits of integers")
-        self.check(_LOAD + "nisa.activation(tile, nl.exp, tile, engine=nisa.engine.vector, scale=tile)  # here", "scale: 'tile', float32 [64, 32]")
-        self.check(_LOAD + "nisa.tensor_copy(tile, tile, engine=nisa.engine.tensor)  # here", "engine: tensor does not execute it")
+        self.check(
+            _LOAD + "nisa.activation(tile, nl.exp, tile, engine=nisa.engine.vector, scale=tile)  # here",
+            "scale: 'tile', float32 [64, 32]",
+        )
+        self.check(
+            _LOAD + "nisa.tensor_copy(tile, tile, engine=nisa.engine.tensor)  # here",
+            "engine: tensor does not execute it",
+        )
 
     def test_what_a_generation_lacks(self):
         self.check(_LOAD + "nisa.exponential(tile, tile)  # here", "trn2 does not have it, trn3 does")
-        self.check(_LOAD + "nisa.tensor_copy(tile, tile, engine=nisa.engine.scalar)  # here", "trn1 copies on the scalar engine", "--device", "trn1")
+        self.check(
+            _LOAD + "nisa.tensor_copy(tile, tile, engine=nisa.engine.scalar)  # here",
+            "trn1 copies on the scalar engine",
+            "--device",
+            "trn1",
+        )
 
 
 class Unwritten(harness.Folder):

@@ -187,7 +187,9 @@ class Elements(unittest.TestCase):
 
     def test_results_are_rounded_to_their_type(self):
         x = normal(32, 40)
-        found = on_tiles(lambda d, x: nisa.tensor_scalar(d, x, nl.multiply, 3.0), argument("fp32", x), dtype=nl.bfloat16)
+        found = on_tiles(
+            lambda d, x: nisa.tensor_scalar(d, x, nl.multiply, 3.0), argument("fp32", x), dtype=nl.bfloat16
+        )
         np.testing.assert_array_equal(found, values.rounded(x * 3, dtypes.bfloat16))
         found = on_tiles(lambda d, x: nisa.tensor_copy(d, x), argument("fp32", x * 10), dtype=nl.int8)
         np.testing.assert_array_equal(found, np.clip(np.rint(x * 10), -128, 127))
@@ -196,9 +198,15 @@ class Elements(unittest.TestCase):
         x = generator.integers(-(2**30), 2**30, (16, 32))
         y = generator.integers(-(2**30), 2**30, (16, 32))
         a, b = argument("i32", x), argument("i32", y)
-        np.testing.assert_array_equal(on_tiles(lambda d, x, y: nisa.tensor_tensor(d, x, y, nl.add), a, b, dtype=nl.int32), x + y)
         np.testing.assert_array_equal(
-            on_tiles(lambda d, x: nisa.tensor_scalar(d, x, nl.bitwise_and, 0xFF, op1=nl.left_shift, operand1=3), a, dtype=nl.int32),
+            on_tiles(lambda d, x, y: nisa.tensor_tensor(d, x, y, nl.add), a, b, dtype=nl.int32), x + y
+        )
+        np.testing.assert_array_equal(
+            on_tiles(
+                lambda d, x: nisa.tensor_scalar(d, x, nl.bitwise_and, 0xFF, op1=nl.left_shift, operand1=3),
+                a,
+                dtype=nl.int32,
+            ),
             (x & 0xFF) << 3,
         )
 
@@ -219,14 +227,18 @@ class Elements(unittest.TestCase):
             row = nl.broadcast_to(loaded(y), (64, 20))
             return stored(nl.multiply(nl.add(loaded(x), row), 0.5))
 
-        np.testing.assert_allclose(output(kernel, argument("fp32", x), argument("fp32", y)), (x + y) / 2, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(
+            output(kernel, argument("fp32", x), argument("fp32", y)), (x + y) / 2, rtol=1e-6, atol=1e-7
+        )
 
     def test_softmax_and_norm_of_the_language(self):
         x, w = normal(32, 50), normal(32, 50)
         found = output(lambda x: stored(nl.softmax(loaded(x), axis=1)), argument("fp32", x))
         powers = np.exp(x - x.max(1, keepdims=True))
         np.testing.assert_allclose(found, powers / powers.sum(1, keepdims=True), rtol=2e-6)
-        found = output(lambda x, w: stored(nl.rms_norm(loaded(x), loaded(w), 1, 50)), argument("fp32", x), argument("fp32", w))
+        found = output(
+            lambda x, w: stored(nl.rms_norm(loaded(x), loaded(w), 1, 50)), argument("fp32", x), argument("fp32", w)
+        )
         np.testing.assert_allclose(found, x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6) * w, rtol=1e-5, atol=1e-6)
 
 
@@ -240,7 +252,9 @@ class Reductions(unittest.TestCase):
         ):  # fmt: skip
             found = on_tiles(lambda d, x, op=op, axes=axes: nisa.tensor_reduce(d, op, x, axes), a, shape=expected.shape)
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
-        found = on_tiles(lambda d, x: nisa.tensor_partition_reduce(d, nl.add, x), argument("fp32", x[:, 0, 0]), shape=(1, 5))
+        found = on_tiles(
+            lambda d, x: nisa.tensor_partition_reduce(d, nl.add, x), argument("fp32", x[:, 0, 0]), shape=(1, 5)
+        )
         np.testing.assert_allclose(found, x[:, 0, 0].sum(0, keepdims=True), rtol=1e-4, atol=1e-5)
 
     def test_sums_beside_activations(self):
@@ -249,7 +263,9 @@ class Reductions(unittest.TestCase):
         def kernel(x):
             tile, powers, total = loaded(x), nl.ndarray((32, 50), nl.float32), nl.ndarray((32, 1), nl.float32)
             nisa.activation(powers, nl.exp, tile[:, 0:50], reduce_op=nl.add, reduce_cmd=nisa.reduce_cmd.reset_reduce)
-            nisa.activation(powers, nl.exp, tile[:, 50:100], reduce_op=nl.add, reduce_res=total, reduce_cmd=nisa.reduce_cmd.reduce)
+            nisa.activation(
+                powers, nl.exp, tile[:, 50:100], reduce_op=nl.add, reduce_res=total, reduce_cmd=nisa.reduce_cmd.reduce
+            )
             both = nl.ndarray((32, 1), nl.float32)
             nisa.activation_reduce(powers, nl.exp, tile[:, 0:50], nl.add, both)
             return stored(total), stored(both)
@@ -260,7 +276,11 @@ class Reductions(unittest.TestCase):
 
     def test_scan(self):
         a, b = normal(16, 40), normal(16, 40)
-        found = on_tiles(lambda d, a, b: nisa.tensor_tensor_scan(d, a, b, 0.5, nl.multiply, nl.add), argument("fp32", a), argument("fp32", b))
+        found = on_tiles(
+            lambda d, a, b: nisa.tensor_tensor_scan(d, a, b, 0.5, nl.multiply, nl.add),
+            argument("fp32", a),
+            argument("fp32", b),
+        )
         state, expected = np.full(16, 0.5), np.empty((16, 40))
         for i in range(40):
             state = expected[:, i] = a[:, i] * state + b[:, i]
@@ -326,7 +346,12 @@ class Selections(unittest.TestCase):
         x = np.stack([generator.permutation(100) for _ in range(16)]).astype(np.float32)
 
         def kernel(x):
-            tile, top, where, rest = loaded(x), nl.ndarray((16, 8), nl.float32), nl.ndarray((16, 8), nl.uint32), nl.ndarray((16, 100), nl.float32)
+            tile, top, where, rest = (
+                loaded(x),
+                nl.ndarray((16, 8), nl.float32),
+                nl.ndarray((16, 8), nl.uint32),
+                nl.ndarray((16, 100), nl.float32),
+            )
             nisa.max8(top, tile)
             nisa.nc_find_index8(where, tile, top)
             nisa.nc_match_replace8(rest, tile, top, -1.0)
@@ -342,7 +367,11 @@ class Selections(unittest.TestCase):
         wanted = np.array([[3, 8, 8, 8, 8, 8, 8, 8]], np.float32)
 
         def kernel(data, wanted):
-            rest, where, found = nl.ndarray((1, 11), nl.float32), nl.ndarray((1, 8), nl.uint32), nl.ndarray((1, 8), nl.uint32)
+            rest, where, found = (
+                nl.ndarray((1, 11), nl.float32),
+                nl.ndarray((1, 8), nl.uint32),
+                nl.ndarray((1, 8), nl.uint32),
+            )
             nisa.nc_match_replace8(rest, loaded(data), loaded(wanted), 0.0, where)
             nisa.nc_find_index8(found, loaded(data), loaded(wanted))
             return stored(where), stored(found)
@@ -388,7 +417,9 @@ class Movement(unittest.TestCase):
         i = generator.integers(0, 50, (32, 3))
         found = on_tiles(nisa.local_gather, argument("fp32", x), argument("u16", i), shape=(32, 48))
         for core in (0, 16):
-            np.testing.assert_array_equal(found[core : core + 16], x[core : core + 16][:, i[core : core + 16].T.reshape(-1)])
+            np.testing.assert_array_equal(
+                found[core : core + 16], x[core : core + 16][:, i[core : core + 16].T.reshape(-1)]
+            )
 
     def test_rows_that_indices_choose(self):
         x, rows = normal(40, 8), generator.permutation(40)[:16].reshape(16, 1)

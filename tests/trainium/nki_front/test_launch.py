@@ -113,7 +113,10 @@ class Cores(unittest.TestCase):
         def kernel(x):
             i, j = nl.program_id(0), nl.program_id(1)
             out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
-            nl.store(out[i * 4 : i * 4 + 4, j * 8 : j * 8 + 8], nl.multiply(nl.load(x[i * 4 : i * 4 + 4, j * 8 : j * 8 + 8]), 3.0))
+            nl.store(
+                out[i * 4 : i * 4 + 4, j * 8 : j * 8 + 8],
+                nl.multiply(nl.load(x[i * 4 : i * 4 + 4, j * 8 : j * 8 + 8]), 3.0),
+            )
             return out
 
         x = generator.standard_normal((8, 24)).astype(np.float32)
@@ -181,7 +184,12 @@ class Registers(unittest.TestCase):
 
     def test_a_loop_whose_bound_the_kernel_knows_needs_no_values(self):
         seen = []
-        execute(harness.session(with_values=False), lambda: nl.fori_loop(0, nisa.register_alloc(4), lambda i: seen.append(int(i))), (), {})
+        execute(
+            harness.session(with_values=False),
+            lambda: nl.fori_loop(0, nisa.register_alloc(4), lambda i: seen.append(int(i))),
+            (),
+            {},
+        )
         self.assertEqual(seen, [0, 1, 2, 3])
 
 

@@ -62,16 +62,23 @@ class Run(harness.Folder):
         self.assertEqual(json.loads(self.good(*_ARGUMENTS, "--json", "-"))["kernel"], "kernel")
 
     def test_tensors_by_position_and_tuples(self):
-        self.good("kernel.py:kernel", "--arg", "p=bf16[128,64]", "--arg", "q=bf16[128,96]*0.1", "--ref", "relu(x.T @ w)")
-        self.file("""
+        self.good(
+            "kernel.py:kernel", "--arg", "p=bf16[128,64]", "--arg", "q=bf16[128,96]*0.1", "--ref", "relu(x.T @ w)"
+        )
+        self.file(
+            """
             import nki.language as nl
 
             def kernel(parts):
                 out = nl.ndarray(parts[0].shape, parts[0].dtype, buffer=nl.shared_hbm)
                 nl.store(out, nl.add(nl.load(parts[0]), nl.load(parts[1])))
                 return out
-        """, "pair.py")
-        self.good("pair.py:kernel", "--arg", "parts=fp32[8,8]", "--arg", "parts=fp32[8,8]", "--ref", "parts[0] + parts[1]")
+        """,
+            "pair.py",
+        )
+        self.good(
+            "pair.py:kernel", "--arg", "parts=fp32[8,8]", "--arg", "parts=fp32[8,8]", "--ref", "parts[0] + parts[1]"
+        )
 
     def test_command_lines_that_mean_nothing(self):
         self.assertIn("--arg: expected NAME=DTYPE[SHAPE]", self.bad(2, "kernel.py:kernel", "--arg", "x=bf16"))
@@ -80,7 +87,9 @@ class Run(harness.Folder):
         self.assertIn("no such parameter", self.bad(2, *_ARGUMENTS, "--arg", "z=bf16[4,4]"))
         self.assertIn("no such parameter", self.bad(2, *_ARGUMENTS, "--kwarg", "z=1"))
         self.assertIn("--kwarg scale", self.bad(2, *_ARGUMENTS, "--kwarg", "scale=1+"))
-        self.assertIn("--device: expected trn1, trn2 or trn3, found 'trn9'", self.bad(2, *_ARGUMENTS, "--device", "trn9"))
+        self.assertIn(
+            "--device: expected trn1, trn2 or trn3, found 'trn9'", self.bad(2, *_ARGUMENTS, "--device", "trn9")
+        )
         self.assertIn("has no kernel 'kernal', only kernel", self.bad(2, "kernel.py:kernal"))
         self.assertIn("nothing.py: no such file", self.bad(2, "nothing.py:kernel"))
         self.assertIn("expected FILE.py:KERNEL", self.bad(2, "kernel.py"))
@@ -90,7 +99,8 @@ class Run(harness.Folder):
         self.assertIn("the kernel needs w", self.bad(2, "kernel.py:kernel", "--arg", "x=bf16[128,64]"))
 
     def test_packages_that_are_missing(self):
-        self.file("""
+        self.file(
+            """
             import jax.numpy as jnp
             import nki.language as nl
             from torch_neuronx import device
@@ -103,7 +113,9 @@ class Run(harness.Folder):
                 out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
                 nl.store(out, nl.load(x))
                 return jnp.sum(out) if wrong else out
-        """, "tests.py")
+        """,
+            "tests.py",
+        )
         self.good("tests.py:kernel", "--arg", "x=fp32[8,8]", "--ref", "x")
         found = self.bad(1, "tests.py:kernel", "--arg", "x=fp32[8,8]", "--kwarg", "wrong=True")
         self.assertIn("tests.py:13: jax.numpy.sum: the kernel uses jax, which is not installed", found)
@@ -118,7 +130,8 @@ class Run(harness.Folder):
         self.assertIn("no_such_folder", self.bad(1, *_ARGUMENTS, "--trace", "no_such_folder/t.trace"))
 
     def test_cores(self):
-        self.file("""
+        self.file(
+            """
             import nki.language as nl
 
             def kernel(x):
@@ -126,7 +139,9 @@ class Run(harness.Folder):
                 out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
                 nl.store(out[i * 8:i * 8 + 8], nl.load(x[i * 8:i * 8 + 8]))
                 return out
-        """, "halves.py")
+        """,
+            "halves.py",
+        )
         printed = self.good("halves.py:kernel[2]", "--arg", "x=fp32[16,4]", "--ref", "x", "--trace", "t.trace")
         self.assertIn("launched on [2] cores", printed)
         self.assertEqual(harness.TraceFile(os.path.join(self.folder, "t.trace")).header["grid"], [2])

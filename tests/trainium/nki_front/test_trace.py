@@ -38,7 +38,10 @@ class Products(harness.Folder):
 
     def test_header(self):
         header = self.found.header
-        self.assertEqual((header["kernel"], header["file"], header["dialect"], header["device"]), ("kernel", "kernel.py", "nki", "trn2"))
+        self.assertEqual(
+            (header["kernel"], header["file"], header["dialect"], header["device"]),
+            ("kernel", "kernel.py", "nki", "trn2"),
+        )
         self.assertEqual(header["files"], ["kernel.py"])
         self.assertEqual(header["counts"], {"instructions": 22, "tensors": 3 + 2 * (1 + 6 + 1)})
         self.assertEqual([header["tensors"][i]["name"] for i in header["outputs"]], ["out"])
@@ -57,10 +60,14 @@ class Products(harness.Folder):
         m, k = 1, 2
         left = transfers[7 * m + 2 * k]
         instance, pattern, offset = self.found.operand(left, "src")
-        self.assertEqual((instance["name"], instance["memory"], instance["dtype"], instance["role"]), ("a", "hbm", "bf16", "input"))
+        self.assertEqual(
+            (instance["name"], instance["memory"], instance["dtype"], instance["role"]), ("a", "hbm", "bf16", "input")
+        )
         self.assertEqual((pattern, offset), ([[256, 128], [1, 128]], k * 128 * 256 + m * 128))
         instance, pattern, offset = self.found.operand(left, "dst")
-        self.assertEqual((instance["memory"], instance["shape"], pattern, offset), ("sbuf", [128, 128], [[128, 128], [1, 128]], 0))
+        self.assertEqual(
+            (instance["memory"], instance["shape"], pattern, offset), ("sbuf", [128, 128], [[128, 128], [1, 128]], 0)
+        )
         rows = self.found.operand(transfers[7 * m + 2 * k + 1], "src")
         self.assertEqual(rows[1:], ([[1, 128 * 512]], k * 128 * 512))
         elements = self.found.elements(transfers[-1], "dst")
@@ -97,7 +104,8 @@ class Products(harness.Folder):
 
 class Kinds(harness.Folder):
     def test_views_of_other_types_are_instances(self):
-        found = self.trace("""
+        found = self.trace(
+            """
             import nki.isa as nisa
             import nki.language as nl
 
@@ -110,7 +118,10 @@ class Kinds(harness.Folder):
                 out = nl.ndarray((64, 32), nl.uint16, buffer=nl.shared_hbm)
                 nisa.dma_copy(out, odd)
                 return out
-        """, "--arg", "x=fp32[64,32]")
+        """,
+            "--arg",
+            "x=fp32[64,32]",
+        )
         (copy,) = found.named("tensor_copy")
         instance, pattern, offset = found.operand(copy, "src")
         self.assertEqual((instance["dtype"], instance["shape"], instance["address"]), ("u16", [64, 64], 0))
@@ -119,7 +130,8 @@ class Kinds(harness.Folder):
         self.assertEqual((pattern, offset), ([[64, 64], [2, 32]], 1))
 
     def test_addresses_are_as_asked(self):
-        found = self.trace("""
+        found = self.trace(
+            """
             import nki.isa as nisa
             import nki.language as nl
 
@@ -131,12 +143,16 @@ class Kinds(harness.Folder):
                 out = nl.ndarray((32, 16), nl.float32, buffer=nl.shared_hbm)
                 nisa.dma_copy(out, tile)
                 return out
-        """, "--arg", "x=fp32[32,16]")
+        """,
+            "--arg",
+            "x=fp32[32,16]",
+        )
         placed = {i["name"]: (i["address"], i["partition"]) for i in found.instances}
         self.assertEqual((placed["placed"], placed["total"]), ((4096, 64), (6144, 0)))
 
     def test_attributes_that_cost(self):
-        found = self.trace("""
+        found = self.trace(
+            """
             import nki.isa as nisa
             import nki.language as nl
 
@@ -155,7 +171,12 @@ class Kinds(harness.Folder):
                 out = nl.ndarray((32, 8), nl.float32, buffer=nl.shared_hbm)
                 nisa.dma_copy(out, wide)
                 return out
-        """, "--arg", "x=bf16[64,32]", "--arg", "rows=u32[16,1]")
+        """,
+            "--arg",
+            "x=bf16[64,32]",
+            "--arg",
+            "rows=u32[16,1]",
+        )
         gather = found.named("dma_copy")[1]
         self.assertEqual(gather[0]["operands"], ["dst", "src", "index"])
         self.assertEqual(gather[0]["attributes"], {"transpose": False, "indirect": "src", "dge": "swdge"})
@@ -167,7 +188,8 @@ class Kinds(harness.Folder):
         self.assertEqual(found.operand(scaled, "src")[1], [[16, 32], [1, 8]])
 
     def test_broadcast_operands_have_stride_0(self):
-        found = self.trace("""
+        found = self.trace(
+            """
             import nki.isa as nisa
             import nki.language as nl
 
@@ -179,11 +201,15 @@ class Kinds(harness.Folder):
                 out = nl.ndarray((64, 5, 8), nl.float32, buffer=nl.shared_hbm)
                 nisa.dma_copy(out, wide)
                 return out
-        """, "--arg", "x=fp32[64,8]")
+        """,
+            "--arg",
+            "x=fp32[64,8]",
+        )
         self.assertEqual(found.operand(found.named("tensor_copy")[0], "src")[1], [[8, 64], [0, 5], [1, 8]])
 
     def test_lines_are_those_of_the_users_helper(self):
-        self.file("""
+        self.file(
+            """
             import nki.isa as nisa
             import nki.language as nl
 
@@ -191,8 +217,11 @@ class Kinds(harness.Folder):
                 tile = nl.ndarray(x.shape, x.dtype)
                 nisa.dma_copy(tile, x)
                 return tile
-        """, "helper.py")
-        found = self.trace("""
+        """,
+            "helper.py",
+        )
+        found = self.trace(
+            """
             import nki.isa as nisa
             import nki.language as nl
             from helper import load
@@ -202,7 +231,10 @@ class Kinds(harness.Folder):
                 out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
                 nisa.dma_copy(out, nl.add(tile, 1.0))
                 return out
-        """, "--arg", "x=fp32[64,8]")
+        """,
+            "--arg",
+            "x=fp32[64,8]",
+        )
         places = [(found.header["files"][f], line, name) for _, (f, line, name), _ in found.instructions]
         self.assertEqual(places, [("helper.py", 7, "load"), ("kernel.py", 9, "kernel"), ("kernel.py", 9, "kernel")])
 
@@ -210,7 +242,9 @@ class Kinds(harness.Folder):
 class Size(harness.Folder):
     def test_a_large_kernel_is_small_and_values_change_nothing(self):
         without = self.trace(_MATMUL, *_ARGUMENTS)
-        self.assertEqual(self.run_command("kernel.py:kernel", *_ARGUMENTS, "--values", "--trace", "v.trace").returncode, 0)
+        self.assertEqual(
+            self.run_command("kernel.py:kernel", *_ARGUMENTS, "--values", "--trace", "v.trace").returncode, 0
+        )
         with_values = harness.TraceFile(os.path.join(self.folder, "v.trace"))
         self.assertEqual(without.header, with_values.header)
         self.assertEqual(without.instructions, with_values.instructions)

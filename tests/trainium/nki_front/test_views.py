@@ -3,8 +3,8 @@
 import unittest
 
 import harness
-import numpy as np
 import nki.language as nl
+import numpy as np
 from nki.launch import execute
 from nki.tracer.errors import NkiValidationError
 from nki.tracer.layout import reshaped_strides, row_major, simplified
@@ -53,7 +53,9 @@ class Views(unittest.TestCase):
         for dtype, kind in ((nl.uint8, np.uint8), (nl.int32, np.int32), (nl.uint16, np.uint16)):
             view = execute(s, lambda t: t.view(dtype), (harness.argument("fp32", numbers),), {})
             np.testing.assert_array_equal(s.read(view), numbers.view(kind))
-        view = execute(s, lambda t: t.ap([[16, 3], [2, 4]], offset=3, dtype=nl.uint16), (harness.argument("fp32", numbers),), {})
+        view = execute(
+            s, lambda t: t.ap([[16, 3], [2, 4]], offset=3, dtype=nl.uint16), (harness.argument("fp32", numbers),), {}
+        )
         expected = [[numbers.view(np.uint16).reshape(-1)[3 + 16 * i + 2 * j] for j in range(4)] for i in range(3)]
         np.testing.assert_array_equal(s.read(view), expected)
 
@@ -78,14 +80,20 @@ class Views(unittest.TestCase):
             view = base[slices].transpose(generator.permutation(5) if generator.random() < 0.3 else range(5))
             sizes = [int(n) for n in view.shape]
             cut = int(generator.integers(1, 4))
-            new = (int(np.prod(sizes[:cut])), *sizes[cut:]) if generator.random() < 0.5 else (*sizes[:3], int(np.prod(sizes[3:])))
+            new = (
+                (int(np.prod(sizes[:cut])), *sizes[cut:])
+                if generator.random() < 0.5
+                else (*sizes[:3], int(np.prod(sizes[3:])))
+            )
             strides = tuple(s // base.itemsize for s in view.strides)
             found = reshaped_strides(view.shape, strides, new)
             expected = view.reshape(new)
             if found is None:
                 self.assertFalse(np.shares_memory(expected, base), (view.shape, strides, new))
             else:
-                walked = np.lib.stride_tricks.as_strided(base.reshape(-1)[view.ravel()[0] :], new, [s * 8 for s in found])
+                walked = np.lib.stride_tricks.as_strided(
+                    base.reshape(-1)[view.ravel()[0] :], new, [s * 8 for s in found]
+                )
                 np.testing.assert_array_equal(walked, expected)
 
 
