@@ -140,7 +140,7 @@ def tensor_scalar(dst, data, op0, operand0=None, reverse0=False, op1=None, opera
     call = "nki.isa.tensor_scalar"
     s = sessions.active(call)
     by = operands.engine(call, engine, ("vector", "scalar", "gpsimd"))
-    first = operators.find(op0, call, "op0")
+    first = operators.ALL["bypass"] if op0 is None else operators.find(op0, call, "op0")  # published kernels pass None
     second = None if op1 is None else operators.find(op1, call, "op1")
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "data", data)
