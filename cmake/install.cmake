@@ -8,6 +8,9 @@ install(TARGETS neuronmm RUNTIME COMPONENT program)
 install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
 install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
         COMPONENT program)
+# What `neuronmm nki` runs kernels with; needs python3-numpy.
+install(DIRECTORY python/nki python/neuronxcc DESTINATION ${CMAKE_INSTALL_DATADIR}/neuronmm/python COMPONENT program
+        FILES_MATCHING PATTERN "*.py")
 if(NEURONMM_FINETUNE)
   install(TARGETS neuronmm_finetune_program RUNTIME COMPONENT finetune)
 endif()
@@ -37,6 +40,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME neuronmm)
 # Loaded when a factorization begins (src/compress/blas.cc), which dpkg-shlibdeps cannot see.
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "libopenblas0-openmp, liblapacke")
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "python3-numpy")
 set(CPACK_DEBIAN_FINETUNE_PACKAGE_NAME neuronmm-finetune)
 set(CPACK_DEBIAN_FINETUNE_PACKAGE_DEPENDS neuronmm)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libneuronmm-dev)

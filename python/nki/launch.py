@@ -79,8 +79,9 @@ def execute(s: Session, function, args: tuple, kwargs: dict):
 
 def _call(s, function, args, kwargs):
     names = list(inspect.signature(function).parameters)
-    args = [_argument(s, names[i] if i < len(names) else f"argument{i}", a) for i, a in enumerate(args)]
-    return function(*args, **{name: _argument(s, name, a) for name, a in kwargs.items()})
+    source = s.trace.sources.definition(inspect.unwrap(function)) if hasattr(function, "__code__") else None
+    args = [_argument(s, names[i] if i < len(names) else f"argument{i}", a, source) for i, a in enumerate(args)]
+    return function(*args, **{name: _argument(s, name, a, source) for name, a in kwargs.items()})
 
 
 class Shaped:
@@ -92,18 +93,18 @@ class Shaped:
         self.data = data
 
 
-def _argument(s, name, value):
+def _argument(s, name, value, source):
     if isinstance(value, Shaped):
-        return s.argument(name, value.dtype, value.shape, value.data)
+        return s.argument(name, value.dtype, value.shape, value.data, source)
     if isinstance(value, np.ndarray):
         found = dtypes.find(value.dtype)
         if found is None:
             found = dtypes.float32 if value.dtype.kind == "f" else dtypes.int32 if value.dtype.kind in "iu" else None
         if found is None:
             errors.fail("kernel call", f"argument {name}: {value.dtype} is no element type of nki.language")
-        return s.argument(name, found, value.shape, value)
+        return s.argument(name, found, value.shape, value, source)
     if isinstance(value, (tuple, list)):
-        return type(value)(_argument(s, f"{name}[{i}]", v) for i, v in enumerate(value))
+        return type(value)(_argument(s, f"{name}[{i}]", v, source) for i, v in enumerate(value))
     return value
 
 
@@ -123,9 +124,13 @@ def check_result(s: Session, view: Tensor, name: str = "the result"):
     holes = view.storage.unwritten(view.layout, view.offset)
     if holes is False:
         return
-    count = view.size if holes is True else int(holes.sum())
-    source = f"; unwritten memory was first read at {s.first_hole}" if s.first_hole else ""
-    errors.fail("return", f"{name}: {count} of the {view.size} elements of {view.describe()} were never written{source}")
+    count = (
+        f"{view.size if holes is True else int(holes.sum())} of the {view.size} elements of {name}, {view.describe()}"
+    )
+    if s.first_hole is None:
+        where = s.trace.place(view.storage.root.kind)
+        raise errors.NkiValidationError(f"{where}: {count} were never written")
+    raise errors.NkiValidationError(f"{s.first_hole} were never written, and with them {count}")
 
 
 def results(s: Session, returned):

@@ -85,7 +85,9 @@ class Blocks:
         if isinstance(part, slice) and part == slice(None) and n == 1:
             part = 0
         if not isinstance(part, (int, np.integer)):
-            errors.fail("tensor[...]", f"{self.describe()}: block dimension {axis} is indexed by numbers, found {part!r}")
+            errors.fail(
+                "tensor[...]", f"{self.describe()}: block dimension {axis} is indexed by numbers, found {part!r}"
+            )
         if not -n <= part < n:
             errors.fail("tensor[...]", f"{self.describe()}: index {part} of block dimension {axis}, which has {n}")
         return int(part) % n

@@ -87,7 +87,9 @@ def spread(value: Tile, domain: tuple, box, call: str):
     tensor = readable(value, own if box else None, call)
     strides = (tensor.strides[0], *(0,) * (len(shape) - len(value.shape)), *tensor.strides[1:])
     sizes = tuple(stop - start for start, stop in full)
-    return tensor.with_layout(sizes, tuple(0 if n == 1 and size != 1 else s for n, s, size in zip(shape, strides, sizes)))
+    return tensor.with_layout(
+        sizes, tuple(0 if n == 1 and size != 1 else s for n, s, size in zip(shape, strides, sizes))
+    )
 
 
 def boxes(domain, box, *tiles):
@@ -122,7 +124,9 @@ def binary(op, a, b, dtype=None, mask=None, engine=isa.engine.unknown, call: str
         b = moves.in_sbuf(b)
 
     def make(
-        dst, one=None if box == () else spread(a, domain, box, call), two=None if box == () else spread(b, domain, box, call)
+        dst,
+        one=None if box == () else spread(a, domain, box, call),
+        two=None if box == () else spread(b, domain, box, call),
     ):
         isa.tensor_tensor(dst, one, two, op, engine=engine)
 

@@ -66,7 +66,9 @@ def constant(value: float, partitions: int):
     known = session.current.state.setdefault("neuronxcc constants", {})
     found = known.get((value, partitions))
     if found is None:
-        found = known[value, partitions] = session.current.allocate((partitions, 1), float32, SBUF, name=f"constant {value:g}")
+        found = known[value, partitions] = session.current.allocate(
+            (partitions, 1), float32, SBUF, name=f"constant {value:g}"
+        )
         isa.memset(found, value)
     return found
 

@@ -126,7 +126,9 @@ def shaped(tile: Tile, shape: tuple) -> Tile:
     for i, j in zip(mine, theirs):
         strides[j] = tile.tensor.strides[i]
     made = Tile(tile.tensor.with_layout(shape, tuple(strides)), sums=tile.sums)
-    made.overflow = tuple(Overflow(_moved(o.steps, mine, theirs, len(shape)), o.first, o.count, o.axis) for o in tile.overflow)
+    made.overflow = tuple(
+        Overflow(_moved(o.steps, mine, theirs, len(shape)), o.first, o.count, o.axis) for o in tile.overflow
+    )
     if tile.box is not None:
         made.box = tile.box and _moved(tile.box, mine, theirs, len(shape), (0, 1))
     return made
@@ -153,7 +155,8 @@ def cut(tile: Tile, box, call: str):
         low, high = over.limits(box)
         if low < 0 or high >= over.count:
             errors.fail(
-                call, f"{tensor.describe()}: indices {low} to {high} of dimension {over.axis}, which has {over.count} elements"
+                call,
+                f"{tensor.describe()}: indices {low} to {high} of dimension {over.axis}, which has {over.count} elements",
             )
     if full:
         return tensor

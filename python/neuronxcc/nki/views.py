@@ -59,7 +59,9 @@ class Plan:
         strides = [sum(s[d] * stride for s, stride in zip(steps, layout.strides)) for d in range(len(shape))]
         if layout.memory != HBM:
             _check_partitions(tensor, shape, steps, strides)
-        self.layout = tensor.storage.session.layout(layout.dtype, layout.memory, layout.row, tuple(shape), tuple(strides))
+        self.layout = tensor.storage.session.layout(
+            layout.dtype, layout.memory, layout.row, tuple(shape), tuple(strides)
+        )
         self.steps = [tuple(s) for s in steps]
         reach = [[(n - 1) * x for n, x in zip(shape, s)] for s in steps]
         self.axes = [
@@ -74,7 +76,9 @@ def _check_partitions(tensor, shape, steps, strides):
     if shape[0] == 1:
         strides[0] = tensor.layout.row
     elif strides[0] % tensor.layout.row:
-        errors.fail("tensor[...]", f"{tensor.describe()}: the first dimension of the tile has to be that of the partitions")
+        errors.fail(
+            "tensor[...]", f"{tensor.describe()}: the first dimension of the tile has to be that of the partitions"
+        )
 
 
 def view(tensor, key: tuple):

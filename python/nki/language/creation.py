@@ -19,7 +19,9 @@ def ndarray(shape, dtype, buffer=sbuf, name="", address=None, **unused) -> Tenso
     s = sessions.active(call)
     found, memory = region(buffer)
     if memory is None:
-        errors.fail(call, f"buffer: expected sbuf, psum, hbm, private_hbm or shared_hbm of nki.language, found {buffer!r}")
+        errors.fail(
+            call, f"buffer: expected sbuf, psum, hbm, private_hbm or shared_hbm of nki.language, found {buffer!r}"
+        )
     made = s.allocate(shape, dtype, memory, name, address, call, shared=found is shared_hbm)
     if memory == HBM:
         made.storage.buffer = found
@@ -104,7 +106,11 @@ def shared_constant(constant, dtype=None) -> Tensor:
     s = sessions.active(call)
     if isinstance(constant, Tensor):
         return constant
-    data = np.load(constant) if isinstance(constant, (str, bytes)) or hasattr(constant, "__fspath__") else np.asarray(constant)
+    data = (
+        np.load(constant)
+        if isinstance(constant, (str, bytes)) or hasattr(constant, "__fspath__")
+        else np.asarray(constant)
+    )
     found = dtypes.find(dtype or data.dtype)
     if found is None and data.dtype.kind == "f":
         found = dtypes.float32

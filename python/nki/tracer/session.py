@@ -54,7 +54,9 @@ class Session:
 
     def beside(self, index: int) -> Session:
         """Another program of the grid: computes and records nothing."""
-        other = Session(self.device, Trace(), True, self.grid, self.dialect, index, self._max_instructions, self._max_seconds)
+        other = Session(
+            self.device, Trace(), True, self.grid, self.dialect, index, self._max_instructions, self._max_seconds
+        )
         other.program = tuple(int(i) for i in np.unravel_index(index, self.grid))
         other.group = self.group
         return other
@@ -73,8 +75,11 @@ class Session:
             found = self._layouts[key] = Layout(dtype, memory, row, shape, strides)
         return found
 
-    def argument(self, name: str, dtype, shape: tuple, data: np.ndarray | None = None) -> Tensor:
-        """An input in HBM; `data` are its numbers, or raw bits where their type is the raw type."""
+    def argument(
+        self, name: str, dtype, shape: tuple, data: np.ndarray | None = None, source: int | None = None
+    ) -> Tensor:
+        """An input in HBM. `data` are its numbers, or raw bits where their type is the raw type; `source` is where it
+        comes from."""
         storage = Storage(self, name, HBM, dtype, shape)
         if self.values:
             raw = data if data.dtype == dtype.raw and dtype.kind != "float" else values.encode(data, dtype)
@@ -82,7 +87,7 @@ class Session:
             if self.group is not None:
                 self.group.share(self, storage)
         storage.fill()
-        self.trace.allocate(storage, "input", self.trace.sources.here())
+        self.trace.allocate(storage, "input", self.trace.sources.here() if source is None else source)
         return Tensor(storage, storage.layout, 0)
 
     def allocate(self, shape, dtype, memory: str, name: str = "", address=None, call: str = "nki.language.ndarray",
@@ -163,13 +168,17 @@ class Session:
     def look_at_limits(self):
         done = self.trace.instructions
         if done >= self._max_instructions:
-            errors.fail("limit", f"the kernel has executed {done} instructions, which is the limit", errors.LimitReached)
+            errors.fail(
+                "limit", f"the kernel has executed {done} instructions, which is the limit", errors.LimitReached
+            )
         if time.monotonic() > self._deadline:
             self.out_of_time()
         self._next_look = min(done + 1024, self._max_instructions)
 
     def out_of_time(self):
-        errors.fail("limit", f"the kernel has run for {self._max_seconds:g} seconds, which is the limit", errors.LimitReached)
+        errors.fail(
+            "limit", f"the kernel has run for {self._max_seconds:g} seconds, which is the limit", errors.LimitReached
+        )
 
     # Reading and writing
 
@@ -188,7 +197,9 @@ class Session:
         if holes is False:
             return None
         if self.first_hole is None:
-            self.first_hole = f"{location.describe()}: {call}: {operand}: {int(holes.sum())} elements of {view.describe()}"
+            self.first_hole = (
+                f"{location.describe()}: {call}: {operand}: {int(holes.sum())} elements of {view.describe()}"
+            )
         self._holes.append((self.trace.instructions, holes))
         return holes
 

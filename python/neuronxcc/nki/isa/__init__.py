@@ -39,7 +39,16 @@ from .arithmetic import (
     tensor_tensor,
     tensor_tensor_scan,
 )
-from .data import affine_select, dma_copy, dma_transpose, iota, local_gather, nc_stream_shuffle, range_select, select_reduce
+from .data import (
+    affine_select,
+    dma_copy,
+    dma_transpose,
+    iota,
+    local_gather,
+    nc_stream_shuffle,
+    range_select,
+    select_reduce,
+)
 
 
 def get_nc_version():

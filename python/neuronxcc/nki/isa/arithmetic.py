@@ -96,7 +96,9 @@ def scalar_tensor_tensor(
     return issue_later(data.shape, given, SBUF, make, box)
 
 
-def tensor_scalar_reduce(*, data, op0, operand0, reduce_op, reduce_res, reverse0=False, dtype=None, mask=None, **unused):
+def tensor_scalar_reduce(
+    *, data, op0, operand0, reduce_op, reduce_res, reverse0=False, dtype=None, mask=None, **unused
+):
     call = "nisa.tensor_scalar_reduce"
     data = tile(data, call, "data")
     box = boxes(data.shape, mask_box(mask, data.shape, call), data)
@@ -119,7 +121,9 @@ def _row(result, box, call):
     return writable(shaped(result, (result.shape[0], 1)), None if box is None else (box[0], (0, 1)), call)
 
 
-def tensor_tensor_scan(data0, data1, initial, op0, op1, reverse0=False, reverse1=False, *, dtype=None, mask=None, **unused):
+def tensor_tensor_scan(
+    data0, data1, initial, op0, op1, reverse0=False, reverse1=False, *, dtype=None, mask=None, **unused
+):
     call = "nisa.tensor_tensor_scan"
     a, b = tile(data0, call, "data0"), tile(data1, call, "data1")
     domain = elementwise.common(call, a.shape, b.shape)
@@ -146,7 +150,9 @@ def tensor_scalar_cumulative(
     if box != ():
         first, second = (row_operand(v, src, box, call, n) for v, n in ((imm0, "imm0"), (imm1, "imm1")))
         settle()
-        isa.tensor_scalar_cumulative(writable(dst, box, call), readable(src, box, call), op0, op1, first, second, reduce_cmd)
+        isa.tensor_scalar_cumulative(
+            writable(dst, box, call), readable(src, box, call), op0, op1, first, second, reduce_cmd
+        )
 
 
 def tensor_partition_reduce(op, data, *, mask=None, dtype=None, **unused):
@@ -216,4 +222,6 @@ def dropout(data, prob, *, mask=None, dtype=None, **unused):
     data = tile(data, call, "data")
     chance = row_operand(prob, data, None, call, "prob")
     source = readable(data)
-    return issue_later(data.shape, found_dtype(dtype or data.dtype, call), SBUF, lambda dst: isa.dropout(dst, source, chance))
+    return issue_later(
+        data.shape, found_dtype(dtype or data.dtype, call), SBUF, lambda dst: isa.dropout(dst, source, chance)
+    )

@@ -63,7 +63,9 @@ def affine_select(pred, on_true_tile, on_false_value, *, mask=None, dtype=None, 
     return issue_later(data.shape, given, SBUF, make, box)
 
 
-def dma_copy(*, dst, src, mask=None, dst_rmw_op=None, oob_mode=isa.oob_mode.error, dge_mode=isa.dge_mode.unknown, **unused):
+def dma_copy(
+    *, dst, src, mask=None, dst_rmw_op=None, oob_mode=isa.oob_mode.error, dge_mode=isa.dge_mode.unknown, **unused
+):
     call = "nisa.dma_copy"
     dst, src = any_tile(dst, call, "dst"), any_tile(src, call, "src")
     src.tensor
@@ -105,7 +107,9 @@ def local_gather(src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, 
     whole = num_valid_indices in (None, columns * 16)  # 16 partitions share their indices
     shape = (src.shape[0], *((columns, 16) if whole else (num_valid_indices,)), num_elem_per_idx)
     one, two = readable(src), readable(numbers)
-    return issue_later(shape, src.dtype, SBUF, lambda dst: isa.local_gather(dst, one, two, num_elem_per_idx, num_valid_indices))
+    return issue_later(
+        shape, src.dtype, SBUF, lambda dst: isa.local_gather(dst, one, two, num_elem_per_idx, num_valid_indices)
+    )
 
 
 def range_select(*, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd=isa.reduce_cmd.idle, reduce_res=None,
@@ -117,7 +121,9 @@ def range_select(*, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd
     total = None if reduce_res is None else writable(shaped(reduce_res, (reduce_res.shape[0], 1)))
 
     def make(dst):
-        isa.range_select(dst, source, comp_op0, comp_op1, low, high, reduce_cmd, total, reduce_op, range_start, on_false_value)
+        isa.range_select(
+            dst, source, comp_op0, comp_op1, low, high, reduce_cmd, total, reduce_op, range_start, on_false_value
+        )
 
     return issue_later(data.shape, found_dtype(dtype or data.dtype, call), SBUF, make)
 

@@ -99,7 +99,9 @@ class Mistakes(unittest.TestCase):
             return stored(nl.copy(blocks[0:2]))
 
         self.fails(kernel, "block dimension 0 is indexed by numbers")
-        self.fails(lambda x: nl.zeros((2, nl.par_dim(64), 8), dtype=nl.float32)[2], "index 2 of block dimension 0, which has 2")
+        self.fails(
+            lambda x: nl.zeros((2, nl.par_dim(64), 8), dtype=nl.float32)[2], "index 2 of block dimension 0, which has 2"
+        )
 
     def test_reducing_the_partitions(self):
         self.fails(lambda x: stored(nl.sum(nl.load(x), axis=0)), "nl.sum", "axis", "only free axes")

@@ -90,7 +90,14 @@ class Launch(unittest.TestCase):
         close(self, run.output, np.stack([x.T @ x for x in a]), 1e-4)
 
     def test_decorators(self):
-        for decorator in (nki.jit, nki.trace, nki.baremetal, nki.benchmark, nki.profile, nki.benchmark(warmup=2, iters=10)):
+        for decorator in (
+            nki.jit,
+            nki.trace,
+            nki.baremetal,
+            nki.benchmark,
+            nki.profile,
+            nki.benchmark(warmup=2, iters=10),
+        ):
             kernel = decorator(doubled.body)
             close(self, kernel(np.ones((2, 2), np.float32)), np.full((2, 2), 2))
 

@@ -148,7 +148,8 @@ class Results(unittest.TestCase):
         run = Run(begun_without_zeros, a)
         close(self, run.output, 3 * a)
         self.assertEqual(
-            run.names(), ["dma_copy", "tensor_copy", "dma_copy", "tensor_tensor", "dma_copy", "tensor_tensor", "dma_copy"]
+            run.names(),
+            ["dma_copy", "tensor_copy", "dma_copy", "tensor_tensor", "dma_copy", "tensor_tensor", "dma_copy"],
         )
         self.assertIn("begins at zero", run.notes[0])
 
