@@ -191,7 +191,8 @@ class Session:
         storage = view.storage
         holes = storage.unwritten(view.layout, view.offset) if view.dynamic is None else False
         if holes is True:
-            errors.fail(call, f"{operand}: {view.describe()} was never written")
+            source = f"; unwritten memory was first read at {self.first_hole}" if self.first_hole else ""
+            errors.fail(call, f"{operand}: {view.describe()} was never written{source}")
         if storage.memory == PSUM:
             storage.end(view.layout, view.offset)
         if holes is False:

@@ -83,6 +83,15 @@ class Mistakes(unittest.TestCase):
 
         self.fails(kernel, "never written", "1792 of the 8192", values=(True,))
 
+    def test_contracting_what_a_mask_left_out(self):
+        def kernel(x):
+            tile = nl.load(x[I, J], mask=(I < 100))
+            sums = nl.zeros((64, 64), nl.float32, buffer=nl.psum)
+            sums += nisa.nc_matmul(tile, tile)
+            return stored(nl.copy(sums))
+
+        self.fails(kernel, "never written; unwritten memory was first read at", "nc_matmul: stationary", values=(True,))
+
     def test_too_many_partitions(self):
         self.fails(lambda x: nl.ndarray((129, 4), dtype=nl.float32), "128 partitions", "129")
 
