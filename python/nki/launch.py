@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 
 import numpy as np
 
 from .tracer import device as devices
 from .tracer import dtypes, errors
 from .tracer import session as sessions
+from .tracer.cores import Group
 from .tracer.session import Session
 from .tracer.tensor import Tensor
 from .tracer.trace import Trace
@@ -56,17 +58,30 @@ def simulate(kernel):
 
 
 def execute(s: Session, function, args: tuple, kwargs: dict):
-    """Runs `function` in the session; arrays among the arguments become tensors in HBM. Returns what it returns."""
-    names = list(inspect.signature(function).parameters)
-    before, sessions.current = sessions.current, s
+    """Runs `function` in the session; arrays among the arguments become tensors in HBM. Returns what it returns.
+
+    Of a launch grid the session is the first program; with values the others run beside it.
+    """
+    before = sessions.current
+    count = 1 if hasattr(function, "whole_grid") else math.prod(s.grid)  # the legacy dialect loops over its grid itself
+    if count > 1:
+        s.note(f"the kernel is launched on {list(s.grid)} cores; the trace is that of the first")
     try:
-        args = [_argument(s, names[i] if i < len(names) else f"argument{i}", a) for i, a in enumerate(args)]
-        kwargs = {name: _argument(s, name, a) for name, a in kwargs.items()}
-        if s.grid and max(s.grid) > 1 and not hasattr(function, "whole_grid"):
-            s.note(f"the kernel is launched on {list(s.grid)} cores; this is the trace of core 0")
-        return function(*args, **kwargs)
+        if count == 1 or not s.values:
+            sessions.current = s
+            return _call(s, function, args, kwargs)
+        s.group = Group(count)
+        s.group.sessions[:] = [s, *(s.beside(i) for i in range(1, count))]
+        return s.group.run([functools.partial(_call, each, function, args, kwargs) for each in s.group.sessions])
     finally:
         sessions.current = before
+
+
+def _call(s, function, args, kwargs):
+    names = list(inspect.signature(function).parameters)
+    source = s.trace.sources.definition(inspect.unwrap(function)) if hasattr(function, "__code__") else None
+    args = [_argument(s, names[i] if i < len(names) else f"argument{i}", a, source) for i, a in enumerate(args)]
+    return function(*args, **{name: _argument(s, name, a, source) for name, a in kwargs.items()})
 
 
 class Shaped:
@@ -78,18 +93,18 @@ class Shaped:
         self.data = data
 
 
-def _argument(s, name, value):
+def _argument(s, name, value, source):
     if isinstance(value, Shaped):
-        return s.argument(name, value.dtype, value.shape, value.data)
+        return s.argument(name, value.dtype, value.shape, value.data, source)
     if isinstance(value, np.ndarray):
         found = dtypes.find(value.dtype)
         if found is None:
             found = dtypes.float32 if value.dtype.kind == "f" else dtypes.int32 if value.dtype.kind in "iu" else None
         if found is None:
             errors.fail("kernel call", f"argument {name}: {value.dtype} is no element type of nki.language")
-        return s.argument(name, found, value.shape, value)
+        return s.argument(name, found, value.shape, value, source)
     if isinstance(value, (tuple, list)):
-        return type(value)(_argument(s, f"{name}[{i}]", v) for i, v in enumerate(value))
+        return type(value)(_argument(s, f"{name}[{i}]", v, source) for i, v in enumerate(value))
     return value
 
 
@@ -109,9 +124,13 @@ def check_result(s: Session, view: Tensor, name: str = "the result"):
     holes = view.storage.unwritten(view.layout, view.offset)
     if holes is False:
         return
-    count = view.size if holes is True else int(holes.sum())
-    source = f"; unwritten memory was first read at {s.first_hole}" if s.first_hole else ""
-    errors.fail("return", f"{name}: {count} of the {view.size} elements of {view.describe()} were never written{source}")
+    count = (
+        f"{view.size if holes is True else int(holes.sum())} of the {view.size} elements of {name}, {view.describe()}"
+    )
+    if s.first_hole is None:
+        where = s.trace.place(view.storage.root.kind)
+        raise errors.NkiValidationError(f"{where}: {count} were never written")
+    raise errors.NkiValidationError(f"{s.first_hole} were never written, and with them {count}")
 
 
 def results(s: Session, returned):

@@ -57,19 +57,25 @@ def load(place: str) -> ModuleType:
 
 def expected(text: str, arguments: dict) -> list[np.ndarray]:
     """The reference's results over the arguments (numbers as rounded to their types)."""
-    match = _FUNCTION.fullmatch(text)
-    if match:
-        function = getattr(load(match["place"]), match["name"], None)
-        if function is None:
-            raise UsageError(f"--ref: {match['place']} has no {match['name']}")
-        result = function(**_accepted(function, arguments))
-    else:
-        wide = {name: _wide(value) for name, value in arguments.items()}
-        try:
-            result = eval(text, {**_NAMES, **wide})  # the user's own command line
-        except (SyntaxError, NameError) as error:
-            raise UsageError(f"--ref: {text!r}: {error}") from None
+    try:
+        result = _evaluated(text, arguments)
+    except UsageError:
+        raise
+    except Exception as error:  # whatever the user's reference raises
+        raise UsageError(f"--ref {text}: {type(error).__name__}: {error}") from None
     return [np.asarray(part) for part in (result if isinstance(result, (tuple, list)) else (result,))]
+
+
+def _evaluated(text, arguments):
+    match = _FUNCTION.fullmatch(text)
+    if match is None:
+        return eval(
+            text, {**_NAMES, **{name: _wide(value) for name, value in arguments.items()}}
+        )  # the user's command line
+    function = getattr(load(match["place"]), match["name"], None)
+    if function is None:
+        raise UsageError(f"--ref: {match['place']} has no {match['name']}")
+    return function(**_accepted(function, arguments))
 
 
 def _accepted(function, arguments):

@@ -39,6 +39,9 @@ def main(argv: list[str] | None = None) -> int:
     except KernelFailed as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except OSError as error:  # of our own files: those of the kernel's code are its failures
+        print(f"error: {error.filename or options.trace}: {error.strerror or error}", file=sys.stderr)
+        return 1
 
 
 class KernelFailed(Exception):
@@ -46,9 +49,13 @@ class KernelFailed(Exception):
 
 
 def _parser():
-    parser = argparse.ArgumentParser(prog="python -m nki.run", description="Runs an NKI kernel and records its instructions.")
+    parser = argparse.ArgumentParser(
+        prog="python -m nki.run", description="Runs an NKI kernel and records its instructions."
+    )
     parser.add_argument("kernel", metavar="FILE.py:KERNEL", help="KERNEL[N] launches it on N cores")
-    parser.add_argument("--arg", action="append", default=[], metavar="NAME=DTYPE[SHAPE]", help="a tensor; *SCALE may follow")
+    parser.add_argument(
+        "--arg", action="append", default=[], metavar="NAME=DTYPE[SHAPE]", help="a tensor; *SCALE may follow"
+    )
     parser.add_argument("--kwarg", action="append", default=[], metavar="NAME=VALUE", help="a compile-time argument")
     parser.add_argument("--device", default="trn2", help="trn1, trn2 or trn3")
     parser.add_argument("--trace", metavar="OUT", help="the trace file to write")
@@ -72,6 +79,9 @@ def run(options) -> int:
     given = dict(arguments.literal(text, vars(module)) for text in options.kwarg)
     generator = np.random.default_rng(options.seed) if with_values else None
     call, numbers = arguments.bind(_parameters(kernel), tensors, given, generator)
+    absent = _required(kernel).difference(call)
+    if absent:
+        raise UsageError(f"{options.kernel}: the kernel needs {', '.join(sorted(absent))}: give --arg or --kwarg")
     trace = Trace(options.trace)
     session = Session(device, trace, with_values, grid, seed=options.seed, max_instructions=options.max_instructions,
                       max_seconds=options.max_seconds)  # fmt: skip
@@ -122,6 +132,11 @@ def _import_failure(place, error):
 def _parameters(kernel):
     kinds = inspect.signature(kernel).parameters.values()
     return [("**" if p.kind is p.VAR_KEYWORD else p.name) for p in kinds if p.kind is not p.VAR_POSITIONAL]
+
+
+def _required(kernel):
+    kinds = inspect.signature(kernel).parameters.values()
+    return {p.name for p in kinds if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
 
 
 def _guarded(session, kernel, call):
@@ -185,7 +200,10 @@ def _report(options, session, kernel, outputs):
 def _check(session, options, outputs, arguments_, tensors):
     found = []
     for i, view in enumerate(outputs):
-        launch.check_result(session, view, f"result {i}")
+        try:
+            launch.check_result(session, view, f"result {i}")
+        except errors.NkiValidationError as error:
+            raise KernelFailed(str(error)) from None
         found.append({"dtype": str(view.dtype), "shape": list(view.shape)})
     if options.ref is None:
         return found

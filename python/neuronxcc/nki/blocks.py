@@ -55,7 +55,14 @@ class Blocks:
         if found is None:  # a result that waits may be on its way to this block
             run = session.current
             with Pinned(run, self._source):
-                found = allocated(self._tile, self.dtype, self.memory, self._value, self._place and self._place(index, self._tile, self.dtype), self._name)
+                found = allocated(
+                    self._tile,
+                    self.dtype,
+                    self.memory,
+                    self._value,
+                    self._place and self._place(index, self._tile, self.dtype),
+                    self._name,
+                )
             self._tiles[index] = found
         return found
 
@@ -78,7 +85,9 @@ class Blocks:
         if isinstance(part, slice) and part == slice(None) and n == 1:
             part = 0
         if not isinstance(part, (int, np.integer)):
-            errors.fail("tensor[...]", f"{self.describe()}: block dimension {axis} is indexed by numbers, found {part!r}")
+            errors.fail(
+                "tensor[...]", f"{self.describe()}: block dimension {axis} is indexed by numbers, found {part!r}"
+            )
         if not -n <= part < n:
             errors.fail("tensor[...]", f"{self.describe()}: index {part} of block dimension {axis}, which has {n}")
         return int(part) % n
@@ -98,7 +107,8 @@ class Blocks:
 
 
 def allocated(shape, dtype, memory, value, place, name) -> Tile:
-    """A tile of its own: at an address if the kernel gives one, filled if it is not `nl.ndarray`. Zeros in PSUM wait for a reader."""
+    """A tile of its own: at an address if the kernel gives one, filled if it is not `nl.ndarray`. Zeros in PSUM wait
+    for a reader."""
     shape = shape if len(shape) > 1 or memory == "hbm" else (*shape, 1)
     tensor = session.current.allocate(shape, dtype, memory, name=name, address=place)
     sums = Sums(tensor, zero=value == 0 and value is not None) if memory == PSUM else None

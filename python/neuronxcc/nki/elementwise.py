@@ -1,11 +1,11 @@
 """The element-wise and reducing functions of nl.* as the instructions that they become.
 
-    two tiles of one shape          tensor_tensor
-    a tile and a number, or a       tensor_scalar (a float32 tile with one element per partition is an operand
-    tile [partitions, 1]            of the instruction; other shapes that broadcast are read with stride 0)
-    a function                      activation, on the Scalar engine; reciprocal on the Vector engine
-    a reduction of free axes        tensor_reduce, the axes moved to the end of the access pattern
-    a broadcast across partitions   a product with ones (moves.across_partitions)
+two tiles of one shape          tensor_tensor
+a tile and a number, or a       tensor_scalar (a float32 tile with one element per partition is an operand
+tile [partitions, 1]            of the instruction; other shapes that broadcast are read with stride 0)
+a function                      activation, on the Scalar engine; reciprocal on the Vector engine
+a reduction of free axes        tensor_reduce, the axes moved to the end of the access pattern
+a broadcast across partitions   a product with ones (moves.across_partitions)
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ def spread(value: Tile, domain: tuple, box, call: str):
     tensor = readable(value, own if box else None, call)
     strides = (tensor.strides[0], *(0,) * (len(shape) - len(value.shape)), *tensor.strides[1:])
     sizes = tuple(stop - start for start, stop in full)
-    return tensor.with_layout(sizes, tuple(0 if n == 1 and size != 1 else s for n, s, size in zip(shape, strides, sizes)))
+    return tensor.with_layout(
+        sizes, tuple(0 if n == 1 and size != 1 else s for n, s, size in zip(shape, strides, sizes))
+    )
 
 
 def boxes(domain, box, *tiles):
@@ -121,7 +123,11 @@ def binary(op, a, b, dtype=None, mask=None, engine=isa.engine.unknown, call: str
     if a.memory == PSUM and b.memory == PSUM and box != ():
         b = moves.in_sbuf(b)
 
-    def make(dst, one=None if box == () else spread(a, domain, box, call), two=None if box == () else spread(b, domain, box, call)):
+    def make(
+        dst,
+        one=None if box == () else spread(a, domain, box, call),
+        two=None if box == () else spread(b, domain, box, call),
+    ):
         isa.tensor_tensor(dst, one, two, op, engine=engine)
 
     return issue_later(domain, given, SBUF, make, box)
@@ -184,7 +190,9 @@ def function(op, data, bias=None, scale=1.0, dtype=None, mask=None, reduce_op=No
     if reduce_res is not None:
         from .tile import shaped, writable
 
-        more["reduce_res"] = writable(shaped(reduce_res, (reduce_res.shape[0], 1)), None if box is None else (box[0], (0, 1)), call)
+        more["reduce_res"] = writable(
+            shaped(reduce_res, (reduce_res.shape[0], 1)), None if box is None else (box[0], (0, 1)), call
+        )
     if reduce_op is not None:
         more["reduce_op"] = reduce_op
     if command is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from nki.tracer import errors
 
-_WHOLE = (int, np.integer)
+WHOLE = (int, np.integer)
 
 
 def _wrong(text):
@@ -57,7 +57,7 @@ class Index:
                 shape.append(len(range(begin, end, stride)))
                 steps.append(step * stride)
                 first += begin * step
-            elif isinstance(part, _WHOLE) and -n <= part < n:
+            elif isinstance(part, WHOLE) and -n <= part < n:
                 first += (int(part) % n) * step
             else:
                 _wrong(f"expected None, a slice or a number in 0..{n - 1} for dimension {axis - 1}, found {part!r}")
@@ -71,7 +71,7 @@ class Index:
     # Arithmetic
 
     def __add__(self, other):
-        if isinstance(other, _WHOLE):
+        if isinstance(other, WHOLE):
             return Index(self.shape, self.steps, self.first + int(other))
         if not isinstance(other, Index):
             return NotImplemented
@@ -90,7 +90,7 @@ class Index:
         return -self + other
 
     def __mul__(self, other):
-        if not isinstance(other, _WHOLE):
+        if not isinstance(other, WHOLE):
             return NotImplemented
         factor = int(other)
         return Index(self.shape, tuple(s * factor for s in self.steps), self.first * factor)
@@ -98,7 +98,7 @@ class Index:
     __rmul__ = __mul__
 
     def __floordiv__(self, divisor):
-        if isinstance(divisor, _WHOLE) and divisor > 0:
+        if isinstance(divisor, WHOLE) and divisor > 0:
             if not any(s % divisor for s in self.steps):
                 return Index(self.shape, tuple(s // divisor for s in self.steps), self.first // divisor)
             low, high = self.limits()
@@ -148,7 +148,7 @@ class Mask:
     __rand__ = __and__
 
     def __bool__(self):
-        _wrong("a mask is no condition of the program; give it to an instruction's `mask`")
+        _wrong("a mask is no condition of the program: combine masks with &, and give them to an instruction's `mask`")
 
     def box(self, domain: tuple, call: str):
         """The part of a tile of shape `domain` that the mask leaves: (start, stop) per dimension, None if nothing."""

@@ -14,7 +14,10 @@ from .views import view
 def indirect_view(tensor, key):
     rows = key[0]
     if tensor.layout.memory != HBM or not isinstance(rows, Tile) or any(n != 1 for n in rows.shape[1:]):
-        errors.fail("tensor[...]", f"{tensor.describe()}: a tile indexes the first dimension of a tensor in hbm, one number per partition")
+        errors.fail(
+            "tensor[...]",
+            f"{tensor.describe()}: a tile indexes the first dimension of a tensor in hbm, one number per partition",
+        )
     index = readable(rows)
     first = 0 if any(isinstance(part, Index) for part in key[1:]) else slice(0, 1)
     row, overflow = view(tensor, (first, *key[1:]))

@@ -6,8 +6,9 @@ import functools
 
 import numpy as np
 from nki import launch
-from nki.tracer import session
+from nki.tracer import device, session
 from nki.tracer.tensor import Tensor
+from nki.tracer.trace import Trace
 
 from .results import forget, settle
 from .tile import Tile
@@ -28,8 +29,20 @@ class Kernel(launch.Kernel):
     def __call__(self, *args, **kwargs):
         run = session.current
         if run is None:
-            return launch.simulate(self)(*args, **kwargs)
+            return simulate(self, args, kwargs)
         return programs(run, self.body, self.grid, _tiles(args), _tiles(kwargs))
+
+
+def simulate(kernel: Kernel, args: tuple, kwargs: dict):
+    """Runs a kernel on NumPy arrays, with values, on a trn2. Arrays that it stores to change, as its documentation says."""
+    run = session.Session(device.DEVICES["trn2"], Trace(), values=True, grid=kernel.grid)
+    arrays = _flat((args, list(kwargs.values())), np.ndarray)
+    returned = launch.execute(run, kernel.func, args, kwargs)
+    stored = run.state.get("neuronxcc written", {})
+    for array, tensor in zip(arrays, run.state["neuronxcc arguments"]):
+        if tensor.storage.id in stored:
+            array[...] = run.read(tensor)
+    return launch.results(run, returned)
 
 
 def entry(function, grid: tuple = ()):
@@ -40,6 +53,7 @@ def entry(function, grid: tuple = ()):
         run = session.current
         run.dialect = "neuronxcc"
         launched, run.grid = grid or run.grid, ()
+        given = run.state["neuronxcc arguments"] = _flat((args, list(kwargs.values())), Tensor)
         try:
             returned = programs(run, function, launched, _tiles(args), _tiles(kwargs))
             settle()
@@ -47,7 +61,7 @@ def entry(function, grid: tuple = ()):
             forget()
         if returned is None:  # output parameters
             stored = run.state.get("neuronxcc written", {})
-            returned = [a for a in _flat((args, list(kwargs.values()))) if a.storage.id in stored]
+            returned = [a for a in given if a.storage.id in stored]
             returned = returned[0] if len(returned) == 1 else tuple(returned)
         return _tensors(returned)
 
@@ -101,10 +115,11 @@ def _tensors(value):
     return value
 
 
-def _flat(value):
-    if isinstance(value, Tensor):
+def _flat(value, kind):
+    """Everything of a kind in nested tuples and lists, in order."""
+    if isinstance(value, kind):
         return [value]
-    return [t for v in value for t in _flat(v)] if isinstance(value, (tuple, list)) else []
+    return [t for v in value for t in _flat(v, kind)] if isinstance(value, (tuple, list)) else []
 
 
 def jit(function=None, **options):

@@ -66,7 +66,9 @@ def constant(value: float, partitions: int):
     known = session.current.state.setdefault("neuronxcc constants", {})
     found = known.get((value, partitions))
     if found is None:
-        found = known[value, partitions] = session.current.allocate((partitions, 1), float32, SBUF, name=f"constant {value:g}")
+        found = known[value, partitions] = session.current.allocate(
+            (partitions, 1), float32, SBUF, name=f"constant {value:g}"
+        )
         isa.memset(found, value)
     return found
 
@@ -93,14 +95,18 @@ _COLUMNS = 512  # of fp32 in a bank of PSUM
 
 
 def across_partitions(tile: Tile, partitions: int) -> Tile:
-    """One partition copied to many: a product with a row of ones, as fp32 numbers pass through the Tensor engine exactly, bank by bank."""
+    """One partition copied to many, bank by bank: a product with a row of ones, which leaves numbers as they are."""
     if not tile.dtype.float:
         return in_sbuf(across_partitions(in_sbuf(tile, float32), partitions), tile.dtype)
     source = cut(in_sbuf(tile), None, "broadcast_to")
     free = source.shape[1:]
     if partitions == 1:
         return tile
-    source = source.reshape((1, source.layout.free)) if source.layout.contiguous else staged(tile, None, tile.dtype).tensor.reshape((1, source.layout.free))
+    source = (
+        source.reshape((1, source.layout.free))
+        if source.layout.contiguous
+        else staged(tile, None, tile.dtype).tensor.reshape((1, source.layout.free))
+    )
     ones = _ones(partitions, source.dtype)
     made = scratch((partitions, source.shape[1]), tile.dtype)
     for begin in range(0, source.shape[1], _COLUMNS):

@@ -68,14 +68,14 @@ def matmul(x, y, transpose_x=False, mask=None, call: str = "nl.matmul"):
 
 
 def transpose(data, mask=None, dtype=None, engine=isa.engine.unknown, call: str = "nisa.nc_transpose"):
-    """The Tensor engine writes PSUM; the Vector engine, which is taken for up to 32 x 32, writes SBUF."""
+    """The Tensor engine writes PSUM; the Vector engine, which is taken for up to 32 x 32, writes SBUF. For more it cannot be
+    taken, whatever the kernel asks for: published kernels that ask for it ran on the device."""
     data = tile(data, call, "data")
     p, f = data.shape[0], prod(data.shape[1:])
     box = mask_box(mask, data.shape, call)
     if data.box is not None:
         box = meet(box, data.box)
-    small = p <= 32 and f <= 32
-    by_vector = engine.name == "vector" or engine.name == "unknown" and small
+    by_vector = p <= 32 and f <= 32 and engine.name in ("vector", "unknown")
     given = found_dtype(dtype, call) if dtype is not None else data.dtype
     memory = SBUF if by_vector else PSUM
     if box == ():
@@ -86,4 +86,6 @@ def transpose(data, mask=None, dtype=None, engine=isa.engine.unknown, call: str 
         errors.fail(call, f"mask: {data.describe()} has more than one free dimension")
     source = readable(data, box, call)
     chosen = isa.engine.vector if by_vector else isa.engine.tensor
-    return issue_later((f, p), given, memory, lambda dst: isa.nc_transpose(dst, source, engine=chosen), box and (box[1], box[0]))
+    return issue_later(
+        (f, p), given, memory, lambda dst: isa.nc_transpose(dst, source, engine=chosen), box and (box[1], box[0])
+    )

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from math import prod
 
-import numpy as np
 from nki.tracer import errors
 from nki.tracer.layout import HBM
 
-from .index import Mask
+from .index import WHOLE, Mask
 from .views import Overflow, view
 
 
@@ -94,10 +93,10 @@ class Tile:
         tensor = self.tensor
         if self.overflow or self.box is not None:
             tensor = cut(self, None, "tensor[...]")
-        return Tile(*view(tensor, key if type(key) is tuple else (key,)), self.sums)
+        return Tile(*view(tensor, tuple(key) if isinstance(key, tuple) else (key,)), self.sums)
 
     def reshape(self, *shape) -> Tile:
-        if len(shape) == 1 and not isinstance(shape[0], _WHOLE):
+        if len(shape) == 1 and not isinstance(shape[0], WHOLE):
             shape = tuple(shape[0])
         return Tile(self.tensor.reshape(shape), sums=self.sums)
 
@@ -127,7 +126,9 @@ def shaped(tile: Tile, shape: tuple) -> Tile:
     for i, j in zip(mine, theirs):
         strides[j] = tile.tensor.strides[i]
     made = Tile(tile.tensor.with_layout(shape, tuple(strides)), sums=tile.sums)
-    made.overflow = tuple(Overflow(_moved(o.steps, mine, theirs, len(shape)), o.first, o.count, o.axis) for o in tile.overflow)
+    made.overflow = tuple(
+        Overflow(_moved(o.steps, mine, theirs, len(shape)), o.first, o.count, o.axis) for o in tile.overflow
+    )
     if tile.box is not None:
         made.box = tile.box and _moved(tile.box, mine, theirs, len(shape), (0, 1))
     return made
@@ -153,7 +154,10 @@ def cut(tile: Tile, box, call: str):
     for over in tile.overflow:
         low, high = over.limits(box)
         if low < 0 or high >= over.count:
-            errors.fail(call, f"{tensor.describe()}: indices {low} to {high} of dimension {over.axis}, which has {over.count} elements")
+            errors.fail(
+                call,
+                f"{tensor.describe()}: indices {low} to {high} of dimension {over.axis}, which has {over.count} elements",
+            )
     if full:
         return tensor
     strides = tensor.strides

@@ -1,7 +1,8 @@
 """From an index to a view: slices, whole numbers and index expressions.
 
-What a key makes of a layout, apart from where it begins, is worked out once for each form of key (`Plan`); kernels repeat few forms in all
-their iterations. An index may leave the tensor: that is an error only if no mask cuts it, so it is kept as an `Overflow`.
+What a key makes of a layout, apart from where it begins, is worked out once for each form of key (`Plan`); kernels repeat
+few forms in all their iterations. An index may leave the tensor: that is an error only if no mask cuts it, so it is kept
+as an `Overflow`.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Overflow:
 
 
 class Plan:
-    """The layout of a view; for each axis of the tensor its stride, its index's least and largest distance from the first, its size, and the
-    steps of its index along the view."""
+    """The layout of a view; for each axis of the tensor its stride, its index's least and largest distance from the first,
+    its size, and the steps of its index along the view."""
 
     __slots__ = ("layout", "axes", "steps")
 
@@ -58,7 +59,9 @@ class Plan:
         strides = [sum(s[d] * stride for s, stride in zip(steps, layout.strides)) for d in range(len(shape))]
         if layout.memory != HBM:
             _check_partitions(tensor, shape, steps, strides)
-        self.layout = tensor.storage.session.layout(layout.dtype, layout.memory, layout.row, tuple(shape), tuple(strides))
+        self.layout = tensor.storage.session.layout(
+            layout.dtype, layout.memory, layout.row, tuple(shape), tuple(strides)
+        )
         self.steps = [tuple(s) for s in steps]
         reach = [[(n - 1) * x for n, x in zip(shape, s)] for s in steps]
         self.axes = [
@@ -73,7 +76,9 @@ def _check_partitions(tensor, shape, steps, strides):
     if shape[0] == 1:
         strides[0] = tensor.layout.row
     elif strides[0] % tensor.layout.row:
-        errors.fail("tensor[...]", f"{tensor.describe()}: the first dimension of the tile has to be that of the partitions")
+        errors.fail(
+            "tensor[...]", f"{tensor.describe()}: the first dimension of the tile has to be that of the partitions"
+        )
 
 
 def view(tensor, key: tuple):
@@ -142,13 +147,17 @@ def _range(part, n):
 
 
 def _plan(tensor, forms) -> Plan:
-    """Slices stay dimensions in their order. Index expressions broadcast together, as NumPy's index arrays do, and whole numbers among
-    them count as such; otherwise a whole number drops its dimension, except that of the partitions."""
+    """Slices stay dimensions in their order. Index expressions broadcast together, as NumPy's index arrays do, and whole
+    numbers among them count as such; otherwise a whole number drops its dimension, except that of the partitions."""
     expressions = [form[0] for form in forms if type(form) is tuple and type(form[0]) is tuple]
     if expressions and None in forms:
         errors.fail("tensor[...]", f"{tensor.describe()}: None among index expressions")
     common = broadcast_shape(expressions) if expressions else ()
-    scattered = [i for i, form in enumerate(forms) if form == 1 or type(form) is tuple and type(form[0]) is tuple] if expressions else []
+    scattered = (
+        [i for i, form in enumerate(forms) if form == 1 or type(form) is tuple and type(form[0]) is tuple]
+        if expressions
+        else []
+    )
     adjacent = scattered == list(range(scattered[0], scattered[-1] + 1)) if scattered else True
     on_chip = tensor.layout.memory != HBM
     shape, base = ([*common] if not adjacent else []), 0

@@ -4,6 +4,14 @@ from ..tracer import errors as _errors
 from ..tracer import location as _location
 
 
+class ReplicaGroup:
+    """Which ranks take part; part of kernels' parameters."""
+
+    def __init__(self, replica_groups=None, **described):
+        self.replica_groups = replica_groups
+        self.__dict__.update(described)
+
+
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)

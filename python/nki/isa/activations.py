@@ -24,7 +24,9 @@ def activation(dst, op, data, bias=None, scale=1.0, reduce_op=None, reduce_res=N
 
 def activation_reduce(dst, op, data, reduce_op, reduce_res, bias=None, scale=1.0, name=None):
     """activation, with reduce_res the reduction over the free axes."""
-    return _activation("nki.isa.activation_reduce", dst, op, data, bias, scale, reduce_op, reduce_res, reduce_cmd.reset_reduce)
+    return _activation(
+        "nki.isa.activation_reduce", dst, op, data, bias, scale, reduce_op, reduce_res, reduce_cmd.reset_reduce
+    )
 
 
 def _activation(call, dst, op, data, bias, scale, reduce_op, reduce_res, command):

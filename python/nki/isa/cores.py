@@ -1,4 +1,4 @@
-"""Two cores of a logical core: exchange and barrier. The trace is core 0's; both calls are recorded as it executes them."""
+"""Two cores of a logical core: exchange and barrier."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ def sendrecv(src, dst, send_to_rank, recv_from_rank, pipe_id, dma_engine=dma_eng
     s.emit("sendrecv", "gpsimd" if dma_engine.name == "gpsimd_dma" else "dma", ("dst", "src"), [dst, src],
            (("pipe", int(pipe_id)),))  # fmt: skip
     if s.values:
-        errors.fail(call, "what the other core sends is not computed: trace it without --values")
+        if s.group is None:
+            errors.fail(call, "the kernel runs on one core; launch it as KERNEL[2]")
+        came = s.group.meet(call, ("sendrecv", int(pipe_id)), src.bits().copy())
+        if not 0 <= int(recv_from_rank) < len(came):
+            errors.fail(call, f"recv_from_rank: {recv_from_rank} is none of {len(came)} cores")
+        dst.put(came[int(recv_from_rank)].reshape(dst.shape))
     s.writes(dst)
     return DONE
 
@@ -32,4 +37,6 @@ def core_barrier(data, cores, engine=engine.gpsimd, name=None):
     operands.tensor(call, "data", data)
     by = operands.engine(call, engine, ("tensor", "vector", "scalar", "gpsimd", "sync"), "gpsimd")
     s.emit("core_barrier", by, ("src",), [data], (("cores", len(cores)),))
+    if s.group is not None and len(cores) > 1:
+        s.group.meet(call, "barrier")
     return DONE

@@ -113,7 +113,9 @@ def dma_compute(dst, srcs, reduce_op, scales=None, unique_indices=True, oob_mode
     for i, src in enumerate(srcs):
         _check_ends(call, dst, src)
         if src.layout.size != dst.layout.size:
-            errors.fail(call, f"dst is {dst.describe()} and srcs[{i}] is {src.describe()}: expected equally many elements")
+            errors.fail(
+                call, f"dst is {dst.describe()} and srcs[{i}] is {src.describe()}: expected equally many elements"
+            )
         s.reads(src, call, f"srcs[{i}]")
     names = ("dst", "src", *(f"src{i}" for i in range(1, len(srcs))))
     found = next((i for i in map(_indirect, [dst] * len(srcs), srcs) if i), ())

@@ -140,7 +140,7 @@ def tensor_scalar(dst, data, op0, operand0=None, reverse0=False, op1=None, opera
     call = "nki.isa.tensor_scalar"
     s = sessions.active(call)
     by = operands.engine(call, engine, ("vector", "scalar", "gpsimd"))
-    first = operators.find(op0, call, "op0")
+    first = operators.ALL["bypass"] if op0 is None else operators.find(op0, call, "op0")  # published kernels pass None
     second = None if op1 is None else operators.find(op1, call, "op1")
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "data", data)
@@ -176,7 +176,9 @@ def _step(s, call, operand, op, numbers, value, data, reverse):
     scalar = scalar_operand(s, call, operand, value, data, op.bitwise)
     exact = data.dtype in _INT32 and np.asarray(scalar).dtype.kind in "iu" and numbers.dtype.kind in "iu"
     if exact and op.inputs == 2:
-        return compute(op, *((scalar + 0 * numbers, numbers) if reverse else (numbers, scalar + 0 * numbers)), exact=True)
+        return compute(
+            op, *((scalar + 0 * numbers, numbers) if reverse else (numbers, scalar + 0 * numbers)), exact=True
+        )
     if op.inputs == 1 and op.name == "rsqrt" and operands.is_number(value) and value:
         numbers = operators.as_float(numbers) + np.float32(value)
     return with_scalar(op, numbers, scalar, reverse)

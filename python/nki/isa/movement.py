@@ -28,27 +28,31 @@ def nc_stream_shuffle(dst, src, shuffle_mask, name=None):
     s.reads(src, call, "src")
     s.emit("nc_stream_shuffle", "vector", ("dst", "src"), [dst, src])
     moved = [p for p in range(dst.shape[0]) if mask[p % 32] != _KEEP]
+    holes = None
     if s.values and moved:
-        bits, old = _quadrants(src), dst.bits().copy()
+        wide, old = _quadrants(src), dst.bits().copy()
         sources = [p // 32 * 32 + mask[p % 32] for p in moved]
-        if max(sources) >= len(bits):
+        if max(sources) >= wide.shape[0]:
             errors.fail(call, f"shuffle_mask: partition {max(sources)} lies beyond {src.describe()}")
+        bits, unwritten = wide.bits(), wide.storage.unwritten(wide.layout, wide.offset)
+        holes = np.zeros(dst.shape, bool)
+        holes[moved] = unwritten if unwritten is False else unwritten[sources].reshape(len(moved), *dst.shape[1:])
         old[moved] = bits[sources].reshape(len(moved), *dst.shape[1:]).astype(dst.dtype.raw, copy=False)
         dst.put(old)
     chosen = ...
     if len(moved) < dst.shape[0]:
         chosen = np.zeros(dst.shape, bool)
         chosen[moved] = True
-    s.writes(dst, chosen)
+    s.writes(dst, chosen, holes)
     return DONE
 
 
 def _quadrants(src):
-    """The bits of src and, as far as its tensor reaches, of the partitions up to a multiple of 32."""
+    """src and, as far as its tensor reaches, the partitions behind it up to a multiple of 32."""
     row = src.layout.row
     first = src.offset // row
     count = min(-(-src.shape[0] // 32) * 32, src.storage.shape[0] - first)
-    return src.with_layout((max(count, src.shape[0]), *src.shape[1:]), src.strides).bits()
+    return src.with_layout((max(count, src.shape[0]), *src.shape[1:]), src.strides)
 
 
 def nc_n_gather(dst, data, indices, name=None):
@@ -60,16 +64,20 @@ def nc_n_gather(dst, data, indices, name=None):
     operands.same_elements(call, "dst", dst, "indices", indices)
     if indices.dtype is not dtypes.uint32:
         errors.fail(call, f"indices: {indices.describe()}, expected uint32")
-    s.reads(data, call, "data")
+    holes = s.reads(data, call, "data")
     s.reads(indices, call, "indices")
     s.emit("nc_n_gather", "gpsimd", ("dst", "src", "index"), [dst, data, indices])
     if s.values:
         bits = data.bits().reshape(data.shape[0], -1)
         chosen = s.read(indices).astype(np.int64).reshape(data.shape[0], -1)
         if chosen.max() >= bits.shape[1]:
-            errors.fail(call, f"indices: {chosen.max()} is out of bounds, a partition of data has {bits.shape[1]} elements")
+            errors.fail(
+                call, f"indices: {chosen.max()} is out of bounds, a partition of data has {bits.shape[1]} elements"
+            )
         dst.put(np.take_along_axis(bits, chosen, axis=1).reshape(dst.shape))
-    s.writes(dst)
+        if holes is not None:
+            holes = np.take_along_axis(holes.reshape(bits.shape), chosen, axis=1).reshape(dst.shape)
+    s.writes(dst, holes=holes)
     return DONE
 
 
@@ -81,25 +89,34 @@ def local_gather(dst, src_buffer, index, num_elem_per_idx=1, num_valid_indices=N
         operands.on_chip(call, operand, view, (SBUF,))
     p = src_buffer.shape[0]
     if p % 16 or index.shape[0] != p:
-        errors.fail(call, f"src_buffer is {src_buffer.describe()} and index is {index.describe()}: expected equal multiples of 16")
+        errors.fail(
+            call,
+            f"src_buffer is {src_buffer.describe()} and index is {index.describe()}: expected equal multiples of 16",
+        )
     if num_elem_per_idx not in (1, 2, 4, 8, 16, 32):
         errors.fail(call, f"num_elem_per_idx: expected 1, 2, 4, 8, 16 or 32, found {num_elem_per_idx}")
     count = num_valid_indices or index.layout.free * 16
     if dst.layout.free != count * num_elem_per_idx:
         errors.fail(call, f"dst: {dst.describe()}, the gather has {count * num_elem_per_idx} elements in a partition")
-    s.reads(src_buffer, call, "src_buffer")
+    holes = s.reads(src_buffer, call, "src_buffer")
     s.reads(index, call, "index")
-    s.emit("local_gather", "gpsimd", ("dst", "src", "index"), [dst, src_buffer, index], (("elements", num_elem_per_idx),))
+    s.emit(
+        "local_gather", "gpsimd", ("dst", "src", "index"), [dst, src_buffer, index], (("elements", num_elem_per_idx),)
+    )
     if s.values:
         bits = src_buffer.bits().reshape(p, -1)
+        unwritten = np.zeros(bits.shape, bool) if holes is None else holes.reshape(bits.shape)
         numbers = s.read(index).astype(np.int64).reshape(p, -1)
         out = np.empty((p, count * num_elem_per_idx), bits.dtype)
+        holes = np.empty(out.shape, bool)
         for core in range(0, p, 16):
             first = numbers[core : core + 16].flatten(order="F")[:count]
             places = (first[:, None] + np.arange(num_elem_per_idx)).reshape(-1)
             if places.max() >= bits.shape[1]:
                 errors.fail(call, f"index: {places.max()} is out of bounds, a partition has {bits.shape[1]} elements")
             out[core : core + 16] = bits[core : core + 16, places]
+            holes[core : core + 16] = unwritten[core : core + 16, places]
         dst.put(out.reshape(dst.shape))
-    s.writes(dst)
+        holes = holes.reshape(dst.shape)
+    s.writes(dst, holes=holes)
     return DONE

@@ -99,8 +99,8 @@ def nc_matmul_mx(dst, stationary, moving, stationary_scale, moving_scale, tile_p
             errors.fail(call, f"{operand}: {view.describe()}, expected a packed type")
     depth, m, n = stationary.layout.partitions, stationary.layout.free, moving.layout.free
     if depth != moving.layout.partitions or depth % 32 or m > 128:
-        errors.fail(call, f"stationary is {stationary.describe()} and moving is {moving.describe()}: expected equal multiples of "
-                          f"32 partitions and at most 128 columns")  # fmt: skip
+        errors.fail(call, f"stationary is {stationary.describe()} and moving is {moving.describe()}: expected equal multiples "
+                          f"of 32 partitions and at most 128 columns")  # fmt: skip
     if dst.layout.partitions != m or dst.layout.free != n:
         errors.fail(call, f"dst: {dst.describe()}, the product is [{m}, {n}]")
     holes = s.reads(stationary, call, "stationary"), s.reads(moving, call, "moving")

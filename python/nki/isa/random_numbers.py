@@ -55,7 +55,9 @@ def set_rng_seed(src_seeds, name=None):
 
 def rand_set_state(src_seeds, engine=engine.gpsimd, name=None):
     """Seeds an engine's generator, one state per partition."""
-    return _seed("nki.isa.rand_set_state", src_seeds, operands.engine("nki.isa.rand_set_state", engine, ("gpsimd", "vector")))
+    return _seed(
+        "nki.isa.rand_set_state", src_seeds, operands.engine("nki.isa.rand_set_state", engine, ("gpsimd", "vector"))
+    )
 
 
 def _seed(call, src_seeds, by):

@@ -54,7 +54,9 @@ def tensor_partition_reduce(dst, op, data, name=None):
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "data", data)
     if dst.layout.free != data.layout.free:
-        errors.fail(call, f"dst is {dst.describe()} and data is {data.describe()}: expected equally many in a partition")
+        errors.fail(
+            call, f"dst is {dst.describe()} and data is {data.describe()}: expected equally many in a partition"
+        )
     s.reads(data, call, "data")
     s.emit("tensor_partition_reduce", "gpsimd", ("dst", "src"), [dst, data], (("op", found.name),))
     if s.values:
@@ -90,8 +92,8 @@ def free_axes(data):
     return tuple(range(1, data.ndim))
 
 
-def tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res=None, reverse0=False, reduce_cmd=reduce_cmd.reset_reduce,
-                         reduce_init=None, reduce_res_negate=False, name=None):  # fmt: skip
+def tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res=None, reverse0=False,
+                         reduce_cmd=reduce_cmd.reset_reduce, reduce_init=None, reduce_res_negate=False, name=None):  # fmt: skip
     """dst = data <op0> operand0 and reduce_res = its reduction over all free axes."""
     call = "nki.isa.tensor_scalar_reduce"
     s = sessions.active(call)
@@ -118,7 +120,9 @@ def tensor_scalar_reduce(dst, data, op0, operand0, reduce_op, reduce_res=None, r
         s.write(dst, numbers)
         initial = 0.0 if reduce_init is None else scalar_operand(s, call, "reduce_init", reduce_init, data)
         part = reduction.reduce(numbers, free_axes(data)).reshape(-1)
-        accumulate(s, call, "vector", reduction, reduce_cmd, part, np.reshape(initial, -1), reduce_res, reduce_res_negate)
+        accumulate(
+            s, call, "vector", reduction, reduce_cmd, part, np.reshape(initial, -1), reduce_res, reduce_res_negate
+        )
     s.writes(dst)
     if reduce_res is not None:
         s.writes(reduce_res)
@@ -200,7 +204,9 @@ def bn_stats(dst, data, name=None):
     operands.on_chip(call, "dst", dst)
     operands.on_chip(call, "data", data)
     if data.layout.free > _BN_MOST:
-        errors.fail(call, f"data: {data.describe()} has {data.layout.free} elements in a partition, more than {_BN_MOST}")
+        errors.fail(
+            call, f"data: {data.describe()} has {data.layout.free} elements in a partition, more than {_BN_MOST}"
+        )
     if dst.layout.free != 6 or dst.layout.partitions != data.layout.partitions:
         errors.fail(call, f"dst: {dst.describe()}, expected [{data.layout.partitions}, 6]")
     s.reads(data, call, "data")
@@ -236,4 +242,3 @@ def bn_aggr(dst, data, name=None):
         s.write(dst, np.stack([center, spread], axis=1).astype(np.float32).reshape(dst.shape))
     s.writes(dst)
     return DONE
-

@@ -18,7 +18,9 @@ def _affine(call, dst, pattern, offset, channel_multiplier):
     """The whole numbers of a pattern [[step, count], ...], one per element of dst."""
     pairs = [(int(step), int(count)) for step, count in pattern]
     if int(np.prod([n for _, n in pairs])) != dst.layout.free:
-        errors.fail(call, f"pattern {list(pattern)} has not the {dst.layout.free} elements of a partition of {dst.describe()}")
+        errors.fail(
+            call, f"pattern {list(pattern)} has not the {dst.layout.free} elements of a partition of {dst.describe()}"
+        )
     numbers = np.arange(dst.layout.partitions).reshape([-1] + [1] * len(pairs)) * int(channel_multiplier) + int(offset)
     for axis, (step, count) in enumerate(pairs, 1):
         numbers = numbers + (np.arange(count) * step).reshape([-1 if a == axis else 1 for a in range(len(pairs) + 1)])
@@ -38,7 +40,9 @@ def iota(dst, pattern, offset=0, channel_multiplier=0, name=None):
     return DONE
 
 
-def affine_select(dst, pattern, channel_multiplier=0, on_true_tile=None, on_false_value=0.0, cmp_op="equal", offset=0, name=None):
+def affine_select(
+    dst, pattern, channel_multiplier=0, on_true_tile=None, on_false_value=0.0, cmp_op="equal", offset=0, name=None
+):
     """dst = on_true_tile where cmp_op(the affine pattern, 0), else on_false_value."""
     call = "nki.isa.affine_select"
     s = sessions.active(call)
@@ -47,13 +51,19 @@ def affine_select(dst, pattern, channel_multiplier=0, on_true_tile=None, on_fals
     operands.on_chip(call, "on_true_tile", on_true_tile)
     operands.same_elements(call, "dst", dst, "on_true_tile", on_true_tile)
     numbers = _affine(call, dst, pattern, offset, channel_multiplier)
-    s.reads(on_true_tile, call, "on_true_tile")
+    holes = s.reads(on_true_tile, call, "on_true_tile")
     s.emit("affine_select", "gpsimd", ("dst", "on_true"), [dst, on_true_tile], (("op", compare.name),))
     if s.values:
         chosen = compare.evaluate(numbers, 0)
+        holes = _chosen_holes(holes, chosen)
         s.write(dst, np.where(chosen, s.read(on_true_tile).reshape(dst.shape), np.float32(on_false_value)))
-    s.writes(dst)
+    s.writes(dst, holes=holes)
     return DONE
+
+
+def _chosen_holes(holes, chosen):
+    """Unwritten elements that a selection takes; the others do no harm."""
+    return None if holes is None else holes.reshape(chosen.shape) & chosen
 
 
 def range_select(dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd=reduce_cmd.reset_reduce, reduce_res=None,
@@ -75,16 +85,19 @@ def range_select(dst, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_c
         views.append(bound)
         names.append(f"scalar{i}")
     _with_result(call, reduce_res, dst, views, names)
-    s.reads(on_true_tile, call, "on_true_tile")
+    holes = s.reads(on_true_tile, call, "on_true_tile")
     s.emit("range_select", "vector", tuple(names), views, (("op0", first.name), ("op1", second.name)))
     if s.values:
         numbers = (np.arange(dst.layout.free, dtype=np.float32) + range_start).reshape((1, *dst.shape[1:]))
         low, high = (scalar_operand(s, call, "bound", b, on_true_tile) for b in (bound0, bound1))
         chosen = first.evaluate(numbers, low) & second.evaluate(numbers, high)
-        result = np.where(chosen, operators.as_float(s.read(on_true_tile)).reshape(dst.shape), np.float32(on_false_value))
+        result = np.where(
+            chosen, operators.as_float(s.read(on_true_tile)).reshape(dst.shape), np.float32(on_false_value)
+        )
+        holes = _chosen_holes(holes, chosen)
         s.write(dst, result)
         _reduce(s, call, reduce_op, reduce_cmd, result, reduce_res)
-    _written(s, dst, reduce_res)
+    _written(s, dst, reduce_res, holes)
     return DONE
 
 
@@ -106,16 +119,17 @@ def select_reduce(dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd
         names.append("scalar0")
     _with_result(call, reduce_res, dst, views, names)
     s.reads(predicate, call, "predicate")
-    s.reads(on_true, call, "on_true")
+    holes = s.reads(on_true, call, "on_true")
     s.emit("select_reduce", "vector", tuple(names), views)
     if s.values:
         chosen = (s.read(predicate).reshape(dst.shape) != 0) != bool(reverse_pred)
         other = scalar_operand(s, call, "on_false", on_false, on_true)
         result = np.where(chosen, operators.as_float(s.read(on_true)).reshape(dst.shape), other).astype(np.float32)
+        holes = _chosen_holes(holes, chosen)
         s.write(dst, result)
         if reduce_res is not None or reduce_cmd.name != "idle":
             _reduce(s, call, reduce_op, reduce_cmd, result, reduce_res)
-    _written(s, dst, reduce_res)
+    _written(s, dst, reduce_res, holes)
     return DONE
 
 
@@ -132,10 +146,12 @@ def _reduce(s, call, reduce_op, command, result, reduce_res):
     accumulate(s, call, "vector", op, command, part, result=reduce_res)
 
 
-def _written(s, *views):
-    for view in views:
-        if view is not None:
-            s.writes(view)
+def _written(s, dst, result, holes=None):
+    """dst and what it was reduced to; `holes` of dst are those of its partition's result too."""
+    s.writes(dst, holes=holes)
+    if result is not None:
+        rows = None if holes is None else holes.reshape(len(holes), -1).any(axis=1).reshape(result.shape)
+        s.writes(result, holes=rows)
 
 
 # The eight largest

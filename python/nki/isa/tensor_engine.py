@@ -20,7 +20,7 @@ _NAMES = ("dst", "stationary", "moving")
 
 
 def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_onezero=False, is_transpose=False,
-              accumulate=None, tile_position=(), tile_size=(), perf_mode=matmul_perf_mode.none, name=None, psum_accumulate_flag=None):  # fmt: skip
+              accumulate=None, tile_position=(), tile_size=(), perf_mode=matmul_perf_mode.none, name=None):  # fmt: skip
     """dst = stationary.T @ moving, or dst += where `accumulate` says so; None adds to what a product wrote before."""
     s = sessions.active(_CALL)
     double = perf_mode is not None and getattr(perf_mode, "name", perf_mode) != "none"
@@ -31,7 +31,13 @@ def nc_matmul(dst, stationary, moving, is_stationary_onezero=False, is_moving_on
         key = checked = None
     if checked is None:
         _check(s, dst, stationary, moving, is_transpose, double, tuple(tile_size or ()))
-        onezero = (("onezero", "stationary"),) if is_stationary_onezero else (("onezero", "moving"),) if is_moving_onezero else ()
+        onezero = (
+            (("onezero", "stationary"),)
+            if is_stationary_onezero
+            else (("onezero", "moving"),)
+            if is_moving_onezero
+            else ()
+        )
         checked = (("transpose", bool(is_transpose)), *((("perf_mode", "double_row"),) if double else ()), *onezero)
         s.state[key] = checked
     _check_places(s, dst, stationary, moving)
@@ -137,7 +143,7 @@ def _multiply(s, dst, stationary, moving, is_transpose, double, add):
     if double:
         k = a.shape[0]
         a, b = (x.reshape(k, 2, -1).transpose(1, 0, 2).reshape(2 * k, -1) for x in (a, b))
-    if is_transpose and not np.isfinite(a).all() | np.isfinite(b).all():
+    if is_transpose and not (np.isfinite(a).all() and np.isfinite(b).all()):
         product = _permuted(a, b)
     else:
         with np.errstate(all="ignore"):

@@ -2,8 +2,8 @@
 
 from ..tracer import errors as _errors
 from ..tracer import location as _location
-from ..tracer.dtypes import DType
 from ..tracer.dtypes import (
+    DType,
     bfloat16,
     bool_,
     float4_e2m1fn_x4,
@@ -24,7 +24,18 @@ from ..tracer.dtypes import (
     uint32,
 )
 from ..tracer.tensor import Tensor as NkiTensor
-from .composite import broadcast_to, dropout, expand_dims, gather_flattened, matmul, rms_norm, softmax, transpose, var, where
+from .composite import (
+    broadcast_to,
+    dropout,
+    expand_dims,
+    gather_flattened,
+    matmul,
+    rms_norm,
+    softmax,
+    transpose,
+    var,
+    where,
+)
 from .creation import (
     device_print,
     ds,
@@ -48,6 +59,7 @@ from .loops import (
     num_programs,
     program_id,
     program_ndim,
+    range_,
     sequential_range,
     static_range,
     while_loop,
@@ -70,6 +82,7 @@ from .objects import NKIObject
 
 tensor = NkiTensor
 bool = bool_  # noqa: A001
+range = range_  # noqa: A001
 dtype = DType
 
 

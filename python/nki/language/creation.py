@@ -10,7 +10,7 @@ from ..tracer import session as sessions
 from ..tracer.indexing import DynamicSlice
 from ..tracer.layout import HBM
 from ..tracer.tensor import ASSIGN, Tensor
-from .memory import region, sbuf
+from .memory import region, sbuf, shared_hbm
 
 
 def ndarray(shape, dtype, buffer=sbuf, name="", address=None, **unused) -> Tensor:
@@ -19,8 +19,10 @@ def ndarray(shape, dtype, buffer=sbuf, name="", address=None, **unused) -> Tenso
     s = sessions.active(call)
     found, memory = region(buffer)
     if memory is None:
-        errors.fail(call, f"buffer: expected sbuf, psum, hbm, private_hbm or shared_hbm of nki.language, found {buffer!r}")
-    made = s.allocate(shape, dtype, memory, name, address, call)
+        errors.fail(
+            call, f"buffer: expected sbuf, psum, hbm, private_hbm or shared_hbm of nki.language, found {buffer!r}"
+        )
+    made = s.allocate(shape, dtype, memory, name, address, call, shared=found is shared_hbm)
     if memory == HBM:
         made.storage.buffer = found
     return made
@@ -104,7 +106,11 @@ def shared_constant(constant, dtype=None) -> Tensor:
     s = sessions.active(call)
     if isinstance(constant, Tensor):
         return constant
-    data = np.load(constant) if isinstance(constant, (str, bytes)) or hasattr(constant, "__fspath__") else np.asarray(constant)
+    data = (
+        np.load(constant)
+        if isinstance(constant, (str, bytes)) or hasattr(constant, "__fspath__")
+        else np.asarray(constant)
+    )
     found = dtypes.find(dtype or data.dtype)
     if found is None and data.dtype.kind == "f":
         found = dtypes.float32

@@ -10,7 +10,8 @@ from ..tracer import errors, trace
 from ..tracer import session as sessions
 from ..tracer.registers import Register
 
-_KINDS = {"affine_range": "affine", "sequential_range": "sequential", "static_range": "static", "dynamic_range": "dynamic"}
+_KINDS = {"affine_range": "affine", "sequential_range": "sequential", "static_range": "static", "dynamic_range": "dynamic",
+          "range": "static"}  # fmt: skip
 
 
 class Loop:
@@ -64,6 +65,10 @@ def sequential_range(start, stop=None, step=1, **unused):
 
 def static_range(start, stop=None, step=1, **unused):
     return _loop("static_range", start, stop, step)
+
+
+def range_(start, stop=None, step=1, **unused):
+    return _loop("range", start, stop, step)
 
 
 def dynamic_range(start, stop=None, step=1, **unused):

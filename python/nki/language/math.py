@@ -36,7 +36,12 @@ def _broadcast(call, x, y):
 def _is_column(y, x):
     """Whether y has one float32 element for each partition of x, which has more."""
     layout = y.layout
-    return layout.free == 1 and layout.partitions == x.layout.partitions and x.layout.free > 1 and layout.dtype == "float32"
+    return (
+        layout.free == 1
+        and layout.partitions == x.layout.partitions
+        and x.layout.free > 1
+        and layout.dtype == "float32"
+    )
 
 
 def elementwise(op, x, y, dtype=None) -> Tensor:
@@ -139,4 +144,12 @@ def all(x, axis, dtype=None):  # noqa: A001
 
 
 # What a function is as an operator to reduce with.
-sum.operator, max.operator, min.operator, prod.operator = (operators.ALL[n] for n in ("add", "maximum", "minimum", "multiply"))
+sum.operator, max.operator, min.operator, prod.operator = (
+    operators.ALL[n] for n in ("add", "maximum", "minimum", "multiply")
+)
+
+__all__ = [
+    *_BINARY,
+    *(name for name, op in operators.ALL.items() if op.inputs == 1),
+    "all", "average", "bypass", "max", "mean", "min", "prod", "sum",
+]  # fmt: skip

@@ -67,7 +67,7 @@ class DType(str):
         return find, (str(self),)
 
 
-bool_ = DType("bool", "u8", np.uint8, "int")
+bool_ = DType("bool", "bool", np.uint8, "int")
 int8 = DType("int8", "i8", np.int8, "int")
 int16 = DType("int16", "i16", np.int16, "int")
 int32 = DType("int32", "i32", np.int32, "int")
@@ -82,7 +82,7 @@ tfloat32 = DType("tfloat32", "tf32", np.float32, "float", 10, 127)
 float8_e4m3 = DType("float8_e4m3", "fp8e4", np.uint8, "float", 3, 7)
 float8_e4m3fn = DType("float8_e4m3fn", "fp8e4", np.uint8, "float", 3, 7, infinite=False)
 float8_e5m2 = DType("float8_e5m2", "fp8e5", np.uint8, "float", 2, 15)
-float8_e8m0fnu = DType("float8_e8m0fnu", "e8m0", np.uint8, "float", 0, 127)
+float8_e8m0fnu = DType("float8_e8m0fnu", "fp8e8", np.uint8, "float", 0, 127)
 float8_e4m3fn_x4 = DType("float8_e4m3fn_x4", "mxfp8e4x4", np.uint32, "packed")
 float8_e5m2_x4 = DType("float8_e5m2_x4", "mxfp8e5x4", np.uint32, "packed")
 float4_e2m1fn_x4 = DType("float4_e2m1fn_x4", "mxfp4x4", np.uint16, "packed")

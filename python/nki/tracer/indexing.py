@@ -179,7 +179,8 @@ def access_pattern(tensor, pattern, offset, scalar_offset, vector_offset, indire
     if base.memory != HBM and shape[0] == 1:
         strides = (base.layout.row, *strides[1:])
     view = base.with_layout(shape, strides, begin, dynamic)
-    _check_inside(view, "tensor.ap")
+    rows = dynamic is not None and dynamic.vector  # each has an index in the place of its step
+    _check_inside(view.with_layout((1, *shape[1:]), strides, begin) if rows else view, "tensor.ap")
     return view
 
 
@@ -195,7 +196,9 @@ def _check_inside(view, call):
         return
     row = layout.row
     if layout.strides[0] % row:
-        errors.fail(call, f"{view.describe()}: the first stride {layout.strides[0]} is no multiple of a partition's {row}")
+        errors.fail(
+            call, f"{view.describe()}: the first stride {layout.strides[0]} is no multiple of a partition's {row}"
+        )
     partition, begin = divmod(view.offset, row)
     last = partition + (layout.shape[0] - 1) * layout.strides[0] // row
     if not 0 <= last < whole.shape[0] or begin + layout.span > row or min(layout.strides[1:], default=0) < 0:
@@ -231,7 +234,9 @@ def reinterpreted(tensor, dtype):
     if old == new:
         return base.with_layout(tensor.shape, tensor.strides)
     if tensor.dynamic is not None or tensor.strides[-1] != 1 or tensor.shape[-1] * old % new:
-        errors.fail("tensor.view", f"{tensor.describe()}: the last dimension is not whole contiguous elements of {base.dtype}")
+        errors.fail(
+            "tensor.view", f"{tensor.describe()}: the last dimension is not whole contiguous elements of {base.dtype}"
+        )
     if any(s * old % new for n, s in zip(tensor.shape[:-1], tensor.strides) if n > 1):
         errors.fail("tensor.view", f"{tensor.describe()}: its strides are no whole elements of {base.dtype}")
     strides = (*(s * old // new for s in tensor.strides[:-1]), 1)

@@ -80,15 +80,20 @@ class Sources:
                 break
             frame = frame.f_back
         else:
-            return self._add(None, ("<no file>", 0, ""), "")
+            return self._add(("<no file>", 0, ""), "")
         key = (id(code), frame.f_lasti)
         place = self._places.get(key)
         if place is None:
             position = (short(code.co_filename), frame.f_lineno, code.co_name)
-            place = self._places[key] = (self._add(code, position, _assigned_name(code, frame.f_lasti)), code)
+            place = self._places[key] = (self._add(position, _assigned_name(code, frame.f_lasti)), code)
         return place[0]
 
-    def _add(self, code, position, name):
+    def definition(self, function) -> int:
+        """The source of a function's first line."""
+        code = function.__code__
+        return self._add((short(code.co_filename), code.co_firstlineno, code.co_name), "")
+
+    def _add(self, position, name):
         file, line, function = position
         if file not in self.files:
             self.files.append(file)
@@ -102,10 +107,7 @@ class Sources:
 
 def _assigned_name(code, last) -> str:
     """`tile` of `tile = nl.ndarray(...)`: the name that the byte code stores the call's result in."""
-    found = False
     for instruction in dis.get_instructions(code):
-        if instruction.offset == last:
-            found = True
-        elif found and instruction.opname != "CACHE":
+        if instruction.offset > last:
             return str(instruction.argval) if instruction.opname in _STORES else ""
     return ""

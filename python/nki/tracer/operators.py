@@ -35,7 +35,9 @@ class Operator:
         if ufunc is not None and self.name in ("add", "multiply", "maximum", "minimum", "bitwise_and", "bitwise_or",
                                                "bitwise_xor"):  # fmt: skip
             return ufunc.reduce(data, axis=axes, keepdims=True)
-        moved = np.moveaxis(data, axes, range(len(axes))).reshape(-1, *(n for a, n in enumerate(data.shape) if a not in axes))
+        moved = np.moveaxis(data, axes, range(len(axes))).reshape(
+            -1, *(n for a, n in enumerate(data.shape) if a not in axes)
+        )
         total = moved[0]
         for part in moved[1:]:
             total = self.evaluate(total, part)

@@ -41,6 +41,8 @@ class Session:
         self.dialect = dialect
         self.random = np.random.default_rng(seed)
         self.state: dict = {}
+        self.group = None  # the `cores.Group` that runs all programs of the grid; None: this one runs alone
+        self.shared_tensors = 0
         self.notes: list[str] = []
         self.first_hole: str | None = None  # where unwritten elements were first read
         self._holes: list = []  # (instruction, which elements) read by the instruction in progress
@@ -49,6 +51,15 @@ class Session:
         self._max_seconds = max_seconds
         self._deadline = time.monotonic() + max_seconds
         self._next_look = min(1024, max_instructions)
+
+    def beside(self, index: int) -> Session:
+        """Another program of the grid: computes and records nothing."""
+        other = Session(
+            self.device, Trace(), True, self.grid, self.dialect, index, self._max_instructions, self._max_seconds
+        )
+        other.program = tuple(int(i) for i in np.unravel_index(index, self.grid))
+        other.group = self.group
+        return other
 
     def note(self, text: str):
         """Something that the user should know about how the kernel was run; each text once."""
@@ -64,18 +75,25 @@ class Session:
             found = self._layouts[key] = Layout(dtype, memory, row, shape, strides)
         return found
 
-    def argument(self, name: str, dtype, shape: tuple, data: np.ndarray | None = None) -> Tensor:
-        """An input in HBM; `data` are its numbers, or raw bits where their type is the raw type."""
+    def argument(
+        self, name: str, dtype, shape: tuple, data: np.ndarray | None = None, source: int | None = None
+    ) -> Tensor:
+        """An input in HBM. `data` are its numbers, or raw bits where their type is the raw type; `source` is where it
+        comes from."""
         storage = Storage(self, name, HBM, dtype, shape)
         if self.values:
             raw = data if data.dtype == dtype.raw and dtype.kind != "float" else values.encode(data, dtype)
             storage.materialize(np.ascontiguousarray(raw))
+            if self.group is not None:
+                self.group.share(self, storage)
         storage.fill()
-        self.trace.allocate(storage, "input", self.trace.sources.here())
+        self.trace.allocate(storage, "input", self.trace.sources.here() if source is None else source)
         return Tensor(storage, storage.layout, 0)
 
-    def allocate(self, shape, dtype, memory: str, name: str = "", address=None, call: str = "nki.language.ndarray") -> Tensor:
-        """A new tensor. On chip its first axis is the partition. `address` is (first partition, byte in the partition)."""
+    def allocate(self, shape, dtype, memory: str, name: str = "", address=None, call: str = "nki.language.ndarray",
+                 shared: bool = False) -> Tensor:  # fmt: skip
+        """A new tensor. On chip its first axis is the partition. `address` is (first partition, byte in the partition).
+        `shared`: in HBM, and all programs of the grid see one."""
         shape = self._checked_shape(shape, call)
         found = dtypes.find(dtype)
         if found is None:
@@ -89,6 +107,10 @@ class Session:
             place = self._checked_address(address, storage, call)
         if self.values:
             storage.materialize()
+            if shared and self.group is not None:
+                self.group.share(self, storage)
+        elif shared and self.grid and max(self.grid) > 1:
+            storage.fill()  # by other programs, as far as anybody knows
         self.trace.allocate(storage, "none" if memory != HBM else "scratch", source, place)
         return Tensor(storage, storage.layout, 0)
 
@@ -146,13 +168,17 @@ class Session:
     def look_at_limits(self):
         done = self.trace.instructions
         if done >= self._max_instructions:
-            errors.fail("limit", f"the kernel has executed {done} instructions, which is the limit", errors.LimitReached)
+            errors.fail(
+                "limit", f"the kernel has executed {done} instructions, which is the limit", errors.LimitReached
+            )
         if time.monotonic() > self._deadline:
             self.out_of_time()
         self._next_look = min(done + 1024, self._max_instructions)
 
     def out_of_time(self):
-        errors.fail("limit", f"the kernel has run for {self._max_seconds:g} seconds, which is the limit", errors.LimitReached)
+        errors.fail(
+            "limit", f"the kernel has run for {self._max_seconds:g} seconds, which is the limit", errors.LimitReached
+        )
 
     # Reading and writing
 
@@ -165,13 +191,16 @@ class Session:
         storage = view.storage
         holes = storage.unwritten(view.layout, view.offset) if view.dynamic is None else False
         if holes is True:
-            errors.fail(call, f"{operand}: {view.describe()} was never written")
+            source = f"; unwritten memory was first read at {self.first_hole}" if self.first_hole else ""
+            errors.fail(call, f"{operand}: {view.describe()} was never written{source}")
         if storage.memory == PSUM:
             storage.end(view.layout, view.offset)
         if holes is False:
             return None
         if self.first_hole is None:
-            self.first_hole = f"{location.describe()}: {call}: {operand}: {int(holes.sum())} elements of {view.describe()}"
+            self.first_hole = (
+                f"{location.describe()}: {call}: {operand}: {int(holes.sum())} elements of {view.describe()}"
+            )
         self._holes.append((self.trace.instructions, holes))
         return holes
 

@@ -10,17 +10,19 @@ has begun on; a read of the sum ends it, so that the next product begins anew.
 
 from __future__ import annotations
 
+import weakref
 from math import prod
 
 import numpy as np
 
 from . import dtypes
-from .layout import HBM, PSUM, Layout, row_major
+from .layout import HBM, Layout, row_major
 
 
 class Storage:
     __slots__ = ("session", "id", "name", "memory", "dtype", "shape", "row", "bytes", "data", "written", "low",
-                 "high", "started", "last", "root", "aliases", "kind", "layout", "partition", "buffer", "__weakref__")  # fmt: skip
+                 "high", "started", "last", "_root", "_aliases", "kind", "layout", "partition", "buffer",
+                 "__weakref__")  # fmt: skip
 
     def __init__(self, session, name, memory, dtype, shape, root=None):
         self.session = session
@@ -31,8 +33,8 @@ class Storage:
         self.shape = shape
         self.row = prod(shape[1:]) if memory != HBM else 0
         self.bytes = prod(shape) * dtype.itemsize
-        self.root = root or self
-        self.aliases = {}
+        self._root = root  # of an alias
+        self._aliases = None
         self.kind = -1
         self.partition = 0
         self.buffer = None  # the dialect's own object for the memory, where it has several
@@ -43,8 +45,13 @@ class Storage:
         self.layout = session.layout(dtype, memory, self.row, shape, row_major(shape))
 
     def __del__(self):
-        if self.root is self and self.session.trace is not None:
+        if self._root is None:
             self.session.trace.release(self.id)
+
+    @property
+    def root(self) -> Storage:
+        """The allocation that has the bytes."""
+        return self._root or self
 
     # Values
 
@@ -133,14 +140,18 @@ class Storage:
         root = self.root
         if dtype is root.dtype:
             return root
-        if dtype not in root.aliases:
-            shape = root._shape_as(dtype)
-            if shape is None:
-                return None
-            made = Storage(root.session, root.name, root.memory, dtype, shape, root)
-            root.aliases[dtype] = made
-            root.session.trace.view(made, root)
-        return root.aliases[dtype]
+        if root._aliases is None:
+            root._aliases = {}
+        known = root._aliases.get(dtype, lambda: None)()
+        if known is not None:
+            return known
+        shape = root._shape_as(dtype)
+        if shape is None:
+            return None
+        made = Storage(root.session, root.name, root.memory, dtype, shape, root)
+        root._aliases[dtype] = weakref.ref(made)
+        root.session.trace.view(made, root)
+        return made
 
     def _shape_as(self, dtype):
         ours, theirs = self.dtype.itemsize, dtype.itemsize
@@ -154,7 +165,3 @@ class Storage:
 
 def _marks(size):
     return np.dtype(f"u{size}")
-
-
-def in_psum(storage: Storage) -> bool:
-    return storage.memory == PSUM

@@ -71,7 +71,7 @@ class Tensor:
 
     @property
     def memory(self) -> str:
-        """"hbm", "sbuf" or "psum"."""
+        """ "hbm", "sbuf" or "psum"."""
         return self.layout.memory
 
     @property
@@ -118,7 +118,9 @@ class Tensor:
 
     # Views
 
-    def with_layout(self, shape: tuple, strides: tuple, offset: int | None = None, dynamic: Dynamic | None = None) -> Tensor:
+    def with_layout(
+        self, shape: tuple, strides: tuple, offset: int | None = None, dynamic: Dynamic | None = None
+    ) -> Tensor:
         """Another view of the same storage."""
         layout, storage = self.layout, self.storage
         made = storage.session.layout(layout.dtype, layout.memory, layout.row, shape, strides)

@@ -64,8 +64,13 @@ class Trace:
         return index
 
     def _kind(self, storage, role, source, parent=None):
-        key = (storage.name, storage.memory, storage.dtype.trace, storage.shape, role, source, parent, storage.partition)
+        key = (storage.name, storage.memory, storage.dtype.trace, storage.shape, role, source, parent)
         return self._kinds.setdefault(key, len(self._kinds))
+
+    def place(self, kind: int) -> str:
+        """`file:line` of where a kind of tensor is made."""
+        file, line, _ = self.sources.sources[list(self._kinds)[kind][5]]
+        return f"{self.sources.files[file]}:{line}"
 
     # Records
 
@@ -73,7 +78,7 @@ class Trace:
         storage.id = self.instances
         self.instances += 1
         storage.kind = self._kind(storage, role, source)
-        self._add(_ALLOCATION.pack(ALLOCATE, 0, storage.kind, source, 0, address, -1))
+        self._add(_ALLOCATION.pack(ALLOCATE, 0, storage.kind, source, storage.partition, address, -1))
 
     def view(self, storage, parent, address: int = 0):
         """`storage` shows the bytes of `parent` as another type."""
@@ -131,8 +136,7 @@ class Trace:
             "tensors": [_tensor(*key) for key in self._kinds],
             "patterns": [[list(pair) for pair in pattern] for pattern in self._patterns],
             "operations": [
-                {"name": n, "engine": e, "operands": list(o), "attributes": dict(a)}
-                for n, e, o, a in self._operations
+                {"name": n, "engine": e, "operands": list(o), "attributes": dict(a)} for n, e, o, a in self._operations
             ],
             "loops": [dict(zip(("name", "kind", "count", "source"), key)) for key in self._loops],
             "counts": {"instructions": self.instructions, "tensors": self.instances},
@@ -173,10 +177,8 @@ def _umask() -> int:
     return mask
 
 
-def _tensor(name, memory, dtype, shape, role, source, parent, partition):
+def _tensor(name, memory, dtype, shape, role, source, parent):
     kind = {"name": name, "memory": memory, "dtype": dtype, "shape": list(shape), "role": role, "source": source}
     if parent is not None:
         kind["view_of"] = parent
-    if partition:
-        kind["partition"] = partition
     return kind

@@ -101,8 +101,9 @@ def _to_float8(wide, dtype):
         return np.where(np.isnan(wide), 255, np.clip(exponent + 127, 0, 254)).astype(np.uint8)
     m, bias = dtype.mantissa, dtype.bias
     size = np.abs(wide.astype(np.float64))
-    exponent = np.maximum(np.frexp(np.where(np.isfinite(size), size, 1.0))[1] - 1, 1 - bias)
-    steps = np.rint(np.ldexp(np.where(np.isfinite(size), size, 0.0), m - exponent)).astype(np.int64)
+    finite = np.where(np.isfinite(size), size, 0.0)
+    exponent = np.maximum(np.frexp(np.maximum(finite, 1e-30))[1] - 1, 1 - bias)
+    steps = np.rint(np.ldexp(finite, m - exponent)).astype(np.int64)
     # A mantissa that rounds up to the next power of two carries into the exponent by itself.
     code = np.where(exponent == 1 - bias, 0, (exponent + bias - 1) << m) + steps
     largest = ((0x7F >> m) << m) - 1 if dtype.infinite else 0x7E

@@ -34,11 +34,21 @@ from .arithmetic import (
     tensor_partition_reduce,
     tensor_reduce,
     tensor_scalar,
+    tensor_scalar_cumulative,
     tensor_scalar_reduce,
     tensor_tensor,
     tensor_tensor_scan,
 )
-from .data import affine_select, dma_copy, dma_transpose, iota, local_gather, nc_stream_shuffle, range_select, select_reduce
+from .data import (
+    affine_select,
+    dma_copy,
+    dma_transpose,
+    iota,
+    local_gather,
+    nc_stream_shuffle,
+    range_select,
+    select_reduce,
+)
 
 
 def get_nc_version():

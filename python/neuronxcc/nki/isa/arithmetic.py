@@ -25,7 +25,9 @@ def nc_transpose(data, *, mask=None, dtype=None, engine=isa.engine.unknown, **un
     return products.transpose(data, mask, dtype, engine)
 
 
-def activation(op, data, *, bias=None, scale=1.0, reduce_op=None, reduce_res=None, reduce_cmd=None, mask=None, dtype=None, **unused):
+def activation(
+    op, data, *, bias=None, scale=1.0, reduce_op=None, reduce_res=None, reduce_cmd=None, mask=None, dtype=None, **unused
+):
     return elementwise.function(op, data, bias, scale, dtype, mask, reduce_op, reduce_res, reduce_cmd)
 
 
@@ -74,7 +76,9 @@ def memset(shape, value, dtype, *, mask=None, engine=isa.engine.unknown, **unuse
                        mask_box(mask, shape, call))  # fmt: skip
 
 
-def scalar_tensor_tensor(*, data, op0, operand0, op1, operand1, reverse0=False, reverse1=False, dtype=None, mask=None, **unused):
+def scalar_tensor_tensor(
+    *, data, op0, operand0, op1, operand1, reverse0=False, reverse1=False, dtype=None, mask=None, **unused
+):
     call = "nisa.scalar_tensor_tensor"
     data, other = tile(data, call, "data"), tile(operand1, call, "operand1")
     box = boxes(data.shape, mask_box(mask, data.shape, call), data, other)
@@ -92,7 +96,9 @@ def scalar_tensor_tensor(*, data, op0, operand0, op1, operand1, reverse0=False, 
     return issue_later(data.shape, given, SBUF, make, box)
 
 
-def tensor_scalar_reduce(*, data, op0, operand0, reduce_op, reduce_res, reverse0=False, dtype=None, mask=None, **unused):
+def tensor_scalar_reduce(
+    *, data, op0, operand0, reduce_op, reduce_res, reverse0=False, dtype=None, mask=None, **unused
+):
     call = "nisa.tensor_scalar_reduce"
     data = tile(data, call, "data")
     box = boxes(data.shape, mask_box(mask, data.shape, call), data)
@@ -115,7 +121,9 @@ def _row(result, box, call):
     return writable(shaped(result, (result.shape[0], 1)), None if box is None else (box[0], (0, 1)), call)
 
 
-def tensor_tensor_scan(data0, data1, initial, op0, op1, reverse0=False, reverse1=False, *, dtype=None, mask=None, **unused):
+def tensor_tensor_scan(
+    data0, data1, initial, op0, op1, reverse0=False, reverse1=False, *, dtype=None, mask=None, **unused
+):
     call = "nisa.tensor_tensor_scan"
     a, b = tile(data0, call, "data0"), tile(data1, call, "data1")
     domain = elementwise.common(call, a.shape, b.shape)
@@ -130,6 +138,21 @@ def tensor_tensor_scan(data0, data1, initial, op0, op1, reverse0=False, reverse1
         isa.tensor_tensor_scan(dst, one, two, start, op0, op1, reverse0, reverse1)
 
     return issue_later(domain, given, SBUF, make, box)
+
+
+def tensor_scalar_cumulative(
+    *, src, dst, op0, op1, imm0, imm1=None, reduce_cmd=isa.reduce_cmd.reset_reduce, mask=None, **unused
+):
+    """In place: `dst`."""
+    call = "nisa.tensor_scalar_cumulative"
+    src = tile(src, call, "src")
+    box = mask_box(mask, src.shape, call)
+    if box != ():
+        first, second = (row_operand(v, src, box, call, n) for v, n in ((imm0, "imm0"), (imm1, "imm1")))
+        settle()
+        isa.tensor_scalar_cumulative(
+            writable(dst, box, call), readable(src, box, call), op0, op1, first, second, reduce_cmd
+        )
 
 
 def tensor_partition_reduce(op, data, *, mask=None, dtype=None, **unused):
@@ -162,11 +185,15 @@ def _one_input(call, data, shape, dtype, emit, mask=None):
 
 
 def bn_stats(data, *, mask=None, dtype=None, **unused):
-    return _one_input("nisa.bn_stats", data, (data.shape[0], 6), found_dtype(dtype or float32, "nisa.bn_stats"), isa.bn_stats, mask)
+    return _one_input(
+        "nisa.bn_stats", data, (data.shape[0], 6), found_dtype(dtype or float32, "nisa.bn_stats"), isa.bn_stats, mask
+    )
 
 
 def bn_aggr(data, *, mask=None, dtype=None, **unused):
-    return _one_input("nisa.bn_aggr", data, (data.shape[0], 2), found_dtype(dtype or float32, "nisa.bn_aggr"), isa.bn_aggr, mask)
+    return _one_input(
+        "nisa.bn_aggr", data, (data.shape[0], 2), found_dtype(dtype or float32, "nisa.bn_aggr"), isa.bn_aggr, mask
+    )
 
 
 def max8(*, src, mask=None, dtype=None, **unused):
@@ -177,7 +204,9 @@ def nc_find_index8(*, data, vals, mask=None, dtype=None, **unused):
     call = "nisa.nc_find_index8"
     data, vals = tile(data, call, "data"), tile(vals, call, "vals")
     one, two = readable(data), readable(vals)
-    return issue_later((data.shape[0], 8), found_dtype(dtype or "uint32", call), SBUF, lambda dst: isa.nc_find_index8(dst, one, two))
+    return issue_later(
+        (data.shape[0], 8), found_dtype(dtype or "uint32", call), SBUF, lambda dst: isa.nc_find_index8(dst, one, two)
+    )
 
 
 def nc_match_replace8(*, data, vals, imm, dst_idx=None, mask=None, dtype=None, **unused):
@@ -193,4 +222,6 @@ def dropout(data, prob, *, mask=None, dtype=None, **unused):
     data = tile(data, call, "data")
     chance = row_operand(prob, data, None, call, "prob")
     source = readable(data)
-    return issue_later(data.shape, found_dtype(dtype or data.dtype, call), SBUF, lambda dst: isa.dropout(dst, source, chance))
+    return issue_later(
+        data.shape, found_dtype(dtype or data.dtype, call), SBUF, lambda dst: isa.dropout(dst, source, chance)
+    )

@@ -63,7 +63,9 @@ def affine_select(pred, on_true_tile, on_false_value, *, mask=None, dtype=None, 
     return issue_later(data.shape, given, SBUF, make, box)
 
 
-def dma_copy(*, dst, src, mask=None, dst_rmw_op=None, oob_mode=isa.oob_mode.error, dge_mode=isa.dge_mode.unknown, **unused):
+def dma_copy(
+    *, dst, src, mask=None, dst_rmw_op=None, oob_mode=isa.oob_mode.error, dge_mode=isa.dge_mode.unknown, **unused
+):
     call = "nisa.dma_copy"
     dst, src = any_tile(dst, call, "dst"), any_tile(src, call, "src")
     src.tensor
@@ -72,8 +74,8 @@ def dma_copy(*, dst, src, mask=None, dst_rmw_op=None, oob_mode=isa.oob_mode.erro
         written(dst)
     box = meet(meet(mask_box(mask, dst.shape, call), dst.box), src.box)
     if box != ():
-        isa.dma_copy(writable(dst, box, call), readable(shaped(src, dst.shape), box, call), dst_rmw_op=dst_rmw_op, oob_mode=oob_mode,
-                     dge_mode=dge_mode)  # fmt: skip
+        source = readable(shaped(src, dst.shape), box, call)
+        isa.dma_copy(writable(dst, box, call), source, dst_rmw_op=dst_rmw_op, oob_mode=oob_mode, dge_mode=dge_mode)
 
 
 def dma_transpose(src, *, axes=None, mask=None, dtype=None, **unused):
@@ -101,14 +103,17 @@ def nc_stream_shuffle(src, dst, shuffle_mask, *, mask=None, **unused):
 def local_gather(src_buffer, index, num_elem_per_idx=1, num_valid_indices=None, *, mask=None, **unused):
     call = "nisa.local_gather"
     src, numbers = tile(src_buffer, call, "src_buffer"), tile(index, call, "index")
-    count = num_valid_indices or numbers.size // numbers.shape[0] * 16
+    columns = numbers.size // numbers.shape[0]
+    whole = num_valid_indices in (None, columns * 16)  # 16 partitions share their indices
+    shape = (src.shape[0], *((columns, 16) if whole else (num_valid_indices,)), num_elem_per_idx)
     one, two = readable(src), readable(numbers)
-    shape = (src.shape[0], count * num_elem_per_idx)
-    return issue_later(shape, src.dtype, SBUF, lambda dst: isa.local_gather(dst, one, two, num_elem_per_idx, num_valid_indices))
+    return issue_later(
+        shape, src.dtype, SBUF, lambda dst: isa.local_gather(dst, one, two, num_elem_per_idx, num_valid_indices)
+    )
 
 
-def range_select(*, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd=isa.reduce_cmd.idle, reduce_res=None, reduce_op="maximum",
-                 range_start=0, on_false_value=-3.4028235e38, mask=None, dtype=None, **unused):  # fmt: skip
+def range_select(*, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd=isa.reduce_cmd.idle, reduce_res=None,
+                 reduce_op="maximum", range_start=0, on_false_value=-3.4028235e38, mask=None, dtype=None, **unused):  # fmt: skip
     call = "nisa.range_select"
     data = tile(on_true_tile, call, "on_true_tile")
     low, high = (row_operand(v, data, None, call, n) for v, n in ((bound0, "bound0"), (bound1, "bound1")))
@@ -116,13 +121,15 @@ def range_select(*, on_true_tile, comp_op0, comp_op1, bound0, bound1, reduce_cmd
     total = None if reduce_res is None else writable(shaped(reduce_res, (reduce_res.shape[0], 1)))
 
     def make(dst):
-        isa.range_select(dst, source, comp_op0, comp_op1, low, high, reduce_cmd, total, reduce_op, range_start, on_false_value)
+        isa.range_select(
+            dst, source, comp_op0, comp_op1, low, high, reduce_cmd, total, reduce_op, range_start, on_false_value
+        )
 
     return issue_later(data.shape, found_dtype(dtype or data.dtype, call), SBUF, make)
 
 
-def select_reduce(*, dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd=isa.reduce_cmd.idle, reduce_op="maximum", reverse_pred=False,
-                  mask=None, **unused):  # fmt: skip
+def select_reduce(*, dst, predicate, on_true, on_false, reduce_res=None, reduce_cmd=isa.reduce_cmd.idle, reduce_op="maximum",
+                  reverse_pred=False, mask=None, **unused):  # fmt: skip
     call = "nisa.select_reduce"
     settle()
     chosen = spread(tile(predicate, call, "predicate"), dst.shape, None, call)

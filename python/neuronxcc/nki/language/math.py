@@ -15,8 +15,8 @@ from .loop_reduction import loop_reduce
 _BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "mod", "fmod", "equal", "not_equal", "less",
            "less_equal", "greater", "greater_equal", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift",
            "right_shift", "logical_and", "logical_or", "logical_xor")  # fmt: skip
-_SCALAR_ENGINE = ("square", "sigmoid", "relu", "gelu", "gelu_dx", "gelu_apprx_tanh", "gelu_apprx_sigmoid", "silu", "silu_dx", "tanh", "softplus",
-                  "mish", "erf", "erf_dx", "exp", "log", "sin", "arctan", "sqrt", "rsqrt", "sign", "abs")  # fmt: skip
+_SCALAR_ENGINE = ("square", "sigmoid", "relu", "gelu", "gelu_dx", "gelu_apprx_tanh", "gelu_apprx_sigmoid", "silu", "silu_dx",
+                  "tanh", "softplus", "mish", "erf", "erf_dx", "exp", "log", "sin", "arctan", "sqrt", "rsqrt", "sign", "abs")  # fmt: skip
 _VECTOR_ENGINE = ("ceil", "floor", "trunc", "logical_not", "invert", "cos", "tan")
 
 
@@ -96,7 +96,9 @@ def var(x, axis, *, dtype=None, mask=None, **unused):
     squares.tensor
     center = mean(x, axis, dtype=float32, mask=mask)
     center.tensor
-    return elementwise.binary("subtract", squares, elementwise.function("square", center, call="nl.var"), dtype or x.dtype, call="nl.var")
+    return elementwise.binary(
+        "subtract", squares, elementwise.function("square", center, call="nl.var"), dtype or x.dtype, call="nl.var"
+    )
 
 
 def softmax(x, axis=-1, *, dtype=None, mask=None, **unused):
@@ -135,7 +137,10 @@ def broadcast_to(src, shape=None, **unused):
 
 def gather_flattened(data, indices, *, mask=None, dtype=None, **unused):
     """Elements of each partition by their number in it."""
-    data, indices = elementwise.tile(data, "nl.gather_flattened", "data"), elementwise.tile(indices, "nl.gather_flattened", "indices")
+    data, indices = (
+        elementwise.tile(data, "nl.gather_flattened", "data"),
+        elementwise.tile(indices, "nl.gather_flattened", "indices"),
+    )
     source, index = readable(data), readable(indices)
     return issue_later(indices.shape, dtype or data.dtype, "sbuf", lambda dst: isa.nc_n_gather(dst, source, index))
 
@@ -162,8 +167,9 @@ def _operator(name, reverse=False):
     return method
 
 
-for _sign, _name in (("add", "add"), ("sub", "subtract"), ("mul", "multiply"), ("truediv", "divide"), ("pow", "power"), ("and", "bitwise_and"),
-                     ("or", "bitwise_or"), ("xor", "bitwise_xor"), ("lshift", "left_shift"), ("rshift", "right_shift")):  # fmt: skip
+for _sign, _name in (("add", "add"), ("sub", "subtract"), ("mul", "multiply"), ("truediv", "divide"), ("pow", "power"),
+                     ("and", "bitwise_and"), ("or", "bitwise_or"), ("xor", "bitwise_xor"), ("lshift", "left_shift"),
+                     ("rshift", "right_shift")):  # fmt: skip
     setattr(Tile, f"__{_sign}__", _operator(_name))
     setattr(Tile, f"__r{_sign}__", _operator(_name, reverse=True))
 for _sign, _name in (("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal")):
@@ -173,6 +179,7 @@ Tile.broadcast_to = broadcast_to
 Tile.expand_dims = expand_dims
 Tile.astype = lambda self, dtype: elementwise.copied(self, dtype, call="astype")
 
-__all__ = [name for name in dir() if not name.startswith("_") and name not in (
-    "annotations", "isa", "errors", "operands", "operators", "float32", "elementwise", "moves", "products", "Index", "Tile", "issue_later", "readable", "settle")]  # fmt: skip
-__all__ += ["loop_reduce"]
+__all__ = (
+    *_BINARY, *_SCALAR_ENGINE, *_VECTOR_ENGINE, "all", "broadcast_to", "dropout", "expand_dims", "gather_flattened", "loop_reduce",
+    "matmul", "max", "mean", "min", "negative", "prod", "reciprocal", "softmax", "sum", "transpose", "var", "where",
+)  # fmt: skip

@@ -2,7 +2,6 @@
 
 import unittest
 
-import numpy as np
 from nki.tracer.errors import NkiValidationError
 from tracing import Run, random
 
@@ -64,7 +63,11 @@ class Mistakes(unittest.TestCase):
         self.fails(kernel, "[100, 32]", "does not hold a tile of [100, 64]")
 
     def test_a_product_of_different_contractions(self):
-        self.fails(lambda x: stored(nl.copy(nisa.nc_matmul(nl.load(x), nl.load(x[0:50, :])))), "nc_matmul", "contraction is 100 in one and 50")
+        self.fails(
+            lambda x: stored(nl.copy(nisa.nc_matmul(nl.load(x), nl.load(x[0:50, :])))),
+            "nc_matmul",
+            "contraction is 100 in one and 50",
+        )
 
     def test_reading_what_was_never_written(self):
         def kernel(x):
@@ -79,6 +82,15 @@ class Mistakes(unittest.TestCase):
             return stored(nl.exp(tile))
 
         self.fails(kernel, "never written", "1792 of the 8192", values=(True,))
+
+    def test_contracting_what_a_mask_left_out(self):
+        def kernel(x):
+            tile = nl.load(x[I, J], mask=(I < 100))
+            sums = nl.zeros((64, 64), nl.float32, buffer=nl.psum)
+            sums += nisa.nc_matmul(tile, tile)
+            return stored(nl.copy(sums))
+
+        self.fails(kernel, "never written; unwritten memory was first read at", "nc_matmul: stationary", values=(True,))
 
     def test_too_many_partitions(self):
         self.fails(lambda x: nl.ndarray((129, 4), dtype=nl.float32), "128 partitions", "129")
@@ -96,7 +108,9 @@ class Mistakes(unittest.TestCase):
             return stored(nl.copy(blocks[0:2]))
 
         self.fails(kernel, "block dimension 0 is indexed by numbers")
-        self.fails(lambda x: nl.zeros((2, nl.par_dim(64), 8), dtype=nl.float32)[2], "index 2 of block dimension 0, which has 2")
+        self.fails(
+            lambda x: nl.zeros((2, nl.par_dim(64), 8), dtype=nl.float32)[2], "index 2 of block dimension 0, which has 2"
+        )
 
     def test_reducing_the_partitions(self):
         self.fails(lambda x: stored(nl.sum(nl.load(x), axis=0)), "nl.sum", "axis", "only free axes")

@@ -54,7 +54,9 @@ class Instructions(unittest.TestCase):
     def test_tensor_scalar_reduce(self):
         def both(x):
             largest = nl.ndarray((x.shape[0], 1), dtype=nl.float32)
-            doubled = nisa.tensor_scalar_reduce(data=x, op0=np.multiply, operand0=2.0, reduce_op=nl.max, reduce_res=largest)
+            doubled = nisa.tensor_scalar_reduce(
+                data=x, op0=np.multiply, operand0=2.0, reduce_op=nl.max, reduce_res=largest
+            )
             return doubled - largest
 
         x = random(64, 40)
@@ -77,7 +79,12 @@ class Instructions(unittest.TestCase):
 
     def test_scalar_tensor_tensor(self):
         a, b, c = random(32, 20), random(32, 20, seed=2), random(32, 1, seed=3)
-        found, _ = run(lambda a, b, c: nisa.scalar_tensor_tensor(data=a, op0=nl.multiply, operand0=c, op1=nl.subtract, operand1=b), a, b, c)
+        found, _ = run(
+            lambda a, b, c: nisa.scalar_tensor_tensor(data=a, op0=nl.multiply, operand0=c, op1=nl.subtract, operand1=b),
+            a,
+            b,
+            c,
+        )
         close(self, found, a * c - b)
 
     def test_iota_and_affine_select(self):

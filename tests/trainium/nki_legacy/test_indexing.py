@@ -98,6 +98,15 @@ def masked_part(x):
     return out
 
 
+@nki.jit
+def reshaped(x, row):
+    """A vector in HBM as a row of one partition, and the free dimensions of a tile as two."""
+    out = nl.ndarray((x.shape[0], 4, x.shape[1] // 4), dtype=x.dtype, buffer=nl.shared_hbm)
+    bias = nl.load(row.reshape((1, row.shape[0]))).broadcast_to(x.shape)
+    nl.store(out, nl.add(nl.load(x), bias).reshape((x.shape[0], 4, -1)))
+    return out
+
+
 class Indexing(unittest.TestCase):
     def test_masks_clip_to_the_extents(self):
         x = random(200, 300)
@@ -136,6 +145,10 @@ class Indexing(unittest.TestCase):
         self.assertEqual(run.names().count("memset"), 3)
         sbuf = [t for t in run.header["tensors"] if t["memory"] == "sbuf"]
         self.assertTrue(all(t["shape"] == [128, 40] for t in sbuf))
+
+    def test_reshaping(self):
+        x, row = random(20, 32), random(32, seed=2)
+        close(self, Run(reshaped, x, row).output, (x + row).reshape(20, 4, 8))
 
     def test_rows_that_a_tile_names(self):
         x, rows = random(50, 24), np.array([[4], [49], [0], [4]], np.int32)

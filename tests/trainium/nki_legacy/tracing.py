@@ -24,7 +24,9 @@ class Run:
             self.session = Session(device.DEVICES[on], trace, values, grid)
             function = nki.adopt(kernel)
             given = [_argument(a, values) for a in arguments]
-            returned = launch.execute(self.session, function, tuple(given), {k: _argument(v, values) for k, v in named.items()})
+            returned = launch.execute(
+                self.session, function, tuple(given), {k: _argument(v, values) for k, v in named.items()}
+            )
             found = launch.tensors_of(returned)
             self.outputs = [launch.results(self.session, t) for t in found] if values else found
             trace.write(trace.header(kernel="k", file="f", dialect=self.session.dialect, device=on))
@@ -65,7 +67,9 @@ def read(data):
             operands = [struct.unpack_from("<IIq", data, at + 16 + 16 * i) for i in range(count)]
             views = {n: (t, header["patterns"][p], o) for n, (t, p, o) in zip(operation["operands"], operands)}
             source = header["sources"][struct.unpack_from("<I", data, at + 8)[0]]
-            found.append((operation["name"], operation["engine"], {**operation["attributes"], "line": source[1]}, views))
+            found.append(
+                (operation["name"], operation["engine"], {**operation["attributes"], "line": source[1]}, views)
+            )
             at += 16 + 16 * count
         else:
             at += 32 if kind == 1 else 16

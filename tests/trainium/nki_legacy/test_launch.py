@@ -46,8 +46,12 @@ def quadrupled(a):
 @nki.baremetal(additional_compile_opt="--anything")
 def at_addresses(a):
     out = nl.ndarray((4, 128, 128), dtype=nl.float32, buffer=nl.shared_hbm)
-    tiles = nl.ndarray((4, nl.par_dim(128), 128), dtype=nl.float32, buffer=compiler.sbuf.mod_alloc(base_addr=1024, num_free_tiles=(2,)))
-    sums = nl.ndarray((4, nl.par_dim(128), 128), dtype=nl.float32, buffer=compiler.psum.mod_alloc(base_bank=3, num_bank_tiles=(2,)))
+    tiles = nl.ndarray(
+        (4, nl.par_dim(128), 128), dtype=nl.float32, buffer=compiler.sbuf.mod_alloc(base_addr=1024, num_free_tiles=(2,))
+    )
+    sums = nl.ndarray(
+        (4, nl.par_dim(128), 128), dtype=nl.float32, buffer=compiler.psum.mod_alloc(base_bank=3, num_bank_tiles=(2,))
+    )
     for i in nl.sequential_range(4, directives=compiler.no_reorder()):
         tiles[i] = nl.load(a[i])
         sums[i] = nisa.nc_matmul(tiles[i], tiles[i])
@@ -86,7 +90,14 @@ class Launch(unittest.TestCase):
         close(self, run.output, np.stack([x.T @ x for x in a]), 1e-4)
 
     def test_decorators(self):
-        for decorator in (nki.jit, nki.trace, nki.baremetal, nki.benchmark, nki.profile, nki.benchmark(warmup=2, iters=10)):
+        for decorator in (
+            nki.jit,
+            nki.trace,
+            nki.baremetal,
+            nki.benchmark,
+            nki.profile,
+            nki.benchmark(warmup=2, iters=10),
+        ):
             kernel = decorator(doubled.body)
             close(self, kernel(np.ones((2, 2), np.float32)), np.full((2, 2), 2))
 

@@ -112,7 +112,9 @@ class Results(unittest.TestCase):
         a, b = random(96, 128), random(128, 200, seed=2)
         run = Run(product_of_rows, a, b)
         close(self, run.output, a @ b)
-        self.assertEqual([n for n in run.names() if n != "dma_copy"], ["nc_transpose", "tensor_copy", "nc_matmul", "tensor_copy"])
+        self.assertEqual(
+            [n for n in run.names() if n != "dma_copy"], ["nc_transpose", "tensor_copy", "nc_matmul", "tensor_copy"]
+        )
 
     def test_reading_a_sum_does_not_end_it(self):
         a = random(128, 128)
@@ -145,7 +147,10 @@ class Results(unittest.TestCase):
         a = random(30, 20)
         run = Run(begun_without_zeros, a)
         close(self, run.output, 3 * a)
-        self.assertEqual(run.names(), ["dma_copy", "tensor_copy", "dma_copy", "tensor_tensor", "dma_copy", "tensor_tensor", "dma_copy"])
+        self.assertEqual(
+            run.names(),
+            ["dma_copy", "tensor_copy", "dma_copy", "tensor_tensor", "dma_copy", "tensor_tensor", "dma_copy"],
+        )
         self.assertIn("begins at zero", run.notes[0])
 
     def test_an_instruction_belongs_to_the_line_that_asked_for_it(self):

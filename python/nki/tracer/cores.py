@@ -1,0 +1,99 @@
+"""The programs of a launch grid, each in a thread of its own of which one runs at a time.
+
+A program runs until it has to wait for others (an exchange, a barrier) or has ended; then the next one goes on. So nothing runs
+at the same time, and results do not depend on chance. Tensors in shared HBM are one memory: the n-th that each program
+makes is the same. The trace is program 0's, which runs in the calling thread.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from . import errors
+from . import session as sessions
+
+
+class Group:
+    """The programs of one launch. `shared` holds the bytes of arguments and shared tensors, in the order of creation."""
+
+    def __init__(self, count: int):
+        self.shared: list = []
+        self.turn = 0
+        self.sessions: list = [None] * count
+        self._ended = [False] * count
+        self._wakers = [threading.Semaphore(0) for _ in range(count)]
+        self._posted: dict = {}  # what programs wait with: (meeting, program) -> value
+        self._visits = [dict() for _ in range(count)]  # how often a program has come to a place
+        self._failure: BaseException | None = None
+
+    def run(self, programs: list):
+        """Runs `programs`, functions of no arguments; returns what the first returns."""
+        threads = [threading.Thread(target=self._thread, args=(i, f), daemon=True) for i, f in enumerate(programs) if i]
+        for thread in threads:
+            thread.start()
+        sessions.current = self.sessions[0]
+        result = programs[0]()
+        self._ended[0] = True
+        while not all(self._ended):
+            self._pass_on(0)
+        if self._failure is not None:
+            raise self._failure
+        return result
+
+    def _thread(self, index, program):
+        self._wakers[index].acquire()
+        try:
+            if self._failure is None:
+                sessions.current = self.sessions[index]
+                program()
+        except BaseException as error:
+            self._failure = self._failure or error
+        self._ended[index] = True
+        self._wake(self._next(index))
+
+    def _next(self, index):
+        count = len(self._ended)
+        others = [(index + step) % count for step in range(1, count)]
+        return next((i for i in others if not self._ended[i]), 0)
+
+    def _wake(self, index):
+        self.turn = index
+        sessions.current = self.sessions[index]
+        self._wakers[index].release()
+
+    def _pass_on(self, index):
+        """Lets others run; comes back when it is this program's turn again."""
+        self._wake(self._next(index))
+        self._wakers[index].acquire()
+        sessions.current = self.sessions[index]
+        if self._failure is not None:
+            raise self._failure
+
+    def meet(self, call: str, place, value=None) -> list:
+        """All programs come here, each with a value; returns the values of all."""
+        index = self.turn
+        visit = self._visits[index].get(place, 0)
+        self._visits[index][place] = visit + 1
+        meeting = (place, visit)
+        self._posted[meeting, index] = value
+        everyone = range(len(self._ended))
+        while not all((meeting, i) in self._posted for i in everyone):
+            absent = [i for i in everyone if (meeting, i) not in self._posted]
+            before = len(self._posted)
+            self._pass_on(index)
+            stuck = len(self._posted) == before and not any(self._ended[i] for i in everyone)
+            if any(self._ended[i] for i in absent) or stuck:
+                if not all((meeting, i) in self._posted for i in everyone):
+                    errors.fail(call, f"core {absent[0]} never comes to it")
+        return [self._posted[meeting, i] for i in everyone]
+
+    def share(self, session, storage):
+        """The bytes of the session's next shared tensor, which the first to make it has made."""
+        number = session.shared_tensors
+        session.shared_tensors += 1
+        if number == len(self.shared):
+            self.shared.append((storage.data, storage.written))
+        data, written = self.shared[number]
+        if data.size != storage.data.size:
+            errors.fail("nki.language.ndarray", f"core {self.turn} makes shared tensors in another order than core 0")
+        storage.data, storage.written = data, written

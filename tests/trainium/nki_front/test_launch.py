@@ -1,0 +1,197 @@
+"""Kernels as they are called: from files of their own, on several cores, with all kinds of arguments."""
+
+import unittest
+from dataclasses import dataclass
+
+import harness
+import nki
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+from harness import argument, outputs
+from nki.launch import execute
+from nki.tracer.errors import NkiValidationError
+
+generator = np.random.default_rng(harness.SEED)
+
+
+@nki.jit
+def doubled(x):
+    tile = nl.load(x)
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, value=nl.multiply(tile, 2.0))
+    return out
+
+
+@nki.jit(mode="trace", platform_target="trn2")
+def half_each(x):
+    """Each core writes its half; after the barrier each adds the other's."""
+    core, cores = nl.program_id(0), nl.num_programs(0)
+    rows = x.shape[0] // cores
+    both = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    mine = nl.load(x[core * rows : (core + 1) * rows])
+    nl.store(both[core * rows : (core + 1) * rows], mine)
+    nisa.core_barrier(both, (0, 1))
+    other = nl.load(both[(1 - core) * rows : (2 - core) * rows])
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nl.store(out[core * rows : (core + 1) * rows], nl.add(mine, other))
+    return out
+
+
+@nki.jit
+def exchanged(x):
+    core = nl.program_id(0)
+    mine = nl.load(x[core * 16 : core * 16 + 16])
+    theirs = nl.ndarray(mine.shape, mine.dtype)
+    nisa.sendrecv(mine, theirs, 1 - core, 1 - core, pipe_id=0)
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+    nl.store(out[core * 16 : core * 16 + 16], theirs)
+    return out
+
+
+class Calls(unittest.TestCase):
+    def test_a_call_outside_of_a_kernel_computes(self):
+        x = generator.standard_normal((8, 5)).astype(np.float32)
+        np.testing.assert_array_equal(doubled(x), 2 * x)
+        np.testing.assert_array_equal(nki.simulate(doubled)(x), 2 * x)
+        self.assertEqual(doubled(x.astype(np.float16)).dtype, np.float16)
+
+    def test_a_call_inside_of_a_kernel_is_part_of_it(self):
+        x = generator.standard_normal((8, 5)).astype(np.float32)
+        np.testing.assert_array_equal(harness.output(lambda x: doubled(doubled(x)), x), 4 * x)
+
+    def test_arguments_of_all_kinds(self):
+        seen = []
+
+        def kernel(x, pair, scale, name, flag=None, options=()):
+            seen.append((pair[1].shape, scale, name, flag, options))
+            return doubled(pair[0])
+
+        x, y = np.ones((4, 4), np.float32), np.ones((2, 3), np.float32)
+        harness.output(kernel, x, (x, y), 0.5, "silu", options=(1, None))
+        self.assertEqual(seen, [((2, 3), 0.5, "silu", None, (1, None))])
+
+    def test_calls_of_the_language_outside_of_a_kernel(self):
+        with self.assertRaisesRegex(NkiValidationError, "called outside of a kernel"):
+            nl.ndarray((4, 4), nl.float32)
+
+    def test_classes_of_kernels(self):
+        @dataclass
+        class Config(nl.NKIObject):
+            rows: int
+            columns: int
+            name = None
+
+        config = Config(rows=3, name="x", extra=4)
+        self.assertEqual((config.rows, config.columns, config.name, config.extra), (3, None, "x", 4))
+
+    def test_a_kernel_that_raises_leaves_no_run_behind(self):
+        def kernel():
+            raise ValueError
+
+        with self.assertRaises(ValueError):
+            execute(harness.session(), kernel, (), {})
+        with self.assertRaisesRegex(NkiValidationError, "outside of a kernel"):
+            nl.program_id(0)
+
+
+class Cores(unittest.TestCase):
+    def test_a_barrier_between_two_cores(self):
+        x = generator.standard_normal((32, 6)).astype(np.float32)
+        expected = np.tile(x[:16] + x[16:], (2, 1))
+        np.testing.assert_array_equal(harness.output(half_each, x, grid=(2,)), expected)
+        np.testing.assert_array_equal(half_each[2](x), expected)
+
+    def test_an_exchange_between_two_cores(self):
+        x = generator.standard_normal((32, 6)).astype(np.float32)
+        np.testing.assert_array_equal(exchanged[2](x), np.concatenate([x[16:], x[:16]]))
+        with self.assertRaisesRegex(NkiValidationError, "runs on one core"):
+            exchanged(x)
+
+    def test_programs_of_a_grid(self):
+        @nki.jit
+        def kernel(x):
+            i, j = nl.program_id(0), nl.program_id(1)
+            out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            nl.store(
+                out[i * 4 : i * 4 + 4, j * 8 : j * 8 + 8],
+                nl.multiply(nl.load(x[i * 4 : i * 4 + 4, j * 8 : j * 8 + 8]), 3.0),
+            )
+            return out
+
+        x = generator.standard_normal((8, 24)).astype(np.float32)
+        np.testing.assert_array_equal(kernel[2, 3](x), x * np.float32(3))
+
+    def test_a_core_that_never_comes(self):
+        def kernel(x):
+            if nl.program_id(0) == 0:
+                nisa.core_barrier(x, (0, 1))
+            return doubled(x)
+
+        with self.assertRaisesRegex(NkiValidationError, "core 1 never comes to it"):
+            outputs(kernel, np.ones((4, 4), np.float32), grid=(2,))
+
+    def test_an_error_of_another_core(self):
+        def kernel(x):
+            if nl.program_id(0) == 1:
+                raise RuntimeError("only here")
+            nisa.core_barrier(x, (0, 1))
+            return doubled(x)
+
+        with self.assertRaisesRegex(RuntimeError, "only here"):
+            outputs(kernel, np.ones((4, 4), np.float32), grid=(2,))
+
+
+class Registers(unittest.TestCase):
+    def _bounded(self, n):
+        def kernel(x, bound):
+            tile = nl.load(bound)
+            register = nisa.register_alloc()
+            nisa.register_load(register, tile)
+            total = nl.zeros((4, 8), nl.float32)
+            for _ in nl.dynamic_range(register):
+                nisa.tensor_tensor(total, total, nl.load(x), nl.add)
+            out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+            nl.store(out, total)
+            return out
+
+        x = np.ones((4, 8), np.float32)
+        return harness.output(kernel, x, argument("i32", [[n]]))
+
+    def test_a_loop_whose_bound_is_data(self):
+        np.testing.assert_array_equal(self._bounded(3), np.full((4, 8), 3))
+        np.testing.assert_array_equal(self._bounded(0), np.zeros((4, 8)))
+
+    def test_a_loop_until_data_says_stop(self):
+        def kernel(count):
+            left, one = nl.load(count), nl.full((1, 1), 1, nl.int32)
+            turns = nl.zeros((1, 1), nl.int32)
+            register = nisa.register_alloc()
+            nisa.register_load(register, left)
+
+            def body(r):
+                nisa.tensor_tensor(left, left, one, nl.subtract)
+                nisa.tensor_tensor(turns, turns, one, nl.add)
+                nisa.register_load(r, left)
+                return r
+
+            nl.while_loop(register, body)
+            out = nl.ndarray((1, 1), nl.int32, buffer=nl.shared_hbm)
+            nl.store(out, turns)
+            return out
+
+        self.assertEqual(harness.output(kernel, argument("i32", [[5]])).tolist(), [[5]])
+
+    def test_a_loop_whose_bound_the_kernel_knows_needs_no_values(self):
+        seen = []
+        execute(
+            harness.session(with_values=False),
+            lambda: nl.fori_loop(0, nisa.register_alloc(4), lambda i: seen.append(int(i))),
+            (),
+            {},
+        )
+        self.assertEqual(seen, [0, 1, 2, 3])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,151 @@
+"""The command `python -m nki.run`."""
+
+import json
+import os
+import unittest
+
+import harness
+
+_KERNEL = """
+    import nki
+    import nki.isa as nisa
+    import nki.language as nl
+
+    @nki.jit
+    def kernel(x, w, scale=1.0, act="relu"):
+        total = nl.ndarray((64, 96), nl.float32, buffer=nl.psum)
+        nisa.nc_matmul(total, nl.load(x), nl.load(w))
+        tile = nl.ndarray((64, 96), x.dtype)
+        nisa.activation(tile, getattr(nl, act), total, scale=scale)
+        out = nl.ndarray((64, 96), x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, tile)
+        return out
+
+    def reference(x, w, scale=1.0, **others):
+        return (x.T @ w * scale).clip(0)
+"""
+_ARGUMENTS = ("kernel.py:kernel", "--arg", "x=bf16[128,64]", "--arg", "w=bf16[128,96]")
+
+
+class Run(harness.Folder):
+    def setUp(self):
+        super().setUp()
+        self.file(_KERNEL)
+
+    def good(self, *argv):
+        done = self.run_command(*argv)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def bad(self, status, *argv):
+        done = self.run_command(*argv)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+        return done.stderr
+
+    def test_references(self):
+        self.good(*_ARGUMENTS, "--ref", "relu(x.T @ w)")
+        self.good(*_ARGUMENTS, "--kwarg", "scale=0.25", "--ref", "kernel.py:reference")
+        self.good(*_ARGUMENTS, "--kwarg", "act='square'", "--ref", "(x.T @ w) ** 2", "--seed", "3")
+        found = self.run_command(*_ARGUMENTS, "--ref", "relu(x.T @ w) * 1.1")
+        self.assertEqual(found.returncode, 1)
+        self.assertIn("too far", found.stdout)
+        self.good(*_ARGUMENTS, "--ref", "relu(x.T @ w) * 1.1", "--tolerance", "0.2")
+
+    def test_report(self):
+        self.good(*_ARGUMENTS, "--json", "report.json", "--values")
+        with open(os.path.join(self.folder, "report.json")) as file:
+            report = json.load(file)
+        self.assertEqual(report["instructions"], 5)
+        self.assertEqual(report["by_instruction"], {"dma_copy": 3, "nc_matmul": 1, "activation": 1})
+        self.assertEqual(report["outputs"], [{"dtype": "bfloat16", "shape": [64, 96]}])
+        self.assertEqual(json.loads(self.good(*_ARGUMENTS, "--json", "-"))["kernel"], "kernel")
+
+    def test_tensors_by_position_and_tuples(self):
+        self.good(
+            "kernel.py:kernel", "--arg", "p=bf16[128,64]", "--arg", "q=bf16[128,96]*0.1", "--ref", "relu(x.T @ w)"
+        )
+        self.file(
+            """
+            import nki.language as nl
+
+            def kernel(parts):
+                out = nl.ndarray(parts[0].shape, parts[0].dtype, buffer=nl.shared_hbm)
+                nl.store(out, nl.add(nl.load(parts[0]), nl.load(parts[1])))
+                return out
+        """,
+            "pair.py",
+        )
+        self.good(
+            "pair.py:kernel", "--arg", "parts=fp32[8,8]", "--arg", "parts=fp32[8,8]", "--ref", "parts[0] + parts[1]"
+        )
+
+    def test_command_lines_that_mean_nothing(self):
+        self.assertIn("--arg: expected NAME=DTYPE[SHAPE]", self.bad(2, "kernel.py:kernel", "--arg", "x=bf16"))
+        self.assertIn("--arg x: expected a type", self.bad(2, "kernel.py:kernel", "--arg", "x=bf17[4]"))
+        self.assertIn("--arg x: expected sizes", self.bad(2, "kernel.py:kernel", "--arg", "x=bf16[4,0]"))
+        self.assertIn("no such parameter", self.bad(2, *_ARGUMENTS, "--arg", "z=bf16[4,4]"))
+        self.assertIn("no such parameter", self.bad(2, *_ARGUMENTS, "--kwarg", "z=1"))
+        self.assertIn("--kwarg scale", self.bad(2, *_ARGUMENTS, "--kwarg", "scale=1+"))
+        self.assertIn(
+            "--device: expected trn1, trn2 or trn3, found 'trn9'", self.bad(2, *_ARGUMENTS, "--device", "trn9")
+        )
+        self.assertIn("has no kernel 'kernal', only kernel", self.bad(2, "kernel.py:kernal"))
+        self.assertIn("nothing.py: no such file", self.bad(2, "nothing.py:kernel"))
+        self.assertIn("expected FILE.py:KERNEL", self.bad(2, "kernel.py"))
+        self.assertIn("--ref", self.bad(2, *_ARGUMENTS, "--ref", "x.T @@ w"))
+
+    def test_arguments_that_are_missing(self):
+        self.assertIn("the kernel needs w", self.bad(2, "kernel.py:kernel", "--arg", "x=bf16[128,64]"))
+
+    def test_packages_that_are_missing(self):
+        self.file(
+            """
+            import jax.numpy as jnp
+            import nki.language as nl
+            from torch_neuronx import device
+
+            @device.decorated
+            def unused(x: jnp.ndarray | None = None):
+                pass
+
+            def kernel(x, wrong=False):
+                out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+                nl.store(out, nl.load(x))
+                return jnp.sum(out) if wrong else out
+        """,
+            "tests.py",
+        )
+        self.good("tests.py:kernel", "--arg", "x=fp32[8,8]", "--ref", "x")
+        found = self.bad(1, "tests.py:kernel", "--arg", "x=fp32[8,8]", "--kwarg", "wrong=True")
+        self.assertIn("tests.py:13: jax.numpy.sum: the kernel uses jax, which is not installed", found)
+        self.file("import frobnicate\n\ndef kernel(x):\n    pass\n", "other.py")
+        self.assertIn("other.py:1: import: No module named 'frobnicate'", self.bad(1, "other.py:kernel"))
+        self.file("def kernel(x:\n    pass\n", "broken.py")
+        self.assertIn("broken.py:1: ", self.bad(1, "broken.py:kernel"))
+
+    def test_nothing_is_left_of_a_kernel_that_fails(self):
+        self.bad(1, "kernel.py:kernel", "--arg", "x=bf16[128,64]", "--arg", "w=bf16[64,96]", "--trace", "t.trace")
+        self.assertEqual([name for name in os.listdir(self.folder) if "trace" in name], [])
+        self.assertIn("no_such_folder", self.bad(1, *_ARGUMENTS, "--trace", "no_such_folder/t.trace"))
+
+    def test_cores(self):
+        self.file(
+            """
+            import nki.language as nl
+
+            def kernel(x):
+                i = nl.program_id(0)
+                out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+                nl.store(out[i * 8:i * 8 + 8], nl.load(x[i * 8:i * 8 + 8]))
+                return out
+        """,
+            "halves.py",
+        )
+        printed = self.good("halves.py:kernel[2]", "--arg", "x=fp32[16,4]", "--ref", "x", "--trace", "t.trace")
+        self.assertIn("launched on [2] cores", printed)
+        self.assertEqual(harness.TraceFile(os.path.join(self.folder, "t.trace")).header["grid"], [2])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,121 @@
+"""Views against NumPy's, and access patterns against their definition."""
+
+import unittest
+
+import harness
+import nki.language as nl
+import numpy as np
+from nki.launch import execute
+from nki.tracer.errors import NkiValidationError
+from nki.tracer.layout import reshaped_strides, row_major, simplified
+
+
+def _view_of(make, shape=(6, 4, 10), dtype="fp32"):
+    """What `make` of a tensor in HBM shows, and what it makes of the same NumPy array."""
+    numbers = np.arange(np.prod(shape)).reshape(shape)
+    s = harness.session()
+    view = execute(s, lambda t: make(t), (harness.argument(dtype, numbers),), {})
+    return s.read(view), numbers
+
+
+class Views(unittest.TestCase):
+    def test_indexing_is_numpys(self):
+        for make in (
+            lambda t: t[1], lambda t: t[:, 1:3], lambda t: t[2:5, ..., 1::3], lambda t: t[-1, :, -4:-1], lambda t: t[..., 7],
+            lambda t: t[0:6:2, 3, 2:10:4], lambda t: t[1][2], lambda t: t[2:4][1, 1:], lambda t: t[np.int64(3)],
+        ):  # fmt: skip
+            found, numbers = _view_of(make)
+            np.testing.assert_array_equal(found, make(numbers))
+
+    def test_other_shapes_are_numpys(self):
+        found, numbers = _view_of(lambda t: t.reshape((3, 8, -1)))
+        np.testing.assert_array_equal(found, numbers.reshape(3, 8, -1))
+        found, numbers = _view_of(lambda t: t[:, :, 2:8].permute((2, 0, 1)))
+        np.testing.assert_array_equal(found, numbers[:, :, 2:8].transpose(2, 0, 1))
+        found, numbers = _view_of(lambda t: t[:, 1:2].broadcast(1, 5))
+        np.testing.assert_array_equal(found, np.broadcast_to(numbers[:, 1:2], (6, 5, 10)))
+        found, numbers = _view_of(lambda t: t.reshape_dim(2, (5, 2)).expand_dim(1).squeeze_dim(1).flatten_dims(1, 2))
+        np.testing.assert_array_equal(found, numbers.reshape(6, 20, 2))
+        found, numbers = _view_of(lambda t: t.rearrange(("a", "b", ("c", "d")), ("d", ("a", "b"), "c"), {"c": 5}))
+        np.testing.assert_array_equal(found, numbers.reshape(6, 4, 5, 2).transpose(3, 0, 1, 2).reshape(2, 24, 5))
+        found, numbers = _view_of(lambda t: t.select(1, 2).slice(1, 1, 9, 2))
+        np.testing.assert_array_equal(found, numbers[:, 2, 1:9:2])
+
+    def test_access_patterns_are_their_definition(self):
+        found, numbers = _view_of(lambda t: t.ap([[40, 3], [1, 2], [7, 4], [0, 2]], offset=5))
+        flat = numbers.reshape(-1)
+        for index in np.ndindex(3, 2, 4, 2):
+            self.assertEqual(found[index], flat[5 + 40 * index[0] + index[1] + 7 * index[2]])
+
+    def test_reinterpreted_bytes_are_numpys(self):
+        numbers = np.arange(48, dtype=np.float32).reshape(6, 8)
+        s = harness.session()
+        for dtype, kind in ((nl.uint8, np.uint8), (nl.int32, np.int32), (nl.uint16, np.uint16)):
+            view = execute(s, lambda t: t.view(dtype), (harness.argument("fp32", numbers),), {})
+            np.testing.assert_array_equal(s.read(view), numbers.view(kind))
+        view = execute(
+            s, lambda t: t.ap([[16, 3], [2, 4]], offset=3, dtype=nl.uint16), (harness.argument("fp32", numbers),), {}
+        )
+        expected = [[numbers.view(np.uint16).reshape(-1)[3 + 16 * i + 2 * j] for j in range(4)] for i in range(3)]
+        np.testing.assert_array_equal(s.read(view), expected)
+
+    def test_on_chip_the_partition_axis_stays(self):
+        def kernel():
+            t = nl.ndarray((8, 4, 6), nl.float32)
+            self.assertEqual(t[3].shape, (1, 4, 6))
+            self.assertEqual(t[3, 1].shape, (1, 6))
+            self.assertEqual(t[2:5, 1, 2].shape, (3, 1))
+            for wrong in (lambda: t.permute((1, 0, 2)), lambda: t.reshape((4, 2, 24)), lambda: t.expand_dim(0),
+                          lambda: t.ap([[6, 8], [1, 6]]), lambda: t.ap([[24, 8], [1, 25]])):  # fmt: skip
+                with self.assertRaises(NkiValidationError):
+                    wrong()
+
+        execute(harness.session(), kernel, (), {})
+
+    def test_random_reshapes_agree_with_numpy(self):
+        generator = np.random.default_rng(harness.SEED)
+        for _ in range(300):
+            base = np.arange(720).reshape(generator.permutation([2, 3, 4, 5, 6]))
+            slices = tuple(slice(0, n, int(generator.integers(1, 3))) for n in base.shape)
+            view = base[slices].transpose(generator.permutation(5) if generator.random() < 0.3 else range(5))
+            sizes = [int(n) for n in view.shape]
+            cut = int(generator.integers(1, 4))
+            new = (
+                (int(np.prod(sizes[:cut])), *sizes[cut:])
+                if generator.random() < 0.5
+                else (*sizes[:3], int(np.prod(sizes[3:])))
+            )
+            strides = tuple(s // base.itemsize for s in view.strides)
+            found = reshaped_strides(view.shape, strides, new)
+            expected = view.reshape(new)
+            if found is None:
+                self.assertFalse(np.shares_memory(expected, base), (view.shape, strides, new))
+            else:
+                walked = np.lib.stride_tricks.as_strided(
+                    base.reshape(-1)[view.ravel()[0] :], new, [s * 8 for s in found]
+                )
+                np.testing.assert_array_equal(walked, expected)
+
+
+class Patterns(unittest.TestCase):
+    def test_simplified_patterns_touch_the_same_elements_in_order(self):
+        generator = np.random.default_rng(harness.SEED)
+        for _ in range(300):
+            shape = tuple(int(n) for n in generator.integers(1, 5, generator.integers(1, 5)))
+            strides = tuple(int(s) for s in generator.integers(0, 30, len(shape)))
+            if generator.random() < 0.5:
+                strides = row_major(shape)
+            expected = [sum(i * s for i, s in zip(index, strides)) for index in np.ndindex(*shape)]
+            found = np.zeros(1, int)
+            for stride, count in simplified(shape, strides, 0):
+                found = (found[:, None] + np.arange(count) * stride).reshape(-1)
+            self.assertEqual(found.tolist(), expected)
+
+    def test_patterns_are_short(self):
+        self.assertEqual(simplified((128, 4, 1, 128), (512, 128, 128, 1), 512), ((512, 128), (1, 512)))
+        self.assertEqual(simplified((1, 128), (7, 2), 512), ((512, 1), (2, 128)))
+        self.assertEqual(simplified((16, 8), (8, 1), 0), ((1, 128),))
+
+
+if __name__ == "__main__":
+    unittest.main()
