@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
+import math
 import os
 import re
 import signal
@@ -41,6 +42,8 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:  # of our own files: those of the kernel's code are its failures
         print(f"error: {error.filename or options.trace}: {error.strerror or error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 class KernelFailed(Exception):
@@ -87,11 +90,11 @@ def run(options) -> int:
     try:
         returned = _guarded(session, kernel, call)
         outputs = launch.tensors_of(returned)
-        report = _report(options, session, kernel, outputs)
+        report = _report(session, kernel, outputs)
         if with_values:
             report["outputs"] = _check(session, options, outputs, {**given, **numbers}, tensors)
         if options.trace:
-            trace.write(_header(options, session, kernel, outputs, trace))
+            trace.write(_header(session, kernel, outputs, trace))
     finally:
         trace.close()
     _print(options, report)
@@ -114,6 +117,8 @@ def _find(text):
         names = [n for n, v in vars(module).items() if isinstance(v, launch.Kernel)]
         raise UsageError(f"{match['place']} has no kernel {match['name']!r}, only {', '.join(names) or 'none'}")
     grid = tuple(int(n) for n in match["grid"].split(",")) if match["grid"] else getattr(kernel, "grid", ())
+    if not 1 <= math.prod(grid) <= 1024:
+        raise UsageError(f"{text}: expected a launch on 1 to 1024 cores, found {list(grid)}")
     return module, getattr(kernel, "func", kernel), grid
 
 
@@ -167,7 +172,7 @@ def _raised(error):
     return "\n".join(lines)
 
 
-def _header(options, session, kernel, outputs, trace):
+def _header(session, kernel, outputs, trace):
     header = trace.header(kernel=kernel.__name__, file=os.path.basename(inspect.getfile(kernel)), dialect=session.dialect,
                           device=session.device.name)  # fmt: skip
     header["outputs"] = sorted({t.storage.root.kind for t in outputs})
@@ -181,7 +186,7 @@ def _header(options, session, kernel, outputs, trace):
     return header
 
 
-def _report(options, session, kernel, outputs):
+def _report(session, kernel, outputs):
     counts = session.trace.instruction_counts()
     return {
         "kernel": kernel.__name__,
