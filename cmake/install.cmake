@@ -9,7 +9,6 @@ install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm.1 DESTINATION ${CMAKE_INSTALL_M
 install(FILES ${CMAKE_BINARY_DIR}/share/neuronmm DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
         COMPONENT program)
 # What `neuronmm nki` runs kernels with; it needs python3-numpy.
-# What `neuronmm nki` runs kernels with; needs python3-numpy.
 install(DIRECTORY python/nki python/neuronxcc DESTINATION ${CMAKE_INSTALL_DATADIR}/neuronmm/python COMPONENT program
         FILES_MATCHING PATTERN "*.py")
 if(NEURONMM_FINETUNE)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import os
 
 import numpy as np
 
+from . import frameworks
 from .tracer import device as devices
 from .tracer import dtypes, errors
 from .tracer import session as sessions
@@ -47,12 +49,15 @@ def jit(function=None, **options):
 
 
 def simulate(kernel):
-    """A function of NumPy arrays that runs the kernel with values on a trn2 and gives NumPy arrays."""
+    """A function of arrays (NumPy's, torch's or jax's) that runs the kernel with values, and gives such arrays. The device is
+    the one that the environment variable NEURON_PLATFORM_TARGET_OVERRIDE names, else a trn2."""
     kernel = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
 
     def run(*args, **kwargs):
-        s = Session(devices.DEVICES["trn2"], Trace(), values=True, grid=kernel.grid)
-        return results(s, execute(s, kernel.func, args, kwargs))
+        target = os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")
+        s = Session(devices.find(target) or devices.DEVICES["trn2"], Trace(), values=True, grid=kernel.grid)
+        package = next(filter(None, map(frameworks.package_of, (*args, *kwargs.values()))), None)
+        return results(s, execute(s, kernel.func, args, kwargs), package)
 
     return run
 
@@ -96,8 +101,11 @@ class Shaped:
 def _argument(s, name, value, source):
     if isinstance(value, Shaped):
         return s.argument(name, value.dtype, value.shape, value.data, source)
+    found = None
+    if frameworks.package_of(value):
+        value, found = frameworks.as_array(value)
     if isinstance(value, np.ndarray):
-        found = dtypes.find(value.dtype)
+        found = found or dtypes.find(value.dtype)
         if found is None:
             found = dtypes.float32 if value.dtype.kind == "f" else dtypes.int32 if value.dtype.kind in "iu" else None
         if found is None:
@@ -133,12 +141,14 @@ def check_result(s: Session, view: Tensor, name: str = "the result"):
     raise errors.NkiValidationError(f"{s.first_hole} were never written, and with them {count}")
 
 
-def results(s: Session, returned):
-    """What a kernel returned, tensors as arrays of numbers (float32 for types that NumPy lacks)."""
+def results(s: Session, returned, package: str | None = None):
+    """What a kernel returned, tensors as arrays of numbers (float32 for types that NumPy lacks) or of `package`."""
     if isinstance(returned, Tensor):
         check_result(s, returned)
         numbers = s.read(returned)
+        if package is not None:
+            return frameworks.as_given(numbers, returned.dtype, package)
         return numbers.astype(np.float16) if returned.dtype is dtypes.float16 else numbers
     if isinstance(returned, (tuple, list)):
-        return type(returned)(results(s, part) for part in returned)
+        return type(returned)(results(s, part, package) for part in returned)
     return returned

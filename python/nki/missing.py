@@ -97,4 +97,5 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install():
-    sys.meta_path.append(Finder())
+    if not any(isinstance(finder, Finder) for finder in sys.meta_path):
+        sys.meta_path.append(Finder())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
+import math
 import os
 import re
 import signal
@@ -42,6 +43,8 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:  # of our own files: those of the kernel's code are its failures
         print(f"error: {error.filename or options.trace}: {error.strerror or error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 class KernelFailed(Exception):
@@ -88,11 +91,11 @@ def run(options) -> int:
     try:
         returned = _guarded(session, kernel, call)
         outputs = launch.tensors_of(returned)
-        report = _report(options, session, kernel, outputs)
+        report = _report(session, kernel, outputs)
         if with_values:
             report["outputs"] = _check(session, options, outputs, {**given, **numbers}, tensors)
         if options.trace:
-            trace.write(_header(options, session, kernel, outputs, trace))
+            trace.write(_header(session, kernel, outputs, trace))
     finally:
         trace.close()
     _print(options, report)
@@ -115,10 +118,20 @@ def _find(text):
         names = [n for n, v in vars(module).items() if isinstance(v, launch.Kernel)]
         raise UsageError(f"{match['place']} has no kernel {match['name']!r}, only {', '.join(names) or 'none'}")
     grid = tuple(int(n) for n in match["grid"].split(",")) if match["grid"] else getattr(kernel, "grid", ())
-    legacy = sys.modules.get("neuronxcc.nki")  # the file is of the other dialect
-    if isinstance(legacy, types.ModuleType):
-        return module, legacy.adopt(kernel), grid
+    if not 1 <= math.prod(grid) <= 1024:
+        raise UsageError(f"{text}: expected a launch on 1 to 1024 cores, found {list(grid)}")
+    if _is_legacy(getattr(kernel, "func", kernel)):
+        return module, sys.modules["neuronxcc.nki"].adopt(kernel), grid
     return module, getattr(kernel, "func", kernel), grid
+
+
+def _is_legacy(kernel):
+    """Whether the kernel's file speaks the other dialect. Its types alone, which some new files name, do not make it so."""
+    for value in getattr(inspect.unwrap(kernel), "__globals__", {}).values():
+        name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+        if isinstance(name, str) and name.startswith("neuronxcc.nki") and name != "neuronxcc.nki.typing":
+            return isinstance(sys.modules.get("neuronxcc.nki"), types.ModuleType)
+    return False
 
 
 def _import_failure(place, error):
@@ -171,7 +184,7 @@ def _raised(error):
     return "\n".join(lines)
 
 
-def _header(options, session, kernel, outputs, trace):
+def _header(session, kernel, outputs, trace):
     header = trace.header(kernel=kernel.__name__, file=os.path.basename(inspect.getfile(kernel)), dialect=session.dialect,
                           device=session.device.name)  # fmt: skip
     header["outputs"] = sorted({t.storage.root.kind for t in outputs})
@@ -185,7 +198,7 @@ def _header(options, session, kernel, outputs, trace):
     return header
 
 
-def _report(options, session, kernel, outputs):
+def _report(session, kernel, outputs):
     counts = session.trace.instruction_counts()
     return {
         "kernel": kernel.__name__,

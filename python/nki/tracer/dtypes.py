@@ -111,7 +111,7 @@ def _by_numpy(value):
     try:
         dtype = np.dtype(value)
     except TypeError:
-        return _NAMES.get(getattr(value, "__name__", None))
+        return _NAMES.get(getattr(value, "__name__", None)) or _NAMES.get(str(value).rpartition(".")[2])
     return _NUMPY.get(dtype) or _NAMES.get(dtype.name)  # ml_dtypes registers its own names
 
 
@@ -120,5 +120,5 @@ def find(value) -> DType | None:
     if isinstance(value, DType):
         return value
     if isinstance(value, str):
-        return _NAMES.get(value)
+        return _NAMES.get(value) or _NAMES.get(value.rpartition(".")[2])  # "torch.bfloat16"
     return _by_numpy(value)

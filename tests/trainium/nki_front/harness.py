@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import io
 import json
 import os
 import struct
@@ -12,6 +15,7 @@ import textwrap
 import unittest
 
 import numpy as np
+from nki import run
 from nki.launch import Kernel, Shaped, check_result, execute, tensors_of
 from nki.tracer import device, dtypes, values
 from nki.tracer.session import Session
@@ -118,6 +122,21 @@ class Folder(unittest.TestCase):
         return subprocess.run(
             [sys.executable, "-m", "nki.run", *argv], cwd=self.folder, capture_output=True, text=True, timeout=300
         )
+
+    def run_here(self, *argv: str) -> subprocess.CompletedProcess:
+        """The same in this process, which is faster: for many short runs."""
+        before, path = os.getcwd(), list(sys.path)
+        out, err = io.StringIO(), io.StringIO()
+        os.chdir(self.folder)
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                status = run.main(list(argv))
+        finally:
+            os.chdir(before)
+            sys.path[:] = path
+            sys.modules.pop("kernel", None)
+            importlib.invalidate_caches()
+        return subprocess.CompletedProcess(argv, status, out.getvalue(), err.getvalue())
 
     def trace(self, text: str, *argv: str) -> TraceFile:
         """The trace of the function `kernel` of a file."""

@@ -24,7 +24,7 @@ class Wrong(harness.Folder):
     def message(self, body: str, *argv: str) -> str:
         text = _BEGIN + textwrap.indent(textwrap.dedent(body).strip("\n"), "    ") + "\n"
         self.file(text)
-        done = self.run_command("kernel.py:kernel", "--arg", "x=fp32[64,32]", *argv)
+        done = self.run_here("kernel.py:kernel", "--arg", "x=fp32[64,32]", *argv)
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertTrue(done.stderr.startswith("error: "), done.stderr)
         return done.stderr

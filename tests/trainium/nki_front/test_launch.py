@@ -1,7 +1,11 @@
 """Kernels as they are called: from files of their own, on several cores, with all kinds of arguments."""
 
+import os
+import sys
+import types
 import unittest
 from dataclasses import dataclass
+from unittest import mock
 
 import harness
 import nki
@@ -10,6 +14,7 @@ import nki.language as nl
 import numpy as np
 from harness import argument, outputs
 from nki.launch import execute
+from nki.tracer import dtypes, values
 from nki.tracer.errors import NkiValidationError
 
 generator = np.random.default_rng(harness.SEED)
@@ -55,6 +60,39 @@ class Calls(unittest.TestCase):
         np.testing.assert_array_equal(doubled(x), 2 * x)
         np.testing.assert_array_equal(nki.simulate(doubled)(x), 2 * x)
         self.assertEqual(doubled(x.astype(np.float16)).dtype, np.float16)
+
+    def test_tensors_of_a_framework_come_back_as_such(self):
+        class Tensor:  # what torch's have, as far as arguments of kernels go
+            dtype = "torch.bfloat16"
+
+            def __init__(self, numbers):
+                self.numbers = numbers
+
+            def detach(self):
+                return self
+
+            cpu = float = detach
+
+            def numpy(self):
+                return self.numbers
+
+        Tensor.__module__ = "torch"
+        torch = types.ModuleType("torch")
+        torch.bfloat16 = "bf16"
+        torch.from_numpy = lambda numbers: types.SimpleNamespace(dtype=None, to=lambda dtype: (numbers, dtype))
+        x = generator.standard_normal((8, 5)).astype(np.float32)
+        with mock.patch.dict(sys.modules, torch=torch):
+            numbers, dtype = doubled(Tensor(x))
+        np.testing.assert_array_equal(numbers, 2 * values.rounded(x, dtypes.bfloat16))
+        self.assertEqual(dtype, "bf16")
+
+    def test_the_environment_names_the_device(self):
+        def kernel(x):
+            self.assertEqual(nisa.get_nc_version(), nisa.nc_version.gen4)
+            return doubled(x)
+
+        with mock.patch.dict(os.environ, NEURON_PLATFORM_TARGET_OVERRIDE="trn3"):
+            nki.simulate(kernel)(np.ones((4, 4), np.float32))
 
     def test_a_call_inside_of_a_kernel_is_part_of_it(self):
         x = generator.standard_normal((8, 5)).astype(np.float32)

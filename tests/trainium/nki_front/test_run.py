@@ -93,6 +93,7 @@ class Run(harness.Folder):
         self.assertIn("has no kernel 'kernal', only kernel", self.bad(2, "kernel.py:kernal"))
         self.assertIn("nothing.py: no such file", self.bad(2, "nothing.py:kernel"))
         self.assertIn("expected FILE.py:KERNEL", self.bad(2, "kernel.py"))
+        self.assertIn("1 to 1024 cores, found [0]", self.bad(2, "kernel.py:kernel[0]"))
         self.assertIn("--ref", self.bad(2, *_ARGUMENTS, "--ref", "x.T @@ w"))
 
     def test_arguments_that_are_missing(self):

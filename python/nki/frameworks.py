@@ -1,0 +1,41 @@
+"""Tensors of torch and jax as arguments of kernels that a user's file calls: they become arrays, and results become theirs.
+
+Nothing is imported: who passes a tensor has imported its package.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from .tracer import dtypes
+
+
+def package_of(value) -> str | None:
+    """ "torch" or "jax" for a tensor of theirs."""
+    name = type(value).__module__.partition(".")[0]
+    if name == "torch" and hasattr(value, "detach"):
+        return "torch"
+    return "jax" if name in ("jax", "jaxlib") and hasattr(value, "dtype") else None
+
+
+def as_array(value) -> tuple[np.ndarray, dtypes.DType | None]:
+    """The numbers of a framework's tensor, and its type."""
+    dtype = dtypes.find(str(value.dtype))
+    if package_of(value) == "torch":
+        value = value.detach().cpu()
+        value = value.float() if dtype is not None and dtype.float and dtype.itemsize < 4 else value
+        return value.numpy(), dtype
+    return np.asarray(value, np.float32 if dtype is not None and dtype.float else None), dtype
+
+
+def as_given(array: np.ndarray, dtype: dtypes.DType, package: str):
+    """A result as a tensor of the package that the arguments are of."""
+    if package == "torch":
+        torch = sys.modules["torch"]
+        signed = array.astype({"uint16": np.int32, "uint32": np.int64}.get(str(array.dtype), array.dtype))
+        made = torch.from_numpy(np.ascontiguousarray(signed))
+        return made.to(getattr(torch, str(dtype), made.dtype)) if dtype.float else made
+    jnp = sys.modules["jax"].numpy
+    return jnp.asarray(array).astype(getattr(jnp, str(dtype), array.dtype))
