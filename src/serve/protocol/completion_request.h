@@ -21,5 +21,6 @@ inline constexpr size_t kMostPrompts = 1024;  // of one request
 
 // docs/serving_protocol.md has the fields. Errors name the first one that is wrong.
 ApiResult<CompletionRequest> parse_completion_request(std::string_view body);
+CompletionRequest read_completion_request(FieldReader& fields);  // wrong: the reader's problem
 
 }  // namespace neuronmm::serve

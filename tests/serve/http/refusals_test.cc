@@ -123,12 +123,13 @@ TEST_F(HttpTest, WhoSendsSlowlyIsToldAndWhoSendsNothingIsClosed) {
   EXPECT_EQ(idle.read_response().status, 0);
 }
 
-TEST_F(HttpTest, KeysAreAskedForEverythingButHealthAndThePage) {
+TEST_F(HttpTest, KeysAreAskedForWhatTheModelSaysAndIs) {
   options_.api_keys = {"first", "second"};
   start();
   HttpClient client(port());
-  for (const char* path : {"/", "/health", "/ready"}) EXPECT_EQ(client.get(path).status, 200);
-  for (const char* path : {"/v1/models", "/v1/model", "/metrics", "/version", "/nothing"}) {
+  for (const char* path : {"/", "/health", "/ready", "/metrics", "/openapi.json"})
+    EXPECT_EQ(client.get(path).status, 200);
+  for (const char* path : {"/v1/models", "/v1/model", "/version", "/nothing"}) {
     const HttpResponse response = client.get(path);
     EXPECT_EQ(response.status, 401);
     EXPECT_EQ(error_of(response)["code"], "invalid_api_key");
