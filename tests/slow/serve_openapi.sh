@@ -10,22 +10,8 @@ readonly neuronmm=${NEURONMM:-$PWD/build/release/neuronmm} venv=build/openapi_ve
 $venv/bin/pip install --quiet schemathesis==4.32.5 openapi-spec-validator==0.9.0
 rm -rf $work
 mkdir -p $work
-cp -r models/demo $work/model
-python3 - $work/model/tokenizer_config.json <<'PY'
-import json, pathlib, sys
-path = pathlib.Path(sys.argv[1])
-template = "{% if tools %}<tool_call>{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content }}\n{% endfor %}"
-path.write_text(json.dumps(json.loads(path.read_text()) | {"chat_template": template}))
-PY
-"$neuronmm" serve $work/model --port 0 --context-length 64 --api-key secret --access-log $work/access.log >$work/serve.log 2>&1 &
-readonly server=$!
-trap 'kill $server 2>/dev/null' EXIT
-for _ in {1..200}; do
-  grep -q 'is ready' $work/serve.log && break
-  sleep 0.1
-done
-url=$(grep -oE 'http://[0-9.:]+' $work/serve.log | head -1)
-readonly url
+. tests/slow/serve_load/chat_model.sh
+serve_chat_model --context-length 64 --api-key secret --access-log $work/access.log
 curl --silent --fail "$url/openapi.json" >$work/openapi.json
 $venv/bin/python -m openapi_spec_validator $work/openapi.json
 # What is right and cannot be answered (a prompt beyond the context, an unknown model) is 400 or 404: positive_data_acceptance would
@@ -35,4 +21,3 @@ $venv/bin/schemathesis run "$url/openapi.json" --header "Authorization: Bearer s
   --request-timeout 60 --report json --report-json-path $work/report.json
 kill -TERM $server
 wait $server
-grep -c . $work/access.log
