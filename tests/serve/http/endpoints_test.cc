@@ -143,7 +143,7 @@ TEST_F(HttpTest, AnswersObeyTheirSchema) {
   body.erase("tools");
   body.erase("tool_choice");
   body["response_format"] = {{"type", "json_schema"},
-                             {"json_schema", {{"name", "s"}, {"schema", {{"not", {{"a", 1}}}}}}}};
+                             {"json_schema", {{"name", "s"}, {"schema", {{"$ref", "elsewhere"}}}}}};
   const HttpResponse refused = client.post("/v1/chat/completions", body.dump());
   EXPECT_EQ(refused.status, 400);
   EXPECT_EQ(error_of(refused)["param"], "response_format");
