@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "serve/grammar/literal_syntax.h"
 #include "serve/grammar/object_lowering.h"
 
 namespace neuronmm::grammar {
@@ -71,7 +72,7 @@ Status SchemaLowering::lower(const Shape& shape, const Place& place) {
     case Shape::Kind::kObject:
       return ObjectLowering(*this, shape.object, place).run();
     case Shape::Kind::kLiterals:
-      syntax_.add_literals(place.from, shape.literals, place.to);
+      LiteralSyntax(syntax_, grammar_).add(place.from, shape.literals, place.to);
       return {};
   }
   return {};

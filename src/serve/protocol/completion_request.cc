@@ -69,6 +69,9 @@ CompletionRequest read_completion_request(FieldReader& fields) {
   if (const auto best_of = fields.integer("best_of", 1, kMostChoices);
       best_of && *best_of != answer.n)
     fields.fail("best_of", "not supported: expected the same as \"n\" or nothing");
+  if (std::ssize(request.prompts) * answer.n > kMostAnswers)
+    fields.fail("n", fmt::format("expected at most {} answers, found {} prompts with {} each",
+                                 kMostAnswers, request.prompts.size(), answer.n));
   answer.unknown_fields = unknown_fields(fields);
   return request;
 }

@@ -80,6 +80,10 @@ class OrderedBuilder : public nlohmann::json_sax<Json> {
 
 ApiResult<Json> parse_json_text(std::string_view text, const std::string& param) {
   OrderedBuilder builder;
+  // The parser takes it for the end.
+  if (text.find('\0') != std::string_view::npos)
+    return invalid_request(
+        param, fmt::format("{}: malformed JSON: a byte of 0", param.empty() ? "body" : param));
   if (!Json::sax_parse(text, &builder))
     return invalid_request(param, fmt::format("{}: malformed JSON: {}",
                                               param.empty() ? "body" : param, builder.error()));
