@@ -17,7 +17,7 @@ $venv/bin/python -m openapi_spec_validator $work/openapi.json
 # What is right and cannot be answered (a prompt beyond the context, an unknown model) is 400 or 404: positive_data_acceptance would
 # have it answered. tests/serve/protocol/openapi_test.cc compares what is taken with what is described.
 $venv/bin/schemathesis run "$url/openapi.json" --header "Authorization: Bearer secret" \
-  --exclude-checks positive_data_acceptance --max-examples "${1:-60}" --seed 1 --workers 2 --continue-on-failure \
+  --exclude-checks positive_data_acceptance --max-examples "${1:-60}" --seed 1 --continue-on-failure \
   --request-timeout 60 --report json --report-json-path $work/report.json
 kill -TERM $server
 wait $server
