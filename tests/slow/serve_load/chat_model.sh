@@ -10,7 +10,7 @@ path.write_text(json.dumps(json.loads(path.read_text()) | {"chat_template": temp
 PY
   "$neuronmm" serve "$work/model" --port 0 "$@" >"$work/serve.log" 2>&1 &
   server=$!
-  trap 'kill $server 2>/dev/null' EXIT
+  trap 'kill $server 2>/dev/null || true' EXIT
   for _ in {1..200}; do
     grep -q 'is ready' "$work/serve.log" && break
     sleep 0.1
