@@ -2,8 +2,11 @@
 
 #include "trainium/simulator/dma.h"
 
+#include <algorithm>
 #include <random>
+#include <vector>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 namespace neuronmm::simulator {
@@ -94,6 +97,44 @@ TEST(Dma, SaturatedBandwidth) {
     end = std::max(end, dma.submit(DmaSystem::Class::kLoad, 0, rows(128, 16384)).data_end);
   }
   EXPECT_NEAR((end - 740) / 1000, engine_ns(8, 16384), 1);
+}
+
+// Against a count of the whole ns that some interval covers: in any order, far behind the newest
+// too.
+TEST(IntervalUnion, CountsEveryCoveredMomentOnce) {
+  const unsigned seed = std::random_device()();
+  std::mt19937 random(seed);
+  for (int round = 0; round < 50; ++round) {
+    SCOPED_TRACE(fmt::format("seed {} round {}", seed, round));
+    const int longest = 1 << random() % 10;
+    std::vector<bool> covered(5000);
+    IntervalUnion all;
+    for (int i = 0; i < 300; ++i) {
+      const int begin = static_cast<int>(random() % 4000);
+      const int end = begin + 1 + static_cast<int>(random() % static_cast<unsigned>(longest));
+      std::fill(covered.begin() + begin, covered.begin() + std::min(end, 5000), true);
+      all.add(begin, std::min(end, 5000));
+    }
+    EXPECT_EQ(all.length(), std::count(covered.begin(), covered.end(), true));
+  }
+}
+
+TEST(IntervalUnion, ForgetsNoLengthInALongRun) {
+  IntervalUnion all;
+  constexpr int kMany = 1'000'000;
+  for (int i = 0; i < kMany; ++i) all.add(3.0 * i, 3.0 * i + 1);
+  EXPECT_EQ(all.length(), kMany);
+  all.add(3.0 * (kMany - 10) + 1, 3.0 * kMany);  // fills the last gaps
+  EXPECT_EQ(all.length(), kMany + 2 * 10);
+}
+
+// A store that is submitted first and waits leaves a gap, in which later loads move data.
+TEST(Dma, ActiveTimeCountsWhatFillsAGap) {
+  DmaSystem dma(kTrn2);
+  const TransferTimes store = dma.submit(DmaSystem::Class::kStore, 50'000, rows(128, 4096));
+  const TransferTimes load = dma.submit(DmaSystem::Class::kLoad, 0, rows(128, 4096));
+  const double both = store.data_end - store.data_begin + load.data_end - load.data_begin;
+  EXPECT_NEAR(dma.active_time(), both, 1e-6);
 }
 
 }  // namespace
