@@ -139,6 +139,7 @@ TransferTimes DmaSystem::submit(Class queues, double ready, const Transfer& t) {
   times.data_end = hbm_.reserve(times.data_begin, bytes / device_.hbm_bandwidth);
   for_each_engine(t, [&](size_t engine, int64_t partitions) {
     const double ns = engine_ns(device_, t, partitions);
+    packet_time_ += ns - device_.dma_transfer_ns;
     times.data_end = std::max(times.data_end, engines_[engine].reserve(times.data_begin, ns));
   });
   times.visible = times.data_end + device_.dma_completion_ns;
@@ -148,12 +149,6 @@ TransferTimes DmaSystem::submit(Class queues, double ready, const Transfer& t) {
   ++transfers_;
   active_.add(times.data_begin, times.data_end);
   return times;
-}
-
-double DmaSystem::engine_time() const {
-  double total = 0;
-  for (const Lane& engine : engines_) total += engine.busy();
-  return total;
 }
 
 // A lane knows how large the holes of a slot are but not where they lie, so that the union of the

@@ -83,8 +83,8 @@ class DmaSystem {
   TransferTimes submit(Class queues, double ready, const Transfer& transfer);
 
   int64_t transfers() const { return transfers_; }
-  double engine_time() const;  // summed over the engines
-  double active_time() const;  // at least one transfer moves data
+  double packet_time() const { return packet_time_; }  // data on the engines, summed over them
+  double active_time() const;                          // at least one transfer moves data
   int num_queues() const { return static_cast<int>(queues_.size()); }
 
  private:
@@ -104,6 +104,7 @@ class DmaSystem {
   std::vector<Queue> queues_;
   std::array<QueueRange, 3> ranges_;
   int64_t transfers_ = 0;
+  double packet_time_ = 0;
   IntervalUnion active_;
 };
 

@@ -304,39 +304,46 @@ Program profiled_mlp_kernel() {
 
 namespace {
 
+constexpr DType kDecodeDtype = DType::kBF16;
+
 // sums [128, tiles] = W^T·x for one weight: columns of W become partitions, so that the result lies
 // as the next product wants it.
-void decode_up(const Context& c, BufferId w, BufferId x, int64_t k_tiles, int64_t columns,
-               BufferId sums, std::string_view block_name) {
+void decode_up(Builder& b, BufferId w, BufferId x, int64_t k_tiles, int64_t columns, BufferId sums,
+               std::string_view block_name) {
   constexpr int64_t kTilesPerLoad = 16;
-  c.b.loop("jb", k_tiles, kTilesPerLoad, [&](const Tile& jb) {
-    const BufferId block = c.b.sbuf(block_name, c.dtype, {128, jb.size.max, columns}, 2);
-    c.b.load(at(block, {all(128), upto(jb), all(columns)}), at(w, {all(128), jb, all(columns)}));
-    c.b.loop("nt", columns, 128, [&](const Tile& nt) {
+  b.loop("jb", k_tiles, kTilesPerLoad, [&](const Tile& jb) {
+    const BufferId block = b.sbuf(block_name, kDecodeDtype, {128, jb.size.max, columns}, 2);
+    b.load(at(block, {all(128), upto(jb), all(columns)}), at(w, {all(128), jb, all(columns)}));
+    b.loop("nt", columns, 128, [&](const Tile& nt) {
       const Access sum = at(sums, {upto(nt), one(nt.index()), all(1)});
-      c.b.loop("j", jb, 1, [&](const Tile& j) {
-        c.b.matmul(sum, at(block, {all(128), one(j.index()), nt}), at(x, {all(128), j}), {jb, j});
+      b.loop("j", jb, 1, [&](const Tile& j) {
+        b.matmul(sum, at(block, {all(128), one(j.index()), nt}), at(x, {all(128), j}), {jb, j});
       });
     });
   });
 }
 
-// y [1, hidden] = h^T·Wd, by blocks of columns.
-void decode_down(const Context& c, BufferId w_down, BufferId h, BufferId y, int64_t hidden,
+// y [1, hidden] = h^T·Wd, by blocks of columns. Every tile of a block is used as soon as it is
+// there, so that little is left to do behind the last.
+void decode_down(Builder& b, BufferId w_down, BufferId h, BufferId y, int64_t hidden,
                  int64_t intermediate) {
-  const BufferId y_row = c.b.sbuf("y_row", c.dtype, {1, hidden});
-  c.b.loop("n", hidden, 2048, [&](const Tile& n) {
-    const BufferId block = load_block(c, "down_block", w_down, whole(intermediate), n, 2);
-    c.b.loop("nt", n, 512, [&](const Tile& nt) {
-      const Access psum = c.new_psum(all(1), upto(nt));
-      c.b.loop("kt", intermediate, 128, [&](const Tile& kt) {
-        c.b.matmul(psum, at(h, {upto(kt), {kt.index(), {}}}),
-                   at(block, {upto(kt), one(kt.index()), nt.in(n)}), {kt});
+  constexpr int64_t kBlock = 2048;
+  const BufferId y_row = b.sbuf("y_row", kDecodeDtype, {1, hidden});
+  b.loop("n", hidden, kBlock, [&](const Tile& n) {
+    const BufferId sums = b.psum("y_sums", {1, kBlock}, 1);
+    b.loop("kt", intermediate, 128, [&](const Tile& kt) {
+      const BufferId w = b.sbuf("down_tile", kDecodeDtype, {128, kBlock}, 16);
+      b.load(at(w, {upto(kt), upto(n)}), at(w_down, {kt, n}));
+      b.loop("nt", n, 512, [&](const Tile& nt) {
+        b.matmul(at(sums, {all(1), nt.in(n)}), at(h, {upto(kt), {kt.index(), {}}}),
+                 at(w, {upto(kt), nt.in(n)}), {kt});
       });
-      c.b.copy(at(y_row, {all(1), nt}), psum);
+    });
+    b.loop("nt", n, 512, [&](const Tile& nt) {
+      b.copy(at(y_row, {all(1), nt}), at(sums, {all(1), nt.in(n)}));
     });
   });
-  c.b.store(at(y, {all(1), all(hidden)}), at(y_row, {all(1), all(hidden)}));
+  b.store(at(y, {all(1), all(hidden)}), at(y_row, {all(1), all(hidden)}));
 }
 
 }  // namespace
@@ -344,28 +351,26 @@ void decode_down(const Context& c, BufferId w_down, BufferId h, BufferId y, int6
 Program decode_mlp_kernel(int64_t hidden, int64_t intermediate) {
   const int64_t k_tiles = hidden / 128, n_tiles = ceil_div(intermediate, 128);
   Builder b("decode_mlp");
-  const BufferId x = b.input("x", DType::kBF16, {128, k_tiles});
-  const BufferId w_gate = b.input("w_gate", DType::kBF16, {128, k_tiles, intermediate});
-  const BufferId w_up = b.input("w_up", DType::kBF16, {128, k_tiles, intermediate});
-  const BufferId w_down = b.input("w_down", DType::kBF16, {intermediate, hidden});
-  const BufferId y = b.output("y", DType::kBF16, {1, hidden});
-  // Two of the banks hold gate and up; the others rotate, as where a kernel transposes.
-  const Context c(b, kAddedBf16, true);
-  const BufferId x_tile = b.sbuf("x_tile", c.dtype, {128, k_tiles});
+  const BufferId x = b.input("x", kDecodeDtype, {128, k_tiles});
+  const BufferId w_gate = b.input("w_gate", kDecodeDtype, {128, k_tiles, intermediate});
+  const BufferId w_up = b.input("w_up", kDecodeDtype, {128, k_tiles, intermediate});
+  const BufferId w_down = b.input("w_down", kDecodeDtype, {intermediate, hidden});
+  const BufferId y = b.output("y", kDecodeDtype, {1, hidden});
+  const BufferId x_tile = b.sbuf("x_tile", kDecodeDtype, {128, k_tiles});
   b.load(at(x_tile, {all(128), all(k_tiles)}), at(x, {all(128), all(k_tiles)}));
   const BufferId gate = b.psum("gate", {128, n_tiles, 1}, 1);
   const BufferId up = b.psum("up", {128, n_tiles, 1}, 1);
-  decode_up(c, w_gate, x_tile, k_tiles, intermediate, gate, "gate_block");
-  decode_up(c, w_up, x_tile, k_tiles, intermediate, up, "up_block");
+  decode_up(b, w_gate, x_tile, k_tiles, intermediate, gate, "gate_block");
+  decode_up(b, w_up, x_tile, k_tiles, intermediate, up, "up_block");
   const BufferId activated = b.sbuf("activated", DType::kF32, {128, n_tiles});
-  const BufferId h = b.sbuf("h", c.dtype, {128, n_tiles});
+  const BufferId h = b.sbuf("h", kDecodeDtype, {128, n_tiles});
   b.loop("nt", intermediate, 128, [&](const Tile& nt) {
     const Access silu = at(activated, {upto(nt), one(nt.index())});
     b.silu(silu, at(gate, {upto(nt), one(nt.index()), one(0)}));
     b.multiply(at(h, {upto(nt), one(nt.index())}), silu,
                at(up, {upto(nt), one(nt.index()), one(0)}));
   });
-  decode_down(c, w_down, h, y, hidden, intermediate);
+  decode_down(b, w_down, h, y, hidden, intermediate);
   return b.finish();
 }
 
