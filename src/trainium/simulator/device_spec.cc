@@ -115,7 +115,7 @@ DeviceSpec trn2() {
                        "kernel optimization tutorial: tiled 39.89, hoisted 28.2, blocked 28.41 ms"};
   d.dma_transpose_rate = {0.9, kD, "Trainium2 architecture: up to 90 % of DMA throughput"};
   d.kernel_fixed_ns = {
-      3000, kF,
+      2500, kF,
       "least squares over seven kernels below 250 us: nki-autotune's 89.5 (two) and 90.92 % MFU, "
       "nki-library's four MLPs of one token"};
   d.throttle_ramp_ns = {3000, kD, "Neuron Explorer: dI/dt ramp of about 3 us"};
@@ -144,7 +144,7 @@ DeviceSpec trn3() {
   d.dma_descriptor_ns = {1.5, kA, "as trn2"};
   d.dma_transfer_ns = {150, kA, "as trn2"};
   d.dma_transpose_rate = {0.9, kA, "as trn2"};
-  d.kernel_fixed_ns = {3000, kA, "as trn2"};
+  d.kernel_fixed_ns = {2500, kA, "as trn2"};
   return d;
 }
 

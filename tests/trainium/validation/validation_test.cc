@@ -36,9 +36,9 @@ TEST(Validation, MeanErrors) {
   const TimeError added = time_error(rows(), Set::kAdded);
   EXPECT_EQ(calibration.rows, 10);
   EXPECT_EQ(validation.rows, 22);
-  EXPECT_LE(calibration.mean_absolute, 0.0465) << to_string(rows());
+  EXPECT_LE(calibration.mean_absolute, 0.035) << to_string(rows());
   EXPECT_LE(validation.mean_absolute, 0.0905) << to_string(rows());
-  EXPECT_LE(added.mean_absolute, 0.16) << to_string(rows());
+  EXPECT_LE(added.mean_absolute, 0.11) << to_string(rows());
 }
 
 // The times that are off by more than 25 % and shown as unexplained; docs/simulator.md says what is
