@@ -2,6 +2,7 @@
 // How long at least one of many intervals lasts. They come nearly in the order of time, which is
 // fast; one that comes late fills the gap that it lies in.
 
+#include <cstddef>
 #include <vector>
 
 namespace neuronmm::simulator {
