@@ -1,5 +1,7 @@
 #include "trainium/validation/published.h"
 
+#include <array>
+
 #include "trainium/kernels/registry.h"
 #include "trainium/validation/added.h"
 
@@ -366,39 +368,15 @@ kernels::Instance kernel_of(const PublishedRowBlock& block) {
 }
 
 std::string_view set_name(Set set) {
-  switch (set) {
-    case Set::kCalibration:
-      return "calibration";
-    case Set::kValidation:
-      return "validation";
-    case Set::kAdded:
-      return "added";
-  }
-  return "";
+  constexpr std::array<std::string_view, 3> kNames = {"calibration", "validation", "added"};
+  return kNames[static_cast<size_t>(set)];
 }
 
 std::string_view quantity_name(Quantity quantity) {
-  switch (quantity) {
-    case kMilliseconds:
-      return "ms";
-    case kHbmGib:
-      return "GiB over HBM";
-    case kMfuPercent:
-      return "MFU %";
-    case kHbmReadBytes:
-      return "bytes read";
-    case kHbmWriteBytes:
-      return "bytes written";
-    case Quantity::kTensorActiveMs:
-      return "Tensor ms";
-    case Quantity::kVectorActiveMs:
-      return "Vector ms";
-    case Quantity::kDmaActivePercent:
-      return "DMA active %";
-    case Quantity::kDmaPacketMs:
-      return "DMA packets ms";
-  }
-  return "";
+  constexpr std::array<std::string_view, 9> kNames = {
+      "ms",        "GiB over HBM", "MFU %",        "bytes read",    "bytes written",
+      "Tensor ms", "Vector ms",    "DMA active %", "DMA packets ms"};
+  return kNames[static_cast<size_t>(quantity)];
 }
 
 }  // namespace neuronmm::validation
