@@ -11,8 +11,8 @@
 
 namespace neuronmm::simulator {
 
-// Documented by AWS; measured (read off a published profile or benchmark); fitted to the
-// calibration set of validation/published.h; assumed (no public figure).
+// Documented by AWS; measured (read off a published profile or benchmark); fitted to rows
+// of validation/published.h that the source names; assumed (no public figure).
 enum class Grade { kDocumented, kMeasured, kFitted, kAssumed };
 std::string_view grade_name(Grade grade);
 
