@@ -13,9 +13,18 @@ namespace {
 
 using namespace neuronmm::serve;
 
+// One whose arguments have types, for calls that write them as text.
+ToolList tools() {
+  static const ToolList list = std::make_shared<const std::vector<Tool>>(std::vector<Tool>{
+      {.name = "f", .parameters = Json::parse(R"({"properties": {"a": {"type": "integer"},
+                                                 "b": {"type": ["string", "null"]}}})")},
+      {.name = "g"}});
+  return list;
+}
+
 std::vector<AnswerDelta> parse(uint8_t how, std::string_view text, size_t piece) {
-  AnswerParser parser(static_cast<Thinking>(how / 6 % 3),
-                      make_tool_call_parser(static_cast<ToolSyntax>(how % 6), {"f", "g"}));
+  AnswerParser parser(static_cast<Thinking>(how / 7 % 3),
+                      make_tool_call_parser(static_cast<ToolSyntax>(how % 7), tools()));
   AnswerDeltas all;
   const auto add = [&](const std::vector<AnswerDelta>& deltas) {
     for (const AnswerDelta& delta : deltas) {

@@ -90,7 +90,8 @@ void print_kernel(const ReportWriter& report, const Kernel& kernel) {
   report.print(
       "  s: bytes per element. BM, BK, Br, BN: here in elements, tiles times tile size. A row\n"
       "  tile: the largest of 512, 384, 256, 128 rows that divides BM. P: passes over X, as many\n"
-      "  as equal shares of the ranks, in whole blocks of U, need. Spills come on top.\n");
+      "  as equal shares of the ranks, in whole blocks of U, need; one with contiguous loads.\n"
+      "  Spills come on top.\n");
 }
 
 Result<int> run_kernels(const KernelsFlags& flags) {

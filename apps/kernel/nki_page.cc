@@ -140,7 +140,8 @@ std::string lines_section(const KernelRun& run) {
   std::string html =
       "<h2>Source lines</h2>\n<p>The kernel waits for one instruction after the other from its "
       "begin to its end; a line's stall is the time for which it waits for the line's "
-      "instructions, and all stalls add up to the latency.</p>\n<div class=\"wide\">\n<table>\n"
+      "instructions, and all stalls add up to the latency without its fixed part.</p>\n<div "
+      "class=\"wide\">\n<table>\n"
       "<tr><th>line</th><th>stall, us</th><th>share</th><th>waits for</th><th>instructions</th>"
       "<th>busy, us</th><th>DMA, KiB</th><th>text</th></tr>\n";
   SourceText text;

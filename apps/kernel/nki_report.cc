@@ -51,6 +51,10 @@ std::string time_lines(const KernelRun& run, const DeviceSpec& device) {
   for (const NamedBound& bound : bounds_of(run)) {
     text += fmt::format("  {:<14}{:>12}   {}\n", bound.name, time_of(bound.ms), bound.what);
   }
+  if (device.kernel_fixed_ns > 0) {
+    text += fmt::format("  {:<14}{:>12}   of every kernel, in the latency\n", "fixed",
+                        time_of(device.kernel_fixed_ns / kNsPerMs));
+  }
   text += fmt::format("  {:<14}{:>10.1f} %   of {:.1f} TFLOP/s\n", "MFU", m.mfu_estimated_percent,
                       device.peak_flops_per_ns() / 1e3);
   return text + fmt::format("  {:<14}{:>10.1f} %   of {:.0f} GB/s\n", "MBU",
@@ -287,7 +291,9 @@ std::string to_text(const NkiReport& report, const DeviceSpec& device, size_t li
 }
 
 NkiJson to_json(const NkiReport& report, const DeviceSpec& device) {
-  NkiJson json = {{"note", "simulated (no Trainium was used)"}, {"device", device.name}};
+  NkiJson json = {{"note", "simulated (no Trainium was used)"},
+                  {"device", device.name},
+                  {"fixed_ns", device.kernel_fixed_ns.value}};
   json.update(run_json(report.run));
   NkiJson what_ifs = NkiJson::array();
   for (const WhatIfResult& result : report.what_ifs) {

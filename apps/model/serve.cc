@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include <fmt/core.h>
@@ -98,13 +99,17 @@ Result<std::shared_ptr<serve::AnswerService>> load(const ServeFlags& flags, Load
   return std::make_shared<serve::AnswerService>(std::move(parts));
 }
 
-// Until all answers are sent, or time is over.
-Result<int> drain(serve::Server& server, double timeout_s) {
-  print_message("no new requests are taken; running answers have {} s. A second signal ends all\n",
+// Until all answers are sent, time is over, or a second signal comes.
+Result<int> drain(serve::Server& server, double timeout_s, const OrderlyEnd& ending) {
+  print_message("no new requests are taken; running answers have {} s, or until a second signal\n",
                 timeout_s);
   server.drain();
   const auto end = SteadyClock::now() + std::chrono::duration<double>(timeout_s);
   while (!server.drained()) {
+    if (ending.wanted_now()) {
+      server.abort();
+      return fail("answers that still ran were broken off by a second signal");
+    }
     if (SteadyClock::now() >= end) {
       server.abort();
       return fail("answers that still ran after {} s were broken off (--shutdown-timeout)",
@@ -117,18 +122,19 @@ Result<int> drain(serve::Server& server, double timeout_s) {
 
 Result<int> run_serve(const ServeFlags& flags) {
   raise_descriptor_limit();
-  Loaded loaded;  // goes after the server
+  std::optional<OrderlyEnd> ending;  // goes last, and loaded after the server
+  Loaded loaded;
   serve::ServerOptions options = flags.server;
   options.version = kVersion;
   NMM_ASSIGN(const auto server, serve::Server::start(options));
   fmt::print("listening on {}\n", server->url());
   std::fflush(stdout);
   NMM_ASSIGN(const auto service, load(flags, loaded));
-  const UnsavedWork until_drained;  // the first signal asks for an end, it is not one
+  ending.emplace();  // from here on a signal asks for an end, it is not one
   server->serve(service);
   print_message("{} is ready\n", service->model().names.front());
   while (!interrupted()) std::this_thread::sleep_for(kLook);
-  return drain(*server, flags.shutdown_timeout_s);
+  return drain(*server, flags.shutdown_timeout_s, *ending);
 }
 
 }  // namespace

@@ -74,6 +74,11 @@ void add_engine_flags(CLI::App* command, serve::EngineOptions& engine) {
                    "1,024 positions for each of --max-num-seqs, within half of the memory")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
   command
+      ->add_option("--prefill-chunk", engine.chunk_tokens,
+                   "tokens of prompts in one step; the answers that run wait for them")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->capture_default_str();
+  command
       ->add_option("--context-length", engine.context_tokens,
                    "tokens of prompt and answer; default: the model's")
       ->check(CLI::Range(int64_t{1}, kMost));

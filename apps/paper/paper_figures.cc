@@ -275,17 +275,21 @@ Result<Figure> validation_figure() {
                  .unit = "difference, %",
                  .groups_name = "",
                  .one_per_group = true};
-  chart.series = {{"calibration", "#4878a8", false, {}}, {"validation", "#c0504d", false, {}}};
+  constexpr std::array kSets = {validation::Set::kCalibration, validation::Set::kValidation,
+                                validation::Set::kAdded};
+  chart.series = {{"calibration", "#4878a8", false, {}},
+                  {"validation", "#c0504d", false, {}},
+                  {"added", "#4f9a4f", false, {}}};
   Json json = Json::array();
   for (const Row& row : rows) {
     json.push_back(row_json(row));
     const Published& p = *row.published;
     // Traffic has a figure of its own; here are all times.
     if (p.quantity != Quantity::kMilliseconds && p.quantity != Quantity::kMfuPercent) continue;
-    const bool calibration = p.set == validation::Set::kCalibration;
     chart.groups.emplace_back(p.program.id);
-    chart.series[0].values.push_back(calibration ? 100 * row.difference : kNone);
-    chart.series[1].values.push_back(calibration ? kNone : 100 * row.difference);
+    for (size_t i = 0; i < kSets.size(); ++i) {
+      chart.series[i].values.push_back(p.set == kSets[i] ? 100 * row.difference : kNone);
+    }
   }
   figure.json = json.dump(2) + "\n";
   figure.charts = {std::move(chart)};

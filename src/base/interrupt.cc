@@ -13,7 +13,8 @@ constexpr long kGraceNs = 400'000'000;  // of the promised 0.5 s; the rest is fo
 
 std::atomic<bool> interrupt_flag{false};
 std::atomic<bool> end_flag{false};  // it was SIGTERM
-std::atomic<int> unsaved_works{0};
+std::atomic<bool> second_flag{false};
+std::atomic<int> unsaved_works{0}, orderly_ends{0};
 static_assert(std::atomic<bool>::is_always_lock_free, "must be safe in a signal handler");
 static_assert(std::atomic<int>::is_always_lock_free, "must be safe in a signal handler");
 
@@ -36,10 +37,13 @@ void set_grace(long nanoseconds) {
   timer_settime(grace_timer, 0, &once, nullptr);
 }
 
-// The second signal ends the process at once: the handlers are removed by the first.
+// The second signal ends the process at once: the handlers are removed by the first. Beside an
+// orderly end it is the third, and they are removed by the second.
 void on_interrupt(int signal) {
   if (signal == SIGTERM) end_flag.store(true);
-  interrupt_flag.store(true);
+  const bool is_first = !interrupt_flag.exchange(true);
+  if (is_first && orderly_ends.load() > 0) return;
+  if (!is_first) second_flag.store(true);
   set_handler(SIGINT, SIG_DFL);
   set_handler(SIGTERM, SIG_DFL);
   set_grace(kGraceNs);
@@ -84,6 +88,10 @@ UnsavedWork::UnsavedWork() { unsaved_works.fetch_add(1); }
 UnsavedWork::~UnsavedWork() {
   if (unsaved_works.fetch_sub(1) == 1 && interrupted()) set_grace(kGraceNs);
 }
+
+OrderlyEnd::OrderlyEnd() { orderly_ends.fetch_add(1); }
+OrderlyEnd::~OrderlyEnd() { orderly_ends.fetch_sub(1); }
+bool OrderlyEnd::wanted_now() const { return second_flag.load(); }
 
 Error interrupted_error(std::string what_is_kept) {
   return {"interrupted: " + std::move(what_is_kept), Error::Kind::kInterrupted};

@@ -35,6 +35,15 @@ class UnsavedWork {
   UnsavedWork& operator=(const UnsavedWork&) = delete;
 };
 
+// As UnsavedWork, for a program that obeys the first signal in its own time, as a server that lets
+// its answers come to their end, and the second at once. The third ends the process.
+class OrderlyEnd : public UnsavedWork {
+ public:
+  OrderlyEnd();
+  ~OrderlyEnd();
+  bool wanted_now() const;  // the second has come
+};
+
 // The error that interrupted work returns; `what_is_kept` completes "interrupted: ...".
 Error interrupted_error(std::string what_is_kept);
 

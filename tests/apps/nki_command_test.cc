@@ -37,6 +37,7 @@ TEST_F(NkiCommand, ReportsAKeptTrace) {
   for (const Json& line : report["lines"]) {
     for (const auto& [cause, ns] : line["stalled_ns_by_cause"].items()) stalled += ns.get<double>();
   }
+  stalled += report["fixed_ns"].get<double>();
   EXPECT_NEAR(stalled / 1e6, report["latency_ms"].get<double>(), 1e-9);
   EXPECT_EQ(report["summary"]["hbm_read_bytes"], 2 * 128 * (128 + 512) * 2);
   EXPECT_EQ(json("t.json")["traceEvents"].size(), 1 + 2 * (4 + 16) + 8);

@@ -54,6 +54,20 @@ TEST(InterruptDeathTest, TerminationStays) {
   EXPECT_EXIT(terminate_and_take_back(), testing::ExitedWithCode(7), "");
 }
 
+void raise_three_times() {
+  install_interrupt_handler();
+  const OrderlyEnd end;
+  std::raise(SIGTERM);
+  if (!interrupted() || end.wanted_now()) _exit(1);
+  std::raise(SIGINT);
+  if (!end.wanted_now()) _exit(2);
+  std::raise(SIGTERM);
+}
+
+TEST(InterruptDeathTest, TheThirdSignalEndsAnOrderlyEnd) {
+  EXPECT_EXIT(raise_three_times(), testing::KilledBySignal(SIGTERM), "");
+}
+
 TEST(Interrupt, ErrorSaysWhatIsKept) {
   const Error error = interrupted_error("3 layers are kept");
   EXPECT_EQ(error.message, "interrupted: 3 layers are kept");

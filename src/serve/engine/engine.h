@@ -27,7 +27,7 @@ struct EngineOptions {
   // A hard limit, in whole blocks of 128 positions, at least one; memory is taken as it is needed.
   int64_t kv_cache_bytes = 0;  // 0: four contexts, or 1,024 positions per sequence
   int64_t context_tokens = 0;  // prompt and answer of a sequence; 0, or beyond it: the model's
-  int64_t chunk_tokens = 512;  // of prompts in one step: what others' tokens wait for at most
+  int64_t chunk_tokens = 128;  // of prompts in one step: what others' tokens wait for at most
 };
 
 using RequestId = uint64_t;

@@ -2,20 +2,15 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "serve/grammar/decimal.h"
 #include "serve/grammar/utf8_edges.h"
 
 namespace neuronmm::grammar {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr char32_t kFirstPlain = 0x20;  // below it are control characters
 
@@ -39,28 +34,6 @@ std::optional<char> short_escape(char32_t character) {
     default:
       return {};
   }
-}
-
-std::string json_text_of(std::string_view utf8) {
-  std::string text = "\"";
-  for (const char c : utf8) {
-    const auto byte = static_cast<uint8_t>(c);
-    if (const auto letter = short_escape(byte)) {
-      text += {'\\', *letter};
-    } else if (byte < kFirstPlain) {
-      text += fmt::format("\\u{:04x}", byte);
-    } else {
-      text += c;
-    }
-  }
-  return text + '"';
-}
-
-// The ways to write a scalar. A number is written in full, or as it was printed.
-std::vector<std::string> scalar_texts(const Json& value) {
-  if (value.is_string()) return {json_text_of(value.get_ref<const std::string&>())};
-  if (!value.is_number()) return {value.dump()};
-  return {Decimal::of(value).text(), value.dump()};
 }
 
 void add_hexadecimal(Grammar& grammar, PositionId from, std::string_view digits, PositionId to) {
@@ -145,6 +118,21 @@ class LanguageEdges {
 };
 
 }  // namespace
+
+std::string json_text_of(std::string_view utf8) {
+  std::string text = "\"";
+  for (const char c : utf8) {
+    const auto byte = static_cast<uint8_t>(c);
+    if (const auto letter = short_escape(byte)) {
+      text += {'\\', *letter};
+    } else if (byte < kFirstPlain) {
+      text += fmt::format("\\u{:04x}", byte);
+    } else {
+      text += c;
+    }
+  }
+  return text + '"';
+}
 
 RuleId JsonSyntax::gap() {
   if (gap_) return *gap_;
@@ -313,65 +301,6 @@ void JsonSyntax::add_string_of(PositionId from, const StringLanguage& language, 
 
 void JsonSyntax::add_text_of(PositionId from, const StringLanguage& language, PositionId to) {
   LanguageEdges(grammar_, language, false).add(from, to);
-}
-
-// Scalars share the bytes that they begin with, so that ten thousand of them are one position now
-// and a few later, not ten thousand at once.
-void JsonSyntax::add_literals(PositionId from, const std::vector<const Json*>& values,
-                              PositionId to) {
-  std::set<std::string> texts;
-  for (const Json* value : values) {
-    if (value->is_structured()) {
-      add_literal(from, *value, to);
-    } else {
-      for (std::string& text : scalar_texts(*value)) texts.insert(std::move(text));
-    }
-  }
-  std::vector<PositionId> path = {from};  // the positions of the text before
-  std::string_view before;
-  for (const std::string& text : texts) {
-    const auto mismatch = std::mismatch(before.begin(), before.end(), text.begin(), text.end());
-    path.resize(static_cast<size_t>(mismatch.first - before.begin()) + 1);
-    for (size_t i = path.size() - 1; i < text.size(); ++i) {
-      const PositionId next = position();
-      grammar_.add_bytes(path.back(), static_cast<uint8_t>(text[i]), static_cast<uint8_t>(text[i]),
-                         next);
-      path.push_back(next);
-    }
-    grammar_.add_empty(path.back(), to);
-    before = text;
-  }
-}
-
-void JsonSyntax::add_literal(PositionId from, const Json& value, PositionId to) {
-  if (!value.is_structured()) return add_literals(from, {&value}, to);
-  const bool is_object = value.is_object();
-  if (value.empty()) return grammar_.add_text(from, is_object ? "{}" : "[]", to);
-  PositionId at = position();
-  grammar_.add_text(from, is_object ? "{" : "[", at);
-  bool is_first = true;
-  for (const auto& item : value.items()) {
-    PositionId next = position();
-    if (std::exchange(is_first, false)) {
-      add_gap(at, next);
-    } else {
-      add_comma(at, next);
-    }
-    at = next;
-    if (is_object) {
-      const PositionId key = position();
-      next = position();
-      add_string(at, item.key(), key);
-      add_colon(key, next);
-      at = next;
-    }
-    next = position();
-    add_literal(at, item.value(), next);
-    at = next;
-  }
-  const PositionId close = position();
-  add_gap(at, close);
-  grammar_.add_text(close, is_object ? "}" : "]", to);
 }
 
 }  // namespace neuronmm::grammar

@@ -4,15 +4,17 @@
 // kMaxIndentation spaces; behind a colon one space; elsewhere nothing, so that white space ends.
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json_fwd.hpp>
 
 #include "serve/grammar/grammar.h"
 #include "serve/grammar/string_language.h"
 
 namespace neuronmm::grammar {
+
+// As a string of JSON, with its quotes; only what must be escaped is.
+std::string json_text_of(std::string_view utf8);
 
 class JsonSyntax {
  public:
@@ -35,13 +37,9 @@ class JsonSyntax {
   void add_string_of(PositionId from, const StringLanguage& language, PositionId to);
   // The language as it is, where its characters are ASCII and no string's (numbers).
   void add_text_of(PositionId from, const StringLanguage& language, PositionId to);
-  // One of the values.
-  void add_literals(PositionId from, const std::vector<const nlohmann::ordered_json*>& values,
-                    PositionId to);
 
  private:
   PositionId position() { return grammar_.add_position(); }
-  void add_literal(PositionId from, const nlohmann::ordered_json& value, PositionId to);
   void add_escapes(PositionId from, PositionId to);
   void add_value(RuleId rule);
   RuleId gap();

@@ -60,6 +60,7 @@ enum class Phase { kStart, kMinus, kZero, kWhole, kPoint, kFraction };
 struct NumberState {
   Phase phase = Phase::kStart;
   bool negative = false;
+  bool fractional = false;  // a digit behind the point that is not 0, where that is asked for
   std::array<Comparison, 2> comparisons = {};  // with the minimum and the maximum
   std::vector<Remainder> remainders;
   auto operator<=>(const NumberState&) const = default;
@@ -133,6 +134,7 @@ class NumberAutomaton {
     if (state.phase == Phase::kZero) return false;
     if (limits_.integer && state.phase == Phase::kMinus && digit == 0) return false;
     if (in_fraction) {
+      state.fractional |= limits_.fractional && digit != 0;
       state.phase = Phase::kFraction;
     } else {
       state.phase = begins && digit == 0 ? Phase::kZero : Phase::kWhole;
@@ -155,6 +157,7 @@ class NumberAutomaton {
     if (state.phase != Phase::kZero && state.phase != Phase::kWhole &&
         state.phase != Phase::kFraction)
       return false;
+    if (limits_.fractional && !state.fractional) return false;
     for (size_t i = 0; i < divisors_.size(); ++i) {
       int64_t value = state.remainders[i].value;
       for (int32_t place = state.remainders[i].places; place < divisors_[i].places; ++place)

@@ -17,11 +17,12 @@ struct NumberBound {
 };
 
 struct NumberLimits {
-  bool integer = false;  // written without a fraction, and never -0
+  bool integer = false;     // written without a fraction, and never -0
+  bool fractional = false;  // no whole number
   std::optional<NumberBound> minimum, maximum;
   std::vector<Decimal> multiples;  // of each of these, which are positive
 
-  bool only_type() const { return !minimum && !maximum && multiples.empty(); }
+  bool only_type() const { return !fractional && !minimum && !maximum && multiples.empty(); }
 };
 
 Result<StringLanguage> number_language(const NumberLimits& limits);

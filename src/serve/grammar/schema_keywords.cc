@@ -12,14 +12,7 @@ namespace {
 
 using ShapeKind = Shape::Kind;
 
-constexpr std::string_view kUnsupported[] = {
-    "not",           "if",
-    "then",          "else",
-    "contains",      "minContains",
-    "maxContains",   "unevaluatedItems",
-    "$dynamicRef",   "unevaluatedProperties",
-    "$recursiveRef",
-};
+constexpr const char* kUnsupported[] = {"$dynamicRef", "$recursiveRef"};
 
 const Json* keyword(const Json& schema, const char* name) {
   const auto found = schema.find(name);
@@ -74,19 +67,8 @@ class KeywordReader {
   }
 
   Status refuse_unsupported() const {
-    for (const auto& item : schema_.items()) {
-      const std::string& name = item.key();
-      if (std::find(std::begin(kUnsupported), std::end(kUnsupported), name) ==
-          std::end(kUnsupported))
-        continue;
-      const bool allows_all = (item.value().is_boolean() && item.value().get<bool>()) ||
-                              (item.value().is_object() && item.value().empty());
-      if (name.starts_with("unevaluated") && allows_all) continue;
-      const bool is_lone =
-          (name == "if" && !schema_.contains("then") && !schema_.contains("else")) ||
-          ((name == "then" || name == "else") && !schema_.contains("if")) ||
-          ((name == "minContains" || name == "maxContains") && !schema_.contains("contains"));
-      if (!is_lone) return document_.wrong(schema_, name, "this keyword is not supported");
+    for (const char* name : kUnsupported) {
+      if (schema_.contains(name)) return wrong(name, "this keyword is not supported");
     }
     return {};
   }
@@ -236,6 +218,15 @@ class KeywordReader {
     }
     items.rest = rest;
     if (prefix != nullptr || rest != nullptr) limits.items.push_back(std::move(items));
+    return read_contains(limits);
+  }
+
+  Status read_contains(ArrayLimits& limits) const {
+    ContainsLimits contains{keyword(schema_, "contains"), 1, {}};
+    if (contains.schema == nullptr) return {};
+    NMM_TRY(counts("minContains", "maxContains", contains.minimum, contains.maximum));
+    if (keyword(schema_, "minContains") == nullptr) contains.minimum = 1;
+    if (contains.minimum > 0 || contains.maximum) limits.contains.push_back(contains);
     return {};
   }
 

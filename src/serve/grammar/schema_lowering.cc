@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "serve/grammar/literal_syntax.h"
 #include "serve/grammar/object_lowering.h"
 
 namespace neuronmm::grammar {
@@ -67,12 +68,11 @@ Status SchemaLowering::lower(const Shape& shape, const Place& place) {
     case Shape::Kind::kString:
       return lower_string(shape.string, place);
     case Shape::Kind::kArray:
-      lower_array(shape.array, place);
-      return {};
+      return lower_array(shape.array, place);
     case Shape::Kind::kObject:
       return ObjectLowering(*this, shape.object, place).run();
     case Shape::Kind::kLiterals:
-      syntax_.add_literals(place.from, shape.literals, place.to);
+      LiteralSyntax(syntax_, grammar_).add(place.from, shape.literals, place.to);
       return {};
   }
   return {};
@@ -122,38 +122,64 @@ Status SchemaLowering::lower_string(const StringLimits& limits, const Place& pla
   return {};
 }
 
-void SchemaLowering::lower_array(const ArrayLimits& limits, const Place& place) {
+// Of the item at `index`, which is of the schema `also` too, if there is one.
+RuleId SchemaLowering::item_rule(const ArrayLimits& limits, int64_t index, const Json* also) {
+  Conjunction schemas;
+  for (const ItemSchemas& items : limits.items) {
+    const Json* schema = items.at(static_cast<size_t>(index));
+    if (schema != nullptr) schemas.push_back(schema);
+  }
+  if (also != nullptr) schemas.push_back(also);
+  return rule_of(std::move(schemas));
+}
+
+// Rows of positions: behind so many items, each with a count of those that `contains` speaks of, as
+// far as they have to be counted. Where there is a maximum, the others are told apart from them.
+Status SchemaLowering::lower_array(const ArrayLimits& limits, const Place& place) {
+  if (limits.contains.size() > 1)
+    return wrong(place, "more than one `contains` for the same array is not supported");
+  const ContainsLimits none{nullptr, 0, {}};
+  const ContainsLimits& contains = limits.contains.empty() ? none : limits.contains.front();
+  const Json* others = contains.maximum ? normalizer_.negated(*contains.schema) : nullptr;
+  const int64_t most = contains.maximum.value_or(contains.minimum);
+  if (most >= Grammar::kMaxEdges) {
+    grammar_.set_too_large();
+    return {};
+  }
   size_t prefix = 0;
   for (const ItemSchemas& items : limits.items) prefix = std::max(prefix, items.prefix.size());
   const int64_t last =
       limits.maximum.value_or(std::max(limits.minimum, static_cast<int64_t>(prefix)));
-  const auto rule_at = [&](int64_t index) {
-    Conjunction schemas;
-    for (const ItemSchemas& items : limits.items) {
-      const Json* schema = items.at(static_cast<size_t>(index));
-      if (schema != nullptr) schemas.push_back(schema);
-    }
-    return rule_of(std::move(schemas));
+  const auto new_row = [&] {
+    std::vector<PositionId> row(static_cast<size_t>(most) + 1);
+    for (PositionId& position : row) position = grammar_.add_position();
+    return row;
   };
-  PositionId after = grammar_.add_position();
-  grammar_.add_text(place.from, "[", after);
+  std::vector<PositionId> row = new_row();
+  grammar_.add_text(place.from, "[", row[0]);
   for (int64_t i = 0; !grammar_.too_large(); ++i) {
-    if (i >= limits.minimum) {
-      const PositionId close = grammar_.add_position();
-      if (i == 0) grammar_.add_empty(after, close);
-      if (i > 0) syntax_.add_gap(after, close);
-      grammar_.add_text(close, "]", place.to);
-    }
     const bool repeats = i > 0 && i >= last && !limits.maximum;
-    if (i >= last && limits.maximum) return;
-    const PositionId item = grammar_.add_position();
-    if (i == 0) syntax_.add_gap(after, item);
-    if (i > 0) syntax_.add_comma(after, item);
-    const PositionId next = repeats ? after : grammar_.add_position();
-    grammar_.add_call(item, rule_at(i), next);
-    if (repeats) return;
-    after = next;
+    const bool ends = i >= last && limits.maximum;
+    const std::vector<PositionId> next = repeats || ends ? row : new_row();
+    for (size_t count = 0; count < row.size() && !grammar_.too_large(); ++count) {
+      if (i >= limits.minimum && static_cast<int64_t>(count) >= contains.minimum) {
+        const PositionId close = grammar_.add_position();
+        if (i == 0) grammar_.add_empty(row[count], close);
+        if (i > 0) syntax_.add_gap(row[count], close);
+        grammar_.add_text(close, "]", place.to);
+      }
+      if (ends) continue;
+      const PositionId item = grammar_.add_position();
+      if (i == 0) syntax_.add_gap(row[count], item);
+      if (i > 0) syntax_.add_comma(row[count], item);
+      grammar_.add_call(item, item_rule(limits, i, others), next[count]);
+      if (contains.schema != nullptr && count + 1 < row.size())
+        grammar_.add_call(item, item_rule(limits, i, contains.schema), next[count + 1]);
+    }
+    if (repeats || ends) return {};
+    row = next;
   }
+  return {};
 }
 
 }  // namespace neuronmm::grammar

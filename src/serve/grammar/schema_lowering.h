@@ -45,7 +45,8 @@ class SchemaLowering {
   Status lower(const Shape& shape, const Place& place);
   Status lower_number(const NumberLimits& limits, const Place& place);
   Status lower_string(const StringLimits& limits, const Place& place);
-  void lower_array(const ArrayLimits& limits, const Place& place);
+  Status lower_array(const ArrayLimits& limits, const Place& place);
+  RuleId item_rule(const ArrayLimits& limits, int64_t index, const Json* also);
   void note_contradiction(const Conjunction& schemas, std::string_view what);
   Error wrong(const Place& place, std::string_view what) const;
 

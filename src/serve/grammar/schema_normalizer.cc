@@ -4,7 +4,9 @@
 #include <iterator>
 #include <utility>
 
+#include "serve/grammar/schema_complement.h"
 #include "serve/grammar/schema_keywords.h"
+#include "serve/grammar/unevaluated.h"
 
 namespace neuronmm::grammar {
 namespace {
@@ -20,15 +22,9 @@ std::set<std::string> canonical_texts(const Literals& values) {
   return texts;
 }
 
-Shape literal_shape(Literals values) {
-  Shape shape{};
-  shape.kind = Shape::Kind::kLiterals;
-  shape.literals = std::move(values);
-  return shape;
-}
-
 void forbid(Shape& object, const std::string& name) {
   PropertySchemas never;
+  never.evaluates = false;
   never.add(name, &kNever);
   object.object.properties.push_back(std::make_shared<const PropertySchemas>(std::move(never)));
 }
@@ -88,6 +84,8 @@ Result<const Shapes*> SchemaNormalizer::shapes_of(const Json& schema) {
 }
 
 Result<Shapes> SchemaNormalizer::read(const Json& schema) {
+  if (const auto found = negation_of_.find(&schema); found != negation_of_.end())
+    return complement(*found->second);
   if (schema.is_object()) return read_object(schema);
   if (!schema.is_boolean()) return document_.wrong(schema, "", "expected a schema");
   if (!schema.get<bool>()) return Shapes();
@@ -112,12 +110,16 @@ Result<Shapes> SchemaNormalizer::read_object(const Json& schema) {
   for (const char* name : {"anyOf", "oneOf"}) {
     if (!schema.contains(name)) continue;
     NMM_ASSIGN(const Literals some, branches(schema, name));
-    NMM_ASSIGN(const Shapes more, any_of(some));
+    NMM_ASSIGN(Shapes more, any_of(some));
+    const size_t before = branch_pairs_.size();
+    if (std::string_view(name) == "oneOf") NMM_TRY(compare_branches(schema, some));
+    for (Shape& shape : more) shape.may_be_wider |= branch_pairs_.size() > before;
     NMM_ASSIGN(shapes, all_of(shapes, more));
-    if (std::string_view(name) != "oneOf") continue;
-    NMM_TRY(compare_branches(schema, some));
   }
+  NMM_TRY(apply_not(schema, shapes));
+  NMM_TRY(apply_condition(schema, shapes));
   NMM_TRY(apply_dependencies(schema, shapes));
+  NMM_TRY(apply_unevaluated(schema, shapes));
   return shapes;
 }
 
@@ -175,6 +177,7 @@ Result<Shapes> SchemaNormalizer::any_of(const std::vector<const Json*>& branches
     NMM_ASSIGN(const Shapes* more, shapes_of(*branch));
     for (const Shape& shape : *more) {
       if (shape.kind == Shape::Kind::kLiterals) {
+        literals_may_be_wider_ |= shape.may_be_wider;
         literals.insert(literals.end(), shape.literals.begin(), shape.literals.end());
       } else {
         shapes.push_back(shape);
@@ -270,6 +273,73 @@ Status SchemaNormalizer::apply_dependency(const Json& schema, const std::string&
   return {};
 }
 
+const Json* SchemaNormalizer::negated(const Json& schema) {
+  if (schema.is_boolean()) return schema.get<bool>() ? &kNever : &kAlways;
+  if (const auto found = negation_of_.find(&schema); found != negation_of_.end())
+    return found->second;
+  const auto [place, is_new] = negated_by_.try_emplace(&schema, nullptr);
+  if (is_new) {
+    place->second = &negations_.emplace_back();
+    negation_of_[place->second] = &schema;
+  }
+  return place->second;
+}
+
+Result<Shapes> SchemaNormalizer::complement(const Json& schema) {
+  NMM_ASSIGN(const Shapes* allowed, shapes_of(schema));
+  NMM_ASSIGN(const Shapes* all, shapes_of(kAlways));
+  const Negate negate = [this](const Json& part) { return negated(part); };
+  Shapes result = *all;
+  for (const Shape& shape : *allowed) {
+    const auto others = complement_of(shape, *all, negate);
+    if (!others.ok()) return document_.wrong(schema, "", others.error().message);
+    NMM_ASSIGN(result, all_of(result, *others));
+  }
+  return result;
+}
+
+Status SchemaNormalizer::apply_not(const Json& schema, Shapes& shapes) {
+  const auto found = schema.find("not");
+  if (found == schema.end()) return {};
+  NMM_ASSIGN(const Shapes* others, shapes_of(*negated(*found)));
+  NMM_ASSIGN(shapes, all_of(shapes, *others));
+  return {};
+}
+
+// Either `if` holds and `then`, or it does not and `else` does.
+Status SchemaNormalizer::apply_condition(const Json& schema, Shapes& shapes) {
+  const auto condition = schema.find("if"), then = schema.find("then"), other = schema.find("else");
+  if (condition == schema.end()) return {};
+  const auto or_always = [&](const auto& found) {
+    return found == schema.end() ? &kAlways : &*found;
+  };
+  NMM_ASSIGN(Shapes either, shapes_of({&*condition, or_always(then)}));
+  NMM_ASSIGN(const Shapes or_else, shapes_of({negated(*condition), or_always(other)}));
+  either.insert(either.end(), or_else.begin(), or_else.end());
+  NMM_ASSIGN(shapes, all_of(shapes, either));
+  return {};
+}
+
+Status SchemaNormalizer::apply_unevaluated(const Json& schema, Shapes& shapes) {
+  for (const auto& [name, kind] : {std::pair("unevaluatedProperties", Shape::Kind::kObject),
+                                   std::pair("unevaluatedItems", Shape::Kind::kArray)}) {
+    const auto found = schema.find(name);
+    if (found == schema.end()) continue;
+    auto limited = with_unevaluated(std::move(shapes), kind, *found);
+    if (!limited.ok()) return document_.wrong(schema, name, limited.error().message);
+    shapes = std::move(limited).value();
+  }
+  return {};
+}
+
+Shape SchemaNormalizer::literal_shape(Literals values) const {
+  Shape shape{};
+  shape.kind = Shape::Kind::kLiterals;
+  shape.literals = std::move(values);
+  shape.may_be_wider = literals_may_be_wider_;
+  return shape;
+}
+
 Result<Language> SchemaNormalizer::name_language(const Json& schema) {
   NMM_ASSIGN(const Shapes* shapes, shapes_of(schema));
   StringLanguage all({StringLanguage::State{}});
@@ -294,6 +364,7 @@ Result<std::vector<const Json*>> SchemaNormalizer::literals_in(const Shapes& sha
                                                                const Literals& values) {
   std::vector<bool> found(values.size());
   for (const Shape& shape : shapes) {
+    literals_may_be_wider_ |= shape.may_be_wider;
     std::optional<StringLanguage> numbers;
     std::set<std::string> texts = canonical_texts(shape.literals);
     if (shape.kind == Shape::Kind::kNumber && !shape.number.only_type()) {
@@ -344,6 +415,14 @@ Result<bool> SchemaNormalizer::admits(const Shape& shape, const Json& value) {
 
 Result<bool> SchemaNormalizer::admits_items(const ArrayLimits& limits, const Json& array) {
   if (!within(std::ssize(array), limits.minimum, limits.maximum)) return false;
+  for (const ContainsLimits& contains : limits.contains) {
+    int64_t count = 0;
+    for (const Json& item : array) {
+      NMM_ASSIGN(const bool admitted, admits(*contains.schema, item));
+      count += admitted ? 1 : 0;
+    }
+    if (!within(count, contains.minimum, contains.maximum)) return false;
+  }
   for (const ItemSchemas& schemas : limits.items) {
     for (size_t i = 0; i < array.size(); ++i) {
       if (schemas.at(i) == nullptr) continue;

@@ -2,6 +2,7 @@
 // Schemas become shapes: references are followed, and what allOf, anyOf, oneOf, enum and const say
 // is put together.
 
+#include <deque>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -30,6 +31,9 @@ class SchemaNormalizer {
   explicit SchemaNormalizer(const SchemaDocument& document) : document_(document) {}
 
   Result<Shapes> shapes_of(const Conjunction& schemas);
+  // A schema that allows exactly what the given one does not. What cannot be negated is an error
+  // once its shapes are asked for.
+  const Json* negated(const Json& schema);
   // Of all oneOf that were met.
   const std::vector<BranchPair>& branch_pairs() const { return branch_pairs_; }
 
@@ -41,6 +45,11 @@ class SchemaNormalizer {
   Status apply_dependencies(const Json& schema, Shapes& shapes);
   Status apply_dependency(const Json& schema, const std::string& name, const Json& then,
                           Shapes& shapes);
+  Status apply_not(const Json& schema, Shapes& shapes);
+  Status apply_condition(const Json& schema, Shapes& shapes);
+  Status apply_unevaluated(const Json& schema, Shapes& shapes);
+  Result<Shapes> complement(const Json& schema);
+  Shape literal_shape(std::vector<const Json*> values) const;
   Result<const Json*> target_of_reference(const Json& schema) const;
   Result<std::vector<const Json*>> branches(const Json& schema, const char* keyword) const;
   Status compare_branches(const Json& schema, const std::vector<const Json*>& branches);
@@ -59,6 +68,9 @@ class SchemaNormalizer {
   std::unordered_map<const Json*, Shapes> known_;
   std::set<const Json*> in_progress_;
   std::vector<BranchPair> branch_pairs_;
+  bool literals_may_be_wider_ = false;  // some were chosen by a oneOf that is taken as anyOf
+  std::deque<Json> negations_;          // places alone: each stands for what it negates
+  std::unordered_map<const Json*, const Json*> negation_of_, negated_by_;
 };
 
 }  // namespace neuronmm::grammar

@@ -44,7 +44,9 @@ std::vector<const Json*> PropertySchemas::of(const std::string& name) const {
 
 Shape both(const Shape& a, const Shape& b) {
   Shape shape = a;
+  shape.may_be_wider |= b.may_be_wider;
   shape.number.integer |= b.number.integer;
+  shape.number.fractional |= b.number.fractional;
   shape.number.minimum = tighter(a.number.minimum, b.number.minimum, true);
   shape.number.maximum = tighter(a.number.maximum, b.number.maximum, false);
   for (const Decimal& multiple : b.number.multiples) {
@@ -56,6 +58,7 @@ Shape both(const Shape& a, const Shape& b) {
   shape.string.maximum = smaller(a.string.maximum, b.string.maximum);
   append(shape.string.languages, b.string.languages);
   append(shape.array.items, b.array.items);
+  append(shape.array.contains, b.array.contains);
   shape.array.minimum = std::max(a.array.minimum, b.array.minimum);
   shape.array.maximum = smaller(a.array.maximum, b.array.maximum);
   append(shape.object.properties, b.object.properties);

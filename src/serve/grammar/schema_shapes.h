@@ -30,11 +30,20 @@ struct StringLimits {
 struct ItemSchemas {
   std::vector<const Json*> prefix;
   const Json* rest = nullptr;  // of the items behind the prefix; nullptr: anything
+  bool evaluates = true;       // what it speaks of counts for unevaluatedItems
   const Json* at(size_t index) const { return index < prefix.size() ? prefix[index] : rest; }
+};
+
+// How many of an array's items are of the schema.
+struct ContainsLimits {
+  const Json* schema;
+  int64_t minimum = 1;
+  std::optional<int64_t> maximum;
 };
 
 struct ArrayLimits {
   std::vector<ItemSchemas> items;
+  std::vector<ContainsLimits> contains;
   int64_t minimum = 0;
   std::optional<int64_t> maximum;
 };
@@ -46,6 +55,7 @@ struct PropertySchemas {
   std::vector<std::pair<Language, const Json*>> patterns;
   const Json* additional = nullptr;  // of all others; nullptr: anything
   bool mentions_others = false;      // it says what others may be, or which
+  bool evaluates = true;             // what it speaks of counts for unevaluatedProperties
   bool closes = false;               // it names properties and does not mention others
 
   void add(const std::string& name, const Json* schema);
@@ -69,6 +79,8 @@ struct Shape {
   ArrayLimits array;
   ObjectLimits object;
   std::vector<const Json*> literals;  // one of them
+  // It may allow too much: through a oneOf that is taken as anyOf.
+  bool may_be_wider = false;
 };
 
 using Shapes = std::vector<Shape>;

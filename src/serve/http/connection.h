@@ -212,6 +212,10 @@ class HttpConnection : public Connection,
       }
       if (body ? parser_->is_done() : parser_->is_header_done()) co_return true;
       const size_t before = input_.size();
+      if (before >= kMostUnparsed) {  // no more is read: it would wait for itself
+        parse_error_ = http::error::bad_chunk_extension;
+        co_return false;
+      }
       while (input_.size() == before && !input_ended() && !timed_out_) co_await wait();
       if (input_.size() == before) co_return false;
     }
@@ -238,6 +242,10 @@ class HttpConnection : public Connection,
     const auto& request = parser_->get();
     if (request.version() == 11 && request.count(http::field::host) != 1)
       return error_reply(invalid_request("", "expected one header Host"));
+    // Where others see another end of the body than we do, they see another next request, too.
+    const auto coding = request[http::field::transfer_encoding];
+    if (!coding.empty() && (request.version() != 11 || !boost::beast::iequals(coding, "chunked")))
+      return error_reply(invalid_request("", "Transfer-Encoding: only chunked is known"));
     const auto expect = request[http::field::expect];
     if (!expect.empty() && !boost::beast::iequals(expect, "100-continue"))
       return error_reply({.status = 417, .message = "Expect: only 100-continue is known"});
@@ -267,7 +275,9 @@ class HttpConnection : public Connection,
   // The rest of what comes is not read: the connection ends, unless there is no body.
   Task<void> refuse(HttpReply reply) {
     phase_ = Phase::kAnswering;
-    keep_alive_ = parser_->is_done() && parser_->get().keep_alive() && !state_.draining;
+    const bool has_body =
+        !parser_->is_done() || parser_->get().count(http::field::transfer_encoding);
+    keep_alive_ = !has_body && parser_->get().keep_alive() && !state_.draining;
     co_await send(std::move(reply));
   }
 

@@ -13,8 +13,9 @@ constexpr std::array kRoutes = {
     Route{"GET", "/", Endpoint::kPage, true},
     Route{"GET", "/health", Endpoint::kHealth, true},
     Route{"GET", "/ready", Endpoint::kReady, true},
-    Route{"GET", "/metrics", Endpoint::kMetrics, false},
+    Route{"GET", "/metrics", Endpoint::kMetrics, true},
     Route{"GET", "/version", Endpoint::kVersion, false},
+    Route{"GET", "/openapi.json", Endpoint::kDescription, true},
     Route{"GET", "/v1/models", Endpoint::kModels, false},
     Route{"GET", "/v1/model", Endpoint::kModel, false},
     Route{"POST", "/v1/chat/completions", Endpoint::kChat, false},
@@ -68,6 +69,8 @@ bool is_allowed(const std::vector<std::string>& allowed, std::string_view origin
 }
 
 }  // namespace
+
+std::span<const Route> routes() { return kRoutes; }
 
 std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,7 @@ enum class Endpoint {
   kReady,
   kMetrics,
   kVersion,
+  kDescription,
   kModels,
   kModel,
   kChat,
@@ -34,6 +36,7 @@ struct Route {
   bool open;  // needs no API key
 };
 
+std::span<const Route> routes();
 // A request's target without its query. Errors: 404, and 405 where the path has another method.
 // HEAD is GET.
 ApiResult<Route> find_route(std::string_view method, std::string_view path);

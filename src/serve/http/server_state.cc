@@ -1,6 +1,7 @@
 #include "serve/http/server_state.h"
 
 #include "serve/protocol/json_body.h"
+#include "serve/protocol/openapi.h"
 #include "serve/web/page.h"
 
 namespace neuronmm::serve {
@@ -33,6 +34,7 @@ HttpReply immediate_reply(const ServerState& state, Endpoint endpoint) {
   if (endpoint == Endpoint::kPage) return page_reply();
   if (endpoint == Endpoint::kHealth) return {.body = R"({"status":"ok"})"};
   if (endpoint == Endpoint::kVersion) return {.body = version_json(state.options.version)};
+  if (endpoint == Endpoint::kDescription) return {.body = std::string(openapi_json())};
   if (endpoint == Endpoint::kReady) {
     if (const auto refusal = refusal_now(state)) return error_reply(*refusal);
     return {.body = R"({"status":"ready"})"};

@@ -15,7 +15,8 @@ constexpr size_t kMostUnknownFields = 16, kMostUnknownBytes = 64, kMostSaltBytes
 std::optional<TokenId> parse_id(std::string_view text) {
   TokenId id = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-  const bool good = error == std::errc() && end == text.data() + text.size() && id >= 0;
+  const bool good =
+      error == std::errc() && end == text.data() + text.size() && !text.starts_with('-');
   return good ? std::optional(id) : std::nullopt;
 }
 
@@ -103,8 +104,9 @@ ResponseFormat read_json_schema(FieldReader& format, const std::string& param) {
 }
 
 ResponseFormat read_response_format(FieldReader& fields) {
+  ResponseFormat guided = read_guided_json(fields);
   const Json* object = fields.object("response_format");
-  if (object == nullptr) return read_guided_json(fields);
+  if (object == nullptr) return guided;
   FieldReader reader(*object, "response_format.", fields.problem());
   const std::string type = reader.required_string("type");
   if (type == "json_object") return {ResponseFormat::Kind::kJsonObject, {}, "response_format"};

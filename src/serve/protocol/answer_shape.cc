@@ -2,6 +2,10 @@
 
 namespace neuronmm::serve {
 
+ToolSyntax call_syntax(ToolSyntax of_model, const ToolChoice& choice) {
+  return of_model == ToolSyntax::kXml && choice.forced() ? ToolSyntax::kHermes : of_model;
+}
+
 // Spaces and line ends as the models' own templates have them.
 ToolCallShape tool_call_shape(ToolSyntax syntax, std::vector<Tool> functions, bool several) {
   ToolCallShape shape;
@@ -17,6 +21,7 @@ ToolCallShape tool_call_shape(ToolSyntax syntax, std::vector<Tool> functions, bo
   switch (syntax) {
     case ToolSyntax::kNone:
     case ToolSyntax::kUnknown:
+    case ToolSyntax::kXml:  // call_syntax()
       break;
     case ToolSyntax::kHermes:
       of("<tool_call>\n{\"name\": \"", "\", \"arguments\": ", "}\n</tool_call>", "\n");

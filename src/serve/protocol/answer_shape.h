@@ -36,6 +36,10 @@ struct AnswerShape {
   std::string param = {};  // the field that asks for the shape, for errors
 };
 
+// Calls that must be made are held to their schemas, which text between tags cannot be: a model of
+// kXml then writes them as JSON, between the tags that it knows.
+ToolSyntax call_syntax(ToolSyntax of_model, const ToolChoice& choice);
+
 // How a model of this syntax calls these functions.
 ToolCallShape tool_call_shape(ToolSyntax syntax, std::vector<Tool> functions, bool several);
 

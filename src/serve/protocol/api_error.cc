@@ -85,8 +85,11 @@ ApiError refusal_error(Refusal refusal, const std::string& message, const std::s
 }
 
 std::string error_json(const ApiError& error) {
+  constexpr size_t kMostMessage = 2000;  // it may quote what a client sent
+  std::string message = error.message;
+  if (message.size() > kMostMessage) message = message.substr(0, kMostMessage) + "...";
   return dump_json({{"error",
-                     {{"message", error.message},
+                     {{"message", message},
                       {"type", error.type},
                       {"param", null_if_empty(error.param)},
                       {"code", null_if_empty(error.code)}}}});

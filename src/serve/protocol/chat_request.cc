@@ -68,10 +68,7 @@ text::Conversation read_conversation(FieldReader& fields, const ToolFields& tool
   return conversation;
 }
 
-ApiResult<ChatRequest> parse_chat_request(std::string_view body) {
-  NMM_ASSIGN(const Json root, parse_body(body));
-  RequestProblem problem;
-  FieldReader fields(root, "", problem);
+ChatRequest read_chat_request(FieldReader& fields) {
   ChatRequest request;
   request.tools = read_tool_fields(fields);
   request.conversation = read_conversation(fields, request.tools);
@@ -83,6 +80,14 @@ ApiResult<ChatRequest> parse_chat_request(std::string_view body) {
       request.answer.response_format.kind != ResponseFormat::Kind::kText)
     fields.fail("tool_choice", "expected no \"response_format\" beside a call that must be made");
   request.answer.unknown_fields = unknown_fields(fields);
+  return request;
+}
+
+ApiResult<ChatRequest> parse_chat_request(std::string_view body) {
+  NMM_ASSIGN(const Json root, parse_body(body));
+  RequestProblem problem;
+  FieldReader fields(root, "", problem);
+  ChatRequest request = read_chat_request(fields);
   if (problem.found()) return problem.error();
   return request;
 }

@@ -17,6 +17,7 @@ struct ChatRequest {
 
 // docs/serving_protocol.md has the fields. Errors name the first one that is wrong.
 ApiResult<ChatRequest> parse_chat_request(std::string_view body);
+ChatRequest read_chat_request(FieldReader& fields);  // what is wrong is the reader's problem
 
 // What a chat template is given: messages, tools, documents, add_generation_prompt,
 // continue_final_message, chat_template_kwargs and reasoning_effort.

@@ -18,7 +18,7 @@ ChatResponse::ChatResponse(ResponseSettings settings_in, ChatSettings chat,
     if (chat_.continues_message) text.continue_after(settings().prompts.front());
     choices_.emplace_back(
         std::move(text),
-        AnswerParser(chat_.thinking, make_tool_call_parser(chat_.tools, chat_.tool_names),
+        AnswerParser(chat_.thinking, make_tool_call_parser(chat_.tools, chat_.tool_list),
                      chat_.parallel_calls));
   }
 }

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <random>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +15,7 @@ namespace neuronmm::serve {
 struct ChatSettings {
   Thinking thinking = Thinking::kNone;
   ToolSyntax tools = ToolSyntax::kNone;  // kNone: nothing is a call
-  std::set<std::string, std::less<>> tool_names = {};
+  ToolList tool_list = std::make_shared<const std::vector<Tool>>();
   bool parallel_calls = true;
   bool named_call = false;         // the client chose the function: the answer ends with "stop"
   bool continues_message = false;  // the answer goes on with the prompt's last message,

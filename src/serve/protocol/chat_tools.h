@@ -1,6 +1,7 @@
 #pragma once
 // The tools that a model may call, and whether it must.
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,9 +11,11 @@ namespace neuronmm::serve {
 
 struct Tool {
   std::string name;
-  Json parameters;      // a JSON schema of an object
-  bool strict = false;  // the client asks for arguments that obey the schema
+  Json parameters = {};  // a JSON schema of an object
+  bool strict = false;   // the client asks for arguments that obey the schema
 };
+
+using ToolList = std::shared_ptr<const std::vector<Tool>>;  // never null
 
 struct ToolChoice {
   enum class Kind {

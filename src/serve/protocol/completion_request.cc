@@ -12,9 +12,10 @@ std::optional<std::vector<TokenId>> token_ids(const Json& list) {
   std::vector<TokenId> ids;
   if (!list.is_array() || list.empty()) return std::nullopt;
   for (const Json& id : list) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() > std::numeric_limits<TokenId>::max())
+    const auto number = as_integer(id);
+    if (!number || *number < 0 || *number > std::numeric_limits<TokenId>::max())
       return std::nullopt;
-    ids.push_back(id.get<TokenId>());
+    ids.push_back(static_cast<TokenId>(*number));
   }
   return ids;
 }
@@ -54,10 +55,7 @@ std::vector<TextOrTokens> read_prompts(FieldReader& fields) {
 
 }  // namespace
 
-ApiResult<CompletionRequest> parse_completion_request(std::string_view body) {
-  NMM_ASSIGN(const Json root, parse_body(body));
-  RequestProblem problem;
-  FieldReader fields(root, "", problem);
+CompletionRequest read_completion_request(FieldReader& fields) {
   CompletionRequest request;
   request.prompts = read_prompts(fields);
   AnswerFields& answer = request.answer;
@@ -71,7 +69,18 @@ ApiResult<CompletionRequest> parse_completion_request(std::string_view body) {
   if (const auto best_of = fields.integer("best_of", 1, kMostChoices);
       best_of && *best_of != answer.n)
     fields.fail("best_of", "not supported: expected the same as \"n\" or nothing");
+  if (std::ssize(request.prompts) * answer.n > kMostAnswers)
+    fields.fail("n", fmt::format("expected at most {} answers, found {} prompts with {} each",
+                                 kMostAnswers, request.prompts.size(), answer.n));
   answer.unknown_fields = unknown_fields(fields);
+  return request;
+}
+
+ApiResult<CompletionRequest> parse_completion_request(std::string_view body) {
+  NMM_ASSIGN(const Json root, parse_body(body));
+  RequestProblem problem;
+  FieldReader fields(root, "", problem);
+  CompletionRequest request = read_completion_request(fields);
   if (problem.found()) return problem.error();
   return request;
 }

@@ -17,9 +17,11 @@ struct CompletionRequest {
   std::vector<TextOrTokens> prompts;  // at least one
 };
 
-inline constexpr size_t kMostPrompts = 1024;  // of one request
+inline constexpr size_t kMostPrompts = 1024;   // of one request
+inline constexpr int64_t kMostAnswers = 4096;  // prompts times n
 
 // docs/serving_protocol.md has the fields. Errors name the first one that is wrong.
 ApiResult<CompletionRequest> parse_completion_request(std::string_view body);
+CompletionRequest read_completion_request(FieldReader& fields);  // wrong: the reader's problem
 
 }  // namespace neuronmm::serve

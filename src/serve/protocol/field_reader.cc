@@ -5,13 +5,6 @@
 namespace neuronmm::serve {
 namespace {
 
-// Unsigned is how the parser stores what does not fit a negative number; it may exceed int64_t.
-std::optional<int64_t> as_integer(const Json& value) {
-  const bool fits =
-      value.is_number_unsigned() ? value.get<uint64_t>() <= INT64_MAX : value.is_number_integer();
-  return fits ? std::optional(value.get<int64_t>()) : std::nullopt;
-}
-
 std::string integer_range(int64_t lowest, int64_t highest) {
   if (lowest == INT64_MIN && highest == INT64_MAX) return "an integer of 64 bits";
   if (highest == INT64_MAX) return fmt::format("an integer from {}", lowest);

@@ -55,6 +55,7 @@ class FieldReader {
   std::string path(const std::string& key) const { return path_ + key; }
   RequestProblem& problem() { return problem_; }
 
+  const std::set<std::string, std::less<>>& asked() const { return asked_; }
   // Keys that nobody asked for.
   std::vector<std::string> unknown() const;
 

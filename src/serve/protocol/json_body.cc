@@ -1,6 +1,7 @@
 #include "serve/protocol/json_body.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -79,6 +80,10 @@ class OrderedBuilder : public nlohmann::json_sax<Json> {
 
 ApiResult<Json> parse_json_text(std::string_view text, const std::string& param) {
   OrderedBuilder builder;
+  // The parser takes it for the end.
+  if (text.find('\0') != std::string_view::npos)
+    return invalid_request(
+        param, fmt::format("{}: malformed JSON: a byte of 0", param.empty() ? "body" : param));
   if (!Json::sax_parse(text, &builder))
     return invalid_request(param, fmt::format("{}: malformed JSON: {}",
                                               param.empty() ? "body" : param, builder.error()));
@@ -90,6 +95,19 @@ ApiResult<Json> parse_body(std::string_view body) {
   if (!value.is_object())
     return invalid_request("", "body: expected a JSON object, found " + describe(value));
   return value;
+}
+
+std::optional<int64_t> as_integer(const Json& value) {
+  if (value.is_number_float()) {
+    constexpr double kExact = 9007199254740992.0;  // 2^53: every whole number up to it is a double
+    const double number = value.get<double>();
+    const bool whole = std::abs(number) <= kExact && std::trunc(number) == number;
+    return whole ? std::optional(static_cast<int64_t>(number)) : std::nullopt;
+  }
+  // Unsigned is how the parser stores what is not negative; it may exceed int64_t.
+  const bool fits =
+      value.is_number_unsigned() ? value.get<uint64_t>() <= INT64_MAX : value.is_number_integer();
+  return fits ? std::optional(value.get<int64_t>()) : std::nullopt;
 }
 
 std::string dump_json(const Json& value) {

@@ -1,6 +1,8 @@
 #pragma once
 // The JSON of requests and answers. Keys keep their order: chat templates show them to the model.
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +20,9 @@ using Json = nlohmann::ordered_json;
 ApiResult<Json> parse_json_text(std::string_view text, const std::string& param);
 // The same, and the value must be an object: the body of a request.
 ApiResult<Json> parse_body(std::string_view body);
+
+// A whole number of 64 bits, however it is written: 16, 16.0, 1.6e1.
+std::optional<int64_t> as_integer(const Json& value);
 
 // In one line; what is no UTF-8 becomes U+FFFD.
 std::string dump_json(const Json& value);

@@ -52,7 +52,7 @@ ChatSettings chat_settings(const ChatRequest& request, ToolSyntax syntax, Thinki
   settings.id_seed = seed;
   if (conversation.tools.is_null()) return settings;
   settings.tools = syntax;
-  for (const Tool& tool : request.tools.tools) settings.tool_names.insert(tool.name);
+  settings.tool_list = std::make_shared<const std::vector<Tool>>(request.tools.tools);
   settings.named_call = request.tools.choice.kind == ToolChoice::Kind::kNamed;
   settings.parallel_calls = request.tools.parallel && !settings.named_call;
   return settings;
@@ -82,7 +82,7 @@ ApiResult<PreparedAnswer> prepare_chat(const ServedModel& model, std::string_vie
   NMM_ASSIGN(const ChatRequest request, parse_chat_request(body));
   const AnswerFields& fields = request.answer;
   NMM_TRY(check_model(model, fields.model));
-  const ToolSyntax syntax = model.tool_chats.tools;
+  const ToolSyntax syntax = call_syntax(model.tool_chats.tools, request.tools.choice);
   NMM_TRY(check_tools(request, syntax));
   NMM_ASSIGN(const ChatPromptTokens prompt,
              chat_prompt(model, request.conversation, fields.add_special_tokens.value_or(false)));

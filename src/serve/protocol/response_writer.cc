@@ -59,10 +59,23 @@ void ResponseWriter::close() {
 }
 
 bool ResponseWriter::on_token(size_t prompt, int64_t choice, const GeneratedToken& token) {
-  if (closed_) return false;
+  if (closed_ || !keep(token)) return false;
   ++completion_tokens_;
   const auto choices = static_cast<size_t>(settings_.choices);
   return add_token(prompt * choices + static_cast<size_t>(choice), token);
+}
+
+bool ResponseWriter::keep(const GeneratedToken& token) {
+  constexpr int64_t kTokenBytes = 32, kLikelyTokenBytes = 320;  // as JSON values; measured
+  if (settings_.stream) return true;
+  kept_bytes_ += kTokenBytes;
+  if (token.logprobs) kept_bytes_ += (1 + std::ssize(token.logprobs->top)) * kLikelyTokenBytes;
+  if (kept_bytes_ <= settings_.most_kept_bytes) return true;
+  fail(
+      invalid_request("", fmt::format("The answer has become larger than {} MiB, mostly by its log "
+                                      "probabilities. Ask for less, or for a stream.",
+                                      settings_.most_kept_bytes >> 20)));
+  return false;
 }
 
 void ResponseWriter::on_finish(size_t prompt, int64_t choice, FinishReason reason,

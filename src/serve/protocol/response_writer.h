@@ -26,6 +26,8 @@ struct ResponseSettings {
   AnswerTextOptions text;
   bool stream = false, include_usage = false, continuous_usage = false;
   bool logprobs = false, return_token_ids = false;
+  // That the tokens of a response may take until it is whole; a stream keeps none.
+  int64_t most_kept_bytes = int64_t{256} << 20;
 };
 
 // Letters and digits behind a prefix: "chatcmpl-", "call_".
@@ -73,6 +75,8 @@ class ResponseWriter {
   bool on_token(size_t prompt, int64_t choice, const GeneratedToken& token);
   void on_finish(size_t prompt, int64_t choice, FinishReason reason,
                  std::optional<TokenId> stop_token, const std::string& message);
+  // False: the response would become too large, which its client has been told.
+  bool keep(const GeneratedToken& token);
   Json head() const;
   Json usage() const;
   void complete();
@@ -83,6 +87,7 @@ class ResponseWriter {
   std::mutex mutex_;
   size_t unfinished_;
   int64_t prompt_tokens_ = 0, cached_tokens_ = 0, completion_tokens_ = 0;
+  int64_t kept_bytes_ = 0;
   bool closed_ = false;
 };
 

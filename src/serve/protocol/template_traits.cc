@@ -9,8 +9,10 @@ ToolSyntax tool_syntax(std::string_view source) {
   };
   if (!has("tools")) return ToolSyntax::kNone;
   if (has("[TOOL_CALLS]")) return has("[ARGS]") ? ToolSyntax::kMistralByName : ToolSyntax::kMistral;
-  // Qwen's coders write arguments as XML inside of the same tags.
-  if (has("<tool_call>")) return has("<function=") ? ToolSyntax::kUnknown : ToolSyntax::kHermes;
+  if (has("<tool_call>")) {
+    if (!has("<function=")) return ToolSyntax::kHermes;
+    return has("<parameter=") ? ToolSyntax::kXml : ToolSyntax::kUnknown;
+  }
   if (has("<|start_header_id|>") && has("\"parameters\"")) return ToolSyntax::kLlama;
   return ToolSyntax::kUnknown;
 }
@@ -31,6 +33,7 @@ std::vector<std::string> special_tokens_of(ToolSyntax syntax) {
     case ToolSyntax::kUnknown:
       return {};
     case ToolSyntax::kHermes:
+    case ToolSyntax::kXml:
       return {"<tool_call>", "</tool_call>"};
     case ToolSyntax::kLlama:
       return {"<|python_tag|>"};

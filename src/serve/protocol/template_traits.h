@@ -12,6 +12,7 @@ enum class ToolSyntax {
   kNone,           // the template shows no tools
   kUnknown,        // it does, but how they are called is not known here
   kHermes,         // <tool_call>{"name": ..., "arguments": {...}}</tool_call>; Qwen 2.5 and 3, too
+  kXml,            // <tool_call><function=...><parameter=...>; Qwen3-Coder, Qwen 3.5
   kLlama,          // {"name": ..., "parameters": {...}}, perhaps behind <|python_tag|>; Llama 3
   kMistral,        // [TOOL_CALLS] [{"name": ..., "arguments": {...}}, ...]
   kMistralByName,  // [TOOL_CALLS]name[ARGS]{...}; Mistral's tokenizers from version 11 on

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "serve/protocol/answer_delta.h"
+#include "serve/protocol/chat_tools.h"
 #include "serve/protocol/template_traits.h"
 
 namespace neuronmm::serve {
@@ -29,14 +30,13 @@ class ToolCallParser {
   int64_t calls_ = 0;
 };
 
-// nullptr where the syntax has no parser. `names`: of the tools. Only where a call has no mark that
-// begins it (Llama), it has to name one of them; elsewhere a model may make up a tool, as clients
-// have to expect.
-std::unique_ptr<ToolCallParser> make_tool_call_parser(ToolSyntax syntax,
-                                                      std::set<std::string, std::less<>> names);
+// nullptr where the syntax has no parser. Only where a call has no mark that begins it (Llama), it
+// has to name one of the tools; elsewhere a model may make up one, as clients have to expect.
+std::unique_ptr<ToolCallParser> make_tool_call_parser(ToolSyntax syntax, const ToolList& tools);
 
 std::unique_ptr<ToolCallParser> make_hermes_parser();
 std::unique_ptr<ToolCallParser> make_llama_parser(std::set<std::string, std::less<>> names);
 std::unique_ptr<ToolCallParser> make_mistral_parser();
+std::unique_ptr<ToolCallParser> make_xml_parser(ToolList tools);
 
 }  // namespace neuronmm::serve

@@ -1,5 +1,6 @@
 #include "trainium/kernels/cost.h"
 
+#include "trainium/kernels/contiguous.h"
 #include "trainium/kernels/dense_mlp.h"
 #include "trainium/kernels/low_rank.h"
 #include "trainium/kernels/narrow_mlp.h"
@@ -33,8 +34,11 @@ struct Chain {
   bool transposed;
 
   int64_t row_blocks() const { return ceil_div(M, tiles.BM); }
-  // A pass keeps the strip of so many ranks on the chip; more ranks than that need X once more.
-  int64_t x_bytes() const { return s * M * K * ceil_div(r, tiles.pass_ranks(r)); }
+  // A pass keeps the strip of so many ranks on the chip; more ranks than that need X once more,
+  // unless all of X^T is there.
+  int64_t x_bytes() const {
+    return s * M * K * (loads_contiguously(tiles, M, K) ? 1 : ceil_div(r, tiles.pass_ranks(r)));
+  }
   // The factors stay for one block of rows and are read again for the next.
   int64_t weight_bytes() const { return s * row_blocks() * r * (K + N); }
   int64_t y_bytes() const { return s * M * N; }

@@ -3,6 +3,7 @@
 
 #include "trainium/kernels/dense_mlp.h"
 
+#include "trainium/kernels/contiguous.h"
 #include "trainium/kernels/description.h"
 
 namespace neuronmm::kernels {
@@ -21,8 +22,8 @@ namespace {
 std::vector<BlockSum> gate_and_up_sums(const Context& c, int64_t K, const LowRankTiles& tiles,
                                        const GateAndUp& in, const Tile& m, const Tile& n,
                                        const std::vector<LeftBlock>& x) {
-  const Factors gate{.u = in.gate, .v = -1, .prefix = "gate_"};
-  const Factors up{.u = in.up, .v = -1, .prefix = "up_"};
+  const Factors gate{.u = in.gate, .v = -1, .prefix = "gate_", .contiguous = in.contiguous};
+  const Factors up{.u = in.up, .v = -1, .prefix = "up_", .contiguous = in.contiguous};
   if (x.size() == 1) return project_sums(c, K, tiles, m, n, x[0], {gate, up}, c.accumulate);
   std::vector<BlockSum> sums = project_sums(c, K, tiles, m, n, x[0], {gate}, c.accumulate);
   sums.push_back(project_sums(c, K, tiles, m, n, x[1], {up}, c.accumulate).front());
@@ -79,7 +80,8 @@ DenseMlpTiles dense_mlp_tiles(const Tiling& tiling) {
                  .row_tile = row_tile,
                  .passes = 1,
                  .copies = 2,
-                 .prefix = "up."},
+                 .prefix = "up.",
+                 .contiguous = tiling.value_or("up.contiguous", 0) != 0},
           .down = {.BM = BM,
                    .BK = kUnused,
                    .Bu = kUnused,
@@ -98,20 +100,29 @@ tile::Program dense_mlp(const KernelShape& shape, const Tiling& tiling,
     return b.input(name, options.dtype, size);
   };
   const BufferId x = input("x", {shape.M, shape.K});
-  const GateAndUp weights{.gate = input("w_gate", {shape.K, shape.N}),
-                          .up = input("w_up", {shape.K, shape.N})};
+  GateAndUp weights{.gate = input("w_gate", {shape.K, shape.N}),
+                    .up = input("w_up", {shape.K, shape.N})};
   const BufferId w_down = input("w_down", {shape.N, shape.K});
   const BufferId y = b.output("y", options.dtype, {shape.M, shape.K});
-  const Context c(b, options,
-                  transposes_on_tensor_engine(Layout::kNatural, TransposeBy::kDma, options.dtype));
   const DenseMlpTiles tiles = dense_mlp_tiles(tiling);
+  weights.contiguous = loads_contiguously(tiles.up, shape.M, shape.K);
+  if (weights.contiguous) {
+    weights.gate = contiguous_view(b, "w_gate", weights.gate, shape.K, shape.N);
+    weights.up = contiguous_view(b, "w_up", weights.up, shape.K, shape.N);
+  }
+  const Context c(b, options,
+                  weights.contiguous ? transposes_contiguous_rows(shape.M)
+                                     : transposes_on_tensor_engine(
+                                           Layout::kNatural, TransposeBy::kDma, options.dtype));
   const Tile contraction = whole(shape.K);
   b.loop("m", shape.M, tiles.up.BM, [&](const Tile& m) {
     // X^T of a block of rows stays in SBUF for all columns of both weights.
-    const BufferId x_strip =
-        load_left(c, "x_strip", {x, Layout::kNatural, TransposeBy::kDma}, contraction, m, 1);
-    const BufferId h = hidden_rows(c, contraction, shape.N, tiles.up, weights, m,
-                                   {on_chip(x_strip, contraction, m)});
+    const LeftOperand natural{x, Layout::kNatural, TransposeBy::kDma};
+    const LeftBlock x_strip =
+        weights.contiguous
+            ? load_left_contiguous(c, x, shape.M, shape.K, m)
+            : on_chip(load_left(c, "x_strip", natural, contraction, m, 1), contraction, m);
+    const BufferId h = hidden_rows(c, contraction, shape.N, tiles.up, weights, m, {x_strip});
     dense_down(c, shape.N, shape.K, tiles.down, m, h, w_down, y);
   });
   return b.finish();
@@ -131,6 +142,9 @@ Formula dense_formula() {
 
 // The rows of a block are the same for both halves, since H stays on the chip.
 std::vector<TilingParameter> dense_tiling() {
+  TilingParameter contiguous = contiguous_parameter();
+  contiguous.name = "up." + contiguous.name;
+  contiguous.meaning = "gate and up: " + contiguous.meaning;
   return {{.name = "BM",
            .value = 4,
            .meaning = "row tiles of 128 in a block of X, H and Y",
@@ -155,7 +169,8 @@ std::vector<TilingParameter> dense_tiling() {
            .value = 2,
            .meaning = "down: column tiles of 512 in a block of W",
            .dimension = 'K',
-           .tile = 512}};
+           .tile = 512},
+          contiguous};
 }
 
 }  // namespace

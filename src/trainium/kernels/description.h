@@ -53,6 +53,7 @@ struct TilingParameter {
   int64_t least = 1, most = kLargestDimension / 128;
   std::vector<int64_t> tried = {};
   bool for_wide_sums = false;  // of no use where sums take no more bytes than operands
+  bool for_few_rows = false;   // of no use with more than 128 rows
 };
 
 // The step of a loop that follows from the tiling but is no parameter of it: emitted source
@@ -78,7 +79,7 @@ struct Kernel {
   std::vector<DerivedStep> steps = {};
   // The closed formulas for people: s = bytes per element, ⌈⌉ rounds up; a row tile is the largest
   // of 512, 384, 256, 128 rows that divides BM; P is the passes over X that equal shares of the
-  // ranks need, in whole blocks of U.
+  // ranks need, in whole blocks of U; 1 where X is loaded contiguously (contiguous.h).
   std::string_view hbm_bytes, flops, nc_matmuls;
   tile::Program (*make)(const KernelShape&, const Tiling&, const KernelOptions&);
   Cost (*cost)(const KernelShape&, const Tiling&, const KernelOptions&);

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "trainium/kernels/contiguous.h"
+
 namespace neuronmm::kernels {
 
 using tile::Access;
@@ -34,7 +36,8 @@ LowRankTiles low_rank_tiles(const Tiling& tiling, int64_t rows, int64_t columns,
           .row_tile = {moving_tile(BM / 128), named("TM")},
           .passes = tiling.value_or(named("passes"), 1),
           .copies = tiling.value_or(named("copies"), 2),
-          .prefix = std::string(prefix)};
+          .prefix = std::string(prefix),
+          .contiguous = tiling.value_or(named("contiguous"), 0) != 0};
 }
 
 // Passes share r evenly, in whole blocks of U.
@@ -121,7 +124,10 @@ struct Pass {
 void project_block(const Context& c, const LowRankTiles& tiles, const Pass& pass, const Tile& k,
                    const Tile& q, const LeftTile& x, const Factors& factors, const BlockSum& sums) {
   const Tile& m = pass.m;
-  const BufferId u_block = load_block(c, factors.prefix + "u_block", factors.u, k, q, tiles.copies);
+  const std::string name = factors.prefix + "u_block";
+  const BufferId u_block = factors.contiguous
+                               ? load_contiguous(c, name, factors.u, k, q, tiles.copies)
+                               : load_block(c, name, factors.u, k, q, tiles.copies);
   c.b.loop("mt", m, tiles.row_tile, [&](const Tile& mt) {
     c.b.loop("rt", q, kStationaryFree, [&](const Tile& rt) {
       const Access psum = c.new_psum(upto(rt), upto(mt));

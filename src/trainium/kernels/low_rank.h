@@ -31,6 +31,7 @@ struct LowRankTiles {
   int64_t passes;                 // over X, at most
   int64_t copies;                 // of the blocks of X, U and V, which rotate
   std::string prefix;             // of the parameters' names
+  bool contiguous = false;        // of X and U: contiguous.h
 
   // What one pass covers of r: equal shares in tiles of 128, rounded up to whole blocks of U.
   tile::Step pass_ranks(int64_t r) const;
@@ -59,6 +60,7 @@ LeftBlock on_chip(tile::BufferId strip, const tile::Tile& whole, const tile::Til
 struct Factors {
   tile::BufferId u, v;
   std::string prefix;
+  bool contiguous = false;  // u is a view [128, K/128, r]
 };
 
 // The strips [rank tiles of 128, rows] of each factor pair, in the same order, for the ranks

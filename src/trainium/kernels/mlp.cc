@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "trainium/kernels/contiguous.h"
 #include "trainium/kernels/description.h"
 #include "trainium/kernels/low_rank.h"
 
@@ -28,12 +29,21 @@ Factors declare_factors(Builder& b, DType dtype, const std::string& name, int64_
 struct Up {
   BufferId x;
   std::vector<Factors> factors;  // gate, up
+  bool contiguous = false;
 };
 
 Up declare_up(Builder& b, const KernelShape& shape, DType dtype) {
   return {b.input("x", dtype, {shape.M, shape.K}),
           {declare_factors(b, dtype, "gate", shape.K, shape.r, shape.N),
            declare_factors(b, dtype, "up", shape.K, shape.r, shape.N)}};
+}
+
+// Behind all operands, because views are none.
+void view_factors(Builder& b, const KernelShape& shape, const LowRankTiles& tiles, Up& up) {
+  up.contiguous = loads_contiguously(tiles, shape.M, shape.K);
+  if (!up.contiguous) return;
+  up.factors[0] = contiguous_factors(b, up.factors[0], "u_gate", shape.K, shape.r);
+  up.factors[1] = contiguous_factors(b, up.factors[1], "u_up", shape.K, shape.r);
 }
 
 // Where up_rows puts silu(gate)·up for the rows nt of H^T, and what it does when they are there.
@@ -43,7 +53,8 @@ struct HiddenSink {
 };
 
 // X is transposed by DMA, except in fp32, where only the Tensor engine can.
-bool transposes(const KernelOptions& options) {
+bool transposes(const KernelShape& shape, const Up& up, const KernelOptions& options) {
+  if (up.contiguous) return transposes_contiguous_rows(shape.M);
   return transposes_on_tensor_engine(Layout::kNatural, TransposeBy::kDma, options.dtype);
 }
 
@@ -52,8 +63,9 @@ bool transposes(const KernelOptions& options) {
 void up_rows(const Context& c, const KernelShape& shape, const LowRankTiles& tiles, const Up& up,
              const Tile& m, const HiddenSink& sink) {
   const Tile ranks = whole(shape.r);
-  const LeftBlock x =
-      load_left_blocks(c, "x_block", {up.x, Layout::kNatural, TransposeBy::kDma}, m, tiles.copies);
+  const LeftOperand natural{up.x, Layout::kNatural, TransposeBy::kDma};
+  const LeftBlock x = up.contiguous ? load_left_contiguous(c, up.x, shape.M, shape.K, m)
+                                    : load_left_blocks(c, "x_block", natural, m, tiles.copies);
   const std::vector<BufferId> strips = project(c, shape.K, tiles, m, ranks, x, up.factors);
   // Column tiles of H are partitions of H^T: they are what down contracts over, and need no
   // transposition.
@@ -105,10 +117,12 @@ void down_rows(const Context& c, const KernelShape& shape, const LowRankTiles& t
 
 Program mlp_up(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
   Builder b("mlp_up");
-  const Up up = declare_up(b, shape, options.dtype);
+  Up up = declare_up(b, shape, options.dtype);
   const BufferId h = b.output("h", options.dtype, {shape.N, shape.M});
-  const Context c(b, options, transposes(options));
-  up_through_hbm(c, shape, low_rank_tiles(tiling, kMovingFree, kStationaryFree), up, h);
+  const LowRankTiles tiles = low_rank_tiles(tiling, kMovingFree, kStationaryFree);
+  view_factors(b, shape, tiles, up);
+  const Context c(b, options, transposes(shape, up, options));
+  up_through_hbm(c, shape, tiles, up, h);
   return b.finish();
 }
 
@@ -153,11 +167,12 @@ void mlp_on_chip(const Context& c, const KernelShape& shape, const LowRankTiles&
 // One kernel with a switch: which of the two is faster depends on the shape, and the tuner decides.
 Program mlp(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
   Builder b("mlp");
-  const Up up = declare_up(b, shape, options.dtype);
+  Up up = declare_up(b, shape, options.dtype);
   const Factors down = declare_factors(b, options.dtype, "down", shape.N, shape.r, shape.K);
   const BufferId y = b.output("y", options.dtype, {shape.M, shape.K});
-  const Context c(b, options, transposes(options));
   const LowRankTiles up_tiles = low_rank_tiles(tiling, kMovingFree, kStationaryFree, "up.");
+  view_factors(b, shape, up_tiles, up);
+  const Context c(b, options, transposes(shape, up, options));
   const LowRankTiles down_tiles = low_rank_tiles(tiling, kStationaryFree, kMovingFree, "down.");
   if (tiling["h_on_chip"] == 0) {
     mlp_through_hbm(c, shape, up_tiles, down_tiles, up, down, y);
@@ -205,10 +220,16 @@ std::vector<OperandDescription> mlp_operands() {
   return all;
 }
 
+std::vector<TilingParameter> mlp_up_tiling() {
+  std::vector<TilingParameter> all = chain_tiling(Layout::kTransposed);
+  all.push_back(contiguous_parameter());
+  return all;
+}
+
 // X -> H^T -> Y: the down half contracts over N, and its columns are K.
 std::vector<TilingParameter> mlp_tiling() {
   std::vector<TilingParameter> all;
-  for (TilingParameter p : chain_tiling(Layout::kTransposed)) {
+  for (TilingParameter p : mlp_up_tiling()) {
     p.name = "up." + p.name;
     p.meaning = "gate and up: " + p.meaning;
     all.push_back(p);
@@ -256,7 +277,7 @@ std::vector<Kernel> mlp_kernels() {
            .computes = hidden(""),
            .operands = mlp_up_operands(),
            .dimensions = "MKrN",
-           .tiling = chain_tiling(Layout::kTransposed),
+           .tiling = mlp_up_tiling(),
            .steps = chain_steps(),
            .hbm_bytes = "s·(P·M·K + 2·⌈M/BM⌉·r·(K + N) + M·N)",
            .flops = "4·M·r·(K + N)",

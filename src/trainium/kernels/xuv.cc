@@ -1,5 +1,6 @@
 #include "trainium/kernels/xuv.h"
 
+#include "trainium/kernels/contiguous.h"
 #include "trainium/kernels/description.h"
 #include "trainium/kernels/low_rank.h"
 #include "trainium/kernels/matmul.h"
@@ -39,18 +40,25 @@ Program fused(std::string_view name, Layout x_layout, Layout y_layout, const Ker
   const Operands in = declare_inputs(b, shape, options.dtype, x_layout);
   const BufferId y =
       b.output("y", options.dtype, transposed ? Shape{shape.N, shape.M} : Shape{shape.M, shape.N});
-  const Context c(b, options,
-                  transposes_on_tensor_engine(x_layout, TransposeBy::kDma, options.dtype));
   const LowRankTiles tiles = transposed ? low_rank_tiles(tiling, kMovingFree, kStationaryFree)
                                         : low_rank_tiles(tiling, kStationaryFree, kMovingFree);
+  const bool contiguous =
+      x_layout == Layout::kNatural && loads_contiguously(tiles, shape.M, shape.K);
+  const bool transposes =
+      contiguous ? transposes_contiguous_rows(shape.M)
+                 : transposes_on_tensor_engine(x_layout, TransposeBy::kDma, options.dtype);
+  const Context c(b, options, transposes);
   const DType sums_dtype = BlockSum::dtype_for(c, tile::ceil_div(shape.r, tiles.Br));
   const Tile ranks = whole(shape.r);
+  Factors factors = in.factors;
+  if (contiguous) factors = contiguous_factors(b, factors, "u", shape.K, shape.r);
   b.loop("m", shape.M, tiles.BM, [&](const Tile& m) {
-    const LeftBlock x = load_left_blocks(c, "x_block", in.x, m, tiles.copies);
-    const BufferId strip = project(c, shape.K, tiles, m, ranks, x, {in.factors}).front();
+    const LeftBlock x = contiguous ? load_left_contiguous(c, in.x.buffer, shape.M, shape.K, m)
+                                   : load_left_blocks(c, "x_block", in.x, m, tiles.copies);
+    const BufferId strip = project(c, shape.K, tiles, m, ranks, x, {factors}).front();
     b.loop("n", shape.N, tiles.BN, [&](const Tile& n) {
       const OutputBlock block{m, n, transposed};
-      store_output(c, block, expand(c, tiles, block, ranks, in.factors, strip, sums_dtype), y);
+      store_output(c, block, expand(c, tiles, block, ranks, factors, strip, sums_dtype), y);
     });
   });
   return b.finish();
@@ -181,13 +189,20 @@ std::vector<TilingParameter> naive_tiling() {
 }
 
 // The same nest for two layouts of X and two of Y.
+// Of the kernels that take X as it lies.
+std::vector<TilingParameter> natural_chain_tiling(Layout y) {
+  std::vector<TilingParameter> all = chain_tiling(y);
+  all.push_back(contiguous_parameter());
+  return all;
+}
+
 std::vector<Kernel> fused_kernels() {
   return {{.name = "xuv",
            .description = "Y = X·U·V fused; the loading DMA transposes X",
            .computes = xuv_formula("Br"),
            .operands = chain_operands({'M', 'K'}, {'M', 'N'}),
            .dimensions = "MKrN",
-           .tiling = chain_tiling(Layout::kNatural),
+           .tiling = natural_chain_tiling(Layout::kNatural),
            .steps = chain_steps(),
            .hbm_bytes = kBytes,
            .flops = kFlops,
@@ -211,7 +226,7 @@ std::vector<Kernel> fused_kernels() {
            .computes = xuv_formula("Br"),
            .operands = chain_operands({'M', 'K'}, {'N', 'M'}),
            .dimensions = "MKrN",
-           .tiling = chain_tiling(Layout::kTransposed),
+           .tiling = natural_chain_tiling(Layout::kTransposed),
            .steps = chain_steps(),
            .hbm_bytes = kBytes,
            .flops = kFlops,

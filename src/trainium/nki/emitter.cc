@@ -229,6 +229,13 @@ class Emitter {
       kernel_.line(fmt::format("assert {0}.shape == {1} and {0}.dtype == {2}", name(id),
                                e_.shape(id), nl_dtype(program_.buffer(id).dtype)));
     });
+    for (size_t b = 0; b < program_.buffers.size(); ++b) {
+      const Buffer& buffer = program_.buffers[b];
+      const auto id = static_cast<BufferId>(b);
+      if (!buffer.is_view()) continue;
+      kernel_.line(
+          fmt::format("{} = {}.reshape({})", name(id), name(buffer.view_of), e_.shape(id)));
+    }
     for (const HbmRole role : {HbmRole::kOutput, HbmRole::kScratch}) {
       for_each_buffer(role, [this](BufferId id) { allocate(id); });
     }

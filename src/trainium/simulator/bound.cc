@@ -59,7 +59,9 @@ class Work {
     }
   }
 
-  Bound bound() const { return {tensor_ns_, dma_bound_ns(), engines_.least_ns(device_)}; }
+  Bound bound() const {
+    return {tensor_ns_, dma_bound_ns(), engines_.least_ns(device_), device_.kernel_fixed_ns};
+  }
 
  private:
   // A matmul streams the columns of its moving operand. A transpose streams an identity as wide as
@@ -129,7 +131,9 @@ class Work {
 }  // namespace
 
 // The timing model keeps the DMA engines' time in single precision: a part in a million covers it.
-double Bound::ns() const { return std::max({tensor_ns, dma_ns, eviction_ns}) * (1 - 1e-6); }
+double Bound::ns() const {
+  return (fixed_ns + std::max({tensor_ns, dma_ns, eviction_ns})) * (1 - 1e-6);
+}
 
 Bound bound(const tile::Program& program, const DeviceSpec& device) {
   Work work(program, device);

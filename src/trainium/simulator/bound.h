@@ -13,8 +13,9 @@ struct Bound {
   double tensor_ns = 0;    // matmuls and transposes
   double dma_ns = 0;       // the busiest DMA engine, the core's share of HBM, or the queues' issue
   double eviction_ns = 0;  // Vector, Scalar and GpSimd: what leaves PSUM, sums, activations
+  double fixed_ns = 0;     // of every kernel
 
-  double ns() const;  // the largest of the three
+  double ns() const;  // the last and the largest of the others
 };
 
 // Of a well-formed program that fits into SBUF (others move more than they say).

@@ -93,8 +93,9 @@ class Core {
   // The margin keeps a program that takes exactly as long as allowed from being given up by
   // rounding.
   bool too_long() {
-    return options_.longest_ns && std::max(end_, engine(Unit::kTensor).free + tensor_left_) >
-                                      *options_.longest_ns * (1 + 1e-9);
+    return options_.longest_ns &&
+           device_.kernel_fixed_ns + std::max(end_, engine(Unit::kTensor).free + tensor_left_) >
+               *options_.longest_ns * (1 + 1e-9);
   }
 
   void step(const Job& job) {
@@ -278,14 +279,14 @@ class Core {
 
   // The summary of neuron-profile is in seconds.
   void finish() {
-    summary_.total_time = end_ * 1e-9;
+    summary_.total_time = (device_.kernel_fixed_ns + end_) * 1e-9;
     summary_.tensor = engine(Unit::kTensor).summary();
     summary_.vector = engine(Unit::kVector).summary();
     summary_.scalar = engine(Unit::kScalar).summary();
     summary_.gpsimd = engine(Unit::kGpSimd).summary();
     summary_.sync.instruction_count = dma_.transfers();
     summary_.dma_active_time = dma_.active_time() * 1e-9;
-    summary_.dma_packet_time = dma_.engine_time() * 1e-9;
+    summary_.dma_packet_time = dma_.packet_time() * 1e-9;
     summary_.dma_transfer_count = dma_.transfers();
     summary_.dma_transfer_total_bytes = summary_.hbm_bytes();
     summary_.dma_queue_count = dma_.num_queues();

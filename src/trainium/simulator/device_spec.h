@@ -11,8 +11,8 @@
 
 namespace neuronmm::simulator {
 
-// Documented by AWS; measured (read off a published profile or benchmark); fitted to the
-// calibration set of validation/published.h; assumed (no public figure).
+// Documented by AWS; measured (read off a published profile or benchmark); fitted to rows
+// of validation/published.h that the source names; assumed (no public figure).
 enum class Grade { kDocumented, kMeasured, kFitted, kAssumed };
 std::string_view grade_name(Grade grade);
 
@@ -34,7 +34,7 @@ struct DeviceSpec {
   Parameter sbuf_packing;       // share of the usable bytes that an allocation reaches
   Parameter psum_banks;
   Parameter psum_bank_bytes;  // per partition
-  Parameter hbm_bandwidth;    // one core's share
+  Parameter hbm_bandwidth;    // one core's, while the other cores of its stack are idle
   Parameter hbm_stack_bandwidth;
 
   // Tensor engine.
@@ -73,6 +73,8 @@ struct DeviceSpec {
   Parameter dma_descriptor_ns;     // engine time per contiguous chunk beyond its bytes
   Parameter dma_descriptor_floor;  // ns, the least that a chunk takes
   Parameter dma_transpose_rate;    // share of the bandwidth that a transposing transfer reaches
+
+  Parameter kernel_fixed_ns;  // of a kernel's time beyond what its instructions take
 
   // Throttle (an option of the timing model).
   Parameter throttle_ramp_ns;  // 0: none

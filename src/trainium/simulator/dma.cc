@@ -139,6 +139,8 @@ TransferTimes DmaSystem::submit(Class queues, double ready, const Transfer& t) {
   times.data_end = hbm_.reserve(times.data_begin, bytes / device_.hbm_bandwidth);
   for_each_engine(t, [&](size_t engine, int64_t partitions) {
     const double ns = engine_ns(device_, t, partitions);
+    packet_time_ += ns - device_.dma_transfer_ns;
+    engine_time_ += ns;
     times.data_end = std::max(times.data_end, engines_[engine].reserve(times.data_begin, ns));
   });
   times.visible = times.data_end + device_.dma_completion_ns;
@@ -146,21 +148,16 @@ TransferTimes DmaSystem::submit(Class queues, double ready, const Transfer& t) {
   queue.ends[queue.at] = times.data_end;
   queue.at = (queue.at + 1) % queue.ends.size();
   ++transfers_;
-  note_active(times.data_begin, times.data_end);
+  active_.add(times.data_begin, times.data_end);
   return times;
 }
 
-// Transfers come in program order, nearly in time order: one that begins before the last one ended
-// adds only what lies beyond.
-void DmaSystem::note_active(double begin, double end) {
-  active_time_ += std::max(0.0, end - std::max(begin, active_end_));
-  active_end_ = std::max(active_end_, end);
-}
-
-double DmaSystem::engine_time() const {
-  double total = 0;
-  for (const Lane& engine : engines_) total += engine.busy();
-  return total;
+// A lane knows how large the holes of a slot are but not where they lie, so that the union of the
+// transfers can fall short of what an engine does in them.
+double DmaSystem::active_time() const {
+  double active = active_.length();
+  for (const Lane& engine : engines_) active = std::max(active, engine.busy());
+  return active;
 }
 
 }  // namespace neuronmm::simulator

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "trainium/simulator/device_spec.h"
+#include "trainium/simulator/interval_union.h"
 
 namespace neuronmm::simulator {
 
@@ -82,8 +83,9 @@ class DmaSystem {
   TransferTimes submit(Class queues, double ready, const Transfer& transfer);
 
   int64_t transfers() const { return transfers_; }
-  double engine_time() const;                          // summed over the engines
-  double active_time() const { return active_time_; }  // at least one transfer moves data
+  double packet_time() const { return packet_time_; }  // data on the engines, summed over them
+  double engine_time() const { return engine_time_; }  // and what transfers cost beside it
+  double active_time() const;                          // at least one transfer moves data
   int num_queues() const { return static_cast<int>(queues_.size()); }
 
  private:
@@ -96,7 +98,6 @@ class DmaSystem {
   struct QueueRange {
     int first = 0, count = 1, next = 0;
   };
-  void note_active(double begin, double end);
 
   const DeviceSpec& device_;
   std::vector<Lane> engines_;
@@ -104,7 +105,8 @@ class DmaSystem {
   std::vector<Queue> queues_;
   std::array<QueueRange, 3> ranges_;
   int64_t transfers_ = 0;
-  double active_time_ = 0, active_end_ = 0;
+  double packet_time_ = 0, engine_time_ = 0;
+  IntervalUnion active_;
 };
 
 }  // namespace neuronmm::simulator

@@ -69,7 +69,8 @@ class Interpreter {
  private:
   const Buffer& buffer(const Access& access) const { return program_.buffer(access.buffer); }
   Values& values(BufferId id) { return memory_[static_cast<size_t>(id)]; }
-  // Inputs that are read in place lie in the caller's memory, which is const.
+  // Inputs that are read in place lie in the caller's memory, which is const, and views in that of
+  // their input.
   float* data(BufferId id) {
     const float* const in_place = in_place_[static_cast<size_t>(id)];
     return in_place ? const_cast<float*>(in_place) : values(id).data();  // write() protects it
@@ -85,12 +86,16 @@ class Interpreter {
   Status fill_hbm(const Inputs& inputs) {
     for (size_t i = 0; i < program_.buffers.size(); ++i) {
       const Buffer& buffer = program_.buffers[i];
-      if (buffer.memory != Memory::kHbm) continue;
+      if (buffer.memory != Memory::kHbm || buffer.is_view()) continue;
       if (buffer.role == tile::HbmRole::kInput) {
         NMM_TRY(take_input(static_cast<BufferId>(i), inputs));
       } else {
         allocate(static_cast<BufferId>(i));
       }
+    }
+    for (size_t i = 0; i < program_.buffers.size(); ++i) {
+      const Buffer& buffer = program_.buffers[i];
+      if (buffer.is_view()) in_place_[i] = data(buffer.view_of);
     }
     return {};
   }

@@ -142,9 +142,12 @@ bool holds_sums(const Program& program, BufferId buffer) {
   return sums;
 }
 
+// What is tried first where buffers stay too large.
+enum class Overflow { kSpills, kStreams };
+
 class Remedies {
  public:
-  explicit Remedies(Residency& plan) : plan_(plan), program_(plan.program) {
+  Remedies(Residency& plan, Overflow first) : plan_(plan), program_(plan.program), first_(first) {
     for (const Buffer& b : program_.buffers) free_bytes_.push_back(b.free_bytes());
   }
 
@@ -159,7 +162,9 @@ class Remedies {
   }
 
  private:
-  // Makes the buffers of one peak fit, by the first remedy of residency.h that is enough.
+  // Makes the buffers of one peak fit, by the first remedy of residency.h that is enough. Streaming
+  // is an alternative to the remedies before it and not an addition: it starts from the program as
+  // it was before this peak.
   bool relieve(const MemoryUse& peak) {
     members_.assign(program_.buffers.size(), false);
     for (const auto& [b, bytes] : peak.live) members_[static_cast<size_t>(b)] = true;
@@ -170,11 +175,12 @@ class Remedies {
       use_room_left(dropped);
       return true;
     }
-    // Streaming is an alternative to the remedies before it and not an addition: it starts from the
-    // program as it was before this peak.
-    if (spill_sums()) return true;
+    const Residency sunk = plan_;
+    if (first_ == Overflow::kSpills && spill_sums()) return true;
     plan_ = as_written;
-    return stream_largest_load();
+    if (stream_largest_load()) return true;
+    plan_ = sunk;
+    return first_ == Overflow::kStreams && spill_sums();
   }
 
   // What the members take where together they take most.
@@ -231,18 +237,26 @@ class Remedies {
     }
   }
 
+  // What is left for a buffer of the peak beside the others.
+  int64_t room_for(BufferId b) const {
+    const MemoryUse now = use();
+    return plan_.capacity - (now.peak - share_of(now, b));
+  }
+
   // The largest buffer that can be loaded again at any time gives up its place: its tiles are
-  // loaded when they are used, through a window of what is left beside the other buffers.
+  // loaded when they are used, through a window of what is left beside the other buffers. Those
+  // stop rotating if the window would be too small.
   bool stream_largest_load() {
     const MemoryUse now = use();
     for (const auto& [b, bytes] : now.live) {
       if (bytes == 0 || !is_loaded(program_, b)) continue;
-      const int64_t room = plan_.capacity - (now.peak - bytes);
       // Assumed: a window below a quarter of the buffer would load tiles more than once within one
       // use of the buffer, and no published profile shows that.
-      if (room < buffer(b).free_bytes() / 4) return false;
+      const int64_t least = buffer(b).free_bytes() / 4;
+      if (room_for(b) < least) drop_rotation();
+      const int64_t window = std::min(room_for(b), buffer(b).free_bytes());
+      if (window < least) return false;
       buffer(b).copies = 1;
-      const int64_t window = std::min(room, buffer(b).free_bytes());
       add_partial({.buffer = b, .streams = true, .resident_bytes = 0, .staging_bytes = window});
       plan_.remedies.push_back(fmt::format("{} ({}) streams through {}", buffer(b).name,
                                            mebibytes(bytes), mebibytes(window)));
@@ -293,6 +307,7 @@ class Remedies {
 
   Residency& plan_;
   Program& program_;
+  Overflow first_;
   std::vector<int64_t> free_bytes_;  // what one instance of each buffer takes
   std::vector<bool> members_;        // the buffers of the peak at hand
 };
@@ -317,29 +332,55 @@ std::string describe(const Program& program, const MemoryUse& use) {
   return text;
 }
 
-// PSUM has no remedies: it holds results only until they are evicted, and nothing spills from it.
-Result<Residency> make_resident(const Program& program, const DeviceSpec& device) {
-  Residency plan;
-  plan.program = program;
-  plan.rotation.resize(program.buffers.size(), 0);
-  plan.capacity = static_cast<int64_t>(device.sbuf_capacity());
-  plan.wanted = tile::sbuf_use(program);
-  const MemoryUse psum = tile::psum_use(program, static_cast<int64_t>(device.psum_bank_bytes));
-  if (static_cast<double>(psum.peak) > device.psum_banks) {
-    return fail("{}: PSUM needs {} banks; {} has {}", program.name, psum.peak, device.name,
-                device.psum_banks.value);
-  }
-  if (!Remedies(plan).find()) {
-    return fail(
-        "{}: SBUF needs {}; {} usable on {}, and nothing of it can be spilled or loaded later",
-        program.name, describe(program, plan.wanted), mebibytes(plan.capacity), device.name);
-  }
+namespace {
+
+Residency as_written(const Program& program, const DeviceSpec& device) {
+  return {.program = program,
+          .rotation = {},
+          .partials = {},
+          .wanted = tile::sbuf_use(program),
+          .capacity = static_cast<int64_t>(device.sbuf_capacity()),
+          .remedies = {}};
+}
+
+// Empty: no remedy is enough.
+std::optional<Residency> with_remedies(Residency plan, Overflow first) {
+  plan.rotation.resize(plan.program.buffers.size(), 0);
+  if (!Remedies(plan, first).find()) return std::nullopt;
   // Buffers that no remedy has touched rotate as the program says.
   for (size_t b = 0; b < plan.rotation.size(); ++b) {
     const auto copies = static_cast<double>(plan.program.buffers[b].copies);
     plan.rotation[b] = std::max(plan.rotation[b], copies);
   }
   return plan;
+}
+
+bool spills(const Residency& plan) {
+  return std::any_of(plan.partials.begin(), plan.partials.end(),
+                     [](const Partial& partial) { return !partial.streams; });
+}
+
+}  // namespace
+
+// PSUM has no remedies: it holds results only until they are evicted, and nothing spills from it.
+Result<std::vector<Residency>> make_resident(const Program& program, const DeviceSpec& device) {
+  const MemoryUse psum = tile::psum_use(program, static_cast<int64_t>(device.psum_bank_bytes));
+  if (static_cast<double>(psum.peak) > device.psum_banks) {
+    return fail("{}: PSUM needs {} banks; {} has {}", program.name, psum.peak, device.name,
+                device.psum_banks.value);
+  }
+  const Residency wanted = as_written(program, device);
+  std::optional<Residency> spilling = with_remedies(wanted, Overflow::kSpills);
+  if (!spilling) {
+    return fail(
+        "{}: SBUF needs {}; {} usable on {}, and nothing of it can be spilled or loaded later",
+        program.name, describe(program, wanted.wanted), mebibytes(wanted.capacity), device.name);
+  }
+  std::vector<Residency> plans = {std::move(*spilling)};
+  if (!spills(plans.front())) return plans;
+  std::optional<Residency> streaming = with_remedies(wanted, Overflow::kStreams);
+  if (streaming && !spills(*streaming)) plans.push_back(std::move(*streaming));
+  return plans;
 }
 
 }  // namespace neuronmm::simulator

@@ -63,6 +63,11 @@ BufferId Builder::output(std::string_view name, DType dtype, const Shape& shape)
 BufferId Builder::scratch(std::string_view name, DType dtype, const Shape& shape) {
   return declare({std::string(name), Memory::kHbm, dtype, shape, HbmRole::kScratch, 1});
 }
+BufferId Builder::view(std::string_view name, BufferId input, const Shape& shape) {
+  Buffer view{std::string(name), Memory::kHbm, dtype(input), shape};
+  view.view_of = input;
+  return declare(std::move(view));
+}
 
 BufferId Builder::sbuf(std::string_view name, DType dtype, const Shape& shape, int64_t copies) {
   const BufferId id =

@@ -67,6 +67,8 @@ class Builder {
   BufferId input(std::string_view name, DType dtype, const Shape& shape);
   BufferId output(std::string_view name, DType dtype, const Shape& shape);
   BufferId scratch(std::string_view name, DType dtype, const Shape& shape);  // in HBM
+  // An input in another shape of as many elements.
+  BufferId view(std::string_view name, BufferId input, const Shape& shape);
 
   // Declares an on-chip buffer and allocates it here: a fresh instance each time this is reached.
   BufferId sbuf(std::string_view name, DType dtype, const Shape& shape, int64_t copies = 1);

@@ -23,10 +23,11 @@ class Checker {
         values_(static_cast<size_t>(program.num_loops)),
         names_(static_cast<size_t>(program.num_loops)) {}
 
-  // Inputs are there from the beginning; everything else has to be written before it is read.
+  // Inputs and their views are there from the beginning; everything else has to be written before
+  // it is read.
   void run() {
     for (const Buffer& buffer : program_.buffers) {
-      if (buffer.role == HbmRole::kInput) written_.insert(id_of(buffer));
+      if (buffer.role == HbmRole::kInput || buffer.is_view()) written_.insert(id_of(buffer));
     }
     first_writes(program_.body);
     walk_edges(program_.body);

@@ -80,6 +80,8 @@ class Printer {
                          dtype_name(buffer.dtype), shape_string(buffer.shape), bytes);
     if (buffer.memory != Memory::kHbm) {
       text_ += fmt::format(" in {} {}", buffer.copies, buffer.copies == 1 ? "copy" : "copies");
+    } else if (buffer.is_view()) {
+      text_ += fmt::format(", view of {}", program_.buffer(buffer.view_of).name);
     } else {
       text_ += fmt::format(", {}", role_name(buffer.role));
     }

@@ -77,7 +77,12 @@ struct Buffer {
   // reached; instance n reuses the memory of instance n - copies and must wait until that one's
   // last reader is done. 1 = no overlap, 2 = double buffering.
   int64_t copies = 1;
+  // In HBM: the elements of this input, in their row-major order, in another shape. It is read and
+  // never written. So a contraction over K can run in the order k = p · K/128 + j, in which each
+  // partition p has consecutive rows of x [K, N] as [128, K/128, N].
+  BufferId view_of = -1;
 
+  bool is_view() const { return view_of >= 0; }
   int64_t free_bytes() const;  // bytes per partition of one instance
 };
 

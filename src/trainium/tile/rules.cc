@@ -24,6 +24,9 @@ class OperandRules {
     for (const Access* access : {&op.dst, &op.src}) {
       if (memory(*access) == Memory::kPsum) report_(access->buffer, "DMA does not reach PSUM");
     }
+    if (program_.buffer(op.dst.buffer).is_view()) {
+      report_(op.dst.buffer, "a view of an input is only read");
+    }
     if (dtype(op.dst) != dtype(op.src)) {
       report_(op.dst.buffer, "DMA does not convert: its operands have different dtypes");
     }

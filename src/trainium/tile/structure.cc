@@ -37,6 +37,29 @@ Status check_buffer(const Buffer& buffer) {
   return {};
 }
 
+int64_t elements_of(const Buffer& buffer) {
+  int64_t elements = 1;
+  for (const int64_t size : buffer.shape) elements *= size;
+  return elements;
+}
+
+// A view has the elements of one input and nothing of its own.
+Status check_view(const Program& program, const Buffer& view) {
+  const auto base = static_cast<size_t>(view.view_of);
+  if (base >= program.buffers.size() || program.buffers[base].role != HbmRole::kInput) {
+    return fail("buffer {}: expected a view of an input, found one of buffer {}", view.name,
+                view.view_of);
+  }
+  const Buffer& input = program.buffers[base];
+  if (view.memory != Memory::kHbm || view.role != HbmRole::kNone || view.dtype != input.dtype ||
+      elements_of(view) != elements_of(input)) {
+    return fail("buffer {}: expected a view of {} elements of {} like {}, found {} {}", view.name,
+                elements_of(input), dtype_name(input.dtype), input.name, dtype_name(view.dtype),
+                shape_string(view.shape));
+  }
+  return {};
+}
+
 class Structure {
  public:
   explicit Structure(const Program& program) : program_(program) {}
@@ -44,6 +67,9 @@ class Structure {
   // Buffers first, since the walk over the body relies on them.
   Status run() {
     for (const Buffer& buffer : program_.buffers) NMM_TRY(check_buffer(buffer));
+    for (const Buffer& buffer : program_.buffers) {
+      if (buffer.is_view()) NMM_TRY(check_view(program_, buffer));
+    }
     return body(program_.body);
   }
 

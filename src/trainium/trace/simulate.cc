@@ -73,13 +73,14 @@ std::string spilled(const TraceTiming& timing) {
       static_cast<double>(summary.spill_reload_bytes) / 1e6, timing.sbuf.tensors);
 }
 
-TraceBound bound_of(const Summary& summary, const DeviceSpec& device, int64_t compulsory) {
+TraceBound bound_of(const Summary& summary, const DeviceSpec& device, int64_t compulsory,
+                    double dma_engine_ns) {
   TraceBound bound;
   bound.tensor_ns = summary.tensor.instruction_time * 1e9;
   bound.vector_ns = summary.vector.instruction_time * 1e9;
   bound.scalar_ns = summary.scalar.instruction_time * 1e9;
   bound.gpsimd_ns = summary.gpsimd.instruction_time * 1e9;
-  bound.dma_ns = std::max(summary.dma_packet_time * 1e9 / device.dma_engines,
+  bound.dma_ns = std::max(dma_engine_ns / device.dma_engines,
                           static_cast<double>(summary.hbm_bytes()) / device.hbm_bandwidth);
   bound.compulsory_ns =
       static_cast<double>(compulsory) /
@@ -128,7 +129,7 @@ Result<TraceTiming> simulate(const TraceFile& file, const DeviceSpec& device,
   out.timing.instructions = contents.instructions;
   out.timing.sbuf_capacity = out.sbuf.capacity;
   out.compulsory_bytes = compulsory_bytes(file.header(), contents.accesses);
-  out.bound = bound_of(out.timing.summary, device, out.compulsory_bytes);
+  out.bound = bound_of(out.timing.summary, device, out.compulsory_bytes, core.dma().engine_time());
   out.lines = ranked(source.stalls());
   out.notes = file.header().notes;
   const std::vector<std::string>& overlaps = source.memory().overlaps();

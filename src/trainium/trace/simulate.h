@@ -28,6 +28,7 @@ struct TraceBound {
   double compulsory_ns = 0;  // inputs and outputs once, at the rate of all engines together
 };
 
+// A line's stalls; those of all lines and the fixed cost of a kernel are the latency.
 struct LineReport : LineStalls {
   uint32_t source = 0;  // in Header::sources
 };

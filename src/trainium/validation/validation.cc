@@ -22,6 +22,14 @@ double measure(const simulator::Summary& summary, Quantity quantity) {
       return static_cast<double>(summary.hbm_read_bytes);
     case Quantity::kHbmWriteBytes:
       return static_cast<double>(summary.hbm_write_bytes);
+    case Quantity::kTensorActiveMs:
+      return summary.tensor.active_time * 1e3;
+    case Quantity::kVectorActiveMs:
+      return summary.vector.active_time * 1e3;
+    case Quantity::kDmaActivePercent:
+      return summary.dma_active_time_percent;
+    case Quantity::kDmaPacketMs:
+      return summary.dma_packet_time * 1e3;
   }
   return 0;
 }
@@ -75,11 +83,11 @@ TimeError time_error(const std::vector<Row>& rows, Set set) {
   return error;
 }
 
-// A line per published number, calibration and validation apart, so that what was fitted is not
-// taken for a prediction.
+// A line per published number, the sets apart, so that what was fitted is not taken for a
+// prediction.
 std::string to_string(const std::vector<Row>& rows) {
   std::string text;
-  for (const Set set : {Set::kCalibration, Set::kValidation}) {
+  for (const Set set : {Set::kCalibration, Set::kValidation, Set::kAdded}) {
     text += fmt::format("{}\n", set_name(set));
     for (const Row& row : rows) {
       const Published& p = *row.published;

@@ -35,6 +35,10 @@ TEST_F(LargeSchemas, Counts) {
         << type;
   }
   EXPECT_THAT(error_of({{"type", "array"}, {"minItems", 1e18}}), HasSubstr("edges"));
+  const Json null = {{"type", "null"}};
+  EXPECT_THAT(error_of({{"contains", null}, {"minContains", 1e15}}), HasSubstr("edges"));
+  EXPECT_THAT(error_of({{"contains", null}, {"minContains", 1000}, {"minItems", 1000}}),
+              HasSubstr("edges"));
   EXPECT_THAT(error_of({{"type", "string"}, {"pattern", "a"}, {"maxLength", 1e9}}),
               HasSubstr("states"));
   EXPECT_THAT(error_of({{"type", "integer"}, {"multipleOf", 1e9}}), HasSubstr("too large"));
@@ -51,6 +55,16 @@ TEST_F(LargeSchemas, ManyValues) {
   Json one_of;
   for (int i = 0; i < 10'000; ++i) one_of["oneOf"].push_back({{"const", i}});
   EXPECT_TRUE(Compiled(one_of.dump()).accepts("1234"));
+}
+
+// Those that begin alike are one path: not ten thousand places at once in every white space.
+TEST_F(LargeSchemas, ManyNestedValues) {
+  Json schema;
+  for (int i = 0; i < 10'000; ++i) schema["enum"].push_back({{"a", {{{"b", i}, {"c", {i % 7}}}}}});
+  Compiled compiled(schema.dump());
+  EXPECT_TRUE(compiled.accepts("{\n  \"a\": [ {\"b\":9999, \"c\": [\n   3 ]} ]}"));
+  EXPECT_FALSE(compiled.accepts(R"({"a":[{"b":9999,"c":[4]}]})"));
+  EXPECT_LT(compiled.automaton().bytes(), int64_t{1} << 20);
 }
 
 TEST_F(LargeSchemas, ManyProperties) {
@@ -70,6 +84,18 @@ TEST_F(LargeSchemas, Nesting) {
   std::string many = "null";
   for (int i = 0; i < 2000; ++i) many = R"({"items": )" + many + "}";
   EXPECT_THAT(Compiled::error(many), HasSubstr("deeper"));
+}
+
+TEST_F(LargeSchemas, Negations) {
+  Json negated = {{"type", "object"}}, conditions;
+  for (int i = 0; i < 30; ++i) {
+    const std::string name = "p" + std::to_string(i);
+    const Json needed = {{"required", {name}}, {"properties", {{name, {{"const", i}}}}}};
+    negated["not"]["anyOf"].push_back(needed);
+    conditions["allOf"].push_back({{"if", needed}, {"then", {{"required", {"x"}}}}});
+  }
+  EXPECT_THAT(error_of(negated), HasSubstr("alternatives"));
+  EXPECT_THAT(error_of(conditions), HasSubstr("alternatives"));
 }
 
 TEST_F(LargeSchemas, Combinations) {

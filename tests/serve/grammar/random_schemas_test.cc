@@ -1,7 +1,7 @@
 // Random schemas and documents: the automaton accepts a document in some order of its properties if
 // and only if schema_validator.h says that the schema allows it. Left out are numbers that need an
-// exponent, minProperties above 1 and uniqueItems, which are refused, and what is in two branches
-// of a oneOf that is said to be taken as anyOf.
+// exponent, minProperties above 1, uniqueItems and what cannot be negated, which are refused, and
+// what is in two branches of a oneOf that is said to be taken as anyOf.
 
 #include <random>
 
@@ -72,6 +72,10 @@ class RandomSchemas {
     if (depth > 0 && (type == "array" || chance(5))) array(schema, depth);
     if (depth > 0 && (type == "object" || chance(10))) object(schema, depth);
     if (depth > 0 && chance(25)) combine(schema, depth);
+    if (depth > 0 && chance(8)) schema["not"] = this->schema(depth - 1);
+    if (depth > 0 && chance(8)) {
+      for (const char* part : {"if", "then", "else"}) schema[part] = this->schema(depth - 1);
+    }
     if (chance(8)) schema["enum"] = {value(1), value(1), value(0), value(0)};
     if (chance(3)) schema["const"] = value(1);
     if (depth < 3 && chance(6)) schema["$ref"] = chance(50) ? "#/$defs/x" : "#/$defs/y";
@@ -100,6 +104,11 @@ class RandomSchemas {
     if (chance(60)) schema["items"] = this->schema(depth - 1);
     if (chance(30)) schema["minItems"] = below(3);
     if (chance(30)) schema["maxItems"] = below(4);
+    if (chance(20)) {
+      schema["contains"] = this->schema(depth - 1);
+      if (chance(30)) schema["minContains"] = below(3);
+      if (chance(30)) schema["maxContains"] = below(3);
+    }
     if (chance(25)) schema["prefixItems"] = {this->schema(depth - 1), this->schema(depth - 1)};
   }
 
@@ -128,7 +137,7 @@ class RandomSchemas {
 
 TEST(RandomSchemas, AcceptWhatAnotherReadingAllows) {
   constexpr uint32_t kSchemas = 4000;
-  int compiled = 0, accepted = 0, refused = 0, impossible = 0;
+  int compiled = 0, accepted = 0, refused = 0, impossible = 0, negations = 0;
   for (uint32_t seed = 1; seed <= kSchemas; ++seed) {
     RandomSchemas random(seed);
     const Json schema = random.root();
@@ -136,6 +145,7 @@ TEST(RandomSchemas, AcceptWhatAnotherReadingAllows) {
     const bool possible = result.ok();
     if (!possible && !result.error().message.starts_with("no document")) continue;
     ++(possible ? compiled : impossible);
+    negations += possible && schema.dump().find("\"not\":{\"") != std::string::npos ? 1 : 0;
     std::optional<Automaton> automaton;
     if (possible) automaton.emplace(result->grammar, all_bytes());
     for (int i = 0; i < 40; ++i) {
@@ -151,6 +161,7 @@ TEST(RandomSchemas, AcceptWhatAnotherReadingAllows) {
   }
   EXPECT_GT(compiled, static_cast<int>(kSchemas) / 2);
   EXPECT_GT(impossible, 20);
+  EXPECT_GT(negations, 100);
   EXPECT_GT(accepted, 10'000);
   EXPECT_GT(refused, 10'000);
 }

@@ -114,13 +114,68 @@ TEST(Schema, OneOfIsAnyOfOnlyWhereItSaysSo) {
       testing::ElementsAre(AllOf(HasSubstr("schema: /properties/x/oneOf"), HasSubstr("anyOf"))));
 }
 
+TEST(Schema, WhatIsNegatedIsAllThatIsNotAllowed) {
+  expect_texts(R"({"type": "string", "not": {"enum": ["a", "bc", 5]}})", {R"("b")", R"("")"},
+               {R"("a")", R"("bc")", "5"});
+  expect_texts(R"({"not": {"type": ["integer", "string"]}})", {"1.5", "null", "[]", "-0.25"},
+               {"1", "0", R"("a")", "-3"});
+  expect_texts(R"({"type": "integer", "not": {"enum": [3, 5]}, "minimum": 2, "maximum": 6})",
+               {"2", "4", "6"}, {"3", "5", "7"});
+  expect_texts(R"({"type": "object", "properties": {"a": {}}, "not": {"required": ["a"]}})",
+               {"{}", R"({"b":1})"}, {R"({"a":1})"});
+  expect_texts(R"({"type": "array", "not": {"contains": {"type": "null"}}})", {"[]", "[1,2]"},
+               {"[1,null]"});
+}
+
+// A reading of one shape or another by what a property says, as forms have it.
+TEST(Schema, ConditionsChooseWhatElseHolds) {
+  constexpr std::string_view kSchema =
+      R"({"type": "object", "properties": {"kind": {"enum": ["card", "cash"]}, "number": {"type": "integer"}},
+          "required": ["kind"], "if": {"properties": {"kind": {"const": "card"}}},
+          "then": {"required": ["number"]}, "else": {"properties": {"number": false}}})";
+  for (const bool closed : {false, true})
+    expect_texts(kSchema, {R"({"kind":"card","number":1})", R"({"kind":"cash"})"},
+                 {R"({"kind":"card"})", R"({"kind":"cash","number":1})", "{}"},
+                 {.closed_objects = closed});
+}
+
+TEST(Schema, ItemsAreCountedThatAnArrayContains) {
+  expect_texts(R"({"contains": {"const": 5}, "items": {"type": "integer"}})",
+               {"[5]", "[1,5]", "[5,1]", "[5,5]"}, {"[]", "[1]", R"([5,"a"])"});
+  expect_texts(R"({"contains": {"minimum": 5}, "minContains": 2, "maxContains": 3})",
+               {"[5,6]", "[5,1,6,2,7]", R"(["a",9,9])"}, {"[5,1]", "[5,6,7,8]", "[]"});
+  expect_texts(R"({"contains": {}, "maxItems": 2, "minContains": 0})", {"[]", "[1,2]"},
+               {"[1,2,3]"});
+}
+
+TEST(Schema, WhatNoPartHasSpokenOfCanBeForbidden) {
+  expect_texts(R"({"type": "object", "allOf": [{"properties": {"a": {"type": "integer"}}}],
+                   "properties": {"b": {}}, "unevaluatedProperties": false})",
+               {"{}", R"({"b":1,"a":1})"}, {R"({"c":1})", R"({"a":"x"})"});
+  // Of two branches that hold, both have spoken.
+  expect_texts(
+      R"({"type": "object", "anyOf": [{"properties": {"a": {"type": "integer"}}, "required": ["a"]},
+                   {"properties": {"b": {"type": "integer"}}, "required": ["b"]}],
+                   "unevaluatedProperties": false})",
+      {R"({"a":1})", R"({"b":1})", R"({"a":1,"b":1})"}, {"{}", R"({"a":1,"c":1})"});
+  expect_texts(R"({"prefixItems": [{"type": "integer"}], "unevaluatedItems": false})",
+               {"[]", "[1]", "{}"}, {"[1,2]", R"(["a"])"});
+}
+
 TEST(Schema, WhatIsNotEnforcedIsRefusedByNameAndPath) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {R"({"properties": {"a/b": {"not": {"type": "null"}}}})", "schema: /properties/a~1b/not: "},
-      {R"({"if": {}, "then": {"type": "null"}})", "/if: this keyword is not supported"},
+      {R"({"properties": {"a/b": {"not": {"multipleOf": 3}}}})",
+       "schema: /properties/a~1b/not: multipleOf is not negated"},
+      {R"({"if": {"oneOf": [{"minimum": 1}, {"maximum": 3}]}, "then": {"type": "null"}})",
+       "/if: a oneOf whose branches may share values is not negated"},
+      {R"({"not": {"const": [1]}})", "/not: a constant that is an array or an object"},
+      {R"({"not": {"additionalProperties": {"type": "null"}}})", "/not: properties that are not"},
+      {R"({"not": {"$ref": "#"}})", "the schema refers to itself"},
       {R"({"items": {"type": "array", "uniqueItems": true}})", "/items/uniqueItems: "},
-      {R"({"type": "array", "contains": {}})", "/contains: "},
-      {R"({"unevaluatedProperties": false})", "/unevaluatedProperties: "},
+      {R"({"allOf": [{"contains": {"const": 1}}, {"contains": {"const": 2}}]})",
+       "more than one `contains`"},
+      {R"({"contains": {"const": 1}, "unevaluatedItems": false})", "/unevaluatedItems: "},
+      {R"({"items": {"$dynamicRef": "#x"}})", "/items/$dynamicRef: this keyword is not supported"},
       {R"__({"type": "string", "pattern": "^(?=a)"})__", "/pattern: lookaround"},
       {R"__({"type": "string", "pattern": "(a)\\1"})__", "/pattern: a backreference"},
       {R"({"type": "string", "pattern": "\\bx"})", "/pattern: the word border"},

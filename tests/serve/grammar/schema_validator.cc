@@ -54,6 +54,12 @@ bool array_holds(const Value& schema, const Value& value, const Value& root) {
   const auto size = static_cast<int64_t>(value.size());
   if (schema.contains("minItems") && size < schema["minItems"]) return false;
   if (schema.contains("maxItems") && size > schema["maxItems"]) return false;
+  if (schema.contains("contains")) {
+    int64_t found = 0;
+    for (const Value& item : value) found += validates(schema["contains"], item, root);
+    if (found < schema.value("minContains", int64_t{1})) return false;
+    if (schema.contains("maxContains") && found > schema["maxContains"]) return false;
+  }
   const size_t prefix = schema.contains("prefixItems") ? schema["prefixItems"].size() : 0;
   for (size_t i = 0; i < value.size(); ++i) {
     if (i < prefix && !validates(schema["prefixItems"][i], value[i], root)) return false;
@@ -116,6 +122,11 @@ bool combination_holds(const Value& schema, const Value& value, const Value& roo
       if (!validates(branch, value, root)) return false;
     }
   }
+  if (schema.contains("not") && validates(schema["not"], value, root)) return false;
+  if (schema.contains("if")) {
+    const char* next = validates(schema["if"], value, root) ? "then" : "else";
+    if (schema.contains(next) && !validates(schema[next], value, root)) return false;
+  }
   for (const char* some : {"anyOf", "oneOf"}) {
     if (!schema.contains(some)) continue;
     int holding = 0;
@@ -125,10 +136,7 @@ bool combination_holds(const Value& schema, const Value& value, const Value& roo
   return true;
 }
 
-}  // namespace
-
-bool validates(const Value& schema, const Value& value, const Value& root) {
-  if (schema.is_boolean()) return schema.get<bool>();
+bool holds(const Value& schema, const Value& value, const Value& root) {
   if (schema.contains("type") && !type_holds(schema["type"], value)) return false;
   if (schema.contains("const") && !equal(schema["const"], value)) return false;
   if (schema.contains("enum")) {
@@ -141,6 +149,21 @@ bool validates(const Value& schema, const Value& value, const Value& root) {
   if (value.is_array() && !array_holds(schema, value, root)) return false;
   if (value.is_object() && !object_holds(schema, value, root)) return false;
   return combination_holds(schema, value, root);
+}
+
+}  // namespace
+
+// A schema that refers to itself for the same value says nothing: the compiler refuses it, unless
+// no value comes to it.
+bool validates(const Value& schema, const Value& value, const Value& root) {
+  constexpr int kEndless = 500;
+  static thread_local int depth = 0;
+  if (schema.is_boolean()) return schema.get<bool>();
+  if (depth > kEndless) return false;
+  ++depth;
+  const bool valid = holds(schema, value, root);
+  --depth;
+  return valid;
 }
 
 }  // namespace neuronmm::grammar

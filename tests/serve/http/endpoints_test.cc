@@ -1,5 +1,8 @@
 // Every endpoint and what it says when nothing goes wrong.
 
+#include <set>
+
+#include "serve/http/http_text.h"
 #include "serve/http/served_demo.h"
 
 namespace neuronmm::serve {
@@ -25,6 +28,25 @@ TEST_F(HttpTest, EveryEndpointAnswers) {
   const TestJson chat = TestJson::parse(
       client.post("/apply-template", R"({"messages": [{"role": "user", "content": "hi"}]})").body);
   EXPECT_EQ(chat["prompt"], "hi\n");
+}
+
+TEST_F(HttpTest, TheDescriptionHasEveryEndpointAndNoOthers) {
+  listen();  // also while the model is loaded
+  const HttpResponse response = HttpClient(port()).get("/openapi.json");
+  EXPECT_EQ(response.header("content-type"), "application/json");
+  const TestJson description = TestJson::parse(response.body);
+  std::set<std::string> described, known, open;
+  for (const auto& [path, methods] : description["paths"].items()) {
+    for (const auto& [method, operation] : methods.items()) {
+      described.insert(method + " " + path);
+      if (operation.contains("security")) open.insert(path);
+    }
+  }
+  for (const Route& route : routes()) {
+    known.insert((route.method == "GET" ? "get " : "post ") + std::string(route.path));
+    EXPECT_EQ(route.open, open.contains(std::string(route.path))) << route.path;
+  }
+  EXPECT_EQ(described, known);
 }
 
 TEST_F(HttpTest, AStreamHasTheTextOfTheWholeAnswer) {
@@ -121,7 +143,7 @@ TEST_F(HttpTest, AnswersObeyTheirSchema) {
   body.erase("tools");
   body.erase("tool_choice");
   body["response_format"] = {{"type", "json_schema"},
-                             {"json_schema", {{"name", "s"}, {"schema", {{"not", {{"a", 1}}}}}}}};
+                             {"json_schema", {{"name", "s"}, {"schema", {{"$ref", "elsewhere"}}}}}};
   const HttpResponse refused = client.post("/v1/chat/completions", body.dump());
   EXPECT_EQ(refused.status, 400);
   EXPECT_EQ(error_of(refused)["param"], "response_format");

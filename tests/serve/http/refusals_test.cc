@@ -17,6 +17,9 @@ TEST_F(HttpTest, BadBodiesAreToldWhatIsWrongWithWhichField) {
   HttpClient client(port());
   const std::string deep = std::string(2000, '[') + std::string(2000, ']');
   const std::string long_prompt = R"({"prompt": ")" + std::string(20'000, 'x') + R"("})";
+  const std::string long_key =
+      "{\"" + std::string(100'000, 'k') + "\": 1, \"" + std::string(100'000, 'k') + "\": 1}";
+  const std::string long_number = "{\"prompt\": \"a\", \"n\": " + std::string(100'000, '9') + "}";
   const char* const chat = "/v1/chat/completions";
   const char* const text = "/v1/completions";
   const BadBody bodies[] = {
@@ -26,6 +29,18 @@ TEST_F(HttpTest, BadBodiesAreToldWhatIsWrongWithWhichField) {
       {chat, "{\"messages\": \"\xff\"}", 400, nullptr, nullptr},
       {chat, deep.c_str(), 400, nullptr, nullptr},
       {text, R"({"prompt": "a", "temperature": 1e999})", 400, nullptr, nullptr},
+      {text, long_key.c_str(), 400, nullptr, nullptr},
+      {text, long_number.c_str(), 400, nullptr, nullptr},
+      {chat, R"({"messages": []})", 400, "messages", nullptr},
+      {chat, R"({"messages": [{"role": "function", "content": "a"}]})", 400, "messages[0].role",
+       nullptr},
+      {chat, R"({"messages": [{"role": "user", "content": null}]})", 400, "messages[0].content",
+       nullptr},
+      {chat, R"({"messages": [{"role": "user", "content": "a"}], "stream_options": {}})", 400,
+       "stream_options", nullptr},
+      {text, R"({"prompt": "a", "max_tokens": 0})", 400, "max_tokens", nullptr},
+      {text, R"({"prompt": "a", "best_of": 2})", 400, "best_of", nullptr},
+      {text, R"({"prompt": []})", 400, "prompt", nullptr},
       {chat, R"({"messages": 3})", 400, "messages", nullptr},
       {chat, R"({"messages": [{"role": "user", "content": 3}]})", 400, "messages[0].content",
        nullptr},
@@ -41,6 +56,7 @@ TEST_F(HttpTest, BadBodiesAreToldWhatIsWrongWithWhichField) {
     SCOPED_TRACE(std::string(bad.body).substr(0, 80));
     const HttpResponse response = client.post(bad.path, bad.body);
     EXPECT_EQ(response.status, bad.status) << response.body;
+    EXPECT_LT(response.body.size(), 3000u);  // what came is not sent back
     const TestJson error = error_of(response);
     const TestJson param = error["param"];
     if (bad.param != nullptr) {
@@ -71,6 +87,14 @@ TEST_F(HttpTest, WhatIsNoHttpIsRefusedAndTheConnectionEnds) {
        "chunked\r\n\r\n{}",
        400},
       {"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+       400},
+      // What another server may take for a body must not become our next request.
+      {"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\n", 400},
+      {"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+       400},
+      {"POST /tokenize HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+      {"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;" +
+           std::string(100'000, 'a') + "\r\n{\r\n0\r\n\r\n",
        400},
       {"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n", 400},
       {"POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: "
@@ -123,12 +147,13 @@ TEST_F(HttpTest, WhoSendsSlowlyIsToldAndWhoSendsNothingIsClosed) {
   EXPECT_EQ(idle.read_response().status, 0);
 }
 
-TEST_F(HttpTest, KeysAreAskedForEverythingButHealthAndThePage) {
+TEST_F(HttpTest, KeysAreAskedForWhatTheModelSaysAndIs) {
   options_.api_keys = {"first", "second"};
   start();
   HttpClient client(port());
-  for (const char* path : {"/", "/health", "/ready"}) EXPECT_EQ(client.get(path).status, 200);
-  for (const char* path : {"/v1/models", "/v1/model", "/metrics", "/version", "/nothing"}) {
+  for (const char* path : {"/", "/health", "/ready", "/metrics", "/openapi.json"})
+    EXPECT_EQ(client.get(path).status, 200);
+  for (const char* path : {"/v1/models", "/v1/model", "/version", "/nothing"}) {
     const HttpResponse response = client.get(path);
     EXPECT_EQ(response.status, 401);
     EXPECT_EQ(error_of(response)["code"], "invalid_api_key");

@@ -12,7 +12,15 @@ namespace neuronmm::serve {
 namespace {
 
 using Kind = AnswerDelta::Kind;
-const std::set<std::string, std::less<>> kNames = {"f", "get_weather"};
+
+ToolList tools() {
+  const Json parameters = Json::parse(R"({"properties": {"n": {"type": "integer"},
+      "text": {"type": "string"}, "list": {"type": "array"}, "on": {"type": "boolean"},
+      "maybe": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+      "unit": {"enum": ["C", "F"]}, "any": {"type": ["integer", "string"]}}})");
+  return std::make_shared<const std::vector<Tool>>(
+      std::vector<Tool>{{.name = "f", .parameters = parameters}, {.name = "get_weather"}});
+}
 
 // Deltas of one kind that follow each other are one.
 std::vector<AnswerDelta> joined(const std::vector<AnswerDelta>& deltas) {
@@ -35,7 +43,7 @@ struct Setting {
 };
 
 std::vector<AnswerDelta> parse(const Setting& setting, const std::vector<std::string>& pieces) {
-  AnswerParser parser(setting.thinking, make_tool_call_parser(setting.syntax, kNames),
+  AnswerParser parser(setting.thinking, make_tool_call_parser(setting.syntax, tools()),
                       setting.parallel);
   std::vector<AnswerDelta> all;
   const auto add = [&](std::vector<AnswerDelta> deltas) {
@@ -128,7 +136,7 @@ TEST(LlamaCalls, ThatNameNoToolAreContent) {
 
 // JSON that cannot become a call is not held back.
 TEST(LlamaCalls, DoNotDelayOtherJson) {
-  AnswerParser parser(Thinking::kNone, make_llama_parser(kNames));
+  AnswerParser parser(Thinking::kNone, make_llama_parser({"f", "get_weather"}));
   EXPECT_TRUE(parser.push("{\"ans").empty());
   EXPECT_EQ(parser.push("wer\": \"long"),
             (std::vector<AnswerDelta>{{Kind::kContent, "{\"answer\": \"long", 0}}));
@@ -151,6 +159,61 @@ TEST(MistralCalls, ThatAreMalformedAreContent) {
     EXPECT_EQ(told(kMistral, text), "C:" + text + "|");
   }
   EXPECT_EQ(told(kMistral, "[TOOL_CALLS]f[ARGS]{\"a\" 1}"), "0.f|0:{\"a\" |C:1}|");
+}
+
+constexpr Setting kXml{ToolSyntax::kXml};
+
+std::string xml_call(const std::string& parameters) {
+  return "<tool_call>\n<function=f>\n" + parameters + "</function>\n</tool_call>";
+}
+std::string xml_value(const std::string& name, const std::string& value) {
+  return "<parameter=" + name + ">\n" + value + "\n</parameter>\n";
+}
+
+TEST(XmlCalls, AreTold) {
+  EXPECT_EQ(told(kXml, xml_call("")), "0.f|0:{}|");
+  EXPECT_EQ(told(kXml, "I look.\n" + xml_call(xml_value("text", "a b")) + "\n" +
+                           xml_call(xml_value("n", "2") + xml_value("list", "[1, \"x\"]"))),
+            "C:I look.|0.f|0:{\"text\": \"a b\"}|1.f|1:{\"n\": 2, \"list\": [1,\"x\"]}|");
+  EXPECT_EQ(told(kXml, "<tool_call><function=unheard.of><parameter=a>5</parameter></function>"),
+            "0.unheard.of|0:{\"a\": \"5\"}|");
+}
+
+TEST(XmlCalls, ValuesHaveTheTypesOfTheSchema) {
+  const std::pair<std::string, std::string> values[] = {
+      {xml_value("text", "7"), "\"7\""},
+      {xml_value("text", "if (a < b) {\n\tprint(\"x\\\\\");\n}\n</par>"),
+       "\"if (a < b) {\\n\\tprint(\\\"x\\\\\\\\\\\");\\n}\\n</par>\""},
+      {xml_value("text", ""), "\"\""},
+      {xml_value("text", "\n\nx\n\n"), "\"\\n\\nx\\n\\n\""},
+      {xml_value("unit", "C"), "\"C\""},
+      {xml_value("maybe", "null"), "null"},
+      {xml_value("maybe", "5"), "\"5\""},
+      {xml_value("any", "5"), "5"},
+      {xml_value("any", "five"), "\"five\""},
+      {xml_value("n", "many"), "\"many\""},
+      {xml_value("on", "True"), "true"},
+      {xml_value("on", "false"), "false"},
+      {xml_value("other", "[1]"), "\"[1]\""},
+  };
+  for (const auto& [parameter, json] : values) {
+    const std::string name = parameter.substr(11, parameter.find('>') - 11);
+    EXPECT_EQ(told(kXml, xml_call(parameter)), "0.f|0:{\"" + name + "\": " + json + "}|");
+  }
+}
+
+TEST(XmlCalls, WhatIsMalformedIsContent) {
+  for (const char* text : {"<tool_call>", "<tool_call>\n<func", "<tool_call>{\"name\": \"f\"}",
+                           "<tool_call><function=>", "<tool_call><function=f", "<function=f>",
+                           "<tool_call><function=f\n>"})
+    EXPECT_EQ(told(kXml, text), std::string("C:") + text + "|");
+  EXPECT_EQ(told(kXml, "<tool_call><function=f>oops</function>"), "0.f|0:{}|C:oops</function>|");
+  EXPECT_EQ(told(kXml, "<tool_call><function=f>" + xml_value("n", "1") + "oops"),
+            "0.f|0:{\"n\": 1}|C:oops|");
+  // What breaks off is no complete JSON: nobody may take it for a call that was meant so.
+  EXPECT_EQ(told(kXml, "<tool_call><function=f><parameter=text>\nrm -r /tmp"),
+            "0.f|0:{\"text\": \"rm -r /tmp|");
+  EXPECT_EQ(told(kXml, "<tool_call><function=f>" + xml_value("n", "1")), "0.f|0:{\"n\": 1|");
 }
 
 TEST(Calls, AreOneWhereOneIsWanted) {
@@ -225,10 +288,15 @@ TEST(AnswerParser, DoesNotDependOnHowTheTextIsCut) {
                                           "{\"name\": \"f\", \"parameters\": {",
                                           "\"a\": [1, 2]",
                                           "text",
-                                          "[{\"name\": \"g\", \"arguments\": {}}"};
+                                          "[{\"name\": \"g\", \"arguments\": {}}",
+                                          "<tool_call><function=f>",
+                                          "<parameter=n>",
+                                          "<parameter=text>",
+                                          "</parameter>",
+                                          "</function>"};
   int calls = 0;
   for (int round = 0; round < 20'000; ++round) {
-    const auto syntax = static_cast<ToolSyntax>(random() % 6);
+    const auto syntax = static_cast<ToolSyntax>(random() % 7);
     const auto thinking = static_cast<Thinking>(random() % 3);
     const Setting setting{syntax, thinking, random() % 4 != 0};
     const std::string text = random_text(random, parts);

@@ -150,5 +150,26 @@ TEST(Completion, HasASchemaToo) {
   EXPECT_EQ(shape.param, "response_format");
 }
 
+TEST(Completion, WhatWouldBecomeTooLargeIsToldAndEnds) {
+  const ServedFolder folder;
+  ResponseSettings settings;
+  settings.tokenizer = &folder.tokenizer();
+  settings.prompts = {bytes("a")};
+  settings.logprobs = true;
+  settings.most_kept_bytes = 10 * 1000;  // ten tokens with two likely ones each
+  for (const bool stream : {false, true}) {
+    settings.stream = stream;
+    const auto sink = std::make_shared<FakeSink>();
+    const auto writer = std::make_shared<CompletionResponse>(settings, CompletionSettings(), sink);
+    Request request;
+    request.prompt = settings.prompts[0];
+    request.logprobs = 2;
+    play(request, *ResponseWriter::listeners(writer)[0], {says(std::string(50, 'x'))});
+    EXPECT_TRUE(sink->ended);
+    EXPECT_EQ(sink->status, stream ? 0 : 400) << sink->body;
+    EXPECT_EQ(sink->events.size() > 50, stream);
+  }
+}
+
 }  // namespace
 }  // namespace neuronmm::serve

@@ -124,5 +124,20 @@ TEST(JsonScanner, AgreesWithAParser) {
   EXPECT_GT(valid, 1000);
 }
 
+TEST(JsonBody, AByteOfZeroIsNoEnd) {
+  const std::string text = "{}";
+  EXPECT_TRUE(parse_body(text).ok());
+  EXPECT_FALSE(parse_body(text + '\0').ok());
+  EXPECT_FALSE(parse_body(text + '\0' + "{\"n\": 5}").ok());
+}
+
+TEST(JsonBody, WholeNumbersMayBeWrittenWithAFraction) {
+  EXPECT_EQ(as_integer(Json::parse("16.0")), 16);
+  EXPECT_EQ(as_integer(Json::parse("1.6e1")), 16);
+  EXPECT_EQ(as_integer(Json::parse("-9223372036854775808")), INT64_MIN);
+  for (const char* text : {"1.5", "1e300", "9223372036854775808", "true", "\"1\"", "null"})
+    EXPECT_FALSE(as_integer(Json::parse(text))) << text;
+}
+
 }  // namespace
 }  // namespace neuronmm::serve

@@ -13,7 +13,8 @@ namespace neuronmm::serve {
 namespace {
 
 const char* const kTools = R"([{"type": "function", "function": {"name": "get_weather",
-  "description": "d", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}])";
+  "description": "d", "parameters": {"type": "object", "properties": {"city": {"type": "string"},
+  "days": {"type": "array"}}}}}])";
 
 Json chat_with_call(const std::string& arguments) {
   const Json call = {{"id", "abcdefghi"},
@@ -34,6 +35,13 @@ std::string prompt_of(const ServedModel& model, const Json& body) {
                      : "error: " + prompt.error().message;
 }
 
+ToolList read_tools() {
+  const Json body = {{"tools", Json::parse(kTools)}};
+  RequestProblem problem;
+  FieldReader fields(body, "", problem);
+  return std::make_shared<const std::vector<Tool>>(read_tool_fields(fields).tools);
+}
+
 // What stands behind `turn` in the prompt, up to `end`, is what the model would have said.
 void expect_round_trip(const ServedModel& model, const std::string& turn, const std::string& end) {
   const std::string arguments = "{\"city\": \"Zürich \\\"}<\\n\", \"days\": [1, 2.5, null]}";
@@ -43,7 +51,7 @@ void expect_round_trip(const ServedModel& model, const std::string& turn, const 
   const size_t from = begin + turn.size();
   const std::string said = prompt.substr(from, prompt.find(end, from) - from);
   AnswerParser parser(model.tool_chats.thinks ? Thinking::kMay : Thinking::kNone,
-                      make_tool_call_parser(model.tool_chats.tools, {"get_weather"}));
+                      make_tool_call_parser(model.tool_chats.tools, read_tools()));
   std::vector<AnswerDelta> told = parser.push(said);
   for (const AnswerDelta& delta : parser.finish()) told.push_back(delta);
   ASSERT_EQ(told.size(), 2u) << said;
@@ -105,14 +113,21 @@ TEST(PublishedTemplates, HaveOneBeginningOfText) {
   EXPECT_LE(begins({{"prompt", "Hi"}}), 1);
 }
 
-// What is refused rather than misread.
-TEST(PublishedTemplates, OtherWaysOfCallingAreUnknown) {
+TEST(PublishedTemplates, Qwen35WritesCallsBetweenTags) {
+  NMM_TEST_DATA_OR_SKIP(path, "oracles/hf-tiny/chat_template_cases.json");
+  std::ifstream file(path);
+  const Json groups = Json::parse(file);
+  const ServedFolder folder(groups["qwen3_5"]["template"].get<std::string>());
+  expect_round_trip(folder.model, "</think>\n\n", "<|im_end|>");
+}
+
+TEST(PublishedTemplates, OthersShowNoTools) {
   NMM_TEST_DATA_OR_SKIP(path, "oracles/hf-tiny/chat_template_cases.json");
   std::ifstream file(path);
   const Json groups = Json::parse(file);
   for (const auto& [name, group] : groups.items()) {
     const ToolSyntax syntax = template_traits(group["template"].get<std::string>()).tools;
-    EXPECT_EQ(syntax, name.starts_with("qwen3") ? ToolSyntax::kUnknown : ToolSyntax::kNone) << name;
+    EXPECT_EQ(syntax, name.starts_with("qwen3") ? ToolSyntax::kXml : ToolSyntax::kNone) << name;
   }
 }
 

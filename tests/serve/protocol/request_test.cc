@@ -508,8 +508,16 @@ TEST(Shapes, SayWhatAGrammarNeeds) {
   EXPECT_EQ(shape.param, "guided_json");
 }
 
+TEST(Shapes, CallsBetweenTagsAreJsonWhereTheyMustBeMade) {
+  EXPECT_EQ(call_syntax(ToolSyntax::kXml, {ToolChoice::Kind::kAuto}), ToolSyntax::kXml);
+  EXPECT_EQ(call_syntax(ToolSyntax::kXml, {ToolChoice::Kind::kRequired}), ToolSyntax::kHermes);
+  EXPECT_EQ(call_syntax(ToolSyntax::kLlama, {ToolChoice::Kind::kNamed, "f"}), ToolSyntax::kLlama);
+}
+
 // An answer of the shape is read as the calls that it is.
 TEST(Shapes, AreReadByTheParsers) {
+  const ToolList tools =
+      std::make_shared<const std::vector<Tool>>(std::vector<Tool>{{.name = "f"}, {.name = "g"}});
   for (const ToolSyntax syntax : {ToolSyntax::kHermes, ToolSyntax::kLlama, ToolSyntax::kMistral,
                                   ToolSyntax::kMistralByName}) {
     const ToolCallShape shape = tool_call_shape(syntax, {}, true);
@@ -518,7 +526,7 @@ TEST(Shapes, AreReadByTheParsers) {
     };
     const std::string text =
         shape.begin + call("f", "{\"a\": 1}") + shape.between + call("g", "{}") + shape.end;
-    const auto parser = make_tool_call_parser(syntax, {"f", "g"});
+    const auto parser = make_tool_call_parser(syntax, tools);
     AnswerDeltas deltas;
     parser->push(text, deltas);
     parser->finish(deltas);

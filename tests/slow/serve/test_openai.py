@@ -217,3 +217,21 @@ def test_a_timeout_of_nothing_breaks_answers_off(folder):
     with pytest.raises((openai.APIError, httpx.HTTPError)):
         list(chunks)
     assert served.process.wait(timeout=30) == 1
+
+
+def test_a_second_signal_breaks_answers_off(folder):
+    served = Served(folder, "--threads", "1")
+    client = openai.OpenAI(base_url=served.url + "/v1", api_key="none", max_retries=0)
+    stream = client.completions.create(
+        model="demo", prompt="Once", n=128, max_tokens=480, stream=True, extra_body={"ignore_eos": True}
+    )
+    chunks = iter(stream)
+    next(chunks)
+    served.process.send_signal(signal.SIGINT)
+    while httpx.get(served.url + "/ready").status_code == 200:
+        time.sleep(0.01)
+    assert served.process.poll() is None
+    served.process.send_signal(signal.SIGTERM)
+    with pytest.raises(openai.APIError, match="stopped"):
+        list(chunks)
+    assert served.process.wait(timeout=10) == 1

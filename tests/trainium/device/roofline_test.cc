@@ -26,7 +26,7 @@ TEST(Roofline, TheSlowestResourceDecides) {
   EXPECT_NEAR(roofline_seconds(simulator::kTrn1, {}), kOverhead, 1e-15);
 }
 
-// trn1 and trn3 are bound by their DMA engines, trn2 by its share of HBM where that is less.
+// Every core alone on its stack is bound by its DMA engines.
 TEST(Roofline, BytesMoveAtTheLesserRate) {
   for (const simulator::DeviceSpec& device : simulator::devices()) {
     const double rate =

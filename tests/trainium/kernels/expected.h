@@ -278,6 +278,7 @@ inline Instance random_instance(const Kernel& kernel, int64_t index, std::mt1993
     chosen.emplace_back(parameter.name, pick(parameter.least, most));
   }
   c.tiling = tiling_of(kernel, chosen).value();
+  if (pick(0, 3) > 0) make_contiguous(c.tiling, c.shape);
   if (index % 3 == 1) c.options.accumulate = DType::kBF16;
   if (index % 3 == 2) c.options.dtype = DType::kF32;
   if (kernel.left_layout && pick(0, 1) == 1) c.options.left = Layout::kNatural;

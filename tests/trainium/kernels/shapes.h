@@ -21,4 +21,15 @@ inline void make_room_for_pivots(const Kernel& kernel, KernelShape& shape) {
   }
 }
 
+// Of a kernel that is asked to load contiguously, a shape at which it does: rows that are loaded
+// one by one, and more of them.
+inline void make_contiguous(const Tiling& tiling, KernelShape& shape) {
+  const auto asked = [](const auto& parameter) {
+    return parameter.first.ends_with("contiguous") && parameter.second == 1;
+  };
+  if (std::none_of(tiling.values().begin(), tiling.values().end(), asked)) return;
+  shape.M = 1 + shape.M % (shape.M % 2 == 0 ? 8 : 128);
+  shape.K = 128 * std::max<int64_t>(1, shape.K / 128);
+}
+
 }  // namespace neuronmm::kernels

@@ -125,6 +125,7 @@ class NkiAgreement : public testing::Test {
       made.tiling.set(parameter.name,
                       uniform(parameter.least, std::min<int64_t>(parameter.most, 3)));
     }
+    if (uniform(0, 3) > 0) kernels::make_contiguous(made.tiling, made.shape);
     emit(made);
     return made;
   }

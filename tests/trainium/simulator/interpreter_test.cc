@@ -41,6 +41,32 @@ Matrix random_matrix(int64_t rows, int64_t columns, std::mt19937& random) {
 
 ConstMatrixView view(const Matrix& matrix) { return matrix.view(); }
 
+// As a view [128, 3, 4] partition p has the rows 3 p, 3 p + 1 and 3 p + 2 of x; also where the
+// input is read in place.
+TEST(Interpreter, AViewHasTheElementsOfItsInput) {
+  Builder b("viewing");
+  const BufferId x = b.input("x", DType::kBF16, {384, 4});
+  const BufferId y = b.output("y", DType::kBF16, {128, 4});
+  const BufferId rows = b.view("x_view", x, {128, 3, 4});
+  const BufferId tile = b.sbuf("tile", DType::kBF16, {128, 4});
+  b.load(at(tile, {all(128), all(4)}), at(rows, {all(128), tile::one(1), all(4)}));
+  b.store(at(y, {all(128), all(4)}), at(tile, {all(128), all(4)}));
+  const Program program = b.finish();
+  std::mt19937 random(5);
+  const Matrix values = random_matrix(384, 4, random);
+  for (const bool in_place : {false, true}) {
+    Inputs inputs;
+    inputs.emplace("x", Input{values.view(), in_place});
+    const auto result = interpret(program, inputs);
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    for (int64_t p = 0; p < 128; ++p) {
+      for (int64_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(result->outputs.at("y").row(p)[i], values.row(3 * p + 1)[i]);
+      }
+    }
+  }
+}
+
 // The released kernels' numerics: within a block of BK, fp32 sums of 128 products at a time; across
 // blocks, bf16.
 Matrix reference_blocks(const Matrix& x, const Matrix& w, int64_t BK) {

@@ -8,6 +8,7 @@
 #include "trainium/kernels/matmul.h"
 #include "trainium/kernels/xuv.h"
 #include "trainium/simulator/timing.h"
+#include "trainium/simulator/trace.h"
 #include "trainium/tile/builder.h"
 #include "trainium/tile/counts.h"
 #include "trainium/validation/published_kernels.h"
@@ -28,8 +29,10 @@ Program baseline(int64_t rows) {
 
 TEST(Residency, WhatFitsIsLeftAlone) {
   const Program program = baseline(4096);
-  const auto plan = make_resident(program, kTrn1);
-  ASSERT_TRUE(plan.ok());
+  const auto plans = make_resident(program, kTrn1);
+  ASSERT_TRUE(plans.ok());
+  ASSERT_EQ(plans->size(), 1u);
+  const Residency* plan = &plans->front();
   EXPECT_TRUE(plan->remedies.empty());
   EXPECT_TRUE(plan->partials.empty());
   EXPECT_EQ(tile::count(plan->program), tile::count(program));
@@ -38,8 +41,10 @@ TEST(Residency, WhatFitsIsLeftAlone) {
 // 16 MiB of sums and 8 MiB of rotating blocks: W is loaded once per row block, 8 times in all.
 TEST(Residency, SinksTheLoadOfASequentialLoop) {
   const Program program = baseline(8192);
-  const auto plan = make_resident(program, kTrn1);
-  ASSERT_TRUE(plan.ok());
+  const auto plans = make_resident(program, kTrn1);
+  ASSERT_TRUE(plans.ok());
+  ASSERT_EQ(plans->size(), 1u);
+  const Residency* plan = &plans->front();
   EXPECT_TRUE(plan->partials.empty());
   const int64_t w = 8192LL * 16384 * 2;
   EXPECT_EQ(tile::count(plan->program).hbm_read_bytes, tile::count(program).hbm_read_bytes + 7 * w);
@@ -52,8 +57,10 @@ TEST(Residency, SinksTheLoadOfASequentialLoop) {
 // 32 MiB of sums: what does not stay is saved and reloaded at each of the nine passes over them
 // (zeroing, then 8 blocks of K), and reloaded for the store.
 TEST(Residency, SpillsSums) {
-  const auto plan = make_resident(baseline(16384), kTrn1);
-  ASSERT_TRUE(plan.ok());
+  const auto plans = make_resident(baseline(16384), kTrn1);
+  ASSERT_TRUE(plans.ok());
+  ASSERT_EQ(plans->size(), 1u);  // no load that streams makes room for 32 MiB
+  const Residency* plan = &plans->front();
   ASSERT_EQ(plan->partials.size(), 1u);
   EXPECT_EQ(plan->program.buffer(plan->partials[0].buffer).name, "sums");
   EXPECT_FALSE(plan->partials[0].streams);
@@ -66,6 +73,37 @@ TEST(Residency, SpillsSums) {
   EXPECT_EQ(s.hbm_bytes(), s.spill_save_bytes + s.spill_reload_bytes +
                                tile::count(plan->program).hbm_read_bytes +
                                tile::count(plan->program).hbm_write_bytes);
+}
+
+// The tutorial's own blocks at 8192 rows: 16 MiB of sums, 4 MiB of X, 2 MiB of W and no room to
+// rotate. Its sums could be spilled; streaming X is faster: read once for each of the two column
+// tiles of a block, in place of once.
+TEST(Residency, TakesTheFasterOfSpillingAndStreaming) {
+  const Program program = kernels::matmul_optimized(
+      {8192, 8192, 0, 8192}, Tiling({{"BM", 16}, {"BN", 2}, {"BK", 8}}), kBf16);
+  const auto plans = make_resident(program, kTrn1);
+  ASSERT_TRUE(plans.ok());
+  ASSERT_EQ(plans->size(), 2u);
+  ASSERT_EQ(plans->back().partials.size(), 1u);
+  EXPECT_TRUE(plans->back().partials[0].streams);
+  Trace trace;
+  const auto timing = simulate(program, kTrn1, {.trace = &trace});
+  ASSERT_TRUE(timing.ok());
+  EXPECT_EQ(timing->remedies, plans->back().remedies);
+  EXPECT_EQ(timing->summary.spill_save_bytes, 0);
+  const int64_t x = 8192LL * 8192 * 2, column_blocks = 8;
+  EXPECT_EQ(timing->summary.hbm_read_bytes,
+            tile::count(program).hbm_read_bytes + column_blocks * x);
+  EXPECT_FALSE(simulate(program, kTrn1, {.longest_ns = timing->summary.total_time * 1e9})->gave_up);
+  EXPECT_TRUE(
+      simulate(program, kTrn1, {.longest_ns = timing->summary.total_time * 0.99e9})->gave_up);
+  // A large block of V would be read once per row tile if it streamed: there the strip is spilled.
+  const auto spilled =
+      simulate(kernels::xuv({4096, 7168, 4096, 18432},
+                            Tiling({{"BM", 16}, {"Br", 8}, {"BN", 2}, {"BK", 4}}), kBf16),
+               kTrn1);
+  ASSERT_TRUE(spilled.ok());
+  EXPECT_GT(spilled->summary.spill_save_bytes, 0);
 }
 
 // NKIBench matmul: nothing to spill, so W streams: once per row tile, to the byte.

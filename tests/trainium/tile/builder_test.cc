@@ -111,5 +111,14 @@ TEST(Printer, ShowsBuffersLoopsAndSlices) {
             "src=x[128 m.0 : min(128, 300 - (128 m.0)), 0 : 512])  # load block\n");
 }
 
+TEST(Printer, SaysWhatAViewIsOf) {
+  Builder b("demo");
+  b.view("x_view", b.input("x", DType::kBF16, {256, 8}), {128, 2, 8});
+  EXPECT_EQ(print(b.finish()),
+            "program demo\n"
+            "  HBM  x BF16 [256, 8], 4096 bytes, input\n"
+            "  HBM  x_view BF16 [128, 2, 8], 4096 bytes, view of x\n");
+}
+
 }  // namespace
 }  // namespace neuronmm::tile

@@ -249,6 +249,44 @@ Program small_program() {
   return b.finish();
 }
 
+// Partition p gets the rows 2 p and 2 p + 1 of x.
+Program viewing_program() {
+  Builder b("viewing");
+  const BufferId x = b.input("x", kBF16, {256, 8}), y = b.output("y", kBF16, {128, 16});
+  const BufferId view = b.view("x_view", x, {128, 2, 8});
+  const BufferId tile = b.sbuf("tile", kBF16, {128, 2, 8});
+  b.load(at(tile, {all(128), all(2), all(8)}), at(view, {all(128), all(2), all(8)}));
+  b.store(at(y, {all(128), all(8)}), at(tile, {all(128), one(1), all(8)}));
+  return b.finish();
+}
+
+TEST(Structure, AViewIsOfAnInputAndAsLarge) {
+  const CheckReport good = check(viewing_program(), {});
+  EXPECT_TRUE(good.ok()) << good.violations.front().message;
+  const std::pair<std::function<void(Buffer&)>, const char*> breaks[] = {
+      {[](Buffer& view) {
+         view.shape = {128, 2, 9};
+       },
+       "a view of 2048 elements of BF16 like x"},
+      {[](Buffer& view) { view.dtype = DType::kF32; }, "a view of 2048 elements of BF16 like x"},
+      {[](Buffer& view) { view.view_of = 1; }, "a view of an input, found one of buffer 1"},
+      {[](Buffer& view) { view.view_of = 2; }, "a view of an input, found one of buffer 2"},
+      {[](Buffer& view) { view.view_of = 99; }, "a view of an input, found one of buffer 99"}};
+  for (const auto& [break_it, part] : breaks) {
+    Program program = viewing_program();
+    break_it(program.buffers[2]);
+    const CheckReport report = check(program, {});
+    ASSERT_EQ(report.violations.size(), 1u) << part;
+    EXPECT_TRUE(contains(report.violations[0].message, part)) << report.violations[0].message;
+  }
+}
+
+TEST_F(Rule, AViewIsOnlyRead) {
+  const BufferId view = b.view("x_view", b.input("x", kBF16, {256, 8}), {128, 16});
+  b.store(at(view, {all(128), all(16)}), block(filled("tile", kBF16, {128, 16}), 128, 16));
+  expect_violation(b.finish(), "store x_view", "x_view", "only read");
+}
+
 Loop& loop_of(Program& program) { return std::get<Loop>(program.body[0]); }
 DmaCopy& dma_of(Program& program) {
   return std::get<DmaCopy>(std::get<Instruction>(loop_of(program).body[1]).operation);

@@ -22,7 +22,7 @@ struct Report {
   TraceTiming timing;
   Header header;
 
-  double total() const { return timing.timing.summary.total_time * 1e9; }
+  double total() const { return timing.timing.summary.total_time * 1e9 - kTrn2.kernel_fixed_ns; }
   const LineReport& line(int64_t number) const {
     for (const LineReport& report : timing.lines) {
       if (header.sources[report.source].line == number) return report;

@@ -84,6 +84,17 @@ TEST(Bound, IsBelowEverySimulation) {
   });
 }
 
+// Sixteen engines share the packets' time, and none works while no transfer moves data.
+TEST(Summary, DmaIsActiveWhileItsEnginesAre) {
+  for_random_tilings(4, 2, [](const Problem& p, const kernels::Tiling&, const Program& program) {
+    const auto timing = simulator::simulate(program, p.device);
+    if (!timing.ok()) return;  // it does not fit
+    const simulator::Summary& s = timing->summary;
+    EXPECT_GE(s.dma_active_time, s.dma_packet_time / p.device.dma_engines * (1 - 1e-9));
+    EXPECT_LE(s.dma_active_time, s.total_time);
+  });
+}
+
 // A simulation that is given up is one that takes longer, and one that takes no longer is not.
 TEST(Bound, GivingUpIsNeverWrong) {
   for_random_tilings(3, 2, [](const Problem& p, const kernels::Tiling&, const Program& program) {

@@ -1,0 +1,202 @@
+// <tool_call>
+// <function=f>
+// <parameter=city>
+// Paris
+// </parameter>
+// </function>
+// </tool_call>
+// any number of times, behind and between content: Qwen3-Coder, Qwen 3.5. A value lies between line
+// ends, and is JSON only where the tool's schema says that it is no string.
+
+#include <array>
+#include <cctype>
+#include <optional>
+
+#include "serve/protocol/marked_text.h"
+#include "serve/protocol/parameter_value.h"
+#include "serve/protocol/tool_call_parser.h"
+
+namespace neuronmm::serve {
+namespace {
+
+constexpr std::string_view kXmlBegin = "<tool_call>", kXmlEnd = "</tool_call>",
+                           kFunctionTag = "<function=", kFunctionEnd = "</function>",
+                           kParameterTag = "<parameter=";
+constexpr std::array<std::string_view, 2> kValueEnds = {"\n</parameter>", "</parameter>"};
+constexpr size_t kMostTagBytes = 256;
+
+bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
+
+class XmlParser : public ToolCallParser {
+ public:
+  explicit XmlParser(ToolList tools) : tools_(std::move(tools)) {}
+
+  void finish(AnswerDeltas& out) override {
+    const bool between_calls = calls_ > 0 && text_.only_space();
+    if (place_ == Place::kText && !between_calls) out.content(text_.held());
+    if (place_ == Place::kFunction || place_ == Place::kName) out.content(raw_);
+  }
+
+ protected:
+  void push_byte(char c, AnswerDeltas& out) override {
+    switch (place_) {
+      case Place::kText:
+        return in_text(c, out);
+      case Place::kFunction:
+        return before_function(c, out);
+      case Place::kName:
+        return in_name(c, out);
+      case Place::kParameters:
+        return between_parameters(c, out);
+      case Place::kKey:
+        return in_key(c, out);
+      case Place::kValue:
+        return in_value(c, out);
+      case Place::kEnd:
+        return behind_call(c, out);
+    }
+  }
+
+ private:
+  enum class Place { kText, kFunction, kName, kParameters, kKey, kValue, kEnd };
+
+  void in_text(char c, AnswerDeltas& out) {
+    std::string certain;
+    const bool begins = text_.push(c, certain);
+    out.content(certain);
+    if (!begins) return;
+    raw_ = text_.held();
+    text_.clear();
+    go_to(Place::kFunction);
+  }
+
+  void go_to(Place place) {
+    place_ = place;
+    held_.clear();
+  }
+
+  // What was held is no call, and `c` may begin one.
+  void back_to_text(const std::string& content, char c, AnswerDeltas& out) {
+    go_to(Place::kText);
+    out.content(content);
+    in_text(c, out);
+  }
+
+  void before_function(char c, AnswerDeltas& out) {
+    if (!held_.empty() || !is_space(c)) held_ += c;
+    if (!kFunctionTag.starts_with(held_)) return back_to_text(raw_, c, out);
+    raw_ += c;
+    if (held_ == kFunctionTag) go_to(Place::kName);
+  }
+
+  // The name, up to '>'. Nothing: `c` goes on with it, or cannot.
+  std::optional<std::string> named(char c) {
+    if (c == '>' && !held_.empty()) return held_;
+    held_ += c;
+    return std::nullopt;
+  }
+  bool is_no_name() const {
+    return held_.size() > kMostTagBytes || held_.find_first_of("<>\n\r") != std::string::npos;
+  }
+
+  void in_name(char c, AnswerDeltas& out) {
+    const auto name = named(c);
+    if (!name && is_no_name()) return back_to_text(raw_, c, out);
+    raw_ += c;
+    if (!name) return;
+    function_ = *name;
+    first_ = true;
+    out.call(function_, calls_++);
+    go_to(Place::kParameters);
+  }
+
+  void tell(std::string_view json, AnswerDeltas& out) { out.arguments(json, calls_ - 1); }
+
+  void end_arguments(AnswerDeltas& out) { tell(first_ ? "{}" : "}", out); }
+
+  void between_parameters(char c, AnswerDeltas& out) {
+    if (held_.empty() && is_space(c)) return;
+    held_ += c;
+    if (held_ == kParameterTag) return go_to(Place::kKey);
+    if (held_ == kFunctionEnd) {
+      end_arguments(out);
+      return go_to(Place::kEnd);
+    }
+    if (kParameterTag.starts_with(held_) || kFunctionEnd.starts_with(held_)) return;
+    held_.pop_back();
+    end_arguments(out);
+    back_to_text(std::string(held_), c, out);
+  }
+
+  void in_key(char c, AnswerDeltas& out) {
+    const auto name = named(c);
+    if (name) {
+      kind_ = parameter_kind(*tools_, function_, *name);
+      key_ = fmt::format("{}\"{}\": ", std::exchange(first_, false) ? "{" : ", ", escaped(*name));
+      value_.clear();
+      begun_ = false;
+      go_to(Place::kValue);
+    } else if (is_no_name()) {
+      held_.pop_back();
+      end_arguments(out);
+      back_to_text(std::string(kParameterTag) + held_, c, out);
+    }
+  }
+
+  // Strings are told as they come, but for what may be the end.
+  void in_value(char c, AnswerDeltas& out) {
+    if (!std::exchange(begun_, true)) {
+      if (kind_ == ParameterKind::kString) tell(key_ + "\"", out);
+      if (c == '\n') return;
+    }
+    held_ += c;
+    for (const std::string_view end : kValueEnds) {
+      if (held_ == end) return end_value(out);
+    }
+    const auto may_end = [&] {
+      return kValueEnds[0].starts_with(held_) || kValueEnds[1].starts_with(held_);
+    };
+    size_t certain = 0;
+    std::string rest = held_;
+    for (; !may_end(); held_.erase(0, 1)) ++certain;
+    rest.resize(certain);
+    if (kind_ == ParameterKind::kString)
+      tell(escaped(rest), out);
+    else
+      value_ += rest;
+  }
+
+  void end_value(AnswerDeltas& out) {
+    tell(kind_ == ParameterKind::kString ? "\"" : key_ + parameter_json(kind_, value_), out);
+    go_to(Place::kParameters);
+  }
+
+  // Up to </tool_call>, which a model may forget.
+  void behind_call(char c, AnswerDeltas& out) {
+    std::string other;
+    const bool ends = end_.push(c, other);
+    if (!ends && other.empty()) return;
+    place_ = Place::kText;
+    if (!ends) other += end_.held();
+    end_.clear();
+    for (const char byte : other) push_byte(byte, out);
+  }
+
+  const ToolList tools_;
+  Place place_ = Place::kText;
+  MarkedText text_{kXmlBegin}, end_{kXmlEnd};
+  std::string raw_;   // of the call until it is told, with its mark
+  std::string held_;  // of the tag at hand, or what may end a value
+  std::string function_, key_, value_;
+  ParameterKind kind_ = ParameterKind::kString;
+  bool first_ = true;   // no parameter has come
+  bool begun_ = false;  // the value has
+};
+
+}  // namespace
+
+std::unique_ptr<ToolCallParser> make_xml_parser(ToolList tools) {
+  return std::make_unique<XmlParser>(std::move(tools));
+}
+
+}  // namespace neuronmm::serve

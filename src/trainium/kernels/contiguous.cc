@@ -1,0 +1,83 @@
+#include "trainium/kernels/contiguous.h"
+
+#include <fmt/format.h>
+
+namespace neuronmm::kernels {
+
+using tile::Access;
+using tile::all;
+using tile::at;
+using tile::BufferId;
+using tile::Builder;
+using tile::ceil_div;
+using tile::one;
+using tile::Tile;
+using tile::upto;
+
+TilingParameter contiguous_parameter() {
+  return {
+      .name = "contiguous",
+      .value = 0,
+      .meaning =
+          "1: K in the order p * K/128 + j, which loads in long runs (M <= 128, K of whole tiles)",
+      .least = 0,
+      .most = 1,
+      .tried = {0, 1},
+      .for_few_rows = true};
+}
+
+BufferId contiguous_view(Builder& b, std::string_view name, BufferId w, int64_t K, int64_t N) {
+  return b.view(fmt::format("{}_view", name), w, {kPartitions, K / kPartitions, N});
+}
+
+Factors contiguous_factors(Builder& b, Factors factors, std::string_view u, int64_t K, int64_t r) {
+  factors.u = contiguous_view(b, u, factors.u, K, r);
+  factors.contiguous = true;
+  return factors;
+}
+
+bool loads_contiguously(const LowRankTiles& tiles, int64_t M, int64_t K) {
+  return tiles.contiguous && M <= kPartitions && K % kPartitions == 0;
+}
+
+// Assumed: one by one, more rows than these take longer to load than to transpose.
+bool transposes_contiguous_rows(int64_t M) { return M > 8; }
+
+LeftBlock load_left_contiguous(const Context& c, BufferId x, int64_t M, int64_t K, const Tile& m) {
+  const int64_t tiles = K / kPartitions;
+  const BufferId view = c.b.view("x_view", x, {M, kPartitions, tiles});
+  const BufferId strip = c.b.sbuf("x_strip", c.dtype, {kPartitions, tiles, m.size.max});
+  if (!transposes_contiguous_rows(M)) {
+    c.b.loop("row", m, 1, [&](const Tile& row) {
+      c.b.load(at(strip, {all(kPartitions), all(tiles), one(row.index())}),
+               at(view, {one(row.start), all(kPartitions), all(tiles)}));
+    });
+    return on_chip(strip, whole(K), m);
+  }
+  const BufferId rows = c.b.sbuf("x_rows", c.dtype, {kPartitions, kPartitions, tiles});
+  c.b.load(at(rows, {upto(m), all(kPartitions), all(tiles)}),
+           at(view, {m, all(kPartitions), all(tiles)}));
+  c.b.loop("j", tiles, 1, [&](const Tile& j) {
+    c.b.allocate(c.transposed);
+    const Access transposed = at(c.transposed, {all(kPartitions), upto(m)});
+    c.b.transpose(transposed, at(rows, {upto(m), all(kPartitions), one(j.start)}));
+    c.b.copy(at(strip, {all(kPartitions), one(j.start), upto(m)}), transposed);
+  });
+  return on_chip(strip, whole(K), m);
+}
+
+BufferId load_contiguous(const Context& c, std::string_view name, BufferId view, const Tile& k,
+                         const Tile& n, int64_t copies) {
+  const tile::Affine first = k.index_in(whole(0)) * (k.step / kPartitions);
+  tile::Size tiles{.max = ceil_div(k.size.max, kPartitions)};
+  if (k.size.limit) {
+    tiles.limit = *k.size.limit / kPartitions;
+    tiles.origin = first;
+  }
+  const BufferId block = c.b.sbuf(name, c.dtype, {kPartitions, tiles.max, n.size.max}, copies);
+  c.b.load(at(block, {all(kPartitions), {0, tiles}, upto(n)}),
+           at(view, {all(kPartitions), {first, tiles}, n}));
+  return block;
+}
+
+}  // namespace neuronmm::kernels

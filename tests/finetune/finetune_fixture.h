@@ -1,0 +1,115 @@
+#pragma once
+// A tiny factored model, its dense teacher, texts and the request to train it.
+
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "base/interrupt.h"
+#include "base/parallel.h"
+#include "factored_model.h"
+#include "finetune/finetune.h"
+#include "ops/reference.h"
+#include "text/small_tokenizer.h"
+
+namespace neuronmm::finetune {
+
+namespace fs = std::filesystem;
+
+class Finetune : public testing::Test {
+ protected:
+  void SetUp() override {
+    set_num_threads(1);  // quick on a busy machine
+    config_.vocab_size = 256;
+    write_model(input_, config_, factored_tensors(config_, 3));
+    write_model(dense_, config_, model::random_tensors(config_, 4));
+    input_.write_text("tokenizer.json", text::small_tokenizer().dump());
+    input_.write_text("generation_config.json", "{\"eos_token_id\": 1}");
+    std::string text;
+    for (int i = 0; i < 60; ++i) text += fmt::format("{} sheep, ", i % 7);
+    input_.write_text("data.txt", text);
+    input_.write_text("other.txt", "THE QUICK BROWN FOX JUMPS OVER THE LAZY DOG");
+    dense_.write_text("tokenizer.json", text::small_tokenizer().dump());
+    dense_.write_text("generation_config.json", "{\"eos_token_id\": 1}");
+  }
+  void TearDown() override {
+    set_interrupted(false);
+    set_num_threads(threads_);
+  }
+
+  fs::path path(const std::string& name) const { return outputs_.path() / name; }
+  // 34 sequences of at most 16 tokens: 5 steps an epoch, the last of them smaller.
+  FinetuneRequest request(const std::string& out) const {
+    FinetuneRequest request;
+    request.model = input_.path();
+    request.out = path(out);
+    request.data = input_.path() / "data.txt";
+    request.recipe.rank = 2;
+    request.recipe.learning_rate = 1e-2;
+    request.recipe.batch = 7;
+    request.recipe.micro_batch = 3;
+    request.recipe.cutoff = 16;
+    return request;
+  }
+  Result<FinetuneSummary> run(const FinetuneRequest& request, const OnStep& on_step = {}) {
+    return finetune(request, silent_, on_step);
+  }
+  FinetuneSummary run_well(const FinetuneRequest& request, const OnStep& on_step = {}) {
+    auto summary = run(request, on_step);
+    if (!summary.ok()) throw std::runtime_error(summary.error().message);
+    return std::move(summary).value();
+  }
+  void expect_refused(const FinetuneRequest& request, std::initializer_list<std::string> words) {
+    const auto summary = run(request);
+    ASSERT_FALSE(summary.ok());
+    for (const std::string& word : words) {
+      EXPECT_NE(summary.error().message.find(word), std::string::npos)
+          << "no \"" << word << "\" in: " << summary.error().message;
+    }
+  }
+  std::string bytes(const std::string& out) const {
+    std::ifstream stream(path(out) / "model.safetensors", std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+
+  // The mean loss of a folder, or a model, on what `request` holds out.
+  double validation_loss(const fs::path& folder, const FinetuneRequest& request) const {
+    return loss_of(load_or_throw({folder, request.teacher}), request);
+  }
+  double loss_of(const TrainableModel& model, const FinetuneRequest& request) const {
+    std::ifstream stream(request.validation);
+    const std::string content(std::istreambuf_iterator<char>(stream), {});
+    const Dataset data =
+        read_dataset(content, request.validation, text::Tokenizer::load(input_.path()).value(),
+                     config_, request.recipe.cutoff)
+            .value();
+    double tokens = 0.0;
+    for (const Example& example : data.examples) {
+      tokens += static_cast<double>(example.scored_tokens());
+    }
+    return model.loss_sum(pointers(data.examples)) / tokens;
+  }
+  // With everything that a run may do.
+  FinetuneRequest elaborate_request(const std::string& out) const {
+    FinetuneRequest wanted = request(out);
+    wanted.teacher = dense_.path();
+    wanted.validation = input_.path() / "other.txt";
+    wanted.backend = backend_.get();
+    wanted.recipe.phases = {Part::kV, Part::kFactors};
+    wanted.recipe.block_epochs = 1;
+    wanted.recipe.validate_every = 4;
+    wanted.recipe.self_generated = 100;
+    return wanted;
+  }
+
+  const std::unique_ptr<ops::Backend> backend_ = ops::make_reference_backend();
+  const int threads_ = num_threads();
+  io::ModelConfig config_ = model::tiny_config(io::Architecture::kLlama);
+  model::ModelFolder input_, dense_, outputs_;
+  Progress silent_;
+};
+
+}  // namespace neuronmm::finetune

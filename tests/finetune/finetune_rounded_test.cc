@@ -1,0 +1,222 @@
+// Training through the rounding: folders of 8, 6 and 4 bits.
+
+#include <cmath>
+
+#include "compress/model_card.h"
+#include "cpu/backend.h"
+#include "finetune/kept_grid.h"
+#include "finetune_fixture.h"
+#include "io/safetensors_writer.h"
+#include "model/generate.h"
+
+namespace neuronmm::finetune {
+namespace {
+
+double distance_of(const Matrix& a, const Matrix& b) {
+  double sum = 0.0;
+  for (int64_t i = 0; i < a.rows(); ++i) {
+    for (int64_t j = 0; j < a.columns(); ++j) {
+      sum += std::pow(static_cast<double>(a.row(i)[j]) - static_cast<double>(b.row(i)[j]), 2);
+    }
+  }
+  return std::sqrt(sum);
+}
+
+const compress::WeightFormats kFewBits[] = {
+    compress::quantized_formats(8), compress::quantized_formats(6), compress::quantized_formats(4),
+    compress::quantized_formats(4, 32, 4)};
+
+class FinetuneRounded : public Finetune {
+ protected:
+  FinetuneRequest rounded_request(const std::string& out,
+                                  const compress::WeightFormats& weights) const {
+    FinetuneRequest wanted = request(out);
+    wanted.weights = weights;
+    wanted.force = true;
+    wanted.teacher = dense_.path();
+    wanted.validation = input_.path() / "other.txt";
+    wanted.recipe.phases = {Part::kFactors};
+    wanted.recipe.block_epochs = 1;
+    return wanted;
+  }
+  static TrainableModel load_rounded(const fs::path& folder, const fs::path& teacher) {
+    ModelOptions options = {folder, teacher};
+    options.rounding = config_of(folder).quantization;
+    return load_or_throw(options);
+  }
+  static io::ModelConfig config_of(const fs::path& folder) {
+    return io::ModelConfig::load(folder / "config.json").value();
+  }
+  static Matrix logits(const fs::path& folder, const ops::Backend& backend,
+                       const std::vector<text::TokenId>& tokens) {
+    return model::all_logits(model::Transformer::load(folder, backend).value(), tokens);
+  }
+};
+
+// The folder has the loss that training measured last; and training's forward pass is that of the
+// CPU's kernels: sums in another order move a value across a rounding's boundary in about one of
+// 4000 cases (1e-6 of the largest, of steps of 1/127 of it), each by a whole step, so that the
+// logits differ by sqrt(12 / 4000), 5 %, of what rounding the activations does to them.
+TEST_F(FinetuneRounded, TheFolderIsWhatWasTrained) {
+  const auto cpu = cpu::make_backend();
+  const std::vector<text::TokenId> tokens = model::random_tokens(40, config_.vocab_size, 9);
+  for (const compress::WeightFormats& weights : kFewBits) {
+    for (const std::string form : {"", "pivoted", "narrow", "neurons", "mixed"}) {
+      SCOPED_TRACE(fmt::format("{} {}", compress::weights_text(weights), form));
+      if (form.empty()) {
+        write_model(input_, config_, factored_tensors(config_, 3));
+      } else {
+        write_model(input_, config_, formed_model(config_, form, 3));
+      }
+      const FinetuneRequest wanted = rounded_request("out", weights);
+      const FinetuneSummary summary = run_well(wanted);
+      const auto best = best_of(summary.phases.back().validations, 1);
+      ASSERT_TRUE(best.has_value());
+      EXPECT_LT(best->loss, summary.phases.back().validations.front().loss);
+      EXPECT_EQ(config_of(path("out")).quantization,
+                compress::quantization_of(weights, config_of(input_.path())));
+      const TrainableModel trained = load_rounded(path("out"), dense_.path());
+      EXPECT_NEAR(loss_of(trained, wanted), best->loss, 1e-5 * best->loss);
+      const Matrix found = trained.logits(tokens), kernels = logits(path("out"), *cpu, tokens);
+      const double rounding = distance_of(logits(path("out"), *backend_, tokens), kernels);
+      EXPECT_GT(rounding, 0.0);
+      EXPECT_LT(distance_of(found, kernels), 0.2 * rounding);
+    }
+  }
+}
+
+// What is not trained stays byte for byte, and of 6 and 4 bits the grids of what is.
+TEST_F(FinetuneRounded, AFolderOfFewBitsKeepsItsFormats) {
+  for (const compress::WeightFormats& weights : kFewBits) {
+    SCOPED_TRACE(compress::weights_text(weights));
+    run_well(rounded_request("out", weights));
+    FinetuneRequest again = rounded_request("again", std::nullopt);  // what the folder is
+    again.model = path("out");
+    run_well(again);
+    EXPECT_EQ(config_of(path("again")).quantization, config_of(path("out")).quantization);
+    const auto before = io::Checkpoint::open(path("out")),
+               after = io::Checkpoint::open(path("again"));
+    ASSERT_TRUE(before.ok() && after.ok());
+    ASSERT_EQ(before->tensors().size(), after->tensors().size());
+    int changed = 0;
+    for (const auto& [name, tensor] : before->tensors()) {
+      const TensorView& other = after->tensors().at(name);
+      ASSERT_EQ(other.shape, tensor.shape);
+      ASSERT_EQ(other.dtype, tensor.dtype);
+      const bool same = std::equal(tensor.data, tensor.data + tensor.size_bytes(), other.data);
+      const bool of_grid = weights->linear.bits < 8 && !name.ends_with("weight");
+      EXPECT_TRUE(same || (name.find("mlp") != std::string::npos && !of_grid)) << name;
+      changed += same ? 0 : 1;
+    }
+    EXPECT_GT(changed, 0);
+  }
+}
+
+// Texts that decided on the rounding stay on record, and an untrained folder as it is.
+TEST_F(FinetuneRounded, AStateThatWasTheBestAtOnceIsTheFolder) {
+  run_well(rounded_request("out", kFewBits[2]));
+  std::string text;
+  {
+    std::ifstream stream(path("out") / "config.json");
+    text = {std::istreambuf_iterator<char>(stream), {}};
+  }
+  io::Quantization quantization = *config_of(path("out")).quantization;
+  quantization.calibration = {{"text.txt", "0123456789abcdef", 100, 20}};
+  std::ofstream(path("out") / "config.json")
+      << io::with_quantization(text, "config.json", quantization).value();
+  FinetuneRequest again = rounded_request("again", kFewBits[2]);
+  again.model = path("out");
+  again.recipe.block_epochs = 0;
+  again.recipe.learning_rate = 1e-9;
+  run_well(again);
+  EXPECT_EQ(config_of(path("again")).quantization, quantization);
+  const auto before = io::Checkpoint::open(path("out")),
+             after = io::Checkpoint::open(path("again"));
+  ASSERT_TRUE(before.ok() && after.ok());
+  ASSERT_EQ(before->tensors().size(), after->tensors().size());
+  for (const auto& [name, tensor] : before->tensors()) {
+    EXPECT_TRUE(
+        std::equal(tensor.data, tensor.data + tensor.size_bytes(), after->tensors().at(name).data))
+        << name;
+  }
+}
+
+TEST_F(FinetuneRounded, ResumedRunsGiveTheSameBytes) {
+  for (const compress::WeightFormats& weights : {kFewBits[1], kFewBits[2]}) {
+    SCOPED_TRACE(compress::weights_text(weights));
+    run_well(rounded_request("whole", weights));
+    int64_t steps = 0;
+    const auto stopped = run(rounded_request("parts", weights),
+                             [&](const StepReport&) { set_interrupted(++steps == 3); });
+    ASSERT_FALSE(stopped.ok());
+    EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
+    set_interrupted(false);
+    FinetuneRequest rest = rounded_request("parts", weights);
+    rest.force = false;
+    rest.resume = true;
+    run_well(rest);
+    EXPECT_EQ(bytes("parts"), bytes("whole"));
+    fs::remove_all(path("parts"));
+  }
+}
+
+TEST_F(FinetuneRounded, RefusesAdaptersAndOtherBits) {
+  for (const compress::WeightFormats& weights : kFewBits) {
+    FinetuneRequest wanted = rounded_request("out", weights);
+    wanted.recipe.phases = {Part::kV};
+    expect_refused(wanted, {"which", "factors"});
+  }
+  run_well(rounded_request("out", kFewBits[2]));
+  FinetuneRequest other = rounded_request("again", kFewBits[0]);
+  other.model = path("out");
+  expect_refused(other, {"4 bits in groups of 16", "int8", "original"});
+  EXPECT_FALSE(fs::exists(path("again")));
+}
+
+TEST_F(Finetune, RefusesRoundedTensorsThatConfigDoesNotNameRounded) {
+  const model::TestTensors tensors = factored_tensors(config_, 3);
+  std::vector<io::TensorSpec> specs;
+  for (const auto& [name, tensor] : tensors) specs.push_back({name, tensor.dtype, tensor.shape});
+  specs.push_back({"model.layers.9.quantized", DType::kI8, {3}});
+  auto writer = io::SafetensorsWriter::create(input_.path() / "model.safetensors", specs);
+  ASSERT_TRUE(writer.ok());
+  for (const auto& [name, tensor] : tensors)
+    ASSERT_TRUE(writer->append(std::as_bytes(std::span(tensor.values))).ok());
+  ASSERT_TRUE(writer->append(std::vector<std::byte>(3)).ok());
+  ASSERT_TRUE(writer->finish().ok());
+  expect_refused(request("out"), {"int8", "model.layers.9.quantized"});
+}
+
+// What was rounded rounds to itself, 8 bits follow the values, and the grids of fewer stay.
+TEST(KeptGrid, IsThatOfTheWeight) {
+  std::mt19937_64 random(12);
+  const Shape shape = {3, 150};
+  const std::vector<float> values = random_values(450, random), moved = random_values(450, random);
+  const auto view = [&](const std::vector<float>& of) {
+    return TensorView{DType::kF32, shape, reinterpret_cast<const std::byte*>(of.data())};
+  };
+  for (const LowBitFormat& format :
+       {LowBitFormat{8}, LowBitFormat{6}, LowBitFormat{4, 16}, LowBitFormat{4, 32}}) {
+    SCOPED_TRACE(io::format_text(format));
+    const ops::QuantizedWeight nearest = ops::quantize(view(values), format);
+    EXPECT_EQ(KeptGrid(view(values), format).round(view(values)).values, nearest.values);
+    std::vector<float> rounded(450);
+    for (int64_t i = 0; i < 3; ++i) {
+      ops::to_floats(nearest.view(), i * 150, 150, rounded.data() + i * 150);
+    }
+    const KeptGrid kept(nearest.view(), format);
+    EXPECT_EQ(kept.round(view(rounded)).values, nearest.values);
+    const ops::QuantizedWeight after = kept.round(view(moved));
+    const auto scales = [](const ops::QuantizedWeight& weight) {
+      return std::as_bytes(std::span(weight.scales));
+    };
+    EXPECT_EQ(std::ranges::equal(scales(after), scales(nearest)), format.bits < 8);
+    EXPECT_EQ(after.multipliers, nearest.multipliers);
+    if (format.bits == 8) {
+      EXPECT_EQ(after.values, ops::quantize(view(moved)).values);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace neuronmm::finetune

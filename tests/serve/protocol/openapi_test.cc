@@ -1,0 +1,270 @@
+// The OpenAPI description against the code that reads requests and writes answers: the same fields,
+// and the same verdict on values of every kind in every place, by another reading of JSON Schema.
+
+#include "serve/protocol/openapi.h"
+
+#include <set>
+
+#include "serve/grammar/schema_validator.h"
+#include "serve/protocol/chat_request.h"
+#include "serve/protocol/completion_request.h"
+#include "serve/protocol/fake_server.h"
+
+namespace neuronmm::serve {
+namespace {
+
+const Json& description() {
+  static const Json parsed = Json::parse(openapi_json());
+  return parsed;
+}
+
+const Json& schema_of(const std::string& name) {
+  return description()["components"]["schemas"].at(name);
+}
+
+// The schemas that `schema` is put together of, itself included.
+std::vector<const Json*> parts_of(const Json& schema) {
+  std::vector<const Json*> parts = {&schema};
+  const auto add = [&](const Json& part) {
+    for (const Json* each : parts_of(part)) parts.push_back(each);
+  };
+  if (schema.contains("$ref"))
+    add(description().at(Json::json_pointer(schema["$ref"].get<std::string>().substr(1))));
+  for (const char* several : {"allOf", "anyOf"}) {
+    if (!schema.contains(several)) continue;
+    for (const Json& part : schema[several]) add(part);
+  }
+  return parts;
+}
+
+using Names = std::set<std::string, std::less<>>;
+
+Names properties_of(const std::string& name) {
+  Names names;
+  for (const Json* part : parts_of(schema_of(name))) {
+    if (!part->contains("properties")) continue;
+    for (const auto& item : part->at("properties").items()) names.insert(item.key());
+  }
+  return names;
+}
+
+template <typename Read>
+Names asked_by(Read read) {
+  const Json nothing = Json::object();
+  RequestProblem problem;
+  FieldReader fields(nothing, "", problem);
+  read(fields);
+  return fields.asked();
+}
+
+TEST(OpenApi, TheFieldsThatAreReadAreDescribedAndNoOthers) {
+  EXPECT_EQ(asked_by(read_chat_request), properties_of("ChatCompletionRequest"));
+  EXPECT_EQ(asked_by(read_completion_request), properties_of("CompletionRequest"));
+  Names prompt = asked_by(
+      [](FieldReader& fields) { (void)read_conversation(fields, read_tool_fields(fields)); });
+  prompt.insert("model");
+  EXPECT_EQ(prompt, properties_of("ApplyTemplateRequest"));
+  prompt.insert({"prompt", "add_special_tokens", "return_token_strs"});
+  EXPECT_EQ(prompt, properties_of("TokenizeRequest"));
+}
+
+std::vector<Json> values() {
+  std::vector<Json> list = {std::string(1025, 'a')};
+  for (const char* text : {"null",
+                           "true",
+                           "false",
+                           "0",
+                           "1",
+                           "-1",
+                           "2",
+                           "20",
+                           "21",
+                           "129",
+                           "1.0",
+                           "1.5",
+                           "-0.5",
+                           "100.5",
+                           "101",
+                           "2147483647",
+                           "2147483648",
+                           "10000000000000000000",
+                           "1e300",
+                           "\"\"",
+                           "\"a\"",
+                           "\"none\"",
+                           "\"text\"",
+                           "\"assistant\"",
+                           "\"tool\"",
+                           "[]",
+                           "[0]",
+                           "[\"a\"]",
+                           "[[0]]",
+                           "[[]]",
+                           "[1.0, 2]",
+                           "[1, \"a\"]",
+                           "[\"text\"]",
+                           "[{}]",
+                           "{}",
+                           "{\"a\": 1}",
+                           "{\"5\": 100}",
+                           "{\"5\": 101}",
+                           "{\"-0\": 1}",
+                           "{\"type\": \"text\"}",
+                           "{\"type\": \"json_object\"}",
+                           "{\"type\": \"json_schema\"}"})
+    list.push_back(Json::parse(text));
+  return list;
+}
+
+// Bodies that differ from `example` in one place.
+std::vector<Json> variations(const Json& example, const Names& names) {
+  std::vector<Json> bodies = {example};
+  const auto put = [&](const Json::json_pointer& place) {
+    for (const Json& value : values()) {
+      bodies.push_back(example);
+      bodies.back()[place] = value;
+    }
+  };
+  const Json leaves = example.flatten();
+  for (const auto& [text, unused] : leaves.items()) {
+    for (Json::json_pointer place(text); !place.empty(); place.pop_back()) {
+      put(place);
+      Json& parent = bodies.emplace_back(example)[place.parent_pointer()];
+      if (parent.is_array())
+        parent.erase(std::stoul(place.back()));
+      else
+        parent.erase(place.back());
+    }
+  }
+  for (const std::string& name : names) put(Json::json_pointer("/" + name));
+  return bodies;
+}
+
+// What the description says in words alone.
+bool is_said_in_words(const std::string& message) {
+  for (const char* words :
+       {"expected only beside", "to choose from", "expected a function of", "JSON of an object",
+        "a JSON schema", "malformed JSON", "false beside it", "the same as \"n\"",
+        "beside a call that must be made", "an integer of more than 64 bits"}) {
+    if (message.find(words) != std::string::npos) return true;
+  }
+  return false;
+}
+
+template <typename Parse>
+void expect_same_verdicts(const std::string& name, const std::vector<Json>& examples, Parse parse) {
+  const Json& schema = schema_of(name);
+  int taken = 0, refused = 0;
+  for (const Json& example : examples) {
+    EXPECT_TRUE(grammar::validates(schema, example, description())) << example;
+    for (const Json& body : variations(example, properties_of(name))) {
+      const auto parsed = parse(body.dump());
+      const std::string message = parsed.ok() ? "" : parsed.error().message;
+      if (is_said_in_words(message) || (!parsed.ok() && parsed.error().status != 400)) continue;
+      EXPECT_EQ(parsed.ok(), grammar::validates(schema, body, description()))
+          << name << " " << message << "\n"
+          << body;
+      ++(parsed.ok() ? taken : refused);
+    }
+  }
+  EXPECT_GT(taken, 20);
+  EXPECT_GT(refused, 20);
+}
+
+Json chat_with_tools() {
+  return Json::parse(R"({"model": "small", "messages": [
+    {"role": "system", "content": [{"type": "text", "text": "a"}, {"type": "refusal", "refusal": "b"}], "name": "n"},
+    {"role": "user", "content": "x"},
+    {"role": "assistant", "content": null, "reasoning_content": "r", "reasoning": null, "tool_calls": [
+      {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+    {"role": "assistant", "refusal": "no", "function_call": null, "audio": null},
+    {"role": "tool", "content": "c", "tool_call_id": "1"}],
+    "tools": [{"type": "function", "function": {
+      "name": "f", "description": "d", "parameters": {"type": "object"}, "strict": true}}],
+    "tool_choice": {"type": "function", "function": {"name": "f"}}, "documents": [{"text": "t"}],
+    "parallel_tool_calls": false, "chat_template_kwargs": {"a": 1}, "reasoning_effort": "none"})");
+}
+
+Json chat_with_a_shape() {
+  return Json::parse(R"({"messages": [{"role": "user", "content": "x"}], "stream": true,
+    "stream_options": {"include_usage": true, "continuous_usage_stats": false}, "logprobs": true, "top_logprobs": 2,
+    "response_format": {"type": "json_schema", "json_schema": {"name": "n", "description": "d", "strict": true,
+      "schema": {"type": "object"}}}, "logit_bias": {"5": 1}, "stop": ["a", "b"], "stop_token_ids": [1, 2],
+    "modalities": ["text"]})");
+}
+
+TEST(OpenApi, RequestsAreTakenThatItAllowsAndNoOthers) {
+  expect_same_verdicts("ChatCompletionRequest", {chat_with_tools(), chat_with_a_shape()},
+                       parse_chat_request);
+  expect_same_verdicts("CompletionRequest",
+                       {Json::parse(R"({"prompt": [[1, 2], [3]], "echo": true, "stream": true})"),
+                        Json::parse(R"({"prompt": ["a", "b"], "echo": true, "logprobs": 3})")},
+                       parse_completion_request);
+  const ServedFolder folder;
+  const auto by = [&](auto answer) {
+    return [&folder, answer](const std::string& body) { return answer(folder.model, body); };
+  };
+  expect_same_verdicts("TokenizeRequest",
+                       {Json::parse(R"({"prompt": "a"})"),
+                        Json::parse(R"({"messages": [{"role": "user", "content": "x"}]})")},
+                       by(answer_tokenize));
+  expect_same_verdicts("DetokenizeRequest", {Json::parse(R"({"tokens": [1, 2]})")},
+                       by(answer_detokenize));
+  expect_same_verdicts("ApplyTemplateRequest", {chat_with_tools()}, by(answer_apply_template));
+}
+
+// Every key of `value` is described.
+void expect_described(const std::vector<const Json*>& schemas, const Json& value) {
+  std::vector<const Json*> parts;
+  for (const Json* schema : schemas) {
+    for (const Json* part : parts_of(*schema)) parts.push_back(part);
+  }
+  for (const auto& item : value.items()) {
+    std::vector<const Json*> inner;
+    bool open = false;
+    for (const Json* part : parts) {
+      const Json properties = part->value("properties", Json::object());
+      if (value.is_object() && properties.contains(item.key()))
+        inner.push_back(&part->at("properties").at(item.key()));
+      if (value.is_array() && part->contains("items")) inner.push_back(&part->at("items"));
+      open = open || part->contains("additionalProperties");
+    }
+    EXPECT_TRUE(open || !inner.empty()) << item.key() << " in " << value;
+    if (item.value().is_structured() && !open) expect_described(inner, item.value());
+  }
+}
+
+void expect_answer(const std::string& name, const Json& answer) {
+  EXPECT_TRUE(grammar::validates(schema_of(name), answer, description())) << name << " " << answer;
+  expect_described({&schema_of(name)}, answer);
+}
+
+void expect_answers(const std::string& name, Json body, const std::string& text) {
+  const ServedFolder folder;
+  expect_answer(name, exchange(folder.model, body, {says(text)}).body());
+  body["stream"] = true;
+  body["stream_options"] = {{"include_usage", true}};
+  const auto chunks = exchange(folder.model, body, {says(text)}).sink->chunks();
+  EXPECT_GT(chunks.size(), 3u);
+  for (const Json& chunk : chunks) expect_answer(name + "Chunk", chunk);
+}
+
+TEST(OpenApi, AnswersAreAsItDescribesThem) {
+  Json chat = chat_with_tools();
+  chat["tool_choice"] = "auto";
+  chat["return_token_ids"] = true;
+  expect_answers("ChatCompletion", chat,
+                 "I look.<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</tool_call>");
+  Json logprobs = Json::parse(R"({"messages": [{"role": "user", "content": "x"}]})");
+  logprobs["logprobs"] = true;
+  logprobs["top_logprobs"] = 2;
+  expect_answers("ChatCompletion", logprobs, "a story");
+  expect_answers("Completion", Json::parse(R"({"prompt": "ab", "logprobs": 2, "echo": true, "n": 1,
+                                 "return_token_ids": true})"),
+                 "a story");
+  expect_answer("Error", Json::parse(error_json(queue_full("full", 1))));
+  expect_answer("Models", Json::parse(models_json(ServedFolder().model)));
+}
+
+}  // namespace
+}  // namespace neuronmm::serve

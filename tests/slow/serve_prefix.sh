@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# A prompt of 2,000 tokens twice, with another end each time, as a stream over HTTP: the second time to the first token is at most a
+# tenth of the first's. The median of seven such pairs, each with a beginning of its own.
+#   tests/slow/serve_prefix.sh [MODEL_DIR]      else random weights of the bundled model's shape, with 16 layers and 4,096 positions
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+readonly neuronmm=${NEURONMM:-$PWD/build/release/neuronmm} work=build/serve_prefix
+rm -rf $work
+mkdir -p $work
+model=${1:-}
+if [ -z "$model" ]; then
+  model=$work/model
+  python3 - models/demo/config.json $work/config.json <<'PY'
+import json, pathlib, sys
+config = json.loads(pathlib.Path(sys.argv[1]).read_text()) | {"max_position_embeddings": 4096, "num_hidden_layers": 16}
+pathlib.Path(sys.argv[2]).write_text(json.dumps(config))
+PY
+  "$neuronmm" synthesize --config $work/config.json -o $model >/dev/null
+  cp models/demo/tokenizer*.json $model
+fi
+"$neuronmm" serve "$model" --port 0 >$work/serve.log 2>&1 &
+readonly server=$!
+trap 'kill $server 2>/dev/null' EXIT
+for _ in {1..600}; do
+  grep -q 'is ready' $work/serve.log && break
+  sleep 0.1
+done
+
+python3 - "$(grep -oE 'http://[0-9.:]+' $work/serve.log | head -1)" <<'PY'
+import http.client, json, random, statistics, sys, time
+
+PREFIX, END = 2000, 16
+
+
+def first_token(prompt):
+    """Seconds to the first event, and how much of the prompt was there already."""
+    body = {"prompt": prompt, "max_tokens": 2, "temperature": 0, "ignore_eos": True, "stream": True,
+            "stream_options": {"include_usage": True}}
+    connection = http.client.HTTPConnection(sys.argv[1].removeprefix("http://"), timeout=120)
+    begin = time.monotonic()
+    connection.request("POST", "/v1/completions", json.dumps(body))
+    response = connection.getresponse()
+    assert response.status == 200, response.read()
+    assert response.readline().startswith(b"data: {")
+    seconds = time.monotonic() - begin
+    usage = [json.loads(line[6:]) for line in response if line.startswith(b"data: {")][-1]["usage"]
+    assert usage["prompt_tokens"] == PREFIX + END, usage
+    return seconds, usage["prompt_tokens_details"]["cached_tokens"]
+
+
+ids = lambda count: random.choices(range(300, 2000), k=count)
+first_token(ids(PREFIX + END))
+ratios = []
+for _ in range(7):
+    prefix = ids(PREFIX)
+    (cold, nothing), (warm, cached) = first_token(prefix + ids(END)), first_token(prefix + ids(END))
+    assert nothing == 0 and cached == PREFIX // 128 * 128, (nothing, cached)
+    ratios.append(warm / cold)
+    print(f"first token after {1e3 * cold:.1f} ms, then {1e3 * warm:.1f} ms: {100 * ratios[-1]:.1f} %")
+median = statistics.median(ratios)
+print(f"median {100 * median:.1f} %, asked at most 10 %")
+sys.exit(median > 0.10)
+PY
