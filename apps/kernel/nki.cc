@@ -194,8 +194,7 @@ void check_flags(const NkiFlags& flags) {
 }
 
 void add_tracer_flags(CLI::App* command, TracerCall& call) {
-  command->add_option("KERNEL", call.kernel, "FILE.py:FUNCTION, as it is; or a file of --record")
-      ->required();
+  command->add_option("KERNEL", call.kernel, "FILE.py:FUNCTION, as it is");
   command
       ->add_option("--arg", call.arguments,
                    "a tensor for the kernel: NAME=DTYPE[SHAPE], as x=bf16[4096,8192]; repeatable. "

@@ -36,9 +36,11 @@ Result<fs::path> package_folder() {
 
 std::vector<std::string> command_line(const TracerCall& call, const fs::path& trace,
                                       const fs::path& report) {
+  const std::string device = call.device.empty() ? "trn2" : call.device;
   std::vector<std::string> words = {
-      "-P",      "-m",           "nki.run", call.kernel,     "--device", call.device,
-      "--trace", trace.string(), "--json",  report.string(), "--seed",   std::to_string(call.seed)};
+      "-P",      "-m",           "nki.run", call.kernel,     "--device", device,
+      "--trace", trace.string(), "--json",  report.string(), "--quiet"};
+  words.insert(words.end(), {"--seed", std::to_string(call.seed)});
   for (const std::string& text : call.arguments) words.insert(words.end(), {"--arg", text});
   for (const std::string& text : call.keyword_arguments) {
     words.insert(words.end(), {"--kwarg", text});
@@ -110,7 +112,7 @@ Result<TracerReport> run_tracer(const TracerCall& call, const fs::path& trace) {
   NMM_ASSIGN(const fs::path package, package_folder());
   NMM_ASSIGN(const std::string python, find_python());
   const fs::path report_file = trace.string() + ".json";
-  NMM_ASSIGN(ChildEnd end, run_child({.program = kPython,
+  NMM_ASSIGN(ChildEnd end, run_child({.program = python,
                                       .arguments = command_line(call, trace, report_file),
                                       .environment = {{kPythonPath, python_path(package)},
                                                       {"PYTHONDONTWRITEBYTECODE", "1"}},

@@ -67,6 +67,7 @@ def _parser():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tolerance", type=float, help="allowed relative error")
     parser.add_argument("--json", metavar="F", help="a report; - for standard output")
+    parser.add_argument("--quiet", action="store_true", help="without the report as text")
     parser.add_argument("--max-instructions", type=int, default=20_000_000)
     parser.add_argument("--max-seconds", type=float, default=600.0)
     return parser
@@ -239,6 +240,8 @@ def _print(options, report):
             json.dump(report, out, indent=1)
     if options.json == "-":
         print(json.dumps(report, indent=1))
+        return
+    if options.quiet:
         return
     print(f"{report['kernel']} on {report['device']}: {report['instructions']} instructions")
     for name, count in sorted(report["by_instruction"].items(), key=lambda item: -item[1]):
