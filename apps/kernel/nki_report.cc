@@ -46,8 +46,8 @@ std::string bounds_text(const NkiReport& r) {
   std::string text = fmt::format("\n  {:<14}{:>12.3f} us\n", "latency", total / 1e3);
   for (const BoundRow& row : bound_rows(r.run.timing.bound)) {
     if (row.ns == 0) continue;
-    text += fmt::format("  {:<14}{:>12.3f} us{:>8.1f} %   {}\n", row.name, row.ns / 1e3,
-                        total > 0 ? 100 * row.ns / total : 0, row.what);
+    text += fmt::format("  {:<14}{:>12.3f} us{:>8.1f} %{}{}\n", row.name, row.ns / 1e3,
+                        total > 0 ? 100 * row.ns / total : 0, *row.what ? "   " : "", row.what);
   }
   return text;
 }
@@ -111,7 +111,7 @@ std::string lines_text(const NkiReport& r) {
 std::string others_text(const NkiReport& r) {
   if (r.others.empty()) return "";
   const double total = kernel_ns(r.run.timing);
-  std::string text = fmt::format("\n{:<40}{:>14}{:>10}\n", "beside it", "latency, us", "");
+  std::string text = fmt::format("\n{:<40}{:>14}\n", "beside it", "latency, us");
   for (const NkiRun& other : r.others) {
     text += fmt::format("  {:<38}{:>14.3f}{:>+9.1f} %\n", other.name, kernel_ns(other.timing) / 1e3,
                         total > 0 ? 100 * (kernel_ns(other.timing) / total - 1) : 0);
