@@ -30,6 +30,7 @@ const std::map<std::string, Folders> kArrows = {
     {"compress", {"model", "ops", "io", "text", "base"}},
     {"finetune", {"compress", "model", "ops", "io", "text", "base"}},
     {"eval", {"model", "io", "text", "base"}},
+    {"exports", {"compress", "eval", "model", "io", "base"}},
     {"fit", {"compress", "eval", "model", "ops", "io", "text", "base"}},
     {"serve/engine", {"model", "ops", "text", "base"}},
     {"serve/grammar", {"model", "text", "base"}},
