@@ -9,6 +9,7 @@
 #include "eval/latency_report.h"
 #include "exports/export_folder.h"
 #include "flags.h"
+#include "io/folder_writer.h"
 #include "model/export_kernels.h"
 #include "model/prompts.h"
 #include "model/tensor_specs.h"
@@ -103,7 +104,8 @@ Result<int> run_export(const ExportFlags& flags) {
                              .new_tokens = flags.new_tokens};
   if (manifest.source.empty()) manifest.source = fs::absolute(flags.model).parent_path().filename();
   NMM_ASSIGN(manifest.choice, exports::choose_release(manifest.target, flags.device, flags.sdk));
-  NMM_ASSIGN(exports::ExportFolder folder, exports::ExportFolder::create(flags.out, flags.model));
+  NMM_TRY(exports::check_output(flags.out));
+  NMM_TRY(io::require_folder(flags.model));
   NMM_ASSIGN(manifest.config, io::ModelConfig::load(flags.model / "config.json"));
   NMM_TRY(exports::check_exportable(manifest.config, manifest.target, flags.model.string()));
   manifest.use = exports::kernel_use(manifest.config, manifest.target);
@@ -111,7 +113,7 @@ Result<int> run_export(const ExportFlags& flags) {
                                               flags.prompt_tokens, manifest.use));
   NMM_TRY(predict(flags, manifest));
   NMM_ASSIGN(const auto golden, golden_logits(flags));
-  NMM_TRY(folder.write(manifest, golden));
+  NMM_TRY(exports::write_export(flags.model, flags.out, manifest, golden));
   print_summary(report, flags, manifest);
   NMM_TRY(report.write_json_text(exports::export_json(manifest)));
   return 0;

@@ -19,8 +19,8 @@ bool has_rope(const io::ModelConfig& config, bool llama3_too) {
 std::string missing_in_vllm(const io::ModelConfig& config) {
   const bool qwen3 = config.architecture == Architecture::kQwen3;
   if (config.attention_bias) return "biases of q, k and v";
-  if (config.sliding_window > 0) return "a sliding window";
-  if (qwen3 && config.tie_word_embeddings) return "an LM head of Qwen3 tied to the embeddings";
+  if (config.sliding_window > 0) return "sliding window";
+  if (qwen3 && config.tie_word_embeddings) return "LM head that is tied to the embeddings in Qwen3";
   if (!has_rope(config, !qwen3)) {
     return fmt::format("RoPE scaling \"{}\"", io::rope_type(config.rope_scaling));
   }
@@ -32,10 +32,10 @@ std::string missing_in_vllm(const io::ModelConfig& config) {
 std::string missing_in_nxdi(const io::ModelConfig& config) {
   const bool llama = config.architecture == Architecture::kLlama;
   const bool mistral = config.architecture == Architecture::kMistral;
-  if (config.sliding_window > 0 && !mistral) return "a sliding window outside Mistral";
+  if (config.sliding_window > 0 && !mistral) return "sliding window outside Mistral";
   const bool any_head_dim = llama || config.architecture == Architecture::kQwen3;
   if (!any_head_dim && config.head_dim * config.num_attention_heads != config.hidden_size) {
-    return fmt::format("a head_dim of {} in {}", config.head_dim,
+    return fmt::format("head_dim of {} in {}", config.head_dim,
                        io::architecture_name(config.architecture));
   }
   if (!has_rope(config, llama)) {

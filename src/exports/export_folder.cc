@@ -8,6 +8,7 @@
 #include "exports/payload.h"
 #include "exports/readme.h"
 #include "io/atomic_file.h"
+#include "io/folder_writer.h"
 #include "io/linked_file.h"
 #include "io/model_files.h"
 #include "io/shards.h"
@@ -47,35 +48,22 @@ Result<std::vector<fs::path>> weight_files(const fs::path& model) {
   return files;
 }
 
-}  // namespace
-
-Result<ExportFolder> ExportFolder::create(const fs::path& out, const fs::path& model) {
-  NMM_TRY(io::require_folder(model));
-  auto writer = io::FolderWriter::create(out, io::FolderWriter::IfExists::kRefuse, model);
-  // An export is no model folder, which could be replaced: what somebody has measured there stays.
-  if (!writer.ok() && writer.error().kind == Error::Kind::kExists) {
-    return fail("{}; name another folder, or remove it", writer.error().message);
-  }
-  if (!writer.ok()) return writer.error();
-  return ExportFolder(std::move(writer).value(), model);
-}
-
-Status ExportFolder::write_model(const fs::path& folder) const {
+Status write_model(const fs::path& model, const fs::path& folder) {
   NMM_TRY(make_folder(folder));
-  const fs::path config = model_ / "config.json";
+  const fs::path config = model / "config.json";
   NMM_ASSIGN(const std::string text, io::read_text_file(config, io::kMaxConfigBytes));
   NMM_TRY(compress::write_transformers_files(folder, text, config.string()));
-  NMM_ASSIGN(const std::vector<fs::path> weights, weight_files(model_));
+  NMM_ASSIGN(const std::vector<fs::path> weights, weight_files(model));
   for (const fs::path& file : weights) {
     NMM_TRY(io::link_or_copy(file, folder / file.filename()));
   }
-  NMM_TRY(io::copy_model_files(model_, folder));
+  NMM_TRY(io::copy_model_files(model, folder));
   return io::sync_folder(folder);
 }
 
-Status ExportFolder::write(const Manifest& manifest, const eval::ReferenceLogits& golden) {
-  const fs::path folder = writer_.staging();
-  NMM_TRY(write_model(folder / "model"));
+Status write_all(const fs::path& model, const fs::path& folder, const Manifest& manifest,
+                 const eval::ReferenceLogits& golden) {
+  NMM_TRY(write_model(model, folder / "model"));
   for (const PayloadFile& file : payload(manifest.target)) {
     NMM_TRY(write_file(folder / file.path, file.text));
   }
@@ -87,8 +75,27 @@ Status ExportFolder::write(const Manifest& manifest, const eval::ReferenceLogits
   }
   NMM_TRY(eval::write_reference_logits(folder / "golden.safetensors", golden));
   NMM_TRY(write_file(folder / "export.json", export_json(manifest)));
-  NMM_TRY(write_file(folder / "README.md", readme(manifest)));
-  return writer_.commit();
+  return write_file(folder / "README.md", readme(manifest));
+}
+
+}  // namespace
+
+Status check_output(const fs::path& out) {
+  std::error_code ignored;
+  if (!fs::exists(fs::symlink_status(out, ignored))) return {};
+  return fail("{}: already exists; name another folder, or remove it", out.string());
+}
+
+Status write_export(const fs::path& model, const fs::path& out, const Manifest& manifest,
+                    const eval::ReferenceLogits& golden) {
+  NMM_TRY(check_output(out));
+  NMM_ASSIGN(io::FolderWriter writer,
+             io::FolderWriter::create(out, io::FolderWriter::IfExists::kRefuse, model));
+  if (Status written = write_all(model, writer.staging(), manifest, golden); !written.ok()) {
+    NMM_TRY(writer.discard());
+    return written;
+  }
+  return writer.commit();
 }
 
 }  // namespace neuronmm::exports

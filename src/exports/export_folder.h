@@ -14,25 +14,16 @@
 #include "base/result.h"
 #include "eval/reference_logits.h"
 #include "exports/manifest.h"
-#include "io/folder_writer.h"
 
 namespace neuronmm::exports {
 
-class ExportFolder {
- public:
-  // Before any work: refuses an `out` that exists, or that lies in or around the model.
-  static Result<ExportFolder> create(const std::filesystem::path& out,
-                                     const std::filesystem::path& model);
-  // All of it, then one rename.
-  Status write(const Manifest& manifest, const eval::ReferenceLogits& golden);
+// Before any work: refuses an `out` that exists. An export is no model folder, which could be
+// replaced: what somebody has measured there stays.
+Status check_output(const std::filesystem::path& out);
 
- private:
-  ExportFolder(io::FolderWriter writer, std::filesystem::path model)
-      : writer_(std::move(writer)), model_(std::move(model)) {}
-  Status write_model(const std::filesystem::path& folder) const;
-
-  io::FolderWriter writer_;
-  std::filesystem::path model_;
-};
+// The whole folder, then one rename; of an error nothing is left. Errors: `out` exists, or lies in
+// or around `model`.
+Status write_export(const std::filesystem::path& model, const std::filesystem::path& out,
+                    const Manifest& manifest, const eval::ReferenceLogits& golden);
 
 }  // namespace neuronmm::exports

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr std::streamsize kPieceBytes = 8 << 20;
 
-Status copy(const fs::path& from, const fs::path& to) {
+Status copy_bytes(const fs::path& from, const fs::path& to) {
   std::ifstream input(from, std::ios::binary);
   if (!input) return fail("{}: cannot be read", from.string());
   NMM_ASSIGN(AtomicFile output, AtomicFile::create(to));
@@ -42,7 +42,7 @@ Status link_or_copy(const fs::path& from, const fs::path& to) {
   fs::create_hard_link(file, to, error);
   if (!error) return {};
   if (error == std::errc::file_exists) return fail("{}: already exists", to.string());
-  return copy(file, to);
+  return copy_bytes(file, to);
 }
 
 }  // namespace neuronmm::io

@@ -59,11 +59,15 @@ def rope_theta_of(config):
     return parameters.get("rope_theta", getattr(config, "rope_theta", None))
 
 
-def check_rope(model, hf_config):
-    """The plugin's configs fall back to constants where they miss a field, which would be another model silently."""
-    wanted, found = rope_theta_of(hf_config), rope_theta_of(model.config)
-    if wanted != found:
-        raise ValueError(f"rope_theta: the plugin's model has {found}, config.json says {wanted}")
+def with_rope(hf_config):
+    """The plugin's configs take a number of their own for a field that they miss, and which of the two there are depends on
+    the version of transformers: here are both."""
+    theta = rope_theta_of(hf_config)
+    hf_config.rope_theta = theta
+    if not getattr(hf_config, "rope_parameters", None):
+        scaling = getattr(hf_config, "rope_scaling", None) or {"rope_type": "default"}
+        hf_config.rope_parameters = scaling | {"rope_theta": theta}
+    return hf_config
 
 
 class SmallerMLPs:
@@ -71,13 +75,14 @@ class SmallerMLPs:
 
     @classmethod
     def from_configs(cls, hf_config, neuron_config):
-        model = super().from_configs(hf_config, neuron_config)
+        model = super().from_configs(with_rope(hf_config), neuron_config)
         if model.world_size != 1:
             raise ValueError(
                 f"expected tensor_parallel_size=1, found {model.world_size}: first factors would be whole on every "
                 "core, so run replicas instead"
             )
-        check_rope(model, hf_config)
+        if rope_theta_of(model.config) != hf_config.rope_theta:
+            raise ValueError(f"the plugin's model has rope_theta {rope_theta_of(model.config)}, not {hf_config.rope_theta}")
         mlps = smaller_mlps(hf_config, hf_config.neuronmm_compression, PHASED_FORMS)
         for layer, mlp in zip(model.model.layers, mlps, strict=True):
             layer.mlp = mlp.to(model.config.torch_dtype)
