@@ -119,7 +119,7 @@ def tokens(export, options):
     made = engine.Engine(export, MODEL, "device")
     same = total = 0
     for ids, first, logits in read_golden():
-        prompt, wanted = ids[: first + 1], logits.argmax(-1).tolist()
+        prompt, wanted = ids[: first + 1], [*ids[first + 1 :], int(logits[-1].argmax())]
         for found, expected, row in zip(made.generate(prompt, len(wanted)), wanted, logits, strict=True):
             total += 1
             if found == expected:
@@ -206,7 +206,7 @@ def main():
         reason = found.get("reason", "").splitlines()
         print(f"{found['result']:5} {STEPS[name][0]}{': ' + reason[0] if reason else ''}", flush=True)
         options.output.write_text(json.dumps(report, indent=2) + "\n")
-    print(f"written to {options.output}; please send it: docs/export.md says where")
+    print(f"written to {options.output}; please send it to the project, whatever it says")
     return sys.exit(any(step["result"] == "fail" for step in report["steps"].values()))
 
 
