@@ -15,7 +15,6 @@ using neuronmm::apps::expect;
 using neuronmm::apps::kDemo;
 using neuronmm::apps::neuronmm;
 using neuronmm::apps::read;
-using nlohmann::json;
 
 class ExportCommand : public neuronmm::apps::ProgramTest {
  protected:
@@ -42,7 +41,7 @@ TEST_F(ExportCommand, SaysWhatRunsWithoutItsKernels) {
          {"layers 0, 1, 2, 3: plain torch products without our fused kernel, because their ranks "
           "differ within an MLP",
           "simulated on trn2: prefill", "never run on a Trainium"});
-  const json exported = json::parse(read(path("e.json")));
+  const nlohmann::json exported = nlohmann::json::parse(read(path("e.json")));
   EXPECT_EQ(exported["sdk"], "2.32");
   EXPECT_GT(exported["predicted"]["dense"]["token_generation_model"], 0);
   EXPECT_FALSE(fs::exists(path("out") + "/kernels"));
@@ -52,9 +51,9 @@ TEST_F(ExportCommand, SaysWhatRunsWithoutItsKernels) {
 
 TEST_F(ExportCommand, KernelsAreForTheRanksThatThereAre) {
   expect(run_export(compressed("--ratio 0.2"), "--target vllm-neuron --device trn3"), 0, {});
-  const json kernels = json::parse(read(path("out") + "/kernels/kernels.json"));
+  const nlohmann::json kernels = nlohmann::json::parse(read(path("out") + "/kernels/kernels.json"));
   ASSERT_EQ(kernels.size(), 2);
-  EXPECT_EQ(kernels[0]["shape"], json({{"M", 128}, {"K", 384}, {"r", 224}, {"N", 1024}}));
+  EXPECT_EQ(kernels[0]["shape"], nlohmann::json({{"M", 128}, {"K", 384}, {"r", 224}, {"N", 1024}}));
   const std::string source = read(path("out") + "/kernels/mlp_rank_224.py");
   EXPECT_NE(source.find("M, K, r, N = 128, 384, 224, 1024"), source.npos);
   EXPECT_NE(source.find("--device trn3"), source.npos);
@@ -81,13 +80,13 @@ TEST_F(ExportCommand, RefusalsLeaveNothing) {
 }
 
 // As check_on_trainium.py writes it.
-json report() {
+nlohmann::json report() {
   const auto times = [](double prefill, double token) {
-    return json{{"context_encoding_model", {{"latency_ms_p50", prefill}}},
-                {"token_generation_model", {{"latency_ms_p50", token}}},
-                {"e2e_model", {{"latency_ms_p50", 100 * token}}}};
+    return nlohmann::json{{"context_encoding_model", {{"latency_ms_p50", prefill}}},
+                          {"token_generation_model", {{"latency_ms_p50", token}}},
+                          {"e2e_model", {{"latency_ms_p50", 100 * token}}}};
   };
-  const json predicted = {
+  const nlohmann::json predicted = {
       {"context_encoding_model", 2.0}, {"token_generation_model", 1.0}, {"e2e_model", 50.0}};
   return {{"format", "neuronmm-check-1"},
           {"export",
@@ -104,9 +103,9 @@ TEST_F(ExportCommand, MeasuredTimesAreRowsOfTheValidation) {
   const std::string file = write("report.json", report().dump());
   expect(neuronmm("paper validation --measured " + file + " --json " + path("rows.json")), 0,
          {"measured by an owner", "tiny", "-50.0 %", "+100.0 %"});
-  const json rows = json::parse(read(path("rows.json")));
-  json measured = json::array();
-  for (const json& row : rows) {
+  const nlohmann::json rows = nlohmann::json::parse(read(path("rows.json")));
+  nlohmann::json measured = nlohmann::json::array();
+  for (const nlohmann::json& row : rows) {
     if (row["set"] == "measured") measured.push_back(row);
   }
   ASSERT_EQ(measured.size(), 3);
@@ -117,10 +116,10 @@ TEST_F(ExportCommand, MeasuredTimesAreRowsOfTheValidation) {
 }
 
 TEST_F(ExportCommand, ReportsThatAreNone) {
-  const auto paper = [&](const json& changed) {
+  const auto paper = [&](const nlohmann::json& changed) {
     return neuronmm("paper validation --measured " + write("r.json", changed.dump()));
   };
-  json other = report();
+  nlohmann::json other = report();
   other["format"] = "neuronmm-check-9";
   expect(paper(other), 1, {"r.json", "\"format\"", "neuronmm-check-1", "neuronmm-check-9"});
   other = report();

@@ -73,6 +73,7 @@ def exported(name, form, target):
     if not smaller.exists():
         neuronmm("compress", WORK / name, "-o", smaller, *FORMS[form])
     out = WORK / f"{name}_{form}_{target}"
+    shutil.rmtree(out, ignore_errors=True)
     said = neuronmm("export", smaller, "--target", target, "-o", out, "--prompt-tokens", 48, "--new-tokens", 4)
     return out, said
 
@@ -183,7 +184,7 @@ def check_failures(target):
     from safetensors.torch import load_file, save_file
 
     folder, _ = exported("llama", "uv", target)
-    model = changed(folder, "export.json", '"target"', '"target"')
+    model = changed(folder, "export.json", "", "")
     tensors = load_file(model / "model/model.safetensors")
     name = "model.layers.1.mlp.down_u_proj.weight"
     (model / "model/model.safetensors").unlink()  # another name of the compressed model's
@@ -222,11 +223,8 @@ def main():
             check_logits(name, "uv", target)
             if name != "window":
                 check_logits(name, "mixed", target)
-        shutil.rmtree(WORK / f"llama_uv_{target}")
-        shutil.rmtree(WORK / f"llama_mixed_{target}")
         check_all_steps(target)
         check_run(target)
-        shutil.rmtree(WORK / f"llama_uv_{target}")
         check_failures(target)
     check_refusals()
     print("every export computes what the folder does")
