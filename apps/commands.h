@@ -66,6 +66,7 @@ void add_compare(Program& program);
 void add_compress(Program& program);
 void add_emit(Program& program);
 void add_eval(Program& program);
+void add_export(Program& program);
 void add_finetune(Program& program);
 void add_fit(Program& program);
 void add_generate(Program& program);

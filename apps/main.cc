@@ -16,6 +16,7 @@ int run(int argc, char** argv) {
   neuronmm::apps::add_serve(program);
   neuronmm::apps::add_perplexity(program);
   neuronmm::apps::add_eval(program);
+  neuronmm::apps::add_export(program);
   neuronmm::apps::add_compare(program);
   neuronmm::apps::add_bench(program);
   neuronmm::apps::add_check(program);

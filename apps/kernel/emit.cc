@@ -7,13 +7,10 @@
 
 #include "commands.h"
 #include "flags.h"
+#include "kernel/emitted_source.h"
 #include "kernel/kernel_check.h"
 #include "output_file.h"
 #include "report_writer.h"
-#include "trainium/nki/driver.h"
-#include "trainium/nki/emitter.h"
-#include "trainium/reference/errors.h"
-#include "trainium/reference/python.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -25,56 +22,6 @@ struct EmitFlags {
   std::string output, json;
   bool driver = false, force = false;
 };
-
-// The command that emits the same again.
-std::string command_of(const KernelSettings& s) {
-  std::string command =
-      fmt::format("neuronmm emit {} --shape {}", s.kernel->name, shape_sizes(*s.kernel, s.shape));
-  if (!s.kernel->tiling.empty()) command += " --tiling " + tiling_text(s.tiling);
-  command += fmt::format(" --dtype {} --accumulate {}", dtype_text(s.options.dtype),
-                         dtype_text(s.options.accumulate));
-  if (s.options.left == kernels::Layout::kNatural) command += " --left natural";
-  return command + fmt::format(" --device {}", s.device.name);
-}
-
-// All that the emitted file says beside its instructions: where it comes from, what it computes,
-// and what its numbers mean.
-nki::Description describe(const KernelSettings& s) {
-  const reference::Python reference = reference::python(*s.kernel, s.options);
-  nki::Description description{
-      .summary = std::string(s.kernel->description),
-      .provenance = "Emitted by: " + command_of(s),
-      .reference = reference.expression,
-      .functions = {reference.functions.begin(), reference.functions.end()},
-      .dimensions = {},
-      .operands = {},
-      .blocks = {},
-      .sbuf_bytes_per_partition = s.limits.sbuf_bytes_per_partition_usable};
-  // What pivots leave of a dimension has a name where an operand lies along it.
-  std::string letters(s.kernel->dimensions);
-  for (const kernels::OperandDescription& operand : s.kernel->operands) {
-    for (const char letter : {operand.layout.rows, operand.layout.columns}) {
-      if (letters.find(letter) == letters.npos) letters += letter;
-    }
-  }
-  for (const char letter : letters) {
-    description.dimensions.push_back(
-        {kernels::dimension_name(letter), kernels::dimension_of(s.shape, letter)});
-  }
-  for (const kernels::OperandDescription& operand : s.kernel->operands) {
-    const kernels::MatrixLayout layout = layout_of(*s.kernel, operand, s.options);
-    description.operands.push_back(
-        {std::string(operand.name),
-         {kernels::dimension_name(layout.rows), kernels::dimension_name(layout.columns)}});
-  }
-  for (const kernels::TilingParameter& parameter : s.kernel->tiling) {
-    description.blocks.push_back({parameter.name, s.tiling[parameter.name], parameter.meaning});
-  }
-  for (const kernels::DerivedStep& step : s.kernel->steps) {
-    description.blocks.push_back({step.name, 0, step.meaning});
-  }
-  return description;
-}
 
 // A program that does not fit the device is not emitted: the compiler would spill, and the times
 // would be others. The message says which one change of the tiling would help.
@@ -106,11 +53,7 @@ Result<int> run_emit(const EmitFlags& flags) {
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   NMM_ASSIGN(const KernelSettings settings, read_settings(flags.kernel));
   NMM_TRY(check_fits(settings));
-  const nki::Description description = describe(settings);
-  NMM_ASSIGN(std::string source, nki::emit(settings.program, description));
-  if (flags.driver) {
-    source += nki::emit_driver(settings.program, description, reference::tolerance(settings));
-  }
+  NMM_ASSIGN(const std::string source, emitted_source(settings, flags.driver));
   NMM_TRY(output.write(source));
   NMM_TRY(report.write_json(Json{{"output", flags.output},
                                  {"kernel", settings.kernel->name},

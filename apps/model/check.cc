@@ -1,7 +1,6 @@
 // neuronmm check: does a model give the logits, or the tokens, of a reference?
 
 #include <optional>
-#include <random>
 #include <vector>
 
 #include <fmt/core.h>
@@ -10,21 +9,16 @@
 #include "commands.h"
 #include "eval/accuracy_check.h"
 #include "eval/reference_file.h"
+#include "model/prompts.h"
 #include "report_writer.h"
-#include "text/tokenizer.h"
 
 namespace neuronmm::apps {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-using Tokens = std::vector<text::TokenId>;
 
-// The prompts of the reference system's example run.
-const std::vector<std::string> kPrompts = {"I believe the meaning of life is",
-                                           "The color of the sky is"};
 constexpr int64_t kNewTokens = 32;
-constexpr int64_t kRandomPromptTokens = 8;  // about as many as those have
 
 struct CheckFlags {
   std::string model_dir, reference, save_reference, json;
@@ -81,33 +75,6 @@ void add_flags(CLI::App* command, CheckFlags& flags) {
   add_device_options(command, flags.device);
 }
 
-// A model without a tokenizer can be checked too: the same ids in every run.
-std::vector<Tokens> random_prompts(int64_t vocab_size) {
-  std::mt19937_64 random(0);
-  std::vector<Tokens> prompts(kPrompts.size(), Tokens(kRandomPromptTokens));
-  for (Tokens& prompt : prompts) {
-    for (text::TokenId& id : prompt) {
-      id = static_cast<text::TokenId>(random() % static_cast<uint64_t>(vocab_size));
-    }
-  }
-  return prompts;
-}
-
-// Prompts are encoded by the reference's tokenizer: token ids are what is compared.
-Result<std::vector<Tokens>> prompt_tokens(const CheckFlags& flags, int64_t vocab_size) {
-  std::error_code ignored;
-  if (flags.prompts.empty() && !fs::exists(fs::path(flags.reference) / "tokenizer.json", ignored)) {
-    return random_prompts(vocab_size);
-  }
-  NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.reference));
-  std::vector<Tokens> prompts;
-  for (const std::string& prompt : flags.prompts.empty() ? kPrompts : flags.prompts) {
-    if (prompt.empty()) return fail("--prompt is empty: nothing to continue");
-    NMM_ASSIGN(prompts.emplace_back(), tokenizer.encode(prompt));
-  }
-  return prompts;
-}
-
 // The reference model is dropped before the other one is loaded.
 Result<eval::ReferenceLogits> reference_logits(const CheckFlags& flags,
                                                const io::ModelConfig& config,
@@ -129,7 +96,7 @@ Result<eval::ReferenceLogits> reference_logits(const CheckFlags& flags,
     return fail("--reference: expected the vocab_size of {}, {}; found {} in {}", flags.model_dir,
                 config.vocab_size, vocab_size, flags.reference);
   }
-  NMM_ASSIGN(const auto prompts, prompt_tokens(flags, vocab_size));
+  NMM_ASSIGN(const auto prompts, prompt_tokens(flags.reference, flags.prompts, vocab_size));
   return eval::record_reference_logits(reference, prompts, flags.new_tokens.value_or(kNewTokens),
                                        progress);
 }

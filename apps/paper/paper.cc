@@ -4,9 +4,11 @@
 #include <map>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "commands.h"
 #include "paper/paper_figures.h"
+#include "paper/paper_measured.h"
 #include "paper/paper_models.h"
 #include "report_writer.h"
 
@@ -14,7 +16,7 @@ namespace neuronmm::apps {
 namespace {
 
 struct PaperFlags {
-  std::string figure, svg, json;
+  std::string figure, svg, json, measured;
   Choice choice;
 };
 
@@ -41,11 +43,22 @@ Result<Figure> make_figure(const PaperFlags& flags) {
   return kKernelFigures.at(flags.figure)();
 }
 
+// The rows of an owner of a Trainium come after the published ones.
+Status add_measured(const std::string& file, Figure& figure) {
+  NMM_ASSIGN(const MeasuredRows rows, measured_rows(file));
+  figure.text += "\n" + rows.text;
+  auto json = nlohmann::ordered_json::parse(figure.json);
+  for (auto& row : nlohmann::ordered_json::parse(rows.json)) json.push_back(std::move(row));
+  figure.json = json.dump(2) + "\n";
+  return {};
+}
+
 // Files are opened before anything is simulated: a path that cannot be written is found at once.
 Result<int> run_paper(const PaperFlags& flags) {
   NMM_ASSIGN(OutputFile svg, OutputFile::open(flags.svg));
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
-  NMM_ASSIGN(const Figure figure, make_figure(flags));
+  NMM_ASSIGN(Figure figure, make_figure(flags));
+  if (!flags.measured.empty()) NMM_TRY(add_measured(flags.measured, figure));
   if (svg.wanted()) NMM_TRY(svg.write(to_svg(figure.charts)));
   NMM_TRY(report.write_json_text(figure.json));
   report.print("{}", figure.text);
@@ -86,8 +99,16 @@ void add_paper(Program& program) {
                    "forms: the share of the MLPs' parameters that each form may keep")
       ->check(CLI::Range(0.01, 1.0))
       ->capture_default_str();
+  command->add_option("--measured", flags->measured,
+                      "validation: also the times of this check_report.json, which an export's "
+                      "check_on_trainium.py wrote");
   command->add_option("--svg", flags->svg, "also draw it to this file");
   add_json_option(command, flags->json, "the numbers");
+  command->parse_complete_callback([flags] {
+    if (!flags->measured.empty() && flags->figure != "validation") {
+      throw CLI::ValidationError("--measured", "goes with validation");
+    }
+  });
   program.set_run(command, [flags] { return run_paper(*flags); });
 }
 

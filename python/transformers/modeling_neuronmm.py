@@ -16,7 +16,6 @@ from transformers import (
     Qwen3ForCausalLM,
     Qwen3Model,
 )
-from transformers.activations import ACT2FN
 
 from .configuration_neuronmm import (
     NeuronmmLlamaConfig,
@@ -24,86 +23,7 @@ from .configuration_neuronmm import (
     NeuronmmQwen2Config,
     NeuronmmQwen3Config,
 )
-
-MATRICES = ("gate", "up", "down")
-
-
-class LowRankMLP(nn.Module):
-    """down(act(gate(x)) * up(x)). A matrix of rank r > 0 is two: X_v_proj [r, in], applied first, then X_u_proj [out, r]."""
-
-    def __init__(self, config, ranks):
-        super().__init__()
-        self.ranks = {name: ranks[name] for name in MATRICES}
-        self.act_fn = ACT2FN[config.hidden_act]
-        for name, rank in self.ranks.items():
-            inputs, outputs = config.hidden_size, config.intermediate_size
-            if name == "down":
-                inputs, outputs = outputs, inputs
-            if rank == 0:
-                self.add_module(f"{name}_proj", nn.Linear(inputs, outputs, bias=False))
-            else:
-                self.add_module(f"{name}_v_proj", nn.Linear(inputs, rank, bias=False))
-                self.add_module(f"{name}_u_proj", nn.Linear(rank, outputs, bias=False))
-
-    def project(self, name, x):
-        if self.ranks[name] == 0:
-            return getattr(self, f"{name}_proj")(x)
-        return getattr(self, f"{name}_u_proj")(getattr(self, f"{name}_v_proj")(x))
-
-    def forward(self, x):
-        return self.project("down", self.act_fn(self.project("gate", x)) * self.project("up", x))
-
-
-class PivotedMLP(nn.Module):
-    """down(act(gate(x)) * up(x)) with fewer neurons, or with pivots: elements of a vector that stand for all of it.
-
-    On the way in t = x[pivots] + D x[others] takes the place of x: of gate, of up, or of both, whose name is "input".
-    On the way out, of down, y[pivots] = z and y[others] = C z. X_pivots holds the numbers, X_pivot_proj is D or C.
-    """
-
-    def __init__(self, config, sizes):
-        super().__init__()
-        self.hidden = config.hidden_size
-        self.act_fn = ACT2FN[config.hidden_act]
-        self.ranks = {name: sizes.get(name, 0) for name in ("input", *MATRICES)}
-        neurons = sizes.get("neurons") or config.intermediate_size
-        shared = self.ranks["input"] or self.hidden
-        self.gate_proj = nn.Linear(self.ranks["gate"] or shared, neurons, bias=False)
-        self.up_proj = nn.Linear(self.ranks["up"] or shared, neurons, bias=False)
-        self.down_proj = nn.Linear(neurons, self.ranks["down"] or self.hidden, bias=False)
-        for name, rank in self.ranks.items():
-            if rank == 0:
-                continue
-            inputs, outputs = self.hidden - rank, rank
-            if name == "down":
-                inputs, outputs = outputs, inputs
-            self.register_buffer(f"{name}_pivots", torch.zeros(rank, dtype=torch.int32))
-            self.add_module(f"{name}_pivot_proj", nn.Linear(inputs, outputs, bias=False))
-
-    def pivots_first(self, name):
-        """The order of all elements that begins with the pivots; both they and the others ascend."""
-        pivots = getattr(self, f"{name}_pivots").long()
-        others = torch.ones(self.hidden, dtype=torch.int32, device=pivots.device).index_fill(0, pivots, 0)
-        return torch.argsort(others, stable=True)
-
-    def narrow(self, name, x):
-        rank = self.ranks[name]
-        if rank == 0:
-            return x
-        x = x[..., self.pivots_first(name)]
-        return x[..., :rank] + getattr(self, f"{name}_pivot_proj")(x[..., rank:])
-
-    def widen(self, z):
-        if self.ranks["down"] == 0:
-            return z
-        y = torch.cat([z, self.down_pivot_proj(z)], dim=-1)
-        return y[..., torch.argsort(self.pivots_first("down"))]
-
-    def forward(self, x):
-        x = self.narrow("input", x)
-        gate, up = self.gate_proj(self.narrow("gate", x)), self.up_proj(self.narrow("up", x))
-        return self.widen(self.down_proj(self.act_fn(gate) * up))
-
+from .neuronmm_mlp import smaller_mlps
 
 SCALED = 128  # columns of a row that share a scale
 
@@ -187,9 +107,6 @@ class TiedLowBitHead(nn.Module):
         return self.table[0].multiply(x)
 
 
-FORMS = {"uv": LowRankMLP} | dict.fromkeys(("pivoted", "narrow", "neurons", "mixed"), PivotedMLP)
-
-
 def format_of(config, module):
     """Bits and group of a linear layer of a model that is rounded. module: "lm_head", "layers.3.mlp.down_proj". An
     exception names that, or the last part of it, which is for all layers."""
@@ -203,19 +120,6 @@ def format_of(config, module):
             f"one of 16 or 32, found {found}"
         )
     return bits, group
-
-
-def smaller_mlps(config):
-    """One for each layer, or none at all."""
-    record = config.neuronmm_compression
-    if record is None:
-        return []
-    form, ranks = record.get("form", "uv"), record["ranks"]
-    if form not in FORMS:
-        raise ValueError(f'config.json: "neuronmm_compression": this code reads the forms {", ".join(FORMS)}, found {form!r}')
-    if len(ranks) != config.num_hidden_layers:
-        raise ValueError(f'config.json: "neuronmm_compression": ranks of {len(ranks)} layers, expected {config.num_hidden_layers}')
-    return [FORMS[form](config, sizes) for sizes in ranks]
 
 
 class NeuronmmPreTrainedModel:
@@ -242,8 +146,9 @@ class NeuronmmPreTrainedModel:
 class NeuronmmModel(NeuronmmPreTrainedModel):
     def __init__(self, config):
         super().__init__(config)
-        for layer, mlp in zip(self.layers, smaller_mlps(config)):
-            layer.mlp = mlp
+        if config.neuronmm_compression is not None:
+            for layer, mlp in zip(self.layers, smaller_mlps(config, config.neuronmm_compression)):
+                layer.mlp = mlp
         if config.neuronmm_quantization is not None:
             self.make_low_bit(config)
         self.post_init()

@@ -12,6 +12,7 @@ Status write_transformers_files(const std::filesystem::path& folder, std::string
   NMM_TRY(io::write_text_file(module_path(io::kConfigurationModule),
                               std::string(configuration_code())));
   NMM_TRY(io::write_text_file(module_path(io::kModelingModule), std::string(modeling_code())));
+  NMM_TRY(io::write_text_file(module_path(io::kMlpModule), std::string(mlp_code())));
   return io::write_text_file(folder / "config.json", config);
 }
 

@@ -15,6 +15,7 @@ namespace neuronmm::io {
 // The files of a folder whose config.json names our classes.
 inline constexpr const char* kConfigurationModule = "configuration_neuronmm";
 inline constexpr const char* kModelingModule = "modeling_neuronmm";
+inline constexpr const char* kMlpModule = "neuronmm_mlp";  // which the second imports
 
 // From "architectures" or, where that is missing, "model_type"; of either form.
 Result<Architecture> read_architecture(const JsonFields& fields);

@@ -30,6 +30,7 @@ const std::map<std::string, Folders> kArrows = {
     {"compress", {"model", "ops", "io", "text", "base"}},
     {"finetune", {"compress", "model", "ops", "io", "text", "base"}},
     {"eval", {"model", "io", "text", "base"}},
+    {"exports", {"compress", "eval", "io", "base"}},
     {"fit", {"compress", "eval", "model", "ops", "io", "text", "base"}},
     {"serve/engine", {"model", "ops", "text", "base"}},
     {"serve/grammar", {"model", "text", "base"}},
@@ -113,7 +114,8 @@ TEST(Architecture, EveryArrowIsUsed) {
 }
 
 TEST(Architecture, LinkListsAreTheArrows) {
-  const std::regex link(R"(\bneuronmm_([a-z_]+)\b)");
+  // What has an ending or a slash behind it is a file of Python.
+  const std::regex link(R"(\bneuronmm_([a-z_]+)\b(?![./]))");
   for (const auto& [folder, arrows] : kArrows) {
     Folders libraries = {"library"};  // the CMake function's own name
     for (const std::string& arrow : arrows) libraries.insert(library_name(arrow));

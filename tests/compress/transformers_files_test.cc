@@ -34,6 +34,7 @@ class TransformersFiles : public CompressTest {
     EXPECT_EQ(config(out)["architectures"], nlohmann::json({"Neuronmm" + stem + "ForCausalLM"}));
     EXPECT_EQ(bytes(out, "configuration_neuronmm.py"), configuration_code());
     EXPECT_EQ(bytes(out, "modeling_neuronmm.py"), modeling_code());
+    EXPECT_EQ(bytes(out, "neuronmm_mlp.py"), mlp_code());
     const auto transformer = model::Transformer::load(path(out), backend_);
     EXPECT_TRUE(transformer.ok()) << transformer.error().message;
   }
@@ -43,6 +44,7 @@ TEST_F(TransformersFiles, TheProgramCarriesTheSources) {
   const fs::path sources = source_dir() / "python/transformers";
   EXPECT_EQ(configuration_code(), content(sources / "configuration_neuronmm.py"));
   EXPECT_EQ(modeling_code(), content(sources / "modeling_neuronmm.py"));
+  EXPECT_EQ(mlp_code(), content(sources / "neuronmm_mlp.py"));
 }
 
 TEST_F(TransformersFiles, LieBesideTheWeightsOfEveryArchitectureAndForm) {

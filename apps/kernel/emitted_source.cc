@@ -1,0 +1,75 @@
+#include "kernel/emitted_source.h"
+
+#include <fmt/core.h>
+
+#include "kernel/kernel_check.h"
+#include "trainium/nki/driver.h"
+#include "trainium/nki/emitter.h"
+#include "trainium/reference/errors.h"
+#include "trainium/reference/python.h"
+
+namespace neuronmm::apps {
+namespace {
+
+// The command that emits the same again.
+std::string command_of(const KernelSettings& s) {
+  std::string command =
+      fmt::format("neuronmm emit {} --shape {}", s.kernel->name, shape_sizes(*s.kernel, s.shape));
+  if (!s.kernel->tiling.empty()) command += " --tiling " + tiling_text(s.tiling);
+  command += fmt::format(" --dtype {} --accumulate {}", dtype_text(s.options.dtype),
+                         dtype_text(s.options.accumulate));
+  if (s.options.left == kernels::Layout::kNatural) command += " --left natural";
+  return command + fmt::format(" --device {}", s.device.name);
+}
+
+// All that the emitted file says beside its instructions: where it comes from, what it computes,
+// and what its numbers mean.
+nki::Description describe(const KernelSettings& s) {
+  const reference::Python reference = reference::python(*s.kernel, s.options);
+  nki::Description description{
+      .summary = std::string(s.kernel->description),
+      .provenance = "Emitted by: " + command_of(s),
+      .reference = reference.expression,
+      .functions = {reference.functions.begin(), reference.functions.end()},
+      .dimensions = {},
+      .operands = {},
+      .blocks = {},
+      .sbuf_bytes_per_partition = s.limits.sbuf_bytes_per_partition_usable};
+  // What pivots leave of a dimension has a name where an operand lies along it.
+  std::string letters(s.kernel->dimensions);
+  for (const kernels::OperandDescription& operand : s.kernel->operands) {
+    for (const char letter : {operand.layout.rows, operand.layout.columns}) {
+      if (letters.find(letter) == letters.npos) letters += letter;
+    }
+  }
+  for (const char letter : letters) {
+    description.dimensions.push_back(
+        {kernels::dimension_name(letter), kernels::dimension_of(s.shape, letter)});
+  }
+  for (const kernels::OperandDescription& operand : s.kernel->operands) {
+    const kernels::MatrixLayout layout = layout_of(*s.kernel, operand, s.options);
+    description.operands.push_back(
+        {std::string(operand.name),
+         {kernels::dimension_name(layout.rows), kernels::dimension_name(layout.columns)}});
+  }
+  for (const kernels::TilingParameter& parameter : s.kernel->tiling) {
+    description.blocks.push_back({parameter.name, s.tiling[parameter.name], parameter.meaning});
+  }
+  for (const kernels::DerivedStep& step : s.kernel->steps) {
+    description.blocks.push_back({step.name, 0, step.meaning});
+  }
+  return description;
+}
+
+}  // namespace
+
+Result<std::string> emitted_source(const KernelSettings& settings, bool driver) {
+  const nki::Description description = describe(settings);
+  NMM_ASSIGN(std::string source, nki::emit(settings.program, description));
+  if (driver) {
+    source += nki::emit_driver(settings.program, description, reference::tolerance(settings));
+  }
+  return source;
+}
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,164 @@
+// neuronmm export: a folder that runs a compressed model on a Trainium, and checks that it does.
+
+#include <filesystem>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "eval/latency_report.h"
+#include "exports/export_folder.h"
+#include "flags.h"
+#include "io/folder_writer.h"
+#include "model/export_kernels.h"
+#include "model/prompts.h"
+#include "model/tensor_specs.h"
+#include "report_writer.h"
+#include "version.h"
+
+namespace neuronmm::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// Positions of each golden sequence: the accuracy on a device takes one prefill for each of them.
+constexpr int64_t kGoldenTokens = 16;
+
+struct ExportFlags {
+  fs::path model, out;
+  std::string target, device, sdk, json;
+  std::vector<std::string> prompts;
+  int64_t prompt_tokens = 128, new_tokens = 64;
+  int threads = 0;
+};
+
+exports::Prediction prediction_of(const eval::LatencyReport& report) {
+  return {.prefill_ms = report.context_encoding.average,
+          .decode_ms = report.token_generation.average,
+          .request_ms = report.end_to_end.average};
+}
+
+// Shapes alone decide how long a simulated device takes.
+Result<model::Transformer> of_zeros(const io::ModelConfig& config, const ExportFlags& flags,
+                                    const ops::Backend& backend) {
+  NMM_ASSIGN(auto zeros, io::Checkpoint::zeros(flags.model, model::tensor_specs(config)));
+  return model::Transformer::load(config, std::move(zeros), backend);
+}
+
+Status predict(const ExportFlags& flags, exports::Manifest& manifest) {
+  NMM_ASSIGN(const auto backend, make_latency_backend({.device = manifest.choice.device}));
+  io::ModelConfig dense = manifest.config;
+  dense.compression.reset();
+  NMM_ASSIGN(const auto dense_model, of_zeros(dense, flags, *backend));
+  NMM_ASSIGN(const auto factored_model, of_zeros(manifest.config, flags, *backend));
+  const model::Transformer* const models[] = {&dense_model, &factored_model};
+  const eval::LatencySettings settings = {
+      .prompt_tokens = flags.prompt_tokens, .new_tokens = flags.new_tokens, .runs = 1};
+  Progress progress(stderr);
+  NMM_ASSIGN(const auto measured, eval::measure_latency(models, settings, progress));
+  manifest.dense = prediction_of(eval::latency_report(measured.models[0], settings));
+  manifest.factored = prediction_of(eval::latency_report(measured.models[1], settings));
+  return {};
+}
+
+// A prompt and what follows it are one prefill on the device.
+Status check_lengths(const std::vector<PromptTokens>& prompts, const ExportFlags& flags) {
+  for (const PromptTokens& prompt : prompts) {
+    if (std::ssize(prompt) + kGoldenTokens > flags.prompt_tokens) {
+      return fail("--prompt: expected at most {} tokens, {} less than --prompt-tokens, found {}",
+                  flags.prompt_tokens - kGoldenTokens, kGoldenTokens, prompt.size());
+    }
+  }
+  return {};
+}
+
+Result<eval::ReferenceLogits> golden_logits(const ExportFlags& flags) {
+  NMM_ASSIGN(const auto backend, make_backend({.threads = flags.threads}));
+  NMM_ASSIGN(const auto transformer, model::Transformer::load(flags.model, *backend));
+  NMM_ASSIGN(const auto prompts,
+             prompt_tokens(flags.model, flags.prompts, transformer.config().vocab_size));
+  NMM_TRY(check_lengths(prompts, flags));
+  Progress progress(stderr);
+  return eval::record_reference_logits(transformer, prompts, kGoldenTokens, progress);
+}
+
+void print_summary(const ReportWriter& report, const ExportFlags& flags,
+                   const exports::Manifest& manifest) {
+  for (const std::string& note : manifest.use.notes) report.print("{}\n", note);
+  report.print(
+      "simulated on {}: prefill {:.3f} -> {:.3f} ms, a token {:.3f} -> {:.3f} ms (dense -> "
+      "factored)\nwritten to {}, for {} of the Neuron SDK {}; never run on a Trainium\n"
+      "there: python check_on_trainium.py --dense {}\n",
+      manifest.choice.device, manifest.dense.prefill_ms, manifest.factored.prefill_ms,
+      manifest.dense.decode_ms, manifest.factored.decode_ms, flags.out.string(), flags.target,
+      manifest.choice.release.sdk, "ORIGINAL");
+}
+
+Result<int> run_export(const ExportFlags& flags) {
+  NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
+  exports::Manifest manifest{.target = *exports::find_target(flags.target),
+                             .version = kVersion,
+                             .source = fs::absolute(flags.model).lexically_normal().filename(),
+                             .prompt_tokens = flags.prompt_tokens,
+                             .new_tokens = flags.new_tokens};
+  if (manifest.source.empty()) manifest.source = fs::absolute(flags.model).parent_path().filename();
+  NMM_ASSIGN(manifest.choice, exports::choose_release(manifest.target, flags.device, flags.sdk));
+  NMM_TRY(exports::check_output(flags.out));
+  NMM_TRY(io::require_folder(flags.model));
+  NMM_ASSIGN(manifest.config, io::ModelConfig::load(flags.model / "config.json"));
+  NMM_TRY(exports::check_exportable(manifest.config, manifest.target, flags.model.string()));
+  manifest.use = exports::kernel_use(manifest.config, manifest.target);
+  NMM_ASSIGN(manifest.kernels, export_kernels(manifest.config, manifest.choice.device,
+                                              flags.prompt_tokens, manifest.use));
+  NMM_TRY(predict(flags, manifest));
+  NMM_ASSIGN(const auto golden, golden_logits(flags));
+  NMM_TRY(exports::write_export(flags.model, flags.out, manifest, golden));
+  print_summary(report, flags, manifest);
+  NMM_TRY(report.write_json_text(exports::export_json(manifest)));
+  return 0;
+}
+
+}  // namespace
+
+void add_export(Program& program) {
+  auto flags = std::make_shared<ExportFlags>();
+  CLI::App* command = program.add(CommandGroup::kModels, "export",
+                                  "Make a folder that runs a compressed model on a Trainium");
+  command->add_option("MODEL_DIR", flags->model, "a folder that compress wrote, in bf16")
+      ->required();
+  command
+      ->add_option("--target", flags->target,
+                   "what runs it there: the vLLM Neuron plugin (trn2, trn3) or NxD Inference "
+                   "(trn1, trn2)")
+      ->check(CLI::IsMember(exports::target_names()))
+      ->required();
+  add_output_option(command, flags->out, "the folder to make")->required();
+  command->add_option("--device", flags->device, "trn1, trn2 or trn3; without: trn2, of nxdi trn1");
+  command->add_option("--sdk", flags->sdk,
+                      "release of the Neuron SDK, as 2.32; without: the newest that the target "
+                      "was written for");
+  command
+      ->add_option("--prompt", flags->prompts,
+                   "what the recorded logits continue; repeatable; default: two short texts")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--prompt-tokens", flags->prompt_tokens,
+                   "tokens of a prefill there: its bucket, the kernels' rows, the predicted time")
+      ->check(CLI::Range(int64_t{32}, int64_t{1} << 20))
+      ->capture_default_str();
+  command->add_option("--new-tokens", flags->new_tokens, "tokens of a timed request")
+      ->check(CLI::Range(int64_t{2}, int64_t{1} << 20))
+      ->capture_default_str();
+  command->add_option("--threads", flags->threads, "threads; 0 = all cores")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  add_json_option(command, flags->json, "what was exported");
+  command->footer(
+      "Weights are linked, or copied to another disk, under their names. Logits are those of the\n"
+      "CPU here; latencies are simulated. Never run on a Trainium: the folder has a script that\n"
+      "checks it there, or on any x86 machine with the SDK (docs/export.md).");
+  program.set_run(command, [flags] { return run_export(*flags); });
+}
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,71 @@
+#include "model/export_kernels.h"
+
+#include <fmt/ranges.h>
+
+#include "kernel/emitted_source.h"
+#include "kernel/kernel_check.h"
+#include "trainium/reference/errors.h"
+
+namespace neuronmm::apps {
+namespace {
+
+constexpr const char* kKernel = "mlp";
+
+// Small enough for nki.simulate, which runs in Python; ragged along every dimension.
+constexpr int64_t kSmallRows = 160, kSmallHidden = 192, kSmallRank = 96, kSmallInner = 320;
+
+Result<KernelSettings> settings_of(const exports::ExportedKernel& kernel,
+                                   const std::string& device) {
+  KernelFlags flags;
+  flags.kernel = kKernel;
+  flags.device = device;
+  flags.shape = fmt::format("{},{},{},{}", kernel.M, kernel.K, kernel.r, kernel.N);
+  return read_settings(flags);
+}
+
+Status add_source(const KernelSettings& settings, exports::ExportedKernel& kernel) {
+  kernel.function = kKernel;
+  kernel.tolerance = reference::tolerance(settings);
+  NMM_ASSIGN(kernel.source, emitted_source(settings, false));
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<exports::ExportedKernel>> export_kernels(const io::ModelConfig& config,
+                                                            const std::string& device, int64_t rows,
+                                                            exports::KernelUse& use) {
+  std::vector<exports::ExportedKernel> kernels;
+  for (const exports::FusedLayers& fused : use.fused) {
+    exports::ExportedKernel kernel{.file = fmt::format("mlp_rank_{}.py", fused.rank),
+                                   .use = "prefill",
+                                   .M = rows,
+                                   .K = config.hidden_size,
+                                   .r = fused.rank,
+                                   .N = config.intermediate_size};
+    NMM_ASSIGN(const KernelSettings settings, settings_of(kernel, device));
+    NMM_ASSIGN(const tile::CheckReport report, check_program(settings));
+    if (!report.fits()) {
+      use.notes.push_back(
+          fmt::format("layers {}: plain torch products, because a kernel of rank {} "
+                      "does not fit {}",
+                      fmt::join(fused.layers, ", "), fused.rank, device));
+      continue;
+    }
+    NMM_TRY(add_source(settings, kernel));
+    kernels.push_back(std::move(kernel));
+  }
+  if (kernels.empty()) return kernels;
+  exports::ExportedKernel small{.file = "mlp_small.py",
+                                .use = "simulate",
+                                .M = kSmallRows,
+                                .K = kSmallHidden,
+                                .r = kSmallRank,
+                                .N = kSmallInner};
+  NMM_ASSIGN(const KernelSettings settings, settings_of(small, device));
+  NMM_TRY(add_source(settings, small));
+  kernels.push_back(std::move(small));
+  return kernels;
+}
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,214 @@
+"""Checks this export step by step and writes check_report.json, which can be sent to the project. Never run on a Trainium.
+
+    python check_on_trainium.py                      what this machine can: with the SDK, without or with a device
+    python check_on_trainium.py --dense ORIGINAL     also times the model that was compressed
+
+Each step says pass, fail or skip. What needs a device is skipped where /dev/neuron0 is not. Exit status 1: a step failed.
+"""
+
+import argparse
+import glob
+import importlib
+import importlib.util
+import inspect
+import json
+import pathlib
+import platform
+import sys
+import time
+import traceback
+
+from common import HERE, KERNELS, MODEL, compare, installed, read_export, read_golden
+
+import engine
+import run
+
+
+class Skip(Exception):
+    pass
+
+
+def within(found, wanted):
+    """Whether a version is of the series: "0.6.1" of "0.6"."""
+    return found is not None and found.split("+")[0].split(".")[: len(wanted.split("."))] == wanted.split(".")
+
+
+def versions(export, options):
+    found = installed(engine.DISTRIBUTIONS)
+    wrong = [f"{name} {found.get(name) or 'is not installed'}, expected {wanted}"
+             for name, wanted in export["packages"].items() if not within(found.get(name), wanted)]  # fmt: skip
+    if wrong:
+        raise RuntimeError(f"not those of SDK {export['sdk']}: {'; '.join(wrong)}")
+    return found
+
+
+def find(name):
+    module, _, path = name.partition(":")
+    found = importlib.import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def accepts(function, parameter):
+    return parameter in inspect.signature(function).parameters
+
+
+def imports(export, options):
+    """Everything that is called is there and takes what it is given."""
+    used = dict(engine.USED) | engine.USED_BY_MODEL.get(export["model"]["model_type"], {})
+    if KERNELS.exists():
+        used |= engine.USED_BY_KERNELS
+    wrong = []
+    for name, parameters in used.items():
+        try:
+            function = find(name)
+        except (ImportError, AttributeError) as error:
+            wrong.append(f"{name}: {error}")
+            continue
+        wrong += [f"{name} takes no {parameter}" for parameter in parameters if not accepts(function, parameter)]
+    if wrong:
+        raise RuntimeError("; ".join(wrong))
+    return {"names": len(used)}
+
+
+def kernels(export, options):
+    """nki.simulate computes the small kernel; numpy in fp32 says what it should be."""
+    if not KERNELS.exists():
+        raise Skip("this export has no kernels")
+    import ml_dtypes
+    import nki
+    import numpy as np
+
+    entry = next(entry for entry in json.loads((KERNELS / "kernels.json").read_text()) if entry["use"] == "simulate")
+    spec = importlib.util.spec_from_file_location("neuronmm_kernel", KERNELS / entry["file"])
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    M, K, r, N = (entry["shape"][name] for name in "MKrN")
+    random = np.random.default_rng(0)
+    shapes = [(M, K)] + [(K, r), (r, N)] * 2 + [(N, r), (r, K)]
+    operands = [random.standard_normal(shape) / (1 if i == 0 else shape[0] ** 0.5) for i, shape in enumerate(shapes)]
+    operands = [operand.astype(ml_dtypes.bfloat16) for operand in operands]
+    found = np.asarray(nki.simulate(getattr(module, entry["function"]))(*operands), dtype=np.float32)
+    x, *factors = (operand.astype(np.float32) for operand in operands)
+    gate, up = x @ factors[0] @ factors[1], x @ factors[2] @ factors[3]
+    expected = (gate / (1 + np.exp(-gate)) * up) @ factors[4] @ factors[5]
+    error = float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
+    if not error <= entry["tolerance"]:
+        raise RuntimeError(f"off by {error:.2e}, expected at most {entry['tolerance']:.2e}")
+    return {"relative_error": error, "tolerance": entry["tolerance"]}
+
+
+def logits_in(mode):
+    def step(export, options):
+        report = compare(engine.Engine(export, MODEL, mode), read_golden())
+        if not report["passed"]:
+            raise RuntimeError(f"log probabilities are off by {report['rms']:.2e} of the largest logit: {report}")
+        return report
+
+    return step
+
+
+def compiles(export, options):
+    engine.Engine(export, MODEL, "compile")
+    return {}
+
+
+def tokens(export, options):
+    """What it writes is what was written here, up to the first place where the golden logits are as good as equal."""
+    made = engine.Engine(export, MODEL, "device")
+    same = total = 0
+    for ids, first, logits in read_golden():
+        prompt, wanted = ids[: first + 1], [*ids[first + 1 :], int(logits[-1].argmax())]
+        for found, expected, row in zip(made.generate(prompt, len(wanted)), wanted, logits, strict=True):
+            total += 1
+            if found == expected:
+                same += 1
+                continue
+            gap = (row.max() - row[found]).item() / row.abs().max().item()
+            if gap > 0.02:
+                raise RuntimeError(f"after {total - 1} tokens {found} where {expected} was expected, {gap:.2e} less likely")
+            break
+    return {"tokens": total, "same": same}
+
+
+def latency(name):
+    def step(export, options):
+        found = {variant: rest for variant, *rest in run.variants(options.dense)}
+        if name not in found:
+            raise Skip("no --dense" if name == "dense" else "this export has no kernels")
+        folder, kernels_on = found[name]
+        flags = ["--runs", options.runs, "--mode", "device"]
+        return run.child(["run.py", "time", folder, *flags], "device", export["device"], kernels_on, options.timeout)
+
+    return step
+
+
+# name: (what it is, the mode of its process, whether it needs a device, what it does)
+STEPS = {
+    "versions": ("versions are those of the matrix", "cpu", False, versions),
+    "imports": ("everything that is called is there", "cpu", False, imports),
+    "kernels": ("nki.simulate computes our kernel", "cpu", False, kernels),
+    "cpu_logits": ("logits in the CPU mode", "cpu", False, logits_in("cpu")),
+    "cpu_compile": ("compiles without a device", "compile", False, compiles),
+    "logits": ("logits on the device", "device", True, logits_in("device")),
+    "tokens": ("tokens on the device", "device", True, tokens),
+    "latency_factored": ("time on the device", "device", True, latency("factored")),
+    "latency_kernels": ("time with our kernels", "device", True, latency("factored_with_kernels")),
+    "latency_dense": ("time of the dense model", "device", True, latency("dense")),
+}
+
+
+def run_here(name, export, options):
+    """A step in this process, as a result to report."""
+    try:
+        return {"result": "pass", "found": STEPS[name][3](export, options)}
+    except Skip as reason:
+        return {"result": "skip", "reason": str(reason)}
+    except Exception as error:  # noqa: BLE001: whatever an SDK that nobody here has seen throws is a failed step
+        return {"result": "fail", "reason": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()[-4000:]}
+
+
+def run_step(name, export, options):
+    what, mode, needs_device, _ = STEPS[name]
+    if needs_device and not glob.glob("/dev/neuron*") and not options.assume_device:
+        return {"result": "skip", "reason": "no /dev/neuron* on this machine"}
+    if name.startswith("latency_"):
+        return run_here(name, export, options)  # which starts a process itself
+    flags = ["--dense", options.dense] if options.dense else []
+    try:
+        return run.child(["check_on_trainium.py", "--step", name, *flags], mode, export["device"], timeout=options.timeout)
+    except Exception as error:  # noqa: BLE001: a crash or a timeout of the step's process
+        return {"result": "fail", "reason": str(error)[-4000:]}
+
+
+def machine():
+    return {"platform": platform.platform(), "python": platform.python_version(), "neuron_devices": len(glob.glob("/dev/neuron*"))}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dense", type=lambda path: pathlib.Path(path).resolve(), help="the folder of the model that was compressed")
+    parser.add_argument("--only", choices=STEPS, action="append", help="only this step; may be repeated")
+    parser.add_argument("--runs", type=int, default=11, help="timed runs of each model, after a warm-up")
+    parser.add_argument("--timeout", type=float, default=7200, help="seconds that a step may take")
+    parser.add_argument("--assume-device", action="store_true", help="do not look for /dev/neuron*")
+    parser.add_argument("--output", type=pathlib.Path, default=HERE / "check_report.json")
+    parser.add_argument("--step", choices=STEPS, help=argparse.SUPPRESS)
+    options, export = parser.parse_args(), read_export()
+    if options.step:
+        return run.report(run_here(options.step, export, options))
+    report = {"format": "neuronmm-check-1", "export": export, "machine": machine(), "versions": installed(engine.DISTRIBUTIONS), "steps": {}}
+    for name in options.only or STEPS:
+        start = time.monotonic()
+        found = run_step(name, export, options)
+        report["steps"][name] = found | {"seconds": time.monotonic() - start}
+        reason = found.get("reason", "").splitlines()
+        print(f"{found['result']:5} {STEPS[name][0]}{': ' + reason[0] if reason else ''}", flush=True)
+        options.output.write_text(json.dumps(report, indent=2) + "\n")
+    print(f"written to {options.output}; please send it to the project, whatever it says")
+    return sys.exit(any(step["result"] == "fail" for step in report["steps"].values()))
+
+
+if __name__ == "__main__":
+    main()

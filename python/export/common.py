@@ -1,0 +1,101 @@
+"""What the export says of itself, and how what a device makes is compared and reported."""
+
+import importlib.metadata
+import json
+import math
+import pathlib
+
+HERE = pathlib.Path(__file__).resolve().parent
+MODEL = HERE / "model"
+KERNELS = HERE / "kernels"
+TOP = 20  # log probabilities of a position that are compared: as many as vLLM gives by default
+
+# The root mean square of the difference of two logits, as a share of the largest, that rounding to bf16 may make.
+# transformers in bf16 on the CPU: 0.006 on models of this kind. Assumed here: three times as much, on log probabilities.
+BF16_RMS = 0.02
+
+
+def read_export():
+    return json.loads((HERE / "export.json").read_text())
+
+
+def read_golden():
+    """[(tokens, first position, logits [positions, vocabulary])] by neuronmm's CPU backend."""
+    from safetensors.torch import load_file
+
+    tensors = load_file(HERE / "golden.safetensors")
+    golden = []
+    for index in range(len(tensors) // 2):
+        tokens, logits = tensors[f"sequences.{index}"], tensors[f"logits.{index}"]
+        golden.append((tokens.tolist(), len(tokens) - len(logits), logits))
+    return golden
+
+
+def installed(names):
+    """Versions by the names of their packages; None where there is no such package."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+class Comparison:
+    """Positions of a device beside the golden ones, each seeing the golden tokens before it."""
+
+    def __init__(self):
+        self.squares = self.values = self.positions = self.same = 0
+        self.largest = self.scale = 0.0
+
+    def add(self, golden, found):
+        """golden: logits of one position; found: {token id: log probability} of its likeliest tokens."""
+        expected = golden.double().log_softmax(-1)
+        self.positions += 1
+        self.scale = max(self.scale, golden.abs().max().item())
+        self.same += max(found, key=found.get) == golden.argmax().item()
+        for token, value in found.items():
+            difference = abs(value - expected[token].item())
+            self.largest = max(self.largest, difference if math.isfinite(difference) else math.inf)
+            self.squares += difference**2
+            self.values += 1
+
+    def report(self):
+        rms = math.sqrt(self.squares / self.values) / self.scale
+        return {"positions": self.positions, "same_choice": self.same, "rms": rms, "largest": self.largest / self.scale,
+                "bound": BF16_RMS, "passed": rms <= BF16_RMS}  # fmt: skip
+
+
+def compare(engine, golden):
+    comparison = Comparison()
+    for tokens, first, logits in golden:
+        for row, found in zip(logits, engine.log_probabilities(tokens, first), strict=True):
+            comparison.add(row, found)
+    return comparison.report()
+
+
+def percentile(values, percent):
+    values = sorted(values)
+    place = (len(values) - 1) * percent / 100
+    low = math.floor(place)
+    return values[low] + (values[math.ceil(place)] - values[low]) * (place - low)
+
+
+def statistics(seconds, tokens):
+    """Under the names of NxDI's benchmark_report.json, which `neuronmm bench --json` has, too."""
+    report = {f"latency_ms_p{p}": 1e3 * percentile(seconds, p) for p in (50, 90, 95, 99, 100)}
+    average = sum(seconds) / len(seconds)
+    return report | {"latency_ms_avg": 1e3 * average, "throughput": tokens / average}
+
+
+def latency_report(engine, prompt_tokens, new_tokens, runs):
+    """engine.run_once gives (seconds until the first token, seconds until the last)."""
+    engine.run_once(prompt_tokens, new_tokens)  # a warm-up
+    timed = [engine.run_once(prompt_tokens, new_tokens) for _ in range(runs)]
+    prefill, whole = [first for first, _ in timed], [last for _, last in timed]
+    decode = [(last - first) / (new_tokens - 1) for first, last in timed]
+    return {"e2e_model": statistics(whole, prompt_tokens + new_tokens),
+            "context_encoding_model": statistics(prefill, prompt_tokens),
+            "token_generation_model": statistics(decode, 1),
+            "runs": runs}  # fmt: skip

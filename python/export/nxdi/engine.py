@@ -1,0 +1,122 @@
+"""The exported model in NxD Inference. Never run on a Trainium."""
+
+import hashlib
+import importlib
+import json
+import pathlib
+import time
+
+from common import HERE, TOP
+
+DISTRIBUTIONS = ("neuronx-distributed-inference", "neuronx-distributed", "neuronx-cc", "torch-neuronx", "torch", "transformers")
+# What this export calls: names with the parameters that it passes, as NxDI 0.7 to 0.9 have them.
+APPLICATION = "neuronx_distributed_inference.models.application_base:NeuronApplicationBase"
+USED = {
+    f"{APPLICATION}.compile": ("compiled_model_path",),
+    f"{APPLICATION}.load": ("compiled_model_path",),
+    f"{APPLICATION}.to_cpu": (),
+    "neuronx_distributed_inference.models.config:InferenceConfig": ("neuron_config", "load_config"),
+    "neuronx_distributed_inference.models.model_base:NeuronBaseForCausalLM.forward": (
+        "input_ids", "seq_ids", "attention_mask", "position_ids"),
+    "neuronx_distributed_inference.models.model_base:NeuronBaseModel.init_model": ("config",),
+    "neuronx_distributed_inference.models.llama.modeling_llama:NeuronLlamaMLP.forward": (
+        "x", "rmsnorm", "residual", "adapter_ids"),
+}  # fmt: skip
+CAUSAL = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
+USED_BY_MODEL = {
+    f"neuronmm_{name}": {
+        f"neuronx_distributed_inference.models.{name}.modeling_{name}:Neuron{stem}Model.init_model": ("config",),
+        f"neuronx_distributed_inference.models.{name}.modeling_{name}:Neuron{stem}ForCausalLM.convert_hf_to_neuron_state_dict": (
+            "state_dict", "config"),
+        f"neuronx_distributed_inference.models.{name}.modeling_{name}:Neuron{stem}ForCausalLM.get_config_cls": (),
+    }
+    for name, stem in CAUSAL.items()
+}  # fmt: skip
+USED_BY_KERNELS = {}  # the kernels are of a dialect that trn1's SDK does not have: none are exported
+
+
+def environment(mode, device):
+    return {
+        "cpu": {"NXD_CPU_MODE": "1"},
+        "compile": {"NEURON_PLATFORM_TARGET_OVERRIDE": device},
+        "device": {},
+    }[mode]
+
+
+def kernel_environment(on):
+    return {}
+
+
+def dense_class(model_type):
+    """NxDI's own, for the model that was compressed."""
+    stem = CAUSAL[model_type]
+    module = importlib.import_module(f"neuronx_distributed_inference.models.{model_type}.modeling_{model_type}")
+    return getattr(module, f"Neuron{stem}ForCausalLM")
+
+
+class Engine:
+    """mode "compile" ends with the compilation; what it made is kept beside run.py, by the model's path."""
+
+    def __init__(self, export, folder, mode):
+        import torch
+        from nxdi_model import inference_config, model_class
+
+        self.torch = torch
+        model_type = json.loads((pathlib.Path(folder) / "config.json").read_text())["model_type"]
+        chosen = model_class(model_type) if model_type.startswith("neuronmm_") else dense_class(model_type)
+        length = export["prompt_tokens"] + export["new_tokens"]
+        config = inference_config(folder, chosen, length, export["prompt_tokens"], on_cpu=mode == "cpu")
+        self.model = chosen(str(folder), config)
+        if mode == "cpu":
+            self.model.to_cpu()
+            return
+        key = hashlib.sha256(f"{pathlib.Path(folder).resolve()} {length}".encode()).hexdigest()[:12]
+        compiled = HERE / "compiled" / key
+        if not (compiled / "model.pt").exists():
+            self.model.compile(str(compiled))
+        if mode == "device":
+            self.model.load(str(compiled))
+
+    def step(self, tokens, position):
+        """Logits of the last of `tokens`, the first of which stands at `position`; what is before it is in the cache."""
+        torch = self.torch
+        count = len(tokens)
+        outputs = self.model(
+            input_ids=torch.tensor([tokens]),
+            attention_mask=torch.ones(1, position + count, dtype=torch.long),
+            position_ids=torch.arange(position, position + count)[None],
+            seq_ids=torch.tensor([0]),
+        )
+        return outputs.logits[0, -1].float()
+
+    def log_probabilities(self, tokens, first):
+        """The prompt is one prefill, each later token a step of decoding."""
+        self.model.reset()
+        logits = self.step(tokens[: first + 1], 0)
+        for position in range(first + 1, len(tokens) + 1):
+            values, ids = logits.log_softmax(-1).topk(TOP)
+            yield dict(zip(ids.tolist(), values.tolist()))
+            if position < len(tokens):
+                logits = self.step(tokens[position : position + 1], position)
+
+    def generate(self, tokens, count):
+        return self.timed(tokens, count)[0]
+
+    def timed(self, tokens, count):
+        """(ids, seconds until the first, seconds until the last)"""
+        self.model.reset()
+        start = time.perf_counter()
+        made = [int(self.step(tokens, 0).argmax())]
+        first = time.perf_counter() - start
+        while len(made) < count:
+            made.append(int(self.step(made[-1:], len(tokens) + len(made) - 1).argmax()))
+        return made, first, time.perf_counter() - start
+
+    def text(self, prompt, count):
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(HERE / "model" / "tokenizer.json"))
+        return tokenizer.decode(self.generate(tokenizer.encode(prompt).ids, count))
+
+    def run_once(self, prompt_tokens, new_tokens):
+        return self.timed([1 + i % 100 for i in range(prompt_tokens)], new_tokens)[1:]

@@ -1,0 +1,97 @@
+"""NxD Inference's own models with other MLPs. Everything else is NxDI's. Never run on a Trainium.
+
+`model_class(model_type)` is a NeuronBaseForCausalLM, for `compile`, `load` and `to_cpu` as any other; `inference_config` is
+its config. One core group (tp_degree 1): first factors would be whole on every core.
+"""
+
+import importlib
+import json
+import pathlib
+
+import torch
+from neuronmm_mlp import FORMS, add_orders, smaller_mlps
+
+DENSE_CLASSES = {
+    "neuronmm_llama": ("llama", "NeuronLlamaModel", "NeuronLlamaForCausalLM"),
+    "neuronmm_mistral": ("mistral", "NeuronMistralModel", "NeuronMistralForCausalLM"),
+    "neuronmm_qwen2": ("qwen2", "NeuronQwen2Model", "NeuronQwen2ForCausalLM"),
+    "neuronmm_qwen3": ("qwen3", "NeuronQwen3Model", "NeuronQwen3ForCausalLM"),
+}
+
+
+class ReturnsResidual:
+    """As NxDI's decoder layers call NeuronLlamaMLP; norm and residual come only with its own kernels, which are off."""
+
+    def forward(self, x, rmsnorm=None, residual=None, adapter_ids=None):
+        assert rmsnorm is None and residual is None, "NxDI's MLP kernels do not know factors: leave mlp_kernel_enabled off"
+        return super().forward(x), None
+
+
+NXDI_FORMS = {name: type(f"Neuron{form.__name__}", (ReturnsResidual, form), {}) for name, form in FORMS.items()}
+
+
+class SmallerMLPs:
+    """Stands before NxDI's class of a decoder."""
+
+    def init_model(self, config):
+        super().init_model(config)
+        for layer, mlp in zip(self.layers, smaller_mlps(config, config.neuronmm_compression, NXDI_FORMS)):
+            if hasattr(mlp, "fix_orders"):
+                mlp.fix_orders()
+            layer.mlp = mlp
+
+
+class SmallerForCausalLM:
+    """Stands before NxDI's class of a model."""
+
+    @staticmethod
+    def load_hf_model(model_path, **kwargs):
+        raise NotImplementedError("weights come from the folder's safetensors")
+
+
+def model_class(model_type):
+    if model_type not in DENSE_CLASSES:
+        raise ValueError(f"expected one of {', '.join(DENSE_CLASSES)}, found the model_type {model_type!r}")
+    name, decoder, causal = DENSE_CLASSES[model_type]
+    module = importlib.import_module(f"neuronx_distributed_inference.models.{name}.modeling_{name}")
+    dense = getattr(module, causal)
+
+    def convert_hf_to_neuron_state_dict(state_dict, config):
+        add_orders(state_dict, config.hidden_size)
+        return dense.convert_hf_to_neuron_state_dict(state_dict, config)
+
+    smaller_decoder = type(f"Neuronmm{decoder}", (SmallerMLPs, getattr(module, decoder)), {})
+    methods = {
+        "_model_cls": smaller_decoder,
+        "convert_hf_to_neuron_state_dict": staticmethod(convert_hf_to_neuron_state_dict),
+    }
+    return type(f"Neuronmm{causal}", (SmallerForCausalLM, dense), methods)
+
+
+def read_config(folder):
+    """A load_config of InferenceConfig. Not NxDI's own, which knows the model types of transformers alone."""
+    fields = json.loads((pathlib.Path(folder) / "config.json").read_text())
+    fields.pop("torch_dtype", None)
+    fields.pop("dtype", None)  # the one to compute in is NeuronConfig's
+    end = fields.get("eos_token_id")
+    fields.setdefault("pad_token_id", (end[0] if isinstance(end, list) else end) or 0)
+    fields.setdefault("head_dim", fields["hidden_size"] // fields["num_attention_heads"])
+    if rope := fields.get("rope_parameters"):  # as transformers 5 writes what were two fields
+        fields["rope_theta"] = rope["rope_theta"]
+        fields["rope_scaling"] = rope if rope.get("rope_type", "default") != "default" else None
+    # What transformers' configs have beside the fields of the file, and NxDI or its adapters ask for.
+    defaults = {"output_attentions": False, "output_hidden_states": False, "use_return_dict": True, "return_dict": True,
+                "use_cache": True, "rope_scaling": None, "tie_word_embeddings": False}  # fmt: skip
+
+    def load_config(config):
+        config.__dict__.update(defaults | fields | {"_name_or_path": str(folder)})
+
+    return load_config
+
+
+def inference_config(folder, dense, seq_len, context_length, **kwargs):
+    config_class = dense.get_config_cls()
+    neuron_config = config_class.get_neuron_config_cls()(
+        batch_size=1, tp_degree=1, seq_len=seq_len, max_context_length=context_length, torch_dtype=torch.bfloat16, **kwargs
+    )
+    return config_class(neuron_config, load_config=read_config(folder))

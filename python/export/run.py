@@ -1,0 +1,93 @@
+"""Compiles the model, lets it write, or times it beside the dense one. Never run on a Trainium.
+
+    python run.py compile                            once; also on a machine without a Trainium
+    python run.py generate "The color of the sky is"
+    python run.py benchmark --dense ORIGINAL         writes benchmark_report.json
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+from common import HERE, MODEL, installed, latency_report, read_export
+
+import engine
+
+MARK = "neuronmm-result "  # what a child process says begins with it
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("compile").add_argument("--mode", choices=("compile", "device"), default="compile")
+    generate = commands.add_parser("generate")
+    generate.add_argument("prompt")
+    generate.add_argument("--new-tokens", type=int, default=32)
+    generate.add_argument("--mode", choices=("cpu", "device"), default="device")
+    benchmark = commands.add_parser("benchmark")
+    benchmark.add_argument("--dense", type=pathlib.Path, help="the folder of the model that was compressed")
+    benchmark.add_argument("--runs", type=int, default=11)
+    benchmark.add_argument("--mode", choices=("cpu", "device"), default="device")
+    benchmark.add_argument("--output", type=pathlib.Path, default=HERE / "benchmark_report.json")
+    time = commands.add_parser("time", help="one model, in this process; benchmark starts it")
+    time.add_argument("model", type=pathlib.Path)
+    time.add_argument("--runs", type=int, default=11)
+    time.add_argument("--mode", choices=("cpu", "device"), default="device")
+    return parser.parse_args()
+
+
+def child(arguments, mode, device, kernels=False, timeout=None):
+    """The last object that a run of this folder's `arguments` reports. Each model has a process of its own, because a
+    core belongs to the one that took it, and what the SDK reads of the environment it reads once."""
+    environment = os.environ | engine.environment(mode, device) | engine.kernel_environment(kernels)
+    done = subprocess.run([sys.executable, *map(str, arguments)], cwd=HERE, env=environment, timeout=timeout,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")  # fmt: skip
+    results = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
+    if done.returncode != 0 or not results:
+        raise RuntimeError(f"{' '.join(map(str, arguments))}: exit status {done.returncode}:\n{done.stdout[-2000:]}")
+    return json.loads(results[-1].removeprefix(MARK))
+
+
+def report(result):
+    print(MARK + json.dumps(result), flush=True)
+
+
+def variants(dense):
+    """(name, folder, kernels)"""
+    found = [("factored", MODEL, False)]
+    if (HERE / "kernels" / "kernels.json").exists():
+        found.append(("factored_with_kernels", MODEL, True))
+    return ([("dense", dense.resolve(), False)] if dense else []) + found
+
+
+def benchmark(export, options):
+    timed = {}
+    for name, folder, kernels in variants(options.dense):
+        flags = ["--runs", options.runs, "--mode", options.mode]
+        timed[name] = child(["run.py", "time", folder, *flags], options.mode, export["device"], kernels)
+        row = timed[name]
+        print(f"{name:22} prefill {row['context_encoding_model']['latency_ms_p50']:10.3f} ms, "
+              f"a token {row['token_generation_model']['latency_ms_p50']:8.3f} ms")  # fmt: skip
+    whole = {"export": export, "mode": options.mode, "models": timed, "versions": installed(engine.DISTRIBUTIONS)}
+    options.output.write_text(json.dumps(whole, indent=2) + "\n")
+    print(f"written to {options.output}")
+
+
+def main():
+    options, export = arguments(), read_export()
+    if options.command == "benchmark":
+        return benchmark(export, options)
+    if options.command != "time":  # whose parent has set it
+        os.environ |= engine.environment(options.mode, export["device"])
+    if options.command == "time":
+        made = engine.Engine(export, options.model, options.mode)
+        return report(latency_report(made, export["prompt_tokens"], export["new_tokens"], options.runs))
+    made = engine.Engine(export, MODEL, options.mode)
+    print("compiled" if options.command == "compile" else made.text(options.prompt, options.new_tokens))
+
+
+if __name__ == "__main__":
+    main()

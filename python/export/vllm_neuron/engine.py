@@ -1,0 +1,82 @@
+"""The exported model in the vLLM Neuron plugin. Never run on a Trainium."""
+
+import time
+
+from common import KERNELS, TOP
+
+DISTRIBUTIONS = ("vllm", "vllm-neuron", "nki", "neuronx-cc", "torch", "transformers", "neuronmm-vllm")
+# What this export calls: names with the parameters that it passes, as the documentation of 2.32 has them.
+USED = {
+    "vllm:LLM": ("model", "trust_remote_code", "tensor_parallel_size", "dtype", "seed", "kwargs"),
+    "vllm:LLM.generate": ("prompts", "sampling_params", "use_tqdm"),
+    "vllm:ModelRegistry.register_model": ("model_arch", "model_cls"),
+    "vllm_neuron.model.llama3.model:LlamaForCausalLM.from_configs": ("hf_config", "neuron_config"),
+    "vllm_neuron.model.llama3.model:LlamaForCausalLM.load_weights": ("checkpoint_path", "device", "cache_dir"),
+    "vllm_neuron.model.llama3.model:LlamaForCausalLM.load_weights_lite": ("checkpoint_path", "device", "cache_dir"),
+    "vllm_neuron.model.llama3.model:LlamaMLP.forward": ("hidden_states", "is_prefill"),
+}
+USED_BY_MODEL = {
+    "neuronmm_qwen3": {
+        "vllm_neuron.model.qwen3.model:Qwen3ForCausalLM.from_configs": ("hf_config", "neuron_config"),
+        "vllm_neuron.model.qwen3.model:Qwen3ForCausalLM.load_weights": ("checkpoint_path", "device", "cache_dir"),
+        "vllm_neuron.model.qwen3.model:Qwen3MLP.forward": ("hidden_states", "is_prefill"),
+    },
+}
+USED_BY_KERNELS = {"nki:simulate": ("kernel",), "libtorch_neuronx_lite.nki.nki_hop:wrap_nki": ()}
+
+
+def environment(mode, device):
+    """What has to be set before vLLM is imported. mode: "cpu", "compile" (on a CPU) or "device"."""
+    return {
+        "cpu": {"VLLM_NEURON_CPU_MODE": "1"},
+        "compile": {"VLLM_NEURON_CPU_COMPILE": "1", "NEURON_PLATFORM_TARGET_OVERRIDE": device},
+        "device": {},
+    }[mode]
+
+
+def kernel_environment(on):
+    return {"NEURONMM_KERNELS": str(KERNELS)} if on else {}
+
+
+class Engine:
+    """mode "compile" ends with the compilation, which happens while the model is loaded."""
+
+    def __init__(self, export, folder, mode):
+        from vllm import LLM, SamplingParams
+
+        self.sampling = SamplingParams
+        prompt, new = export["prompt_tokens"], export["new_tokens"]
+        # One bucket each, so that a prefill has the rows that the kernels were emitted for.
+        neuron = {"num_batched_tokens_buckets": [prompt], "num_seqs_buckets": [1]}
+        self.llm = LLM(
+            model=str(folder), trust_remote_code=True, dtype="bfloat16", seed=0, tensor_parallel_size=1, max_num_seqs=1,
+            max_model_len=prompt + new, max_num_batched_tokens=prompt, enable_prefix_caching=False,
+            enforce_eager=mode == "cpu", additional_config={"neuron_config": neuron},
+        )  # fmt: skip
+
+    def ask(self, tokens, count, logprobs=None):
+        sampling = self.sampling(temperature=0.0, max_tokens=count, min_tokens=count, ignore_eos=True, logprobs=logprobs)
+        prompt = {"prompt_token_ids": list(tokens)}
+        return self.llm.generate(prompt, sampling, use_tqdm=False)[0].outputs[0]
+
+    def generate(self, tokens, count):
+        return list(self.ask(tokens, count).token_ids)
+
+    def text(self, prompt, count):
+        tokenizer = self.llm.get_tokenizer()
+        return tokenizer.decode(self.generate(tokenizer.encode(prompt), count))
+
+    def log_probabilities(self, tokens, first):
+        """A prefill for each position: what decoding makes is compared by the tokens that it chooses."""
+        for end in range(first + 1, len(tokens) + 1):
+            position = self.ask(tokens[:end], 1, TOP).logprobs[0]
+            yield {token: entry.logprob for token, entry in position.items()}
+
+    def run_once(self, prompt_tokens, new_tokens):
+        tokens = [1 + i % 100 for i in range(prompt_tokens)]
+        start = time.perf_counter()
+        self.ask(tokens, 1)
+        first = time.perf_counter() - start
+        start = time.perf_counter()
+        self.ask(tokens, new_tokens)
+        return first, time.perf_counter() - start

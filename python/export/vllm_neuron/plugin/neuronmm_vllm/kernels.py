@@ -1,0 +1,35 @@
+"""The fused kernels that the export brought along, for prefills of as many tokens as they were emitted for."""
+
+import functools
+import importlib.util
+import json
+import pathlib
+
+
+class FusedMLP:
+    """y = (silu(x·U·V) * (x·U·V))·U·V in one kernel. One core of the two of a pair runs it."""
+
+    def __init__(self, rows, kernel):
+        from libtorch_neuronx_lite.nki.nki_hop import wrap_nki
+
+        self.rows, self.run = rows, wrap_nki(kernel)[1]  # wrap_nki(kernel[1]) would lose the grid
+
+
+@functools.cache
+def kernel_at(path, function, rows):
+    spec = importlib.util.spec_from_file_location(f"neuronmm_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return FusedMLP(rows, getattr(module, function))
+
+
+def kernel_of(folder, mlp):
+    """None: the export has none for an MLP of these sizes."""
+    ranks = set(mlp.ranks.values())
+    if len(ranks) != 1 or 0 in ranks:
+        return None
+    sizes = {"K": mlp.gate_v_proj.in_features, "r": ranks.pop(), "N": mlp.gate_u_proj.out_features}
+    for entry in json.loads((pathlib.Path(folder) / "kernels.json").read_text()):
+        if entry["use"] == "prefill" and sizes.items() <= entry["shape"].items():
+            return kernel_at(pathlib.Path(folder) / entry["file"], entry["function"], entry["shape"]["M"])
+    return None

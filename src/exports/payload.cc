@@ -1,0 +1,32 @@
+#include "exports/payload.h"
+
+#include "compress/transformers_code.h"
+
+namespace neuronmm::exports {
+namespace {
+
+// The folder of what is one target's alone.
+std::string_view own_folder(Target target) {
+  return target == Target::kVllmNeuron ? "vllm_neuron/" : "nxdi/";
+}
+
+}  // namespace
+
+std::vector<PayloadFile> payload(Target target) {
+  const std::string_view own = own_folder(target);
+  std::vector<PayloadFile> files = {{"neuronmm_mlp.py", compress::mlp_code()}};
+  // The plugin is installed, away from this folder.
+  if (target == Target::kVllmNeuron) {
+    files.push_back({"plugin/neuronmm_vllm/neuronmm_mlp.py", compress::mlp_code()});
+  }
+  for (const PayloadFile& file : all_payload()) {
+    if (file.path.find('/') == file.path.npos) {
+      files.push_back(file);
+    } else if (file.path.starts_with(own)) {
+      files.push_back({file.path.substr(own.size()), file.text});
+    }
+  }
+  return files;
+}
+
+}  // namespace neuronmm::exports

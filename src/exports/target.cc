@@ -1,0 +1,74 @@
+#include "exports/target.h"
+
+#include <algorithm>
+
+#include <fmt/ranges.h>
+
+namespace neuronmm::exports {
+namespace {
+
+// The plugin of 2.31 (its setup guide names vLLM 0.21) has not been read; 2.32's notes name
+// 0.24.0.1.1.0.
+const std::vector<Release> kVllmReleases = {
+    {"2.32", {{"nki", "0.6"}, {"vllm", "0.24"}, {"vllm-neuron", "0.24"}}, {"trn2", "trn3"}}};
+
+// neuronx-distributed-inference 0.7 to 0.9 were read. 2.29's notes say that NKI 0.3's kernels,
+// which its own modules use, do not run on trn1.
+const std::vector<Release> kNxdiReleases = {
+    {"2.27", {{"neuronx-distributed-inference", "0.7"}}, {"trn1", "trn2"}},
+    {"2.28", {{"neuronx-distributed-inference", "0.8"}}, {"trn1", "trn2"}},
+    {"2.29", {{"neuronx-distributed-inference", "0.9"}}, {"trn2"}}};
+
+std::vector<std::string> devices_of(Target target) {
+  std::vector<std::string> devices;
+  for (const Release& release : releases(target)) {
+    for (const std::string& device : release.devices) {
+      if (std::ranges::find(devices, device) == devices.end()) devices.push_back(device);
+    }
+  }
+  return devices;
+}
+
+}  // namespace
+
+std::string_view target_name(Target target) {
+  return target == Target::kVllmNeuron ? "vllm-neuron" : "nxdi";
+}
+
+const std::vector<std::string>& target_names() {
+  static const std::vector<std::string> names = {"vllm-neuron", "nxdi"};
+  return names;
+}
+
+std::optional<Target> find_target(std::string_view name) {
+  for (const Target target : {Target::kVllmNeuron, Target::kNxdi}) {
+    if (name == target_name(target)) return target;
+  }
+  return std::nullopt;
+}
+
+const std::vector<Release>& releases(Target target) {
+  return target == Target::kVllmNeuron ? kVllmReleases : kNxdiReleases;
+}
+
+Result<Choice> choose_release(Target target, std::string_view device, std::string_view sdk) {
+  const std::vector<std::string> devices = devices_of(target);
+  Choice choice{.device = device.empty() ? devices.front() : std::string(device), .release = {}};
+  std::vector<std::string> known;
+  for (const Release& release : releases(target)) {
+    if (std::ranges::find(release.devices, choice.device) == release.devices.end()) continue;
+    known.push_back(release.sdk);
+    if (sdk.empty() || sdk == release.sdk) choice.release = release;
+  }
+  if (known.empty()) {
+    return fail("{}: runs on {}, found {}", target_name(target), fmt::join(devices, " and "),
+                choice.device);
+  }
+  if (choice.release.sdk.empty()) {
+    return fail("{} on {}: written for the Neuron SDK {}, found {}", target_name(target),
+                choice.device, fmt::join(known, ", "), sdk);
+  }
+  return choice;
+}
+
+}  // namespace neuronmm::exports

@@ -1,0 +1,30 @@
+"""Stands in for NKI where a kernel is imported and simulated: the formula of `mlp` in fp32, rounded to bf16 where the
+kernel rounds. That the kernel computes it is what tests/trainium/nki checks."""
+
+import numpy as np
+
+
+def jit(kernel):
+    arguments = kernel.__code__.co_varnames[: kernel.__code__.co_argcount]
+
+    def check_shapes(*tensors):
+        sizes = {name: kernel.__globals__[name] for name in "MKrN"}
+        wanted = dict(x="MK", u_gate="Kr", v_gate="rN", u_up="Kr", v_up="rN", u_down="Nr", v_down="rK")
+        assert list(arguments) == list(wanted)
+        for name, tensor in zip(arguments, tensors, strict=True):
+            assert tuple(tensor.shape) == tuple(sizes[letter] for letter in wanted[name]), (name, tensor.shape)
+
+    kernel.check_shapes = check_shapes
+    return kernel
+
+
+def simulate(kernel):
+    def run(*operands):
+        kernel.check_shapes(*operands)
+        rounded = lambda values: values.astype(operands[0].dtype).astype(np.float32)
+        x, *factors = (operand.astype(np.float32) for operand in operands)
+        gate, up = (rounded(x @ factors[i]) @ factors[i + 1] for i in (0, 2))
+        hidden = rounded(gate / (1 + np.exp(-gate)) * up)
+        return rounded(rounded(hidden @ factors[4]) @ factors[5])
+
+    return run

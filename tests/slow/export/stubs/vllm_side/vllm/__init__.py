@@ -1,0 +1,112 @@
+"""Stands in for vLLM and the runner of its Neuron plugin: names, parameters and the order of calls are those of the public
+documentation (vLLM 0.24, Neuron SDK 2.32); the code is ours. One request at a time, greedy, no cache."""
+
+import dataclasses
+import importlib.metadata
+import inspect
+import os
+import pathlib
+
+import torch
+from transformers import AutoConfig, AutoTokenizer
+
+
+class ModelRegistry:
+    models = {}
+
+    @staticmethod
+    def register_model(model_arch, model_cls):
+        ModelRegistry.models[model_arch] = model_cls
+
+
+def accepts(function, name):
+    parameters = inspect.signature(function).parameters
+    return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def check_interface(model):
+    """What vllm/model_executor/models/interfaces_base.py looks for in a class that generates text."""
+    assert isinstance(model, type) and issubclass(model, torch.nn.Module)
+    assert accepts(model.__init__, "vllm_config"), "the class is no vLLM model: __init__ takes no vllm_config"
+    assert accepts(model.forward, "input_ids") and accepts(model.forward, "positions")
+    assert all(callable(getattr(model, name, None)) for name in ("compute_logits", "embed_input_ids"))
+
+
+@dataclasses.dataclass
+class SamplingParams:
+    temperature: float = 1.0
+    max_tokens: int = 16
+    min_tokens: int = 0
+    ignore_eos: bool = False
+    logprobs: int | None = None
+
+
+@dataclasses.dataclass
+class Logprob:
+    logprob: float
+
+
+@dataclasses.dataclass
+class CompletionOutput:
+    token_ids: list
+    logprobs: list | None
+
+
+@dataclasses.dataclass
+class RequestOutput:
+    outputs: list
+
+
+@dataclasses.dataclass
+class NeuronConfig:
+    num_batched_tokens_buckets: list | None = None
+    num_seqs_buckets: list | None = None
+
+
+class LLM:
+    def __init__(self, model, *, runner="auto", tokenizer=None, trust_remote_code=False, tensor_parallel_size=1, dtype="auto",
+                 seed=0, additional_config=None, **kwargs):  # fmt: skip
+        for entry in importlib.metadata.entry_points(group="vllm.general_plugins"):
+            entry.load()()
+        known = {"max_num_seqs", "max_model_len", "max_num_batched_tokens", "enable_prefix_caching", "enforce_eager"}
+        assert set(kwargs) <= known, kwargs
+        self.folder, self.limit = pathlib.Path(model), kwargs["max_model_len"]
+        self.config = AutoConfig.from_pretrained(model, trust_remote_code=trust_remote_code)
+        self.neuron_config = NeuronConfig(**additional_config["neuron_config"])
+        from vllm_neuron.model.registry import get_models
+
+        for name, dense in get_models():
+            ModelRegistry.register_model(name, dense)
+        chosen = ModelRegistry.models[self.config.architectures[0]]
+        if self.config.architectures[0].startswith("Neuronmm"):
+            check_interface(chosen)
+        with torch.device("meta"):
+            self.model = chosen.from_configs(self.config, self.neuron_config)
+        if os.environ.get("VLLM_NEURON_CPU_COMPILE") == "1":
+            assert os.environ["NEURON_PLATFORM_TARGET_OVERRIDE"] in ("trn2", "trn3")
+            self.model.load_weights_lite(str(self.folder), torch.device("cpu"), None)
+            self.model(torch.zeros(4, dtype=torch.long, device="meta"), is_prefill=True)  # traced, not executed
+            return
+        self.model.load_weights(str(self.folder), torch.device("cpu"), None)
+        self.model.to("cpu")  # fails where a tensor is still on the meta device
+
+    def get_tokenizer(self):
+        return AutoTokenizer.from_pretrained(self.folder, trust_remote_code=True)
+
+    @torch.no_grad()
+    def logits(self, tokens):
+        # A prefill is padded to its bucket, at the end, where causal attention does not look.
+        bucket = self.neuron_config.num_batched_tokens_buckets[0]
+        padded = torch.tensor(tokens + [0] * (bucket - len(tokens)))
+        return self.model(padded, is_prefill=True)[len(tokens) - 1]
+
+    def generate(self, prompts, sampling_params=None, *, use_tqdm=True):
+        tokens, made, logprobs = list(prompts["prompt_token_ids"]), [], []
+        assert sampling_params.temperature == 0.0 and len(tokens) + sampling_params.max_tokens <= self.limit
+        for _ in range(sampling_params.max_tokens):
+            logits = self.logits(tokens).float()
+            made.append(int(logits.argmax()))
+            values, ids = logits.log_softmax(-1).topk(sampling_params.logprobs or 1)
+            logprobs.append({int(i): Logprob(float(v)) for i, v in zip(ids, values)})
+            tokens.append(made[-1])
+        return [RequestOutput([CompletionOutput(made, logprobs if sampling_params.logprobs else None)])]
