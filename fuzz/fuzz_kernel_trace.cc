@@ -1,5 +1,5 @@
 // Any bytes as the trace of a kernel: an error that names the source, or a trace that is simulated,
-// whose lines add up to the time of the kernel.
+// whose lines and the fixed cost of a kernel add up to its time.
 
 #include <cmath>
 #include <cstddef>
@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     NMM_CHECK(timing.error().message.starts_with("input: "));
     return 0;
   }
-  double stalled = 0;
+  double stalled = device().kernel_fixed_ns;
   for (const trace::LineReport& line : timing->lines) stalled += line.stalled();
   const double total = timing->timing.summary.total_time * 1e9;
   NMM_CHECK(std::abs(stalled - total) <= 1e-6 * total);
