@@ -87,7 +87,7 @@ int refuse(const TracerReport& tracer) {
 
 Result<KernelRun> run_kernel(const std::string& name, const Traced& traced,
                              const DeviceSpec& device, simulator::Trace* timeline) {
-  KernelRun run = {name, traced.file->header(), {}, traced.tracer.results, traced.tracer.notes};
+  KernelRun run = {name, traced.file->header(), {}, traced.tracer.results};
   trace::TraceOptions options;
   options.timing.trace = timeline;
   NMM_ASSIGN(run.timing, trace::simulate(*traced.file, device, options));

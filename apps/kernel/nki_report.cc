@@ -153,7 +153,7 @@ std::string result_lines(const KernelRun& run) {
 
 std::string note_lines(const KernelRun& run) {
   std::string text;
-  for (const auto& notes : {run.notes, run.timing.timing.remedies, run.timing.notes}) {
+  for (const auto& notes : {run.timing.timing.remedies, run.timing.notes}) {
     for (const std::string& note : notes) text += fmt::format("  {}\n", note);
   }
   return text.empty() ? "" : "\nnotes\n" + text;
@@ -233,8 +233,6 @@ NkiJson run_json(const KernelRun& run) {
     if (result.error) row.update({{"error", *result.error}, {"tolerance", *result.tolerance}});
     results.push_back(row);
   }
-  NkiJson notes = run.notes;
-  for (const std::string& note : run.timing.notes) notes.push_back(note);
   return {{"kernel", run.name},
           {"dialect", run.header.dialect},
           {"instructions", run.header.instructions},
@@ -247,7 +245,7 @@ NkiJson run_json(const KernelRun& run) {
           {"lines", lines_json(run)},
           {"results", results},
           {"remedies", run.timing.timing.remedies},
-          {"notes", notes}};
+          {"notes", run.timing.notes}};
 }
 
 }  // namespace

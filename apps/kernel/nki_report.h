@@ -20,8 +20,7 @@ struct KernelRun {
   std::string name;  // as it was asked for: "FILE.py:KERNEL"
   trace::Header header;
   trace::TraceTiming timing;
-  std::vector<TracedResult> results;  // of a kernel that was run here, and its tracer's notes
-  std::vector<std::string> notes;
+  std::vector<TracedResult> results;  // of a kernel that was run here
 
   double latency_ms() const { return timing.timing.summary.milliseconds(); }
 };

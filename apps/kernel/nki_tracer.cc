@@ -80,7 +80,6 @@ void read_report(const fs::path& path, TracerReport& report) {
                               output.value("shape", std::vector<int64_t>()),
                               number_in(output, "error"), number_in(output, "tolerance")});
   }
-  report.notes = json.value("notes", std::vector<std::string>());
 }
 
 // The first python3 that has NumPy: the one of the path, or the system's.

@@ -37,7 +37,6 @@ struct TracerReport {
   int exit_code = 0;    // 1: the kernel is wrong, 2: the command line is; `message` says how
   std::string message;  // of one line, perhaps followed by those of the user's files
   std::vector<TracedResult> results;
-  std::vector<std::string> notes;
 };
 
 // Writes the trace to `trace`. Fails where Python or NumPy is missing.

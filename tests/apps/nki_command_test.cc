@@ -115,6 +115,22 @@ TEST_F(NkiCommand, TracesAKernel) {
                   ":double --arg 'x=bf16[128,512]'"),
          0, {"1.00x"});
   expect(neuronmm("nki " + kernel + ":triple --arg 'x=bf16[128,512]'"), 2, {"triple"});
+  // A launch on two cores is one core's half, and says so once.
+  write("half.py",
+        "import nki\nimport nki.language as nl\nimport nki.isa as nisa\n"
+        "@nki.jit\ndef half(x):\n"
+        "    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)\n"
+        "    t = nl.ndarray((128, 256), dtype=x.dtype, buffer=nl.sbuf)\n"
+        "    at = nl.ds(nl.program_id(0) * 256, 256)\n"
+        "    nisa.dma_copy(dst=t, src=x[:, at])\n"
+        "    nisa.dma_copy(dst=y[:, at], src=t)\n"
+        "    return y\n");
+  const std::string out = path("half.json");
+  expect(neuronmm("nki '" + path("half.py") + ":half[2]' --arg 'x=bf16[128,512]' --json " + out), 0,
+         {"launched on [2] cores"});
+  const Json half = json("half.json");
+  EXPECT_EQ(half["compulsory_bytes"], 2 * 128 * 256 * 2);
+  EXPECT_EQ(half["notes"].size(), 1u);
   const std::string page = path("page.html");
   expect(neuronmm("nki " + kernel + ":double --arg 'x=bf16[128,512]' --ref x+x --html " + page), 0,
          {"relative error"});

@@ -3,6 +3,7 @@
 // cut into cells where their accesses begin and end, so that hazards are tracked between accesses
 // that overlap and no others. A cell is what the compiler calls a tile.
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <unordered_map>
@@ -53,9 +54,13 @@ class AccessTable {
  public:
   explicit AccessTable(const Header& header);
 
-  // Whether tensors of a kind are read and written: of all accesses, before the first add().
-  void note(uint32_t root_kind, bool writes) {
-    (writes ? kinds_[root_kind].written : kinds_[root_kind].read) = true;
+  // That tensors of a kind are read or written, and how much: of all accesses, before the first
+  // add().
+  void note(uint32_t root_kind, bool writes, int64_t bytes) {
+    Kind& kind = kinds_[root_kind];
+    (writes ? kind.written : kind.read) = true;
+    int64_t& moved = writes ? kind.bytes_written : kind.bytes_read;
+    moved = std::min(moved + bytes, header_.tensors[root_kind].bytes());
   }
   // Makes an access known. Its numbers have been checked.
   void add(Access access);
@@ -75,13 +80,14 @@ class AccessTable {
     const Kind& k = kinds_[kind];
     return k.on_chip || (k.read && k.written);
   }
-  bool read(uint32_t kind) const { return kinds_[kind].read; }
-  bool written(uint32_t kind) const { return kinds_[kind].written; }
+  int64_t bytes_read(uint32_t kind) const { return kinds_[kind].bytes_read; }
+  int64_t bytes_written(uint32_t kind) const { return kinds_[kind].bytes_written; }
 
  private:
   struct Kind {
     Grid grid;
     int64_t accesses = 0;
+    int64_t bytes_read = 0, bytes_written = 0;  // of all accesses, at most the tensor's size
     bool on_chip = false, read = false, written = false;
   };
   struct Slot {

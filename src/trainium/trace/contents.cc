@@ -135,7 +135,8 @@ class Checker {
     const auto now = static_cast<uint32_t>(contents_.instructions);
     root.first = std::min(root.first, now);
     root.last = now;
-    contents_.accesses.note(root.kind, operation.writes[i]);
+    const int64_t elements = std::min(header_.patterns[operand.pattern].elements, kind.elements);
+    contents_.accesses.note(root.kind, operation.writes[i], elements * kind.dtype.bytes);
     return {};
   }
 

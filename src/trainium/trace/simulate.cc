@@ -34,14 +34,13 @@ int64_t operand_bytes(const Header& header) {
   return total;
 }
 
+// Of a launch on several cores the trace is one core's, which may move a part of a tensor only.
 int64_t compulsory_bytes(const Header& header, const AccessTable& accesses) {
   int64_t total = 0;
   for (uint32_t k = 0; k < header.tensors.size(); ++k) {
-    const TensorKind& kind = header.tensors[k];
-    if ((kind.role == HbmRole::kInput && accesses.read(k)) ||
-        (kind.role == HbmRole::kOutput && accesses.written(k))) {
-      total += kind.bytes();
-    }
+    const HbmRole role = header.tensors[k].role;
+    if (role == HbmRole::kInput) total += accesses.bytes_read(k);
+    if (role == HbmRole::kOutput) total += accesses.bytes_written(k);
   }
   return total;
 }

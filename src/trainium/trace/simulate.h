@@ -43,7 +43,8 @@ struct TraceTiming {
   std::vector<LineReport> lines;  // the one that stalls the kernel longest first
   TraceBound bound;
   MemoryPeak sbuf, psum;
-  int64_t compulsory_bytes = 0;    // inputs that are read and outputs that are written, once
+  // Inputs and outputs once; of one that is moved in part only, that part.
+  int64_t compulsory_bytes = 0;
   std::vector<std::string> notes;  // what the tracer says, and what was found odd
 };
 
