@@ -208,14 +208,15 @@ class Terminal {
     seen_ = found + words.size();
     return true;
   }
-  // Whether a letter does: some of an answer.
+  // Whether more letters do than Hello has: some of an answer. Where Hello is typed before the
+  // program reads single keys, the system echoes it, and then the program does.
   bool says_something() {
+    const std::ptrdiff_t echoed = std::ssize(std::string_view("Hello"));
     return wait_for([&] {
-             const auto letter =
-                 std::find_if(shown_.begin() + static_cast<ptrdiff_t>(seen_), shown_.end(),
-                              [](unsigned char c) { return std::isalpha(c); });
-             return letter == shown_.end() ? std::string::npos
-                                           : static_cast<size_t>(letter - shown_.begin());
+             const std::ptrdiff_t letters =
+                 std::count_if(shown_.begin() + static_cast<ptrdiff_t>(seen_), shown_.end(),
+                               [](unsigned char c) { return std::isalpha(c); });
+             return letters > echoed ? shown_.size() : std::string::npos;
            }) != std::string::npos;
   }
   void signal(int number) { kill(child_, number); }
