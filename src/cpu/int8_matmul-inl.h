@@ -93,8 +93,7 @@ using OneByteDot = WidenedByteDot;
 #endif
 
 // Int8 dot products as accumulate (see matmul-inl.h) wants them.
-// Four bytes of a word are multiplied and added to one int32. Prefetching pays from 9 rows on only
-// (see kPrefetchRows in matmul-inl.h).
+// Four bytes of a word are multiplied and added to one int32.
 template <class Instruction>
 struct Int8Dot {
   using Word = int32_t;

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "cpu/kernels.h"
+#include "cpu/prefetch.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
@@ -42,11 +43,12 @@ inline constexpr int kTileRows = 6;
 // least 8 independent sums (latency 4, two per cycle).
 constexpr int vectors_at_once(int rows) { return rows == 1 ? 8 : 2 * rows <= kTileRows ? 4 : 2; }
 
-// With few rows, memory is the limit and the out-of-order window already runs far ahead;
-// prefetching only costs. From a Dot's kPrefetchRows on, computing is, and asking for the weights 4
-// KiB ahead hides their latency (measured on Zen 4: bf16, M = 8: 87 -> 103 GFLOP/s of 118 per core;
-// int8, M = 4 and 6: slower in each of 4 pairs of runs).
-inline constexpr int64_t kPrefetchWords = 1024;
+// How far ahead R rows ask for the weights, in words; from a Dot's kPrefetchRows on everywhere,
+// with fewer where the CPU gains by it (see prefetch.h), and never for one row.
+template <int R, class Dot>
+HWY_INLINE int64_t words_ahead() {
+  return R >= Dot::kPrefetchRows ? kPrefetchWords : few_rows_prefetch_words();
+}
 
 // sum + w · x, rounded once. GCC takes NEON's intrinsic for a function that reads memory, and would
 // store every sum at every step; of its own operators it makes the same instruction.
@@ -246,10 +248,11 @@ HWY_INLINE void accumulate(const typename Dot::X* HWY_RESTRICT a, int64_t count,
                            typename Dot::Sum (&sums)[R][V]) {
   const hn::Rebind<typename Dot::Word, Floats> d;
   hn::Vec<decltype(d)> words[V];
+  const int64_t ahead = words_ahead<R, Dot>();
   const auto load = [&](int64_t step) HWY_ATTR {
     for (int v = 0; v < V; ++v) {
       const auto* const from = w[v] + step * kPanel;
-      if constexpr (R >= Dot::kPrefetchRows) hwy::Prefetch(from + kPrefetchWords);
+      if constexpr (R > 1) hwy::Prefetch(from + ahead);
       words[v] = hn::LoadU(d, from);
     }
   };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/interrupt.h"
+#include "base/parallel.h"
 
 namespace neuronmm::model {
 namespace {
@@ -131,19 +132,22 @@ class Run {
     // fail.
     NMM_TRY(transformer_.backend().prepare(rows));
     const Matrix logits = transformer_.forward(batch);
-    for (size_t row = 0; row < complete.size(); ++row) {
-      NMM_TRY(extend(complete[row], logits.view().row_range(static_cast<int64_t>(row), 1), start));
-    }
+    std::vector<Result<std::optional<TokenId>>> next(complete.size(), std::optional<TokenId>());
+    parallel_for(logits.rows(), [&](int64_t row) {
+      const auto i = static_cast<size_t>(row);
+      next[i] = sequences_[complete[i]].extend(
+          {logits.view().row(row), static_cast<size_t>(logits.columns())});
+    });
+    for (size_t i = 0; i < complete.size(); ++i) NMM_TRY(tell(complete[i], next[i], start));
     return {};
   }
 
   // Times are those of the backend's clock: wall time on the CPU, predicted time on a simulated
   // device.
-  Status extend(size_t i, ConstMatrixView logits, double step_start) {
+  Status tell(size_t i, const Result<std::optional<TokenId>>& next, double step_start) {
+    NMM_ASSIGN(const std::optional<TokenId> token, next);
     Sequence& s = sequences_[i];
-    const bool first = s.generation().tokens.empty();
-    NMM_ASSIGN(const std::optional<TokenId> token,
-               s.extend({logits.data, static_cast<size_t>(logits.columns)}));
+    const bool first = s.generation().tokens.size() == (token ? 1 : 0);
     if (first) {
       s.generation().time_to_first_token_s = now() - start_;
     } else {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -54,6 +55,24 @@ TEST(Sampler, GreedyTakesTheLargestAndTheSmallestIdOfTies) {
   EXPECT_EQ(sample_once({1, 3, 2}, {}), 1);
   EXPECT_EQ(sample_once({1, 3, 3}, {}), 1);
   EXPECT_EQ(sample_once({-5}, {}), 0);
+}
+
+// Vocabularies of any size, few values so that there are ties, and some NaN.
+TEST(Sampler, GreedyIsTheFirstOfTheLargest) {
+  const auto seed = static_cast<uint32_t>(std::random_device()());
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937 random(seed);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<float> logits(1 + random() % 4000);
+    const float values = static_cast<float>(1 + random() % 5000);
+    for (float& x : logits) x = std::floor(static_cast<float>(random() % 1000) / 1000 * values) - 7;
+    if (round % 3 == 0) logits[random() % logits.size()] = kNan;
+    size_t best = 0;
+    for (size_t id = 0; id < logits.size(); ++id) {
+      if (std::isnan(logits[best]) || logits[id] > logits[best]) best = id;
+    }
+    ASSERT_EQ(sample_once(logits, {}), std::isnan(logits[best]) ? 0 : static_cast<TokenId>(best));
+  }
 }
 
 // Of 70 tokens, in two words, some: the same as of a vocabulary that has no others.

@@ -71,12 +71,21 @@ void Scheduler::run_step() {
   if (parts_.empty()) return;
   const std::optional<Matrix> logits = run_parts();
   if (!logits) return;
+  std::vector<Outcome> outcomes;
   int64_t row = 0;
   for (const Part& part : parts_) {
     const bool all = part.logits == model::Logits::kAll;
     const int64_t rows = all ? part.tokens : part.logits == model::Logits::kLast ? 1 : 0;
-    guard(*part.answer, [&] { use_logits(part, logits->view().row_range(row, rows)); });
+    outcomes.push_back({.part = part, .logits = logits->view().row_range(row, rows)});
     row += rows;
+  }
+  for (const Outcome& outcome : outcomes) {
+    guard(*outcome.part.answer, [&] { keep(outcome); });
+  }
+  // Going through a vocabulary takes long enough that other threads had better not wait for it.
+  parallel_for(std::ssize(outcomes), [&](int64_t i) { choose(outcomes[static_cast<size_t>(i)]); });
+  for (Outcome& outcome : outcomes) {
+    guard(*outcome.part.answer, [&] { tell(outcome); });
   }
 }
 
@@ -221,18 +230,31 @@ void Scheduler::count_step(int64_t tokens, double seconds) {
   ++statistics_.step_tokens[static_cast<size_t>(bucket - kStepTokenBounds.begin())];
 }
 
-void Scheduler::use_logits(const Part& part, ConstMatrixView logits) {
-  Answer& answer = *part.answer;
-  if (answer.done) return;  // by an earlier part's listener
+// What the step computed that outlives it.
+void Scheduler::keep(const Outcome& outcome) {
+  const Answer& answer = *outcome.part.answer;
   answer.memory->publish(answer.continuation.tokens());
-  if (part.logits == model::Logits::kAll) add_prompt_logprobs(part, logits);
-  if (!answer.pending().empty()) return;
-  const std::span<const float> last = row_of(logits, logits.rows - 1);
-  if (answer.continuation.generated().empty()) {
-    finish_prompt(answer, last);
-  } else {
-    extend(answer, last);
+  if (outcome.part.logits == model::Logits::kAll) add_prompt_logprobs(outcome.part, outcome.logits);
+}
+
+// The next token of an answer that has some. Nobody else touches the answer meanwhile.
+void Scheduler::choose(Outcome& outcome) {
+  Answer& answer = *outcome.part.answer;
+  if (answer.done || !answer.pending().empty() || answer.continuation.generated().empty()) return;
+  try {
+    outcome.step = answer.continuation.extend(row_of(outcome.logits, outcome.logits.rows - 1));
+  } catch (...) {
+    outcome.thrown = std::current_exception();
   }
+}
+
+void Scheduler::tell(Outcome& outcome) {
+  Answer& answer = *outcome.part.answer;
+  if (answer.done) return;  // by an earlier part's listener
+  if (outcome.thrown) std::rethrow_exception(outcome.thrown);
+  if (outcome.step) return take_step(answer, std::move(*outcome.step));
+  if (answer.pending().empty())
+    finish_prompt(answer, row_of(outcome.logits, outcome.logits.rows - 1));
 }
 
 // Row i is after token first + i. It tells of the token that follows, if that is the prompt's;
@@ -267,14 +289,13 @@ void Scheduler::finish_prompt(Answer& first, std::span<const float> logits) {
       if (answer.continuation.limit() <= 0) {
         finish(answer, FinishReason::kLength);
       } else {
-        extend(answer, logits);
+        take_step(answer, answer.continuation.extend(logits));
       }
     });
   }
 }
 
-void Scheduler::extend(Answer& answer, std::span<const float> logits) {
-  Result<model::Step> step = answer.continuation.extend(logits);
+void Scheduler::take_step(Answer& answer, Result<model::Step> step) {
   if (!step.ok()) return finish(answer, FinishReason::kError, {}, step.error().message);
   bool go_on = true;
   if (step->token) {

@@ -10,6 +10,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -56,6 +57,14 @@ class Scheduler {
     int64_t tokens;
     model::Logits logits;
   };
+  // What became of it: its rows of logits and, where its answer is being decoded, the next token,
+  // or what choosing it threw.
+  struct Outcome {
+    Part part;
+    ConstMatrixView logits;
+    std::optional<Result<model::Step>> step = {};
+    std::exception_ptr thrown = nullptr;
+  };
 
   static Key key_of(const Answer& answer);
   void preempt(Answer& answer);
@@ -66,10 +75,12 @@ class Scheduler {
   void start_jobs();
   std::optional<Matrix> run_parts();
   void count_step(int64_t tokens, double seconds);
-  void use_logits(const Part& part, ConstMatrixView logits);
+  void keep(const Outcome& outcome);
+  void choose(Outcome& outcome);
+  void tell(Outcome& outcome);
   void add_prompt_logprobs(const Part& part, ConstMatrixView logits);
   void finish_prompt(Answer& answer, std::span<const float> logits);
-  void extend(Answer& answer, std::span<const float> logits);
+  void take_step(Answer& answer, Result<model::Step> step);
   void finish(Answer& answer, FinishReason reason, std::optional<TokenId> stop_token = {},
               const std::string& message = "");
   void leave_queue(Job& job);
