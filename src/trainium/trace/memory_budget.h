@@ -1,0 +1,48 @@
+#pragma once
+// How far ahead of the program's order a schedule may run before SBUF or PSUM is full. It keeps what
+// the program's order needs from here on, with what was made early on top, so that going on in the
+// program's order is possible at any time.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "trainium/simulator/device_spec.h"
+#include "trainium/trace/contents.h"
+#include "trainium/trace/instruction_list.h"
+
+namespace neuronmm::trace {
+
+class MemoryBudget {
+ public:
+  enum Memory : uint8_t { kSbuf, kPsum };
+
+  MemoryBudget(const InstructionList& list, const Contents& contents,
+               const simulator::DeviceSpec& device);
+
+  // Whether the tensors that an instruction would make fit, if nothing before `oldest` is left to do.
+  // If not, `full` is the memory that they do not fit into.
+  bool fits(uint32_t instruction, uint32_t oldest, Memory& full);
+  // The instruction is scheduled. Returns which memories have room that they did not have before.
+  std::array<bool, 2> run(uint32_t instruction, uint32_t oldest);
+
+ private:
+  struct Tensor {
+    uint32_t first = 0, last = 0;  // in the program's order
+    uint32_t accesses = 0;         // instructions to come
+    int32_t size = 0;              // bytes or banks
+    Memory memory = kSbuf;
+    bool made = false;
+  };
+  // The tensors whose memory counts, of an instruction; each once.
+  const std::vector<uint32_t>& roots(uint32_t instruction);
+
+  const InstructionList& list_;
+  const Contents& contents_;
+  std::vector<Tensor> tensors_;                 // by root; size 0: does not count
+  std::array<std::vector<int32_t>, 2> needed_;  // by memory and instruction
+  std::array<int32_t, 2> capacity_{};
+  std::vector<uint32_t> roots_;
+};
+
+}  // namespace neuronmm::trace
