@@ -98,13 +98,6 @@ InstructionList list_instructions(const TraceFile& file) {
 }
 
 TraceFile to_trace(const InstructionList& list) {
-  Header header = list.header;
-  header.instructions = static_cast<int64_t>(list.instructions.size());
-  header.instances = static_cast<int64_t>(list.tensors.size());
-  return to_trace(list, std::make_shared<const Header>(std::move(header)));
-}
-
-TraceFile to_trace(const InstructionList& list, std::shared_ptr<const Header> header) {
   Bytes bytes;
   bytes.reserve((list.instructions.size() + list.operands.size() + 2 * list.tensors.size()) *
                 sizeof(OperandRecord));
@@ -117,7 +110,11 @@ TraceFile to_trace(const InstructionList& list, std::shared_ptr<const Header> he
                instruction.source, 0);
     for (const OperandRecord& operand : list.operands_of(instruction)) bytes.put(operand);
   }
-  return TraceFile::made(std::move(header), bytes.take(), list.name);
+  Header header = list.header;
+  header.instructions = static_cast<int64_t>(list.instructions.size());
+  header.instances = static_cast<int64_t>(list.tensors.size());
+  return TraceFile::made(std::make_shared<const Header>(std::move(header)), bytes.take(),
+                         list.name);
 }
 
 }  // namespace neuronmm::trace

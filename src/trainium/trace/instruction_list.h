@@ -3,7 +3,6 @@
 // tensors another shape. A trace is listed, passes work on the list, and it becomes a trace again.
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,9 +54,7 @@ struct InstructionList {
 // was left before its end is not listed.
 InstructionList list_instructions(const TraceFile& file);
 
-// Without loops: `list.loops` has no place in a trace whose instructions have moved. The second one
-// is for a list that has the header, in all but the numbers of records, and shares it.
+// Without loops: `list.loops` has no place in a trace whose instructions have moved.
 TraceFile to_trace(const InstructionList& list);
-TraceFile to_trace(const InstructionList& list, std::shared_ptr<const Header> header);
 
 }  // namespace neuronmm::trace

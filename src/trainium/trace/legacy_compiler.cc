@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "trainium/trace/dead_fills.h"
 #include "trainium/trace/instruction_list.h"
 #include "trainium/trace/list_schedule.h"
 #include "trainium/trace/live_memory.h"
@@ -53,9 +54,10 @@ void find_lives(const InstructionList& list, Contents& contents) {
 Result<Compiled> compile_legacy(const TraceFile& file, Contents contents,
                                 const DeviceSpec& device) {
   InstructionList list = list_instructions(file);
-  const Redundancy redundancy = drop_redundant(list, contents);
   TraceFile before = file;
-  if (redundancy.repeated + redundancy.unread > 0) {
+  const int64_t fills = drop_dead_fills(list, contents);
+  const Redundancy redundancy = drop_redundant(list, contents);
+  if (fills + redundancy.repeated + redundancy.unread > 0) {
     before = to_trace(list);
     NMM_ASSIGN(contents, check_contents(before));
   }
@@ -80,9 +82,10 @@ Result<Compiled> compile_legacy(const TraceFile& file, Contents contents,
   find_lives(list, contents);
   std::string note = fmt::format(
       "scheduled as the legacy compiler might: {} instructions of parallel loops went into merged "
-      "ones, {} repeat others, {} compute what nobody reads (--as-written: the program's order)",
-      merged, redundancy.repeated, redundancy.unread);
-  return Compiled{to_trace(list, before.shared_header()), std::move(contents), std::move(note)};
+      "ones, {} repeat others, {} compute what nobody reads, {} fill what is written over "
+      "(--as-written: the program's order)",
+      merged, redundancy.repeated, redundancy.unread, fills);
+  return Compiled{to_trace(list), std::move(contents), before.shared_header(), std::move(note)};
 }
 
 }  // namespace neuronmm::trace

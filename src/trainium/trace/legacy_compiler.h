@@ -4,6 +4,7 @@
 // docs/nki_legacy.md says what is documented of it, and what is assumed.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "base/result.h"
@@ -19,6 +20,7 @@ inline constexpr int64_t kMostCompiledInstructions = 8'000'000;
 struct Compiled {
   TraceFile file;
   Contents contents;
+  std::shared_ptr<const Header> accessed;  // the header that the contents' accesses refer to
   std::string note;  // what was done, for the reader of a report
 };
 

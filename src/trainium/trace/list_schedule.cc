@@ -186,7 +186,7 @@ class Scheduler {
       ready.now.pop();
     }
     MemoryBudget::Memory full = MemoryBudget::kSbuf;
-    if (budget_.fits(best, oldest_, full)) return best;
+    if (budget_.fits(best, tasks_[best].runners == kDma, oldest_, full)) return best;
     tasks_[best].state = State::kBlocked;
     blocked_[full].push(best);
     return kNone;
@@ -216,7 +216,7 @@ class Scheduler {
     while (!blocked.empty()) {
       const uint32_t task = blocked.top();
       MemoryBudget::Memory full = MemoryBudget::kSbuf;
-      if (!budget_.fits(task, oldest_, full)) return;
+      if (!budget_.fits(task, tasks_[task].runners == kDma, oldest_, full)) return;
       blocked.pop();
       make_ready(task);
     }

@@ -18,7 +18,7 @@
 namespace neuronmm::trace {
 
 struct ScheduleOptions {
-  uint32_t window = 512;  // instructions behind the first that is left to do
+  uint32_t window = 256;  // instructions behind the first that is left to do
 };
 
 // The instructions' numbers in their new order: one that every dependence allows

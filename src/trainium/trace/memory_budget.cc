@@ -52,7 +52,7 @@ const std::vector<uint32_t>& MemoryBudget::roots(uint32_t instruction) {
   return roots_;
 }
 
-bool MemoryBudget::fits(uint32_t instruction, uint32_t oldest, Memory& full) {
+bool MemoryBudget::fits(uint32_t instruction, bool transfer, uint32_t oldest, Memory& full) {
   std::array<int32_t, 2> more{};
   for (const uint32_t root : roots(instruction)) {
     const Tensor& tensor = tensors_[root];
@@ -60,7 +60,8 @@ bool MemoryBudget::fits(uint32_t instruction, uint32_t oldest, Memory& full) {
     more[tensor.memory] += tensor.size;
     const auto begin = needed_[tensor.memory].begin();
     const int32_t most = *std::max_element(begin + oldest, begin + tensor.first);
-    if (most + more[tensor.memory] > capacity_[tensor.memory]) {
+    const int32_t capacity = capacity_[tensor.memory] / (transfer ? 2 : 1);
+    if (most + more[tensor.memory] > capacity) {
       full = tensor.memory;
       return false;
     }

@@ -21,8 +21,9 @@ class MemoryBudget {
                const simulator::DeviceSpec& device);
 
   // Whether the tensors that an instruction would make fit, if nothing before `oldest` is left to do.
-  // If not, `full` is the memory that they do not fit into.
-  bool fits(uint32_t instruction, uint32_t oldest, Memory& full);
+  // Transfers get a half of SBUF: loads that nothing keeps waiting would else take all of it, and
+  // leave nothing to the engines. If not, `full` is the memory that they do not fit into.
+  bool fits(uint32_t instruction, bool transfer, uint32_t oldest, Memory& full);
   // The instruction is scheduled. Returns which memories have room that they did not have before.
   std::array<bool, 2> run(uint32_t instruction, uint32_t oldest);
 
