@@ -7,6 +7,7 @@
 #include "trainium/trace/instruction_list.h"
 #include "trainium/trace/list_schedule.h"
 #include "trainium/trace/live_memory.h"
+#include "trainium/trace/psum_overflow.h"
 #include "trainium/trace/redundancy.h"
 #include "trainium/trace/vectorize.h"
 
@@ -55,6 +56,15 @@ Result<Compiled> compile_legacy(const TraceFile& file, Contents contents,
                                 const DeviceSpec& device) {
   InstructionList list = list_instructions(file);
   TraceFile before = file;
+  const auto bank = static_cast<int64_t>(device.psum_bank_bytes);
+  const auto psum = static_cast<int64_t>(device.psum_banks) * bank;
+  const int64_t moved = live_peak(list.header, contents, Memory::kPsum, bank).bytes > psum
+                            ? move_out_of_psum(list, contents, psum, bank)
+                            : 0;
+  if (moved > 0) {
+    before = to_trace(list);
+    NMM_ASSIGN(contents, check_contents(before));
+  }
   const int64_t fills = drop_dead_fills(list, contents);
   const Redundancy redundancy = drop_redundant(list, contents);
   if (fills + redundancy.repeated + redundancy.unread > 0) {
@@ -82,9 +92,9 @@ Result<Compiled> compile_legacy(const TraceFile& file, Contents contents,
   find_lives(list, contents);
   std::string note = fmt::format(
       "scheduled as the legacy compiler might: {} instructions of parallel loops went into merged "
-      "ones, {} repeat others, {} compute what nobody reads, {} fill what is written over "
-      "(--as-written: the program's order)",
-      merged, redundancy.repeated, redundancy.unread, fills);
+      "ones, {} repeat others, {} compute what nobody reads, {} fill what is written over, {} tiles "
+      "that PSUM has no room for are in SBUF (--as-written: the program's order)",
+      merged, redundancy.repeated, redundancy.unread, fills, moved);
   return Compiled{to_trace(list), std::move(contents), before.shared_header(), std::move(note)};
 }
 
