@@ -11,8 +11,8 @@ namespace neuronmm::trace {
 
 namespace {
 
-// More pieces than these would cost more than the fill.
-constexpr size_t kMostPieces = 4;
+// What a piece costs at least, in elements per partition: an instruction's shortest interval.
+constexpr int64_t kLeastPiece = 64;
 
 class FillDropper {
  public:
@@ -144,9 +144,8 @@ class FillDropper {
       bytes += piece.end - piece.begin;
       if (piece.begin % kind.dtype.bytes != 0 || piece.end % kind.dtype.bytes != 0) return false;
     }
-    if (columns.size() > kMostPieces || bytes >= pattern.axes[1].count * kind.dtype.bytes) {
-      return false;
-    }
+    const int64_t cost = static_cast<int64_t>(columns.size()) * kLeastPiece + bytes / kind.dtype.bytes;
+    if (!columns.empty() && cost >= pattern.axes[1].count) return false;
     const int64_t first = operand.offset / kind.row_elements * kind.row_elements;
     const Axis partitions = pattern.axes[0];
     for (const Interval& piece : columns) {

@@ -11,9 +11,9 @@
 
 namespace neuronmm::trace {
 
-// A memset shrinks to the columns of which some are read, or nobody says, before they are written
-// again, and is dropped if there are none. Where the columns are not next to one another, it becomes
-// several. Returns how many are dropped or smaller.
+// A memset shrinks to the columns of which some are read before they are written again, and is
+// dropped if there are none. Where these are not next to one another, it becomes several, if that
+// is less work. Returns how many are dropped or smaller.
 int64_t drop_dead_fills(InstructionList& list, const Contents& contents);
 
 }  // namespace neuronmm::trace

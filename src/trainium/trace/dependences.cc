@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <unordered_map>
 #include <utility>
 
 namespace neuronmm::trace {
@@ -86,7 +87,10 @@ class Finder {
     const auto operands = list_.operands_of(instruction);
     for (size_t i = 0; i < operands.size(); ++i) {
       const uint32_t root = contents_.instances[operands[i].instance].root;
-      if (!contents_.accesses.tracked(contents_.instances[root].kind)) continue;
+      if (!contents_.accesses.tracked(contents_.instances[root].kind)) {
+        if (operation.writes[i]) follow_write(root);
+        continue;
+      }
       const Access& access = contents_.access(operands[i], operation.anywhere[i]);
       touched_.push_back(
           {contents_.accesses.cells(access), first_cell(root), root, operation.writes[i]});
@@ -98,11 +102,15 @@ class Finder {
   }
 
   void follow(const Cell& cell, bool writes) {
-    if (cell.writer != kNone) before_.push_back({cell.writer, now_, true});
+    if (cell.writer != kNone) before_.push_back({cell.writer, now_, Wait::kVisible});
     if (!writes) return;
     for (uint32_t r = cell.readers; r != kNone; r = readers_[r].next) {
-      before_.push_back({readers_[r].instruction, now_, false});
+      before_.push_back({readers_[r].instruction, now_, Wait::kRead});
     }
+  }
+  void follow_write(uint32_t root) {
+    const auto [last, fresh] = last_write_.try_emplace(root, now_);
+    if (!fresh) before_.push_back({std::exchange(last->second, now_), now_, Wait::kTurn});
   }
 
   // The first access to a tensor with an address comes behind all accesses to those that it lies
@@ -128,7 +136,7 @@ class Finder {
                             p.first_partition < here.first_partition + here.partitions &&
                             here.first_partition < p.first_partition + p.partitions;
       if (!overlaps) return false;
-      for (const uint32_t access : p.accesses) before_.push_back({access, now_, true});
+      for (const uint32_t access : p.accesses) before_.push_back({access, now_, Wait::kVisible});
       return true;
     });
     placed.push_back(std::move(here));
@@ -150,7 +158,7 @@ class Finder {
 
   void emit() {
     std::sort(before_.begin(), before_.end(), [](const Dependence& a, const Dependence& b) {
-      return a.from != b.from ? a.from < b.from : a.visible > b.visible;
+      return a.from != b.from ? a.from < b.from : a.wait > b.wait;
     });
     uint32_t last = kNone;
     for (const Dependence& dependence : before_) {
@@ -167,7 +175,8 @@ class Finder {
   std::vector<Cell> cells_;
   std::map<uint32_t, std::vector<uint32_t>> free_;  // in cells_, by how many there are
   std::vector<Reader> readers_;
-  std::array<std::vector<Placed>, 2> placed_;  // SBUF, PSUM
+  std::unordered_map<uint32_t, uint32_t> last_write_;  // of tensors that are only written
+  std::array<std::vector<Placed>, 2> placed_;          // SBUF, PSUM
   std::vector<Touched> touched_;
   std::vector<Dependence> before_, found_;
 };

@@ -11,16 +11,19 @@
 
 namespace neuronmm::trace {
 
+// What the later instruction waits for: nothing but its turn, that the earlier one has read what it
+// overwrites, or that the earlier one's result is visible.
+enum class Wait : uint8_t { kTurn, kRead, kVisible };
+
 struct Dependence {
   uint32_t from = 0, to = 0;  // instructions
-  // It waits until the earlier one's result is visible (it reads or overwrites it), or else only
-  // until the earlier one has read what it overwrites.
-  bool visible = true;
+  Wait wait = Wait::kVisible;
 };
 
 // By the cells that instructions access: reads after writes, writes after reads and writes after
-// writes. Tensors whose addresses the program gives follow one another where they overlap. An edge
-// for each pair at most once, ascending by `to`.
+// writes. Tensors whose addresses the program gives follow one another where they overlap. Of a
+// tensor in HBM that is only written no cells are known: its writes keep their order. An edge for
+// each pair at most once, ascending by `to`.
 std::vector<Dependence> find_dependences(const InstructionList& list, const Contents& contents);
 
 }  // namespace neuronmm::trace

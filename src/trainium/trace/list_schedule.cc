@@ -60,7 +60,7 @@ class Scheduler {
   };
   struct After {
     uint32_t to = 0;
-    bool visible = true;
+    Wait wait = Wait::kVisible;
   };
   using Timed = std::pair<double, uint32_t>;
   template <typename T>
@@ -116,7 +116,8 @@ class Scheduler {
     for (const Dependence& d : dependences) {
       // An engine's own earlier write is in order with the next.
       const bool same = tasks_[d.from].runners == kTensor && tasks_[d.to].runners == kTensor;
-      after_[next[d.from]++] = {d.to, d.visible && !(same && writes_again(d))};
+      const bool in_order = same && d.wait == Wait::kVisible && writes_again(d);
+      after_[next[d.from]++] = {d.to, in_order ? Wait::kRead : d.wait};
     }
   }
   // A product that is added to what the last one has written.
@@ -200,7 +201,8 @@ class Scheduler {
     const std::array<bool, 2> room = budget_.run(task, oldest_);
     for (const After& next : after(task)) {
       Task& later = tasks_[next.to];
-      later.ready = std::max(later.ready, next.visible ? visible : end);
+      const double wait = next.wait == Wait::kVisible ? visible : next.wait == Wait::kRead ? end : 0;
+      later.ready = std::max(later.ready, wait);
       if (--later.before == 0 && next.to < entered_) make_ready(next.to);
     }
     const uint32_t before = oldest_;
