@@ -169,9 +169,8 @@ Result<int> run_nki(const NkiFlags& flags) {
   NMM_ASSIGN(const std::vector<WhatIf> what_ifs, parse_what_ifs(flags, device));
   simulator::Trace timeline;
   NkiReport report;
-  NMM_ASSIGN(report.run,
-             run_kernel(runs ? flags.call.kernel : flags.from_trace, traced, flags.as_written,
-                        device, &timeline));
+  NMM_ASSIGN(report.run, run_kernel(runs ? flags.call.kernel : flags.from_trace, traced,
+                                    flags.as_written, device, &timeline));
   if (!flags.compare.empty()) {
     NMM_ASSIGN(const Traced other, trace_of(flags.compare, flags, folder.path() / "other.trace"));
     if (!other.file) return refuse(other.tracer);

@@ -106,7 +106,8 @@ class FillDropper {
     for (const uint32_t c : contents_.accesses.cells(access)) {
       const auto row = c / static_cast<uint32_t>(cut.num_columns());
       const auto column = c % static_cast<uint32_t>(cut.num_columns());
-      bytes += (cut.rows[row + 1] - cut.rows[row]) * (cut.columns[column + 1] - cut.columns[column]);
+      bytes +=
+          (cut.rows[row + 1] - cut.rows[row]) * (cut.columns[column + 1] - cut.columns[column]);
     }
     const Dtype& dtype = list_.header.tensors[contents_.instances[operand.instance].kind].dtype;
     return bytes == list_.header.patterns[operand.pattern].elements * dtype.bytes;
@@ -144,7 +145,8 @@ class FillDropper {
       bytes += piece.end - piece.begin;
       if (piece.begin % kind.dtype.bytes != 0 || piece.end % kind.dtype.bytes != 0) return false;
     }
-    const int64_t cost = static_cast<int64_t>(columns.size()) * kLeastPiece + bytes / kind.dtype.bytes;
+    const int64_t cost =
+        static_cast<int64_t>(columns.size()) * kLeastPiece + bytes / kind.dtype.bytes;
     if (!columns.empty() && cost >= pattern.axes[1].count) return false;
     const int64_t first = operand.offset / kind.row_elements * kind.row_elements;
     const Axis partitions = pattern.axes[0];

@@ -1,5 +1,6 @@
 #pragma once
-// Fills that the program asks for and nobody sees: zeros that are written over before they are read.
+// Fills that the program asks for and nobody sees: zeros that are written over before they are
+// read.
 //
 // Assumed, as dead stores go in any compiler; a published row says that it is done
 // (docs/nki_legacy.md, conv1d).

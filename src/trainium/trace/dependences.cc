@@ -41,7 +41,7 @@ class Finder {
   // A tensor with an address that was accessed, and by whom.
   struct Placed {
     uint32_t root = kNone;
-    int64_t begin = 0, end = 0;                    // bytes per partition
+    int64_t begin = 0, end = 0;  // bytes per partition
     int64_t first_partition = 0, partitions = 0;
     std::vector<uint32_t> accesses;
   };

@@ -39,7 +39,7 @@ class TraceFile {
   const std::string& name() const { return name_; }
 
  private:
-  std::shared_ptr<const io::MappedFile> mapped_;         // of an opened one
+  std::shared_ptr<const io::MappedFile> mapped_;        // of an opened one
   std::shared_ptr<const std::vector<std::byte>> made_;  // of a made one
   std::shared_ptr<const Header> header_;  // in one place, however often the file is moved
   std::span<const std::byte> records_;

@@ -239,9 +239,9 @@ Result<Operation> read_operation(const json& value, const std::string& where) {
 Result<Loop> read_loop(const json& value, const std::string& where) {
   NMM_TRY(check_object(value, where));
   const JsonFields fields(value, where);
-  NMM_ASSIGN(const size_t kind, one_of(fields, "kind",
-                                       std::array<std::string_view, 4>{"affine", "sequential",
-                                                                       "static", "dynamic"}));
+  NMM_ASSIGN(const size_t kind,
+             one_of(fields, "kind",
+                    std::array<std::string_view, 4>{"affine", "sequential", "static", "dynamic"}));
   NMM_ASSIGN(const int64_t count, fields.required_count("count"));
   return Loop{static_cast<LoopKind>(kind), count};
 }

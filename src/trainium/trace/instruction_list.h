@@ -24,7 +24,8 @@ struct ListedTensor {
 };
 
 // An innermost loop whose iterations are independent (affine_range), as it ran once: where each of
-// its iterations begins, and the end of the last, by instruction. There are two iterations at least.
+// its iterations begins, and the end of the last, by instruction. There are two iterations at
+// least.
 struct ParallelLoop {
   std::vector<uint32_t> begins;
   uint32_t end = 0;

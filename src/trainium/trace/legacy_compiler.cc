@@ -92,7 +92,8 @@ Result<Compiled> compile_legacy(const TraceFile& file, Contents contents,
   find_lives(list, contents);
   std::string note = fmt::format(
       "scheduled as the legacy compiler might: {} instructions of parallel loops went into merged "
-      "ones, {} repeat others, {} compute what nobody reads, {} fill what is written over, {} tiles "
+      "ones, {} repeat others, {} compute what nobody reads, {} fill what is written over, {} "
+      "tiles "
       "that PSUM has no room for are in SBUF (--as-written: the program's order)",
       merged, redundancy.repeated, redundancy.unread, fills, moved);
   return Compiled{to_trace(list), std::move(contents), before.shared_header(), std::move(note)};

@@ -21,7 +21,7 @@ struct Compiled {
   TraceFile file;
   Contents contents;
   std::shared_ptr<const Header> accessed;  // the header that the contents' accesses refer to
-  std::string note;  // what was done, for the reader of a report
+  std::string note;                        // what was done, for the reader of a report
 };
 
 // `contents`: of the file. Fails where an instruction has no price.

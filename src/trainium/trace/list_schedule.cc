@@ -201,7 +201,9 @@ class Scheduler {
     const std::array<bool, 2> room = budget_.run(task, oldest_);
     for (const After& next : after(task)) {
       Task& later = tasks_[next.to];
-      const double wait = next.wait == Wait::kVisible ? visible : next.wait == Wait::kRead ? end : 0;
+      const double wait = next.wait == Wait::kVisible ? visible
+                          : next.wait == Wait::kRead  ? end
+                                                      : 0;
       later.ready = std::max(later.ready, wait);
       if (--later.before == 0 && next.to < entered_) make_ready(next.to);
     }

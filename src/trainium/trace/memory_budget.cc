@@ -58,8 +58,10 @@ bool MemoryBudget::fits(uint32_t instruction, bool transfer, uint32_t oldest, Me
     const Tensor& tensor = tensors_[root];
     if (tensor.made || tensor.first <= oldest) continue;
     more[tensor.memory] += tensor.size;
-    const auto begin = needed_[tensor.memory].begin();
-    const int32_t most = *std::max_element(begin + oldest, begin + tensor.first);
+    // std::max_element is not vectorized, and this takes most of the time of a schedule.
+    const int32_t* needed = needed_[tensor.memory].data();
+    int32_t most = 0;
+    for (uint32_t i = oldest; i < tensor.first; ++i) most = std::max(most, needed[i]);
     const int32_t capacity = capacity_[tensor.memory] / (transfer ? 2 : 1);
     if (most + more[tensor.memory] > capacity) {
       full = tensor.memory;

@@ -1,7 +1,7 @@
 #pragma once
-// How far ahead of the program's order a schedule may run before SBUF or PSUM is full. It keeps what
-// the program's order needs from here on, with what was made early on top, so that going on in the
-// program's order is possible at any time.
+// How far ahead of the program's order a schedule may run before SBUF or PSUM is full. It keeps
+// what the program's order needs from here on, with what was made early on top, so that going on in
+// the program's order is possible at any time.
 
 #include <array>
 #include <cstdint>
@@ -20,9 +20,9 @@ class MemoryBudget {
   MemoryBudget(const InstructionList& list, const Contents& contents,
                const simulator::DeviceSpec& device);
 
-  // Whether the tensors that an instruction would make fit, if nothing before `oldest` is left to do.
-  // Transfers get a half of SBUF: loads that nothing keeps waiting would else take all of it, and
-  // leave nothing to the engines. If not, `full` is the memory that they do not fit into.
+  // Whether the tensors that an instruction would make fit, if nothing before `oldest` is left to
+  // do. Transfers get a half of SBUF: loads that nothing keeps waiting would else take all of it,
+  // and leave nothing to the engines. If not, `full` is the memory that they do not fit into.
   bool fits(uint32_t instruction, bool transfer, uint32_t oldest, Memory& full);
   // The instruction is scheduled. Returns which memories have room that they did not have before.
   std::array<bool, 2> run(uint32_t instruction, uint32_t oldest);

@@ -30,9 +30,9 @@ class PsumMover {
     }
     int64_t left = peak.bytes, moved = 0;
     while (left > capacity && !taken.empty()) {
-      const auto most = std::max_element(
-          taken.begin(), taken.end(),
-          [](const auto& a, const auto& b) { return a.second < b.second; });
+      const auto most =
+          std::max_element(taken.begin(), taken.end(),
+                           [](const auto& a, const auto& b) { return a.second < b.second; });
       const int64_t tiles = move_kind(most->first);
       if (tiles > 0) left -= most->second;
       moved += tiles;
@@ -115,8 +115,8 @@ class PsumMover {
       const auto moved = moved_at_.find(at);
       if (moved == moved_at_.end()) continue;
       for (const uint32_t id : moved->second) {
-        out.push_back({operation, instruction.source,
-                       static_cast<uint32_t>(list_.operands.size()), 2});
+        out.push_back(
+            {operation, instruction.source, static_cast<uint32_t>(list_.operands.size()), 2});
         const uint32_t whole = whole_pattern(contents_.instances[id].kind);
         list_.operands.push_back({twins_[id], whole, 0});
         list_.operands.push_back({id, whole, 0});
@@ -146,8 +146,8 @@ class PsumMover {
 
   InstructionList& list_;
   const Contents& contents_;
-  std::vector<Uses> uses_;                         // by root
-  std::unordered_map<uint32_t, uint32_t> twins_;  // by tile: the tensor in SBUF
+  std::vector<Uses> uses_;                                        // by root
+  std::unordered_map<uint32_t, uint32_t> twins_;                  // by tile: the tensor in SBUF
   std::unordered_map<uint32_t, std::vector<uint32_t>> moved_at_;  // by instruction: tiles
   std::map<uint32_t, uint32_t> whole_;                            // by kind
 };

@@ -19,8 +19,8 @@ struct Redundancy {
 // reads, on chip, is dropped too.
 //
 // Assumed: that the compiler does this is plain from any compiler, and documented nowhere. Loads
-// stay: the published times of the matmul tutorial's steps, of which one moves loads out of loops by
-// hand, say that it does not move them.
+// stay: the published times of the matmul tutorial's steps, of which one moves loads out of loops
+// by hand, say that it does not move them.
 Redundancy drop_redundant(InstructionList& list, const Contents& contents);
 
 }  // namespace neuronmm::trace

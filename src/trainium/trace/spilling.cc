@@ -10,7 +10,7 @@ namespace neuronmm::trace {
 namespace {
 
 // A transfer of less costs as much. Assumed.
-constexpr int64_t kLeastTileBytes = 512;  // per partition
+constexpr int64_t kLeastTileBytes = 512;    // per partition
 constexpr size_t kMostTiles = 1 << 23;      // 400 MB
 constexpr uint64_t kMostUses = 1ull << 26;  // 256 MB
 

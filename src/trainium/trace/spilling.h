@@ -47,7 +47,7 @@ class SpillingMemory {
  private:
   struct Tile {
     uint32_t root = 0, number = 0;  // of the tensor's tiles
-    uint32_t next = 0, end = 0;  // its uses to come, in uses_
+    uint32_t next = 0, end = 0;     // its uses to come, in uses_
     TensorState* state = nullptr;
     bool resident = false, dirty = false, in_hbm = false;
     uint32_t user = UINT32_MAX;  // the last instruction that uses it
@@ -81,9 +81,10 @@ class SpillingMemory {
   const Contents& contents_;
   int64_t free_;
   Move move_;
-  std::vector<uint32_t> first_tile_;                // by instance
-  std::vector<std::vector<uint32_t>> tile_begins_;  // by kind: its tiles' first columns, and the end
-  std::vector<std::vector<uint32_t>> tile_of_;      // by kind and column
+  std::vector<uint32_t> first_tile_;  // by instance
+  std::vector<std::vector<uint32_t>>
+      tile_begins_;                             // by kind: its tiles' first columns, and the end
+  std::vector<std::vector<uint32_t>> tile_of_;  // by kind and column
   std::vector<Tile> tiles_;
   std::vector<uint32_t> uses_;                                     // instructions, by tile
   std::priority_queue<std::pair<uint32_t, uint32_t>> candidates_;  // next use, tile

@@ -25,8 +25,8 @@ constexpr int64_t kPsumBankBytes = 2048;
 
 // Elementwise, or along an inner axis: one more axis outside changes nothing.
 constexpr std::array<std::string_view, 10> kMergeable = {
-    "tensor_tensor", "tensor_scalar",        "scalar_tensor_tensor", "activation", "tensor_copy",
-    "tensor_reduce", "tensor_copy_predicated", "reciprocal",         "memset",     "nc_matmul"};
+    "tensor_tensor", "tensor_scalar",          "scalar_tensor_tensor", "activation", "tensor_copy",
+    "tensor_reduce", "tensor_copy_predicated", "reciprocal",           "memset",     "nc_matmul"};
 
 // Read once for all elements: the same in every iteration, or the instruction cannot be one.
 constexpr std::array<std::string_view, 5> kInvariant = {"stationary", "bias", "scale", "scalar0",
@@ -267,8 +267,9 @@ class Vectorizer {
     for (const Slot& slot : slots_) {
       const TensorKind& kind = wider_.kind(slot.instances[0]);
       const int64_t rows = kind.row_bytes() * static_cast<int64_t>(iterations());
-      const bool crosses = std::any_of(merged_.begin() + slot.first, merged_.begin() + slot.last + 1,
-                                       [](bool merged) { return merged; });
+      const bool crosses =
+          std::any_of(merged_.begin() + slot.first, merged_.begin() + slot.last + 1,
+                      [](bool merged) { return merged; });
       if (!crosses) continue;
       if (kind.memory == Memory::kSbuf) {
         bytes += rows;
@@ -287,8 +288,7 @@ class Vectorizer {
       const Step& step = steps_[s][o];
       const bool invariant = is_one_of(kInvariant, list_.operation(merged).operands[o]);
       if (!invariant) {
-        const int64_t stride =
-            step.slot ? operand(1, s, o).offset - record.offset : step.elements;
+        const int64_t stride = step.slot ? operand(1, s, o).offset - record.offset : step.elements;
         record.pattern = wider_.with_axis(record.pattern, {stride, iterations()});
       }
       list_.operands.push_back(record);

@@ -8,8 +8,8 @@
 // depend on one another (sequential_range); which ones exactly is left open. Documented limits: 512
 // columns of a moving operand, 2 KiB of a PSUM bank, patterns of at most five axes.
 // Assumed, from two published rows (docs/nki_legacy.md): only the innermost loop is merged, all of
-// it or nothing, and only up to 512 elements per partition. Tiles that are made in the loop lie side
-// by side in one tensor afterwards.
+// it or nothing, and only up to 512 elements per partition. Tiles that are made in the loop lie
+// side by side in one tensor afterwards.
 
 #include <cstdint>
 

@@ -24,8 +24,8 @@ bool WiderTensors::can_widen(uint32_t instance) const {
 void WiderTensors::widen(const std::vector<uint32_t>& instances) {
   const auto slices = static_cast<int64_t>(instances.size());
   ListedTensor wide = list_.tensors[instances[0]];
-  const auto [known, fresh] = kinds_.try_emplace(
-      {wide.kind, slices}, static_cast<uint32_t>(list_.header.tensors.size()));
+  const auto [known, fresh] =
+      kinds_.try_emplace({wide.kind, slices}, static_cast<uint32_t>(list_.header.tensors.size()));
   if (fresh) {
     TensorKind kind = list_.header.tensors[wide.kind];
     kind.shape.insert(kind.shape.begin() + 1, slices);

@@ -48,10 +48,10 @@ class WiderTensors {
 
   InstructionList& list_;
   const Contents& contents_;
-  std::vector<Place> places_;     // by instance of the trace as it was
-  std::vector<bool> has_views_;   // by instance
-  std::map<std::pair<uint32_t, int64_t>, uint32_t> kinds_;       // by kind and slices
-  std::map<std::pair<uint32_t, int64_t>, uint32_t> stretched_;   // by pattern and slices
+  std::vector<Place> places_;                               // by instance of the trace as it was
+  std::vector<bool> has_views_;                             // by instance
+  std::map<std::pair<uint32_t, int64_t>, uint32_t> kinds_;  // by kind and slices
+  std::map<std::pair<uint32_t, int64_t>, uint32_t> stretched_;             // by pattern and slices
   std::map<std::vector<std::pair<int64_t, int64_t>>, uint32_t> patterns_;  // by axes
 };
 

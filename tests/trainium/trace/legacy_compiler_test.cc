@@ -1,6 +1,6 @@
 // What the legacy compiler's passes must never do: break a dependence, or lose or add an element.
-// Both are found out here by running a trace on a memory of single bytes, without cells, patterns of
-// the reader's or anything else of the passes.
+// Both are found out here by running a trace on a memory of single bytes, without cells, patterns
+// of the reader's or anything else of the passes.
 
 #include "trainium/trace/legacy_compiler.h"
 
@@ -13,8 +13,8 @@
 
 #include "trainium/devices.h"
 #include "trainium/trace/dependences.h"
-#include "trainium/trace/live_memory.h"
 #include "trainium/trace/list_schedule.h"
+#include "trainium/trace/live_memory.h"
 #include "trainium/trace/simulate.h"
 #include "trainium/trace/trace_writer.h"
 #include "trainium/trace/vectorize.h"
@@ -140,7 +140,8 @@ struct SliceLoop {
   bool carried;  // an iteration reads what the one before has written
   TraceWriter w{"neuronxcc", "trn1"};
 
-  SliceLoop(int64_t n, int64_t width, bool depends) : iterations(n), columns(width), carried(depends) {
+  SliceLoop(int64_t n, int64_t width, bool depends)
+      : iterations(n), columns(width), carried(depends) {
     const int64_t all = (n + 1) * width;
     const uint32_t x = w.input("x", "fp32", {kPartitions, all});
     const uint32_t y = w.output("y", "fp32", {kPartitions, all});
