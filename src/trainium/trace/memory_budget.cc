@@ -52,16 +52,27 @@ const std::vector<uint32_t>& MemoryBudget::roots(uint32_t instruction) {
   return roots_;
 }
 
+int32_t MemoryBudget::most_needed(Memory memory, uint32_t oldest, uint32_t end) {
+  Most& most = most_[memory];
+  if (most.oldest != oldest) {
+    most.oldest = oldest;
+    most.until.clear();
+  }
+  const std::vector<int32_t>& needed = needed_[memory];
+  while (oldest + most.until.size() < end) {
+    const int32_t next = needed[oldest + most.until.size()];
+    most.until.push_back(most.until.empty() ? next : std::max(most.until.back(), next));
+  }
+  return most.until[end - oldest - 1];
+}
+
 bool MemoryBudget::fits(uint32_t instruction, bool transfer, uint32_t oldest, Memory& full) {
   std::array<int32_t, 2> more{};
   for (const uint32_t root : roots(instruction)) {
     const Tensor& tensor = tensors_[root];
     if (tensor.made || tensor.first <= oldest) continue;
     more[tensor.memory] += tensor.size;
-    // std::max_element is not vectorized, and this takes most of the time of a schedule.
-    const int32_t* needed = needed_[tensor.memory].data();
-    int32_t most = 0;
-    for (uint32_t i = oldest; i < tensor.first; ++i) most = std::max(most, needed[i]);
+    const int32_t most = most_needed(tensor.memory, oldest, tensor.first);
     const int32_t capacity = capacity_[tensor.memory] / (transfer ? 2 : 1);
     if (most + more[tensor.memory] > capacity) {
       full = tensor.memory;
@@ -76,6 +87,7 @@ std::array<bool, 2> MemoryBudget::run(uint32_t instruction, uint32_t oldest) {
   for (const uint32_t root : roots(instruction)) {
     Tensor& tensor = tensors_[root];
     std::vector<int32_t>& needed = needed_[tensor.memory];
+    if (!tensor.made || tensor.accesses == 1) most_[tensor.memory].oldest = kNone;
     if (!tensor.made) {
       tensor.made = true;
       for (uint32_t i = oldest; i < tensor.first; ++i) needed[i] += tensor.size;

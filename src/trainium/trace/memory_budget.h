@@ -28,12 +28,20 @@ class MemoryBudget {
   std::array<bool, 2> run(uint32_t instruction, uint32_t oldest);
 
  private:
+  static constexpr uint32_t kNone = UINT32_MAX;
   struct Tensor {
     uint32_t first = 0, last = 0;  // in the program's order
     uint32_t accesses = 0;         // instructions to come
     int32_t size = 0;              // bytes or banks
     Memory memory = kSbuf;
     bool made = false;
+  };
+  // The most that is needed at any of [oldest, end). What is asked for many times between two
+  // instructions is found once.
+  int32_t most_needed(Memory memory, uint32_t oldest, uint32_t end);
+  struct Most {
+    uint32_t oldest = kNone;     // none: not known
+    std::vector<int32_t> until;  // from `oldest` to each of the instructions behind it
   };
   // The tensors whose memory counts, of an instruction; each once.
   const std::vector<uint32_t>& roots(uint32_t instruction);
@@ -42,6 +50,7 @@ class MemoryBudget {
   const Contents& contents_;
   std::vector<Tensor> tensors_;                 // by root; size 0: does not count
   std::array<std::vector<int32_t>, 2> needed_;  // by memory and instruction
+  std::array<Most, 2> most_;
   std::array<int32_t, 2> capacity_{};
   std::vector<uint32_t> roots_;
 };
