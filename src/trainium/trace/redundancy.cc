@@ -48,8 +48,6 @@ class Dropper {
   }
 
  private:
-  static constexpr uint32_t kNoLoop = UINT32_MAX;
-
   const Instance& instance(const OperandRecord& operand) const {
     return contents_.instances[operand.instance];
   }
