@@ -30,6 +30,7 @@ struct NkiFlags {
   std::string from_trace, compare, trace, json, html, save_trace;
   std::vector<std::string> what_ifs;
   size_t lines = 12;
+  bool as_written = false;
 };
 
 // A folder for traces that nobody asked to keep.
@@ -85,10 +86,11 @@ int refuse(const TracerReport& tracer) {
   return tracer.exit_code == 0 ? 1 : tracer.exit_code;
 }
 
-Result<KernelRun> run_kernel(const std::string& name, const Traced& traced,
+Result<KernelRun> run_kernel(const std::string& name, const Traced& traced, bool as_written,
                              const DeviceSpec& device, simulator::Trace* timeline) {
   KernelRun run = {name, traced.file->header(), {}, traced.tracer.results};
   trace::TraceOptions options;
+  options.as_written = as_written;
   options.timing.trace = timeline;
   NMM_ASSIGN(run.timing, trace::simulate(*traced.file, device, options));
   return run;
@@ -103,8 +105,9 @@ Result<std::vector<WhatIf>> parse_what_ifs(const NkiFlags& flags, const DeviceSp
   return parsed;
 }
 
-WhatIfResult simulate_what_if(const Traced& traced, const WhatIf& what_if) {
+WhatIfResult simulate_what_if(const Traced& traced, bool as_written, const WhatIf& what_if) {
   trace::TraceOptions options;
+  options.as_written = as_written;
   options.rotation = what_if.rotation;
   const auto timing = trace::simulate(*traced.file, what_if.device, options);
   if (!timing.ok()) return {what_if.text, {}, timing.error().message};
@@ -166,15 +169,15 @@ Result<int> run_nki(const NkiFlags& flags) {
   NMM_ASSIGN(const std::vector<WhatIf> what_ifs, parse_what_ifs(flags, device));
   simulator::Trace timeline;
   NkiReport report;
-  NMM_ASSIGN(report.run,
-             run_kernel(runs ? flags.call.kernel : flags.from_trace, traced, device, &timeline));
+  NMM_ASSIGN(report.run, run_kernel(runs ? flags.call.kernel : flags.from_trace, traced,
+                                    flags.as_written, device, &timeline));
   if (!flags.compare.empty()) {
     NMM_ASSIGN(const Traced other, trace_of(flags.compare, flags, folder.path() / "other.trace"));
     if (!other.file) return refuse(other.tracer);
-    NMM_ASSIGN(report.other, run_kernel(flags.compare, other, device, nullptr));
+    NMM_ASSIGN(report.other, run_kernel(flags.compare, other, flags.as_written, device, nullptr));
   }
   for (const WhatIf& what_if : what_ifs) {
-    report.what_ifs.push_back(simulate_what_if(traced, what_if));
+    report.what_ifs.push_back(simulate_what_if(traced, flags.as_written, what_if));
   }
   NMM_TRY(save_trace(outputs.trace, path));
   NMM_TRY(write(outputs, report, device, timeline, flags.lines));
@@ -235,6 +238,8 @@ void add_nki(Program& program) {
           "simulate also with buffers=3, buffers.NAME=3, dma_row=2x, or a parameter of the "
           "device as hbm_bandwidth=2x; repeatable")
       ->allow_extra_args(false);
+  command->add_flag("--as-written", flags->as_written,
+                    "a legacy kernel in the order of its program, without what its compiler does");
   command->add_option("--lines", flags->lines, "source lines that are listed")
       ->capture_default_str();
   command->add_option("--trace", flags->trace, "write a timeline that ui.perfetto.dev opens");

@@ -95,7 +95,8 @@ _COLUMNS = 512  # of fp32 in a bank of PSUM
 
 
 def across_partitions(tile: Tile, partitions: int) -> Tile:
-    """One partition copied to many, bank by bank: a product with a row of ones, which leaves numbers as they are."""
+    """One partition copied to many, bank by bank: a product with a row of ones, which leaves numbers as they are. What fits
+    into a bank stays there, for the engines read PSUM as they read SBUF; more is gathered in SBUF."""
     if not tile.dtype.float:
         return in_sbuf(across_partitions(in_sbuf(tile, float32), partitions), tile.dtype)
     source = cut(in_sbuf(tile), None, "broadcast_to")
@@ -108,6 +109,10 @@ def across_partitions(tile: Tile, partitions: int) -> Tile:
         else staged(tile, None, tile.dtype).tensor.reshape((1, source.layout.free))
     )
     ones = _ones(partitions, source.dtype)
+    if source.shape[1] <= _COLUMNS:
+        sums = scratch((partitions, source.shape[1]), float32, PSUM)
+        isa.nc_matmul(sums.tensor, ones, source, is_stationary_onezero=True, accumulate=False)
+        return Tile(sums.tensor.reshape((partitions, *free)))
     made = scratch((partitions, source.shape[1]), tile.dtype)
     for begin in range(0, source.shape[1], _COLUMNS):
         end = min(begin + _COLUMNS, source.shape[1])

@@ -17,7 +17,7 @@ inline constexpr int kNumEngines = 4;  // without the DMA engines
 struct EngineCost {
   double ns_per_element = 0, minimum_ns = 0, fixed_ns = 0, latency_ns = 0;
   double interval(int64_t elements) const {
-    return std::max(minimum_ns, ns_per_element * static_cast<double>(elements)) + fixed_ns;
+    return std::max(minimum_ns, ns_per_element * static_cast<double>(elements) + fixed_ns);
   }
 };
 

@@ -47,7 +47,7 @@ struct DeviceSpec {
   Parameter fp32_passes;               // matmul: halves · cycles per column
   Parameter fp32_transpose_passes;
 
-  // Vector, Scalar and GpSimd engines: interval = max(minimum, elements / rate) + fixed.
+  // Vector, Scalar and GpSimd engines: interval = max(minimum, elements / rate + fixed).
   Parameter vector_ghz, scalar_ghz, gpsimd_ghz;
   Parameter vector_fixed, vector_latency;
   Parameter scalar_fixed, scalar_latency;

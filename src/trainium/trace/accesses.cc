@@ -47,7 +47,7 @@ std::pair<uint32_t, uint32_t> between(const std::vector<int64_t>& cuts, const In
 }  // namespace
 
 AccessTable::AccessTable(const Header& header)
-    : header_(header), kinds_(header.tensors.size()), slots_(1024) {
+    : header_(&header), kinds_(header.tensors.size()), slots_(1024) {
   for (size_t k = 0; k < kinds_.size(); ++k) kinds_[k].on_chip = header.tensors[k].on_chip();
 }
 
@@ -107,8 +107,8 @@ uint32_t AccessTable::form_of(uint32_t kind_id, uint32_t pattern_id) {
   const uint64_t key = (uint64_t{kind_id} << 32) | pattern_id;
   const auto [at, fresh] = form_ids_.try_emplace(key, static_cast<uint32_t>(forms_.size()));
   if (!fresh) return at->second;
-  const TensorKind& kind = header_.tensors[kind_id];
-  const Pattern& pattern = header_.patterns[pattern_id];
+  const TensorKind& kind = header_->tensors[kind_id];
+  const Pattern& pattern = header_->patterns[pattern_id];
   Form form{.memory = kind.memory, .dtype = kind.dtype};
   const size_t first = kind.on_chip() ? 1 : 0;
   if (kind.on_chip()) form.partitions = pattern.axes[0].count;
@@ -126,10 +126,10 @@ uint32_t AccessTable::form_of(uint32_t kind_id, uint32_t pattern_id) {
 }
 
 Footprint AccessTable::footprint_of(const Access& access) const {
-  const TensorKind& root = header_.tensors[access.root_kind];
+  const TensorKind& root = header_->tensors[access.root_kind];
   if (access.offset != Access::kAnywhere) {
-    return footprint(header_.tensors[access.kind], root, access.base,
-                     header_.patterns[access.pattern], access.offset);
+    return footprint(header_->tensors[access.kind], root, access.base,
+                     header_->patterns[access.pattern], access.offset);
   }
   const Grid& grid = kinds_[access.root_kind].grid;
   return {{0, grid.rows.back()}, {{0, grid.columns.back()}}};
@@ -142,7 +142,7 @@ void AccessTable::finish() {
   }
   int64_t listed = 0;
   for (uint32_t k = 0; k < kinds_.size(); ++k) {
-    const TensorKind& kind = header_.tensors[k];
+    const TensorKind& kind = header_->tensors[k];
     Grid& grid = kinds_[k].grid;
     grid = {{0, kind.rows()}, {0, kind.row_bytes()}};
     if (!tracked(k)) continue;

@@ -52,6 +52,7 @@ struct Access {
 
 class AccessTable {
  public:
+  // The header must outlive it.
   explicit AccessTable(const Header& header);
 
   // That tensors of a kind are read or written, and how much: of all accesses, before the first
@@ -60,7 +61,7 @@ class AccessTable {
     Kind& kind = kinds_[root_kind];
     (writes ? kind.written : kind.read) = true;
     int64_t& moved = writes ? kind.bytes_written : kind.bytes_read;
-    moved = std::min(moved + bytes, header_.tensors[root_kind].bytes());
+    moved = std::min(moved + bytes, header_->tensors[root_kind].bytes());
   }
   // Makes an access known. Its numbers have been checked.
   void add(Access access);
@@ -105,7 +106,7 @@ class AccessTable {
   int64_t count_cells(const Grid& grid, const std::vector<uint32_t>& accesses) const;
   void assign_cells(Access& access);
 
-  const Header& header_;
+  const Header* header_;
   std::vector<Kind> kinds_;  // by root kind
   std::vector<Access> accesses_;
   std::vector<Slot> slots_;

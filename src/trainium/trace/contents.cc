@@ -50,7 +50,7 @@ class Checker {
       case RecordKind::kLoopBegin:
       case RecordKind::kLoopIteration:
       case RecordKind::kLoopEnd:
-        return in_range("loop", cursor_.subject(), static_cast<size_t>(header_.loops));
+        return in_range("loop", cursor_.subject(), header_.loops.size());
     }
     return wrong(fmt::format("expected a record of kind 0 to 5, found {}", cursor_.kind()));
   }

@@ -27,6 +27,16 @@ Result<TraceFile> TraceFile::open(const std::filesystem::path& path) {
   return file;
 }
 
+TraceFile TraceFile::made(std::shared_ptr<const Header> header, std::vector<std::byte> records,
+                          const std::string& name) {
+  TraceFile file;
+  file.name_ = name;
+  file.header_ = std::move(header);
+  file.made_ = std::make_shared<const std::vector<std::byte>>(std::move(records));
+  file.records_ = *file.made_;
+  return file;
+}
+
 Result<TraceFile> TraceFile::parse(std::span<const std::byte> bytes, const std::string& name) {
   if (bytes.size() < kFixedBytes || std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) {
     return fail("{}: not a kernel trace: expected {} at its begin", name, kMagic);
@@ -58,11 +68,12 @@ Result<TraceFile> TraceFile::parse(std::span<const std::byte> bytes, const std::
   }
   const std::string_view json(reinterpret_cast<const char*>(bytes.data() + kFixedBytes),
                               header_bytes);
-  NMM_ASSIGN(file.header_, parse_header(json, name));
-  if (file.header_.instructions > kMostInstructions) {
-    return fail("{}: {} instructions; at most {} are simulated", name, file.header_.instructions,
+  NMM_ASSIGN(Header header, parse_header(json, name));
+  if (header.instructions > kMostInstructions) {
+    return fail("{}: {} instructions; at most {} are simulated", name, header.instructions,
                 kMostInstructions);
   }
+  file.header_ = std::make_shared<const Header>(std::move(header));
   file.records_ = bytes.subspan(file.records_at_);
   return file;
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "io/mapped_file.h"
@@ -27,14 +28,20 @@ class TraceFile {
   // `bytes` must outlive what is returned. `name` begins every message.
   static Result<TraceFile> parse(std::span<const std::byte> bytes, const std::string& name);
 
-  const Header& header() const { return header_; }
+  // A trace that a pass has made of another one, whose name it keeps. The records are not checked.
+  static TraceFile made(std::shared_ptr<const Header> header, std::vector<std::byte> records,
+                        const std::string& name);
+
+  const Header& header() const { return *header_; }
+  const std::shared_ptr<const Header>& shared_header() const { return header_; }
   std::span<const std::byte> records() const { return records_; }
   uint64_t records_at() const { return records_at_; }  // offset in the file
   const std::string& name() const { return name_; }
 
  private:
-  std::shared_ptr<const io::MappedFile> mapped_;
-  Header header_;
+  std::shared_ptr<const io::MappedFile> mapped_;        // of an opened one
+  std::shared_ptr<const std::vector<std::byte>> made_;  // of a made one
+  std::shared_ptr<const Header> header_;  // in one place, however often the file is moved
   std::span<const std::byte> records_;
   uint64_t records_at_ = 0;
   std::string name_;

@@ -236,6 +236,16 @@ Result<Operation> read_operation(const json& value, const std::string& where) {
   return operation;
 }
 
+Result<Loop> read_loop(const json& value, const std::string& where) {
+  NMM_TRY(check_object(value, where));
+  const JsonFields fields(value, where);
+  NMM_ASSIGN(const size_t kind,
+             one_of(fields, "kind",
+                    std::array<std::string_view, 4>{"affine", "sequential", "static", "dynamic"}));
+  NMM_ASSIGN(const int64_t count, fields.required_count("count"));
+  return Loop{static_cast<LoopKind>(kind), count};
+}
+
 Status read_counts(const JsonFields& fields, Header& header) {
   const json* counts = fields.find("counts");
   if (!counts) return fields.missing("counts");
@@ -296,8 +306,8 @@ Result<Header> parse_header(std::string_view text, const std::string& source) {
   NMM_ASSIGN(header.tensors, list<TensorKind>(fields, "tensors", read_tensor));
   NMM_ASSIGN(header.patterns, list<Pattern>(fields, "patterns", read_pattern));
   NMM_ASSIGN(header.operations, list<Operation>(fields, "operations", read_operation));
-  if (const json* loops = fields.find("loops")) {
-    header.loops = loops->is_array() ? static_cast<int64_t>(loops->size()) : 0;
+  if (fields.find("loops")) {
+    NMM_ASSIGN(header.loops, list<Loop>(fields, "loops", read_loop));
   }
   if (fields.find("notes")) {
     NMM_ASSIGN(header.notes, list<std::string>(fields, "notes", read_text));

@@ -66,6 +66,16 @@ struct Operation {
   std::string op, op0, op1, reduce_op, perf_mode, onezero;
   std::optional<std::array<int64_t, 2>> tile_position, tile_size;  // of the Tensor engine's array
   int64_t elements_per_index = 1;                                  // local_gather
+
+  // Along a row into a second result; tensor_reduce, whose result is its only one, does not.
+  bool reduces() const { return !reduce_op.empty() || name == "activation_reduce"; }
+};
+
+// What the program says of a loop's iterations. A static one was unrolled by Python.
+enum class LoopKind { kAffine, kSequential, kStatic, kDynamic };
+struct Loop {
+  LoopKind kind = LoopKind::kStatic;
+  int64_t count = 0;  // iterations
 };
 
 struct SourceLine {
@@ -81,7 +91,8 @@ struct Header {
   std::vector<TensorKind> tensors;
   std::vector<Pattern> patterns;
   std::vector<Operation> operations;
-  int64_t loops = 0, instructions = 0, instances = 0;
+  std::vector<Loop> loops;
+  int64_t instructions = 0, instances = 0;
   std::optional<double> model_flops;
   std::vector<std::string> notes;  // of the tracer, for the reader of a report
 

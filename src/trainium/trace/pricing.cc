@@ -316,7 +316,7 @@ class Pricer {
   EngineCost cost(Unit unit) const {
     EngineCost cost = base_cost(unit);
     double extra = rule_.extra;
-    const bool reduces = !op_.reduce_op.empty() || op_.name == "activation_reduce";
+    const bool reduces = op_.reduces();
     const bool may_reduce =
         rule_.family == Family::kActivate || rule_.family == Family::kScalarOperand;
     if (reduces && may_reduce) extra += 64;  // reading the accumulator

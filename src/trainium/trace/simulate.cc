@@ -5,6 +5,7 @@
 
 #include "trainium/simulator/core.h"
 #include "trainium/trace/contents.h"
+#include "trainium/trace/legacy_compiler.h"
 #include "trainium/trace/live_memory.h"
 #include "trainium/trace/source.h"
 
@@ -99,12 +100,8 @@ std::vector<LineReport> ranked(const StallLog& stalls) {
   return out;
 }
 
-}  // namespace
-
-Result<TraceTiming> simulate(const TraceFile& file, const DeviceSpec& device,
-                             const TraceOptions& options) {
-  NMM_TRY(check_operations(file, device));
-  NMM_ASSIGN(const Contents contents, check_contents(file));
+Result<TraceTiming> simulate(const TraceFile& file, const Contents& contents,
+                             const DeviceSpec& device, const TraceOptions& options) {
   TraceTiming out;
   NMM_ASSIGN(out.sbuf, memory_peak(file, contents, device, Memory::kSbuf));
   NMM_ASSIGN(out.psum, memory_peak(file, contents, device, Memory::kPsum));
@@ -134,6 +131,21 @@ Result<TraceTiming> simulate(const TraceFile& file, const DeviceSpec& device,
   const std::vector<std::string>& overlaps = source.memory().overlaps();
   out.notes.insert(out.notes.end(), overlaps.begin(), overlaps.end());
   return out;
+}
+
+}  // namespace
+
+Result<TraceTiming> simulate(const TraceFile& file, const DeviceSpec& device,
+                             const TraceOptions& options) {
+  NMM_TRY(check_operations(file, device));
+  NMM_ASSIGN(Contents contents, check_contents(file));
+  const bool compiles = file.header().legacy() && !options.as_written &&
+                        contents.instructions <= kMostCompiledInstructions;
+  if (!compiles) return simulate(file, contents, device, options);
+  NMM_ASSIGN(const Compiled compiled, compile_legacy(file, std::move(contents), device));
+  NMM_ASSIGN(TraceTiming timing, simulate(compiled.file, compiled.contents, device, options));
+  timing.notes.push_back(compiled.note);
+  return timing;
 }
 
 }  // namespace neuronmm::trace

@@ -19,6 +19,9 @@ struct TraceOptions {
   simulator::TimingOptions
       timing;  // the timeline, the throttle; model_flops: by default the file's
   Rotation rotation;
+  // A kernel of the legacy dialect as the program has it, and not as its compiler might schedule
+  // it.
+  bool as_written = false;
 };
 
 // What the kernel would take if nothing ever waited for anything else, ns.

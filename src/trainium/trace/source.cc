@@ -16,17 +16,11 @@ TraceSource::TraceSource(const TraceFile& file, const Contents& contents,
       contents_(contents),
       device_(device),
       cursor_(file.records()),
-      prices_(header_.operations.size()),
+      prices_(header_, contents.accesses, device),
       memory_(file, contents, device, rotation, spilling == nullptr),
       spilling_(spilling),
       stalls_(header_.sources.size(), contents.instructions),
       predecessors_(device) {}
-
-size_t TraceSource::HashForms::operator()(const std::vector<uint32_t>& forms) const {
-  uint64_t hash = forms.size();
-  for (const uint32_t form : forms) hash = (hash ^ form) * 0x9e3779b97f4a7c15u;
-  return hash ^ (hash >> 32);
-}
 
 bool TraceSource::next() {
   while (true) {
@@ -66,7 +60,13 @@ Status TraceSource::resolve() {
     operands_.push_back(operand);
   }
   if (spilling_) NMM_TRY(make_room());
-  return find_price();
+  auto priced = prices_.find(cursor_.subject(), forms_);
+  if (!priced.ok()) {
+    return fail("{}: {}: {}", file_.name(), header_.place(cursor_.source()),
+                priced.error().message);
+  }
+  priced_ = *priced;
+  return {};
 }
 
 Status TraceSource::make_room() {
@@ -83,26 +83,6 @@ Status TraceSource::make_room() {
   }
   for (SpillingMemory::Visit& visit : visits_) visit.loads = from_hbm;
   return spilling_->visit(visits_, index_);
-}
-
-Status TraceSource::find_price() {
-  Prices& prices = prices_[cursor_.subject()];
-  if (!prices.last || prices.last->first != forms_) {
-    auto at = prices.all.find(forms_);
-    if (at == prices.all.end()) {
-      std::vector<const Form*> forms;
-      for (const uint32_t form : forms_) forms.push_back(&contents_.accesses.form(form));
-      auto priced = price(header_.operations[cursor_.subject()], forms, device_);
-      if (!priced.ok()) {
-        return fail("{}: {}: {}", file_.name(), header_.place(cursor_.source()),
-                    priced.error().message);
-      }
-      at = prices.all.emplace(forms_, std::move(*priced)).first;
-    }
-    prices.last = &*at;
-  }
-  priced_ = &prices.last->second;
-  return {};
 }
 
 simulator::Transfer TraceSource::transfer() {

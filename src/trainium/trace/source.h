@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "trainium/simulator/core.h"
 #include "trainium/trace/contents.h"
-#include "trainium/trace/pricing.h"
+#include "trainium/trace/price_table.h"
 #include "trainium/trace/spilling.h"
 #include "trainium/trace/stalls.h"
 #include "trainium/trace/tensor_memory.h"
@@ -52,16 +52,7 @@ class TraceSource {
     bool writes = false, stationary = false;
     int32_t first_partition = 0;
   };
-  struct HashForms {
-    size_t operator()(const std::vector<uint32_t>& forms) const;
-  };
-  struct Prices {  // of one operation, by the forms of its operands
-    std::unordered_map<std::vector<uint32_t>, Priced, HashForms> all;
-    const std::pair<const std::vector<uint32_t>, Priced>* last = nullptr;
-  };
-
   Status resolve();
-  Status find_price();
   Status make_room();
   void finish_last();
   static double readable(const Operand& operand);
@@ -78,7 +69,7 @@ class TraceSource {
   std::vector<uint32_t> roots_;  // of its operands
   std::vector<Operand> operands_;
   std::vector<uint32_t> forms_;
-  std::vector<Prices> prices_;  // by operation
+  PriceTable prices_;
   const Priced* priced_ = nullptr;
   TensorMemory memory_;
   SpillingMemory* spilling_;

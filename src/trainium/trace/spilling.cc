@@ -1,6 +1,7 @@
 #include "trainium/trace/spilling.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "trainium/trace/records.h"
 
@@ -8,6 +9,8 @@ namespace neuronmm::trace {
 
 namespace {
 
+// A transfer of less costs as much. Assumed.
+constexpr int64_t kLeastTileBytes = 512;    // per partition
 constexpr size_t kMostTiles = 1 << 23;      // 400 MB
 constexpr uint64_t kMostUses = 1ull << 26;  // 256 MB
 
@@ -20,14 +23,29 @@ SpillingMemory::SpillingMemory(const TraceFile& file, const Contents& contents, 
   rooms_.push_back({capacity, Cell{}});
 }
 
+void SpillingMemory::group_columns(uint32_t kind) {
+  std::vector<uint32_t>& begins = tile_begins_[kind];
+  if (!begins.empty()) return;
+  const Grid& grid = contents_.accesses.grid(kind);
+  for (uint32_t c = 0; c < static_cast<uint32_t>(grid.num_columns()); ++c) {
+    if (begins.empty() || grid.columns[c] - grid.columns[begins.back()] >= kLeastTileBytes) {
+      begins.push_back(c);
+    }
+    tile_of_[kind].push_back(static_cast<uint32_t>(begins.size()) - 1);
+  }
+  begins.push_back(static_cast<uint32_t>(grid.num_columns()));
+}
+
 Status SpillingMemory::prepare() {
+  tile_begins_.resize(header_.tensors.size());
+  tile_of_.resize(header_.tensors.size());
   for (uint32_t i = 0; i < contents_.instances.size(); ++i) {
     first_tile_.push_back(static_cast<uint32_t>(tiles_.size()));
     const Instance& instance = contents_.instances[i];
     if (instance.root != i || !in_sbuf(header_.tensors[instance.kind])) continue;
-    const int32_t columns = contents_.accesses.grid(instance.kind).num_columns();
-    for (int32_t c = 0; c < columns; ++c) {
-      tiles_.push_back({.root = i, .column = static_cast<uint32_t>(c)});
+    group_columns(instance.kind);
+    for (uint32_t n = 0; n + 1 < tile_begins_[instance.kind].size(); ++n) {
+      tiles_.push_back({.root = i, .number = n});
     }
     if (tiles_.size() > kMostTiles) {
       return fail("{}: SBUF overflows, and more than {} tiles would have to be spilled one by one",
@@ -37,16 +55,18 @@ Status SpillingMemory::prepare() {
   return collect_uses();
 }
 
-// The columns that an access touches: those of its first row of cells.
+// The tiles that an access touches: those of its first row of cells.
 template <typename Body>
-void SpillingMemory::for_each_column(const Visit& visit, const Body& body) const {
+void SpillingMemory::for_each_tile(const Visit& visit, const Body& body) const {
   if (visit.cells.empty()) return;
-  const auto columns = static_cast<uint32_t>(
-      contents_.accesses.grid(contents_.instances[visit.root].kind).num_columns());
+  const uint32_t kind = contents_.instances[visit.root].kind;
+  const auto columns = static_cast<uint32_t>(contents_.accesses.grid(kind).num_columns());
   const uint32_t row = visit.cells[0] / columns;
+  uint32_t last = UINT32_MAX;
   for (const uint32_t cell : visit.cells) {
     if (cell / columns != row) break;
-    body(cell % columns);
+    const uint32_t tile = tile_of_[kind][cell % columns];
+    if (tile != std::exchange(last, tile)) body(tile);
   }
 }
 
@@ -64,8 +84,8 @@ Status SpillingMemory::collect_uses() {
         const Visit visit{
             .root = root,
             .cells = cells_of(operand, header_.operations[cursor.subject()].anywhere[i])};
-        for_each_column(visit, [&](uint32_t column) {
-          Tile& tile = tiles_[first_tile_[root] + column];
+        for_each_tile(visit, [&](uint32_t number) {
+          Tile& tile = tiles_[first_tile_[root] + number];
           if (!counting) uses_[tile.end] = now;
           ++tile.end;
           ++total;
@@ -95,15 +115,27 @@ std::span<const uint32_t> SpillingMemory::cells_of(const OperandRecord& operand,
 }
 
 int64_t SpillingMemory::bytes_of(const Tile& tile) const {
-  const Grid& grid = contents_.accesses.grid(contents_.instances[tile.root].kind);
-  return grid.columns[tile.column + 1] - grid.columns[tile.column];
+  const uint32_t kind = contents_.instances[tile.root].kind;
+  const Grid& grid = contents_.accesses.grid(kind);
+  const std::vector<uint32_t>& begins = tile_begins_[kind];
+  return grid.columns[begins[tile.number + 1]] - grid.columns[begins[tile.number]];
+}
+
+bool SpillingMemory::several_columns(const Tile& tile) const {
+  const std::vector<uint32_t>& begins = tile_begins_[contents_.instances[tile.root].kind];
+  return begins[tile.number + 1] - begins[tile.number] > 1;
 }
 
 template <typename Body>
 void SpillingMemory::for_each_cell(const Tile& tile, const Body& body) const {
-  const Grid& grid = contents_.accesses.grid(contents_.instances[tile.root].kind);
+  const uint32_t kind = contents_.instances[tile.root].kind;
+  const Grid& grid = contents_.accesses.grid(kind);
+  const std::vector<uint32_t>& begins = tile_begins_[kind];
   for (int32_t row = 0; row < grid.num_rows(); ++row) {
-    body(tile.state->cells[static_cast<size_t>(row * grid.num_columns()) + tile.column]);
+    const auto first = static_cast<size_t>(row * grid.num_columns());
+    for (uint32_t c = begins[tile.number]; c < begins[tile.number + 1]; ++c) {
+      body(tile.state->cells[first + c]);
+    }
   }
 }
 
@@ -127,8 +159,8 @@ simulator::Transfer SpillingMemory::transfer_of(const Tile& tile) const {
 
 Status SpillingMemory::visit(const std::vector<Visit>& visits, uint32_t now) {
   for (const Visit& visit : visits) {
-    for_each_column(visit, [&](uint32_t column) {
-      Tile& tile = tiles_[first_tile_[visit.root] + column];
+    for_each_tile(visit, [&](uint32_t number) {
+      Tile& tile = tiles_[first_tile_[visit.root] + number];
       tile.user = now;
       tile.state = visit.state;
     });
@@ -138,8 +170,8 @@ Status SpillingMemory::visit(const std::vector<Visit>& visits, uint32_t now) {
   for (size_t i = visits.size(); i-- > 0;) {
     const Visit& visit = visits[i];
     Status status;
-    for_each_column(visit, [&](uint32_t column) {
-      const uint32_t id = first_tile_[visit.root] + column;
+    for_each_tile(visit, [&](uint32_t number) {
+      const uint32_t id = first_tile_[visit.root] + number;
       Tile& tile = tiles_[id];
       if (status.ok()) status = bring_in(tile, visit.reads, now);
       used(id, visit, now);
@@ -152,8 +184,9 @@ Status SpillingMemory::visit(const std::vector<Visit>& visits, uint32_t now) {
 void SpillingMemory::used(uint32_t id, const Visit& visit, uint32_t now) {
   Tile& tile = tiles_[id];
   if (!visit.reads) {
-    tile.dirty = !visit.loads;
-    tile.in_hbm = visit.loads;
+    // A load of some of the columns leaves the others as they were.
+    tile.dirty = !visit.loads || (tile.dirty && several_columns(tile));
+    tile.in_hbm = !tile.dirty;
   }
   while (tile.next < tile.end && uses_[tile.next] <= now) ++tile.next;
   if (tile.next < tile.end) {
@@ -176,7 +209,8 @@ Status SpillingMemory::bring_in(Tile& tile, bool reads, uint32_t now) {
   Cell last = take(bytes);
   tile.resident = true;
   const double free = std::max(last.ready, last.last_read);
-  const bool reload = reads && tile.in_hbm;
+  // What is written in part has to be there as well.
+  const bool reload = (reads || several_columns(tile)) && tile.in_hbm;
   const double ready =
       reload ? move_(transfer_of(tile), header_.tensors[contents_.instances[tile.root].kind].name,
                      false, free)

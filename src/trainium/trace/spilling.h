@@ -1,8 +1,9 @@
 #pragma once
 // SBUF for a kernel that wants more than there is. The compiler of the legacy dialect spills what
 // does not fit and loads it again when it is used. Here a tensor is spilled tile by tile, the
-// columns between the cuts of its grid; what is used again last goes first, so that what is visited
-// in turn stays as far as it fits. What came from HBM unchanged is loaded again and not saved.
+// columns between the cuts of its grid, of which narrow neighbours are one tile; what is used again
+// last goes first, so that what is visited in turn stays as far as it fits. What came from HBM
+// unchanged is loaded again and not saved.
 
 #include <cstdint>
 #include <deque>
@@ -45,8 +46,8 @@ class SpillingMemory {
 
  private:
   struct Tile {
-    uint32_t root = 0, column = 0;
-    uint32_t next = 0, end = 0;  // its uses to come, in uses_
+    uint32_t root = 0, number = 0;  // of the tensor's tiles
+    uint32_t next = 0, end = 0;     // its uses to come, in uses_
     TensorState* state = nullptr;
     bool resident = false, dirty = false, in_hbm = false;
     uint32_t user = UINT32_MAX;  // the last instruction that uses it
@@ -56,11 +57,14 @@ class SpillingMemory {
     Cell last;  // the accesses that it waits for
   };
 
+  // A kind's columns in tiles: the first column of each, and its end.
+  void group_columns(uint32_t kind);
   Status collect_uses();
   std::span<const uint32_t> cells_of(const OperandRecord& operand, bool anywhere) const;
   template <typename Body>
-  void for_each_column(const Visit& visit, const Body& body) const;
+  void for_each_tile(const Visit& visit, const Body& body) const;
   int64_t bytes_of(const Tile& tile) const;
+  bool several_columns(const Tile& tile) const;
   Cell last_access(const Tile& tile) const;
   simulator::Transfer transfer_of(const Tile& tile) const;
   Status bring_in(Tile& tile, bool reads, uint32_t now);
@@ -78,6 +82,9 @@ class SpillingMemory {
   int64_t free_;
   Move move_;
   std::vector<uint32_t> first_tile_;  // by instance
+  std::vector<std::vector<uint32_t>>
+      tile_begins_;                             // by kind: its tiles' first columns, and the end
+  std::vector<std::vector<uint32_t>> tile_of_;  // by kind and column
   std::vector<Tile> tiles_;
   std::vector<uint32_t> uses_;                                     // instructions, by tile
   std::priority_queue<std::pair<uint32_t, uint32_t>> candidates_;  // next use, tile

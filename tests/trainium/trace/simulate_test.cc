@@ -238,7 +238,9 @@ TEST(Simulate, LegacyOverflowSpills) {
     k.w.run("tensor_tensor", "vector", {{"dst", block(i)}, {"src", block(i)}, {"src1", k.w.all(a)}},
             14, {{"op", "add"}});
   }
-  const auto timing = timing_of(k.w, kTrn2);
+  TraceOptions as_written;
+  as_written.as_written = true;
+  const auto timing = timing_of(k.w, kTrn2, as_written);
   ASSERT_TRUE(timing.ok()) << timing.error().message;
   const int64_t room = static_cast<int64_t>(kTrn2.sbuf_capacity()) / 2048 - 1;  // beside `a`
   const int64_t spilled = (kBlocks - room) * 2048 * 128;
@@ -266,7 +268,9 @@ TEST(Simulate, LegacyOverflowLoadsAgain) {
         11);
   }
   for (const uint32_t tile : tiles) k.copy(out, tile, "scalar", 12);
-  const auto timing = timing_of(k.w, kTrn2);
+  TraceOptions as_written;
+  as_written.as_written = true;
+  const auto timing = timing_of(k.w, kTrn2, as_written);
   ASSERT_TRUE(timing.ok()) << timing.error().message;
   const int64_t room = static_cast<int64_t>(kTrn2.sbuf_capacity()) / 2048;
   EXPECT_EQ(timing->timing.summary.spill_save_bytes, 0);

@@ -6,6 +6,8 @@ import numpy as np
 from nki import language as core
 from nki.tracer import session
 
+from ..results import settle
+
 
 class LoopIndex(int):
     """A loop's variable that remembers where its loop begins."""
@@ -20,14 +22,15 @@ class _Loop:
         self.loop = loop
 
     def __iter__(self):
-        numbers = self.loop.range
-        if numbers.start == 0:
-            yield from self.loop
-            return
+        # A result that waits belongs to the iteration that asked for it, and so before the next mark in the trace.
+        settle()
+        first = self.loop.range.start
         for i in self.loop:
-            index = LoopIndex(i)
-            index.first = numbers.start
-            yield index
+            if first != 0:
+                i = LoopIndex(i)
+                i.first = first
+            yield i
+            settle()
 
     def __len__(self):
         return len(self.loop)

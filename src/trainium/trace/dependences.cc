@@ -1,0 +1,190 @@
+#include "trainium/trace/dependences.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+namespace neuronmm::trace {
+
+namespace {
+
+using tile::Memory;
+
+class Finder {
+ public:
+  Finder(const InstructionList& list, const Contents& contents)
+      : list_(list), contents_(contents), cells_of_(contents.instances.size(), kNone) {}
+
+  std::vector<Dependence> run() {
+    const auto count = static_cast<uint32_t>(list_.instructions.size());
+    for (now_ = 0; now_ < count; ++now_) {
+      before_.clear();
+      collect();
+      note();
+      release();
+      emit();
+    }
+    return std::move(found_);
+  }
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+  struct Cell {
+    uint32_t writer = kNone;
+    uint32_t readers = kNone;  // since the last write: a list in readers_
+  };
+  struct Reader {
+    uint32_t instruction = kNone, next = kNone;
+  };
+  // A tensor with an address that was accessed, and by whom.
+  struct Placed {
+    uint32_t root = kNone;
+    int64_t begin = 0, end = 0;  // bytes per partition
+    int64_t first_partition = 0, partitions = 0;
+    std::vector<uint32_t> accesses;
+  };
+  struct Touched {
+    std::span<const uint32_t> cells;
+    uint32_t first = 0;  // in cells_
+    uint32_t root = 0;
+    bool writes = false;
+  };
+
+  uint32_t first_cell(uint32_t root) {
+    uint32_t& first = cells_of_[root];
+    if (first != kNone) return first;
+    const auto count = static_cast<uint32_t>(cells(root));
+    std::vector<uint32_t>& free = free_[count];
+    if (free.empty()) {
+      first = static_cast<uint32_t>(cells_.size());
+      cells_.resize(cells_.size() + count);
+    } else {
+      first = free.back();
+      free.pop_back();
+      std::fill_n(cells_.begin() + first, count, Cell{});
+    }
+    return first;
+  }
+  int32_t cells(uint32_t root) const {
+    return contents_.accesses.grid(contents_.instances[root].kind).cells();
+  }
+  // Nothing comes behind the last access to a tensor.
+  void release() {
+    for (const Touched& touched : touched_) {
+      uint32_t& first = cells_of_[touched.root];
+      if (contents_.instances[touched.root].last != now_ || first == kNone) continue;
+      free_[static_cast<uint32_t>(cells(touched.root))].push_back(first);
+      first = kNone;
+    }
+  }
+
+  void collect() {
+    touched_.clear();
+    const ListedInstruction& instruction = list_.instructions[now_];
+    const Operation& operation = list_.operation(instruction);
+    const auto operands = list_.operands_of(instruction);
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const uint32_t root = contents_.instances[operands[i].instance].root;
+      if (!contents_.accesses.tracked(contents_.instances[root].kind)) {
+        if (operation.writes[i]) follow_write(root);
+        continue;
+      }
+      const Access& access = contents_.access(operands[i], operation.anywhere[i]);
+      touched_.push_back(
+          {contents_.accesses.cells(access), first_cell(root), root, operation.writes[i]});
+    }
+    for (const Touched& touched : touched_) {
+      for (const uint32_t c : touched.cells) follow(cells_[touched.first + c], touched.writes);
+      if (contents_.instances[touched.root].address >= 0) follow_address(touched.root);
+    }
+  }
+
+  void follow(const Cell& cell, bool writes) {
+    if (cell.writer != kNone) before_.push_back({cell.writer, now_, Wait::kVisible});
+    if (!writes) return;
+    for (uint32_t r = cell.readers; r != kNone; r = readers_[r].next) {
+      before_.push_back({readers_[r].instruction, now_, Wait::kRead});
+    }
+  }
+  void follow_write(uint32_t root) {
+    const auto [last, fresh] = last_write_.try_emplace(root, now_);
+    if (!fresh) before_.push_back({std::exchange(last->second, now_), now_, Wait::kTurn});
+  }
+
+  // The first access to a tensor with an address comes behind all accesses to those that it lies
+  // on.
+  void follow_address(uint32_t root) {
+    const Instance& instance = contents_.instances[root];
+    const TensorKind& kind = list_.header.tensors[instance.kind];
+    auto& placed = placed_[kind.memory == Memory::kPsum ? 1 : 0];
+    const auto mine = std::find_if(placed.begin(), placed.end(),
+                                   [root](const Placed& p) { return p.root == root; });
+    if (mine != placed.end()) {
+      mine->accesses.push_back(now_);
+      return;
+    }
+    Placed here{.root = root,
+                .begin = instance.address,
+                .end = instance.address + kind.row_bytes(),
+                .first_partition = instance.first_partition,
+                .partitions = kind.rows(),
+                .accesses = {now_}};
+    std::erase_if(placed, [&](const Placed& p) {
+      const bool overlaps = p.begin < here.end && here.begin < p.end &&
+                            p.first_partition < here.first_partition + here.partitions &&
+                            here.first_partition < p.first_partition + p.partitions;
+      if (!overlaps) return false;
+      for (const uint32_t access : p.accesses) before_.push_back({access, now_, Wait::kVisible});
+      return true;
+    });
+    placed.push_back(std::move(here));
+  }
+
+  void note() {
+    for (const Touched& touched : touched_) {
+      for (const uint32_t c : touched.cells) {
+        Cell& cell = cells_[touched.first + c];
+        if (touched.writes) {
+          cell = {.writer = now_, .readers = kNone};
+        } else if (cell.writer != now_) {
+          readers_.push_back({now_, cell.readers});
+          cell.readers = static_cast<uint32_t>(readers_.size() - 1);
+        }
+      }
+    }
+  }
+
+  void emit() {
+    std::sort(before_.begin(), before_.end(), [](const Dependence& a, const Dependence& b) {
+      return a.from != b.from ? a.from < b.from : a.wait > b.wait;
+    });
+    uint32_t last = kNone;
+    for (const Dependence& dependence : before_) {
+      if (dependence.from == last || dependence.from == now_) continue;
+      found_.push_back(dependence);
+      last = dependence.from;
+    }
+  }
+
+  const InstructionList& list_;
+  const Contents& contents_;
+  uint32_t now_ = 0;
+  std::vector<uint32_t> cells_of_;  // by root: its first in cells_
+  std::vector<Cell> cells_;
+  std::map<uint32_t, std::vector<uint32_t>> free_;  // in cells_, by how many there are
+  std::vector<Reader> readers_;
+  std::unordered_map<uint32_t, uint32_t> last_write_;  // of tensors that are only written
+  std::array<std::vector<Placed>, 2> placed_;          // SBUF, PSUM
+  std::vector<Touched> touched_;
+  std::vector<Dependence> before_, found_;
+};
+
+}  // namespace
+
+std::vector<Dependence> find_dependences(const InstructionList& list, const Contents& contents) {
+  return Finder(list, contents).run();
+}
+
+}  // namespace neuronmm::trace

@@ -1,0 +1,75 @@
+#include "trainium/trace/loop_dependences.h"
+
+#include <algorithm>
+
+namespace neuronmm::trace {
+
+LoopDependenceFinder::Cell* LoopDependenceFinder::cells(uint32_t root) {
+  Cells& cells = cells_of_[root];
+  if (cells.loop != loop_) {
+    cells = {.loop = loop_, .first = cells_.size()};
+    const Grid& grid = contents_.accesses.grid(contents_.instances[root].kind);
+    cells_.resize(cells_.size() + static_cast<size_t>(grid.cells()));
+  }
+  return cells_.data() + cells.first;
+}
+
+// Within an iteration an earlier access is of an earlier statement, so that a later statement, or
+// the same one, is of an earlier iteration; but for a writer, which may be of this one and the same
+// instruction.
+void LoopDependenceFinder::note(const Cell& cell, bool writes, uint32_t statement,
+                                uint32_t iteration, LoopDependences& found) const {
+  const auto now = static_cast<int64_t>(statement);
+  if (cell.writer > now) found.backward = true;
+  if (cell.writer == now && cell.written_in != iteration) found.on_itself[statement] = true;
+  if (!writes) return;
+  if (cell.reader > now) found.backward = true;
+  if (cell.reader == now) found.on_itself[statement] = true;
+}
+
+LoopDependences LoopDependenceFinder::find(const ParallelLoop& loop, uint32_t statements) {
+  ++loop_;
+  cells_.clear();
+  LoopDependences found;
+  found.on_itself.resize(statements);
+  struct Touched {
+    std::span<const uint32_t> cells;
+    uint32_t root = 0;
+    bool writes = false;
+  };
+  std::vector<Touched> accesses;
+  for (uint32_t at = loop.begins[0]; at < loop.end; ++at) {
+    const uint32_t iteration = (at - loop.begins[0]) / statements;
+    const uint32_t statement = (at - loop.begins[0]) % statements;
+    const ListedInstruction& instruction = list_.instructions[at];
+    const Operation& operation = list_.operation(instruction);
+    const auto operands = list_.operands_of(instruction);
+    accesses.clear();
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const uint32_t root = contents_.instances[operands[i].instance].root;
+      if (!contents_.accesses.tracked(contents_.instances[root].kind)) continue;
+      const Access& access = contents_.access(operands[i], operation.anywhere[i]);
+      accesses.push_back({contents_.accesses.cells(access), root, operation.writes[i]});
+    }
+    for (const Touched& touched : accesses) {
+      Cell* of = cells(touched.root);
+      for (const uint32_t c : touched.cells) {
+        note(of[c], touched.writes, statement, iteration, found);
+      }
+    }
+    for (const Touched& touched : accesses) {
+      Cell* of = cells(touched.root);
+      for (const uint32_t c : touched.cells) {
+        if (touched.writes) {
+          of[c] = {.writer = statement, .reader = kNobody, .written_in = iteration};
+        } else {
+          of[c].reader = std::max<int64_t>(of[c].reader, statement);
+        }
+      }
+    }
+    if (found.backward) break;
+  }
+  return found;
+}
+
+}  // namespace neuronmm::trace

@@ -1,0 +1,50 @@
+#pragma once
+// Between which statements of a loop's body values and memory pass from one iteration to a later
+// one, by the cells that they access.
+
+#include <cstdint>
+#include <vector>
+
+#include "trainium/trace/contents.h"
+#include "trainium/trace/instruction_list.h"
+
+namespace neuronmm::trace {
+
+struct LoopDependences {
+  // A statement depends on a later statement of an earlier iteration: the loop cannot be split into
+  // one loop per statement.
+  bool backward = false;
+  std::vector<bool> on_itself;  // by statement: one iteration depends on another
+};
+
+class LoopDependenceFinder {
+ public:
+  LoopDependenceFinder(const InstructionList& list, const Contents& contents)
+      : list_(list), contents_(contents), cells_of_(contents.instances.size()) {}
+
+  // Of a loop whose iterations all have `statements` instructions.
+  LoopDependences find(const ParallelLoop& loop, uint32_t statements);
+
+ private:
+  struct Cell {
+    int64_t writer = kNobody, reader = kNobody;  // the latest statement, since the last write
+    uint32_t written_in = 0;                     // iteration
+  };
+  struct Cells {
+    uint64_t loop = 0;  // that they were last used for
+    size_t first = 0;   // in cells_
+  };
+  static constexpr int64_t kNobody = -1;
+
+  Cell* cells(uint32_t root);
+  void note(const Cell& cell, bool writes, uint32_t statement, uint32_t iteration,
+            LoopDependences& found) const;
+
+  const InstructionList& list_;
+  const Contents& contents_;
+  std::vector<Cells> cells_of_;  // by root
+  std::vector<Cell> cells_;
+  uint64_t loop_ = 0;
+};
+
+}  // namespace neuronmm::trace
