@@ -5,6 +5,7 @@
 
 #include "trainium/simulator/core.h"
 #include "trainium/trace/contents.h"
+#include "trainium/trace/launch.h"
 #include "trainium/trace/live_memory.h"
 #include "trainium/trace/source.h"
 
@@ -101,11 +102,13 @@ std::vector<LineReport> ranked(const StallLog& stalls) {
 
 }  // namespace
 
-Result<TraceTiming> simulate(const TraceFile& file, const DeviceSpec& device,
+Result<TraceTiming> simulate(const TraceFile& file, const DeviceSpec& spec,
                              const TraceOptions& options) {
+  const DeviceSpec device = device_of_launch(spec, file.header());
   NMM_TRY(check_operations(file, device));
   NMM_ASSIGN(const Contents contents, check_contents(file));
   TraceTiming out;
+  out.fixed_ns = device.kernel_fixed_ns;
   NMM_ASSIGN(out.sbuf, memory_peak(file, contents, device, Memory::kSbuf));
   NMM_ASSIGN(out.psum, memory_peak(file, contents, device, Memory::kPsum));
   simulator::TimingOptions timing = options.timing;
