@@ -13,13 +13,14 @@ struct BandRow {
   ErrorBand band;
 };
 
-// As docs/predictions.md has them (bench/nki_library/predict.py errors). No kernel of the legacy
-// dialect, and none on trn1 or trn3, has been predicted blind.
+// The rows of half 1 of docs/predictions.csv, at which no repair has looked, as the repaired model
+// has them (a test adds them up). No kernel of the legacy dialect, and none on trn1 or trn3, has
+// been predicted blind.
 constexpr std::array<BandRow, 4> kBands = {{
-    {KernelClass::kDma, "nki", "trn2", {0, 0}},
-    {KernelClass::kTensor, "nki", "trn2", {0, 0}},
-    {KernelClass::kElementwise, "nki", "trn2", {0, 0}},
-    {KernelClass::kWaiting, "nki", "trn2", {0, 0}},
+    {KernelClass::kDma, "nki", "trn2", {10.2, 95}},
+    {KernelClass::kTensor, "nki", "trn2", {12.6, 38}},
+    {KernelClass::kElementwise, "nki", "trn2", {20.4, 9}},
+    {KernelClass::kWaiting, "nki", "trn2", {18.1, 77}},
 }};
 
 }  // namespace

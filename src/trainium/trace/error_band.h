@@ -10,14 +10,14 @@
 
 namespace neuronmm::trace {
 
-// What the largest bound is, if it is at least half of the latency: transfers, the Tensor engine, or
-// one of Vector, Scalar and GpSimd. Else the kernel mostly waits.
+// What the largest bound is, if it is at least half of the latency: transfers, the Tensor engine,
+// or one of Vector, Scalar and GpSimd. Else the kernel mostly waits.
 enum class KernelClass { kDma, kTensor, kElementwise, kWaiting };
 
 std::string_view class_name(KernelClass kernel_class);
 KernelClass class_of(const TraceTiming& timing);
 
-// Mean absolute error of the blind rows of a class, as they were first predicted.
+// Mean absolute error of the blind rows of a class at which no repair of the model has looked.
 struct ErrorBand {
   double percent = 0;
   int rows = 0;

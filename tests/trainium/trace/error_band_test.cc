@@ -2,7 +2,14 @@
 
 #include "trainium/trace/error_band.h"
 
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <sstream>
+
 #include <gtest/gtest.h>
+
+#include "places.h"
 
 namespace neuronmm::trace {
 namespace {
@@ -37,6 +44,41 @@ TEST(ErrorBand, EveryClassHasOneWhereRowsWerePredictedBlindAndNoneElsewhere) {
     EXPECT_GT(band->percent, 0) << class_name(each);
     EXPECT_FALSE(error_band(each, "neuronxcc", "trn2"));
     EXPECT_FALSE(error_band(each, "nki", "trn1"));
+  }
+}
+
+// The fields of a line of docs/predictions.csv, by the names in its first one. None is quoted.
+std::map<std::string, std::string> fields(const std::string& names, const std::string& line) {
+  std::istringstream name_stream(names), stream(line);
+  std::map<std::string, std::string> found;
+  std::string name, value;
+  while (std::getline(name_stream, name, ',')) {
+    value.clear();
+    std::getline(stream, value, ',');
+    found[name] = value;
+  }
+  return found;
+}
+
+TEST(ErrorBand, IsThatOfTheRowsAtWhichNoRepairHasLooked) {
+  std::ifstream table(source_dir() / "docs/predictions.csv");
+  std::string names, line;
+  ASSERT_TRUE(std::getline(table, names));
+  std::map<std::string, std::vector<double>> errors;
+  while (std::getline(table, line)) {
+    std::map<std::string, std::string> row = fields(names, line);
+    if (row["counts"] != "blind" || row["half"] != "1" || row["repaired_us"].empty()) continue;
+    const double error = std::stod(row["repaired_us"]) / std::stod(row["target_us"]) - 1;
+    errors[row["repaired_class"]].push_back(100 * std::abs(error));
+  }
+  for (const KernelClass each : {KernelClass::kDma, KernelClass::kTensor, KernelClass::kElementwise,
+                                 KernelClass::kWaiting}) {
+    const std::vector<double>& found = errors[std::string(class_name(each))];
+    const ErrorBand band = error_band(each, "nki", "trn2").value();
+    EXPECT_EQ(band.rows, static_cast<int>(found.size())) << class_name(each);
+    double sum = 0;
+    for (const double error : found) sum += error;
+    EXPECT_NEAR(band.percent, sum / static_cast<double>(found.size()), 0.05) << class_name(each);
   }
 }
 

@@ -135,12 +135,12 @@ TEST(Simulate, RotationIsALimit) {
   EXPECT_LT(free->timing.summary.total_time, two->timing.summary.total_time);
 }
 
-// Beside another core a kernel starts and ends later, and HBM's stack is shared: 358 GB/s instead of
-// the 386 of the DMA engines.
+// Beside another core a kernel starts and ends later, and HBM's stack is shared: 358 GB/s instead
+// of the 386 of the DMA engines.
 TEST(Simulate, ALaunchOnTwoCoresCostsMoreAndSharesTheStack) {
   const auto timing = [](const char* dialect, bool two, const DeviceSpec& device) {
     TileKernel k;
-    k.w = TraceWriter(dialect, device.name);
+    k.w = TraceWriter(dialect, std::string(device.name));
     k.x = k.w.input("x", "bf16", {128, 4096}), k.y = k.w.output("y", "bf16", {128, 4096});
     if (two) k.w.header()["grid"] = {1, 2};
     const uint32_t tile = k.tile("tile", 10);
