@@ -51,7 +51,8 @@ TEST_F(NkiCommand, OfAnotherDevice) {
 
 TEST_F(NkiCommand, TellsHowFarItIsOff) {
   const std::string out = path("out.json"), page = path("page.html");
-  const std::string band = " % for kernels of this class (", none = "no blind rows for kernels of";
+  const char* band = " % for kernels of this class (";
+  const char* none = "no blind rows for kernels of";
   expect(neuronmm(from("matmul") + "--html " + page + " --json " + out), 0, {"± ", band});
   EXPECT_GT(json("out.json")["band"]["blind_rows"], 0);
   EXPECT_GT(json("out.json")["band"]["mean_absolute_error_percent"], 0);
