@@ -168,7 +168,9 @@ std::string nki_page(const NkiReport& report, const DeviceSpec& device,
                      const simulator::Trace& timeline) {
   const std::string text = to_text(report, device, 0);
   return page_head(fmt::format("{} on {}", report.run.name, device.name)) +
-         "<p>Simulated; no Trainium was used.</p>\n<div class=\"wide\">\n" +
+         fmt::format(
+             "<p>Simulated; no Trainium was used: {:.4g} ms, {}.</p>\n<div class=\"wide\">\n",
+             report.run.latency_ms(), band_text(report.run, device)) +
          bounds_plot(report.run) + "</div>\n<div class=\"plots\">\n" +
          roofline_plot(report, device) + "</div>\n" + timeline_section(report.run, timeline) +
          lines_section(report.run) + "<h2>All numbers</h2>\n<div class=\"wide\"><pre>" +

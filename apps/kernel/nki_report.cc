@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report_writer.h"
+#include "trainium/trace/error_band.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -47,13 +48,15 @@ std::string kernel_lines(const KernelRun& run, const DeviceSpec& device) {
 
 std::string time_lines(const KernelRun& run, const DeviceSpec& device) {
   const Summary& m = summary_of(run);
-  std::string text = fmt::format("\n  {:<14}{:>12}\n", "latency", time_of(run.latency_ms()));
+  std::string text = fmt::format("\n  {:<14}{:>12}   {}\n", "latency", time_of(run.latency_ms()),
+                                 band_text(run, device));
   for (const NamedBound& bound : bounds_of(run)) {
     text += fmt::format("  {:<14}{:>12}   {}\n", bound.name, time_of(bound.ms), bound.what);
   }
-  if (device.kernel_fixed_ns > 0) {
-    text += fmt::format("  {:<14}{:>12}   of every kernel, in the latency\n", "fixed",
-                        time_of(device.kernel_fixed_ns / kNsPerMs));
+  if (run.timing.fixed_ns > 0) {
+    text += fmt::format("  {:<14}{:>12}   of every {}, in the latency\n", "fixed",
+                        time_of(run.timing.fixed_ns / kNsPerMs),
+                        run.header.cores > 1 ? "launch on several cores" : "kernel");
   }
   text += fmt::format("  {:<14}{:>10.1f} %   of {:.1f} TFLOP/s\n", "MFU", m.mfu_estimated_percent,
                       device.peak_flops_per_ns() / 1e3);
@@ -237,6 +240,7 @@ NkiJson run_json(const KernelRun& run) {
           {"dialect", run.header.dialect},
           {"instructions", run.header.instructions},
           {"latency_ms", run.latency_ms()},
+          {"class", trace::class_name(trace::class_of(run.timing))},
           {"bounds_ms", bounds},
           {"compulsory_bytes", run.timing.compulsory_bytes},
           {"summary", summary},
@@ -261,6 +265,16 @@ std::vector<NamedBound> bounds_of(const KernelRun& run) {
       {"compulsory", "inputs and outputs once, at the full rate", bound.compulsory_ns / kNsPerMs}};
   std::ranges::stable_sort(bounds, std::greater(), &NamedBound::ms);
   return bounds;
+}
+
+std::string band_text(const KernelRun& run, const DeviceSpec& device) {
+  const trace::KernelClass kernel_class = trace::class_of(run.timing);
+  const auto band = trace::error_band(kernel_class, run.header.dialect, device.name);
+  const std::string_view name = trace::class_name(kernel_class);
+  if (!band) return fmt::format("no blind rows for kernels of this class ({})", name);
+  const std::string kind = band->of_class ? fmt::format("kernels of this class ({})", name)
+                                          : fmt::format("{} kernels", run.header.dialect);
+  return fmt::format("± {:.0f} % for {}, from {} blind rows", band->percent, kind, band->rows);
 }
 
 std::string causes_text(const LineReport& line) {
@@ -291,8 +305,13 @@ std::string to_text(const NkiReport& report, const DeviceSpec& device, size_t li
 NkiJson to_json(const NkiReport& report, const DeviceSpec& device) {
   NkiJson json = {{"note", "simulated (no Trainium was used)"},
                   {"device", device.name},
-                  {"fixed_ns", device.kernel_fixed_ns.value}};
+                  {"fixed_ns", report.run.timing.fixed_ns}};
   json.update(run_json(report.run));
+  json["band"] = nullptr;
+  if (const auto band = trace::error_band(trace::class_of(report.run.timing),
+                                          report.run.header.dialect, device.name)) {
+    json["band"] = {{"mean_absolute_error_percent", band->percent}, {"blind_rows", band->rows}};
+  }
   NkiJson what_ifs = NkiJson::array();
   for (const WhatIfResult& result : report.what_ifs) {
     NkiJson row = {{"what_if", result.text}};

@@ -45,6 +45,9 @@ struct NamedBound {
 };
 std::vector<NamedBound> bounds_of(const KernelRun& run);  // the largest first
 
+// How far kernels like this one were off where they had been predicted blind, or that none was.
+std::string band_text(const KernelRun& run, const simulator::DeviceSpec& device);
+
 // "data 62 %, issue 38 %": the causes of a line's stalls that are at least a twentieth of them.
 std::string causes_text(const trace::LineReport& line);
 

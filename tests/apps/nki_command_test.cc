@@ -49,6 +49,18 @@ TEST_F(NkiCommand, OfAnotherDevice) {
   EXPECT_EQ(json("out.json")["device"], "trn1");
 }
 
+TEST_F(NkiCommand, TellsHowFarItIsOff) {
+  const std::string out = path("out.json"), page = path("page.html");
+  const char* band = " % for kernels of this class (";
+  const char* none = "no blind rows for kernels of";
+  expect(neuronmm(from("matmul") + "--html " + page + " --json " + out), 0, {"± ", band});
+  EXPECT_GT(json("out.json")["band"]["blind_rows"], 0);
+  EXPECT_GT(json("out.json")["band"]["mean_absolute_error_percent"], 0);
+  EXPECT_NE(read(page).find(band), std::string::npos);
+  expect(neuronmm(from("matmul") + "--device trn1 --json " + out), 0, {none});
+  EXPECT_TRUE(json("out.json")["band"].is_null());
+}
+
 TEST_F(NkiCommand, WhatIf) {
   const std::string out = path("out.json");
   expect(

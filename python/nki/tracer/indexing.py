@@ -12,7 +12,7 @@ import numpy as np
 
 from . import errors
 from .dtypes import find
-from .layout import HBM
+from .layout import HBM, row_major
 from .registers import Register
 
 _FULL = slice(None)
@@ -178,10 +178,23 @@ def access_pattern(tensor, pattern, offset, scalar_offset, vector_offset, indire
         dynamic = _once(tensor, None, index_of, stride, tensor.shape[dim], vector_offset is not None)
     if base.memory != HBM and shape[0] == 1:
         strides = (base.layout.row, *strides[1:])
+    else:
+        strides = _partitions_of_slice(base, strides)
     view = base.with_layout(shape, strides, begin, dynamic)
     rows = dynamic is not None and dynamic.vector  # each has an index in the place of its step
     _check_inside(view.with_layout((1, *shape[1:]), strides, begin) if rows else view, "tensor.ap")
     return view
+
+
+def _partitions_of_slice(base, strides):
+    """A pattern over a slice of a tile on chip may count a partition as the slice's own elements, as if it were a tile of its
+    own: published kernels do, and run. Only where the slice's free elements lie side by side."""
+    own = prod(base.shape[1:])
+    row = base.layout.row
+    if base.memory == HBM or strides[0] % row == 0 or own == 0 or strides[0] % own:
+        return strides
+    side_by_side = base.layout.strides[1:] == row_major(base.shape)[1:]
+    return (strides[0] // own * row, *strides[1:]) if side_by_side else strides
 
 
 def _check_inside(view, call):

@@ -97,7 +97,8 @@ double engine_ns(const DeviceSpec& device, const Transfer& t, int64_t partitions
   const double chunks = std::ceil(static_cast<double>(t.bytes_per_partition) /
                                   static_cast<double>(std::max<int64_t>(t.chunk_bytes, 1)));
   const double chunk_bytes = static_cast<double>(t.bytes_per_partition) / chunks;
-  const double rate = device.dma_bandwidth * (t.transposes ? device.dma_transpose_rate : 1.0);
+  const double rate =
+      device.dma_bandwidth * t.rate * (t.transposes ? device.dma_transpose_rate : 1.0);
   const double chunk_ns =
       std::max<double>(device.dma_descriptor_floor, chunk_bytes / rate + device.dma_descriptor_ns);
   return device.dma_transfer_ns + static_cast<double>(partitions) * chunks * chunk_ns;

@@ -20,6 +20,7 @@ struct Transfer {
   int64_t bytes_per_partition = 0;
   int64_t chunk_bytes = 0;  // contiguous in HBM
   bool transposes = false;
+  double rate = 1;  // of what an engine moves otherwise
 
   int64_t bytes() const { return partitions * bytes_per_partition; }
 };

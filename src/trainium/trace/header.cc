@@ -257,6 +257,22 @@ Status read_counts(const JsonFields& fields, Header& header) {
   return {};
 }
 
+// At most 1024 cores, as the tracer has them.
+Status read_grid(const JsonFields& fields, Header& header) {
+  const json* grid = fields.find("grid");
+  if (!grid || header.legacy()) return {};
+  const std::string where = fields.source() + ": \"grid\"";
+  if (!grid->is_array() || grid->empty()) return fail("{}: expected a list of numbers", where);
+  for (const json& size : *grid) {
+    if (!size.is_number_integer() || size < 1 || size > 1024 || header.cores > 1024) {
+      return fail("{}: expected numbers of cores, 1 to 1024 in all", where);
+    }
+    header.cores *= size.get<int64_t>();
+  }
+  if (header.cores > 1024) return fail("{}: {} cores, expected at most 1024", where, header.cores);
+  return {};
+}
+
 // The numbers by which one part of the header refers to another.
 Status check_references(const Header& header, const std::string& source) {
   for (size_t i = 0; i < header.sources.size(); ++i) {
@@ -313,6 +329,7 @@ Result<Header> parse_header(std::string_view text, const std::string& source) {
     NMM_ASSIGN(header.notes, list<std::string>(fields, "notes", read_text));
   }
   NMM_TRY(read_counts(fields, header));
+  NMM_TRY(read_grid(fields, header));
   NMM_ASSIGN(header.model_flops, fields.number("model_flops"));
   NMM_TRY(check_references(header, fields.source()));
   return header;

@@ -93,6 +93,7 @@ struct Header {
   std::vector<Operation> operations;
   std::vector<Loop> loops;
   int64_t instructions = 0, instances = 0;
+  int64_t cores = 1;  // that a kernel of the new dialect was launched on; this is one's trace
   std::optional<double> model_flops;
   std::vector<std::string> notes;  // of the tracer, for the reader of a report
 

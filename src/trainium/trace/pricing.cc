@@ -101,6 +101,12 @@ constexpr std::array<Rule, 50> kRules = {{
     {"register_store", Family::kRegister},
 }};
 
+// A DMA that transposes what lies in SBUF, beside one that loads from HBM. Fitted to half 0 of
+// docs/predictions.md, the prefill attention of nki-library on trn2; the documents (0.9 of a plain
+// copy's rate at most) and nki-autotune's measured kernel, whose transposes load from HBM, say
+// nothing of it. trn3: assumed the same.
+constexpr double kTransposeOnChip = 5.0 / 9;
+
 const Rule* find_rule(std::string_view name) {
   for (const Rule& rule : kRules) {
     if (rule.name == name) return &rule;
@@ -440,6 +446,8 @@ class Pricer {
                      .bytes_per_partition = row * bytes * streams,
                      .chunk_bytes = run * bytes,
                      .transposes = transposes};
+    const bool on_chip = !job.loads && !job.stores;
+    if (transposes && on_chip && device_.name != "trn1") out_.transfer.rate = kTransposeOnChip;
     if (!inside) out_.on_chip = index_of(job.stores ? "src" : "dst");
     return {};
   }

@@ -5,6 +5,7 @@
 
 #include "trainium/simulator/core.h"
 #include "trainium/trace/contents.h"
+#include "trainium/trace/launch.h"
 #include "trainium/trace/legacy_compiler.h"
 #include "trainium/trace/live_memory.h"
 #include "trainium/trace/source.h"
@@ -103,6 +104,7 @@ std::vector<LineReport> ranked(const StallLog& stalls) {
 Result<TraceTiming> simulate(const TraceFile& file, const Contents& contents,
                              const DeviceSpec& device, const TraceOptions& options) {
   TraceTiming out;
+  out.fixed_ns = device.kernel_fixed_ns;
   NMM_ASSIGN(out.sbuf, memory_peak(file, contents, device, Memory::kSbuf));
   NMM_ASSIGN(out.psum, memory_peak(file, contents, device, Memory::kPsum));
   simulator::TimingOptions timing = options.timing;
@@ -135,8 +137,9 @@ Result<TraceTiming> simulate(const TraceFile& file, const Contents& contents,
 
 }  // namespace
 
-Result<TraceTiming> simulate(const TraceFile& file, const DeviceSpec& device,
+Result<TraceTiming> simulate(const TraceFile& file, const DeviceSpec& spec,
                              const TraceOptions& options) {
+  const DeviceSpec device = device_of_launch(spec, file.header());
   NMM_TRY(check_operations(file, device));
   NMM_ASSIGN(Contents contents, check_contents(file));
   const bool compiles = file.header().legacy() && !options.as_written &&

@@ -45,6 +45,7 @@ struct TraceTiming {
   simulator::Timing timing;
   std::vector<LineReport> lines;  // the one that stalls the kernel longest first
   TraceBound bound;
+  double fixed_ns = 0;  // of the kernel, in its latency; more for a launch on several cores
   MemoryPeak sbuf, psum;
   // Inputs and outputs once; of one that is moved in part only, that part.
   int64_t compulsory_bytes = 0;

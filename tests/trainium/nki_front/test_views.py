@@ -3,6 +3,7 @@
 import unittest
 
 import harness
+import nki.isa as nisa
 import nki.language as nl
 import numpy as np
 from nki.launch import execute
@@ -46,6 +47,17 @@ class Views(unittest.TestCase):
         flat = numbers.reshape(-1)
         for index in np.ndindex(3, 2, 4, 2):
             self.assertEqual(found[index], flat[5 + 40 * index[0] + index[1] + 7 * index[2]])
+
+    def test_a_pattern_over_a_slice_on_chip_counts_the_slices_own_partitions(self):
+        def kernel(x):
+            tile = nl.ndarray((6, 40), dtype=nl.float32, buffer=nl.sbuf)
+            nisa.dma_copy(dst=tile, src=x)
+            part = tile[0:4, 8:24]
+            own, whole = part.ap([[16, 4], [2, 8]]), part.ap([[40, 4], [2, 8]])
+            assert (own.strides, own.offset) == (whole.strides, whole.offset) == ((40, 2), 8)
+            return tile
+
+        execute(harness.session(), kernel, (harness.argument("fp32", np.zeros((6, 40), np.float32)),), {})
 
     def test_reinterpreted_bytes_are_numpys(self):
         numbers = np.arange(48, dtype=np.float32).reshape(6, 8)

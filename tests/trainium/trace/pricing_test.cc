@@ -296,6 +296,11 @@ TEST(Pricing, Transfers) {
   transposed.attributes.transpose = true;
   EXPECT_EQ(priced(transposed, kTrn2)->transfer.chunk_bytes, 1024);
   EXPECT_TRUE(priced(transposed, kTrn2)->transfer.transposes);
+  EXPECT_EQ(priced(transposed, kTrn2)->transfer.rate, 1);
+  // What lies in SBUF transposes at 5/9 of that, 0.5 of a plain copy's rate.
+  const Call on_chip = {"dma_transpose", {{"dst", sbuf("bf16", 128)}, {"src", sbuf("bf16", 128)}}};
+  EXPECT_NEAR(priced(on_chip, kTrn2)->transfer.rate * kTrn2.dma_transpose_rate, 0.5, 1e-12);
+  EXPECT_EQ(priced(on_chip, kTrn1)->transfer.rate, 1);
   // A row per index: a descriptor each.
   Call gather = {
       "dma_copy",
