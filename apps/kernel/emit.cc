@@ -9,6 +9,7 @@
 #include "flags.h"
 #include "kernel/emitted_source.h"
 #include "kernel/kernel_check.h"
+#include "message.h"
 #include "output_file.h"
 #include "report_writer.h"
 
@@ -19,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 struct EmitFlags {
   KernelFlags kernel;
-  std::string output, json;
+  std::string output, json, dialect;
   bool driver = false, force = false;
 };
 
@@ -46,6 +47,10 @@ Status check_output(const EmitFlags& flags) {
   return Error{flags.output + ": already exists", Error::Kind::kExists};
 }
 
+nki::Dialect dialect_of(const EmitFlags& flags, std::string_view device) {
+  return nki::find_dialect(flags.dialect).value_or(nki::dialect_for(device));
+}
+
 // The file is opened before the tiling is searched, which may take minutes.
 Result<int> run_emit(const EmitFlags& flags) {
   NMM_TRY(check_output(flags));
@@ -53,13 +58,17 @@ Result<int> run_emit(const EmitFlags& flags) {
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   NMM_ASSIGN(const KernelSettings settings, read_settings(flags.kernel));
   NMM_TRY(check_fits(settings));
-  NMM_ASSIGN(const std::string source, emitted_source(settings, flags.driver));
+  const nki::Dialect dialect = dialect_of(flags, settings.device.name);
+  const std::string misfit = nki::misfit(dialect, settings.device.name);
+  if (!misfit.empty()) print_message("warning: --device {}: {}\n", settings.device.name, misfit);
+  NMM_ASSIGN(const std::string source, emitted_source(settings, dialect, flags.driver));
   NMM_TRY(output.write(source));
   NMM_TRY(report.write_json(Json{{"output", flags.output},
                                  {"kernel", settings.kernel->name},
                                  {"shape", shape_text(settings)},
                                  {"tiling", tiling_text(settings.tiling)},
                                  {"device", settings.device.name},
+                                 {"dialect", nki::dialect_name(dialect)},
                                  {"driver", flags.driver}}));
   report.print("{}: {} for {}, tiling {}\n", flags.output, settings.kernel->name,
                shape_text(settings), tiling_text(settings.tiling));
@@ -75,6 +84,12 @@ void add_emit(Program& program) {
   add_kernel_flags(command, flags->kernel);
   add_output_option(command, flags->output, "the Python file to write")->required();
   add_json_option(command, flags->json, "what was emitted");
+  command
+      ->add_option(
+          "--dialect", flags->dialect,
+          "nki: NKI 0.3 to 0.6; neuronxcc: the legacy one, Neuron SDK up to 2.28; without: "
+          "neuronxcc for trn1, else nki")
+      ->check(CLI::IsMember({"nki", "neuronxcc"}));
   command->add_flag("--driver", flags->driver,
                     "add a main that runs it from torch on a device, checks and times it");
   command->add_flag("--force", flags->force, "replace the file if it exists");
