@@ -41,11 +41,30 @@ TEST_F(EmitCommand, WritesTheKernelWithItsNamesAndItsCommand) {
         "BN = 2 * F  # column tiles of 512 in a block of V\n", "def xuv(x, u, v):\n",
         "        y = x @ u @ v\n", "for m in nl.affine_range(M // BM):\n",
         "for k in nl.sequential_range(K // BK):\n",
-        "strip = nl.ndarray((P, r // P, BM), dtype=nl.bfloat16, buffer=nl.sbuf)\n"}) {
+        "strip = nl.ndarray((nl.par_dim(P), r // P, BM), dtype=nl.bfloat16, buffer=nl.sbuf)\n"}) {
     EXPECT_TRUE(contains(text, part)) << part;
   }
   EXPECT_FALSE(contains(text, "__main__"));
   expect_parses("kernel.py");
+}
+
+// By default a device gets the dialect that its SDK takes; another is written, with a warning.
+TEST_F(EmitCommand, DialectsFollowTheDevice) {
+  const std::string xuv = "xuv --shape 256,256,128,512 --force ";
+  expect(neuronmm(emit(xuv + "--device trn1")), 0, {});
+  EXPECT_TRUE(contains(read(path("kernel.py")), "import neuronxcc.nki as nki\n"));
+  EXPECT_TRUE(contains(read(path("kernel.py")), "--device trn1 --dialect neuronxcc"));
+  expect(neuronmm(emit(xuv + "--device trn2")), 0, {});
+  const std::string text = read(path("kernel.py"));
+  EXPECT_TRUE(contains(text, "import nki\n"));
+  EXPECT_FALSE(contains(text, "affine_range") || contains(text, "sequential_range"));
+  for (const std::string device : {"trn2", "trn3"}) {
+    expect(neuronmm(emit(xuv + "--dialect neuronxcc --device " + device)), 0,
+           {"warning", "neuronxcc", device.c_str()});
+    EXPECT_TRUE(contains(read(path("kernel.py")), "import neuronxcc.nki as nki\n"));
+  }
+  expect(neuronmm(emit(xuv + "--dialect nki --device trn1")), 0, {"warning", "trn1"});
+  expect(neuronmm(emit(xuv + "--dialect python")), 2, {"--dialect"});
 }
 
 TEST_F(EmitCommand, EveryKernelAndLayoutIsPython) {
