@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include "kernel/kernel_check.h"
-#include "trainium/nki/driver.h"
 #include "trainium/nki/emitter.h"
 #include "trainium/reference/errors.h"
 #include "trainium/reference/python.h"
@@ -19,6 +18,7 @@ std::string command_of(const KernelSettings& s, nki::Dialect dialect) {
   command += fmt::format(" --dtype {} --accumulate {}", dtype_text(s.options.dtype),
                          dtype_text(s.options.accumulate));
   if (s.options.left == kernels::Layout::kNatural) command += " --left natural";
+  if (s.cores > 1) command += fmt::format(" --cores {}", s.cores);
   return command +
          fmt::format(" --device {} --dialect {}", s.device.name, nki::dialect_name(dialect));
 }
@@ -36,7 +36,8 @@ nki::Description describe(const KernelSettings& s, nki::Dialect dialect) {
       .operands = {},
       .blocks = {},
       .sbuf_bytes_per_partition = s.limits.sbuf_bytes_per_partition_usable,
-      .dialect = dialect};
+      .dialect = dialect,
+      .cores = s.cores};
   // What pivots leave of a dimension has a name where an operand lies along it.
   std::string letters(s.kernel->dimensions);
   for (const kernels::OperandDescription& operand : s.kernel->operands) {
@@ -57,6 +58,7 @@ nki::Description describe(const KernelSettings& s, nki::Dialect dialect) {
   for (const kernels::TilingParameter& parameter : s.kernel->tiling) {
     description.blocks.push_back({parameter.name, s.tiling[parameter.name], parameter.meaning});
   }
+  if (s.cores > 1) description.blocks.push_back({"CM", 0, "rows of one core"});
   for (const kernels::DerivedStep& step : s.kernel->steps) {
     description.blocks.push_back({step.name, 0, step.meaning});
   }
@@ -66,11 +68,12 @@ nki::Description describe(const KernelSettings& s, nki::Dialect dialect) {
 }  // namespace
 
 Result<std::string> emitted_source(const KernelSettings& settings, nki::Dialect dialect,
-                                   bool driver) {
+                                   std::optional<nki::Driver> driver) {
   const nki::Description description = describe(settings, dialect);
   NMM_ASSIGN(std::string source, nki::emit(settings.program, description));
   if (driver) {
-    source += nki::emit_driver(settings.program, description, reference::tolerance(settings));
+    source +=
+        nki::emit_driver(settings.program, description, *driver, reference::tolerance(settings));
   }
   return source;
 }

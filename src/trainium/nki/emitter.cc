@@ -210,6 +210,12 @@ class Emitter {
       });
       kernel_.line();
     }
+    if (description_.cores > 1) {
+      kernel_.line(
+          fmt::format("Launched on {0} cores: {1}[{0}](...). Each makes its share of rows.",
+                      description_.cores, identifier(program_.name)));
+      kernel_.line();
+    }
     kernel_.line(fmt::format("{} bytes from HBM, {} to HBM, {} nc_matmul.", counts_.hbm_read_bytes,
                              counts_.hbm_write_bytes, counts_.nc_matmuls));
     kernel_.line("\"\"\"");
@@ -230,9 +236,9 @@ class Emitter {
     for (size_t i = 0; i < nodes.size(); ++i) {
       const tile::Node& node = nodes[i];
       const bool after_loop = i == 0 || std::holds_alternative<Loop>(nodes[i - 1]);
-      if (&nodes == &program_.body && after_loop) kernel_.line();
+      if (is_outermost(nodes) && after_loop) kernel_.line();
       if (const auto* inner = std::get_if<Loop>(&node)) {
-        loop(*inner);
+        inner->cores ? core(*inner) : loop(*inner);
       } else if (const auto* allocation = std::get_if<tile::Allocate>(&node)) {
         allocate(allocation->buffer);
       } else {
@@ -241,6 +247,12 @@ class Emitter {
       if (releases_) release(done[i]);
     }
     if (nodes.empty()) kernel_.line("pass");
+  }
+
+  bool is_outermost(const std::vector<tile::Node>& nodes) const {
+    if (&nodes == &program_.body) return true;
+    const auto* first = std::get_if<Loop>(&program_.body.front());
+    return first && first->cores && &nodes == &first->body;
   }
 
   void release(const std::vector<BufferId>& buffers) {
@@ -266,6 +278,16 @@ class Emitter {
     body(loop.body);
     e_.leave();
     kernel_.dedent();
+  }
+
+  // Every core runs the kernel, and does one iteration of the loop over cores.
+  void core(const Loop& loop) {
+    kernel_.line(fmt::format("assert nl.num_programs(0) == {}", loop.max));
+    kernel_.line(
+        fmt::format("{} = nl.program_id(0)", e_.names().loops[static_cast<size_t>(loop.id)]));
+    for (const std::string& assignment : e_.enter(loop)) kernel_.line(assignment);
+    body(loop.body);
+    e_.leave();
   }
 
   void note_sums(const std::vector<tile::Node>& nodes) {
@@ -315,6 +337,9 @@ Result<std::string> emit(const Program& program, const Description& description)
   NMM_TRY(check_description(program, description));
   const Program folded = fold_single_trips(program);
   if (description.dialect == Dialect::kNki) return Emitter(folded, description).module();
+  if (description.cores > 1) {
+    return fail("{}: rows are split over cores in the dialect nki alone", program.name);
+  }
   NMM_TRY(check_sums(folded));
   NMM_ASSIGN(const Program peeled, peel_ragged_loops(folded));
   return Emitter(peeled, description).module();

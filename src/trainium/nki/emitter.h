@@ -46,6 +46,7 @@ struct Description {
   // otherwise hold on to more; 0: it never does.
   int64_t sbuf_bytes_per_partition = 0;
   Dialect dialect = Dialect::kNki;
+  int64_t cores = 1;  // that a launch takes; the program's outermost loop says what each does
 };
 
 // Fails where the program is not well formed, a name is not to be had, or the dialect has no words
