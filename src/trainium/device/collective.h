@@ -1,12 +1,15 @@
 #pragma once
-// What cores pay for exchanging partial sums: a ring, from published link figures where there are
-// some. Nothing of it was compared with a measurement.
+// What cores pay for exchanging partial sums, from published link figures where there are some.
+// Nothing of it was compared with a measurement.
 //
 //   seconds = steps · (step_ns + bytes of a step / bandwidth)
 //
-//   all-reduce of B bytes over p cores   2(p - 1) steps of B/p bytes, each core's
-//   bandwidth    what a core's DMA engines move, and its part of HBM; across chips, a quarter of a
-//                chip's links too: a ring leaves a chip by one of four neighbours (assumed)
+//   all-reduce of B bytes over p cores   the faster of
+//     a ring                   2(p - 1) steps of B/p bytes, each core's
+//     everybody to everybody   a step of (p - 1)·B bytes: of few bytes, as in decoding
+//   bandwidth    what a core's DMA engines move, and its part of HBM; across chips also of its
+//                chip's links: of a ring, a quarter, because it leaves a chip by one of four
+//                neighbours; of everybody to everybody, a core's part (both assumed)
 //   step_ns      collective_step of the device: assumed for all
 
 #include <cstdint>
@@ -15,8 +18,6 @@
 
 namespace neuronmm::device {
 
-// What one core sends in an all-reduce of `bytes`.
-double all_reduce_sent_bytes(int64_t cores, double bytes);
 double all_reduce_seconds(const simulator::DeviceSpec& device, int64_t cores, double bytes);
 
 }  // namespace neuronmm::device
