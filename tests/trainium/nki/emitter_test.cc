@@ -292,7 +292,7 @@ TEST(Emitter, IsPython) {
   for (const int64_t M : {100, 500, 512}) {
     const Program program = copy_program(M, 640, 256);
     std::ofstream(file) << source(program, describe(M, 640))
-                        << emit_driver(program, describe(M, 640), 0.01);
+                        << emit_driver(program, describe(M, 640), Driver::kTorch, 0.01);
     const std::string parse = fmt::format(
         "python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' {}", file.string());
     EXPECT_EQ(std::system(parse.c_str()), 0);
@@ -302,7 +302,7 @@ TEST(Emitter, IsPython) {
 
 TEST(Driver, RandomInputsReferenceAndTolerance) {
   const Program program = copy_program(512, 640, 256);
-  const std::string text = emit_driver(program, describe(512, 640), 0.0125);
+  const std::string text = emit_driver(program, describe(512, 640), Driver::kTorch, 0.0125);
   expect_lines(text,
                {"def reference(x):", "    return x", "    x = torch.randn(M, N).to(torch.bfloat16)",
                 "    inputs = [x]", "    tolerance = 0.0125", "    found = copy(*on_device)",

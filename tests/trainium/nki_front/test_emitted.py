@@ -4,6 +4,7 @@ as often as their text says, which the simulator has counted without Python."""
 import os
 import re
 import subprocess
+import sys
 import unittest
 
 import harness
@@ -96,6 +97,37 @@ class Emitted(harness.Folder):
         )
         self.assertEqual(len(found.named("nc_matmul")), products)
         self.assertEqual((self._bytes(found, "src"), self._bytes(found, "dst")), (read, written))
+
+    def test_cores(self):
+        for kernel, shape in (("xuv", "600,256,128,512"), ("mlp", "258,256,128,300")):
+            with self.subTest(kernel=kernel):
+                options = ("--device", "trn2", "--cores", "2", "--dtype", "fp32", "--driver", "simulate")
+                text, _ = self.emitted(kernel, shape, options)
+                self.assertIn("nl.program_id(0)", text)
+                self._run_driver()
+
+    def test_drivers(self):
+        for driver in ("numpy", "simulate"):
+            for dialect, device in _DIALECTS.items():
+                for kernel, shape in (("mlp", "130,256,96,300"), ("xuv_pivoted_out", "130,256,96,300")):
+                    with self.subTest(driver=driver, dialect=dialect, kernel=kernel):
+                        # In fp32, because NumPy has no bfloat16 of its own.
+                        options = ("--dialect", dialect, "--device", device, "--dtype", "fp32", "--driver", driver)
+                        self.emitted(kernel, shape, options)
+                        self._run_driver(warm_up=0, iterations=1)
+
+    def _run_driver(self, **options):
+        """The emitted file's own main, with this package in the place of the SDK."""
+        given = ", ".join(f"{name}={value}" for name, value in options.items())
+        path = os.path.join(self.folder, "kernel.py")
+        with open(path) as file:
+            text = file.read()
+        if "def main(warm_up" in text:
+            with open(path, "w") as file:
+                file.write(text.replace("\n    main()\n", f"\n    main({given})\n"))
+        done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn(": ok", done.stdout)
 
     def _bytes(self, found, end):
         total = 0
