@@ -136,7 +136,7 @@ TEST_F(EmitCommand, ManyInstructionsAreCountedAndWarnedOf) {
   const auto few = neuronmm(emit("matmul_tiled --shape 256,256,512"));
   expect(few, 0, {"16 instructions when"});  // 2 row tiles: 2 · 2 loads, 2 matmuls, a copy, a store
   EXPECT_FALSE(contains(few.output, "warning"));
-  expect(neuronmm(emit("matmul_tiled --shape 8192,8192,8192 --force --device trn2")), 0,
+  expect(neuronmm(emit("matmul_tiled --shape 16384,16384,8192 --force --device trn2")), 0,
          {"warning: ", " instructions; compilers", "5,000,000"});
 }
 
