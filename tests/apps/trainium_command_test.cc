@@ -235,7 +235,7 @@ TEST_F(TrainiumCommand, PaperFiguresOfModels) {
     EXPECT_NEAR(speedup, bytes, 0.05) << row;
   }
   expect(neuronmm("paper end-to-end --cores 2 --model Qwen3-1.7B --json " + path("p.json")), 0,
-         {"simulated (no Trainium was used)", "layout 2", "collective", "assumed"});
+         {"simulated (no Trainium was used)", "layout 2", "Collectives", "assumed"});
   const Json parallel = json("p.json");
   ASSERT_EQ(parallel.size(), 2u);
   for (const Json& row : parallel) {
