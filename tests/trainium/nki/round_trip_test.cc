@@ -92,7 +92,8 @@ class EmittedRoundTrip : public testing::TestWithParam<std::tuple<std::string_vi
     const auto file = traced(kernel, shape, std::string(device.name));
     ASSERT_TRUE(file.ok()) << file.error().message;
     const trace::Rotation rotation = rotation_of(apps::read(path("kernel.py")));
-    const auto found = trace::simulate(*file, device, {.timing = {}, .rotation = rotation});
+    const auto found =
+        trace::simulate(*file, device, {.timing = {}, .rotation = rotation, .as_written = true});
     ASSERT_TRUE(found.ok()) << found.error().message;
     const auto a = expected->summary.fields(), b = found->timing.summary.fields();
     for (size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i].second, b[i].second) << a[i].first;
