@@ -13,4 +13,4 @@ out=${3:-$work/$kernel.py}
 mkdir -p "$work"
 "$neuronmm" tune "$kernel" --shape "$shape" --top 3
 "$neuronmm" simulate "$kernel" --shape "$shape" --tiling auto
-"$neuronmm" emit "$kernel" --shape "$shape" --tiling auto -o "$out" --driver --force
+"$neuronmm" emit "$kernel" --shape "$shape" --tiling auto -o "$out" --driver torch --force

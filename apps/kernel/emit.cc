@@ -9,18 +9,24 @@
 #include "flags.h"
 #include "kernel/emitted_source.h"
 #include "kernel/kernel_check.h"
+#include "message.h"
 #include "output_file.h"
 #include "report_writer.h"
+#include "trainium/tile/counts.h"
 
 namespace neuronmm::apps {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
+// A public report has a kernel of about 300,000 instructions that compiled for hours in 40 GB
+// (aws-neuron-sdk issue 1374); the compiler's limit is 5 million (issue 819).
+constexpr int64_t kManyInstructions = 500'000;
+
 struct EmitFlags {
   KernelFlags kernel;
-  std::string output, json;
-  bool driver = false, force = false;
+  std::string output, json, dialect, driver;
+  bool force = false;
 };
 
 // A program that does not fit the device is not emitted: the compiler would spill, and the times
@@ -46,6 +52,10 @@ Status check_output(const EmitFlags& flags) {
   return Error{flags.output + ": already exists", Error::Kind::kExists};
 }
 
+nki::Dialect dialect_of(const EmitFlags& flags, std::string_view device) {
+  return nki::find_dialect(flags.dialect).value_or(nki::dialect_for(device));
+}
+
 // The file is opened before the tiling is searched, which may take minutes.
 Result<int> run_emit(const EmitFlags& flags) {
   NMM_TRY(check_output(flags));
@@ -53,16 +63,33 @@ Result<int> run_emit(const EmitFlags& flags) {
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   NMM_ASSIGN(const KernelSettings settings, read_settings(flags.kernel));
   NMM_TRY(check_fits(settings));
-  NMM_ASSIGN(const std::string source, emitted_source(settings, flags.driver));
+  NMM_ASSIGN(const KernelSettings all, of_all_cores(settings));
+  const int64_t instructions = tile::count(settings.program).instructions;
+  const nki::Dialect dialect = dialect_of(flags, settings.device.name);
+  const std::string misfit = nki::misfit(dialect, settings.device.name);
+  if (!misfit.empty()) print_message("warning: --device {}: {}\n", settings.device.name, misfit);
+  if (instructions > kManyInstructions) {
+    print_message(
+        "warning: {} instructions; compilers have taken hours and 40 GB for 300,000, and refuse "
+        "more "
+        "than 5,000,000\n",
+        instructions);
+  }
+  NMM_ASSIGN(const std::string source,
+             emitted_source(all, dialect, nki::find_driver(flags.driver)));
   NMM_TRY(output.write(source));
   NMM_TRY(report.write_json(Json{{"output", flags.output},
                                  {"kernel", settings.kernel->name},
                                  {"shape", shape_text(settings)},
                                  {"tiling", tiling_text(settings.tiling)},
                                  {"device", settings.device.name},
+                                 {"dialect", nki::dialect_name(dialect)},
+                                 {"cores", settings.cores},
+                                 {"instructions", instructions},
                                  {"driver", flags.driver}}));
-  report.print("{}: {} for {}, tiling {}\n", flags.output, settings.kernel->name,
-               shape_text(settings), tiling_text(settings.tiling));
+  report.print("{}: {} for {}, tiling {}\n{} instructions{} when its loops are unrolled\n",
+               flags.output, settings.kernel->name, shape_text(all), tiling_text(settings.tiling),
+               instructions, settings.cores > 1 ? " of each core" : "");
   return 0;
 }
 
@@ -75,8 +102,18 @@ void add_emit(Program& program) {
   add_kernel_flags(command, flags->kernel);
   add_output_option(command, flags->output, "the Python file to write")->required();
   add_json_option(command, flags->json, "what was emitted");
-  command->add_flag("--driver", flags->driver,
-                    "add a main that runs it from torch on a device, checks and times it");
+  command
+      ->add_option(
+          "--dialect", flags->dialect,
+          "nki: NKI 0.3 to 0.6; neuronxcc: the legacy one, Neuron SDK up to 2.28; without: "
+          "neuronxcc for trn1, else nki")
+      ->check(CLI::IsMember({"nki", "neuronxcc"}));
+  command
+      ->add_option(
+          "--driver", flags->driver,
+          "add a main that runs it and checks it: torch and numpy on a device, with times; "
+          "simulate in the SDK's own simulator")
+      ->check(CLI::IsMember(nki::driver_names()));
   command->add_flag("--force", flags->force, "replace the file if it exists");
   program.set_run(command, [flags] { return run_emit(*flags); });
 }

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include "kernel/kernel_check.h"
-#include "trainium/nki/driver.h"
 #include "trainium/nki/emitter.h"
 #include "trainium/reference/errors.h"
 #include "trainium/reference/python.h"
@@ -12,29 +11,33 @@ namespace neuronmm::apps {
 namespace {
 
 // The command that emits the same again.
-std::string command_of(const KernelSettings& s) {
+std::string command_of(const KernelSettings& s, nki::Dialect dialect) {
   std::string command =
       fmt::format("neuronmm emit {} --shape {}", s.kernel->name, shape_sizes(*s.kernel, s.shape));
   if (!s.kernel->tiling.empty()) command += " --tiling " + tiling_text(s.tiling);
   command += fmt::format(" --dtype {} --accumulate {}", dtype_text(s.options.dtype),
                          dtype_text(s.options.accumulate));
   if (s.options.left == kernels::Layout::kNatural) command += " --left natural";
-  return command + fmt::format(" --device {}", s.device.name);
+  if (s.cores > 1) command += fmt::format(" --cores {}", s.cores);
+  return command +
+         fmt::format(" --device {} --dialect {}", s.device.name, nki::dialect_name(dialect));
 }
 
 // All that the emitted file says beside its instructions: where it comes from, what it computes,
 // and what its numbers mean.
-nki::Description describe(const KernelSettings& s) {
+nki::Description describe(const KernelSettings& s, nki::Dialect dialect) {
   const reference::Python reference = reference::python(*s.kernel, s.options);
   nki::Description description{
       .summary = std::string(s.kernel->description),
-      .provenance = "Emitted by: " + command_of(s),
+      .provenance = "Emitted by: " + command_of(s, dialect),
       .reference = reference.expression,
       .functions = {reference.functions.begin(), reference.functions.end()},
       .dimensions = {},
       .operands = {},
       .blocks = {},
-      .sbuf_bytes_per_partition = s.limits.sbuf_bytes_per_partition_usable};
+      .sbuf_bytes_per_partition = s.limits.sbuf_bytes_per_partition_usable,
+      .dialect = dialect,
+      .cores = s.cores};
   // What pivots leave of a dimension has a name where an operand lies along it.
   std::string letters(s.kernel->dimensions);
   for (const kernels::OperandDescription& operand : s.kernel->operands) {
@@ -55,6 +58,7 @@ nki::Description describe(const KernelSettings& s) {
   for (const kernels::TilingParameter& parameter : s.kernel->tiling) {
     description.blocks.push_back({parameter.name, s.tiling[parameter.name], parameter.meaning});
   }
+  if (s.cores > 1) description.blocks.push_back({"CM", 0, "rows of one core"});
   for (const kernels::DerivedStep& step : s.kernel->steps) {
     description.blocks.push_back({step.name, 0, step.meaning});
   }
@@ -63,11 +67,13 @@ nki::Description describe(const KernelSettings& s) {
 
 }  // namespace
 
-Result<std::string> emitted_source(const KernelSettings& settings, bool driver) {
-  const nki::Description description = describe(settings);
+Result<std::string> emitted_source(const KernelSettings& settings, nki::Dialect dialect,
+                                   std::optional<nki::Driver> driver) {
+  const nki::Description description = describe(settings, dialect);
   NMM_ASSIGN(std::string source, nki::emit(settings.program, description));
   if (driver) {
-    source += nki::emit_driver(settings.program, description, reference::tolerance(settings));
+    source +=
+        nki::emit_driver(settings.program, description, *driver, reference::tolerance(settings));
   }
   return source;
 }

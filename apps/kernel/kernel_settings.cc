@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "kernel/tuned.h"
+#include "trainium/kernels/cores.h"
 #include "trainium/reference/errors.h"
 #include "trainium/simulator/residency.h"
 #include "trainium/tuner/cache.h"
@@ -86,6 +87,13 @@ Status check_work(const tuner::Problem& p, const kernels::Tiling& tiling) {
               tuner::key_of(p), matmuls, kMostMatmuls);
 }
 
+Status check_cores(const tuner::Problem& p) {
+  const auto most = static_cast<int64_t>(p.device.logical_core);
+  if (p.cores <= most) return {};
+  return fail("--cores: a launch on {} takes at most {} core{}, found {}", p.device.name, most,
+              most == 1 ? "" : "s", p.cores);
+}
+
 }  // namespace
 
 void add_kernel_flags(CLI::App* command, KernelFlags& flags) {
@@ -104,6 +112,13 @@ void add_kernel_flags(CLI::App* command, KernelFlags& flags) {
                       "are not given are halved until SBUF holds them");
   command->add_option("--cache", flags.cache,
                       "file of tuned tilings; without: ~/.cache/neuronmm/tilings.json");
+  command
+      ->add_option(
+          "--cores", flags.cores,
+          "cores of one launch, each with its share of the rows: 2 on trn2 and trn3, whose "
+          "cores work in pairs by default")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
   command->add_option("--left", flags.left, "left operand of plain matmuls: X^T or X in HBM")
       ->check(CLI::IsMember({"transposed", "natural"}))
       ->capture_default_str();
@@ -124,6 +139,10 @@ Result<tuner::Problem> read_problem(const KernelFlags& flags) {
   NMM_ASSIGN(p.kernel, kernels::find_kernel(flags.kernel));
   NMM_ASSIGN(p.shape, parse_shape(*p.kernel, flags.shape));
   NMM_ASSIGN(p.device, simulator::find_device(flags.device));
+  p.cores = flags.cores;
+  NMM_TRY(check_cores(p));
+  NMM_ASSIGN(p.shape, kernels::share_of_core(p.shape, p.cores));
+  p.device = simulator::beside_others(p.device, p.cores);
   p.options.dtype = dtype(flags.dtype);
   p.options.accumulate = dtype(flags.accumulate);
   if (flags.left == "natural") p.options.left = kernels::Layout::kNatural;
@@ -144,6 +163,7 @@ Result<KernelSettings> read_settings(const KernelFlags& flags) {
   s.shape = problem.shape;
   s.options = problem.options;
   s.device = problem.device;
+  s.cores = problem.cores;
   s.limits = simulator::limits_of(s.device);
   s.tiling_given = !flags.tiling.empty();
   NMM_ASSIGN(s.tiling,
@@ -155,6 +175,14 @@ Result<KernelSettings> read_settings(const KernelFlags& flags) {
   }
   NMM_ASSIGN(s.program, kernels::make_program(*s.kernel, s.shape, s.tiling, s.options));
   return s;
+}
+
+Result<KernelSettings> of_all_cores(const KernelSettings& settings) {
+  KernelSettings all = settings;
+  all.shape.M *= settings.cores;
+  NMM_ASSIGN(all.program, kernels::make_program_on_cores(*all.kernel, all.shape, all.tiling,
+                                                         all.options, all.cores));
+  return all;
 }
 
 std::string shape_text(const KernelSettings& s) {

@@ -18,19 +18,24 @@ namespace neuronmm::apps {
 struct KernelFlags {
   std::string kernel, shape, tiling, cache;
   std::string device = "trn1", dtype = "bf16", left = "transposed", accumulate = "fp32";
+  int64_t cores = 1;
 };
 void add_kernel_flags(CLI::App* command, KernelFlags& flags);
 
 // --tiling as parameters that a search leaves alone.
 Result<tuner::Problem> read_problem(const KernelFlags& flags);
 
+// Of several cores: shape, program and device are one core's.
 struct KernelSettings : kernels::Instance {
   bool tiling_given = false;
   simulator::DeviceSpec device;
   tile::Limits limits;  // of the device
   tile::Program program;
+  int64_t cores = 1;
 };
 Result<KernelSettings> read_settings(const KernelFlags& flags);
+// The same with the shape of the whole and a program that loops over the cores.
+Result<KernelSettings> of_all_cores(const KernelSettings& settings);
 
 std::string shape_text(const KernelSettings& settings);  // "M 4096, K 8192, r 4096, N 16384"
 std::string tiling_text(const kernels::Tiling& tiling);  // "BM=8,BK=4", as --tiling takes it

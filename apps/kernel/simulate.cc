@@ -24,7 +24,8 @@ struct SimulateFlags {
 // written.
 Result<int> run_simulate(const SimulateFlags& flags) {
   NMM_ASSIGN(const KernelSettings settings, read_settings(flags.kernel));
-  if (flags.values) NMM_TRY(check_values_size(settings));
+  NMM_ASSIGN(const KernelSettings all, of_all_cores(settings));
+  if (flags.values) NMM_TRY(check_values_size(all));
   NMM_ASSIGN(OutputFile trace_file, OutputFile::open(flags.trace));
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   SimulateReport report;
@@ -40,7 +41,7 @@ Result<int> run_simulate(const SimulateFlags& flags) {
   NMM_ASSIGN(report.timing, simulator::simulate(settings.program, settings.device, options));
   if (!report.timing.remedies.empty()) report.changes = changes_that_fit(settings);
   if (flags.values) {
-    NMM_ASSIGN(report.values, compare_values(settings));
+    NMM_ASSIGN(report.values, compare_values(all));
   }
   if (trace_file.wanted()) {
     NMM_TRY(trace_file.write(trace.json(settings.kernel->name, settings.device.name)));

@@ -28,6 +28,13 @@ std::string settings_text(const KernelSettings& s) {
   text += fmt::format("  {:<14}{}\n", "shape", shape_text(s));
   text += fmt::format("  {:<14}{} ({}), {} operands, {} sums\n", "device", s.device.name,
                       s.device.core, dtype_text(s.options.dtype), dtype_text(s.options.accumulate));
+  if (s.cores > 1) {
+    text += fmt::format(
+        "  {:<14}{} at once, M {} in all; shape, bytes and engines are those of one, which has "
+        "{:.0f} "
+        "GB/s of HBM\n",
+        "cores", s.cores, s.cores * s.shape.M, s.device.hbm_bandwidth.value);
+  }
   if (s.kernel->left_layout) {
     text += fmt::format("  {:<14}{}\n", "left operand",
                         s.options.left == kernels::Layout::kNatural ? "X [M, K]" : "X^T [K, M]");
@@ -127,7 +134,7 @@ std::string remedies_text(const SimulateReport& report) {
 std::string values_text(const KernelSettings& s, const ValueReport& v) {
   std::string text = fmt::format(
       "\nvalues on random inputs, interpreted in {:.2f} s; {} of {} rows against fp64\n", v.seconds,
-      v.rows, s.shape.M);
+      v.rows, s.cores * s.shape.M);
   text += fmt::format("  {:<14}{:>10.3g}   bound there {:.3g}\n", "largest error", v.largest_error,
                       v.bound_there);
   // fp32 results are as exact as their sums, whose roundings depend on their order.
@@ -170,6 +177,7 @@ Json settings_json(const KernelSettings& s) {
   return {{"kernel", s.kernel->name},
           {"shape", shape},
           {"device", s.device.name},
+          {"cores", s.cores},
           {"dtype", dtype_text(s.options.dtype)},
           {"accumulate", dtype_text(s.options.accumulate)},
           {"left", s.options.left == kernels::Layout::kNatural ? "natural" : "transposed"},

@@ -86,6 +86,7 @@ std::string to_json(const tuner::Problem& problem, const Outcome& outcome) {
   }
   const Json json = {{"note", "simulated (no Trainium was used)"},
                      {"problem", tuner::key_of(problem)},
+                     {"cores", problem.cores},
                      {"tilings", outcome.tilings},
                      {"fitting", outcome.fitting},
                      {"simulated", outcome.simulated},

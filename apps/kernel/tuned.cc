@@ -31,11 +31,15 @@ Result<tuner::Outcome> tune_with_cache(const tuner::Problem& problem, int64_t to
 
 // For backends, which ask for a tiling when a model is loaded: searched once per shape, then read
 // from the cache.
-device::ChooseTiling tuned_tilings(const simulator::DeviceSpec& device) {
-  return [device](const kernels::Kernel& kernel,
-                  const kernels::KernelShape& shape) -> Result<kernels::Tiling> {
-    const tuner::Problem problem{
-        .kernel = &kernel, .shape = shape, .options = {}, .device = device, .chosen = {}};
+device::ChooseTiling tuned_tilings(const simulator::DeviceSpec& device, int64_t cores) {
+  return [device, cores](const kernels::Kernel& kernel,
+                         const kernels::KernelShape& shape) -> Result<kernels::Tiling> {
+    const tuner::Problem problem{.kernel = &kernel,
+                                 .shape = shape,
+                                 .options = {},
+                                 .device = device,
+                                 .chosen = {},
+                                 .cores = cores};
     Progress progress(stderr);
     NMM_ASSIGN(const tuner::Outcome outcome, tune_with_cache(problem, 1, "", progress));
     return outcome.best.front().tiling;

@@ -16,7 +16,8 @@ namespace neuronmm::apps {
 Result<tuner::Outcome> tune_with_cache(const tuner::Problem& problem, int64_t top,
                                        const std::string& cache_path, Progress& progress);
 
-// The best tiling for a model's MLPs on `device`, by the user's own cache file.
-device::ChooseTiling tuned_tilings(const simulator::DeviceSpec& device);
+// The best tiling for a model's MLPs on `device`, one of so many cores at work, by the user's own
+// cache file.
+device::ChooseTiling tuned_tilings(const simulator::DeviceSpec& device, int64_t cores = 1);
 
 }  // namespace neuronmm::apps

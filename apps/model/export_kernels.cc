@@ -26,7 +26,7 @@ Result<KernelSettings> settings_of(const exports::ExportedKernel& kernel,
 Status add_source(const KernelSettings& settings, exports::ExportedKernel& kernel) {
   kernel.function = kKernel;
   kernel.tolerance = reference::tolerance(settings);
-  NMM_ASSIGN(kernel.source, emitted_source(settings, false));
+  NMM_ASSIGN(kernel.source, emitted_source(settings, nki::Dialect::kNki, std::nullopt));
   return {};
 }
 

@@ -91,7 +91,15 @@ void add_paper(Program& program) {
                    "tuning, fused-mlp: only at this number of rows M; may be repeated")
       ->check(CLI::Range(1, 1 << 16))
       ->allow_extra_args(false);
-  command->add_option("--device", flags->choice.devices, "forms: only on this one; may be repeated")
+  command
+      ->add_option("--cores", flags->choice.cores,
+                   "end-to-end: on so many cores, by tensor parallelism; may be repeated")
+      ->check(CLI::Range(2, 64))
+      ->allow_extra_args(false);
+  command
+      ->add_option("--device", flags->choice.devices,
+                   "forms, end-to-end with --cores: only on this one; may be repeated; end-to-end "
+                   "without it: trn1")
       ->check(CLI::IsMember(flags->choice.devices))
       ->allow_extra_args(false);
   command
@@ -107,6 +115,9 @@ void add_paper(Program& program) {
   command->parse_complete_callback([flags] {
     if (!flags->measured.empty() && flags->figure != "validation") {
       throw CLI::ValidationError("--measured", "goes with validation");
+    }
+    if (!flags->choice.cores.empty() && flags->figure != "end-to-end") {
+      throw CLI::ValidationError("--cores", "goes with end-to-end");
     }
   });
   program.set_run(command, [flags] { return run_paper(*flags); });

@@ -8,11 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "compress/plan.h"
-#include "eval/latency.h"
 #include "kernel/tuned.h"
-#include "model/tensor_specs.h"
 #include "paper/paper_figures.h"
 #include "paper/paper_models.h"
+#include "paper/paper_request.h"
 #include "trainium/device/backend.h"
 #include "trainium/validation/published.h"
 
@@ -22,9 +21,6 @@ namespace {
 using validation::PublishedRequest;
 using validation::PublishedSample;
 using Json = nlohmann::ordered_json;
-
-// The lengths of the published requests.
-constexpr eval::LatencySettings kRequest{.prompt_tokens = 32, .new_tokens = 32, .runs = 1};
 
 constexpr const char* kHeading =
     "simulated (no Trainium was used) beside published; difference = simulated / published - 1\n\n"
@@ -42,27 +38,6 @@ constexpr const char* kWhatIsModelled =
     "bytes or FLOPs saved. The simulated speed-up is what compression alone gives over a dense\n"
     "model that is already as well tiled. Nothing is fitted to these rows.\n";
 
-struct Request {
-  double prefill = 0, decode = 0, whole = 0;  // ms; decode of one token, on average
-};
-
-// Weights are zeros that take no memory: the timing backend reads shapes only.
-Result<Request> simulate_request(const io::ModelConfig& config, std::string_view name) {
-  NMM_ASSIGN(const auto device, simulator::find_device("trn1"));
-  const auto backend = device::make_timing_backend(device, tuned_tilings(device));
-  NMM_ASSIGN(auto checkpoint, io::Checkpoint::zeros(name, model::tensor_specs(config)));
-  NMM_ASSIGN(const auto transformer,
-             model::Transformer::load(config, std::move(checkpoint), *backend));
-  const model::Transformer* const models[] = {&transformer};
-  Progress silent;
-  NMM_ASSIGN(const auto measurement, eval::measure_latency(models, kRequest, silent));
-  const eval::RunLatency& run = measurement.models[0][0];
-  const auto decodes = static_cast<double>(run.token_generation.size());
-  return Request{.prefill = 1e3 * run.context_encoding,
-                 .decode = 1e3 * (run.end_to_end - run.context_encoding) / decodes,
-                 .whole = 1e3 * run.end_to_end};
-}
-
 struct Row {
   PublishedRequest published;
   int64_t rank = 0;
@@ -78,13 +53,15 @@ Result<Row> simulate_row(const PublishedRequest& published) {
   NMM_ASSIGN(io::ModelConfig config, paper_model(published.model));
   Row row;
   row.published = published;
-  NMM_ASSIGN(row.dense, simulate_request(config, published.model));
+  NMM_ASSIGN(const auto device, simulator::find_device("trn1"));
+  const auto backend = device::make_timing_backend(device, tuned_tilings(device));
+  NMM_ASSIGN(row.dense, simulate_request(config, published.model, *backend));
   const compress::RankRule rule{.ratio = published.ratio};
   // The ranks of the plan stand in the config as they would after compressing.
   NMM_ASSIGN(const compress::Plan plan,
              compress::make_plan(config, rule, {}, std::nullopt, std::string(published.model)));
   config.compression.emplace().ranks = plan.ranks();
-  NMM_ASSIGN(row.low_rank, simulate_request(config, published.model));
+  NMM_ASSIGN(row.low_rank, simulate_request(config, published.model, *backend));
   row.rank = plan.ranks().front().gate;
   row.bytes_ratio = static_cast<double>(plan.bytes_before) / static_cast<double>(plan.bytes_after);
   return row;
@@ -150,6 +127,7 @@ Json row_json(const Row& row) {
 
 // Requests are published for a few models and two ratios; --model picks among them.
 Result<Figure> end_to_end_figure(const Choice& choice) {
+  if (!choice.cores.empty()) return tensor_parallel_figure(choice);
   if (!choice.rows.empty()) return fail("--rows: the published requests have 32 tokens");
   BarChart chart{.title = "Speed-up of whole requests: batch 1, 32 tokens in + 32 out, bf16, trn1",
                  .unit = "dense / low-rank latency",

@@ -25,13 +25,16 @@ Result<Figure> validation_figure();
 struct Choice {
   std::vector<std::string> models;
   std::vector<int64_t> rows;
-  // forms alone
+  std::vector<int64_t> cores;  // end-to-end, which is of one core without
+  // forms, and end-to-end of several cores
   std::vector<std::string> devices = {"trn1", "trn2", "trn3"};
-  double keep = 0.8;  // of the MLPs' parameters
+  double keep = 0.8;  // forms: of the MLPs' parameters
 };
 Result<Figure> tuning_figure(const Choice& choice);      // beside the paper's (paper_tuning.cc)
 Result<Figure> fused_mlp_figure(const Choice& choice);   // beside several kernels (paper_mlp.cc)
 Result<Figure> forms_figure(const Choice& choice);       // of MLPs (paper_model_forms.cc)
 Result<Figure> end_to_end_figure(const Choice& choice);  // speed-ups (paper_end_to_end.cc)
+// end-to-end with cores (paper_tensor_parallel.cc)
+Result<Figure> tensor_parallel_figure(const Choice& choice);
 
 }  // namespace neuronmm::apps

@@ -41,24 +41,44 @@ TEST_F(EmitCommand, WritesTheKernelWithItsNamesAndItsCommand) {
         "BN = 2 * F  # column tiles of 512 in a block of V\n", "def xuv(x, u, v):\n",
         "        y = x @ u @ v\n", "for m in nl.affine_range(M // BM):\n",
         "for k in nl.sequential_range(K // BK):\n",
-        "strip = nl.ndarray((P, r // P, BM), dtype=nl.bfloat16, buffer=nl.sbuf)\n"}) {
+        "strip = nl.ndarray((nl.par_dim(P), r // P, BM), dtype=nl.bfloat16, buffer=nl.sbuf)\n"}) {
     EXPECT_TRUE(contains(text, part)) << part;
   }
   EXPECT_FALSE(contains(text, "__main__"));
   expect_parses("kernel.py");
 }
 
+// By default a device gets the dialect that its SDK takes; another is written, with a warning.
+TEST_F(EmitCommand, DialectsFollowTheDevice) {
+  const std::string xuv = "xuv --shape 256,256,128,512 --force ";
+  expect(neuronmm(emit(xuv + "--device trn1")), 0, {});
+  EXPECT_TRUE(contains(read(path("kernel.py")), "import neuronxcc.nki as nki\n"));
+  EXPECT_TRUE(contains(read(path("kernel.py")), "--device trn1 --dialect neuronxcc"));
+  expect(neuronmm(emit(xuv + "--device trn2")), 0, {});
+  const std::string text = read(path("kernel.py"));
+  EXPECT_TRUE(contains(text, "import nki\n"));
+  EXPECT_FALSE(contains(text, "affine_range") || contains(text, "sequential_range"));
+  for (const std::string device : {"trn2", "trn3"}) {
+    expect(neuronmm(emit(xuv + "--dialect neuronxcc --device " + device)), 0,
+           {"warning", "neuronxcc", device.c_str()});
+    EXPECT_TRUE(contains(read(path("kernel.py")), "import neuronxcc.nki as nki\n"));
+  }
+  expect(neuronmm(emit(xuv + "--dialect nki --device trn1")), 0, {"warning", "trn1"});
+  expect(neuronmm(emit(xuv + "--dialect python")), 2, {"--dialect"});
+}
+
 TEST_F(EmitCommand, EveryKernelAndLayoutIsPython) {
   for (const std::string kernel : {"matmul_tiled", "matmul_hoisted", "matmul_blocked",
                                    "matmul_optimized", "matmul_fixed_order"}) {
-    expect(neuronmm(emit(kernel + " --shape 300,200,600 --left natural --driver", kernel)), 0, {});
+    expect(neuronmm(emit(kernel + " --shape 300,200,600 --left natural --driver torch", kernel)), 0,
+           {});
     EXPECT_TRUE(contains(read(path(kernel)), "    return x @ w\n"));
     expect_parses(kernel);
   }
   for (const std::string kernel : {"xuv", "xtuv", "xuv_transposed", "xtuv_transposed",
                                    "xuv_sequential", "xuv_naive", "mlp_up", "mlp"}) {
-    expect(neuronmm(emit(kernel + " --shape 300,200,100,600 --dtype fp32 --driver", kernel)), 0,
-           {});
+    expect(neuronmm(emit(kernel + " --shape 300,200,100,600 --dtype fp32 --driver torch", kernel)),
+           0, {});
     expect_parses(kernel);
   }
   EXPECT_TRUE(contains(read(path("xtuv_transposed")), "    return (x.T @ u @ v).T\n"));
@@ -66,7 +86,7 @@ TEST_F(EmitCommand, EveryKernelAndLayoutIsPython) {
 }
 
 TEST_F(EmitCommand, TheDriverHasInputsReferenceAndTolerance) {
-  expect(neuronmm(emit("xtuv --shape 64,96,32,80 --driver")), 0, {});
+  expect(neuronmm(emit("xtuv --shape 64,96,32,80 --driver torch")), 0, {});
   const std::string text = read(path("kernel.py"));
   for (const char* part :
        {"    x = torch.randn(K, M).to(torch.bfloat16)\n",
@@ -74,6 +94,50 @@ TEST_F(EmitCommand, TheDriverHasInputsReferenceAndTolerance) {
         "    tolerance = 0.0113\n", "xm.xla_device()", "if __name__ == \"__main__\":\n"}) {
     EXPECT_TRUE(contains(text, part)) << part;
   }
+}
+
+// How each driver calls the kernel, in both dialects and on two cores.
+TEST_F(EmitCommand, DriversCallTheKernelInTheirWay) {
+  const std::string xuv = "xuv --shape 64,96,32,80 --force ";
+  const auto expect_call = [&](const std::string& flags, const std::string& call) {
+    expect(neuronmm(emit(xuv + flags)), 0, {});
+    EXPECT_TRUE(contains(read(path("kernel.py")), call)) << flags;
+    expect_parses("kernel.py");
+  };
+  expect_call("--driver numpy --device trn2", "np.asarray(xuv(*inputs), ");
+  expect_call("--driver numpy --device trn1", "np.asarray(nki.baremetal(xuv)(*inputs), ");
+  expect_call("--driver simulate --device trn2", "nki.simulate(xuv)(*inputs)");
+  expect_call("--driver simulate --device trn1", "nki.simulate_kernel(xuv, *inputs)");
+  expect_call("--driver simulate --device trn2 --cores 2", "nki.simulate(xuv[2])(*inputs)");
+  expect_call("--driver torch --device trn2 --cores 2", "found = xuv[2](*on_device)");
+  expect(neuronmm(emit(xuv + "--driver jax")), 2, {"--driver", "simulate"});
+}
+
+TEST_F(EmitCommand, CoresSplitTheRows) {
+  expect(neuronmm(emit("xuv --shape 512,128,128,512 --device trn2 --cores 2 --tiling BM=2")), 0,
+         {"M 512", "instructions of each core"});
+  const std::string text = read(path("kernel.py"));
+  for (const char* part : {"--cores 2 --device trn2", "CM = 2 * P  # rows of one core\n",
+                           "    assert nl.num_programs(0) == 2\n    core = nl.program_id(0)\n",
+                           "Launched on 2 cores: xuv[2](...).", "src=x[nl.ds(core * CM, CM), :]"}) {
+    EXPECT_TRUE(contains(text, part)) << part << "\nis not in\n" << text;
+  }
+  const std::string xuv = "xuv --shape 512,128,128,512 --force ";
+  expect(neuronmm(emit(xuv + "--device trn1 --cores 2")), 1,
+         {"--cores", "trn1", "at most 1 core,"});
+  expect(neuronmm(emit(xuv + "--device trn2 --cores 4")), 1, {"--cores", "at most 2"});
+  expect(neuronmm(emit(xuv + "--device trn2 --cores 0")), 2, {"--cores"});
+  expect(neuronmm(emit(xuv + "--device trn2 --cores 2 --dialect neuronxcc")), 1, {"nki alone"});
+  expect(neuronmm(emit("xuv --shape 513,128,128,512 --force --device trn2 --cores 2")), 1,
+         {"--cores 2", "multiple of 2", "513"});
+}
+
+TEST_F(EmitCommand, ManyInstructionsAreCountedAndWarnedOf) {
+  const auto few = neuronmm(emit("matmul_tiled --shape 256,256,512"));
+  expect(few, 0, {"16 instructions when"});  // 2 row tiles: 2 · 2 loads, 2 matmuls, a copy, a store
+  EXPECT_FALSE(contains(few.output, "warning"));
+  expect(neuronmm(emit("matmul_tiled --shape 16384,16384,8192 --force --device trn2")), 0,
+         {"warning: ", " instructions; compilers", "5,000,000"});
 }
 
 TEST_F(EmitCommand, ExistingFilesStay) {

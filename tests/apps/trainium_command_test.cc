@@ -234,6 +234,23 @@ TEST_F(TrainiumCommand, PaperFiguresOfModels) {
     EXPECT_GT(speedup, 1.0) << row;
     EXPECT_NEAR(speedup, bytes, 0.05) << row;
   }
+  expect(neuronmm("paper end-to-end --cores 2 --model Qwen3-1.7B --json " + path("p.json")), 0,
+         {"simulated (no Trainium was used)", "layout 2", "Collectives", "assumed"});
+  const Json parallel = json("p.json");
+  ASSERT_EQ(parallel.size(), 2u);
+  for (const Json& row : parallel) {
+    const Json& times = row["simulated"];
+    const double dense = times["dense"]["request_ms"], one = times["one_core_dense_ms"];
+    EXPECT_GT(dense, one / 2);  // half of the work, and sums
+    EXPECT_LT(dense, one);
+    // The strip is smaller than the output.
+    EXPECT_LE(times["layout_2"]["all_reduce_ms"], times["layout_1"]["all_reduce_ms"]);
+    EXPECT_GT(times["layout_2"]["all_reduce_ms"], 0.0);
+  }
+  expect(neuronmm("paper end-to-end --cores 3 --model Qwen3-1.7B"), 1,
+         {"--cores 3", "Qwen3-1.7B", "16 attention heads"});
+  expect(neuronmm("paper end-to-end --cores 1"), 2, {"--cores"});
+  expect(neuronmm("paper forms --cores 2"), 2, {"--cores", "end-to-end"});
   expect(neuronmm("paper end-to-end --model Qwen3-8B"), 1, {"Qwen3-8B", "published"});
   expect(neuronmm("paper end-to-end --rows 4"), 1, {"--rows", "32 tokens"});
   expect(neuronmm("paper forms --rows 4"), 1, {"--rows", "512 tokens"});

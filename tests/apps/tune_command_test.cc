@@ -48,7 +48,7 @@ TEST_F(TuneCommand, ShowsTheBestAndWhyTheOthersLost) {
     EXPECT_GE(best["latency_ms"], best["tensor_bound_ms"]);
     EXPECT_GE(best["latency_ms"], best["dma_bound_ms"]);
     EXPECT_GE(best["compulsory_ratio"], 1.0);
-    EXPECT_EQ(best["tiling"].size(), 8u);
+    EXPECT_EQ(best["tiling"].size(), 9u);
   }
   int64_t lost = 0;
   for (const Json& losers : report["losers"]) lost += losers["count"].get<int64_t>();

@@ -57,6 +57,8 @@ def dense_class(model_type):
 class Engine:
     """mode "compile" ends with the compilation; what it made is kept beside run.py, by the model's path."""
 
+    TIMES_FIRST_TOKEN_APART = False
+
     def __init__(self, export, folder, mode):
         import torch
         from nxdi_model import inference_config, model_class

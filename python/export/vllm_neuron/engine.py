@@ -41,6 +41,8 @@ def kernel_environment(on):
 class Engine:
     """mode "compile" ends with the compilation, which happens while the model is loaded."""
 
+    TIMES_FIRST_TOKEN_APART = True  # by a request of its own
+
     def __init__(self, export, folder, mode):
         from vllm import LLM, SamplingParams
 

@@ -81,7 +81,8 @@ DenseMlpTiles dense_mlp_tiles(const Tiling& tiling) {
                  .passes = 1,
                  .copies = 2,
                  .prefix = "up.",
-                 .contiguous = tiling.value_or("up.contiguous", 0) != 0},
+                 .contiguous = tiling.value_or("up.contiguous", 0) != 0,
+                 .transpose = transpose_by(tiling, "up.")},
           .down = {.BM = BM,
                    .BK = kUnused,
                    .Bu = kUnused,
@@ -113,11 +114,11 @@ tile::Program dense_mlp(const KernelShape& shape, const Tiling& tiling,
   const Context c(b, options,
                   weights.contiguous ? transposes_contiguous_rows(shape.M)
                                      : transposes_on_tensor_engine(
-                                           Layout::kNatural, TransposeBy::kDma, options.dtype));
+                                           Layout::kNatural, tiles.up.transpose, options.dtype));
   const Tile contraction = whole(shape.K);
   b.loop("m", shape.M, tiles.up.BM, [&](const Tile& m) {
     // X^T of a block of rows stays in SBUF for all columns of both weights.
-    const LeftOperand natural{x, Layout::kNatural, TransposeBy::kDma};
+    const LeftOperand natural{x, Layout::kNatural, tiles.up.transpose};
     const LeftBlock x_strip =
         weights.contiguous
             ? load_left_contiguous(c, x, shape.M, shape.K, m)
@@ -145,6 +146,8 @@ std::vector<TilingParameter> dense_tiling() {
   TilingParameter contiguous = contiguous_parameter();
   contiguous.name = "up." + contiguous.name;
   contiguous.meaning = "gate and up: " + contiguous.meaning;
+  TilingParameter transpose = transpose_parameter();
+  transpose.name = "up." + transpose.name;
   return {{.name = "BM",
            .value = 4,
            .meaning = "row tiles of 128 in a block of X, H and Y",
@@ -170,7 +173,8 @@ std::vector<TilingParameter> dense_tiling() {
            .meaning = "down: column tiles of 512 in a block of W",
            .dimension = 'K',
            .tile = 512},
-          contiguous};
+          contiguous,
+          transpose};
 }
 
 }  // namespace

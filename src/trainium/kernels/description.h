@@ -54,6 +54,7 @@ struct TilingParameter {
   std::vector<int64_t> tried = {};
   bool for_wide_sums = false;  // of no use where sums take no more bytes than operands
   bool for_few_rows = false;   // of no use with more than 128 rows
+  bool for_16_bits = false;    // of no use with wider operands
 };
 
 // The step of a loop that follows from the tiling but is no parameter of it: emitted source

@@ -37,7 +37,8 @@ LowRankTiles low_rank_tiles(const Tiling& tiling, int64_t rows, int64_t columns,
           .passes = tiling.value_or(named("passes"), 1),
           .copies = tiling.value_or(named("copies"), 2),
           .prefix = std::string(prefix),
-          .contiguous = tiling.value_or(named("contiguous"), 0) != 0};
+          .contiguous = tiling.value_or(named("contiguous"), 0) != 0,
+          .transpose = transpose_by(tiling, prefix)};
 }
 
 // Passes share r evenly, in whole blocks of U.
@@ -86,6 +87,23 @@ std::vector<TilingParameter> chain_tiling(Layout y) {
            .meaning = "of the blocks of X, U and V, which rotate",
            .most = 4,
            .tried = {2, 3}}};
+}
+
+// DMA keeps the Tensor engine free, but is slow on trn1 (device_spec.cc) and fast on trn2 for some
+// shapes alone; the Tensor engine takes 128 columns per tile and somebody to copy them out of PSUM.
+TilingParameter transpose_parameter() {
+  return {.name = "transpose",
+          .value = 0,
+          .meaning = "X by 0: the loading DMA, 1: the Tensor engine, which takes all of fp32",
+          .least = 0,
+          .most = 1,
+          .tried = {0, 1},
+          .for_16_bits = true};
+}
+
+TransposeBy transpose_by(const Tiling& tiling, std::string_view prefix) {
+  const bool tensor = tiling.value_or(fmt::format("{}transpose", prefix), 0) != 0;
+  return tensor ? TransposeBy::kTensorEngine : TransposeBy::kDma;
 }
 
 std::vector<DerivedStep> chain_steps(std::string_view prefix) {

@@ -26,12 +26,13 @@ namespace neuronmm::kernels {
 
 // Block sizes in elements.
 struct LowRankTiles {
-  tile::Step BM, BK, Bu, Br, BN;  // blocks of X: BM x BK, of U: BK x Bu, of V: Br x BN
-  tile::Step row_tile;            // rows of X that one stage-one matmul streams
-  int64_t passes;                 // over X, at most
-  int64_t copies;                 // of the blocks of X, U and V, which rotate
-  std::string prefix;             // of the parameters' names
-  bool contiguous = false;        // of X and U: contiguous.h
+  tile::Step BM, BK, Bu, Br, BN;              // blocks of X: BM x BK, of U: BK x Bu, of V: Br x BN
+  tile::Step row_tile;                        // rows of X that one stage-one matmul streams
+  int64_t passes;                             // over X, at most
+  int64_t copies;                             // of the blocks of X, U and V, which rotate
+  std::string prefix;                         // of the parameters' names
+  bool contiguous = false;                    // of X and U: contiguous.h
+  TransposeBy transpose = TransposeBy::kDma;  // of a natural X
 
   // What one pass covers of r: equal shares in tiles of 128, rounded up to whole blocks of U.
   tile::Step pass_ranks(int64_t r) const;
@@ -44,6 +45,9 @@ LowRankTiles low_rank_tiles(const Tiling& tiling, int64_t rows, int64_t columns,
 // The parameters of a low-rank chain that makes Y or Y^T: the blocks of the paper's released
 // kernels, and what those leave fixed.
 std::vector<TilingParameter> chain_tiling(Layout y);
+// Of kernels that take X as it lies: who transposes it, 0: the loading DMA, 1: the Tensor engine.
+TilingParameter transpose_parameter();
+TransposeBy transpose_by(const Tiling& tiling, std::string_view prefix = "");
 // What low_rank_tiles and pass_ranks call the steps that follow from them.
 std::vector<DerivedStep> chain_steps(std::string_view prefix = "");
 

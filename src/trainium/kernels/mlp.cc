@@ -52,10 +52,11 @@ struct HiddenSink {
   std::function<void(const Tile& nt)> finish;
 };
 
-// X is transposed by DMA, except in fp32, where only the Tensor engine can.
-bool transposes(const KernelShape& shape, const Up& up, const KernelOptions& options) {
+// Whether the Tensor engine has to transpose X.
+bool transposes(const KernelShape& shape, const LowRankTiles& tiles, const Up& up,
+                const KernelOptions& options) {
   if (up.contiguous) return transposes_contiguous_rows(shape.M);
-  return transposes_on_tensor_engine(Layout::kNatural, TransposeBy::kDma, options.dtype);
+  return transposes_on_tensor_engine(Layout::kNatural, tiles.transpose, options.dtype);
 }
 
 // H^T = silu(gate)·up for the rows m. Both chains share the blocks of X, so that X is read once for
@@ -63,7 +64,7 @@ bool transposes(const KernelShape& shape, const Up& up, const KernelOptions& opt
 void up_rows(const Context& c, const KernelShape& shape, const LowRankTiles& tiles, const Up& up,
              const Tile& m, const HiddenSink& sink) {
   const Tile ranks = whole(shape.r);
-  const LeftOperand natural{up.x, Layout::kNatural, TransposeBy::kDma};
+  const LeftOperand natural{up.x, Layout::kNatural, tiles.transpose};
   const LeftBlock x = up.contiguous ? load_left_contiguous(c, up.x, shape.M, shape.K, m)
                                     : load_left_blocks(c, "x_block", natural, m, tiles.copies);
   const std::vector<BufferId> strips = project(c, shape.K, tiles, m, ranks, x, up.factors);
@@ -121,7 +122,7 @@ Program mlp_up(const KernelShape& shape, const Tiling& tiling, const KernelOptio
   const BufferId h = b.output("h", options.dtype, {shape.N, shape.M});
   const LowRankTiles tiles = low_rank_tiles(tiling, kMovingFree, kStationaryFree);
   view_factors(b, shape, tiles, up);
-  const Context c(b, options, transposes(shape, up, options));
+  const Context c(b, options, transposes(shape, tiles, up, options));
   up_through_hbm(c, shape, tiles, up, h);
   return b.finish();
 }
@@ -172,7 +173,7 @@ Program mlp(const KernelShape& shape, const Tiling& tiling, const KernelOptions&
   const BufferId y = b.output("y", options.dtype, {shape.M, shape.K});
   const LowRankTiles up_tiles = low_rank_tiles(tiling, kMovingFree, kStationaryFree, "up.");
   view_factors(b, shape, up_tiles, up);
-  const Context c(b, options, transposes(shape, up, options));
+  const Context c(b, options, transposes(shape, up_tiles, up, options));
   const LowRankTiles down_tiles = low_rank_tiles(tiling, kStationaryFree, kMovingFree, "down.");
   if (tiling["h_on_chip"] == 0) {
     mlp_through_hbm(c, shape, up_tiles, down_tiles, up, down, y);
@@ -223,6 +224,7 @@ std::vector<OperandDescription> mlp_operands() {
 std::vector<TilingParameter> mlp_up_tiling() {
   std::vector<TilingParameter> all = chain_tiling(Layout::kTransposed);
   all.push_back(contiguous_parameter());
+  all.push_back(transpose_parameter());
   return all;
 }
 

@@ -29,7 +29,8 @@ NarrowMlpTiles narrow_mlp_tiles(const Tiling& tiling) {
                         .row_tile = row_tile,
                         .passes = 1,
                         .copies = 2,
-                        .prefix = part};
+                        .prefix = part,
+                        .transpose = transpose_by(tiling, part)};
   };
   return {.in = stage("in.", "Bu", "Bu"),
           .up = stage("up.", "BN", "BN"),
@@ -91,6 +92,11 @@ void narrow_down(const Context& c, const KernelShape& shape, const NarrowMlpTile
   });
 }
 
+// The first stage is what reads X.
+TransposeBy transpose_of(const NarrowMlpTiles& tiles, In in) {
+  return in == In::kWhole ? tiles.up.transpose : tiles.in.transpose;
+}
+
 // T^T, or X^T where the input is whole, for the rows m: one strip per way.
 std::vector<LeftBlock> inputs_of_up(const Context& c, const KernelShape& shape,
                                     const NarrowMlpTiles& tiles, In in, const Tile& m,
@@ -99,7 +105,7 @@ std::vector<LeftBlock> inputs_of_up(const Context& c, const KernelShape& shape,
   std::vector<LeftBlock> inputs;
   for (const Way& way : ways(in)) {
     const size_t i = inputs.size();
-    const LeftOperand left{x[i], Layout::kNatural, TransposeBy::kDma};
+    const LeftOperand left{x[i], Layout::kNatural, transpose_of(tiles, in)};
     BufferId strip = -1;
     if (in == In::kWhole) {
       strip = load_left(c, "x_strip", left, width, m, 1);
@@ -121,10 +127,10 @@ Program make_narrow(std::string_view name, const Narrow& narrow, const KernelSha
   }
   const Weights weights = declare_weights(b, shape, options.dtype, narrow);
   const BufferId y = b.output("y", options.dtype, {shape.M, shape.K});
-  const bool transposes =
-      transposes_on_tensor_engine(Layout::kNatural, TransposeBy::kDma, options.dtype);
-  const Context c(b, options, narrow.in != In::kWhole || narrow.out || transposes);
   const NarrowMlpTiles tiles = narrow_mlp_tiles(tiling);
+  const bool transposes =
+      transposes_on_tensor_engine(Layout::kNatural, transpose_of(tiles, narrow.in), options.dtype);
+  const Context c(b, options, narrow.in != In::kWhole || narrow.out || transposes);
   const Tile width = whole(narrow.in == In::kWhole ? shape.K : shape.r);
   b.loop("m", shape.M, tiles.up.BM, [&](const Tile& m) {
     const BufferId h = hidden_rows(c, width, shape.N, tiles.up, weights.up, m,
@@ -213,6 +219,8 @@ std::vector<TilingParameter> narrow_tiling(const Narrow& narrow) {
     all.push_back(parameter("in.BK", 4, "contraction tiles of 128 in a block of D", 'k', 128));
     all.push_back(parameter("in.Bu", 8, "column tiles of 128 in a block of D", 'r', 128));
   }
+  all.push_back(transpose_parameter());
+  all.back().name = (pivots ? "in." : "up.") + all.back().name;
   all.push_back(parameter("up.BK", 8, "gate and up: contraction tiles of 128 in a block of W",
                           pivots ? 'r' : 'K', 128));
   all.push_back(

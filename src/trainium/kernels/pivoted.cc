@@ -32,16 +32,17 @@ void store_strip(const Context& c, const tile::Step& columns, const Tile& m, con
 
 namespace {
 
-LeftOperand declare_x(Builder& b, const KernelShape& shape, DType dtype, Layout layout) {
+LeftOperand declare_x(Builder& b, const KernelShape& shape, const Tiling& tiling, DType dtype,
+                      Layout layout) {
   const bool natural = layout == Layout::kNatural;
   const Shape size = natural ? Shape{shape.M, shape.K} : Shape{shape.K, shape.M};
-  return {b.input("x", dtype, size), layout, TransposeBy::kDma};
+  return {b.input("x", dtype, size), layout, transpose_by(tiling)};
 }
 
 Program output_pivots(std::string_view name, Layout x_layout, const KernelShape& shape,
                       const Tiling& tiling, const KernelOptions& options) {
   Builder b(name);
-  const LeftOperand x = declare_x(b, shape, options.dtype, x_layout);
+  const LeftOperand x = declare_x(b, shape, tiling, options.dtype, x_layout);
   const Factors factors{.u = b.input("a", options.dtype, {shape.K, shape.r}),
                         .v = b.input("c", options.dtype, {shape.r, shape.N - shape.r}),
                         .prefix = ""};
@@ -65,7 +66,7 @@ Program output_pivots(std::string_view name, Layout x_layout, const KernelShape&
 Program input_pivots(std::string_view name, Layout x_layout, const KernelShape& shape,
                      const Tiling& tiling, const KernelOptions& options) {
   Builder b(name);
-  const LeftOperand x = declare_x(b, shape, options.dtype, x_layout);
+  const LeftOperand x = declare_x(b, shape, tiling, options.dtype, x_layout);
   const Factors factors{.u = b.input("d", options.dtype, {shape.K - shape.r, shape.r}),
                         .v = b.input("a", options.dtype, {shape.r, shape.N}),
                         .prefix = ""};
@@ -108,21 +109,23 @@ using tile::HbmRole;
 constexpr std::string_view kFlops = "2·M·r·(K + N - r)";
 
 // Blocks of X and D cover the columns without pivots. One pass sees all pivots.
-std::vector<TilingParameter> input_pivots_tiling() {
+std::vector<TilingParameter> input_pivots_tiling(MatrixLayout x) {
   std::vector<TilingParameter> all = chain_tiling(Layout::kNatural);
   std::erase_if(all, [](const TilingParameter& p) { return p.name == "passes"; });
   for (TilingParameter& p : all) {
     if (p.dimension == 'K') p.dimension = 'k';
   }
+  if (!x.transposed()) all.push_back(transpose_parameter());
   return all;
 }
 
 // Blocks of C cover the columns without pivots.
-std::vector<TilingParameter> output_pivots_tiling() {
+std::vector<TilingParameter> output_pivots_tiling(MatrixLayout x) {
   std::vector<TilingParameter> all = chain_tiling(Layout::kNatural);
   for (TilingParameter& p : all) {
     if (p.dimension == 'N') p.dimension = 'n';
   }
+  if (!x.transposed()) all.push_back(transpose_parameter());
   return all;
 }
 
@@ -140,7 +143,7 @@ Kernel input_pivots_kernel(std::string_view name, std::string_view description, 
                    {.name = "a", .layout = {'r', 'N'}, .role = HbmRole::kInput},
                    {.name = "y", .layout = {'M', 'N'}, .role = HbmRole::kOutput}},
       .dimensions = "MKrN",
-      .tiling = input_pivots_tiling(),
+      .tiling = input_pivots_tiling(x),
       .steps = chain_steps(),
       .hbm_bytes = "s·(M·K + ⌈M/BM⌉·r·(K + N - r) + M·N)",
       .flops = kFlops,
@@ -159,7 +162,7 @@ Kernel output_pivots_kernel(std::string_view name, std::string_view description,
                        {.name = "c", .layout = {'r', 'n'}, .role = HbmRole::kInput},
                        {.name = "y", .layout = {'M', 'N'}, .role = HbmRole::kOutput}},
           .dimensions = "MKrN",
-          .tiling = output_pivots_tiling(),
+          .tiling = output_pivots_tiling(x),
           .steps = chain_steps(),
           .hbm_bytes = "s·(P·M·K + ⌈M/BM⌉·r·(K + N - r) + M·N)",
           .flops = kFlops,
@@ -181,7 +184,7 @@ std::vector<Kernel> pivoted_kernels() {
                                     {'K', 'M'}, xtuv_pivoted));
   all.push_back(output_pivots_kernel(
       "xuv_pivoted_out",
-      "Y = [Z, Z·C] with Z = X·A fused, the r pivots first in Y; the loading DMA transposes X",
+      "Y = [Z, Z·C] with Z = X·A fused, the r pivots first in Y; X is transposed while it loads",
       {'M', 'K'}, xuv_pivoted_out));
   all.push_back(output_pivots_kernel("xtuv_pivoted_out",
                                      "Y = [Z, Z·C] with Z = X·A fused, from X^T", {'K', 'M'},

@@ -22,11 +22,11 @@ struct Operands {
   Factors factors;
 };
 
-// The DMA transposes a natural X while it loads.
-Operands declare_inputs(Builder& b, const KernelShape& shape, DType dtype, Layout x_layout) {
+Operands declare_inputs(Builder& b, const KernelShape& shape, DType dtype, Layout x_layout,
+                        TransposeBy transpose = TransposeBy::kDma) {
   const bool natural = x_layout == Layout::kNatural;
   const Shape x = natural ? Shape{shape.M, shape.K} : Shape{shape.K, shape.M};
-  return {.x = {b.input("x", dtype, x), x_layout, TransposeBy::kDma},
+  return {.x = {b.input("x", dtype, x), x_layout, transpose},
           .factors = {b.input("u", dtype, {shape.K, shape.r}),
                       b.input("v", dtype, {shape.r, shape.N}), ""}};
 }
@@ -37,16 +37,16 @@ Program fused(std::string_view name, Layout x_layout, Layout y_layout, const Ker
               const Tiling& tiling, const KernelOptions& options) {
   const bool transposed = y_layout == Layout::kTransposed;
   Builder b(name);
-  const Operands in = declare_inputs(b, shape, options.dtype, x_layout);
+  const Operands in = declare_inputs(b, shape, options.dtype, x_layout, transpose_by(tiling));
   const BufferId y =
       b.output("y", options.dtype, transposed ? Shape{shape.N, shape.M} : Shape{shape.M, shape.N});
   const LowRankTiles tiles = transposed ? low_rank_tiles(tiling, kMovingFree, kStationaryFree)
                                         : low_rank_tiles(tiling, kStationaryFree, kMovingFree);
   const bool contiguous =
       x_layout == Layout::kNatural && loads_contiguously(tiles, shape.M, shape.K);
-  const bool transposes =
-      contiguous ? transposes_contiguous_rows(shape.M)
-                 : transposes_on_tensor_engine(x_layout, TransposeBy::kDma, options.dtype);
+  const bool transposes = contiguous
+                              ? transposes_contiguous_rows(shape.M)
+                              : transposes_on_tensor_engine(x_layout, in.x.by, options.dtype);
   const Context c(b, options, transposes);
   const DType sums_dtype = BlockSum::dtype_for(c, tile::ceil_div(shape.r, tiles.Br));
   const Tile ranks = whole(shape.r);
@@ -193,12 +193,13 @@ std::vector<TilingParameter> naive_tiling() {
 std::vector<TilingParameter> natural_chain_tiling(Layout y) {
   std::vector<TilingParameter> all = chain_tiling(y);
   all.push_back(contiguous_parameter());
+  all.push_back(transpose_parameter());
   return all;
 }
 
 std::vector<Kernel> fused_kernels() {
   return {{.name = "xuv",
-           .description = "Y = X·U·V fused; the loading DMA transposes X",
+           .description = "Y = X·U·V fused; X is transposed while it loads",
            .computes = xuv_formula("Br"),
            .operands = chain_operands({'M', 'K'}, {'M', 'N'}),
            .dimensions = "MKrN",
@@ -222,7 +223,7 @@ std::vector<Kernel> fused_kernels() {
            .make = xtuv,
            .cost = xuv_cost},
           {.name = "xuv_transposed",
-           .description = "Y^T = (X·U·V)^T fused; the loading DMA transposes X",
+           .description = "Y^T = (X·U·V)^T fused; X is transposed while it loads",
            .computes = xuv_formula("Br"),
            .operands = chain_operands({'M', 'K'}, {'N', 'M'}),
            .dimensions = "MKrN",

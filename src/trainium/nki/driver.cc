@@ -10,7 +10,7 @@ namespace neuronmm::nki {
 namespace {
 
 // {0} arguments, {1} reference, {2} assignments, {3} kernel, {4} tolerance, {5} imports
-constexpr std::string_view kDriver = R"(
+constexpr std::string_view kTorch = R"(
 
 def reference({0}):
     """What the kernel computes, by torch."""
@@ -78,25 +78,90 @@ if __name__ == "__main__":
     main()
 )";
 
-}  // namespace
+// {0} arguments, {1} reference, {2} assignments, {3} how it is called, {4} tolerance, {5} imports
+// and functions, {6} where it runs, {7} the timing, {8} its arguments
+constexpr std::string_view kNumpy = R"(
 
-// The first operand is X and has deviation 1; weights have 1 / sqrt(rows), so that the result has
-// about deviation 1 too, whatever the shape.
-std::string emit_driver(const tile::Program& program, const Description& description,
-                        double tolerance) {
-  std::vector<std::string> names, assignments;
+{5}def reference({0}):
+    """What the kernel computes, by NumPy."""
+    return {1}
+
+
+def main({8}):
+    """Runs the kernel {6} and checks it against NumPy in fp32."""
+    random = np.random.default_rng(0)
+{2}
+    inputs = [{0}]
+    found = np.asarray({3}, dtype=np.float32)
+
+    # Five times what independent roundings would add up to, in the Frobenius norm.
+    tolerance = {4:.3g}
+    expected = reference(*(array.astype(np.float32) for array in inputs))
+    error = float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
+    ok = error <= tolerance
+    print(f"relative error {{error:.3g}}, at most {{tolerance:.3g}}: {{'ok' if ok else 'WRONG'}}")
+{7}    sys.exit(0 if ok else 1)
+
+
+if __name__ == "__main__":
+    main()
+)";
+
+constexpr std::string_view kNumpyTiming = R"(
+    milliseconds = []
+    for i in range(warm_up + iterations):
+        start = time.perf_counter()
+        {}
+        if i >= warm_up:
+            milliseconds.append(1e3 * (time.perf_counter() - start))
+    # Wall-clock, copies to and from the device included; neuron-explorer gives the time on the core.
+    print(f"{{iterations}} calls: fastest {{min(milliseconds):.3f}} ms, slowest {{max(milliseconds):.3f}} ms")
+)";
+
+// The inputs of the program, in order.
+std::vector<std::pair<const Operand*, DType>> inputs_of(const tile::Program& program,
+                                                        const Description& description) {
+  std::vector<std::pair<const Operand*, DType>> inputs;
   for (const Operand& operand : description.operands) {
     for (const tile::Buffer& buffer : program.buffers) {
       if (buffer.name != operand.name || buffer.role != tile::HbmRole::kInput) continue;
-      const std::string shape = fmt::format("{}", fmt::join(operand.dimensions, ", "));
-      const std::string values =
-          names.empty() ? fmt::format("torch.randn({})", shape)
-                        : fmt::format("(torch.randn({}) / {}**0.5)", shape, operand.dimensions[0]);
-      const std::string_view dtype = buffer.dtype == DType::kBF16 ? "bfloat16" : "float32";
-      names.push_back(identifier(operand.name));
-      assignments.push_back(fmt::format("    {} = {}.to(torch.{})", names.back(), values, dtype));
+      inputs.emplace_back(&operand, buffer.dtype);
     }
   }
+  return inputs;
+}
+
+std::vector<std::string> names_of(const std::vector<std::pair<const Operand*, DType>>& inputs) {
+  std::vector<std::string> names;
+  for (const auto& [operand, dtype] : inputs) names.push_back(identifier(operand->name));
+  return names;
+}
+
+// The first operand is X and has deviation 1; weights have 1 / sqrt(rows), so that the result has
+// about deviation 1 too, whatever the shape.
+std::string random_inputs(const std::vector<std::pair<const Operand*, DType>>& inputs,
+                          std::string_view normal, std::string_view cast) {
+  std::vector<std::string> lines;
+  for (const auto& [operand, dtype] : inputs) {
+    const std::string shape = fmt::format("{}", fmt::join(operand->dimensions, ", "));
+    std::string values = fmt::format(fmt::runtime(normal), shape);
+    if (!lines.empty()) values = fmt::format("({} / {}**0.5)", values, operand->dimensions[0]);
+    lines.push_back(fmt::format(
+        "    {} = {}.{}", identifier(operand->name), values,
+        fmt::format(fmt::runtime(cast), dtype == DType::kBF16 ? "bfloat16" : "float32")));
+  }
+  return fmt::format("{}", fmt::join(lines, "\n"));
+}
+
+// "xuv", or launched on its cores "xuv[2]".
+std::string launched(const tile::Program& program, const Description& description) {
+  const std::string cores = description.cores > 1 ? fmt::format("[{}]", description.cores) : "";
+  return identifier(program.name) + cores;
+}
+
+std::string torch_driver(const tile::Program& program, const Description& description,
+                         double tolerance) {
+  const auto inputs = inputs_of(program, description);
   std::string imports;
   for (const std::string& function : description.functions) {
     const bool activation = function != "concatenate";
@@ -104,8 +169,73 @@ std::string emit_driver(const tile::Program& program, const Description& descrip
         fmt::format("    from torch{} import {}\n", activation ? ".nn.functional" : "", function);
   }
   if (!imports.empty()) imports += "\n";
-  return fmt::format(kDriver, fmt::join(names, ", "), description.reference,
-                     fmt::join(assignments, "\n"), identifier(program.name), tolerance, imports);
+  return fmt::format(kTorch, fmt::join(names_of(inputs), ", "), description.reference,
+                     random_inputs(inputs, "torch.randn({})", "to(torch.{})"),
+                     launched(program, description), tolerance, imports);
+}
+
+// NumPy's own functions, and those that it lacks.
+std::string numpy_functions(const Description& description, bool bf16, bool timed) {
+  std::string text = timed ? "import sys\nimport time\n\n" : "import sys\n\n";
+  if (bf16) text += "import ml_dtypes\n";
+  text += "import numpy as np\n";
+  for (const std::string& function : description.functions) {
+    if (function == "concatenate") text += "from numpy import concatenate\n";
+  }
+  for (const std::string& function : description.functions) {
+    if (function == "silu") {
+      text +=
+          "\n\ndef silu(x):\n    \"\"\"x * sigmoid(x).\"\"\"\n    return x / (1 + np.exp(-x))\n";
+    }
+  }
+  return text + "\n\n";
+}
+
+std::string numpy_call(const tile::Program& program, const Description& description,
+                       Driver driver) {
+  const std::string kernel = launched(program, description);
+  const bool legacy = description.dialect == Dialect::kNeuronxcc;
+  if (driver == Driver::kNumpy) {
+    return fmt::format(fmt::runtime(legacy ? "nki.baremetal({})(*inputs)" : "{}(*inputs)"), kernel);
+  }
+  return fmt::format(
+      fmt::runtime(legacy ? "nki.simulate_kernel({}, *inputs)" : "nki.simulate({})(*inputs)"),
+      kernel);
+}
+
+std::string numpy_driver(const tile::Program& program, const Description& description,
+                         Driver driver, double tolerance) {
+  const auto inputs = inputs_of(program, description);
+  const bool timed = driver == Driver::kNumpy;
+  const bool bf16 = !inputs.empty() && inputs.front().second == DType::kBF16;
+  const std::string call = numpy_call(program, description, driver);
+  return fmt::format(kNumpy, fmt::join(names_of(inputs), ", "), description.reference,
+                     random_inputs(inputs, "random.standard_normal(({}))",
+                                   bf16 ? "astype(ml_dtypes.{})" : "astype(np.{})"),
+                     call, tolerance, numpy_functions(description, bf16, timed),
+                     timed ? "stand-alone on a NeuronCore" : "in the SDK's simulator",
+                     timed ? fmt::format(kNumpyTiming, call) : "",
+                     timed ? "warm_up=5, iterations=20" : "");
+}
+
+}  // namespace
+
+const std::vector<std::string>& driver_names() {
+  static const std::vector<std::string> names = {"torch", "numpy", "simulate"};
+  return names;
+}
+
+std::optional<Driver> find_driver(std::string_view name) {
+  for (const Driver driver : {Driver::kTorch, Driver::kNumpy, Driver::kSimulate}) {
+    if (name == driver_names()[static_cast<size_t>(driver)]) return driver;
+  }
+  return std::nullopt;
+}
+
+std::string emit_driver(const tile::Program& program, const Description& description, Driver driver,
+                        double tolerance) {
+  return driver == Driver::kTorch ? torch_driver(program, description, tolerance)
+                                  : numpy_driver(program, description, driver, tolerance);
 }
 
 }  // namespace neuronmm::nki

@@ -8,7 +8,9 @@
 #include "trainium/nki/expressions.h"
 #include "trainium/nki/fold.h"
 #include "trainium/nki/held_memory.h"
+#include "trainium/nki/peel.h"
 #include "trainium/nki/python_text.h"
+#include "trainium/nki/statements.h"
 #include "trainium/tile/accesses.h"
 #include "trainium/tile/checker.h"
 #include "trainium/tile/counts.h"
@@ -24,73 +26,6 @@ using tile::Program;
 
 namespace {
 
-std::string_view nl_dtype(DType dtype) {
-  return dtype == DType::kBF16 ? "nl.bfloat16" : "nl.float32";
-}
-
-// NKI tells outputs (shared_hbm: the caller sees them) from scratch (private_hbm).
-std::string_view nl_memory(const Buffer& buffer) {
-  if (buffer.memory == Memory::kSbuf) return "nl.sbuf";
-  if (buffer.memory == Memory::kPsum) return "nl.psum";
-  return buffer.role == HbmRole::kOutput ? "nl.shared_hbm" : "nl.private_hbm";
-}
-
-// The arguments of one nisa call as text. NKI's parameter names differ from instruction to
-// instruction, which is why they stand here and not in the tile program.
-struct Call {
-  Expressions& e;
-
-  std::vector<std::string> operator()(const tile::DmaCopy& op) const {
-    return of({{"dst", &op.dst}, {"src", &op.src}});
-  }
-  std::vector<std::string> operator()(const tile::NcMatmul& op) const {
-    auto call = of({{"dst", &op.dst}, {"stationary", &op.stationary}, {"moving", &op.moving}});
-    call.push_back("accumulate=" + e.not_first(op.first));
-    return call;
-  }
-  std::vector<std::string> operator()(const tile::NcTranspose& op) const {
-    return of({{"dst", &op.dst}, {"data", &op.src}});
-  }
-  std::vector<std::string> operator()(const tile::TensorCopy& op) const {
-    auto call = of({{"dst", &op.dst}, {"src", &op.src}});
-    if (op.engine == tile::Engine::kVector) call.emplace_back("engine=nisa.engine.vector");
-    if (op.engine == tile::Engine::kScalar) call.emplace_back("engine=nisa.engine.scalar");
-    if (op.engine == tile::Engine::kGpSimd) call.emplace_back("engine=nisa.engine.gpsimd");
-    return call;
-  }
-  std::vector<std::string> operator()(const tile::TensorTensor& op) const {
-    auto call = of({{"dst", &op.dst}, {"data1", &op.a}, {"data2", &op.b}});
-    call.emplace_back(op.op == tile::BinaryOp::kAdd ? "op=nl.add" : "op=nl.multiply");
-    return call;
-  }
-  std::vector<std::string> operator()(const tile::Activate& op) const {
-    auto call = of({{"dst", &op.dst}, {"data", &op.src}});
-    // nki.isa.activation takes its function directly behind dst.
-    const bool silu = op.function == tile::Activation::kSilu;
-    call.insert(call.begin() + 1, silu ? "op=nl.silu" : "op=nl.copy");
-    return call;
-  }
-  std::vector<std::string> operator()(const tile::Memset& op) const {
-    auto call = of({{"dst", &op.dst}});
-    const std::string value = fmt::format("{:.9g}", op.value);
-    // Python would take "0" for an integer: numbers without a point, an exponent or a letter get
-    // one.
-    const bool whole = value.find_first_of(".en") == value.npos;
-    call.push_back(fmt::format("value={}{}", value, whole ? ".0" : ""));
-    return call;
-  }
-
- private:
-  std::vector<std::string> of(
-      std::initializer_list<std::pair<std::string_view, const tile::Access*>> operands) const {
-    std::vector<std::string> call;
-    for (const auto& [role, access] : operands) {
-      call.push_back(fmt::format("{}={}", role, e.access(*access)));
-    }
-    return call;
-  }
-};
-
 class Emitter {
  public:
   Emitter(const Program& program, const Description& description)
@@ -98,11 +33,15 @@ class Emitter {
         description_(description),
         counts_(tile::count(program)),
         e_(program, description),
+        statements_(program, e_, description.dialect),
         // Buffers are let go by name only where the names would otherwise hold more SBUF than there
         // is; elsewhere the source stays free of it.
-        releases_(description.sbuf_bytes_per_partition > 0 &&
-                  held_sbuf_bytes(program, e_.names().buffers) >
-                      description.sbuf_bytes_per_partition) {}
+        releases_(
+            description.dialect == Dialect::kNki && description.sbuf_bytes_per_partition > 0 &&
+            held_sbuf_bytes(program, e_.names().buffers) > description.sbuf_bytes_per_partition),
+        holds_sums_(program.buffers.size()) {
+    note_sums(program.body);
+  }
 
   // A whole module as text: head, constants, kernel.
   std::string module() {
@@ -114,6 +53,7 @@ class Emitter {
   }
 
  private:
+  bool legacy() const { return description_.dialect == Dialect::kNeuronxcc; }
   std::string name(BufferId id) const { return e_.names().buffers[static_cast<size_t>(id)]; }
 
   template <typename Function>
@@ -139,7 +79,9 @@ class Emitter {
         "Shape, tiling and dtypes are fixed here: emit the kernel again for others. On chip the "
         "first dimension of a buffer is the partition. A buffer declared in a loop is new in every "
         "iteration; how many copies rotate is up to the compiler (`rotates: n`: what neuronmm "
-        "assumes). NKI 0.6, Neuron SDK 2.32.");
+        "assumes). " +
+        std::string(legacy() ? "The legacy dialect of NKI, Neuron SDK up to 2.28."
+                             : "NKI 0.6, Neuron SDK 2.32."));
     if (releases_) {
       out.line();
       out.paragraph(
@@ -148,9 +90,10 @@ class Emitter {
     }
     out.line("\"\"\"");
     out.line();
-    out.line("import nki");
-    out.line("import nki.isa as nisa");
-    out.line("import nki.language as nl");
+    const std::string package = legacy() ? "neuronxcc.nki" : "nki";
+    out.line(legacy() ? "import neuronxcc.nki as nki" : "import nki");
+    out.line(fmt::format("import {}.isa as nisa", package));
+    out.line(fmt::format("import {}.language as nl", package));
     out.line();
     constants(out);
     if (e_.used().contains("ceil_div")) {
@@ -224,10 +167,14 @@ class Emitter {
     kernel_.indent();
     docstring();
     // The kernel is for one shape. The assertion turns a wrong call into a message and not into an
-    // access outside of an operand.
+    // access outside of an operand. What the legacy dialect's tensors call their types is not
+    // documented.
     for_each_buffer(HbmRole::kInput, [this](BufferId id) {
-      kernel_.line(fmt::format("assert {0}.shape == {1} and {0}.dtype == {2}", name(id),
-                               e_.shape(id), nl_dtype(program_.buffer(id).dtype)));
+      const std::string shape = e_.shape(id);
+      if (legacy())
+        return kernel_.line(fmt::format("assert tuple({}.shape) == {}", name(id), shape));
+      kernel_.line(fmt::format("assert {0}.shape == {1} and {0}.dtype == {2}", name(id), shape,
+                               nl_dtype(program_.buffer(id).dtype)));
     });
     for (size_t b = 0; b < program_.buffers.size(); ++b) {
       const Buffer& buffer = program_.buffers[b];
@@ -263,6 +210,12 @@ class Emitter {
       });
       kernel_.line();
     }
+    if (description_.cores > 1) {
+      kernel_.line(
+          fmt::format("Launched on {0} cores: {1}[{0}](...). Each makes its share of rows.",
+                      description_.cores, identifier(program_.name)));
+      kernel_.line();
+    }
     kernel_.line(fmt::format("{} bytes from HBM, {} to HBM, {} nc_matmul.", counts_.hbm_read_bytes,
                              counts_.hbm_write_bytes, counts_.nc_matmuls));
     kernel_.line("\"\"\"");
@@ -272,8 +225,7 @@ class Emitter {
     const Buffer& buffer = program_.buffer(id);
     // HBM is not rotated, and one copy needs no remark.
     const bool rotates = buffer.memory != Memory::kHbm && buffer.copies > 1;
-    kernel_.line(fmt::format("{} = nl.ndarray({}, dtype={}, buffer={})", name(id), e_.shape(id),
-                             nl_dtype(buffer.dtype), nl_memory(buffer)),
+    kernel_.line(statements_.allocation(id, holds_sums_[static_cast<size_t>(id)]),
                  rotates ? fmt::format("rotates: {}", buffer.copies) : "");
   }
 
@@ -284,17 +236,23 @@ class Emitter {
     for (size_t i = 0; i < nodes.size(); ++i) {
       const tile::Node& node = nodes[i];
       const bool after_loop = i == 0 || std::holds_alternative<Loop>(nodes[i - 1]);
-      if (&nodes == &program_.body && after_loop) kernel_.line();
+      if (is_outermost(nodes) && after_loop) kernel_.line();
       if (const auto* inner = std::get_if<Loop>(&node)) {
-        loop(*inner);
+        inner->cores ? core(*inner) : loop(*inner);
       } else if (const auto* allocation = std::get_if<tile::Allocate>(&node)) {
         allocate(allocation->buffer);
       } else {
-        instruction(std::get<tile::Instruction>(node).operation);
+        statements_.write(std::get<tile::Instruction>(node).operation, kernel_);
       }
       if (releases_) release(done[i]);
     }
     if (nodes.empty()) kernel_.line("pass");
+  }
+
+  bool is_outermost(const std::vector<tile::Node>& nodes) const {
+    if (&nodes == &program_.body) return true;
+    const auto* first = std::get_if<Loop>(&program_.body.front());
+    return first && first->cores && &nodes == &first->body;
   }
 
   void release(const std::vector<BufferId>& buffers) {
@@ -304,12 +262,17 @@ class Emitter {
     kernel_.line(names + "None");
   }
 
-  // A range whose iterations depend on one another is sequential; affine_range lets the compiler
-  // reorder and overlap.
+  // The current dialect has Python's loops. The legacy one wants to know whether iterations depend
+  // on one another; where they do not, its compiler reorders and overlaps them.
+  std::string iterator(const Loop& loop) const {
+    if (!legacy()) return "range";
+    return loop.carried ? "nl.sequential_range" : "nl.affine_range";
+  }
+
   void loop(const Loop& loop) {
     const std::string trips = e_.trips(loop);
-    kernel_.line(fmt::format("for {} in nl.{}({}):", e_.names().loops[static_cast<size_t>(loop.id)],
-                             loop.carried ? "sequential_range" : "affine_range", trips));
+    kernel_.line(fmt::format("for {} in {}({}):", e_.names().loops[static_cast<size_t>(loop.id)],
+                             iterator(loop), trips));
     kernel_.indent();
     for (const std::string& assignment : e_.enter(loop)) kernel_.line(assignment);
     body(loop.body);
@@ -317,16 +280,34 @@ class Emitter {
     kernel_.dedent();
   }
 
-  void instruction(const tile::Operation& operation) {
-    kernel_.call(fmt::format("nisa.{}", tile::operation_name(operation)),
-                 std::visit(Call{e_}, operation));
+  // Every core runs the kernel, and does one iteration of the loop over cores.
+  void core(const Loop& loop) {
+    kernel_.line(fmt::format("assert nl.num_programs(0) == {}", loop.max));
+    kernel_.line(
+        fmt::format("{} = nl.program_id(0)", e_.names().loops[static_cast<size_t>(loop.id)]));
+    for (const std::string& assignment : e_.enter(loop)) kernel_.line(assignment);
+    body(loop.body);
+    e_.leave();
+  }
+
+  void note_sums(const std::vector<tile::Node>& nodes) {
+    for (const tile::Node& node : nodes) {
+      if (const auto* loop = std::get_if<Loop>(&node)) {
+        note_sums(loop->body);
+      } else if (const auto* instruction = std::get_if<tile::Instruction>(&node)) {
+        const auto* matmul = std::get_if<tile::NcMatmul>(&instruction->operation);
+        if (matmul) holds_sums_[static_cast<size_t>(matmul->dst.buffer)] = true;
+      }
+    }
   }
 
   const Program& program_;
   const Description& description_;
   tile::Counts counts_;
   Expressions e_;
-  bool releases_;  // names let go of buffers after their last use
+  Statements statements_;
+  bool releases_;                 // names let go of buffers after their last use
+  std::vector<bool> holds_sums_;  // by buffer: matmuls write it
   PythonText kernel_;
 };
 
@@ -355,7 +336,13 @@ Result<std::string> emit(const Program& program, const Description& description)
   NMM_TRY(tile::check_structure(program));
   NMM_TRY(check_description(program, description));
   const Program folded = fold_single_trips(program);
-  return Emitter(folded, description).module();
+  if (description.dialect == Dialect::kNki) return Emitter(folded, description).module();
+  if (description.cores > 1) {
+    return fail("{}: rows are split over cores in the dialect nki alone", program.name);
+  }
+  NMM_TRY(check_sums(folded));
+  NMM_ASSIGN(const Program peeled, peel_ragged_loops(folded));
+  return Emitter(peeled, description).module();
 }
 
 }  // namespace neuronmm::nki

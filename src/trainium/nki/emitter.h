@@ -1,8 +1,8 @@
 #pragma once
-// A tile program as NKI source: one Python module with one kernel, in the dialect of NKI 0.6
-// (Neuron SDK 2.32: `import nki`, destination first, no masks). Loops stay loops, so that the
-// length of the source does not depend on the shape; sizes and steps go by their names; the last
-// tile of a ragged dimension is `min(...)` elements.
+// A tile program as NKI source: one Python module with one kernel. Loops stay loops, so that the
+// length of the source does not depend on the shape; sizes and steps go by their names. The last
+// tile of a ragged dimension is `min(...)` elements; in the legacy dialect, whose loops have no
+// numbers, it stands behind the loop over the others (peel.h).
 //
 // Buffers are declared where the program allocates them, so that one declared in a loop is new in
 // every iteration. How many copies rotate is the compiler's decision: NKI has no notion of it, only
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "trainium/nki/dialect.h"
 #include "trainium/tile/program.h"
 
 namespace neuronmm::nki {
@@ -44,9 +45,12 @@ struct Description {
   // What the device has for a program. The source lets go of buffers by name where it would
   // otherwise hold on to more; 0: it never does.
   int64_t sbuf_bytes_per_partition = 0;
+  Dialect dialect = Dialect::kNki;
+  int64_t cores = 1;  // that a launch takes; the program's outermost loop says what each does
 };
 
-// Fails where the program is not well formed or a name is not to be had.
+// Fails where the program is not well formed, a name is not to be had, or the dialect has no words
+// for what it does.
 Result<std::string> emit(const tile::Program& program, const Description& description);
 
 }  // namespace neuronmm::nki

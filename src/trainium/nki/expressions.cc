@@ -65,8 +65,8 @@ std::string step_text(const Loop& loop) {
 
 // Names that mean something in the module already, so that no loop, buffer or size may have them.
 std::set<std::string> reserved(const tile::Program& program, const Description& description) {
-  std::set<std::string> names = {
-      "nki", "nl", "nisa", "min", "ceil_div", "P", "F", "main", identifier(program.name)};
+  std::set<std::string> names = {"nki",      "nl", "nisa", "min",  "range",
+                                 "ceil_div", "P",  "F",    "main", identifier(program.name)};
   for (const Dimension& dimension : description.dimensions) names.insert(dimension.name);
   for (const BlockSize& block : description.blocks) names.insert(constant_name(block.name));
   return names;
@@ -243,6 +243,18 @@ std::string Expressions::access(const Access& access) {
   }
   const std::string& buffer = names_.buffers[static_cast<size_t>(access.buffer)];
   return whole ? buffer : fmt::format("{}[{}]", buffer, slices);
+}
+
+std::string Expressions::access_shape(const Access& access) {
+  std::string sizes;
+  for (size_t d = 0; d < access.slices.size(); ++d) {
+    const tile::Slice& slice = access.slices[d];
+    if (slice.index) continue;
+    const bool partitions = d == 0 && !slice.size.limit && slice.size.max == kP;
+    sizes += sizes.empty() ? "" : ", ";
+    sizes += partitions ? tile_constant(kP) : size(slice.size, dimensions_.of(access.buffer, d));
+  }
+  return fmt::format("({})", sizes);
 }
 
 // PSUM tiles and partitions have the hardware's sizes, whatever dimension of the problem lies

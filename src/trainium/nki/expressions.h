@@ -32,9 +32,10 @@ class Expressions {
   std::vector<std::string> enter(const tile::Loop& loop);
   void leave();
 
-  std::string trips(const tile::Loop& loop);       // of a loop that is about to be entered
-  std::string access(const tile::Access& access);  // "x[nl.ds(m * BM, BM), 0:k_size]"
-  std::string shape(tile::BufferId buffer);        // "(P, BK // P, BM)"
+  std::string trips(const tile::Loop& loop);             // of a loop that is about to be entered
+  std::string access(const tile::Access& access);        // "x[nl.ds(m * BM, BM), 0:k_size]"
+  std::string shape(tile::BufferId buffer);              // "(P, BK // P, BM)"
+  std::string access_shape(const tile::Access& access);  // "(P, m_size)": what an access covers
   std::string not_first(const std::vector<tile::LoopId>& loops);  // "(kt > 0)"
   std::string step(const tile::Loop& loop);                       // "BM", "P", "384"
 

@@ -14,7 +14,7 @@ namespace {
 
 // Loops with a limit may run once or not at all, so that they stay, unless the limit has become
 // constant.
-bool runs_once(const Loop& loop) { return loop.max == 1 && !loop.limit; }
+bool runs_once(const Loop& loop) { return loop.max == 1 && !loop.limit && !loop.cores; }
 
 // From the outside in: a loop that is gone is 0 in everything inside it, which may make the limits
 // of inner loops and sizes constant in turn.

@@ -21,8 +21,7 @@ struct Names {
   std::vector<std::string> buffers;  // by BufferId
   std::set<std::string> taken;       // all that must not be given again: those, and `taken` below
 };
-// Python has one scope per function: a name is given twice only where the first holder is done.
-// None is in `taken`.
+// Every buffer has a name of its own, by which a trace of the source knows it. None is in `taken`.
 Names choose_names(const tile::Program& program, const std::set<std::string>& taken);
 
 }  // namespace neuronmm::nki

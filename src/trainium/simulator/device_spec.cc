@@ -1,5 +1,7 @@
 #include "trainium/simulator/device_spec.h"
 
+#include <algorithm>
+
 namespace neuronmm::simulator {
 
 namespace {
@@ -30,6 +32,11 @@ DeviceSpec trn1() {
   d.psum_bank_bytes = {2048, kD, kArch2};
   d.hbm_bandwidth = {410, kD, "Trn1 page: 820 GB/s for two cores; NKIBench profiles confirm 410"};
   d.hbm_stack_bandwidth = {410, kD, "Trn1 page: 820 GB/s in two stacks"};
+  d.cores_per_stack = {1, kD, "Trn1 page: two cores, two stacks"};
+  d.logical_core = {1, kD, "NKI guides: cores are joined from Trainium2 on"};
+  d.cores_per_chip = {2, kD, kArch2};
+  d.link_bandwidth = {384, kA, "no figure per chip is public: 0.3 of trn2's"};
+  d.collective_step_ns = {1300, kA, "a transfer's start and completion; no public figure"};
   d.tensor_ghz = {2.8, kD, kArch2};
   d.matmul_utilization_limit = {
       6.0 / 7, kF, "calibration: NeuronMM at M = 32768; 6 of 7 cycles, as a throttle would grant"};
@@ -90,6 +97,11 @@ DeviceSpec trn2() {
   d.psum_banks.source = d.psum_bank_bytes.source = kArch3;
   d.hbm_bandwidth = {716, kM, "kernel optimization tutorial: one core alone on its stack"};
   d.hbm_stack_bandwidth = {716, kM, kTutorialProfile};
+  d.cores_per_stack = {2, kD, "Trn2 page: eight cores, four stacks"};
+  d.logical_core = {2, kD, "Trainium2: two cores are one logical core by default (LNC 2)"};
+  d.cores_per_chip = {8, kD, kArch3};
+  d.link_bandwidth = {1280, kD, "Trn2 page: NeuronLink-v3, 1.28 TB/s per chip"};
+  d.collective_step_ns = {1040, kA, "a transfer's start and completion; no public figure"};
   d.tensor_ghz = {2.4, kD, kArch3};
   d.matmul_utilization_limit = {1, kM, kTutorialProfile};
   d.matmul_overhead = {10, kM, "kernel optimization tutorial: 431 ns from fp32 matmul to matmul"};
@@ -133,6 +145,9 @@ DeviceSpec trn3() {
   d.sbuf_usable_bytes = {240 * 1024, kA, "as on v2: 16 KiB are the compiler's"};
   d.hbm_bandwidth = {1175, kD, "Trainium3 architecture: one core alone on its stack"};
   d.hbm_stack_bandwidth = {1175, kD, "Trainium3 architecture: 4.7 TB/s in four stacks"};
+  d.cores_per_stack = {2, kD, "Trainium3 architecture: eight cores, four stacks"};
+  d.cores_per_chip = {8, kD, kArch4};
+  d.link_bandwidth = {1280, kA, "as trn2"};
   d.matmul_utilization_limit = {1, kA, "as trn2"};
   d.matmul_overhead = {10, kA, "as trn2"};
   d.matmul_latency = {400, kA, "as trn2"};
@@ -164,6 +179,15 @@ std::string_view grade_name(Grade grade) {
   return "";
 }
 
+DeviceSpec beside_others(DeviceSpec device, int64_t cores) {
+  const double sharing = std::min(static_cast<double>(cores), double{device.cores_per_stack});
+  const double part = device.hbm_stack_bandwidth / sharing;
+  if (part < device.hbm_bandwidth) {
+    device.hbm_bandwidth = {part, Grade::kAssumed, "an equal part of the stack"};
+  }
+  return device;
+}
+
 const std::vector<DeviceSpec>& devices() {
   static const std::vector<DeviceSpec> all = {trn1(), trn2(), trn3()};
   return all;
@@ -188,6 +212,11 @@ const std::vector<ParameterRow>& parameter_rows() {
       {"psum_bank_bytes", "B/partition", &D::psum_bank_bytes},
       {"hbm_bandwidth", "GB/s", &D::hbm_bandwidth},
       {"hbm_stack_bandwidth", "GB/s", &D::hbm_stack_bandwidth},
+      {"cores_per_stack", "", &D::cores_per_stack},
+      {"logical_core", "cores", &D::logical_core},
+      {"cores_per_chip", "", &D::cores_per_chip},
+      {"link_bandwidth", "GB/s per chip", &D::link_bandwidth},
+      {"collective_step", "ns", &D::collective_step_ns},
       {"tensor_clock", "GHz", &D::tensor_ghz},
       {"matmul_utilization_limit", "", &D::matmul_utilization_limit},
       {"matmul_overhead", "cycles", &D::matmul_overhead},

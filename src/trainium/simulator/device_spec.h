@@ -3,6 +3,7 @@
 // NeuronCore-v2, trn2 = NeuronCore-v3, trn3 = NeuronCore-v4. Clocks in GHz, so that cycles / GHz =
 // ns; bandwidths in bytes per ns = GB/s.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,13 @@ struct DeviceSpec {
   Parameter psum_bank_bytes;  // per partition
   Parameter hbm_bandwidth;    // one core's, while the other cores of its stack are idle
   Parameter hbm_stack_bandwidth;
+  Parameter cores_per_stack;
+
+  // Several cores.
+  Parameter logical_core;  // physical cores that a launch may take at once
+  Parameter cores_per_chip;
+  Parameter link_bandwidth;      // of all links of a chip to others, each way
+  Parameter collective_step_ns;  // of one step of a collective, beyond its bytes
 
   // Tensor engine.
   Parameter tensor_ghz;
@@ -83,6 +91,10 @@ struct DeviceSpec {
   double peak_flops_per_ns() const { return 2.0 * 128 * 128 * tensor_ghz; }
   double sbuf_capacity() const { return sbuf_usable_bytes * sbuf_packing; }  // per partition
 };
+
+// One of `cores` cores that work at once: those that share a stack of HBM get equal parts of it.
+// That is what symmetric work gets; assumed is that sharing costs nothing else.
+DeviceSpec beside_others(DeviceSpec device, int64_t cores);
 
 const std::vector<DeviceSpec>& devices();
 Result<DeviceSpec> find_device(std::string_view name);

@@ -146,8 +146,9 @@ struct Loop {
   std::string step_name;  // what the kernel calls its step, for printed source: "BM"; may be empty
   std::optional<int64_t> limit;
   Affine origin;
-  bool carried =
-      false;  // iterations depend on one another (nl.sequential_range), else nl.affine_range
+  bool carried = false;  // iterations depend on one another
+  // Iterations run side by side, each on a core of its own; the outermost loop alone.
+  bool cores = false;
   std::vector<Node> body;
 
   int64_t trip_count(std::span<const int64_t> loop_values) const;

@@ -49,6 +49,7 @@ std::string key_of(const Problem& p) {
       fmt::format("{} {} {} {} {}", p.kernel->name, shape_sizes(*p.kernel, p.shape), p.device.name,
                   name_of(p.options.dtype), name_of(p.options.accumulate));
   if (p.options.left == kernels::Layout::kNatural) key += " natural";
+  if (p.cores > 1) key += fmt::format(" {} cores", p.cores);
   const std::string chosen = tiling_text(kernels::Tiling(p.chosen));
   return chosen.empty() ? key : key + " " + chosen;
 }

@@ -31,6 +31,7 @@ std::vector<int64_t> values_to_try(const TilingParameter& parameter,
                                    const kernels::KernelOptions& options) {
   const bool wide_sums = dtype_size_bytes(options.accumulate) > dtype_size_bytes(options.dtype);
   if (parameter.for_wide_sums && !wide_sums) return {parameter.value};
+  if (parameter.for_16_bits && options.dtype != DType::kBF16) return {parameter.value};
   if (parameter.for_few_rows && shape.M > kernels::kPartitions) return {parameter.value};
   // Not a block of a dimension but a choice, such as the number of passes; the kernel lists its
   // values.

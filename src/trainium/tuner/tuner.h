@@ -32,6 +32,7 @@ struct Problem {
   kernels::KernelOptions options;
   simulator::DeviceSpec device;
   kernels::TilingValues chosen = {};  // parameters that are not searched
+  int64_t cores = 1;                  // that work at once: shape and device are those of one
 };
 
 struct Measurement {

@@ -14,7 +14,9 @@
 #include "trainium/kernels/registry.h"
 #include "trainium/nki/driver.h"
 #include "trainium/nki/fold.h"
+#include "trainium/nki/peel.h"
 #include "trainium/tile/builder.h"
+#include "trainium/tile/checker.h"
 #include "trainium/tile/counts.h"
 
 namespace neuronmm::nki {
@@ -80,10 +82,10 @@ TEST(Emitter, NamesSizesStepsAndLayouts) {
              "BM = 2 * P  # row tiles in a block", "@nki.jit", "def copy(x):", "        y = x",
              "        x: (M, N) bf16", "    assert x.shape == (M, N) and x.dtype == nl.bfloat16",
              "    y = nl.ndarray((M, N), dtype=nl.bfloat16, buffer=nl.shared_hbm)",
-             "    for m in nl.affine_range(M // BM):",
+             "    for m in range(M // BM):",
              "        block = nl.ndarray((P, BM // P, N), dtype=nl.bfloat16, "
              "buffer=nl.sbuf)  # rotates: 2",
-             "        for mt in nl.affine_range(BM // P):",
+             "        for mt in range(BM // P):",
              "            nisa.dma_copy(dst=block[:, mt, :], src=x[nl.ds(m * BM + mt * P, "
              "P), :])",
              "    return y"});
@@ -94,9 +96,9 @@ TEST(Emitter, NamesSizesStepsAndLayouts) {
 
 TEST(Emitter, RaggedEdgesAreTheSmallerOfTileAndRest) {
   const std::string text = source(copy_program(500, 640, 256), describe(500, 640));
-  expect_lines(text, {"def ceil_div(a, b):", "    for m in nl.affine_range(ceil_div(M, BM)):",
+  expect_lines(text, {"def ceil_div(a, b):", "    for m in range(ceil_div(M, BM)):",
                       "        m_size = min(BM, M - m * BM)",
-                      "        for mt in nl.affine_range(ceil_div(m_size, P)):",
+                      "        for mt in range(ceil_div(m_size, P)):",
                       "            mt_size = min(P, m_size - mt * P)",
                       "            nisa.dma_copy(dst=block[0:mt_size, mt, :], "
                       "src=x[nl.ds(m * BM + mt * P, mt_size), :])"});
@@ -156,7 +158,7 @@ TEST(Emitter, CarriedLoopsAccumulationAndMemories) {
   b.load(at(tile, {all(128), all(512)}), at(copy, {all(128), all(512)}));
   b.store(at(y, {all(128), all(512)}), at(tile, {all(128), all(512)}));
   const std::string text = source(b.finish(), {});
-  expect_lines(text, {"    for k in nl.sequential_range(4):", "def sum(x, w):",
+  expect_lines(text, {"    for k in range(4):", "def sum(x, w):",
                       "    copy = nl.ndarray((P, F), dtype=nl.float32, buffer=nl.private_hbm)",
                       "    psum = nl.ndarray((P, F), dtype=nl.float32, buffer=nl.psum)",
                       "        nisa.nc_matmul(dst=psum, stationary=xs, moving=ws, "
@@ -166,7 +168,7 @@ TEST(Emitter, CarriedLoopsAccumulationAndMemories) {
                       "    nisa.dma_copy(dst=copy, src=tile)"});
 }
 
-// A name is given twice only where its first holder is done: Python has one scope per function.
+// Python has one scope per function: every buffer has a name of its own in it.
 TEST(Emitter, NamesDoNotHideOneAnother) {
   Builder b("lambda");
   const BufferId x = b.input("x", kBF16, {512, 128}), y = b.output("y", kBF16, {512, 128});
@@ -180,17 +182,81 @@ TEST(Emitter, NamesDoNotHideOneAnother) {
   b.loop("P", 512, 256, [&](const Tile& m) {
     b.loop("P", m, 128, [&](const Tile& mt) {
       move(x, y, mt);
-      // Read again in the next iteration, so that `inner` must not take its name.
       b.store(at(y, {mt, all(128)}), at(outer, {all(128), all(128)}));
     });
   });
   b.loop("P", 512, 128, [&](const Tile& m) { move(x, y, m); });
   const std::string text = source(b.finish(), {});
-  expect_lines(text, {"def lambda_(x):", "    for P2 in nl.affine_range(2):",
-                      "        for P3 in nl.affine_range(2):",
+  expect_lines(text, {"def lambda_(x):", "    for P2 in range(2):", "        for P3 in range(2):",
                       "            tile2 = nl.ndarray((P, P), dtype=nl.bfloat16, buffer=nl.sbuf)",
-                      "    for P2 in nl.affine_range(4):",
-                      "        tile = nl.ndarray((P, P), dtype=nl.bfloat16, buffer=nl.sbuf)"});
+                      "    for P2 in range(4):",
+                      "        tile3 = nl.ndarray((P, P), dtype=nl.bfloat16, buffer=nl.sbuf)"});
+}
+
+// The legacy dialect: results are assigned, loops are told apart, no number depends on a loop.
+TEST(Emitter, TheLegacyDialectPeelsRaggedEnds) {
+  Description description = describe(500, 640);
+  description.dialect = Dialect::kNeuronxcc;
+  const std::string text = source(copy_program(500, 640, 256), description);
+  expect_lines(text, {"import neuronxcc.nki as nki", "import neuronxcc.nki.isa as nisa",
+                      "    assert tuple(x.shape) == (M, N)",
+                      "    block = nl.ndarray((nl.par_dim(P), 2, N), dtype=nl.bfloat16, "
+                      "buffer=nl.sbuf)  # rotates: 2",
+                      "    for mt in nl.affine_range(2):",
+                      "        block[:, mt, :] = nl.load(x[nl.ds(mt * P, P), :])",
+                      "        nl.store(y[nl.ds(mt * P, P), :], value=block[:, mt, :])",
+                      "    block[:, 0, :] = nl.load(x[nl.ds(256, P), :])",
+                      "    block[0:116, 1, :] = nl.load(x[nl.ds(384, 116), :])",
+                      "    nl.store(y[nl.ds(384, 116), :], value=block[0:116, 1, :])"});
+  expect_without(text, "min(");
+}
+
+TEST(Emitter, PeelingChangesNothingThatRuns) {
+  for (const kernels::Kernel& kernel : kernels::kernels()) {
+    for (const int64_t M : {1, 130, 1200}) {
+      const Program program = kernels::make_program(kernel, {M, 900, 300, 2100, 200},
+                                                    kernels::tiling_of(kernel, {}).value(), {})
+                                  .value();
+      const Result<Program> peeled = peel_ragged_loops(program);
+      ASSERT_TRUE(peeled.ok()) << peeled.error().message;
+      EXPECT_TRUE(tile::check_structure(*peeled).ok()) << kernel.name;
+      EXPECT_EQ(tile::count(program), tile::count(*peeled)) << kernel.name;
+      EXPECT_TRUE(check_sums(program).ok()) << kernel.name;
+    }
+  }
+}
+
+// A second sum in the same memory, before it is allocated again.
+TEST(Emitter, TheLegacyDialectRefusesWhatItCannotSay) {
+  Builder b("twice");
+  const BufferId x = b.input("x", kBF16, {128, 512}), y = b.output("y", kBF16, {128, 512});
+  const BufferId tile = b.sbuf("tile", kBF16, {128, 512});
+  b.load(at(tile, {all(128), all(512)}), at(x, {all(128), all(512)}));
+  const BufferId psum = b.psum("psum", {128, 512}, 1);
+  b.loop("m", 512, 128, [&](const Tile&) {
+    b.matmul(at(psum, {all(128), all(512)}), at(tile, {all(128), all(128)}),
+             at(tile, {all(128), all(512)}), {});
+    b.store(at(y, {all(128), all(512)}), at(tile, {all(128), all(512)}));
+  });
+  const Program program = b.finish();
+  EXPECT_TRUE(emit(program, {}).ok());
+  Description description;
+  description.dialect = Dialect::kNeuronxcc;
+  const Result<std::string> legacy = emit(program, description);
+  ASSERT_FALSE(legacy.ok());
+  EXPECT_NE(legacy.error().message.find("psum holds more than one sum"), std::string::npos);
+}
+
+TEST(Dialects, FitTheirDevices) {
+  EXPECT_EQ(dialect_for("trn1"), Dialect::kNeuronxcc);
+  EXPECT_EQ(dialect_for("trn2"), Dialect::kNki);
+  EXPECT_EQ(dialect_for("trn3"), Dialect::kNki);
+  for (const char* device : {"trn1", "trn2", "trn3"}) {
+    const Dialect fits = dialect_for(device);
+    EXPECT_EQ(misfit(fits, device), "");
+    const Dialect other = fits == Dialect::kNki ? Dialect::kNeuronxcc : Dialect::kNki;
+    EXPECT_NE(misfit(other, device).find(device), std::string::npos);
+  }
 }
 
 // Where names would hold on to more SBUF than there is, they let go after the last use.
@@ -226,7 +292,7 @@ TEST(Emitter, IsPython) {
   for (const int64_t M : {100, 500, 512}) {
     const Program program = copy_program(M, 640, 256);
     std::ofstream(file) << source(program, describe(M, 640))
-                        << emit_driver(program, describe(M, 640), 0.01);
+                        << emit_driver(program, describe(M, 640), Driver::kTorch, 0.01);
     const std::string parse = fmt::format(
         "python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' {}", file.string());
     EXPECT_EQ(std::system(parse.c_str()), 0);
@@ -236,7 +302,7 @@ TEST(Emitter, IsPython) {
 
 TEST(Driver, RandomInputsReferenceAndTolerance) {
   const Program program = copy_program(512, 640, 256);
-  const std::string text = emit_driver(program, describe(512, 640), 0.0125);
+  const std::string text = emit_driver(program, describe(512, 640), Driver::kTorch, 0.0125);
   expect_lines(text,
                {"def reference(x):", "    return x", "    x = torch.randn(M, N).to(torch.bfloat16)",
                 "    inputs = [x]", "    tolerance = 0.0125", "    found = copy(*on_device)",

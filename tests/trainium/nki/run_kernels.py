@@ -1,4 +1,5 @@
-"""Runs emitted kernels in the independent interpreter nki_check, all in one process.
+"""Runs emitted kernels in the independent interpreter nki_check, all in one process; those of the legacy dialect by way of
+neuronxcc_on_nki.
 
     python3 run_kernels.py NKI_CHECK_FOLDER < cases > results
 
@@ -17,6 +18,10 @@ sys.path.insert(0, sys.argv[1])
 import nki_check  # noqa: E402
 import numpy as np  # noqa: E402
 from nki_check import nki  # noqa: E402
+
+import neuronxcc_on_nki  # noqa: E402
+
+neuronxcc_on_nki.install()
 
 
 def check(argv):

@@ -4,24 +4,51 @@ as often as their text says, which the simulator has counted without Python."""
 import os
 import re
 import subprocess
+import sys
 import unittest
 
 import harness
 
 _PROGRAM = os.environ.get("NEURONMM_PROGRAM")
-_MLP = "(silu({0}) * ({1})) @ {2}"
+_GATED = "(silu({0}) * ({1})) @ {2}"
+_PIVOTS = "{0}[:, :128] + {0}[:, 128:] @ {1}"
+_T = f"({_PIVOTS.format('x', 'd')})"
+_TG, _TU = (f"({_PIVOTS.format('x_' + half, 'd_' + half)})" for half in ("gate", "up"))
+_XUV = "256,384,128,640"
+_NARROW = "130,384,128,512,128"
+_MORE = "np.concatenate([{0}, ({0}) @ c], axis=1)"
+# Every kernel, and what it computes.
 _CASES = (
-    ("matmul_tiled", "256,384,512", (), "x.T @ w"),
-    ("matmul_blocked", "256,384,1024", (), "x.T @ w"),
-    ("matmul_optimized", "256,512,512", ("--dtype", "fp32"), "x.T @ w"),
-    ("matmul_optimized", "256,512,512", ("--left", "natural"), "x @ w"),
-    ("xuv", "256,512,128,512", (), "x @ u @ v"),
-    ("xuv", "200,512,96,640", (), "x @ u @ v"),
-    ("xtuv", "256,512,128,512", ("--device", "trn2"), "x.T @ u @ v"),
-    ("mlp_up", "256,512,128,512", (), "(silu(x @ u_gate @ v_gate) * (x @ u_up @ v_up)).T"),
-    ("dense_mlp", "128,512,512", (), _MLP.format("x @ w_gate", "x @ w_up", "w_down")),
-    ("mlp", "128,512,128,512", (), _MLP.format("x @ u_gate @ v_gate", "x @ u_up @ v_up", "u_down @ v_down")),
-)
+    ("matmul_tiled", "256,384,512", "x.T @ w"),
+    ("matmul_hoisted", "256,384,600", "x.T @ w"),
+    ("matmul_blocked", "256,384,1024", "x.T @ w"),
+    ("matmul_optimized", "256,512,512 --dtype fp32", "x.T @ w"),
+    ("matmul_optimized", "256,512,512 --left natural", "x @ w"),
+    ("matmul_fixed_order", "300,500,700", "x.T @ w"),
+    ("xuv", _XUV, "x @ u @ v"),
+    ("xuv", "200,512,96,640", "x @ u @ v"),
+    ("xuv", "1,512,128,640 --tiling contiguous=1", "x @ u @ v"),
+    ("xtuv", _XUV, "x.T @ u @ v"),
+    ("xuv_transposed", _XUV, "(x @ u @ v).T"),
+    ("xtuv_transposed", _XUV, "(x.T @ u @ v).T"),
+    ("xuv_sequential", _XUV, "x.T @ u @ v"),
+    ("xuv_naive", _XUV, "x.T @ u @ v"),
+    ("xuv_pivoted", _XUV, f"{_T} @ a"),
+    ("xtuv_pivoted", _XUV, "(x.T[:, :128] + x.T[:, 128:] @ d) @ a"),
+    ("xuv_pivoted_out", _XUV, _MORE.format("x @ a")),
+    ("xtuv_pivoted_out", _XUV, _MORE.format("x.T @ a")),
+    ("mlp_up", "256,512,128,512", "(silu(x @ u_gate @ v_gate) * (x @ u_up @ v_up)).T"),
+    ("dense_mlp", "128,512,512", _GATED.format("x @ w_gate", "x @ w_up", "w_down")),
+    ("mlp", "128,512,128,512", _GATED.format("x @ u_gate @ v_gate", "x @ u_up @ v_up", "u_down @ v_down")),
+    ("mlp", "200,512,96,700 --tiling h_on_chip=1",
+     _GATED.format("x @ u_gate @ v_gate", "x @ u_up @ v_up", "u_down @ v_down")),
+    ("narrow_mlp", _NARROW, _MORE.format(_GATED.format(f"{_T} @ w_gate", f"{_T} @ w_up", "w_down"))),
+    ("narrow_mlp_in", "130,384,128,512", _GATED.format(f"{_T} @ w_gate", f"{_T} @ w_up", "w_down")),
+    ("narrow_mlp_out", "130,384,512,128", _MORE.format(_GATED.format("x @ w_gate", "x @ w_up", "w_down"))),
+    ("pivoted_mlp", _NARROW, _MORE.format(_GATED.format(f"{_TG} @ w_gate", f"{_TU} @ w_up", "w_down"))),
+    ("pivoted_mlp_in", "130,384,128,512", _GATED.format(f"{_TG} @ w_gate", f"{_TU} @ w_up", "w_down")),
+)  # fmt: skip
+_DIALECTS = {"nki": "trn2", "neuronxcc": "trn1"}
 _BYTES = {"bf16": 2, "fp32": 4}
 
 
@@ -45,24 +72,66 @@ class Emitted(harness.Folder):
             given += ["--arg", f"{name}={dtype}[{','.join(sizes[d] for d in dimensions.split(', '))}]"]
         return text, given
 
+    def test_every_kernel_is_here(self):
+        listed = subprocess.run([_PROGRAM, "kernels"], check=True, capture_output=True, text=True).stdout
+        named = {kernel for kernel, _, _ in _CASES}
+        self.assertGreater(len(named), 20)
+        self.assertEqual(set(re.findall(r"(?m)^(\w+) +[MKrNs](?:,\w)+ ", listed)), named)
+
     def test_values_and_counts(self):
-        for kernel, shape, options, reference in _CASES:
-            with self.subTest(kernel=kernel, shape=shape, options=options):
-                text, given = self.emitted(kernel, shape, options)
-                device = options[1] if "--device" in options else "trn1"
-                options = ("--device", device, "--ref", reference, "--tolerance", "0.02", "--trace", "t.trace")
-                done = self.run_command(f"kernel.py:{kernel}", *given, *options)
-                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-                found = harness.TraceFile(os.path.join(self.folder, "t.trace"))
-                read, written, products = map(
-                    int, re.search(r"(\d+) bytes from HBM, (\d+) to HBM, (\d+) nc_matmul", text).groups()
-                )
-                self.assertEqual(len(found.named("nc_matmul")), products)
-                self.assertEqual((self._bytes(found, "src"), self._bytes(found, "dst")), (read, written))
+        for kernel, settings, reference in _CASES:
+            for dialect, device in _DIALECTS.items():
+                with self.subTest(kernel=kernel, settings=settings, dialect=dialect):
+                    self._check(kernel, *settings.split(), reference=reference, dialect=dialect, device=device)
+
+    def _check(self, kernel, shape, *options, reference, dialect, device):
+        text, given = self.emitted(kernel, shape, ("--dialect", dialect, "--device", device, *options))
+        self.assertEqual("neuronxcc" in text, dialect == "neuronxcc")
+        done = self.run_here(
+            f"kernel.py:{kernel}", *given, "--device", device, "--ref", reference, "--tolerance", "0.02", "--trace", "t.trace"
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        found = harness.TraceFile(os.path.join(self.folder, "t.trace"))
+        read, written, products = map(
+            int, re.search(r"(\d+) bytes from HBM, (\d+) to HBM, (\d+) nc_matmul", text).groups()
+        )
+        self.assertEqual(len(found.named("nc_matmul")), products)
+        self.assertEqual((self._bytes(found, "src"), self._bytes(found, "dst")), (read, written))
+
+    def test_cores(self):
+        for kernel, shape in (("xuv", "600,256,128,512"), ("mlp", "258,256,128,300")):
+            with self.subTest(kernel=kernel):
+                options = ("--device", "trn2", "--cores", "2", "--dtype", "fp32", "--driver", "simulate")
+                text, _ = self.emitted(kernel, shape, options)
+                self.assertIn("nl.program_id(0)", text)
+                self._run_driver()
+
+    def test_drivers(self):
+        for driver in ("numpy", "simulate"):
+            for dialect, device in _DIALECTS.items():
+                for kernel, shape in (("mlp", "130,256,96,300"), ("xuv_pivoted_out", "130,256,96,300")):
+                    with self.subTest(driver=driver, dialect=dialect, kernel=kernel):
+                        # In fp32, because NumPy has no bfloat16 of its own.
+                        options = ("--dialect", dialect, "--device", device, "--dtype", "fp32", "--driver", driver)
+                        self.emitted(kernel, shape, options)
+                        self._run_driver(warm_up=0, iterations=1)
+
+    def _run_driver(self, **options):
+        """The emitted file's own main, with this package in the place of the SDK."""
+        given = ", ".join(f"{name}={value}" for name, value in options.items())
+        path = os.path.join(self.folder, "kernel.py")
+        with open(path) as file:
+            text = file.read()
+        if "def main(warm_up" in text:
+            with open(path, "w") as file:
+                file.write(text.replace("\n    main()\n", f"\n    main({given})\n"))
+        done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn(": ok", done.stdout)
 
     def _bytes(self, found, end):
         total = 0
-        for transfer in found.named("dma_copy"):
+        for transfer in found.named("dma_copy") + found.named("dma_transpose"):
             instance, pattern, _ = found.operand(transfer, end)
             if instance["memory"] == "hbm":
                 elements = 1

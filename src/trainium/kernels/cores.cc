@@ -1,0 +1,127 @@
+#include "trainium/kernels/cores.h"
+
+#include <optional>
+
+namespace neuronmm::kernels {
+
+using tile::Affine;
+using tile::Buffer;
+using tile::Loop;
+using tile::LoopId;
+using tile::Node;
+using tile::Program;
+
+namespace {
+
+constexpr LoopId kCore = 0;
+
+// Loops are numbered from the outside in, so that the one over cores comes first.
+class Lift {
+ public:
+  Lift(const Kernel& kernel, const KernelOptions& options, Program& program, int64_t rows,
+       int64_t cores)
+      : program_(program), rows_(rows), cores_(cores), along_m_(program.buffers.size()) {
+    for (size_t b = 0; b < program.buffers.size(); ++b) {
+      const Buffer& buffer = program.buffers[b];
+      const Buffer& named = buffer.is_view() ? program.buffer(buffer.view_of) : buffer;
+      for (const OperandDescription& operand : kernel.operands) {
+        if (operand.name != named.name) continue;
+        const MatrixLayout layout = layout_of(kernel, operand, options);
+        if (layout.rows == 'M') along_m_[b] = 0;
+        if (layout.columns == 'M') along_m_[b] = 1;
+      }
+    }
+  }
+
+  // Views of operands with tokens as columns have no dimension of their own for them.
+  Status run() {
+    for (size_t b = 0; b < program_.buffers.size(); ++b) {
+      if (!along_m_[b]) continue;
+      Buffer& buffer = program_.buffers[b];
+      int64_t& size = buffer.shape[*along_m_[b]];
+      if (size != rows_) return fail("{}: {} cannot be split by rows", program_.name, buffer.name);
+      size *= cores_;
+    }
+    body(program_.body);
+    Loop core;
+    core.id = kCore;
+    core.name = "core";
+    core.max = cores_;
+    core.step = rows_;
+    core.step_name = "CM";
+    core.cores = true;
+    core.body = std::move(program_.body);
+    program_.body.clear();
+    program_.body.emplace_back(std::move(core));
+    ++program_.num_loops;
+    return {};
+  }
+
+ private:
+  static void shift(Affine& affine) {
+    for (auto& term : affine.terms) ++term.first;
+  }
+
+  void body(std::vector<Node>& nodes) {
+    for (Node& node : nodes) {
+      if (auto* loop = std::get_if<Loop>(&node)) {
+        ++loop->id;
+        shift(loop->origin);
+        body(loop->body);
+      } else if (auto* instruction = std::get_if<tile::Instruction>(&node)) {
+        std::visit([this](auto& op) { operands(op); }, instruction->operation);
+      }
+    }
+  }
+
+  void access(tile::Access& access) {
+    for (tile::Slice& slice : access.slices) {
+      shift(slice.start);
+      shift(slice.size.origin);
+    }
+    const std::optional<size_t>& along = along_m_[static_cast<size_t>(access.buffer)];
+    if (!along) return;
+    Affine core;
+    core.terms = {{kCore, rows_}};
+    access.slices[*along].start = access.slices[*along].start + core;
+  }
+
+  template <typename Op>
+  void operands(Op& op) {
+    access(op.dst);
+    if constexpr (requires { op.src; }) access(op.src);
+    if constexpr (requires { op.a; }) access(op.a), access(op.b);
+    if constexpr (requires { op.stationary; }) {
+      access(op.stationary);
+      access(op.moving);
+      for (LoopId& id : op.first) ++id;
+    }
+  }
+
+  Program& program_;
+  int64_t rows_, cores_;
+  std::vector<std::optional<size_t>> along_m_;  // by buffer: its dimension of tokens
+};
+
+}  // namespace
+
+Result<KernelShape> share_of_core(const KernelShape& whole, int64_t cores) {
+  if (whole.M % cores != 0) {
+    return fail("--cores {}: expected M to be a multiple of {}, found {}", cores, cores, whole.M);
+  }
+  KernelShape share = whole;
+  share.M /= cores;
+  return share;
+}
+
+Result<Program> make_program_on_cores(const Kernel& kernel, const KernelShape& whole,
+                                      const Tiling& tiling, const KernelOptions& options,
+                                      int64_t cores) {
+  NMM_ASSIGN(const KernelShape share, share_of_core(whole, cores));
+  NMM_ASSIGN(Program program, make_program(kernel, share, tiling, options));
+  if (cores == 1) return program;
+  NMM_TRY(Lift(kernel, options, program, share.M, cores).run());
+  return program;
+}
+
+}  // namespace neuronmm::kernels

@@ -1,0 +1,31 @@
+#pragma once
+// Instructions as statements of either dialect. The parameter names of nki.isa differ from
+// instruction to instruction, which is why they stand here and not in the tile program.
+
+#include <string>
+
+#include "trainium/nki/dialect.h"
+#include "trainium/nki/expressions.h"
+#include "trainium/nki/python_text.h"
+#include "trainium/tile/program.h"
+
+namespace neuronmm::nki {
+
+std::string_view nl_dtype(DType dtype);  // "nl.bfloat16"
+
+class Statements {
+ public:
+  Statements(const tile::Program& program, Expressions& expressions, Dialect dialect)
+      : program_(program), e_(expressions), dialect_(dialect) {}
+
+  void write(const tile::Operation& operation, PythonText& text);
+  // "psum = nl.ndarray((P, F), dtype=nl.float32, buffer=nl.psum)"
+  std::string allocation(tile::BufferId id, bool holds_sums);
+
+ private:
+  const tile::Program& program_;
+  Expressions& e_;
+  Dialect dialect_;
+};
+
+}  // namespace neuronmm::nki

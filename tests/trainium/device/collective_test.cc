@@ -1,0 +1,64 @@
+// Collectives against the formulas of collective.h with numbers put in by hand.
+
+#include "trainium/device/collective.h"
+
+#include <gtest/gtest.h>
+
+#include "trainium/devices.h"
+
+namespace neuronmm::device {
+namespace {
+
+using simulator::DeviceSpec;
+
+DeviceSpec device() {
+  DeviceSpec d = simulator::kTrn2;
+  d.dma_engines.value = 10;
+  d.dma_bandwidth.value = 20;
+  d.hbm_bandwidth.value = 400;
+  d.cores_per_chip.value = 4;
+  d.link_bandwidth.value = 80;
+  d.collective_step_ns.value = 1000;
+  return d;
+}
+
+TEST(AllReduce, OneCoreHasNothingToAdd) { EXPECT_EQ(all_reduce_seconds(device(), 1, 1e9), 0); }
+
+TEST(AllReduce, FewBytesGoToEverybodyAtOnce) {
+  // 1000 + 3 · 2000 / 200, in place of 6 · (1000 + 500 / 200)
+  EXPECT_NEAR(all_reduce_seconds(device(), 4, 2000), 1030e-9, 1e-15);
+}
+
+TEST(AllReduce, ManyGoAroundARing) {
+  // 6 · (1000 + 1e6 / 4 / 200), in place of 1000 + 3 · 1e6 / 200
+  EXPECT_NEAR(all_reduce_seconds(device(), 4, 1e6), 13500e-9, 1e-15);
+}
+
+TEST(AllReduce, HbmLimits) {
+  DeviceSpec d = device();
+  d.hbm_bandwidth.value = 100;
+  EXPECT_NEAR(all_reduce_seconds(d, 4, 1e6), 6 * (1000 + 2500) * 1e-9, 1e-15);
+}
+
+TEST(AllReduce, LinksLimitAcrossChips) {
+  // Of 80, a ring has 20, and each of four cores has 20.
+  EXPECT_NEAR(all_reduce_seconds(device(), 8, 1e6), 14 * (1000 + 6250) * 1e-9, 1e-12);
+  EXPECT_NEAR(all_reduce_seconds(device(), 8, 1000), (1000 + 350) * 1e-9, 1e-15);
+}
+
+// What is drawn from a stack is what it has.
+TEST(SharedHbm, CoresGetEqualParts) {
+  for (const DeviceSpec& alone : simulator::devices()) {
+    for (const int64_t cores : {1, 2, 8}) {
+      const DeviceSpec one = simulator::beside_others(alone, cores);
+      const double sharing = std::min(static_cast<double>(cores), double{alone.cores_per_stack});
+      EXPECT_LE(one.hbm_bandwidth, alone.hbm_bandwidth);
+      EXPECT_LE(sharing * one.hbm_bandwidth, alone.hbm_stack_bandwidth * (1 + 1e-12));
+    }
+  }
+  EXPECT_EQ(simulator::beside_others(simulator::kTrn2, 2).hbm_bandwidth, 358);
+  EXPECT_EQ(simulator::beside_others(simulator::kTrn1, 2).hbm_bandwidth, 410);
+}
+
+}  // namespace
+}  // namespace neuronmm::device

@@ -1,0 +1,182 @@
+"""The words of the legacy dialect that `neuronmm emit` writes, on the `nki` that is there to import.
+
+Instructions of the legacy dialect return their results; here a result waits until it is assigned, and is then written by
+the instruction of the current dialect. Loops of the legacy dialect are traced once: their variables have no numbers, so
+that nothing but positions may be computed from them. `install()` makes `import neuronxcc.nki` work.
+"""
+
+import functools
+import sys
+from types import ModuleType
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+class Index:
+    """A loop's variable: it can be added to and multiplied, not compared."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __add__(self, other):
+        return Index(self.value + _number(other))
+
+    def __mul__(self, factor):
+        assert isinstance(factor, int), "positions are affine in the loops"
+        return Index(self.value * factor)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def _number(value):
+    return value.value if isinstance(value, Index) else value
+
+
+def _loop(count):
+    assert isinstance(count, int), f"a loop over {count!r}: its length depends on another loop"
+    return map(Index, range(count))
+
+
+def _key(key):
+    parts = key if isinstance(key, tuple) else (key,)
+    for part in parts:
+        if isinstance(part, slice):
+            assert all(isinstance(n, (int, type(None))) for n in (part.start, part.stop)), part
+    return tuple(_number(part) for part in parts)
+
+
+class Result:
+    """What an instruction will write: `write` takes the tensor, and for products whether it adds."""
+
+    def __init__(self, write, product=False):
+        self.write = write
+        self.product = product
+
+
+class Tile:
+    """A tensor, or a part of one."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    @property
+    def shape(self):
+        return list(self.tensor.shape)
+
+    def reshape(self, shape):
+        return Tile(self.tensor.reshape(shape))
+
+    def __getitem__(self, key):
+        return Tile(self.tensor if key is Ellipsis else self.tensor[_key(key)])
+
+    def __setitem__(self, key, value):
+        if isinstance(value, Result):
+            value.write(self[key].tensor)
+        else:
+            assert isinstance(value, Added), f"assigned: {value!r}"
+
+    def __iadd__(self, value):
+        assert isinstance(value, Result) and value.product, "only products are added"
+        value.write(self.tensor)
+        return Added()
+
+
+class Added:
+    """What is assigned after `+=`: it is there already."""
+
+
+def _ndarray(shape, dtype, buffer):
+    return Tile(nl.ndarray(shape, dtype=dtype, buffer=buffer))
+
+
+def _zeros(shape, dtype, buffer):
+    assert buffer is nl.psum, "zeros that an instruction has to write"
+    return _ndarray(shape, dtype, buffer)
+
+
+def _ds(start, size):
+    return nl.ds(_number(start), size)
+
+
+def _load(src):
+    return Result(lambda dst: nisa.dma_copy(dst=dst, src=src.tensor))
+
+
+def _load_transpose2d(src):
+    return Result(lambda dst: nisa.dma_transpose(dst=dst, src=src.tensor))
+
+
+def _store(dst, value):
+    nisa.dma_copy(dst=dst.tensor, src=value.tensor)
+
+
+def _checked(write, dtype):
+    """The type that a result says must be its destination's."""
+
+    def checked(dst):
+        assert dst.dtype == dtype, f"{dst.dtype} is assigned {dtype}"
+        write(dst)
+
+    return Result(checked)
+
+
+def _nc_matmul(stationary, moving):
+    # accumulate=None: overwrites what nothing has written, adds to the rest.
+    return Result(
+        lambda dst: nisa.nc_matmul(dst=dst, stationary=stationary.tensor, moving=moving.tensor, accumulate=None), True
+    )
+
+
+def _nc_transpose(data, engine):
+    assert engine is nisa.engine.tensor
+    return Result(lambda dst: nisa.nc_transpose(dst=dst, data=data.tensor, engine=engine))
+
+
+def _tensor_copy(src, dtype):
+    return _checked(lambda dst: nisa.tensor_copy(dst=dst, src=src.tensor), dtype)
+
+
+def _tensor_tensor(data1, data2, op, dtype):
+    return _checked(lambda dst: nisa.tensor_tensor(dst=dst, data1=data1.tensor, data2=data2.tensor, op=op), dtype)
+
+
+def _activation(op, data, dtype):
+    return _checked(lambda dst: nisa.activation(dst=dst, op=op, data=data.tensor), dtype)
+
+
+def _memset(shape, value, dtype):
+    def write(dst):
+        assert tuple(dst.shape) == tuple(shape), (dst.shape, shape)
+        nisa.memset(dst=dst, value=value)
+
+    return _checked(write, dtype)
+
+
+def _jit(function):
+    @nki.jit
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        given = {name: Tile(tensor) for name, tensor in kwargs.items()}
+        return function(*map(Tile, args), **given).tensor
+
+    return run
+
+
+def install():
+    package, legacy = ModuleType("neuronxcc"), ModuleType("neuronxcc.nki")
+    language, isa = ModuleType("neuronxcc.nki.language"), ModuleType("neuronxcc.nki.isa")
+    legacy.jit = _jit
+    for name in ("bfloat16", "float32", "sbuf", "psum", "shared_hbm", "private_hbm", "add", "multiply", "silu", "copy"):
+        setattr(language, name, getattr(nl, name))
+    language.affine_range = language.sequential_range = _loop
+    language.par_dim = int
+    language.ndarray, language.zeros, language.ds = _ndarray, _zeros, _ds
+    language.load, language.load_transpose2d, language.store = _load, _load_transpose2d, _store
+    isa.tensor_engine = nisa.engine.tensor
+    isa.nc_matmul, isa.nc_transpose, isa.tensor_copy = _nc_matmul, _nc_transpose, _tensor_copy
+    isa.tensor_tensor, isa.activation, isa.memset = _tensor_tensor, _activation, _memset
+    package.nki, legacy.language, legacy.isa = legacy, language, isa
+    for module in (package, legacy, language, isa):
+        sys.modules[module.__name__] = module

@@ -1,0 +1,130 @@
+// Every kernel, emitted in both dialects and traced by python/nki as somebody's own kernel would
+// be, moves the bytes of its tile program, and takes its time to the last bit: what is emitted is
+// what was simulated. Of the legacy dialect this is the time of the instructions in their order;
+// its compiler schedules them anew.
+
+#include <cstdlib>
+#include <filesystem>
+#include <regex>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "apps/run_program.h"
+#include "test_data.h"
+#include "trainium/kernels/registry.h"
+#include "trainium/simulator/residency.h"
+#include "trainium/simulator/timing.h"
+#include "trainium/trace/file.h"
+#include "trainium/trace/simulate.h"
+
+namespace neuronmm {
+namespace {
+
+namespace fs = std::filesystem;
+using kernels::Kernel;
+using kernels::KernelShape;
+using simulator::DeviceSpec;
+
+// One token, ragged in every dimension, and larger than a block in most.
+const std::vector<KernelShape> kShapes = {{.M = 1, .K = 512, .r = 256, .N = 700, .s = 128},
+                                          {.M = 300, .K = 600, .r = 200, .N = 1300, .s = 130},
+                                          {.M = 1024, .K = 1024, .r = 512, .N = 1024, .s = 512}};
+
+bool has_numpy() { return std::system("/usr/bin/python3 -c 'import numpy' >/dev/null 2>&1") == 0; }
+
+class EmittedRoundTrip : public testing::TestWithParam<std::tuple<std::string_view, const char*>> {
+ protected:
+  void SetUp() override {
+    if (!has_numpy()) GTEST_SKIP() << "no python3 with NumPy: tools/install_dependencies.sh test";
+    folder_ = fs::temp_directory_path() / fmt::format("neuronmm-round-{}", getpid());
+    fs::create_directories(folder_);
+  }
+  void TearDown() override {
+    if (!folder_.empty()) fs::remove_all(folder_);
+  }
+  std::string path(const char* name) const { return (folder_ / name).string(); }
+
+  // How many copies of each buffer the source's remarks say, as a trace's names know them.
+  trace::Rotation rotation_of(const std::string& source) const {
+    static const std::regex kBuffer(
+        R"((?:# rotates: (\d+)\n\s*)?(\w+) = nl\.\w+\(.*buffer=nl\.(?:sbuf|psum)\)(?:  # rotates: (\d+))?)");
+    trace::Rotation rotation;
+    for (auto at = std::sregex_iterator(source.begin(), source.end(), kBuffer);
+         at != std::sregex_iterator(); ++at) {
+      const std::string copies = (*at)[1].str() + (*at)[3].str();
+      rotation.copies_of[(*at)[2]] = copies.empty() ? 1 : std::stoll(copies);
+    }
+    return rotation;
+  }
+
+  Result<trace::TraceFile> traced(const Kernel& kernel, const KernelShape& shape,
+                                  const std::string& device) const {
+    std::string command = fmt::format(
+        "PYTHONPATH={}/python PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m nki.run {}:{} --device "
+        "{} --trace {}",
+        source_dir().string(), path("kernel.py"), kernel.name, device, path("t.trace"));
+    for (const kernels::OperandDescription& operand : kernel.operands) {
+      if (operand.role != tile::HbmRole::kInput) continue;
+      const Shape size = shape_of(shape, layout_of(kernel, operand, {}));
+      command += fmt::format(" --arg '{}=bf16[{},{}]'", operand.name, size[0], size[1]);
+    }
+    EXPECT_EQ(std::system((command + " > /dev/null").c_str()), 0) << command;
+    return trace::TraceFile::open(path("t.trace"));
+  }
+
+  void compare(const Kernel& kernel, const KernelShape& shape, const DeviceSpec& device,
+               const std::string& dialect) {
+    const auto tiling =
+        kernels::fitting_tiling(kernel, shape, {}, {}, simulator::limits_of(device));
+    ASSERT_TRUE(tiling.ok());
+    const auto program = kernels::make_program(kernel, shape, *tiling, {});
+    if (!program.ok()) return;  // the kernel does not take such a shape
+    const auto expected = simulator::simulate(*program, device);
+    ASSERT_TRUE(expected.ok()) << expected.error().message;
+    const std::string settings = fmt::format("{} --shape {} --device {} --dialect {}", kernel.name,
+                                             shape_sizes(kernel, shape), device.name, dialect);
+    SCOPED_TRACE("neuronmm emit " + settings);
+    const apps::Outcome emitted =
+        apps::neuronmm(fmt::format("emit {} --force -o {}", settings, path("kernel.py")));
+    ASSERT_EQ(emitted.exit_code, 0) << emitted.output;
+    const auto file = traced(kernel, shape, std::string(device.name));
+    ASSERT_TRUE(file.ok()) << file.error().message;
+    const trace::Rotation rotation = rotation_of(apps::read(path("kernel.py")));
+    const auto found =
+        trace::simulate(*file, device, {.timing = {}, .rotation = rotation, .as_written = true});
+    ASSERT_TRUE(found.ok()) << found.error().message;
+    const auto a = expected->summary.fields(), b = found->timing.summary.fields();
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i].second, b[i].second) << a[i].first;
+    ++compared_;
+  }
+
+  fs::path folder_;
+  int compared_ = 0;
+};
+
+TEST_P(EmittedRoundTrip, Exactly) {
+  const auto& [name, dialect] = GetParam();
+  const Kernel& kernel = *kernels::find_kernel(name).value();
+  for (size_t i = 0; i < kShapes.size(); ++i) {
+    compare(kernel, kShapes[i], simulator::devices()[i % 2], dialect);
+  }
+  EXPECT_GT(compared_, 0);
+}
+
+std::vector<std::string_view> kernel_names() {
+  std::vector<std::string_view> names;
+  for (const Kernel& kernel : kernels::kernels()) names.push_back(kernel.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, EmittedRoundTrip,
+                         testing::Combine(testing::ValuesIn(kernel_names()),
+                                          testing::Values("nki", "neuronxcc")),
+                         [](const auto& p) {
+                           return fmt::format("{}_{}", std::get<0>(p.param), std::get<1>(p.param));
+                         });
+
+}  // namespace
+}  // namespace neuronmm
