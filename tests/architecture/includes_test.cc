@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 using Folders = std::set<std::string>;
 const std::map<std::string, Folders> kArrows = {
     {"base", {}},
+    {"parallel", {"base"}},
     {"ops", {"base"}},
     {"cpu", {"ops", "base"}},
     {"io", {"base"}},
