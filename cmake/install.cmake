@@ -15,7 +15,7 @@ if(NEURONMM_FINETUNE)
   install(TARGETS neuronmm_finetune_program RUNTIME COMPONENT finetune)
 endif()
 
-set(libraries base parallel ops cpu io jinja text model gguf compress eval serve_engine serve_grammar serve_protocol serve_web serve_http tile kernels nki simulator trace tuner device validation)
+set(libraries base parallel ops cpu io jinja text model tensor_parallel gguf compress eval serve_engine serve_grammar serve_protocol serve_web serve_http tile kernels nki simulator trace tuner device validation)
 foreach(library ${libraries})
   install(TARGETS neuronmm_${library} EXPORT neuronmm ARCHIVE COMPONENT development)
 endforeach()

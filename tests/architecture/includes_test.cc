@@ -27,6 +27,7 @@ const std::map<std::string, Folders> kArrows = {
     {"text/jinja", {"base"}},
     {"text", {"text/jinja", "io", "base"}},
     {"model", {"ops", "io", "text", "base"}},
+    {"tensor_parallel", {"parallel", "model", "ops", "base"}},
     {"gguf", {"model", "io", "text", "base"}},
     {"compress", {"model", "ops", "io", "text", "base"}},
     {"finetune", {"compress", "model", "ops", "io", "text", "base"}},
