@@ -144,7 +144,8 @@ void add_serve(Program& program) {
   CLI::App* command =
       program.add(CommandGroup::kModels, "serve", "Serve a model over HTTP, with OpenAI's API");
   add_serve_flags(command, *flags);
-  program.set_run(command, [flags] { return run_serve(*flags); });
+  program.set_run(
+      command, [flags] { return run_serve(*flags); }, Processes::kLeads);
 }
 
 }  // namespace neuronmm::apps

@@ -15,8 +15,8 @@ namespace {
 
 class Follower {
  public:
-  Follower(parallel::Communicator& communicator, const MakeBackend& make_backend)
-      : communicator_(communicator), make_backend_(make_backend) {}
+  Follower(parallel::Communicator& communicator, const MakeOwn& make_own, const ShareIt& share)
+      : communicator_(communicator), make_own_(make_own), share_(share) {}
 
   // false: it is over.
   bool obey(const Order& order) {
@@ -50,10 +50,10 @@ class Follower {
   };
 
   void add_backend(const std::string& settings) {
-    auto backend = make_backend_(settings);
-    const Status made = backend.ok() ? Status() : backend.error();
+    auto own = make_own_(settings);
+    const Status made = own.ok() ? Status() : own.error();
     if (!parallel::agree(communicator_, made).ok()) return;
-    backends_.push_back(std::move(backend).value());
+    backends_.push_back(share_(std::move(own).value()));
   }
 
   void open(int64_t number, const std::string& folder) {
@@ -110,7 +110,8 @@ class Follower {
   }
 
   parallel::Communicator& communicator_;
-  const MakeBackend& make_backend_;
+  const MakeOwn& make_own_;
+  const ShareIt& share_;
   std::vector<std::unique_ptr<ops::Backend>> backends_;
   std::map<int64_t, model::Transformer> models_;
   std::map<int64_t, Block> blocks_;
@@ -118,8 +119,8 @@ class Follower {
 
 }  // namespace
 
-void follow(parallel::Communicator& communicator, const MakeBackend& make_backend) {
-  Follower follower(communicator, make_backend);
+void follow(parallel::Communicator& communicator, const MakeOwn& make_own, const ShareIt& share) {
+  Follower follower(communicator, make_own, share);
   while (follower.obey(receive(communicator))) {
   }
 }
