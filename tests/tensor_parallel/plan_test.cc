@@ -118,7 +118,7 @@ TEST_F(Plan, BytesAndWeightsAreThoseOfTheFormulas) {
 
 TEST_F(Plan, ASlowLinkHasOneSmallCollectiveAndAFastOneTheLeastWeights) {
   const auto costs = layout_costs(weight_, 0, 4);
-  const Machine ethernet = {2e-4, 1.2e8, 3e10, 1e11}, memory = {2e-6, 1e10, 3e10, 1e11};
+  const Machine ethernet = {5e-4, 1.2e8, 3e10, 1e11}, memory = {2e-6, 1e10, 3e10, 1e11};
   EXPECT_EQ(choose_layout(costs, ethernet, 4, parallel::Wire::kFp32).layout, MlpLayout::kSumStrip);
   EXPECT_EQ(choose_layout(costs, memory, 4, parallel::Wire::kFp32).layout,
             MlpLayout::kGatherStrips);
