@@ -55,7 +55,7 @@ Status meet(const TogetherCommand& command) {
   share_cores(all.processes_of_host());
   const parallel::Fact facts[] = {
       {"the version of neuronmm", kVersion},
-      {"the command line", fmt::format("{:?}", fmt::join(command.arguments, " "))},
+      {"the command line", fmt::format("{}", fmt::join(command.arguments, " "))},
       {"the number of threads", std::to_string(num_threads())}};
   NMM_TRY(parallel::agree(all, facts));
   if (command.processes != Processes::kAlone) return {};

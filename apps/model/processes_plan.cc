@@ -45,7 +45,7 @@ int64_t share_of_bytes(const ops::LinearWeight& weight, int64_t part, int64_t wh
   return weight.stored_bytes() * part / whole;
 }
 
-// Of the process with the most, which is the first.
+// Of process 0, which has as many heads as any.
 int64_t attention_bytes(const model::LayerWeights& weights, const ops::AttentionShape& whole,
                         bool quantized, int processes) {
   const auto heads = tensor_parallel::heads_of(whole, quantized, 0, processes);
@@ -135,7 +135,7 @@ void print_sums(const ReportWriter& writer, const std::vector<Layer>& layers,
         ring * 2 * static_cast<double>(config.hidden_size) * static_cast<double>(layers.size());
     writer.print(
         "  {:<36}{:.0f} bytes per token sent by each process ({:.0f} of attention, {:.0f} "
-        "of MLPs), {:.1f} MB of weights in the largest\n",
+        "of MLPs), {:.1f} MB of weights in process 0\n",
         kLinks[link].name, attention + mlps, attention, mlps, static_cast<double>(memory) / 1e6);
   }
   writer.print("  beside that process 0 gets the logits of the others: {:.0f} bytes per row\n",

@@ -90,6 +90,8 @@ class Communicator {
   // Returns when all processes have called it.
   virtual void barrier() = 0;
 
+  // What has happened to a process that is lost; empty while all live. From any thread.
+  virtual std::string lost() const { return {}; }
   // Ends all processes, this one with `code`, and never returns: after ProcessLost, or where work
   // was broken off that the others wait for.
   [[noreturn]] virtual void end_all(int code) = 0;

@@ -31,9 +31,12 @@ Heartbeat::Heartbeat(MPI_Comm comm, double timeout_s, std::vector<std::string> p
 Heartbeat::~Heartbeat() { stop(); }
 
 void Heartbeat::check() const {
-  if (!is_lost_.load(std::memory_order_relaxed)) return;
+  if (is_lost_.load(std::memory_order_relaxed)) throw ProcessLost(lost());
+}
+
+std::string Heartbeat::lost() const {
   const std::lock_guard lock(mutex_);
-  throw ProcessLost(lost_);
+  return lost_;
 }
 
 std::vector<int64_t> Heartbeat::stop() {

@@ -26,6 +26,8 @@ class Heartbeat {
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
+  // What has happened to a process that is lost, or nothing.
+  std::string lost() const;
   // Throws ProcessLost when a process is lost.
   void check() const;
   // No more signs from here. Those of the others have to be received before MPI may end: how many

@@ -127,6 +127,7 @@ class MpiCommunicator : public Communicator {
     const std::byte sign[1] = {};
     exchange(sign, all_, all_);
   }
+  std::string lost() const override { return heartbeat_->lost(); }
   void end_all(int code) override {
     MPI_Abort(MPI_COMM_WORLD, code);
     std::_Exit(code);

@@ -4,6 +4,7 @@
 #include "parallel/several_processes.h"
 
 #include <chrono>
+#include <fstream>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -85,7 +86,7 @@ TEST_F(SeveralProcesses, FoldersThatDifferAreRefused) {
   for (const char* const host : {"a", "b"}) {
     const auto folder = folder_ / host / "model";
     std::filesystem::create_directories(folder);
-    std::filesystem::copy(kDemo, folder, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::copy(kDemo, folder, std::filesystem::copy_options::recursive);
   }
   std::ofstream(folder_ / "b" / "model" / "config.json", std::ios::app) << "\n";
   const std::string program =
