@@ -81,7 +81,7 @@ TEST_F(SeveralProcesses, ThreadCountsThatDifferAreRefused) {
   expect(outcome, 1, {"the number of threads", "found 1 in process 0 and 3 in 1"});
 }
 
-// The same path is another folder on each host.
+// The same path is another folder on each host, as this one is in each working directory.
 TEST_F(SeveralProcesses, FoldersThatDifferAreRefused) {
   for (const char* const host : {"a", "b"}) {
     const auto folder = folder_ / host / "model";
@@ -90,7 +90,7 @@ TEST_F(SeveralProcesses, FoldersThatDifferAreRefused) {
   }
   std::ofstream(folder_ / "b" / "model" / "config.json", std::ios::app) << "\n";
   const std::string program =
-      "'" + program_path().string() + "' generate model --prompt x --threads 1 ";
+      "'" + program_path().string() + "' generate /proc/self/cwd/model --prompt x --threads 1 ";
   const Outcome outcome =
       outcome_of(parallel::mpirun(1) + "-wdir " + (folder_ / "a").string() + " " + program +
                  " : -n 1 -wdir " + (folder_ / "b").string() + " " + program + " 2>&1 </dev/null");
