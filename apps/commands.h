@@ -20,27 +20,52 @@ namespace neuronmm::apps {
 // 130 when it is an interrupt.
 using Run = std::function<Result<int>()>;
 
+// What a command does when a launcher (mpirun) has started the program several times. kAlone: it is
+// refused. kLeads: process 0 runs it, the others compute with it whatever models it opens
+// (tensor_parallel/follow.h).
+enum class Processes { kAlone, kLeads };
+
 inline constexpr int kInterruptedExit = 130;  // 128 + SIGINT, what shells report
 
 // Where a subcommand stands in the help.
 enum class CommandGroup { kModels, kKernels, kPaper };
 
+struct TogetherCommand {
+  std::string name;
+  std::vector<std::string> arguments;
+  Processes processes;
+};
+// What a program does where it may be one of several processes (processes.h).
+struct Together {
+  void (*add_options)(CLI::App* command);
+  int (*run)(const TogetherCommand& command, const std::function<int()>& alone);
+};
+
 class Program {
  public:
   Program();
+  // Before any command is added.
+  void set_together(const Together& together) { together_ = together; }
   // The new subcommand; put its flags on the returned CLI::App and its work into set_run.
   CLI::App* add(CommandGroup group, const std::string& name, const std::string& description);
-  void set_run(CLI::App* command, Run run);
+  void set_run(CLI::App* command, Run run, Processes processes = Processes::kAlone);
   int run(int argc, char** argv);
   // What followed the program's name.
   const std::vector<std::string>& arguments() const { return arguments_; }
 
  private:
+  struct Entry {
+    CLI::App* command;
+    Run run;
+    Processes processes;
+  };
   void add_describe();
   int explain(const CLI::ParseError& error);
+  int run(const Entry& entry);
 
   CLI::App cli_;
-  std::vector<std::pair<CLI::App*, Run>> runs_;
+  Together together_ = {};
+  std::vector<Entry> runs_;
   std::vector<std::string> arguments_;
 };
 

@@ -6,6 +6,7 @@
 #include "cpu/kernels.h"
 #include "kernel/tuned.h"
 #include "ops/reference.h"
+#include "processes.h"
 #include "trainium/device/backend.h"
 
 namespace neuronmm::apps {
@@ -34,6 +35,10 @@ void add_device_options(CLI::App* command, DeviceOptions& options, Devices devic
 }
 
 Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options) {
+  return all_processes().processes() > 1 ? share_backend(options) : make_own_backend(options);
+}
+
+Result<std::unique_ptr<ops::Backend>> make_own_backend(const DeviceOptions& options) {
   if (options.threads > 0) set_num_threads(options.threads);
   if (options.device == "reference") return ops::make_reference_backend();
   cpu::KernelChoice choice;
@@ -47,7 +52,7 @@ Result<std::unique_ptr<ops::Backend>> make_backend(const DeviceOptions& options)
 // Times need no values. A simulated device then computes nothing, so that a model of any size can
 // be timed in seconds.
 Result<std::unique_ptr<ops::Backend>> make_latency_backend(const DeviceOptions& options) {
-  if (!options.simulated()) return make_backend(options);
+  if (!options.simulated() || all_processes().processes() > 1) return make_backend(options);
   NMM_ASSIGN(const auto device, simulator::find_device(options.device));
   return device::make_timing_backend(device, tuned_tilings(device));
 }

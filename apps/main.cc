@@ -2,11 +2,13 @@
 
 #include "commands.h"
 #include "process.h"
+#include "processes.h"
 
 namespace {
 
 int run(int argc, char** argv) {
   neuronmm::apps::Program program;
+  program.set_together({neuronmm::apps::add_link_options, neuronmm::apps::run_together});
   neuronmm::apps::add_compress(program);
   neuronmm::apps::add_finetune(program);
   neuronmm::apps::add_fit(program);

@@ -45,6 +45,8 @@ int report(const std::string& message) {
   return 1;
 }
 
+}  // namespace
+
 // The last place where an exception can become a message. By kind: each has its own advice.
 int run_caught(const std::function<int()>& program) {
   try {
@@ -61,8 +63,6 @@ int run_caught(const std::function<int()>& program) {
     return report(error.what());
   }
 }
-
-}  // namespace
 
 // Output that cannot be written is an error of a command that has succeeded otherwise: a full disk
 // must not look like success.

@@ -11,4 +11,7 @@ namespace neuronmm::apps {
 // not be written to the end turns exit code 0 into 1.
 int run_guarded(const std::function<int()>& program);
 
+// A program's work with its exceptions as messages; the exit code.
+int run_caught(const std::function<int()>& program);
+
 }  // namespace neuronmm::apps

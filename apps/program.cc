@@ -112,7 +112,10 @@ CLI::App* Program::add(CommandGroup group, const std::string& name,
   return cli_.add_subcommand(name, description)->group(title_of(group));
 }
 
-void Program::set_run(CLI::App* command, Run run) { runs_.emplace_back(command, std::move(run)); }
+void Program::set_run(CLI::App* command, Run run, Processes processes) {
+  if (processes != Processes::kAlone) together_.add_options(command);
+  runs_.push_back({command, std::move(run), processes});
+}
 
 // A typo often makes other arguments seem wrong or missing, too: it is what the message is about.
 int Program::explain(const CLI::ParseError& error) {
@@ -138,16 +141,22 @@ int Program::run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return explain(error);
   }
-  for (const auto& [command, run] : runs_) {
-    if (!command->parsed()) continue;
-    const Result<int> result = run();
-    if (result.ok()) return result.value();
-    const Error& error = result.error();
-    print_message("neuronmm {}: {}{}\n", command->get_name(), printable(error.message),
-                  hint_of(error.kind));
-    return error.kind == Error::Kind::kInterrupted ? kInterruptedExit : 1;
+  for (const Entry& entry : runs_) {
+    if (!entry.command->parsed()) continue;
+    if (together_.run == nullptr) return run(entry);
+    return together_.run({entry.command->get_name(), arguments_, entry.processes},
+                         [&] { return run(entry); });
   }
   return kUsageError;
+}
+
+int Program::run(const Entry& entry) {
+  const Result<int> result = entry.run();
+  if (result.ok()) return result.value();
+  const Error& error = result.error();
+  print_message("neuronmm {}: {}{}\n", entry.command->get_name(), printable(error.message),
+                hint_of(error.kind));
+  return error.kind == Error::Kind::kInterrupted ? kInterruptedExit : 1;
 }
 
 }  // namespace neuronmm::apps

@@ -9,6 +9,7 @@ find_dependency(nlohmann_json)
 find_dependency(OpenSSL)
 find_dependency(prometheus-cpp)
 find_dependency(Boost)
+find_package(MPI QUIET COMPONENTS CXX)  # of builds that have it
 foreach(library HWY=libhwy PCRE2=libpcre2-8 UTF8PROC=libutf8proc XXHASH=libxxhash)
   string(REPLACE "=" ";" library ${library})
   list(GET library 0 name)

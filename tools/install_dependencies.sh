@@ -14,6 +14,7 @@ build_packages=(
   libpcre2-dev libutf8proc-dev                     # tokenizer
   libxxhash-dev                                    # checksums of unfinished work
   libedit-dev                                      # line editing of `neuronmm chat`
+  libopenmpi-dev openmpi-bin                       # several processes, on one machine or more
   libboost1.81-dev libssl-dev prometheus-cpp-dev   # `neuronmm serve`: sockets and HTTP, TLS, metrics
 )
 finetune_packages=(libtorch-dev)

@@ -263,7 +263,8 @@ void add_bench(Program& program) {
                   "Latency and throughput of a model, of two side by side, or of a server");
   auto flags = std::make_shared<BenchFlags>();
   add_flags(command, *flags);
-  program.set_run(command, [flags] { return run_bench(*flags); });
+  program.set_run(
+      command, [flags] { return run_bench(*flags); }, Processes::kLeads);
 }
 
 }  // namespace neuronmm::apps

@@ -204,7 +204,8 @@ void add_chat(Program& program) {
   add_answer_flags(command, flags->answer);
   command->footer(
       fmt::format("Each line of standard input is a message, or a command:\n{}", kHelp));
-  program.set_run(command, [flags] { return run_chat(*flags); });
+  program.set_run(
+      command, [flags] { return run_chat(*flags); }, Processes::kLeads);
 }
 
 }  // namespace neuronmm::apps

@@ -172,7 +172,8 @@ void add_check(Program& program) {
                                   "Compare a model's logits or tokens with a reference's");
   auto flags = std::make_shared<CheckFlags>();
   add_flags(command, *flags);
-  program.set_run(command, [flags] { return run_check(*flags); });
+  program.set_run(
+      command, [flags] { return run_check(*flags); }, Processes::kLeads);
 }
 
 }  // namespace neuronmm::apps

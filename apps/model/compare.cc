@@ -267,7 +267,8 @@ void add_compare(Program& program) {
                   "Size, quality and speed of compressed models against the dense one");
   auto flags = std::make_shared<CompareFlags>();
   add_flags(command, *flags);
-  program.set_run(command, [flags] { return run_compare(*flags); });
+  program.set_run(
+      command, [flags] { return run_compare(*flags); }, Processes::kLeads);
 }
 
 }  // namespace neuronmm::apps

@@ -193,7 +193,8 @@ void add_eval(Program& program) {
                   "Perplexities and zero-shot accuracies, as lm-evaluation-harness computes them");
   auto flags = std::make_shared<EvalFlags>();
   add_flags(command, *flags);
-  program.set_run(command, [flags] { return run_eval(*flags); });
+  program.set_run(
+      command, [flags] { return run_eval(*flags); }, Processes::kLeads);
 }
 
 }  // namespace neuronmm::apps

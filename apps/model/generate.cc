@@ -110,7 +110,8 @@ void add_generate(Program& program) {
       ->add_option("--logprobs", flags->logprobs,
                    "print each token's log-probability and those of the N likeliest ones")
       ->check(CLI::Range(0, 1000));
-  program.set_run(command, [flags] { return run_generate(*flags); });
+  program.set_run(
+      command, [flags] { return run_generate(*flags); }, Processes::kLeads);
 }
 
 }  // namespace neuronmm::apps

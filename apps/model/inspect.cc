@@ -10,6 +10,7 @@
 #include "io/model_config.h"
 #include "io/quantization.h"
 #include "model/model_rows.h"
+#include "model/processes_plan.h"
 #include "report_writer.h"
 
 namespace neuronmm::apps {
@@ -20,6 +21,7 @@ using Json = nlohmann::ordered_json;
 struct InspectOptions {
   std::string folder, json;
   bool tensors = false;
+  int processes = 0;  // 0: no plan for several
 };
 
 // 10^6 bytes, as disks and downloads count.
@@ -146,6 +148,9 @@ Result<int> run_inspect(const InspectOptions& options) {
   print_totals(writer, checkpoint, layers);
   print_compression(writer, config);
   print_layers(writer, layers, config);
+  if (options.processes > 0) {
+    NMM_TRY(print_processes(writer, checkpoint, config, options.processes));
+  }
   if (options.tensors) print_tensors(writer, checkpoint);
   Json json = model_json(config, checkpoint, layers);
   if (options.tensors) json["tensors"] = tensors_json(checkpoint);
@@ -161,6 +166,10 @@ void add_inspect(Program& program) {
       program.add(CommandGroup::kModels, "inspect", "Show a model's shape, size and ranks");
   command->add_option("MODEL_DIR", options->folder, "a Hugging Face model folder")->required();
   command->add_flag("--tensors", options->tensors, "also list every tensor");
+  command
+      ->add_option("--processes", options->processes,
+                   "also how so many processes under mpirun would share it")
+      ->check(CLI::Range(2, 1024));
   add_json_option(command, options->json, "this");
   program.set_run(command, [options] { return run_inspect(*options); });
 }

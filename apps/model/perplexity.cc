@@ -167,7 +167,8 @@ void add_perplexity(Program& program) {
                                   "Perplexity of a text, by the convention of GPTQ and SVD-LLM");
   auto flags = std::make_shared<PerplexityFlags>();
   add_flags(command, *flags);
-  program.set_run(command, [flags] { return run_perplexity(*flags); });
+  program.set_run(
+      command, [flags] { return run_perplexity(*flags); }, Processes::kLeads);
 }
 
 }  // namespace neuronmm::apps

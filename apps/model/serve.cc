@@ -15,6 +15,7 @@
 #include "model/generate.h"
 #include "model/model_rows.h"
 #include "model/serve_flags.h"
+#include "processes.h"
 #include "version.h"
 
 namespace neuronmm::apps {
@@ -133,8 +134,14 @@ Result<int> run_serve(const ServeFlags& flags) {
   ending.emplace();  // from here on a signal asks for an end, it is not one
   server->serve(service);
   print_message("{} is ready\n", service->model().names.front());
-  while (!interrupted()) std::this_thread::sleep_for(kLook);
-  return drain(*server, flags.shutdown_timeout_s, *ending);
+  std::string lost;  // a process that computed with this one
+  while (!interrupted() && lost.empty()) {
+    std::this_thread::sleep_for(kLook);
+    lost = all_processes().lost();
+  }
+  NMM_ASSIGN(const int code, drain(*server, flags.shutdown_timeout_s, *ending));
+  if (!lost.empty()) return fail("{}", lost);
+  return code;
 }
 
 }  // namespace
@@ -144,7 +151,8 @@ void add_serve(Program& program) {
   CLI::App* command =
       program.add(CommandGroup::kModels, "serve", "Serve a model over HTTP, with OpenAI's API");
   add_serve_flags(command, *flags);
-  program.set_run(command, [flags] { return run_serve(*flags); });
+  program.set_run(
+      command, [flags] { return run_serve(*flags); }, Processes::kLeads);
 }
 
 }  // namespace neuronmm::apps

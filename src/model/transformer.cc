@@ -64,20 +64,30 @@ std::vector<int64_t> positions_of(ops::Batch batch) {
 
 }  // namespace
 
+ops::AttentionShape attention_shape(const io::ModelConfig& config) {
+  return {config.num_attention_heads, config.num_key_value_heads, config.head_dim,
+          config.sliding_window};
+}
+
 // Norm gains are a few thousand floats and are copied; matrices are packed by the backend.
 DecoderLayer::DecoderLayer(const io::ModelConfig& config, int64_t index,
                            const LayerWeights& weights, const ops::Backend& backend)
     : config_(config),
       index_(index),
       backend_(backend),
+      heads_(backend.heads_here(attention_shape(config), config.quantization.has_value())),
       input_norm_(to_vector(weights.input_norm)),
       post_attention_norm_(to_vector(weights.post_attention_norm)),
       q_norm_(to_vector(weights.q_norm)),
       k_norm_(to_vector(weights.k_norm)),
-      q_(backend.make_linear(weights.q)),
-      k_(backend.make_linear(weights.k)),
-      v_(backend.make_linear(weights.v)),
-      o_(backend.make_linear(weights.o)),
+      q_(backend.make_part(weights.q, ops::Role::kQueries, attention_shape(config),
+                           config.quantization.has_value())),
+      k_(backend.make_part(weights.k, ops::Role::kKeysAndValues, attention_shape(config),
+                           config.quantization.has_value())),
+      v_(backend.make_part(weights.v, ops::Role::kKeysAndValues, attention_shape(config),
+                           config.quantization.has_value())),
+      o_(backend.make_part(weights.o, ops::Role::kAttentionOutput, attention_shape(config),
+                           config.quantization.has_value())),
       mlp_(backend.make_mlp(weights.mlp)) {}
 
 // Residuals: hidden += attention(norm(hidden)), then hidden += mlp(norm(hidden)).
@@ -104,8 +114,8 @@ void DecoderLayer::attention_half(MutableMatrixView hidden, const ops::RotaryEmb
 
 void DecoderLayer::attend(ConstMatrixView x, const ops::RotaryEmbedding& rotary, ops::Batch batch,
                           MutableMatrixView y) const {
-  const int64_t head_dim = config_.head_dim;
-  const int64_t heads = config_.num_attention_heads, kv_heads = config_.num_key_value_heads;
+  const int64_t head_dim = heads_.head_dim;
+  const int64_t heads = heads_.num_attention_heads, kv_heads = heads_.num_key_value_heads;
   Matrix q(x.rows, heads * head_dim), k(x.rows, kv_heads * head_dim), v(x.rows, k.columns());
   const ops::Linear* const projections[] = {q_.get(), k_.get(), v_.get()};
   const MutableMatrixView projected[] = {q.view(), k.view(), v.view()};
@@ -123,8 +133,7 @@ void DecoderLayer::attend(ConstMatrixView x, const ops::RotaryEmbedding& rotary,
   backend_.rope(q.view(), head_dim, positions, rotary);
   backend_.rope(k.view(), head_dim, positions, rotary);
   Matrix mixed(x.rows, q.columns());
-  backend_.attention({heads, kv_heads, head_dim, config_.sliding_window}, index_, q.view(),
-                     k.view(), v.view(), batch, mixed.view());
+  backend_.attention(heads_, index_, q.view(), k.view(), v.view(), batch, mixed.view());
   o_->apply(mixed.view(), y);
 }
 
@@ -142,7 +151,8 @@ Result<LmHead> LmHead::load(const io::Checkpoint& checkpoint, const io::ModelCon
   head.eps_ = static_cast<float>(config.rms_norm_eps);
   head.vocab_size_ = config.vocab_size;
   head.norm_ = to_vector(norm);
-  head.projection_ = backend.make_linear(weight);
+  head.projection_ = backend.make_part(weight, ops::Role::kVocabulary, attention_shape(config),
+                                       config.quantization.has_value());
   return head;
 }
 
@@ -168,8 +178,15 @@ Result<Transformer> Transformer::load(io::ModelConfig config, io::Checkpoint che
   model.config_ = std::make_unique<io::ModelConfig>(std::move(config));
   model.checkpoint_ = std::make_unique<io::Checkpoint>(std::move(checkpoint));
   model.backend_ = &backend;
-  NMM_TRY(model.pack());
+  NMM_TRY(model.open());
   return model;
+}
+
+// With counterparts, all succeed or none does.
+Status Transformer::open() {
+  NMM_ASSIGN(counterparts_, backend_->open_counterparts(checkpoint_->folder().string()));
+  const Status packed = pack();
+  return counterparts_ == nullptr ? packed : counterparts_->opened(packed);
 }
 
 Status Transformer::pack() {
@@ -177,6 +194,7 @@ Status Transformer::pack() {
   const std::string prefix = tensor_prefix(*checkpoint_);
   NMM_ASSIGN(embedding_, require_weight(*checkpoint_, config, prefix + "embed_tokens.weight",
                                         {config.vocab_size, config.hidden_size}));
+  NMM_TRY(backend_->supports(attention_shape(config), config.quantization.has_value()));
   // All names, shapes and forms are checked before the first packing: a wrong shape in the last
   // layer is found before minutes of it.
   std::vector<LayerWeights> layers;
@@ -207,8 +225,28 @@ std::unique_ptr<ops::KvCache> Transformer::make_cache(int64_t capacity_tokens) c
 }
 
 std::unique_ptr<ops::KvCache> Transformer::make_cache(int64_t capacity_tokens, DType dtype) const {
-  return backend_->make_kv_cache({config_->num_hidden_layers, config_->num_key_value_heads,
+  const ops::AttentionShape heads =
+      backend_->heads_here(attention_shape(*config_), config_->quantization.has_value());
+  return backend_->make_kv_cache({config_->num_hidden_layers, heads.num_key_value_heads,
                                   config_->head_dim, capacity_tokens, dtype});
+}
+
+void Transformer::copy_block(const ops::KvCache& from, const ops::KvCache& to,
+                             int64_t index) const {
+  const ops::KvBlock& source = from.blocks()[static_cast<size_t>(index)];
+  const ops::KvBlock& target = to.blocks()[static_cast<size_t>(index)];
+  std::copy_n(source.get(), from.block_words(), target.get());
+  if (counterparts_ != nullptr) counterparts_->block_copied(source, target);
+}
+
+// The blocks that the new tokens go to are made before the others are told which they are.
+void Transformer::tell_counterparts(std::span<const SequenceTokens> batch) const {
+  std::vector<ops::Counterparts::Sequence> told;
+  for (const SequenceTokens& sequence : batch) {
+    sequence.cache->grow(sequence.cache->length() + std::ssize(sequence.tokens));
+    told.push_back({sequence.tokens, sequence.cache, static_cast<int>(sequence.logits)});
+  }
+  counterparts_->begin_pass(told);
 }
 
 Matrix Transformer::forward(std::span<const SequenceTokens> batch, MlpObserver* observer) const {
@@ -221,6 +259,7 @@ Matrix Transformer::forward(std::span<const SequenceTokens> batch, MlpObserver* 
     rows.push_back({&cache, count});
     total += count;
   }
+  if (counterparts_ != nullptr) tell_counterparts(batch);
   Matrix hidden(total, config_->hidden_size);
   int64_t first = 0;
   for (const SequenceTokens& sequence : batch) {

@@ -50,6 +50,7 @@ class DecoderLayer {
   const io::ModelConfig& config_;
   int64_t index_;
   const ops::Backend& backend_;
+  ops::AttentionShape heads_;  // those that the backend computes
   std::vector<float> input_norm_, post_attention_norm_, q_norm_, k_norm_;
   std::unique_ptr<ops::Linear> q_, k_, v_, o_;
   std::unique_ptr<ops::Mlp> mlp_;
@@ -86,6 +87,9 @@ class LmHead {
   std::unique_ptr<ops::Linear> projection_;
 };
 
+// All attention heads of a model.
+ops::AttentionShape attention_shape(const io::ModelConfig& config);
+
 class Transformer {
  public:
   // Opens the folder's config and weights and packs all layers. `backend` must outlive the model.
@@ -100,6 +104,8 @@ class Transformer {
   // bf16 for a bf16 model (or an int8 one made from it), as other frameworks do.
   std::unique_ptr<ops::KvCache> make_cache(int64_t capacity_tokens) const;
   std::unique_ptr<ops::KvCache> make_cache(int64_t capacity_tokens, DType dtype) const;
+  // Copies a block of one cache of this model to another's, wherever its parts are computed.
+  void copy_block(const ops::KvCache& from, const ops::KvCache& to, int64_t index) const;
 
   using Logits = model::Logits;
   // Appends tokens to every sequence of the batch, in one pass over the weights. Returns the logits
@@ -112,7 +118,9 @@ class Transformer {
 
  private:
   Transformer() = default;
+  Status open();
   Status pack();
+  void tell_counterparts(std::span<const SequenceTokens> batch) const;
 
   std::unique_ptr<io::ModelConfig> config_;  // layers point at it
   std::unique_ptr<io::Checkpoint> checkpoint_;
@@ -121,6 +129,7 @@ class Transformer {
   ops::WeightView embedding_;  // [vocab_size, H]
   std::vector<DecoderLayer> layers_;
   std::optional<LmHead> lm_head_;
+  std::unique_ptr<ops::Counterparts> counterparts_;  // null: this process is all there is
 };
 
 // An error that names the first id outside [0, vocab_size).

@@ -58,6 +58,33 @@ struct AttentionShape {
       0;  // divides num_attention_heads; head h reads kv head h / (heads / kv_heads)
   int64_t head_dim = 0;
   int64_t sliding_window = 0;  // 0: none; w: position i sees positions in (i - w, i]
+  // Where a process computes some of a model's heads and they do not divide by their kv heads: how
+  // many heads share a kv head, and how many of the first kv head's are not here. Head h reads kv
+  // head (h + skipped) / group. 0: the rule above.
+  int64_t group = 0, skipped = 0;
+
+  bool operator==(const AttentionShape&) const = default;
+};
+
+// What a linear layer is to a transformer, for backends that compute a part of it.
+enum class Role { kQueries, kKeysAndValues, kAttentionOutput, kVocabulary };
+
+// A model's counterparts in other processes, each of which computes its part of every pass.
+class Counterparts {
+ public:
+  struct Sequence {
+    std::span<const int32_t> tokens;
+    KvCache* cache = nullptr;  // with room for them
+    int logits = 0;            // as the model counts: the counterparts must do what it does
+  };
+
+  virtual ~Counterparts() = default;
+  // Whether all have opened the model. Error: this process's own, or the first of the others'.
+  virtual Status opened(const Status& here) = 0;
+  // They begin the pass that this process is about to begin.
+  virtual void begin_pass(std::span<const Sequence> batch) = 0;
+  // A block of this backend's caches has been copied to another.
+  virtual void block_copied(const KvBlock& from, const KvBlock& to) = 0;
 };
 
 class Backend {
@@ -76,7 +103,28 @@ class Backend {
   // Whether the layers made so far can take `tokens` rows at once. To be asked before they do.
   virtual Status prepare(int64_t /*tokens*/) const { return {}; }
 
+  // The heads of `whole` that this backend computes, in models whose weights are rounded or not:
+  // what make_part makes has their widths, and caches their kv heads.
+  virtual Status supports(const AttentionShape& /*whole*/, bool /*quantized*/) const { return {}; }
+  virtual AttentionShape heads_here(const AttentionShape& whole, bool /*quantized*/) const {
+    return whole;
+  }
+  // Asks other processes that compute with this one to open the model folder, too. Null: none do.
+  virtual Result<std::unique_ptr<Counterparts>> open_counterparts(
+      const std::string& /*folder*/) const {
+    return std::unique_ptr<Counterparts>();
+  }
+
   virtual std::unique_ptr<Linear> make_linear(const LinearWeight& weight) const = 0;
+  // A layer of which this backend may compute a part; `whole` are all heads of the model. Of
+  // queries, keys and values only the columns of heads_here() come out. The attention's output has
+  // them as its input, and its result is complete. So are the vocabulary's columns, in the process
+  // that has Counterparts.
+  virtual std::unique_ptr<Linear> make_part(const LinearWeight& weight, Role /*role*/,
+                                            const AttentionShape& /*whole*/,
+                                            bool /*quantized*/) const {
+    return make_linear(weight);
+  }
   virtual std::unique_ptr<Mlp> make_mlp(const MlpWeight& weight) const = 0;
   virtual std::unique_ptr<KvCache> make_kv_cache(const KvCacheShape& shape) const = 0;
 

@@ -20,12 +20,14 @@ namespace fs = std::filesystem;
 using Folders = std::set<std::string>;
 const std::map<std::string, Folders> kArrows = {
     {"base", {}},
+    {"parallel", {"base"}},
     {"ops", {"base"}},
     {"cpu", {"ops", "base"}},
     {"io", {"base"}},
     {"text/jinja", {"base"}},
     {"text", {"text/jinja", "io", "base"}},
     {"model", {"ops", "io", "text", "base"}},
+    {"tensor_parallel", {"parallel", "model", "ops", "base"}},
     {"gguf", {"model", "io", "text", "base"}},
     {"compress", {"model", "ops", "io", "text", "base"}},
     {"finetune", {"compress", "model", "ops", "io", "text", "base"}},

@@ -104,8 +104,7 @@ std::unique_ptr<SequenceMemory> SequenceMemory::fork() const {
   for (PrefixCache::Entry* const entry : shared_) copy->share(*entry);
   if (!copy->reserve(length())) return nullptr;
   if (length() % kKvBlock != 0) {
-    std::copy_n(cache_->blocks()[shared_.size()].get(), cache_->block_words(),
-                copy->cache_->blocks()[shared_.size()].get());
+    memory_.transformer_.copy_block(*cache_, *copy->cache_, static_cast<int64_t>(shared_.size()));
   }
   copy->cache_->set_length(length());
   return copy;

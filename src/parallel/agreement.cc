@@ -1,0 +1,43 @@
+#include "parallel/agreement.h"
+
+#include <string_view>
+#include <vector>
+
+namespace neuronmm::parallel {
+namespace {
+
+std::vector<std::string> texts_of_all(Communicator& communicator, std::string_view mine) {
+  std::vector<std::string> texts;
+  for (const auto& bytes : communicator.all_gather(std::as_bytes(std::span(mine)))) {
+    texts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  return texts;
+}
+
+}  // namespace
+
+Status agree(Communicator& communicator, std::span<const Fact> facts) {
+  for (const Fact& fact : facts) {
+    const std::vector<std::string> values = texts_of_all(communicator, fact.value);
+    for (size_t i = 1; i < values.size(); ++i) {
+      if (values[i] == values[0]) continue;
+      return fail("expected {} to be the same in all processes, found {} in process 0 and {} in {}",
+                  fact.name, values[0], values[i], i);
+    }
+  }
+  return {};
+}
+
+// An error's text is never empty: it begins with a letter of its own.
+Status agree(Communicator& communicator, const Status& status) {
+  const std::vector<std::string> errors =
+      texts_of_all(communicator, status.ok() ? "" : "!" + status.error().message);
+  for (size_t i = 0; i < errors.size(); ++i) {
+    if (errors[i].empty()) continue;
+    const std::string message = errors[i].substr(1);
+    return i == 0 ? fail("{}", message) : fail("process {}: {}", i, message);
+  }
+  return {};
+}
+
+}  // namespace neuronmm::parallel

@@ -1,0 +1,50 @@
+#pragma once
+// The collectives of a communicator in messages from every process to every other. Nobody passes on
+// what others sent: a sum is on its way twice at most (to who adds it up and back) whatever the
+// number of processes, and who waits knows for whom.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "parallel/communicator.h"
+#include "parallel/mpi_calls.h"
+
+namespace neuronmm::parallel {
+
+// Each function returns the bytes that this process sent.
+class MessageLink {
+ public:
+  // `give_up` is asked while it waits long; it throws when there is nothing to wait for.
+  MessageLink(MPI_Comm comm, int process, int processes, std::function<void()> give_up)
+      : comm_(comm), process_(process), processes_(processes), give_up_(std::move(give_up)) {}
+
+  int64_t sum(std::span<float> values, Wire wire);
+  int64_t sum(std::span<double> values);
+  int64_t all_gather(std::span<const float> mine, std::span<const int64_t> counts,
+                     std::span<float> all, Wire wire);
+  // `mine` goes to the processes that `to` names, and all[i] becomes what process i sends here, for
+  // i in `from`. This process may be among both.
+  int64_t exchange(std::span<const std::byte> mine, std::span<const int> to,
+                   std::span<const int> from, std::vector<Communicator::Bytes>& all);
+
+ private:
+  template <typename Element, typename T>
+  int64_t sum_as(std::span<T> values);
+  template <typename Element>
+  int64_t all_gather_as(std::span<const float> mine, std::span<const int64_t> counts,
+                        std::span<float> all);
+
+  void send(std::span<const std::byte> bytes, int to);
+  void receive(std::span<std::byte> bytes, int from);
+  void wait();
+
+  const MPI_Comm comm_;
+  const int process_, processes_;
+  const std::function<void()> give_up_;
+  std::vector<MPI_Request> requests_;
+};
+
+}  // namespace neuronmm::parallel

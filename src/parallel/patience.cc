@@ -1,0 +1,35 @@
+#include "parallel/patience.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace neuronmm::parallel {
+namespace {
+
+using std::chrono::microseconds;
+
+// Assumed. An exchange through shared memory takes 1 to 3 us, one over a fast network 10 to 30.
+constexpr microseconds kSpin{20};
+// Assumed: about a time slice of the scheduler, so that a process that only lost its core for one
+// finds this one awake.
+constexpr microseconds kYield{2000};
+// A sleep is a sixteenth of the wait so far: it prolongs no wait by more than that.
+constexpr microseconds kLongestSleep{1000};
+
+}  // namespace
+
+void Patience::pause() {
+  if (++looks_ % 16 != 0 && !sleeping_) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+    return;
+  }
+  const auto waited = std::chrono::duration_cast<microseconds>(Clock::now() - start_);
+  if (waited < kSpin) return;
+  sleeping_ = waited >= kYield;
+  if (!sleeping_) return std::this_thread::yield();
+  std::this_thread::sleep_for(std::min(kLongestSleep, waited / 16));
+}
+
+}  // namespace neuronmm::parallel

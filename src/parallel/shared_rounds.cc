@@ -1,0 +1,39 @@
+#include "parallel/shared_rounds.h"
+
+#include "parallel/patience.h"
+
+namespace neuronmm::parallel {
+
+int64_t SharedRounds::bytes_of_process() {
+  return static_cast<int64_t>(sizeof(Header)) + 2 * kSlotBytes;
+}
+
+SharedRounds::SharedRounds(int process, int processes, const std::function<std::byte*(int)>& memory,
+                           std::function<void()> give_up)
+    : process_(process), processes_(processes), memory_(memory), give_up_(std::move(give_up)) {}
+
+std::byte* SharedRounds::slot_of(int i) {
+  return memory_(i) + sizeof(Header) + static_cast<int64_t>(round_ % 2) * kSlotBytes;
+}
+
+// What was written before is seen by whoever sees the count.
+void SharedRounds::arrive() {
+  header(process_).rounds.store(round_ + 1, std::memory_order_release);
+}
+
+const std::byte* SharedRounds::await(int i) {
+  const std::atomic<uint64_t>& rounds = header(i).rounds;
+  Patience patience;
+  while (rounds.load(std::memory_order_acquire) <= round_) {
+    patience.pause();
+    if (patience.is_long()) give_up_();
+  }
+  return slot_of(i);
+}
+
+void SharedRounds::finish() {
+  for (int i = 0; i < processes_; ++i) await(i);
+  ++round_;
+}
+
+}  // namespace neuronmm::parallel

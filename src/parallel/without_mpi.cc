@@ -1,0 +1,15 @@
+// In the place of mpi_communicator.cc where MPI was not found when the build was configured.
+
+#include "parallel/connect.h"
+
+namespace neuronmm::parallel {
+
+Result<std::unique_ptr<Communicator>> connect(const LinkOptions& /*options*/) {
+  return fail(
+      "started as one of {} processes, but this build has no MPI: configure it where "
+      "libopenmpi-dev "
+      "or libmpich-dev is installed (-DNEURONMM_MPI=ON), or start it once",
+      launched_processes());
+}
+
+}  // namespace neuronmm::parallel

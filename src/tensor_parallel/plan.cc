@@ -1,0 +1,107 @@
+#include "tensor_parallel/plan.h"
+
+#include <algorithm>
+
+namespace neuronmm::tensor_parallel {
+namespace {
+
+constexpr int64_t kPrompt = 512, kDecoded = 512;
+
+struct Size {
+  int64_t bytes = 0, parameters = 0;
+  void add(const ops::WeightView& weight, double share = 1.0) {
+    if (weight.empty()) return;
+    bytes += static_cast<int64_t>(static_cast<double>(weight.stored_bytes()) * share);
+    parameters += static_cast<int64_t>(static_cast<double>(weight.size()) * share);
+  }
+};
+
+bool is_quantized(const ops::MlpWeight& weight) {
+  return weight.gate.quantized() || weight.up.quantized() || weight.down.quantized();
+}
+
+// Of all matrices: `share` of what is cut by neurons, `of_strips` of the first factors of gate and
+// up.
+Size size_here(const ops::MlpWeight& weight, double share, double of_strips) {
+  Size size;
+  size.add(weight.in.map_t);
+  for (const ops::LinearWeight* linear : {&weight.gate, &weight.up}) {
+    size.add(linear->in.map_t);
+    size.add(linear->u_t, of_strips);
+    size.add(linear->low_rank() ? linear->v_t : linear->w_t, share);
+  }
+  size.add(weight.down.low_rank() ? weight.down.u_t : weight.down.w_t, share);
+  size.add(weight.down.v_t);
+  size.add(weight.down.out.map_t);
+  return size;
+}
+
+}  // namespace
+
+const char* layout_name(MlpLayout layout) {
+  switch (layout) {
+    case MlpLayout::kSumOutput:
+      return "sum y";
+    case MlpLayout::kSumStrip:
+      return "sum strip";
+    case MlpLayout::kGatherStrips:
+      break;
+  }
+  return "gather strips";
+}
+
+double LayoutCost::bytes_per_token(int processes, parallel::Wire wire) const {
+  return static_cast<double>((processes - 1) * values_per_token * bytes_of(wire)) / processes;
+}
+
+double LayoutCost::seconds(const Machine& machine, int64_t tokens, int processes,
+                           parallel::Wire wire) const {
+  const auto rows = static_cast<double>(tokens);
+  const double reading = static_cast<double>(weight_bytes) / machine.read_bytes_per_s;
+  const double computing = 2.0 * static_cast<double>(multiply_adds) * rows / machine.flops;
+  const double sending = collectives * machine.latency_s +
+                         rows * bytes_per_token(processes, wire) / machine.bytes_per_s;
+  return std::max(reading, computing) + sending;
+}
+
+Share neurons_of(const ops::MlpWeight& weight, int process, int processes) {
+  const int64_t neurons = weight.neurons();
+  int64_t unit = ops::kQuantGroup;
+  if (!is_quantized(weight)) {
+    for (const int64_t finer : {64, 32}) {
+      if (neurons % (unit * processes) != 0 && neurons % (finer * processes) == 0) unit = finer;
+    }
+    if (neurons < unit * processes) unit = 1;
+  }
+  return share_in_units(neurons, unit, process, processes);
+}
+
+std::vector<LayoutCost> layout_costs(const ops::MlpWeight& weight, int process, int processes) {
+  const double share = static_cast<double>(neurons_of(weight, process, processes).count) /
+                       static_cast<double>(weight.neurons());
+  const auto cost = [&](MlpLayout layout, int collectives, int64_t values, double of_strips) {
+    const Size size = size_here(weight, share, of_strips);
+    return LayoutCost{layout, collectives, values, size.bytes, size.parameters};
+  };
+  const int64_t rank = weight.down.rank();
+  std::vector<LayoutCost> costs = {
+      cost(MlpLayout::kSumOutput, 1, 2 * weight.down.out_features(), 1.0)};
+  if (rank == 0) return costs;
+  costs.push_back(cost(MlpLayout::kSumStrip, 1, 2 * rank, 1.0));
+  if (weight.gate.low_rank() && weight.up.low_rank()) {
+    costs.push_back(cost(MlpLayout::kGatherStrips, 2,
+                         2 * rank + weight.gate.rank() + weight.up.rank(), 1.0 / processes));
+  }
+  return costs;
+}
+
+LayoutCost choose_layout(const std::vector<LayoutCost>& costs, const Machine& machine,
+                         int processes, parallel::Wire wire) {
+  const auto seconds = [&](const LayoutCost& cost) {
+    return cost.seconds(machine, kPrompt, processes, wire) +
+           kDecoded * cost.seconds(machine, 1, processes, wire);
+  };
+  return *std::ranges::min_element(costs, {}, seconds);
+}
+
+}  // namespace neuronmm::tensor_parallel

@@ -1,0 +1,85 @@
+#include "tensor_parallel/slices.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/result.h"
+#include "ops/low_bit.h"
+
+namespace neuronmm::tensor_parallel {
+namespace {
+
+int64_t groups_before(int64_t columns, int64_t group) { return (columns + group - 1) / group; }
+
+}  // namespace
+
+Share share_in_units(int64_t count, int64_t unit, int process, int processes) {
+  const Share units = parallel::share_of((count + unit - 1) / unit, process, processes);
+  const int64_t first = std::min(count, units.first * unit);
+  return {first, std::min(count, units.end() * unit) - first};
+}
+
+TensorView elements_of(const TensorView& vector, const Share& elements) {
+  return {vector.dtype,
+          {elements.count},
+          vector.data + elements.first * dtype_size_bytes(vector.dtype)};
+}
+
+ops::WeightView rows_of(const ops::WeightView& weight, const Share& rows) {
+  const auto part = [&](const TensorView& matrix, int64_t columns) {
+    return TensorView{matrix.dtype,
+                      {rows.count, matrix.columns()},
+                      matrix.data + rows.first * columns * dtype_size_bytes(matrix.dtype)};
+  };
+  if (!weight.quantized()) return {part(weight, weight.columns())};
+  return {weight.format,
+          {rows.count, weight.columns()},
+          weight.data + rows.first * ops::stored_row_bytes(weight.format, weight.columns()),
+          part(weight.scales, weight.scales.columns()),
+          weight.groups.empty() ? TensorView{} : part(weight.groups, weight.groups.columns())};
+}
+
+// `columns` of the result, which are `bytes` bytes of every row.
+TensorView ColumnCopies::copy(const TensorView& matrix, int64_t row_bytes, int64_t first_byte,
+                              int64_t bytes, int64_t columns) {
+  const int64_t rows = matrix.rows();
+  auto& storage = storage_.emplace_back(static_cast<size_t>(rows * bytes));
+  for (int64_t i = 0; i < rows; ++i) {
+    std::memcpy(storage.data() + i * bytes, matrix.data + i * row_bytes + first_byte,
+                static_cast<size_t>(bytes));
+  }
+  return {matrix.dtype, {rows, columns}, storage.data()};
+}
+
+// 6 bits have two parts per row, the low bits of all columns and then their high bits.
+ops::WeightView ColumnCopies::columns_of(const ops::WeightView& weight, const Share& columns) {
+  const int64_t width = weight.columns();
+  const auto of_type = [&](const TensorView& matrix, int64_t group) {
+    const int64_t size = dtype_size_bytes(matrix.dtype), first = columns.first / group;
+    const int64_t count = groups_before(columns.count, group);
+    return copy(matrix, matrix.columns() * size, first * size, count * size, count);
+  };
+  if (!weight.quantized()) return {of_type(weight, 1)};
+  NMM_CHECK(columns.first % ops::kQuantGroup == 0 &&
+            (columns.end() % ops::kQuantGroup == 0 || columns.end() == width));
+  const int64_t row_bytes = ops::stored_row_bytes(weight.format, width);
+  const int64_t bytes = ops::stored_row_bytes(weight.format, columns.count);
+  auto& storage = storage_.emplace_back(static_cast<size_t>(weight.rows() * bytes));
+  const int per_byte = weight.format.bits == 8 ? 1 : 2;
+  const int64_t low = (columns.count + per_byte - 1) / per_byte;
+  for (int64_t i = 0; i < weight.rows(); ++i) {
+    const std::byte* const row = weight.data + i * row_bytes;
+    std::memcpy(storage.data() + i * bytes, row + columns.first / per_byte,
+                static_cast<size_t>(low));
+    if (weight.format.bits != 6) continue;
+    std::memcpy(storage.data() + i * bytes + low, row + (width + 1) / 2 + columns.first / 4,
+                static_cast<size_t>(bytes - low));
+  }
+  return {weight.format,
+          {weight.rows(), columns.count},
+          storage.data(),
+          of_type(weight.scales, ops::kQuantGroup),
+          weight.groups.empty() ? TensorView{} : of_type(weight.groups, weight.format.group)};
+}
+
+}  // namespace neuronmm::tensor_parallel

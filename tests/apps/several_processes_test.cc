@@ -1,0 +1,127 @@
+// Commands under mpirun, on the bundled model: the same text and figures as of one process, and
+// what a person sees when something is wrong.
+
+#include "parallel/several_processes.h"
+
+#include <chrono>
+#include <fstream>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/run_program.h"
+
+namespace neuronmm::apps {
+namespace {
+
+class SeveralProcesses : public ProgramTest {
+ protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    if (const std::string why = parallel::why_no_mpirun(); !why.empty()) GTEST_SKIP() << why;
+    if (!has_mpi()) GTEST_SKIP() << "this build has no MPI";
+  }
+  static bool has_mpi() {
+    return outcome_of("ldd '" + program_path().string() + "' 2>&1").output.find("libmpi") !=
+           std::string::npos;
+  }
+  static Outcome on(int processes, const std::string& arguments,
+                    const std::string& errors_to = "&1") {
+    return neuronmm(arguments, processes == 1 ? "" : parallel::mpirun(processes), errors_to);
+  }
+};
+
+TEST_F(SeveralProcesses, GreedyTextIsTheSame) {
+  const std::string arguments = "generate " + kDemo +
+                                " --prompt 'Once upon a time' --max-new-tokens 120 --temperature 0 "
+                                "--threads 1";
+  const Outcome one = on(1, arguments, "/dev/null");
+  expect(one, 0, {});
+  for (const std::string link : {"auto", "messages"}) {
+    for (const int processes : {2, 4}) {
+      const Outcome several = on(processes, arguments + " --link " + link, "/dev/null");
+      expect(several, 0, {});
+      EXPECT_EQ(several.output, one.output) << processes << " by " << link;
+    }
+  }
+}
+
+TEST_F(SeveralProcesses, PerplexityIsTheSame) {
+  const auto perplexity = [&](int processes) {
+    const Outcome outcome =
+        on(processes, "perplexity " + kDemo + " " + kDemo + "/evaluation.txt --threads 1 --json -",
+           "/dev/null");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    return nlohmann::json::parse(outcome.output)["perplexity"].get<double>();
+  };
+  const double one = perplexity(1);
+  for (const int processes : {2, 4}) EXPECT_NEAR(perplexity(processes), one, 1e-5 * one);
+}
+
+TEST_F(SeveralProcesses, AnErrorIsToldOnceAndEndsAll) {
+  const Outcome outcome = on(2, "generate /no/such/folder --prompt x");
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+  const size_t first = outcome.output.find("/no/such/folder");
+  EXPECT_NE(first, std::string::npos) << outcome.output;
+  EXPECT_EQ(outcome.output.find("neuronmm generate:", first), std::string::npos) << outcome.output;
+}
+
+TEST_F(SeveralProcesses, CommandLinesThatDifferAreRefused) {
+  const std::string program = "'" + program_path().string() + "' generate " + kDemo + " --prompt x";
+  const Outcome outcome = outcome_of(parallel::mpirun(1) + program + " --threads 1 : -n 1 " +
+                                     program + " --threads 2 2>&1 </dev/null");
+  expect(outcome, 1, {"expected the command line to be the same", "--threads 1", "--threads 2"});
+}
+
+TEST_F(SeveralProcesses, ThreadCountsThatDifferAreRefused) {
+  const std::string program = "'" + program_path().string() + "' generate " + kDemo + " --prompt x";
+  const Outcome outcome =
+      outcome_of(parallel::mpirun(1) + "-x OMP_NUM_THREADS=1 " + program +
+                 " : -n 1 -x OMP_NUM_THREADS=3 " + program + " 2>&1 </dev/null");
+  expect(outcome, 1, {"the number of threads", "found 1 in process 0 and 3 in 1"});
+}
+
+// The same path is another folder on each host, as this one is in each working directory.
+TEST_F(SeveralProcesses, FoldersThatDifferAreRefused) {
+  for (const char* const host : {"a", "b"}) {
+    const auto folder = folder_ / host / "model";
+    std::filesystem::create_directories(folder);
+    std::filesystem::copy(kDemo, folder, std::filesystem::copy_options::recursive);
+  }
+  std::ofstream(folder_ / "b" / "model" / "config.json", std::ios::app) << "\n";
+  const std::string program =
+      "'" + program_path().string() + "' generate /proc/self/cwd/model --prompt x --threads 1 ";
+  const Outcome outcome =
+      outcome_of(parallel::mpirun(1) + "-wdir " + (folder_ / "a").string() + " " + program +
+                 " : -n 1 -wdir " + (folder_ / "b").string() + " " + program + " 2>&1 </dev/null");
+  expect(outcome, 1, {"to be the same in all processes", "config.json "});
+}
+
+TEST_F(SeveralProcesses, ACommandForOneProcessSaysSo) {
+  expect(on(2, "inspect " + kDemo), 1, {"neuronmm inspect: this command runs as one process"});
+}
+
+TEST_F(SeveralProcesses, TooManyProcessesAreRefusedWithWhatWouldDo) {
+  expect(on(7, "generate " + kDemo + " --prompt x --threads 1"), 1,
+         {"6 attention heads", "at most 6"});
+}
+
+// A server, which would serve for ever.
+TEST_F(SeveralProcesses, AKilledProcessEndsTheRun) {
+  const auto start = std::chrono::steady_clock::now();
+  const Outcome outcome = outcome_of(
+      parallel::mpirun(2) + "sh -c 'if [ $OMPI_COMM_WORLD_RANK = 1 ]; then timeout -s KILL 0.7 \"" +
+      program_path().string() + "\" " + "serve " + kDemo +
+      " --port 0 --threads 1; kill -9 $$; else exec \"" + program_path().string() + "\" serve " +
+      kDemo + " --port 0 --threads 1; fi' 2>&1 </dev/null");
+  EXPECT_NE(outcome.exit_code, 0) << outcome.output;
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
+}
+
+TEST_F(SeveralProcesses, InspectShowsThePlan) {
+  expect(neuronmm("inspect " + kDemo + " --processes 4"), 0,
+         {"2 + 2 + 1 + 1 of 6", "even with 2, 3, 6 processes", "sum y", "bytes per token"});
+}
+
+}  // namespace
+}  // namespace neuronmm::apps
