@@ -6,8 +6,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <variant>
 
 #include "base/result.h"
 #include "serve/engine/engine.h"
@@ -22,26 +20,9 @@ struct ApiError {
   std::optional<int64_t> retry_after_s = {};  // the header Retry-After
 };
 
-// A value or what to answer instead; NMM_TRY and NMM_ASSIGN take it.
+// A value or what to answer instead.
 template <typename T>
-class [[nodiscard]] ApiResult {
- public:
-  ApiResult(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-  ApiResult(ApiError error) : state_(std::in_place_index<1>, std::move(error)) {}
-
-  bool ok() const { return state_.index() == 0; }
-  T& value() & { return std::get<0>(state_); }
-  const T& value() const& { return std::get<0>(state_); }
-  T&& value() && { return std::get<0>(std::move(state_)); }
-  T& operator*() & { return value(); }
-  const T& operator*() const& { return value(); }
-  T* operator->() { return &value(); }
-  const T* operator->() const { return &value(); }
-  const ApiError& error() const { return std::get<1>(state_); }
-
- private:
-  std::variant<T, ApiError> state_;
-};
+using ApiResult = Result<T, ApiError>;
 
 ApiError invalid_request(std::string param, std::string message);          // 400
 ApiError context_length_exceeded(std::string param, std::string message);  // 400

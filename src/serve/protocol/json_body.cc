@@ -1,85 +1,14 @@
 #include "serve/protocol/json_body.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
-#include <vector>
 
+#include "io/json_builder.h"
 #include "io/json_file.h"
 
 namespace neuronmm::serve {
-namespace {
-
-constexpr size_t kMaxDepth = 100;
-
-// nlohmann's own parser looks for every key among those before it, which takes an hour for an
-// object with millions of them.
-class OrderedBuilder : public nlohmann::json_sax<Json> {
- public:
-  Json& value() { return root_; }
-  const std::string& error() const { return error_; }
-
-  bool null() override { return add(nullptr) != nullptr; }
-  bool boolean(bool value) override { return add(value) != nullptr; }
-  bool number_integer(int64_t value) override { return add(value) != nullptr; }
-  bool number_unsigned(uint64_t value) override { return add(value) != nullptr; }
-  bool number_float(double value, const std::string&) override { return add(value) != nullptr; }
-  bool string(std::string& value) override { return add(std::move(value)) != nullptr; }
-  bool binary(Json::binary_t&) override { return refuse("binary data"); }
-  bool start_object(size_t) override { return open(Json::object()); }
-  bool start_array(size_t) override { return open(Json::array()); }
-  bool end_array() override { return close(); }
-
-  bool end_object() override {
-    std::vector<std::string_view> keys;
-    for (const auto& [key, value] : open_.back()->get_ref<Json::object_t&>()) keys.push_back(key);
-    std::sort(keys.begin(), keys.end());
-    const auto twice = std::adjacent_find(keys.begin(), keys.end());
-    if (twice != keys.end()) return refuse(fmt::format("the key {:?} occurs twice", *twice));
-    return close();
-  }
-  bool key(std::string& key) override {
-    auto& members = open_.back()->get_ref<Json::object_t&>();
-    members.emplace_back(std::move(key), nullptr);
-    member_ = &members.back().second;
-    return true;
-  }
-  bool parse_error(size_t, const std::string&, const Json::exception& error) override {
-    const std::string_view message = error.what();
-    const size_t tag = message.find("] ");  // "[json.exception.parse_error.101] "
-    return refuse(std::string(tag == std::string_view::npos ? message : message.substr(tag + 2)));
-  }
-
- private:
-  bool refuse(std::string reason) {
-    error_ = std::move(reason);
-    return false;
-  }
-  Json* add(Json value) {
-    if (open_.empty()) return &(root_ = std::move(value));
-    if (open_.back()->is_object()) return &(*member_ = std::move(value));
-    return &open_.back()->get_ref<Json::array_t&>().emplace_back(std::move(value));
-  }
-  bool open(Json container) {
-    if (open_.size() >= kMaxDepth) return refuse(fmt::format("nested deeper than {}", kMaxDepth));
-    open_.push_back(add(std::move(container)));
-    return true;
-  }
-  bool close() {
-    open_.pop_back();
-    return true;
-  }
-
-  Json root_;
-  std::vector<Json*> open_;  // the objects and arrays around the parser's place, outermost first
-  Json* member_ = nullptr;   // of the innermost object: what its last key names
-  std::string error_;
-};
-
-}  // namespace
-
 ApiResult<Json> parse_json_text(std::string_view text, const std::string& param) {
-  OrderedBuilder builder;
+  io::BasicJsonBuilder<Json> builder;
   // The parser takes it for the end.
   if (text.find('\0') != std::string_view::npos)
     return invalid_request(
