@@ -22,8 +22,9 @@ using Run = std::function<Result<int>()>;
 
 // What a command does when a launcher (mpirun) has started the program several times. kAlone: it is
 // refused. kLeads: process 0 runs it, the others compute with it whatever models it opens
-// (tensor_parallel/follow.h).
-enum class Processes { kAlone, kLeads };
+// (tensor_parallel/follow.h). kEach: all run it, and it sees to what each does
+// (model/data_processes.h).
+enum class Processes { kAlone, kLeads, kEach };
 
 inline constexpr int kInterruptedExit = 130;  // 128 + SIGINT, what shells report
 

@@ -131,7 +131,9 @@ int run_together(const TogetherCommand& command, const std::function<int()>& alo
   }
   bool is_whole = false;
   const int code = run_caught([&] {
-    const int result = all_processes().is_first() ? lead(alone) : follow();
+    const int result = command.processes == Processes::kEach ? alone()
+                       : all_processes().is_first()          ? lead(alone)
+                                                             : follow();
     is_whole = true;
     return result;
   });

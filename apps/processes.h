@@ -19,7 +19,7 @@ parallel::Communicator& all_processes();
 void add_link_options(CLI::App* command);
 
 // Meets the other processes, refuses what differs between them, and runs the command as it is said
-// to: `alone` in process 0. Without a launcher that is all. The exit code.
+// to: `alone` in process 0, or in each. Without a launcher that is all. The exit code.
 int run_together(const TogetherCommand& command, const std::function<int()>& alone);
 
 // A backend of all processes: process 0 has those that follow it make theirs by the same options.

@@ -2,8 +2,8 @@
 # Installs the Debian 12 packages that neuronmm needs and that are missing: with `build`, what the program needs;
 # with `finetune`, also libtorch, which only `neuronmm finetune` needs; with `test` (the default), also what its tests,
 # sanitizers, fuzzers and format check need; with `python`, what `pip install .` needs; with `browser`, what the tests of the
-# server's web page need; with `bench`, what the program needs and the libraries that bench_kernels compares it with; with `aarch64`,
-# what it takes to build for 64-bit ARM and to run that under emulation.
+# server's web page need; with `proxy`, what the test of several servers needs; with `bench`, what the program needs and the
+# libraries that bench_kernels compares it with; with `aarch64`, what it takes to build for 64-bit ARM and to run that under emulation.
 set -euo pipefail
 
 build_packages=(
@@ -27,6 +27,7 @@ test_packages=(
 )
 python_packages=(python3-dev python3-venv)         # pip install .
 browser_packages=(chromium chromium-driver python3-venv)
+proxy_packages=(nginx-light)                       # before several servers, deploy/nginx.conf
 bench_packages=(libdnnl-dev libxsmm-dev)           # oneDNN, libxsmm: peers; without them bench_kernels says so
 aarch64_packages=(cmake ninja-build pkg-config g++-aarch64-linux-gnu qemu-user-static mmdebstrap)
 
@@ -37,9 +38,10 @@ case "${1:-test}" in
   test) packages+=("${finetune_packages[@]}" "${test_packages[@]}") ;;
   python) packages+=("${python_packages[@]}") ;;
   browser) packages=("${browser_packages[@]}") ;;
+  proxy) packages=("${proxy_packages[@]}") ;;
   bench) packages+=("${bench_packages[@]}") ;;
   aarch64) packages=("${aarch64_packages[@]}") ;;
-  *) echo "usage: $0 [build|finetune|test|python|browser|bench|aarch64]" >&2; exit 2 ;;
+  *) echo "usage: $0 [build|finetune|test|python|browser|proxy|bench|aarch64]" >&2; exit 2 ;;
 esac
 
 missing=()

@@ -12,7 +12,9 @@
 #include "io/text_file.h"
 #include "model/compress_flags.h"
 #include "model/compress_report.h"
+#include "model/data_processes.h"
 #include "model/metric_program.h"
+#include "processes.h"
 #include "report_writer.h"
 
 namespace neuronmm::apps {
@@ -104,17 +106,14 @@ Status read_calibration(const CompressFlags& flags, compress::CompressRequest& r
   return {};
 }
 
-// What the flags mean is worked out before any file is read.
-Result<int> run(const CompressFlags& flags) {
-  NMM_ASSIGN(compress::CompressRequest request, compress_request(flags));
-  NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
-  if (flags.dry_run) return dry_run(request, writer);
+Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest request,
+                          const ops::Backend& backend, compress::DataParallel* others) {
   if (request.out.empty()) return fail("-o OUT_DIR is missing (only --dry-run needs none)");
+  NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   NMM_TRY(read_calibration(flags, request));
-  NMM_ASSIGN(const auto backend, make_backend(flags.device));
   Progress progress(stderr);
   const compress::Measure measure =
-      flags.no_measure ? compress::Measure() : measure_on(request, *backend, progress);
+      flags.no_measure ? compress::Measure() : measure_on(request, backend, progress);
   const compress::MakeMetric make_metric =
       [&](const std::vector<std::vector<text::TokenId>>& sequences, const fs::path& file) {
         return run_metric_program({.model = request.model,
@@ -123,13 +122,27 @@ Result<int> run(const CompressFlags& flags) {
                                    .threads = flags.device.threads});
       };
   NMM_ASSIGN(const auto summary,
-             compress::compress(request, *backend, progress, {}, measure, make_metric));
+             compress::compress(request, backend, progress, {}, measure, make_metric, others));
   print_summary(writer, summary, request.allocate);
   warn_of_share(request, summary.plan);
   print_loss(writer, !flags.no_measure, summary.loss);
   writer.print("written to {}\n", request.out.string());
   NMM_TRY(writer.write_json(summary_json(request, summary)));
   return 0;
+}
+
+// What the flags mean is worked out before any file is read.
+Result<int> run(const CompressFlags& flags) {
+  NMM_ASSIGN(const compress::CompressRequest request, compress_request(flags));
+  if (flags.dry_run) {
+    if (!all_processes().is_first()) return 0;
+    NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
+    return dry_run(request, writer);
+  }
+  return run_by_data(request.model, flags.device,
+                     [&](const ops::Backend& backend, compress::DataParallel* others) {
+                       return compress_with(flags, request, backend, others);
+                     });
 }
 
 }  // namespace
@@ -139,7 +152,8 @@ void add_compress(Program& program) {
                                   "Make the MLPs of a model smaller, as a text says what matters");
   const auto flags = std::make_shared<CompressFlags>();
   add_compress_flags(command, *flags);
-  program.set_run(command, [flags] { return run(*flags); });
+  program.set_run(
+      command, [flags] { return run(*flags); }, Processes::kEach);
 }
 
 }  // namespace neuronmm::apps

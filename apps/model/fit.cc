@@ -11,6 +11,7 @@
 #include "flags.h"
 #include "io/text_file.h"
 #include "message.h"
+#include "model/data_processes.h"
 #include "model/fit_report.h"
 #include "model/metric_program.h"
 #include "output_file.h"
@@ -88,7 +89,8 @@ fit::FitRequest fit_request(const FitFlags& flags) {
   return request;
 }
 
-Result<int> run_fit(const FitFlags& flags) {
+Result<int> fit_with(const FitFlags& flags, const ops::Backend& backend,
+                     compress::DataParallel* others) {
   fit::FitRequest request = fit_request(flags);
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   NMM_ASSIGN(OutputFile html, OutputFile::open(flags.html));
@@ -104,9 +106,6 @@ Result<int> run_fit(const FitFlags& flags) {
         "there; whitened is used\n");
     request.method = "whitened";
   }
-  DeviceOptions host = flags.device;
-  if (host.simulated()) host.device = "cpu";
-  NMM_ASSIGN(const auto backend, make_backend(host));
   const fit::Device device = {[&flags] { return make_latency_backend(flags.device); },
                               flags.device.simulated()};
   const compress::MakeMetric make_metric =
@@ -118,7 +117,7 @@ Result<int> run_fit(const FitFlags& flags) {
                                    .threads = flags.device.threads});
       };
   Progress progress(stderr);
-  NMM_ASSIGN(const auto result, fit::fit(request, device, *backend, progress, make_metric));
+  NMM_ASSIGN(const auto result, fit::fit(request, device, backend, progress, make_metric, others));
   if (flags.device.simulated()) {
     report.print("speeds are predictions for {}: no Trainium was used\n", flags.device.device);
   }
@@ -126,6 +125,15 @@ Result<int> run_fit(const FitFlags& flags) {
   if (html.wanted()) NMM_TRY(html.write(fit_page(request, result)));
   NMM_TRY(report.write_json(fit_json(request, result)));
   return 0;
+}
+
+Result<int> run_fit(const FitFlags& flags) {
+  DeviceOptions host = flags.device;
+  if (host.simulated()) host.device = "cpu";
+  return run_by_data(flags.request.model, host,
+                     [&](const ops::Backend& backend, compress::DataParallel* others) {
+                       return fit_with(flags, backend, others);
+                     });
 }
 
 void add_budget(CLI::App* command, FitFlags& flags) {
@@ -184,7 +192,8 @@ void add_fit(Program& program) {
       "What single changes cost is measured once (minutes); further budgets with the same\n"
       "--sensitivities take as long as it takes to write the model and to measure it.");
   command->parse_complete_callback([flags] { fit_request(*flags); });
-  program.set_run(command, [flags] { return run_fit(*flags); });
+  program.set_run(
+      command, [flags] { return run_fit(*flags); }, Processes::kEach);
 }
 
 }  // namespace neuronmm::apps

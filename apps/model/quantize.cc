@@ -11,6 +11,7 @@
 #include "flags.h"
 #include "io/quantization.h"
 #include "io/text_file.h"
+#include "model/data_processes.h"
 #include "report_writer.h"
 
 namespace neuronmm::apps {
@@ -76,13 +77,13 @@ Status read_calibration(const QuantizeFlags& flags, compress::QuantizeRequest& r
   return {};
 }
 
-Result<int> run_quantize(const QuantizeFlags& flags) {
+Result<int> quantize_with(const QuantizeFlags& flags, const ops::Backend& backend,
+                          compress::DataParallel* others) {
   compress::QuantizeRequest request = quantize_request(flags);
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   NMM_TRY(read_calibration(flags, request));
-  NMM_ASSIGN(const auto backend, make_backend(flags.device));
   Progress progress(stderr);
-  NMM_ASSIGN(const auto summary, compress::quantize(request, *backend, progress));
+  NMM_ASSIGN(const auto summary, compress::quantize(request, backend, progress, {}, others));
   const std::string model = request.model.string(), out = request.out.string();
   const auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
   const double bits_per_weight = summary.parameters == 0
@@ -173,7 +174,15 @@ void add_quantize(Program& program) {
       "where the two are tied). Norms, biases and an untied embedding table stay as they are.\n"
       "To compress and round at once: compress --weights int8, int6 or int4.");
   command->parse_complete_callback([flags] { quantize_request(*flags); });
-  program.set_run(command, [flags] { return run_quantize(*flags); });
+  program.set_run(
+      command,
+      [flags] {
+        return run_by_data(flags->request.model, flags->device,
+                           [&](const ops::Backend& backend, compress::DataParallel* others) {
+                             return quantize_with(*flags, backend, others);
+                           });
+      },
+      Processes::kEach);
 }
 
 }  // namespace neuronmm::apps

@@ -2,8 +2,8 @@
 
 #include <system_error>
 
+#include "compress/gram.h"
 #include "compress/layerwise_pass.h"
-#include "model/rope.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
@@ -14,17 +14,34 @@ namespace fs = std::filesystem;
 const LayerwisePass::Settings kCalibrationPass = {
     .name = "calibration", .label = "calibrating", .stages = 1, .streams = 1};
 
-// The sums of a pass: Σ x xᵀ and Σ y yᵀ.
-class GramObserver : public model::MlpObserver {
+// Σ x xᵀ and Σ y yᵀ of a layer.
+class GramVisit : public SequenceVisit {
  public:
-  explicit GramObserver(LayerwisePass& pass) : pass_(pass) {}
-  void on_mlp(int64_t, ConstMatrixView input, ConstMatrixView output) override {
-    add_gram(input, pass_.sum(0));
-    add_gram(output, pass_.sum(1));
+  GramVisit(const VisitContext& context, const model::LayerWeights& weights)
+      : context_(context), layer_(context.config, 0, weights, context.backend) {}
+
+  void visit(const SequenceState& state) override {
+    const MutableMatrixView hidden = state.streams[0];
+    const ops::SequenceRows rows = {&context_.cache, hidden.rows};
+    Observer observer(state.sums);
+    layer_.forward(hidden, context_.rotary, std::span(&rows, 1), &observer);
   }
 
  private:
-  LayerwisePass& pass_;
+  class Observer : public model::MlpObserver {
+   public:
+    explicit Observer(std::span<DoubleMatrix> sums) : sums_(sums) {}
+    void on_mlp(int64_t, ConstMatrixView input, ConstMatrixView output) override {
+      add_gram(input, sums_[0]);
+      add_gram(output, sums_[1]);
+    }
+
+   private:
+    std::span<DoubleMatrix> sums_;
+  };
+
+  VisitContext context_;
+  model::DecoderLayer layer_;
 };
 
 // The state goes when the last layer is written, so that its absence and all files together mean
@@ -43,33 +60,27 @@ fs::path layer_gram_path(const fs::path& work, int64_t layer) {
   return work / fmt::format("gram-{:05}.safetensors", layer);
 }
 
+VisitResult make_gram_visit(const VisitContext& context, const Stage& stage) {
+  NMM_ASSIGN(const auto weights,
+             model::layer_weights(context.checkpoint, context.config, stage.layer));
+  return VisitResult(std::make_unique<GramVisit>(context, weights));
+}
+
 // Layer by layer over all of the text: one layer's weights are in memory at a time.
-Status calibrate(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
-                 const ops::Backend& backend, const CalibrationSequences& text,
-                 const fs::path& work, Progress& progress) {
+Status calibrate(const PassInputs& inputs, const fs::path& work) {
+  const io::ModelConfig& config = inputs.config;
   if (all_done(config, work)) return {};
-  NMM_ASSIGN(LayerwisePass pass,
-             LayerwisePass::open(checkpoint, config, text, work, kCalibrationPass, progress));
-  const ops::RotaryEmbedding rotary = model::rotary_embedding(config);
-  // One layer is in it at a time, as layer 0.
-  const auto cache =
-      backend.make_kv_cache({1, config.num_key_value_heads, config.head_dim, text.longest()});
-  GramObserver observer(pass);
+  NMM_ASSIGN(LayerwisePass pass, LayerwisePass::open(inputs, work, kCalibrationPass));
   while (!pass.done()) {
-    NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint, config, pass.layer()));
-    const model::DecoderLayer layer(config, 0, weights, backend);
-    NMM_TRY(pass.visit_sequences([&](size_t sequence) {
-      const MutableMatrixView hidden = pass.hidden(0, sequence);
-      const ops::SequenceRows rows = {cache.get(), hidden.rows};
-      layer.forward(hidden, rotary, std::span(&rows, 1), &observer);
-    }));
+    NMM_TRY(pass.run_stage({.kind = StageKind::kGrams, .layer = pass.layer()}));
     LayerGrams grams{symmetric(pass.sum(0)), symmetric(pass.sum(1))};
     if (!grams.in.all_finite() || !grams.out.all_finite()) {
       return fail("{}: the MLP of layer {} makes NaN or infinity of the calibration text",
-                  checkpoint.folder().string(), pass.layer());
+                  inputs.checkpoint.folder().string(), pass.layer());
     }
-    NMM_TRY(write_gram_file(layer_gram_path(work, pass.layer()), config, text.origin, pass.layer(),
-                            1, [&](int64_t) { return Result<LayerGrams>(std::move(grams)); }));
+    NMM_TRY(write_gram_file(layer_gram_path(work, pass.layer()), config, inputs.text.origin,
+                            pass.layer(), 1,
+                            [&](int64_t) { return Result<LayerGrams>(std::move(grams)); }));
     NMM_TRY(pass.next_layer());
   }
   return {};

@@ -8,20 +8,14 @@
 
 #include <filesystem>
 
-#include "base/progress.h"
 #include "base/result.h"
-#include "compress/calibration_text.h"
-#include "io/checkpoint.h"
-#include "io/model_config.h"
-#include "ops/backend.h"
+#include "compress/inputs.h"
 
 namespace neuronmm::compress {
 
 std::filesystem::path layer_gram_path(const std::filesystem::path& work, int64_t layer);
 
 // Leaves layer_gram_path(work, layer) for every layer. Asks interrupted() between sequences.
-Status calibrate(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
-                 const ops::Backend& backend, const CalibrationSequences& text,
-                 const std::filesystem::path& work, Progress& progress);
+Status calibrate(const PassInputs& inputs, const std::filesystem::path& work);
 
 }  // namespace neuronmm::compress

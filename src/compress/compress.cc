@@ -216,11 +216,12 @@ std::optional<std::vector<int64_t>> read_ranks(const fs::path& path, const Plan&
 class Compression {
  public:
   Compression(const CompressRequest& request, const ops::Backend& backend, Progress& progress,
-              ordered_json model_identity, io::ModelConfig config, io::Checkpoint checkpoint,
-              Plan plan, GramInput grams)
+              DataParallel* others, ordered_json model_identity, io::ModelConfig config,
+              io::Checkpoint checkpoint, Plan plan, GramInput grams)
       : request_(request),
         backend_(backend),
         progress_(progress),
+        others_(others),
         model_identity_(std::move(model_identity)),
         config_(std::move(config)),
         checkpoint_(std::move(checkpoint)),
@@ -274,7 +275,8 @@ class Compression {
             .weights = request_.weights,
             .backend = backend_,
             .text = grams_.text ? &*grams_.text : nullptr,
-            .progress = progress_};
+            .progress = progress_,
+            .others = others_};
   }
 
   // Saved statistics are of a text whose hash is known only now.
@@ -397,7 +399,7 @@ class Compression {
 
   // Calibration leaves a file per layer, which is read when the layer is factorized.
   Result<GramSource> calibrated_grams(const fs::path& work) {
-    NMM_TRY(calibrate(checkpoint_, config_, backend_, *grams_.text, work, progress_));
+    NMM_TRY(calibrate(pass_inputs(inputs()), work));
     return GramSource([work, hidden = config_.hidden_size](int64_t layer) {
       return read_layer_grams(layer_gram_path(work, layer), layer, hidden);
     });
@@ -490,6 +492,7 @@ class Compression {
   const CompressRequest& request_;
   const ops::Backend& backend_;
   Progress& progress_;
+  DataParallel* others_;
   ordered_json model_identity_;  // before anything of it was read
   io::ModelConfig config_;
   io::Checkpoint checkpoint_;
@@ -502,7 +505,8 @@ class Compression {
 
 Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix,
-                                 const Measure& measure, const MakeMetric& make_metric) {
+                                 const Measure& measure, const MakeMetric& make_metric,
+                                 DataParallel* others) {
   NMM_TRY(check_request(request));
   NMM_TRY(load_blas());
   NMM_ASSIGN(ordered_json identity, io::folder_identity(request.model));
@@ -522,8 +526,9 @@ Result<CompressSummary> compress(const CompressRequest& request, const ops::Back
   NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(request.model));
   NMM_TRY(check_dense(checkpoint, config));
   NMM_ASSIGN(auto grams, gram_input(request, checkpoint, config, progress));
-  Compression compression(request, backend, progress, std::move(identity), std::move(config),
-                          std::move(checkpoint), std::move(plan), std::move(grams));
+  Compression compression(request, backend, progress, others, std::move(identity),
+                          std::move(config), std::move(checkpoint), std::move(plan),
+                          std::move(grams));
   return compression.run(on_matrix, measure, make_metric);
 }
 

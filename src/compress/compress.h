@@ -9,6 +9,7 @@
 
 #include "base/progress.h"
 #include "base/result.h"
+#include "compress/data_parallel.h"
 #include "compress/error_aware_choice.h"
 #include "compress/factorize_matrix.h"
 #include "compress/gathered_statistics.h"
@@ -39,9 +40,10 @@ struct CompressSummary {
 
 // `backend` runs the calibration text. An interrupted run keeps what it finished beside the output
 // (out + ".partial") and the same request goes on from there. Needs a silent Progress or a visible
-// one; prints nothing else.
+// one; prints nothing else. `others`: processes that share the work; this is process 0.
 Result<CompressSummary> compress(const CompressRequest& request, const ops::Backend& backend,
                                  Progress& progress, const OnMatrix& on_matrix = {},
-                                 const Measure& measure = {}, const MakeMetric& make_metric = {});
+                                 const Measure& measure = {}, const MakeMetric& make_metric = {},
+                                 DataParallel* others = nullptr);
 
 }  // namespace neuronmm::compress

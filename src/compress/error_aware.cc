@@ -5,9 +5,8 @@
 
 #include "base/threads.h"
 #include "compress/layerwise_pass.h"
-#include "compress/mlp_half.h"
+#include "compress/mlp_message.h"
 #include "compress/refit.h"
-#include "model/rope.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
@@ -15,8 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-enum Stream { kDense, kCompressed };
-enum Stage { kInputs, kOutputs, kAdvance, kStages };
+enum PassStage { kInputs, kOutputs, kAdvance, kStages };
 const LayerwisePass::Settings kErrorAwarePass = {
     .name = "error-aware", .label = "compressing", .stages = kStages, .streams = 2};
 
@@ -47,14 +45,12 @@ Result<Factors> factorize_refitted(const Refit& refit, const DoubleMatrix& w_t,
 class ErrorAware {
  public:
   ErrorAware(const CompressionInputs& inputs, const StagedWork& work, const OnMatrix& on_matrix)
-      : checkpoint_(inputs.checkpoint),
+      : inputs_(inputs),
+        checkpoint_(inputs.checkpoint),
         config_(inputs.config),
         plan_(inputs.plan),
-        backend_(inputs.backend),
-        text_(*inputs.text),
         work_(work),
         weights_(inputs.weights),
-        progress_(inputs.progress),
         on_matrix_(on_matrix) {}
 
   // When everything is finished, only the reports are read.
@@ -74,8 +70,6 @@ class ErrorAware {
  private:
   Status run_layers() {
     NMM_ASSIGN(LayerwisePass pass, open_pass());
-    cache_ =
-        backend_.make_kv_cache({1, config_.num_key_value_heads, config_.head_dim, text_.longest()});
     while (!pass.done()) {
       NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, pass.layer()));
       if (pass.stage() == kInputs) NMM_TRY(refit_inputs(pass, weights));
@@ -90,10 +84,9 @@ class ErrorAware {
   // The saved state counts only if all factors that led to it are still there; otherwise the pass
   // begins again. "Behind" are the matrices of earlier layers and of earlier stages of this one.
   Result<LayerwisePass> open_pass() {
-    NMM_ASSIGN(auto pass, LayerwisePass::open(checkpoint_, config_, text_, work_.path(),
-                                              kErrorAwarePass, progress_));
+    NMM_ASSIGN(auto pass, LayerwisePass::open(pass_inputs(inputs_), work_.path(), kErrorAwarePass));
     const auto stands = [&](const MatrixPlan& matrix) {
-      const Stage stage = matrix.matrix == MlpMatrix::kDown ? kOutputs : kInputs;
+      const PassStage stage = matrix.matrix == MlpMatrix::kDown ? kOutputs : kInputs;
       const bool behind =
           std::pair(matrix.layer, int64_t{stage}) < std::pair(pass.layer(), pass.stage());
       return !behind || matrix.rank == 0 || finished(matrix);
@@ -101,21 +94,14 @@ class ErrorAware {
     if (std::all_of(plan_.matrices.begin(), plan_.matrices.end(), stands)) return pass;
     std::error_code ignored;
     fs::remove(state_path(), ignored);
-    return LayerwisePass::open(checkpoint_, config_, text_, work_.path(), kErrorAwarePass,
-                               progress_);
+    return LayerwisePass::open(pass_inputs(inputs_), work_.path(), kErrorAwarePass);
   }
 
   // First stage of a layer. The dense stream passes the whole layer, the compressed one its
   // attention only, because its MLP does not exist yet. What gate and up read in the two models is
   // gathered as sums: Σ x̂ x̂ᵀ of the compressed input, and Σ x x̂ᵀ of the dense input with it.
   Status refit_inputs(LayerwisePass& pass, const model::LayerWeights& weights) {
-    const model::DecoderLayer layer(config_, 0, weights, backend_);
-    const MlpHalf mlp(config_, weights.post_attention_norm, weights.mlp, backend_);
-    NMM_TRY(pass.visit_sequences([&](size_t sequence) {
-      gather_mlp_inputs(layer, mlp, rotary_, cache_.get(),
-                        {pass.hidden(kDense, sequence), pass.hidden(kCompressed, sequence)},
-                        pass.sum(0), pass.sum(1));
-    }));
+    NMM_TRY(pass.run_stage({.kind = StageKind::kMlpInputs, .layer = pass.layer()}));
     NMM_TRY(factorize(pass, weights.mlp, {MlpMatrix::kGate, MlpMatrix::kUp}));
     pass.next_stage();
     return {};
@@ -128,14 +114,9 @@ class ErrorAware {
     if (plan_.of(pass.layer(), MlpMatrix::kDown).rank > 0) {
       FactoredMlp factored(weights.mlp, weights_);
       NMM_TRY(use_factors(pass.layer(), {MlpMatrix::kGate, MlpMatrix::kUp}, factored));
-      const MlpHalf mlp(config_, weights.post_attention_norm, factored.weight(), backend_);
-      NMM_TRY(pass.visit_sequences([&](size_t sequence) {
-        const MutableMatrixView compressed = pass.hidden(kCompressed, sequence);
-        const Matrix output = mlp.output(compressed);
-        const Matrix target = difference(pass.hidden(kDense, sequence), compressed);
-        add_gram(output.view(), pass.sum(0));
-        add_cross_gram(target.view(), output.view(), pass.sum(1));
-      }));
+      NMM_TRY(pass.run_stage({.kind = StageKind::kMlpOutputs,
+                              .layer = pass.layer(),
+                              .arguments = message_of(factored, weights)}));
       NMM_TRY(factorize(pass, weights.mlp, {MlpMatrix::kDown}));
     }
     pass.next_stage();
@@ -148,11 +129,16 @@ class ErrorAware {
     FactoredMlp factored(weights.mlp, weights_);
     NMM_TRY(
         use_factors(pass.layer(), {MlpMatrix::kGate, MlpMatrix::kUp, MlpMatrix::kDown}, factored));
-    const MlpHalf mlp(config_, weights.post_attention_norm, factored.weight(), backend_);
-    return pass.visit_sequences([&](size_t sequence) {
-      const MutableMatrixView compressed = pass.hidden(kCompressed, sequence);
-      backend_.add(mlp.output(compressed).view(), compressed);
-    });
+    return pass.run_stage({.kind = StageKind::kPassMlp,
+                           .layer = pass.layer(),
+                           .gathers = false,
+                           .arguments = message_of(factored, weights)});
+  }
+
+  static Bytes message_of(const FactoredMlp& mlp, const model::LayerWeights& weights) {
+    MessageWriter message;
+    put_mlp(mlp.weight(), weights.mlp, message);
+    return message.take();
   }
 
   // The sums become a map (refit.h) that the matrices of this stage share; each then is a
@@ -212,17 +198,13 @@ class ErrorAware {
     return LayerwisePass::state_path(work_.path(), kErrorAwarePass.name);
   }
 
+  const CompressionInputs& inputs_;
   const io::Checkpoint& checkpoint_;
   const io::ModelConfig& config_;
   const Plan& plan_;
-  const ops::Backend& backend_;
-  const CalibrationSequences& text_;
   const StagedWork& work_;
   const WeightFormats& weights_;
-  Progress& progress_;
   const OnMatrix& on_matrix_;
-  const ops::RotaryEmbedding rotary_ = model::rotary_embedding(config_);
-  std::unique_ptr<ops::KvCache> cache_;
 };
 
 }  // namespace

@@ -2,24 +2,61 @@
 
 namespace neuronmm::compress {
 
-// Read, factorized, kept on disk: what is in the work folder survives an interrupt.
+namespace {
+
+// LAPACK would go on for long, or not at all, with a NaN.
+Result<Factors> checked_factors(const ops::MlpWeight& mlp, int64_t layer, MlpMatrix matrix,
+                                const Factorization& factorization, const StoredFormat& stored,
+                                const std::string& model) {
+  const DoubleMatrix w_t = to_double_matrix(weight_of(mlp, matrix).w_t);
+  const auto where = [&] {
+    return fmt::format("{}: layer {} {}", model, layer, matrix_name(matrix));
+  };
+  if (!w_t.all_finite()) return fail("{}: the weight holds NaN or infinity", where());
+  auto factors = factorization(w_t, stored);
+  if (!factors.ok()) return fail("{}: {}", where(), factors.error().message);
+  return factors;
+}
+
+}  // namespace
+
+Result<Factors> LayerFactorization::factors(const ops::MlpWeight& mlp, int64_t layer,
+                                            MlpMatrix matrix, int64_t rank,
+                                            const StoredFormat& stored, const std::string& model) {
+  const auto method = [&](const DoubleMatrix& w_t, const StoredFormat& format) {
+    return factorize(matrix, w_t, rank, format);
+  };
+  return checked_factors(mlp, layer, matrix, method, stored, model);
+}
+
+Result<Factors> LayerFactorization::factorize(MlpMatrix matrix, const DoubleMatrix& w_t,
+                                              int64_t rank, const StoredFormat& stored) {
+  if (!grams_) return factorize_plain(w_t, rank, stored);
+  if (matrix == MlpMatrix::kDown) {
+    return factorize_by_output(w_t, std::move(grams_->out), rank, stored);
+  }
+  if (root_.size() == 0) {
+    NMM_ASSIGN(root_, whitening_root(std::move(grams_->in)));
+  }
+  return factorize_whitened(w_t, root_, rank, stored);
+}
+
+// What is in the work folder survives an interrupt.
 Result<MatrixReport> factorize_matrix(const ops::MlpWeight& mlp, const MatrixPlan& plan,
                                       const Factorization& factorization,
                                       const WeightFormats& weights, const StagedWork& work,
                                       const std::string& model) {
-  const TensorView& tensor = weight_of(mlp, plan.matrix).w_t;
-  const DoubleMatrix w_t = to_double_matrix(tensor);
-  const auto where = [&] {
-    return fmt::format("{}: layer {} {}", model, plan.layer, matrix_name(plan.matrix));
-  };
-  // LAPACK would go on for long, or not at all, with a NaN.
-  if (!w_t.all_finite()) return fail("{}: the weight holds NaN or infinity", where());
-  const StoredFormat stored = stored_format(weights, tensor.dtype);
-  const Result<Factors> factors = factorization(w_t, stored);
-  if (!factors.ok()) return fail("{}: {}", where(), factors.error().message);
-  NMM_TRY(work.save(plan, staged_dtype(stored), *factors));
+  const StoredFormat stored = stored_format(weights, weight_of(mlp, plan.matrix).w_t.dtype);
+  NMM_ASSIGN(const Factors factors,
+             checked_factors(mlp, plan.layer, plan.matrix, factorization, stored, model));
+  return save_factors(plan, factors, stored, work);
+}
+
+Result<MatrixReport> save_factors(const MatrixPlan& plan, const Factors& factors,
+                                  const StoredFormat& stored, const StagedWork& work) {
+  NMM_TRY(work.save(plan, staged_dtype(stored), factors));
   return MatrixReport{plan.layer, plan.matrix, plan.rank, plan.kept_share,
-                      energy_lost(factors->singular_values, plan.rank)};
+                      energy_lost(factors.singular_values, plan.rank)};
 }
 
 // Float factors are read where the file is mapped.

@@ -7,6 +7,7 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/threads.h"
+#include "compress/data_parallel.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
@@ -21,7 +22,8 @@ class ModelFactorization {
  public:
   ModelFactorization(const CompressionInputs& inputs, const GramSource& grams,
                      const StagedWork& work, const OnMatrix& on_matrix)
-      : checkpoint_(inputs.checkpoint),
+      : others_(inputs.others),
+        checkpoint_(inputs.checkpoint),
         config_(inputs.config),
         plan_(inputs.plan),
         grams_(grams),
@@ -36,7 +38,11 @@ class ModelFactorization {
     progress_.start("factorizing", total_);
     const int64_t count =
         std::min({int64_t{num_threads()}, config_.num_hidden_layers, kMaxLayersAtOnce});
-    run_on_threads(count, [this](int64_t) { work(); });
+    if (others_ == nullptr) {
+      run_on_threads(count, [this](int64_t) { work(); });
+    } else if (const Status status = work_with_others(count); !status.ok()) {
+      error_ = status.error();
+    }
     progress_.finish();
     if (error_) return *std::move(error_);
     // Finished in any order, reported in the plan's.
@@ -58,60 +64,80 @@ class ModelFactorization {
     }
   }
 
-  // What an interrupted run has left is reported and not computed again.
-  Status factorize_layer(int64_t layer) {
+  // Rounds of `at_once` layers per process: what a round has made is kept before the next begins.
+  Status work_with_others(int64_t at_once) {
+    std::vector<LayerJob> jobs;
+    for (int64_t layer = 0; layer < config_.num_hidden_layers; ++layer) {
+      NMM_ASSIGN(const auto to_do, unfinished(layer));
+      if (!to_do.empty()) {
+        NMM_ASSIGN(auto grams, layer_grams(layer));
+        jobs.push_back(factors_job(layer, to_do, grams));
+      }
+      const bool full = std::ssize(jobs) == at_once * others_->processes();
+      if (!full && (jobs.empty() || layer + 1 < config_.num_hidden_layers)) continue;
+      if (interrupted()) return stop();
+      NMM_TRY(others_->run_jobs({checkpoint_, config_}, jobs, at_once,
+                                [&](int64_t done, MessageReader& in) { return take(done, in); }));
+      jobs.clear();
+    }
+    return {};
+  }
+
+  Status take(int64_t layer, MessageReader& in) {
+    NMM_ASSIGN(const auto matrices, unfinished(layer, /*reported=*/true));
+    const std::vector<Factors> factors = read_factors_result(in);
+    NMM_CHECK(factors.size() == matrices.size());
+    for (size_t i = 0; i < matrices.size(); ++i) {
+      NMM_ASSIGN(const MatrixReport done, save_factors(plan_.of(layer, matrices[i].matrix),
+                                                       factors[i], matrices[i].stored, work_));
+      report(done);
+    }
+    return {};
+  }
+
+  // What an interrupted run has left is reported, once, and not computed again.
+  Result<std::vector<MatrixToFactorize>> unfinished(int64_t layer, bool reported = false) {
     NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, layer));
-    std::vector<MatrixPlan> to_do;
+    std::vector<MatrixToFactorize> to_do;
     for (const MlpMatrix matrix : kMlpMatrices) {
       const MatrixPlan& plan = plan_.of(layer, matrix);
       if (plan.rank == 0) continue;
-      const DType dtype =
-          staged_dtype(stored_format(weights_, weight_of(weights.mlp, matrix).w_t.dtype));
-      if (const auto finished = work_.finished(plan, dtype)) {
+      const StoredFormat stored = stored_format(weights_, weight_of(weights.mlp, matrix).w_t.dtype);
+      const auto finished = work_.finished(plan, staged_dtype(stored));
+      if (!finished) {
+        to_do.push_back({matrix, plan.rank, stored});
+      } else if (!reported) {
         report(*finished);
-      } else {
-        to_do.push_back(plan);
       }
     }
-    return grams_ ? factorize_by_gram(weights.mlp, to_do) : factorize_plainly(weights.mlp, to_do);
+    return to_do;
   }
 
-  Status factorize_plainly(const ops::MlpWeight& mlp, const std::vector<MatrixPlan>& to_do) {
-    for (const MatrixPlan& plan : to_do) {
-      NMM_TRY(factorize(mlp, plan, [&](const DoubleMatrix& w_t, const StoredFormat& stored) {
-        return factorize_plain(w_t, plan.rank, stored);
-      }));
+  Result<std::optional<LayerGrams>> layer_grams(int64_t layer) const {
+    std::optional<LayerGrams> grams;
+    if (grams_) {
+      NMM_ASSIGN(grams, grams_(layer));
     }
-    return {};
+    return grams;
   }
 
-  Status factorize_by_gram(const ops::MlpWeight& mlp, const std::vector<MatrixPlan>& to_do) {
+  Status factorize_layer(int64_t layer) {
+    NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, layer));
+    NMM_ASSIGN(const auto to_do, unfinished(layer));
     if (to_do.empty()) return {};
     if (stopping()) return stop();
-    NMM_ASSIGN(LayerGrams grams, grams_(to_do[0].layer));
-    // Gate and up read the same input: they share its whitening root. Down is whitened by its
-    // output.
-    DoubleMatrix root;  // shared by gate and up
-    if (to_do[0].matrix != MlpMatrix::kDown) {
-      NMM_ASSIGN(root, whitening_root(std::move(grams.in)));
+    NMM_ASSIGN(auto grams, layer_grams(layer));
+    LayerFactorization factorization(std::move(grams));
+    for (const MatrixToFactorize& matrix : to_do) {
+      // Between matrices, because an SVD cannot be interrupted.
+      if (stopping()) return stop();
+      NMM_ASSIGN(const Factors factors,
+                 factorization.factors(weights.mlp, layer, matrix.matrix, matrix.rank,
+                                       matrix.stored, checkpoint_.folder().string()));
+      NMM_ASSIGN(const MatrixReport done,
+                 save_factors(plan_.of(layer, matrix.matrix), factors, matrix.stored, work_));
+      report(done);
     }
-    for (const MatrixPlan& plan : to_do) {
-      NMM_TRY(factorize(mlp, plan, [&](const DoubleMatrix& w_t, const StoredFormat& stored) {
-        return plan.matrix == MlpMatrix::kDown
-                   ? factorize_by_output(w_t, std::move(grams.out), plan.rank, stored)
-                   : factorize_whitened(w_t, root, plan.rank, stored);
-      }));
-    }
-    return {};
-  }
-
-  Status factorize(const ops::MlpWeight& mlp, const MatrixPlan& plan,
-                   const Factorization& factorization) {
-    // Between matrices, because an SVD cannot be interrupted.
-    if (stopping()) return stop();
-    NMM_ASSIGN(const MatrixReport matrix, factorize_matrix(mlp, plan, factorization, weights_,
-                                                           work_, checkpoint_.folder().string()));
-    report(matrix);
     return {};
   }
 
@@ -134,6 +160,7 @@ class ModelFactorization {
                     reports_.size(), total_, work_.path().parent_path().string()));
   }
 
+  DataParallel* others_;
   const io::Checkpoint& checkpoint_;
   const io::ModelConfig& config_;
   const Plan& plan_;

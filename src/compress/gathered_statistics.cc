@@ -90,8 +90,7 @@ class Gathering {
     if (two_sided()) {
       NMM_ASSIGN(files.metric, made_metric(work_));
     }
-    NMM_TRY(gather_statistics(inputs_.checkpoint, inputs_.config, inputs_.backend, *inputs_.text,
-                              work_, request_.what, inputs_.progress));
+    NMM_TRY(gather_statistics(pass_inputs(inputs_), work_, request_.what));
     return files;
   }
 
@@ -136,8 +135,7 @@ class Gathering {
   // To a folder of old, which has those of MLPs alone. The head's come last: with them all are
   // there.
   Status add_linears(const fs::path& folder) const {
-    NMM_TRY(gather_statistics(inputs_.checkpoint, inputs_.config, inputs_.backend, *inputs_.text,
-                              work_, Gathered::kAllLinears, inputs_.progress));
+    NMM_TRY(gather_statistics(pass_inputs(inputs_), work_, Gathered::kAllLinears));
     for (int64_t layer = 0; layer < inputs_.config.num_hidden_layers; ++layer) {
       NMM_TRY(copy_whole(attention_path(work_, layer), attention_path(folder, layer)));
     }
@@ -159,8 +157,7 @@ class Gathering {
     if (two_sided()) {
       NMM_ASSIGN(const fs::path metric, made_metric(work.path()));
     }
-    NMM_TRY(gather_statistics(inputs_.checkpoint, inputs_.config, inputs_.backend, *inputs_.text,
-                              work.path(), Gathered::kAllLinears, inputs_.progress));
+    NMM_TRY(gather_statistics(pass_inputs(inputs_), work.path(), Gathered::kAllLinears));
     for (int64_t layer = 0; layer < inputs_.config.num_hidden_layers; ++layer) {
       NMM_TRY(
           move_file(statistics_path(work.path(), layer), statistics_path(output.staging(), layer)));

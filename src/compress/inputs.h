@@ -11,6 +11,8 @@
 
 namespace neuronmm::compress {
 
+class DataParallel;
+
 // All of it must outlive the step.
 struct CompressionInputs {
   const io::Checkpoint& checkpoint;  // the dense model
@@ -20,6 +22,21 @@ struct CompressionInputs {
   const ops::Backend& backend;       // runs the text
   const CalibrationSequences* text;  // null where nothing is run
   Progress& progress;
+  DataParallel* others = nullptr;  // processes that share the work; null: there are none
 };
+
+// Those of a pass over a text.
+struct PassInputs {
+  const io::Checkpoint& checkpoint;
+  const io::ModelConfig& config;
+  const ops::Backend& backend;
+  const CalibrationSequences& text;
+  Progress& progress;
+  DataParallel* others = nullptr;
+};
+inline PassInputs pass_inputs(const CompressionInputs& inputs) {
+  return {inputs.checkpoint, inputs.config,   inputs.backend,
+          *inputs.text,      inputs.progress, inputs.others};
+}
 
 }  // namespace neuronmm::compress

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <system_error>
 
+#include "compress/data_parallel.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
+#include "model/rope.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
@@ -14,6 +16,7 @@ namespace fs = std::filesystem;
 
 std::string hidden_name(size_t stream) { return fmt::format("hidden_{}", stream); }
 std::string sum_name(size_t which) { return fmt::format("sum_{}", which); }
+std::string group_sum_name(size_t which) { return fmt::format("group_sum_{}", which); }
 
 template <typename Owner>
 std::span<const std::byte> bytes_of(const Owner& matrix, int64_t size) {
@@ -30,54 +33,127 @@ bool has(const io::SafetensorsFile& file, const std::string& name, DType dtype,
 
 }  // namespace
 
-Result<LayerwisePass> LayerwisePass::open(const io::Checkpoint& checkpoint,
-                                          const io::ModelConfig& config,
-                                          const CalibrationSequences& text, const fs::path& work,
-                                          const Settings& settings, Progress& progress) {
-  LayerwisePass pass;
+Result<LayerwisePass> LayerwisePass::open(const PassInputs& inputs, const fs::path& work,
+                                          const Settings& settings) {
+  const io::ModelConfig& config = inputs.config;
+  LayerwisePass pass(inputs);
   pass.work_ = work;
   pass.settings_ = settings;
-  pass.text_ = &text;
-  pass.progress_ = &progress;
+  pass.held_ = std::make_unique<Held>();
+  pass.held_->rotary = model::rotary_embedding(config);
+  pass.held_->cache = inputs.backend.make_kv_cache(
+      {1, config.num_key_value_heads, config.head_dim, inputs.text.longest()});
   pass.num_layers_ = config.num_hidden_layers;
   pass.hidden_size_ = config.hidden_size;
   if (settings.sums.empty()) {
     pass.settings_.sums.assign(2, {config.hidden_size, config.hidden_size});
   }
+  pass.groups_ = sequence_groups(pass.sequences());
   pass.first_row_ = {0};
-  for (const auto& sequence : text.sequences) {
-    pass.first_row_.push_back(pass.first_row_.back() + static_cast<int64_t>(sequence.size()));
+  for (const auto& sequence : pass.sequences()) {
+    pass.first_row_.push_back(pass.first_row_.back() + std::ssize(sequence));
   }
   // The hidden states of all of the text stay in memory, in every stream, so that each layer's
   // weights are read once.
   for (int64_t i = 0; i < settings.streams; ++i) {
     pass.hidden_.emplace_back(pass.first_row_.back(), config.hidden_size);
   }
-  pass.clear_sums();
-  if (!pass.load()) {
-    NMM_ASSIGN(const TensorView table,
-               checkpoint.require(model::tensor_prefix(checkpoint) + "embed_tokens.weight",
-                                  {config.vocab_size, config.hidden_size}));
-    for (int64_t stream = 0; stream < settings.streams; ++stream) {
-      for (size_t s = 0; s < text.sequences.size(); ++s) {
-        model::embed(table, text.sequences[s], pass.hidden(stream, s));
-      }
+  if (!pass.load()) NMM_TRY(pass.embed());
+  inputs.progress.start(settings.label,
+                        pass.num_layers_ * settings.stages * std::ssize(pass.sequences()));
+  return pass;
+}
+
+Status LayerwisePass::embed() {
+  const io::Checkpoint& checkpoint = inputs_.checkpoint;
+  NMM_ASSIGN(const TensorView table,
+             checkpoint.require(model::tensor_prefix(checkpoint) + "embed_tokens.weight",
+                                {inputs_.config.vocab_size, hidden_size_}));
+  for (size_t stream = 0; stream < hidden_.size(); ++stream) {
+    for (size_t s = 0; s < sequences().size(); ++s) {
+      model::embed(table, sequences()[s], hidden(stream, s));
     }
   }
-  progress.start(settings.label,
-                 pass.num_layers_ * settings.stages * static_cast<int64_t>(text.sequences.size()));
-  return pass;
+  embedded_ = true;
+  return {};
 }
 
 fs::path LayerwisePass::state_path(const fs::path& work, const std::string& name) {
   return work / (name + ".safetensors");
 }
 
-MutableMatrixView LayerwisePass::hidden(int64_t stream, size_t sequence) {
+MutableMatrixView LayerwisePass::hidden(size_t stream, size_t sequence) {
   const int64_t first = first_row_.at(sequence);
-  return hidden_.at(static_cast<size_t>(stream))
-      .view()
-      .row_range(first, first_row_.at(sequence + 1) - first);
+  return hidden_.at(stream).view().row_range(first, first_row_.at(sequence + 1) - first);
+}
+
+// A stage that was broken off between two sequences is finished by this process alone.
+Status LayerwisePass::run_stage(const Stage& stage) {
+  const VisitContext context = {inputs_.checkpoint, inputs_.config, inputs_.backend, held_->rotary,
+                                *held_->cache};
+  const auto visit = make_visit(context, stage);
+  if (inputs_.others != nullptr && sequence_ == 0) return run_with_others(stage, visit);
+  if (!visit.ok()) return visit.error();
+  for (const SequenceGroup& group : groups_) {
+    while (sequence_ < group.end) {
+      if (interrupted()) return stop();
+      if (stage.gathers && group_sums_.empty()) group_sums_ = zero_sums();
+      visit_next(**visit);
+      if (stage.gathers && sequence_ == group.end) close_group();
+    }
+  }
+  return interrupted() ? stop() : Status();
+}
+
+Status LayerwisePass::run_with_others(const Stage& stage,
+                                      const Result<std::unique_ptr<SequenceVisit>>& visit) {
+  DataParallel& others = *inputs_.others;
+  if (!others_have_) {
+    others.open_pass(
+        {&sequences(), embedded_ ? nullptr : &hidden_, settings_.streams, settings_.sums});
+    others_have_ = true;
+  }
+  NMM_TRY(others.begin_stage(stage, visit.ok() ? Status() : Status(visit.error())));
+  embedded_ = false;
+  const auto processes = static_cast<size_t>(others.processes());
+  for (size_t group = 0; group < groups_.size(); group += processes) {
+    others.begin_round(!interrupted());
+    if (interrupted()) return stopped();
+    if (stage.gathers && group_sums_.empty()) group_sums_ = zero_sums();
+    for (sequence_ = groups_[group].first; sequence_ < groups_[group].end;) visit_next(**visit);
+    if (!stage.gathers) continue;
+    close_group();
+    others.add_sums(group, groups_.size(), sums_);
+  }
+  group_sums_.clear();
+  sequence_ = sequences().size();
+  report();
+  return {};
+}
+
+void LayerwisePass::visit_next(SequenceVisit& visit) {
+  std::vector<MutableMatrixView> streams;
+  for (size_t stream = 0; stream < hidden_.size(); ++stream) {
+    streams.push_back(hidden(stream, sequence_));
+  }
+  visit.visit({streams, group_sums_});
+  ++sequence_;
+  report();
+}
+
+// The first group's sums are the whole's so far. What the last one has left is let go.
+void LayerwisePass::close_group() {
+  if (sums_.empty()) {
+    sums_ = std::move(group_sums_);
+    group_sums_.clear();
+    return;
+  }
+  for (size_t i = 0; i < sums_.size(); ++i) add(group_sums_[i], sums_[i]);
+  if (sequence_ == sequences().size()) {
+    group_sums_.clear();
+  } else {
+    for (DoubleMatrix& sum : group_sums_) std::fill_n(sum.data(), sum.size(), 0.0);
+  }
 }
 
 // A layer has several stages where a matrix must be compressed before the next one's input is
@@ -97,8 +173,11 @@ Status LayerwisePass::next_layer() {
   sequence_ = 0;
   clear_sums();
   report();
-  if (!done()) return save();
-  progress_->finish();
+  if (!done()) {
+    if (others_have_) inputs_.others->collect_hidden(first_row_, hidden_);
+    return save();
+  }
+  inputs_.progress.finish();
   std::error_code ignored;
   fs::remove(state_path(work_, settings_.name), ignored);
   return {};
@@ -107,6 +186,10 @@ Status LayerwisePass::next_layer() {
 // The state is written before the message says that it is kept.
 Status LayerwisePass::stop() const {
   NMM_TRY(save());
+  return stopped();
+}
+
+Error LayerwisePass::stopped() const {
   return interrupted_error(fmt::format(
       "calibration has done {} of {} layers, which are kept in {}; run the same command "
       "again to go on",
@@ -114,15 +197,20 @@ Status LayerwisePass::stop() const {
 }
 
 void LayerwisePass::report() {
-  const auto sequences = static_cast<int64_t>(text_->sequences.size());
-  progress_->update(
-      (layer_ * settings_.stages + stage_) * sequences + static_cast<int64_t>(sequence_),
-      fmt::format("layer {}", std::min(layer_, num_layers_ - 1)));
+  inputs_.progress.update((layer_ * settings_.stages + stage_) * std::ssize(sequences()) +
+                              static_cast<int64_t>(sequence_),
+                          fmt::format("layer {}", std::min(layer_, num_layers_ - 1)));
 }
 
 void LayerwisePass::clear_sums() {
   sums_.clear();
-  for (const Shape& shape : settings_.sums) sums_.emplace_back(shape.at(0), shape.at(1));
+  group_sums_.clear();
+}
+
+std::vector<DoubleMatrix> LayerwisePass::zero_sums() const {
+  std::vector<DoubleMatrix> sums;
+  for (const Shape& shape : settings_.sums) sums.emplace_back(shape.at(0), shape.at(1));
+  return sums;
 }
 
 // fp64 sums and fp32 states as they are, so that going on from them gives the same bits.
@@ -132,15 +220,21 @@ Status LayerwisePass::save() const {
   for (size_t i = 0; i < sums_.size(); ++i) {
     specs.push_back({sum_name(i), DType::kF64, settings_.sums[i]});
   }
+  for (size_t i = 0; i < group_sums_.size(); ++i) {
+    specs.push_back({group_sum_name(i), DType::kF64, settings_.sums[i]});
+  }
   for (size_t i = 0; i < hidden_.size(); ++i) {
     specs.push_back({hidden_name(i), DType::kF32, hidden});
   }
-  NMM_ASSIGN(auto writer,
-             io::SafetensorsWriter::create_checked(state_path(work_, settings_.name), specs,
-                                                   {{"layer", std::to_string(layer_)},
-                                                    {"stage", std::to_string(stage_)},
-                                                    {"sequence", std::to_string(sequence_)}}));
+  NMM_ASSIGN(auto writer, io::SafetensorsWriter::create_checked(
+                              state_path(work_, settings_.name), specs,
+                              {{"layer", std::to_string(layer_)},
+                               {"stage", std::to_string(stage_)},
+                               {"sequence", std::to_string(sequence_)},
+                               {"sums", std::to_string(sums_.size())},
+                               {"group_sums", std::to_string(group_sums_.size())}}));
   for (const DoubleMatrix& sum : sums_) NMM_TRY(writer.append(bytes_of(sum, sum.size())));
+  for (const DoubleMatrix& sum : group_sums_) NMM_TRY(writer.append(bytes_of(sum, sum.size())));
   for (const Matrix& rows : hidden_) {
     NMM_TRY(writer.append(bytes_of(rows, rows.rows() * rows.columns())));
   }
@@ -160,25 +254,41 @@ bool LayerwisePass::load() {
     return found == file->metadata().end() ? -1 : std::atoll(found->second.c_str());
   };
   const int64_t layer = number("layer"), stage = number("stage"), sequence = number("sequence");
+  const int64_t count = std::ssize(settings_.sums);
+  const auto all_or_none = [count](int64_t sums) { return sums == 0 || sums == count; };
   bool ours = layer >= 0 && layer < num_layers_ && stage >= 0 && stage < settings_.stages &&
-              sequence >= 0 && sequence <= static_cast<int64_t>(text_->sequences.size());
-  const int64_t hidden_values = first_row_.back() * hidden_size_;
-  for (size_t i = 0; i < sums_.size(); ++i) {
-    ours = ours && has(*file, sum_name(i), DType::kF64, settings_.sums[i]);
-  }
-  for (size_t i = 0; i < hidden_.size(); ++i) {
-    ours = ours && has(*file, hidden_name(i), DType::kF32, {first_row_.back(), hidden_size_});
+              sequence >= 0 && sequence <= std::ssize(sequences()) && all_or_none(number("sums")) &&
+              all_or_none(number("group_sums"));
+  for (size_t i = 0; ours && i < hidden_.size(); ++i) {
+    ours = has(*file, hidden_name(i), DType::kF32, {first_row_.back(), hidden_size_});
   }
   if (!ours) return false;
-  for (size_t i = 0; i < sums_.size(); ++i) {
-    to_doubles(file->tensors().at(sum_name(i)), 0, sums_[i].size(), sums_[i].data());
+  std::vector<DoubleMatrix> sums, group_sums;
+  if (!load_sums(*file, sum_name, number("sums"), sums) ||
+      !load_sums(*file, group_sum_name, number("group_sums"), group_sums)) {
+    return false;
   }
+  sums_ = std::move(sums);
+  group_sums_ = std::move(group_sums);
   for (size_t i = 0; i < hidden_.size(); ++i) {
-    to_floats(file->tensors().at(hidden_name(i)), 0, hidden_values, hidden_[i].data());
+    to_floats(file->tensors().at(hidden_name(i)), 0, first_row_.back() * hidden_size_,
+              hidden_[i].data());
   }
   layer_ = layer;
   stage_ = stage;
   sequence_ = static_cast<size_t>(sequence);
+  return true;
+}
+
+// As many as were saved. False: the file has others.
+bool LayerwisePass::load_sums(const io::SafetensorsFile& file, std::string (*name)(size_t),
+                              int64_t count, std::vector<DoubleMatrix>& sums) const {
+  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+    const Shape& shape = settings_.sums[i];
+    if (!has(file, name(i), DType::kF64, shape)) return false;
+    DoubleMatrix& sum = sums.emplace_back(shape.at(0), shape.at(1));
+    to_doubles(file.tensors().at(name(i)), 0, sum.size(), sum.data());
+  }
   return true;
 }
 

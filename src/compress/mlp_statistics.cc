@@ -9,7 +9,6 @@
 #include "compress/gram.h"
 #include "compress/layerwise_pass.h"
 #include "compress/means_file.h"
-#include "model/rope.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
@@ -59,10 +58,9 @@ std::vector<Shape> sum_shapes(const io::ModelConfig& config, Gathered what) {
 // gate and down.
 class OpenMlpHalf {
  public:
-  OpenMlpHalf(LayerwisePass& pass, const io::ModelConfig& config,
-              const model::LayerWeights& weights, const ops::Backend& backend)
-      : pass_(pass),
-        backend_(backend),
+  OpenMlpHalf(const io::ModelConfig& config, const model::LayerWeights& weights,
+              const ops::Backend& backend)
+      : backend_(backend),
         eps_(static_cast<float>(config.rms_norm_eps)),
         norm_(static_cast<size_t>(weights.post_attention_norm.size())),
         neurons_(weights.mlp.neurons()),
@@ -72,17 +70,17 @@ class OpenMlpHalf {
     to_floats(weights.post_attention_norm, 0, weights.post_attention_norm.size(), norm_.data());
   }
 
-  void apply(MutableMatrixView hidden) {
-    const int64_t inner = pass_.sum(kNeurons).rows();
+  void apply(MutableMatrixView hidden, std::span<DoubleMatrix> sums) {
+    const int64_t inner = sums[kNeurons].rows();
     Matrix input(hidden.rows, hidden.columns), gate(hidden.rows, inner), up(hidden.rows, inner);
     // Beyond the neurons that a narrower layer has, all is 0.
     const MutableMatrixView neurons(gate.data(), gate.rows(), neurons_, inner);
     backend_.rms_norm(hidden, norm_, eps_, input.view());
     gate_->apply(input.view(), neurons);
     up_->apply(input.view(), {up.data(), up.rows(), neurons_, inner});
-    activate(gate, up);
-    add_gram(input.view(), pass_.sum(kIn));
-    add_gram(gate.view(), pass_.sum(kNeurons));
+    activate(gate, up, sums);
+    add_gram(input.view(), sums[kIn]);
+    add_gram(gate.view(), sums[kNeurons]);
     down_->apply(neurons, input.view());
     backend_.add(input.view(), hidden);
   }
@@ -96,9 +94,9 @@ class OpenMlpHalf {
 
   // gate = silu(gate) * up. A range of neurons belongs to one thread, so that the sums are the same
   // with any number.
-  void activate(Matrix& gate, const Matrix& up) {
-    double* const gate_slope = pass_.sum(kGateSlope).data();
-    double* const up_slope = pass_.sum(kUpSlope).data();
+  static void activate(Matrix& gate, const Matrix& up, std::span<DoubleMatrix> sums) {
+    double* const gate_slope = sums[kGateSlope].data();
+    double* const up_slope = sums[kUpSlope].data();
     parallel_ranges(gate.columns(), [&](int64_t first, int64_t last) {
       for (int64_t i = 0; i < gate.rows(); ++i) {
         float* const h = gate.row(i);
@@ -114,7 +112,6 @@ class OpenMlpHalf {
     });
   }
 
-  LayerwisePass& pass_;
   const ops::Backend& backend_;
   float eps_;
   std::vector<float> norm_;
@@ -171,65 +168,63 @@ bool all_gathered(const io::ModelConfig& config, const fs::path& work, Gathered 
   return !fs::exists(LayerwisePass::state_path(work, kStatisticsPass), ignored);
 }
 
-// One layer at a time.
-class StatisticsPass {
+class StatisticsVisit : public SequenceVisit {
  public:
-  StatisticsPass(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
-                 const ops::Backend& backend, const fs::path& work, Gathered what,
-                 LayerwisePass& pass)
-      : checkpoint_(checkpoint),
-        config_(config),
-        backend_(backend),
-        work_(work),
+  StatisticsVisit(const VisitContext& context, int64_t layer, Gathered what,
+                  const model::LayerWeights& weights, HeadInput head)
+      : context_(context),
         all_(what == Gathered::kAllLinears),
-        pass_(pass),
-        rotary_(model::rotary_embedding(config)),
-        recorder_(backend, {adding_to(kAttention), adding_to(kMixed), adding_to(kHeads)}) {}
+        last_(layer == context.config.num_hidden_layers - 1),
+        recorder_(context.backend, {adding_to(kAttention), adding_to(kMixed), adding_to(kHeads)}),
+        layer_(context.config, 0, weights, all_ ? recorder_ : context.backend),
+        mlp_(context.config, weights, context.backend),
+        head_(std::move(head)) {}
 
-  Status visit_layer(ops::KvCache& cache) {
-    NMM_ASSIGN(const auto weights, model::layer_weights(checkpoint_, config_, pass_.layer()));
-    NMM_ASSIGN(const HeadInput head, HeadInput::load(checkpoint_, config_));
-    const ops::Backend& backend = all_ ? recorder_ : backend_;
-    const model::DecoderLayer layer(config_, 0, weights, backend);
-    OpenMlpHalf mlp(pass_, config_, weights, backend_);
-    return pass_.visit_sequences([&](size_t sequence) {
-      const MutableMatrixView hidden = pass_.hidden(0, sequence);
-      const ops::SequenceRows rows = {&cache, hidden.rows};
-      layer.attention_half(hidden, rotary_, std::span(&rows, 1));
-      mlp.apply(hidden);
-      pass_.sum(kResidual)(0, 0) += mean_squares(hidden);
-      if (all_ && last_layer()) head.add_to(pass_.sum(kHead), backend_, hidden);
-    });
-  }
-
-  Status write_layer(int64_t tokens) {
-    const int64_t layer = pass_.layer();
-    const fs::path& folder = checkpoint_.folder();
-    NMM_TRY(write_sums(pass_, statistics_path(work_, layer), mlp_means(config_), kIn, tokens,
-                       fmt::format("{}: the MLP of layer {}", folder.string(), layer)));
-    if (!all_) return {};
-    NMM_TRY(write_sums(pass_, attention_path(work_, layer), attention_means(config_), kAttention,
-                       tokens, fmt::format("{}: attention of layer {}", folder.string(), layer)));
-    if (!last_layer()) return {};
-    return write_sums(pass_, head_path(work_), head_means(config_), kHead, tokens,
-                      fmt::format("{}: the last layer", folder.string()));
+  void visit(const SequenceState& state) override {
+    sums_ = state.sums;
+    const MutableMatrixView hidden = state.streams[0];
+    const ops::SequenceRows rows = {&context_.cache, hidden.rows};
+    layer_.attention_half(hidden, context_.rotary, std::span(&rows, 1));
+    mlp_.apply(hidden, sums_);
+    sums_[kResidual](0, 0) += mean_squares(hidden);
+    if (all_ && last_) head_.add_to(sums_[kHead], context_.backend, hidden);
   }
 
  private:
   AttentionRecorder::Seen adding_to(size_t sum) {
-    return [this, sum](ConstMatrixView rows) { add_gram(rows, pass_.sum(sum)); };
+    return [this, sum](ConstMatrixView rows) { add_gram(rows, sums_[sum]); };
   }
-  bool last_layer() const { return pass_.layer() == config_.num_hidden_layers - 1; }
 
-  const io::Checkpoint& checkpoint_;
-  const io::ModelConfig& config_;
-  const ops::Backend& backend_;
-  const fs::path& work_;
-  bool all_;
-  LayerwisePass& pass_;
-  ops::RotaryEmbedding rotary_;
+  VisitContext context_;
+  bool all_, last_;
   AttentionRecorder recorder_;
+  model::DecoderLayer layer_;
+  OpenMlpHalf mlp_;
+  HeadInput head_;
+  std::span<DoubleMatrix> sums_;  // of the visit that runs
 };
+
+Stage statistics_stage(int64_t layer, Gathered what) {
+  MessageWriter arguments;
+  arguments.put(what);
+  return {.kind = StageKind::kStatistics, .layer = layer, .arguments = arguments.take()};
+}
+
+// What the pass has gathered of its layer.
+Status write_layer(const PassInputs& inputs, LayerwisePass& pass, const fs::path& work,
+                   Gathered what) {
+  const io::ModelConfig& config = inputs.config;
+  const int64_t layer = pass.layer(), tokens = inputs.text.origin.tokens;
+  const std::string folder = inputs.checkpoint.folder().string();
+  NMM_TRY(write_sums(pass, statistics_path(work, layer), mlp_means(config), kIn, tokens,
+                     fmt::format("{}: the MLP of layer {}", folder, layer)));
+  if (what != Gathered::kAllLinears) return {};
+  NMM_TRY(write_sums(pass, attention_path(work, layer), attention_means(config), kAttention, tokens,
+                     fmt::format("{}: attention of layer {}", folder, layer)));
+  if (layer + 1 < config.num_hidden_layers) return {};
+  return write_sums(pass, head_path(work), head_means(config), kHead, tokens,
+                    fmt::format("{}: the last layer", folder));
+}
 
 }  // namespace
 
@@ -273,21 +268,24 @@ Status check_linear_statistics(const fs::path& work, const io::ModelConfig& conf
   return check_means(head_path(work), head_means(config));
 }
 
-Status gather_statistics(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
-                         const ops::Backend& backend, const CalibrationSequences& text,
-                         const fs::path& work, Gathered what, Progress& progress) {
-  if (all_gathered(config, work, what)) return {};
+VisitResult make_statistics_visit(const VisitContext& context, const Stage& stage) {
+  MessageReader arguments(stage.arguments);
+  const auto what = arguments.value<Gathered>();
+  NMM_ASSIGN(const auto weights,
+             model::layer_weights(context.checkpoint, context.config, stage.layer));
+  NMM_ASSIGN(HeadInput head, HeadInput::load(context.checkpoint, context.config));
+  return VisitResult(
+      std::make_unique<StatisticsVisit>(context, stage.layer, what, weights, std::move(head)));
+}
+
+Status gather_statistics(const PassInputs& inputs, const fs::path& work, Gathered what) {
+  if (all_gathered(inputs.config, work, what)) return {};
   const LayerwisePass::Settings settings = {
-      .name = kStatisticsPass, .label = "calibrating", .sums = sum_shapes(config, what)};
-  NMM_ASSIGN(LayerwisePass pass,
-             LayerwisePass::open(checkpoint, config, text, work, settings, progress));
-  StatisticsPass layers(checkpoint, config, backend, work, what, pass);
-  // One layer is in it at a time, as layer 0.
-  const auto cache =
-      backend.make_kv_cache({1, config.num_key_value_heads, config.head_dim, text.longest()});
+      .name = kStatisticsPass, .label = "calibrating", .sums = sum_shapes(inputs.config, what)};
+  NMM_ASSIGN(LayerwisePass pass, LayerwisePass::open(inputs, work, settings));
   while (!pass.done()) {
-    NMM_TRY(layers.visit_layer(*cache));
-    NMM_TRY(layers.write_layer(text.origin.tokens));
+    NMM_TRY(pass.run_stage(statistics_stage(pass.layer(), what)));
+    NMM_TRY(write_layer(inputs, pass, work, what));
     NMM_TRY(pass.next_layer());
   }
   return {};

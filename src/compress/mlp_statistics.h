@@ -7,13 +7,10 @@
 #include <filesystem>
 #include <vector>
 
-#include "base/progress.h"
 #include "base/result.h"
-#include "compress/calibration_text.h"
+#include "compress/inputs.h"
 #include "compress/linear_algebra.h"
-#include "io/checkpoint.h"
 #include "io/model_config.h"
-#include "ops/backend.h"
 
 namespace neuronmm::compress {
 
@@ -53,8 +50,7 @@ Status check_linear_statistics(const std::filesystem::path& work, const io::Mode
 enum class Gathered { kMlps, kAllLinears };
 // Leaves a file per layer in `work`, and if asked for those of attention and the head; goes on from
 // what an interrupted run left.
-Status gather_statistics(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
-                         const ops::Backend& backend, const CalibrationSequences& text,
-                         const std::filesystem::path& work, Gathered what, Progress& progress);
+Status gather_statistics(const PassInputs& inputs, const std::filesystem::path& work,
+                         Gathered what);
 
 }  // namespace neuronmm::compress

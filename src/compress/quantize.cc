@@ -205,11 +205,12 @@ Status write_folder(const ModelSource& source, const io::Quantization& quantizat
 class Quantizing {
  public:
   Quantizing(const QuantizeRequest& request, const ops::Backend& backend, Progress& progress,
-             const io::Checkpoint& checkpoint, const io::ModelConfig& config,
+             DataParallel* others, const io::Checkpoint& checkpoint, const io::ModelConfig& config,
              const RoundingText& text)
       : request_(request),
         backend_(backend),
         progress_(progress),
+        others_(others),
         checkpoint_(checkpoint),
         config_(config),
         text_(text),
@@ -249,7 +250,8 @@ class Quantizing {
                                       .weights = std::nullopt,
                                       .backend = backend_,
                                       .text = text_.sequences ? &*text_.sequences : nullptr,
-                                      .progress = progress_};
+                                      .progress = progress_,
+                                      .others = others_};
     const CalibratedRounding rounding = {.smooth = request_.smooth,
                                          .gptq = request_.rounding == Rounding::kGptq,
                                          .saved = text_.statistics ? &*text_.statistics : nullptr,
@@ -260,6 +262,7 @@ class Quantizing {
   const QuantizeRequest& request_;
   const ops::Backend& backend_;
   Progress& progress_;
+  DataParallel* others_;
   const io::Checkpoint& checkpoint_;
   const io::ModelConfig& config_;
   const RoundingText& text_;
@@ -270,7 +273,8 @@ class Quantizing {
 }  // namespace
 
 Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Backend& backend,
-                                 Progress& progress, const OnMatrix& on_matrix) {
+                                 Progress& progress, const OnMatrix& on_matrix,
+                                 DataParallel* others) {
   const fs::path& model = request.model;
   // BLAS first: without it nothing can be done, and that is known at once.
   NMM_TRY(load_blas());
@@ -286,7 +290,7 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
   const auto if_exists =
       request.force ? io::FolderWriter::IfExists::kReplace : io::FolderWriter::IfExists::kRefuse;
   NMM_ASSIGN(auto output, io::FolderWriter::create(request.out, if_exists, model));
-  Quantizing run(request, backend, progress, checkpoint, config, text);
+  Quantizing run(request, backend, progress, others, checkpoint, config, text);
   NMM_ASSIGN(const auto work, StagedWork::open(output.work(), settings_of(request, text, identity,
                                                                           run.quantization())));
   NMM_TRY(run.write(matrices, output, work, on_matrix));

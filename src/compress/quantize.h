@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "compress/calibration_text.h"
+#include "compress/data_parallel.h"
 #include "compress/factorize_model.h"
 #include "compress/quantized_formats.h"
 #include "ops/backend.h"
@@ -41,6 +42,7 @@ struct QuantizeSummary {
 // interrupted run keeps what it finished beside the output (out +
 // ".partial") and the same request goes on from there.
 Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Backend& backend,
-                                 Progress& progress, const OnMatrix& on_matrix = {});
+                                 Progress& progress, const OnMatrix& on_matrix = {},
+                                 DataParallel* others = nullptr);
 
 }  // namespace neuronmm::compress

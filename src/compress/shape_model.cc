@@ -10,6 +10,7 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/threads.h"
+#include "compress/data_parallel.h"
 #include "compress/factorize_matrix.h"
 #include "compress/losses_file.h"
 #include "compress/measured_losses.h"
@@ -48,7 +49,7 @@ class LayerTasks {
   Status run(const std::string& label, const std::function<Status(int64_t)>& task) {
     const int64_t layers = inputs_.config.num_hidden_layers;
     inputs_.progress.start(label, layers);
-    const int64_t at_once = std::min(layers, layers_at_once(inputs_.config));
+    const int64_t at_once = this->at_once();
     const auto work = [&](int64_t) {
       for (int64_t layer; (layer = next_.fetch_add(1)) < layers;) {
         if (stopping()) return;
@@ -63,13 +64,50 @@ class LayerTasks {
     }
     inputs_.progress.finish();
     if (error_) return *std::move(error_);
-    if (!interrupted()) return {};
-    return interrupted_error(
-        fmt::format("{} of {} layers are kept in {}; run the same command again to go on", done_,
-                    layers, work_.parent_path().string()));
+    return interrupted() ? Status(stopped()) : Status();
+  }
+
+  // The same by all processes: jobs for what is not there yet (nothing: it is), and what to do with
+  // their results. Rounds of at_once() layers per process: what a round has made is kept before the
+  // next begins.
+  Status run_with_others(const std::string& label,
+                         const std::function<Result<std::optional<LayerJob>>(int64_t)>& job,
+                         const std::function<Status(int64_t, MessageReader&)>& take) {
+    const int64_t layers = inputs_.config.num_hidden_layers;
+    const auto round = static_cast<size_t>(at_once() * inputs_.others->processes());
+    inputs_.progress.start(label, layers);
+    std::vector<LayerJob> jobs;
+    const auto take_one = [&](int64_t layer, MessageReader& result) {
+      finish(layer, take(layer, result));
+      return error_ ? Status(*error_) : Status();
+    };
+    for (int64_t layer = 0; layer < layers; ++layer) {
+      NMM_ASSIGN(auto next, job(layer));
+      if (next) {
+        jobs.push_back(*std::move(next));
+      } else {
+        finish(layer, {});
+      }
+      if (jobs.size() < round && (jobs.empty() || layer + 1 < layers)) continue;
+      if (interrupted()) return stopped();
+      NMM_TRY(inputs_.others->run_jobs({inputs_.checkpoint, inputs_.config}, jobs, at_once(),
+                                       take_one));
+      jobs.clear();
+      inputs_.checkpoint.release_pages();
+    }
+    inputs_.progress.finish();
+    return {};
   }
 
  private:
+  int64_t at_once() const {
+    return std::min(inputs_.config.num_hidden_layers, layers_at_once(inputs_.config));
+  }
+  Error stopped() const {
+    return interrupted_error(
+        fmt::format("{} of {} layers are kept in {}; run the same command again to go on", done_,
+                    inputs_.config.num_hidden_layers, work_.parent_path().string()));
+  }
   bool stopping() const { return stopping_ || interrupted(); }
   void finish(int64_t layer, const Status& status) {
     const std::lock_guard lock(mutex_);
@@ -224,17 +262,77 @@ Result<std::vector<PredictedLosses>> predicted_curves(const CompressionInputs& i
                                                       const ShapeRequest& request,
                                                       const fs::path& work) {
   std::vector<PredictedLosses> layers(static_cast<size_t>(inputs.config.num_hidden_layers));
-  NMM_TRY(LayerTasks(inputs, work).run("predicting losses", [&](int64_t layer) -> Status {
-    auto& losses = layers[static_cast<size_t>(layer)];
-    if (auto saved = read_losses(request.losses, layer, inputs.config)) {
-      losses = *std::move(saved);
-      return {};
-    }
+  const auto saved = [&](int64_t layer) {
+    auto losses = read_losses(request.losses, layer, inputs.config);
+    if (!losses) return false;
+    layers[static_cast<size_t>(layer)] = *std::move(losses);
+    return true;
+  };
+  const auto save = [&](int64_t layer, PredictedLosses losses) {
+    const Status status = save_losses(request.losses, layer, losses);
+    layers[static_cast<size_t>(layer)] = std::move(losses);
+    return status;
+  };
+  LayerTasks tasks(inputs, work);
+  const std::string label = "predicting losses";
+  if (inputs.others != nullptr) {
+    const auto job = [&](int64_t layer) -> Result<std::optional<LayerJob>> {
+      if (saved(layer)) return std::optional<LayerJob>();
+      NMM_ASSIGN(const KnownMlp known, know_mlp(inputs, request, layer));
+      return std::optional(losses_job(layer, known.statistics, known.metric));
+    };
+    NMM_TRY(tasks.run_with_others(label, job, [&](int64_t layer, MessageReader& result) {
+      return save(layer, read_losses_result(result));
+    }));
+    return layers;
+  }
+  NMM_TRY(tasks.run(label, [&](int64_t layer) -> Status {
+    if (saved(layer)) return {};
     NMM_ASSIGN(const KnownMlp known, know_mlp(inputs, request, layer));
-    NMM_ASSIGN(losses, predict_losses(known.mlp, known.statistics, known.metric));
-    return save_losses(request.losses, layer, losses);
+    NMM_ASSIGN(auto losses, predict_losses(known.mlp, known.statistics, known.metric));
+    return save(layer, std::move(losses));
   }));
   return layers;
+}
+
+// Each by its statistics alone.
+Status narrow_layers(const CompressionInputs& inputs, const ShapeRequest& request,
+                     const fs::path& work, const fs::path& out, ShapedModel& model) {
+  const auto report = [&](int64_t layer) -> LayerReport& {
+    return model.layers[static_cast<size_t>(layer)];
+  };
+  const auto is_saved = [&](int64_t layer) {
+    const auto saved = read_narrow_mlp(shaped_path(out, layer));
+    if (saved) report(layer).largest_map = saved->largest_map;
+    return saved.has_value();
+  };
+  const auto save = [&](int64_t layer, const NarrowMlp& narrow) {
+    report(layer).largest_map = narrow.largest_map;
+    return save_layer(inputs, model, out, layer, narrow);
+  };
+  LayerTasks tasks(inputs, work);
+  const std::string label = "narrowing";
+  if (inputs.others != nullptr) {
+    const auto job = [&](int64_t layer) -> Result<std::optional<LayerJob>> {
+      if (is_saved(layer)) return std::optional<LayerJob>();
+      NMM_ASSIGN(const KnownMlp known, know_with_order(inputs, request, layer));
+      NMM_ASSIGN(const StoredFormat stored, layer_format(inputs, layer));
+      return std::optional(narrow_job(layer, known.statistics, known.metric, known.order,
+                                      report(layer).shape, stored));
+    };
+    return tasks.run_with_others(label, job, [&](int64_t layer, MessageReader& result) {
+      return save(layer, read_narrow_result(result));
+    });
+  }
+  return tasks.run(label, [&](int64_t layer) -> Status {
+    if (is_saved(layer)) return {};
+    NMM_ASSIGN(KnownMlp known, know_with_order(inputs, request, layer));
+    NMM_ASSIGN(const StoredFormat stored, layer_format(inputs, layer));
+    NMM_ASSIGN(const NarrowMlp narrow,
+               narrow_mlp(std::move(known.mlp), std::move(known.statistics), known.metric,
+                          known.order, report(layer).shape, stored));
+    return save(layer, narrow);
+  });
 }
 
 }  // namespace
@@ -328,19 +426,7 @@ Status shape_layers(const CompressionInputs& inputs, const ShapeRequest& request
   if (inputs.text != nullptr && (request.error_aware || !same_inputs)) {
     return shape_in_sequence(inputs, request, out, model);
   }
-  return LayerTasks(inputs, work).run("narrowing", [&](int64_t layer) -> Status {
-    LayerReport& report = model.layers[static_cast<size_t>(layer)];
-    if (const auto saved = read_narrow_mlp(shaped_path(out, layer))) {
-      report.largest_map = saved->largest_map;
-      return {};
-    }
-    NMM_ASSIGN(KnownMlp known, know_with_order(inputs, request, layer));
-    NMM_ASSIGN(const StoredFormat stored, layer_format(inputs, layer));
-    NMM_ASSIGN(const NarrowMlp narrow, narrow_mlp(std::move(known.mlp), std::move(known.statistics),
-                                                  known.metric, known.order, report.shape, stored));
-    report.largest_map = narrow.largest_map;
-    return save_layer(inputs, model, out, layer, narrow);
-  });
+  return narrow_layers(inputs, request, work, out, model);
 }
 
 }  // namespace neuronmm::compress

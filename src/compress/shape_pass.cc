@@ -9,10 +9,10 @@
 #include "compress/gram.h"
 #include "compress/layerwise_pass.h"
 #include "compress/mlp_half.h"
+#include "compress/mlp_message.h"
 #include "compress/narrow_file.h"
 #include "compress/narrow_weights.h"
 #include "compress/refit.h"
-#include "model/rope.h"
 #include "model/transformer.h"
 
 namespace neuronmm::compress {
@@ -55,10 +55,10 @@ Result<DoubleMatrix> fit_down(const DoubleMatrix& start, const DoubleMatrix& gra
 // silu(gate) * up.
 class NarrowNeurons {
  public:
-  NarrowNeurons(const NarrowWeights& weights, const ops::Backend& backend)
-      : gate_(backend.make_linear(weights.linear("gate"))),
-        up_(backend.make_linear(weights.linear("up"))),
-        count_(weights.linear("gate").out_features()) {}
+  NarrowNeurons(const ops::MlpWeight& weights, const ops::Backend& backend)
+      : gate_(backend.make_linear(weights.gate)),
+        up_(backend.make_linear(weights.up)),
+        count_(weights.gate.out_features()) {}
 
   Matrix operator()(ConstMatrixView x) const {
     Matrix gate(x.rows, count_), up(x.rows, count_), h(x.rows, count_);
@@ -78,6 +78,45 @@ class NarrowNeurons {
   int64_t count_;
 };
 
+// What down is fitted to: the neurons of the narrowed gate and up, which the stage brings along,
+// and what it should make of them.
+class NeuronsVisit : public SequenceVisit {
+ public:
+  NeuronsVisit(const VisitContext& context, const model::LayerWeights& weights, MessageReader in)
+      : context_(context),
+        fit_to_(in.value<FitTo>()),
+        mlp_(in, weights.mlp),
+        neurons_(mlp_.weight(), context.backend),
+        half_(context.config, weights.post_attention_norm, weights.mlp, context.backend),
+        layer_(context.config, 0, weights, context.backend) {}
+
+  void visit(const SequenceState& state) override {
+    const MutableMatrixView dense = state.streams[kDenseStream];
+    Matrix target, h;
+    if (fit_to_ == FitTo::kErrorAware) {
+      const MutableMatrixView narrow = state.streams[kNarrowStream];
+      h = neurons_(half_.input(narrow).view());
+      target = difference(dense, narrow);
+    } else {
+      const ops::SequenceRows rows = {&context_.cache, dense.rows};
+      layer_.attention_half(dense, context_.rotary, std::span(&rows, 1));
+      h = neurons_(half_.input(dense).view());
+      target = half_.output(dense);
+      context_.backend.add(target.view(), dense);
+    }
+    add_gram(h.view(), state.sums[kNeuronGram]);
+    add_cross_gram(target.view(), h.view(), state.sums[kTargetCross]);
+  }
+
+ private:
+  VisitContext context_;
+  FitTo fit_to_;
+  ReceivedMlp mlp_;
+  NarrowNeurons neurons_;
+  MlpHalf half_;
+  model::DecoderLayer layer_;
+};
+
 class ShapePassRun {
  public:
   ShapePassRun(const CompressionInputs& inputs, const ShapePass& settings, const fs::path& work)
@@ -85,8 +124,6 @@ class ShapePassRun {
 
   Status run() {
     NMM_ASSIGN(LayerwisePass pass, open());
-    cache_ = inputs_.backend.make_kv_cache(
-        {1, config_.num_key_value_heads, config_.head_dim, inputs_.text->longest()});
     while (!pass.done()) {
       const Status done = run_layer(pass);
       if (!done.ok()) return done;
@@ -110,8 +147,7 @@ class ShapePassRun {
         .stages = error_aware() ? int64_t{kPassStages} : 1,
         .streams = error_aware() ? 2 : 1,
         .sums = {{hidden, hidden}, {hidden, hidden}, {inner, inner}, {hidden, inner}}};
-    NMM_ASSIGN(auto pass, LayerwisePass::open(inputs_.checkpoint, config_, *inputs_.text, work_,
-                                              settings, inputs_.progress));
+    NMM_ASSIGN(auto pass, LayerwisePass::open(pass_inputs(inputs_), work_, settings));
     bool stands = pass.stage() == 0 || !error_aware() || read_narrow_mlp(inputs_path(pass.layer()));
     const int64_t finished = pass.layer() + (pass.stage() == kGoOn ? 1 : 0);
     for (int64_t layer = 0; layer < finished; ++layer) {
@@ -120,8 +156,7 @@ class ShapePassRun {
     if (stands) return pass;
     std::error_code ignored;
     fs::remove(LayerwisePass::state_path(work_, kShapePass), ignored);
-    return LayerwisePass::open(inputs_.checkpoint, config_, *inputs_.text, work_, settings,
-                               inputs_.progress);
+    return LayerwisePass::open(pass_inputs(inputs_), work_, settings);
   }
 
   Status run_layer(LayerwisePass& pass) {
@@ -135,7 +170,7 @@ class ShapePassRun {
     stored_ = stored_format(inputs_.weights, weights.mlp.gate.w_t.dtype);
     NarrowMlp narrow;
     if (error_aware()) {
-      NMM_ASSIGN(narrow, fit_inputs(pass, weights, kept, shape));
+      NMM_ASSIGN(narrow, fit_inputs(pass, kept, shape));
     } else {
       NMM_TRY(narrow_inputs(kept, known.statistics.in, shape, stored_, narrow));
     }
@@ -153,20 +188,13 @@ class ShapePassRun {
 
   // The dense stream passes the whole layer, the narrow one its attention only. Gate and up are
   // narrowed for the input that they will have, and aim at the dense model's.
-  Result<NarrowMlp> fit_inputs(LayerwisePass& pass, const model::LayerWeights& weights,
-                               KeptNeurons& kept, const io::MlpShape& shape) {
+  Result<NarrowMlp> fit_inputs(LayerwisePass& pass, KeptNeurons& kept, const io::MlpShape& shape) {
     if (pass.stage() > kFitInputs) {
       auto saved = read_narrow_mlp(inputs_path(pass.layer()));
       if (!saved) return fail("{}: cannot be read", inputs_path(pass.layer()).string());
       return *std::move(saved);
     }
-    const model::DecoderLayer layer(config_, 0, weights, inputs_.backend);
-    const MlpHalf half(config_, weights.post_attention_norm, weights.mlp, inputs_.backend);
-    NMM_TRY(pass.visit_sequences([&](size_t sequence) {
-      gather_mlp_inputs(layer, half, rotary_, cache_.get(),
-                        {pass.hidden(kDenseStream, sequence), pass.hidden(kNarrowStream, sequence)},
-                        pass.sum(kInputGram), pass.sum(kInputCross));
-    }));
+    NMM_TRY(pass.run_stage({.kind = StageKind::kMlpInputs, .layer = pass.layer()}));
     NarrowMlp out;
     DoubleMatrix gram = symmetric(pass.sum(kInputGram));
     if (shape.input > 0 || shape.gate > 0 || shape.up > 0) {
@@ -188,26 +216,12 @@ class ShapePassRun {
                      NarrowMlp& narrow) {
     const NarrowWeights held(settings_.as_factors ? with_factors(narrow, stored_) : narrow,
                              stored_);
-    const NarrowNeurons neurons(held, inputs_.backend);
-    const MlpHalf half(config_, weights.post_attention_norm, weights.mlp, inputs_.backend);
-    const model::DecoderLayer layer(config_, 0, weights, inputs_.backend);
-    NMM_TRY(pass.visit_sequences([&](size_t sequence) {
-      const MutableMatrixView dense = pass.hidden(kDenseStream, sequence);
-      const ops::SequenceRows rows = {cache_.get(), dense.rows};
-      Matrix target, h;
-      if (error_aware()) {
-        const MutableMatrixView narrow_rows = pass.hidden(kNarrowStream, sequence);
-        h = neurons(half.input(narrow_rows).view());
-        target = difference(dense, narrow_rows);
-      } else {
-        layer.attention_half(dense, rotary_, std::span(&rows, 1));
-        h = neurons(half.input(dense).view());
-        target = half.output(dense);
-        inputs_.backend.add(target.view(), dense);
-      }
-      add_gram(h.view(), pass.sum(kNeuronGram));
-      add_cross_gram(target.view(), h.view(), pass.sum(kTargetCross));
-    }));
+    const ops::MlpWeight gate_and_up{held.linear("gate"), held.linear("up"), weights.mlp.down, {}};
+    MessageWriter arguments;
+    arguments.put(settings_.fit_to);
+    put_mlp(gate_and_up, weights.mlp, arguments);
+    NMM_TRY(pass.run_stage(
+        {.kind = StageKind::kNeurons, .layer = pass.layer(), .arguments = arguments.take()}));
     const int64_t count = kept.mlp.down_t.columns();
     DoubleMatrix gram = pass.sum(kNeuronGram).first_block(count);
     mirror_lower_triangle(gram);
@@ -227,23 +241,29 @@ class ShapePassRun {
   // The narrow stream passes its MLP and is what the next layer of the compressed model reads.
   Status go_on(LayerwisePass& pass, const model::LayerWeights& weights, const NarrowMlp& mlp) {
     const NarrowWeights held(mlp, stored_);
-    const MlpHalf half(config_, weights.post_attention_norm, held.mlp(), inputs_.backend);
-    return pass.visit_sequences([&](size_t sequence) {
-      const MutableMatrixView narrow = pass.hidden(kNarrowStream, sequence);
-      inputs_.backend.add(half.output(narrow).view(), narrow);
-    });
+    MessageWriter arguments;
+    put_mlp(held.mlp(), weights.mlp, arguments);
+    return pass.run_stage({.kind = StageKind::kPassMlp,
+                           .layer = pass.layer(),
+                           .gathers = false,
+                           .arguments = arguments.take()});
   }
 
   const CompressionInputs& inputs_;
   const io::ModelConfig& config_;
   const ShapePass& settings_;
   const fs::path& work_;
-  const ops::RotaryEmbedding rotary_ = model::rotary_embedding(config_);
-  std::unique_ptr<ops::KvCache> cache_;
   StoredFormat stored_ = DType::kF32;
 };
 
 }  // namespace
+
+VisitResult make_neurons_visit(const VisitContext& context, const Stage& stage) {
+  NMM_ASSIGN(const auto weights,
+             model::layer_weights(context.checkpoint, context.config, stage.layer));
+  return VisitResult(
+      std::make_unique<NeuronsVisit>(context, weights, MessageReader(stage.arguments)));
+}
 
 Status run_shape_pass(const CompressionInputs& inputs, const ShapePass& settings,
                       const fs::path& work) {

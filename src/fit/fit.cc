@@ -42,13 +42,15 @@ Status make_folder(const fs::path& folder) {
 class Fitting {
  public:
   Fitting(const FitRequest& request, const Device& device, const ops::Backend& backend,
-          Progress& progress, const compress::MakeMetric& make_metric, io::ModelConfig config,
-          io::Checkpoint checkpoint, compress::CalibrationSequences text)
+          Progress& progress, const compress::MakeMetric& make_metric,
+          compress::DataParallel* others, io::ModelConfig config, io::Checkpoint checkpoint,
+          compress::CalibrationSequences text)
       : request_(request),
         device_(device),
         backend_(backend),
         progress_(progress),
         make_metric_(make_metric),
+        others_(others),
         config_(std::move(config)),
         checkpoint_(std::move(checkpoint)),
         text_(std::move(text)) {}
@@ -93,7 +95,8 @@ class Fitting {
             .weights = {},
             .backend = backend_,
             .text = &text_,
-            .progress = progress_};
+            .progress = progress_,
+            .others = others_};
   }
 
   Result<Known> know(const compress::CompressionInputs& inputs, const Costs& costs) const {
@@ -292,6 +295,7 @@ class Fitting {
   const ops::Backend& backend_;
   Progress& progress_;
   const compress::MakeMetric& make_metric_;
+  compress::DataParallel* others_;
   io::ModelConfig config_;
   io::Checkpoint checkpoint_;
   compress::CalibrationSequences text_;
@@ -301,7 +305,8 @@ class Fitting {
 }  // namespace
 
 Result<FitResult> fit(const FitRequest& request, const Device& device, const ops::Backend& backend,
-                      Progress& progress, const compress::MakeMetric& make_metric) {
+                      Progress& progress, const compress::MakeMetric& make_metric,
+                      compress::DataParallel* others) {
   NMM_TRY(compress::load_blas());
   std::error_code ignored;
   if (!request.plan_only && !request.force && fs::exists(request.out, ignored)) {
@@ -316,7 +321,7 @@ Result<FitResult> fit(const FitRequest& request, const Device& device, const ops
   NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(request.model));
   NMM_ASSIGN(auto text,
              compress::encoded_calibration(request.calibration, request.model, config, progress));
-  return Fitting(request, device, backend, progress, make_metric, std::move(config),
+  return Fitting(request, device, backend, progress, make_metric, others, std::move(config),
                  std::move(checkpoint), std::move(text))
       .run();
 }

@@ -70,9 +70,11 @@ struct FitResult {
   std::vector<Candidate> fast_front;  // and prefill times
 };
 
-// `backend` runs the text on the host. Errors: a model that is compressed or rounded, a budget that
-// is met as the model is, and one that cannot be met, which names the nearest that can.
+// `backend` runs the text on the host, `others` share what the text is gathered for. Errors: a
+// model that is compressed or rounded, a budget that is met as the model is, and one that cannot be
+// met, which names the nearest that can.
 Result<FitResult> fit(const FitRequest& request, const Device& device, const ops::Backend& backend,
-                      Progress& progress, const compress::MakeMetric& make_metric);
+                      Progress& progress, const compress::MakeMetric& make_metric,
+                      compress::DataParallel* others = nullptr);
 
 }  // namespace neuronmm::fit

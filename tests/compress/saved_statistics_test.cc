@@ -129,8 +129,8 @@ TEST_F(Saved, AreEnoughWithoutAText) {
   const auto text =
       calibration_sequences(*tokenizer, {{"text.txt", text_}}, kDefaultCalibrationTokens, config_);
   ASSERT_TRUE(text.ok());
-  ASSERT_TRUE(gather_statistics(*checkpoint, config_, backend_, *text, path("apart"),
-                                Gathered::kMlps, silent_)
+  ASSERT_TRUE(gather_statistics({*checkpoint, config_, backend_, *text, silent_}, path("apart"),
+                                Gathered::kMlps)
                   .ok());
 
   for (const Form form : {Form::kPivoted, Form::kNarrow, Form::kNeurons, Form::kMixed}) {

@@ -87,7 +87,7 @@ TEST_F(Sensitivity, IsThatOfAModelWithTheTruncatedMatrix) {
                               std::nullopt, "model");
   ASSERT_TRUE(text.ok() && plan.ok());
   fs::create_directories(path("grams"));
-  ASSERT_TRUE(calibrate(*checkpoint, config_, backend_, *text, path("grams"), silent_).ok());
+  ASSERT_TRUE(calibrate({*checkpoint, config_, backend_, *text, silent_}, path("grams")).ok());
   const GramSource grams = [&](int64_t layer) {
     return read_layer_grams(layer_gram_path(path("grams"), layer), layer, kHidden);
   };

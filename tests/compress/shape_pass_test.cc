@@ -108,8 +108,8 @@ TEST_F(Shapes, TheLocalFitIsBetterOnUnseenText) {
       calibration_sequences(*tokenizer, {{"text", random_text(4000, 5)}}, 4000, config_);
   ASSERT_TRUE(text.ok());
   fs::create_directories(path("statistics"));
-  ASSERT_TRUE(gather_statistics(*checkpoint, config_, backend_, *text, path("statistics"),
-                                Gathered::kMlps, silent_)
+  ASSERT_TRUE(gather_statistics({*checkpoint, config_, backend_, *text, silent_},
+                                path("statistics"), Gathered::kMlps)
                   .ok());
   const auto unseen = tokenizer->encode(random_text(60, 6));
   ASSERT_TRUE(unseen.ok());

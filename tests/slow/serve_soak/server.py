@@ -177,13 +177,19 @@ class Connection:
             headers[name.strip().lower()] = value.strip()
         return status, headers
 
+    async def line(self):
+        line = await self.reader.readline()
+        if not line.endswith(b"\n"):
+            raise EOFError("the server closed in the middle of a body")
+        return line.strip()
+
     async def pieces(self, headers):
-        """The body as it comes."""
+        """The body as it comes; EOFError (asyncio.IncompleteReadError is one) where its end never comes."""
         if headers.get("transfer-encoding") == "chunked":
-            while size := int((await self.reader.readline()).strip() or b"0", 16):
+            while size := int(await self.line(), 16):
                 yield await self.reader.readexactly(size)
                 await self.reader.readexactly(2)
-            await self.reader.readline()
+            await self.line()
         else:
             yield await self.reader.readexactly(int(headers.get("content-length", 0)))
 

@@ -1,0 +1,18 @@
+#include "model/data_processes.h"
+
+#include "processes.h"
+
+namespace neuronmm::apps {
+
+// Process 0 tells what is wrong.
+Result<int> run_by_data(const std::filesystem::path& model, const DeviceOptions& device,
+                        const DataCommand& command) {
+  parallel::Communicator& all = all_processes();
+  NMM_ASSIGN(const auto backend, make_own_backend(device));
+  if (all.processes() == 1) return command(*backend, nullptr);
+  if (!all.is_first()) return compress::help_first_process(all, model, *backend).ok() ? 0 : 1;
+  NMM_ASSIGN(const auto others, compress::DataParallel::start(all, model, *backend));
+  return command(*backend, others.get());
+}
+
+}  // namespace neuronmm::apps

@@ -1,0 +1,101 @@
+// compress and quantize on several processes: the same bytes as of one, also after one of them was
+// killed.
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "parallel/several_processes.h"
+#include "run_program.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using neuronmm::apps::expect;
+using neuronmm::apps::kDemo;
+using neuronmm::apps::neuronmm;
+using neuronmm::apps::outcome_of;
+using neuronmm::apps::read;
+using neuronmm::parallel::mpirun;
+using neuronmm::parallel::why_no_mpirun;
+
+// Five groups of sequences, so that four processes have unlike shares.
+const std::string kText = " --calibration " + kDemo + "/calibration.txt --calibration-tokens 10000";
+
+class DataProcesses : public ::neuronmm::apps::ProgramTest {
+ protected:
+  void SetUp() override {
+    if (const std::string why = why_no_mpirun(); !why.empty()) GTEST_SKIP() << why;
+    ProgramTest::SetUp();
+  }
+  static std::string launched(int processes) { return processes == 1 ? "" : mpirun(processes); }
+
+  // The output has one name everywhere, which the model's card tells.
+  std::string made_by(int processes, const std::string& command) const {
+    const std::string folder = path(std::to_string(processes));
+    fs::create_directories(folder);
+    expect(neuronmm(command + " -o out --threads 1", "cd " + folder + " && " + launched(processes)),
+           0, {});
+    return folder + "/out";
+  }
+  static void expect_same(const std::string& folder, const std::string& other) {
+    size_t files = 0;
+    for (const auto& file : fs::recursive_directory_iterator(folder)) {
+      if (!file.is_regular_file()) continue;
+      ++files;
+      EXPECT_TRUE(read(file.path()) == read(other / fs::relative(file.path(), folder)))
+          << file.path();
+    }
+    EXPECT_GE(files, 4u);
+  }
+  void expect_all_same(const std::string& command) {
+    const std::string one = made_by(1, command);
+    for (const int processes : {2, 4}) expect_same(one, made_by(processes, command));
+  }
+};
+
+TEST_F(DataProcesses, CompressTheSameUv) {
+  expect_all_same("compress " + kDemo + kText +
+                  " --form uv --method whitened --ratio 0.3 --block 16");
+}
+
+TEST_F(DataProcesses, CompressTheSameUvErrorAware) {
+  expect_all_same("compress " + kDemo + kText +
+                  " --form uv --method error-aware --ratio 0.3 --block 16");
+}
+
+TEST_F(DataProcesses, CompressTheSameMixed) {
+  expect_all_same("compress " + kDemo + kText + " --form mixed --method whitened --ratio 0.3");
+}
+
+TEST_F(DataProcesses, QuantizeTheSame) {
+  expect_all_same("quantize " + kDemo + kText + " --bits 4");
+}
+
+// The second process is killed once the first layer is on disk; three go on.
+TEST_F(DataProcesses, GoOnAfterOneWasKilled) {
+  const std::string command =
+      "compress " + kDemo + kText + " --form uv --method whitened --ratio 0.3 --block 16";
+  const std::string whole = made_by(1, command);
+  const std::string folder = path("3"), program = neuronmm::program_path().string();
+  fs::create_directories(folder);
+  const auto killed =
+      outcome_of("cd " + folder + "; { " + mpirun(2) + "'" + program + "' " + command +
+                 " -o out --threads 1 --link messages; } 2>&1 </dev/null & job=$!\n"
+                 "until ls out.partial/work/gram-00000* >/dev/null 2>&1; do sleep 0.01; done\n"
+                 "launcher=$(pgrep mpirun -P $(pgrep timeout -P $job || echo $job))\n"
+                 "kill -KILL $(pgrep neuronmm -P $launcher | tail -1)\n"
+                 "wait $job; exit $?");
+  EXPECT_NE(killed.exit_code, 0) << killed.output;
+  EXPECT_FALSE(fs::exists(folder + "/out"));
+  expect_same(whole, made_by(3, command));
+}
+
+TEST_F(DataProcesses, SayWhatIsWrongOnce) {
+  const auto outcome =
+      neuronmm("compress " + path("none") + kText + " --ratio 0.3 -o " + path("x"), mpirun(2));
+  expect(outcome, 1, {"config.json"});
+  EXPECT_EQ(outcome.output.find("config.json"), outcome.output.rfind("config.json"));
+}
+
+}  // namespace
