@@ -29,7 +29,7 @@ const std::map<std::string, Folders> kArrows = {
     {"model", {"ops", "io", "text", "base"}},
     {"tensor_parallel", {"parallel", "model", "ops", "base"}},
     {"gguf", {"model", "io", "text", "base"}},
-    {"compress", {"model", "ops", "io", "text", "base"}},
+    {"compress", {"parallel", "model", "ops", "io", "text", "base"}},
     {"finetune", {"compress", "model", "ops", "io", "text", "base"}},
     {"eval", {"model", "io", "text", "base"}},
     {"exports", {"compress", "eval", "io", "base"}},

@@ -63,7 +63,6 @@ class TraceSource {
   const TraceFile& file_;
   const Header& header_;
   const Contents& contents_;
-  const simulator::DeviceSpec& device_;
   Cursor cursor_;
   uint32_t index_ = UINT32_MAX;  // of the instruction
   std::vector<uint32_t> roots_;  // of its operands
