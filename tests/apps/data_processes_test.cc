@@ -82,7 +82,8 @@ TEST_F(DataProcesses, GoOnAfterOneWasKilled) {
   const auto killed =
       outcome_of("cd " + folder + "; { " + mpirun(2) + "'" + program + "' " + command +
                  " -o out --threads 1 --link messages; } 2>&1 </dev/null & job=$!\n"
-                 "until ls out.partial/work/gram-00000* >/dev/null 2>&1; do sleep 0.01; done\n"
+                 "until ls out.partial/*/gram-00000* >/dev/null 2>&1 || ! kill -0 $job; do\n"
+                 "sleep 0.01; done\n"
                  "launcher=$(pgrep mpirun -P $(pgrep timeout -P $job || echo $job))\n"
                  "kill -KILL $(pgrep neuronmm -P $launcher | tail -1)\n"
                  "wait $job; exit $?");
