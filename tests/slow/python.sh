@@ -7,7 +7,7 @@ readonly venv=build/python_venv
 [ -x $venv/bin/python ] || python3 -m venv $venv
 $venv/bin/pip install --quiet nanobind==2.9.2 scikit-build-core==0.11.6 build==1.3.0 numpy==2.3.4 pytest==8.4.2 mypy==1.18.2
 $venv/bin/pip install --quiet --no-build-isolation --force-reinstall --no-deps \
-  -C build-dir=build/python -C cmake.define.NEURONMM_WERROR=ON .
+  --config-settings build-dir=build/python --config-settings cmake.define.NEURONMM_WERROR=ON .
 
 $venv/bin/mypy --package neuronmm
 $venv/bin/mypy examples/python

@@ -92,7 +92,9 @@ Filtered filter_round(Runtime&, const Value& value, const Arguments& arguments) 
   const double unit = std::pow(10.0, static_cast<double>(precision));
   const double scaled = *value.number() * unit;
   if (!std::isfinite(scaled)) return fail("cannot convert float infinity or NaN to integer");
-  return Value((method->bytes == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit);
+  // Python's ceil and floor make integers, of which zero has no sign.
+  const double whole = (method->bytes == "ceil" ? std::ceil(scaled) : std::floor(scaled)) + 0.0;
+  return Value(whole / unit);
 }
 
 Filtered unsupported(Runtime&, const Value&, const Arguments&) {

@@ -11,6 +11,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 import lines
 import texts
+import unicode_tables
 
 IDS_OF_RANDOM_TEXT = 1_000_000
 
@@ -64,6 +65,7 @@ def main():
     program, data, sources = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
     seed = random.randrange(1_000_000)
     print(f"seed {seed}")
+    texts.leave_out(unicode_tables.differing(lines.Ours(program)))
     failed = False
     for path in [gpt2(data / "tokenizers" / "gpt2")] + [pathlib.Path(p) for p in sys.argv[4:]]:
         ours = lines.Ours(program)
