@@ -38,7 +38,11 @@ has_delay() {
 
 down() {
   local host
-  for host in $(hosts); do ip netns del "$host"; rm -rf "/etc/netns/$host"; done
+  for host in $(hosts); do
+    ip link del "$host" 2>/dev/null || true  # at once; a namespace in which something still runs stays until that has ended
+    ip netns del "$host"
+    rm -rf "/etc/netns/$host"
+  done
   ip link del $bridge 2>/dev/null || true
 }
 
