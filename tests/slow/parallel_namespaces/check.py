@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""The checks of tests/slow/parallel_namespaces.sh, which says what they are."""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import hosts
+from hosts import ROOT, output_of
+
+DEMO = ROOT / "models/demo"
+WORK = ROOT / "build/parallel_namespaces"
+LINK = pathlib.Path(__file__).with_name("link.py")
+RATES = ("1gbit", "10gbit")
+DELAYS = ("0.05ms", "1ms")
+
+
+def generate(processes, model, tokens):
+    return output_of(processes, ["generate", model, "--prompt", "Once upon a time", "--max-new-tokens", tokens, "--temperature", 0])
+
+
+def perplexity(processes, limit):
+    report = output_of(processes, ["perplexity", DEMO, DEMO / "evaluation.txt", "--limit", limit, "--json", "-"])
+    return json.loads(report)
+
+
+def link_between(first, second):
+    """A round trip in microseconds and Gbit/s, of TCP alone."""
+    server = subprocess.Popen([hosts.SCRIPT, "on", first, sys.executable, LINK, "serve"])
+    said = hosts.network("on", second, sys.executable, LINK, "measure", first)
+    assert server.wait(10) == 0
+    return said.split()
+
+
+# Each host sends its values of two sums per layer and token, 2 (p - 1) / p of them, and all but the first their part of the logits. As
+# fp32. What is sent once (connections, the measurement of the link) is in both of two runs, of which the longer has `tokens` more.
+def check_bytes(count):
+    config = json.loads((DEMO / "config.json").read_text())
+    before = hosts.sent_bytes(count)
+    few = perplexity(count, 2)
+    between = hosts.sent_bytes(count)
+    more = perplexity(count, 10)
+    after = hosts.sent_bytes(count)
+    tokens, rows = (more[key] - few[key] for key in ("tokens", "scored_tokens"))
+    sums = tokens * config["num_hidden_layers"] * 2 * config["hidden_size"] * 4 * 2 * (count - 1) // count
+    logits = rows * config["vocab_size"] // count * 4
+    overheads = []
+    for i in range(count):
+        expected = sums + (logits if i else 0)
+        counted = (after[i] - between[i]) - (between[i] - before[i])
+        overheads.append(counted / expected - 1)
+    # 66 bytes of Ethernet, IP and TCP per packet, which Linux counts once per up to 64 KiB that a card would segment; acknowledgements
+    # of as much; MPI's headers; four signs of life per second.
+    assert all(0 <= overhead < 0.02 for overhead in overheads), overheads
+    print(f"  bytes sent by each host: the formula's and {min(overheads):.2%} to {max(overheads):.2%} of headers")
+
+
+def check_results(model):
+    text, figure = generate(1, DEMO, 120), perplexity(1, 10)["perplexity"]
+    text_of_model = generate(1, model, 256) if model else None
+    can_delay = subprocess.run([hosts.SCRIPT, "has-delay"], check=False).returncode == 0
+    if not can_delay:
+        print("skipped: delays, since this kernel has no netem; the delay is that of veth and TCP")
+    for count in (2, 4):
+        for rate in RATES:
+            for delay in DELAYS if can_delay else (None,):
+                hosts.up(count, rate, delay)
+                trip, speed = link_between("nmm-0", "nmm-1")
+                print(f"{count} hosts, {rate}, delay {delay}: round trip {trip} us, {speed} Gbit/s", flush=True)
+                assert generate(count, DEMO, 120) == text
+                assert abs(perplexity(count, 10)["perplexity"] - figure) <= 1e-5 * figure
+                check_bytes(count)
+                if model:
+                    assert generate(count, model, 256) == text_of_model
+
+
+def files_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def check_compression():
+    hosts.up(4, RATES[1])
+    folders = []
+    for count in (1, 2, 4):
+        out = WORK / f"on_{count}" / "compressed"
+        out.parent.mkdir()
+        output_of(count, ["compress", DEMO, "-o", out, "--ratio", 0.2, "--calibration", DEMO / "calibration.txt"])
+        folders.append(files_of(out))
+    assert folders[0]["model.safetensors"]
+    assert folders[0] == folders[1] == folders[2]
+    print("compressed on 1, 2 and 4 hosts: the same bytes", flush=True)
+
+
+class Evaluation(hosts.Running):
+    """Some seconds of work on all of `count` hosts, given back in the midst of it."""
+
+    def __init__(self, count, timeout_s):
+        super().__init__(count, ["perplexity", DEMO, WORK / "long.txt", "--link-timeout", timeout_s], WORK / "log")
+        self.wait_for("perplexity 3/", 60)
+
+    def figure(self):
+        lines = [line for line in self.text().splitlines() if line.startswith("perplexity     ")]
+        assert len(lines) == 1, self.text()[-2000:]
+        return lines[0]
+
+
+def check_signal(count, number, said):
+    timeout_s = 3
+    running = Evaluation(count, timeout_s)
+    host = f"nmm-{count - 1}"
+    [victim] = hosts.programs_of(host)
+    start = time.monotonic()
+    os.kill(victim, number)
+    try:
+        code = running.end(timeout_s + 20)
+    finally:
+        if hosts.name_of(victim) == "neuronmm":
+            os.kill(victim, signal.SIGKILL)
+    text = running.text()
+    assert code not in (0, None), (code, text[-2000:])
+    assert said in text and host in text, text[-2000:]
+    wait_for_nobody(count)
+    print(f"{count} hosts, {signal.Signals(number).name} of a process: all ended after {time.monotonic() - start:.1f} s", flush=True)
+
+
+def wait_for_nobody(count, timeout_s=10):
+    end = time.monotonic() + timeout_s
+    while left := [pid for i in range(count) for pid in hosts.programs_of(f"nmm-{i}")]:
+        assert time.monotonic() < end, f"processes {left} still run"
+        time.sleep(0.1)
+
+
+# The launcher waits for its own connection to the lost host, as long as TCP tries: only the processes' end is asked for.
+def check_lost_link(count):
+    timeout_s = 3
+    running = Evaluation(count, timeout_s)
+    host = f"nmm-{count - 1}"
+    launchers = hosts.programs_of(host, "orted")
+    start = time.monotonic()
+    hosts.cable(host, "down")
+    try:
+        running.wait_for(f"on {host} has given no sign of life for {timeout_s} s", timeout_s + 5)
+        wait_for_nobody(count)
+        print(f"{count} hosts, a cable pulled for good: all ended after {time.monotonic() - start:.1f} s", flush=True)
+    finally:
+        hosts.cable(host, "up")
+        running.end(1)
+        for pid in launchers:
+            if hosts.name_of(pid) == "orted":
+                os.kill(pid, signal.SIGKILL)
+
+
+def check_stalls(count):
+    undisturbed = Evaluation(count, 20)
+    assert undisturbed.end(120) == 0
+    host = f"nmm-{count - 1}"
+    stalls = {
+        "a cable pulled": (lambda: hosts.cable(host, "down"), lambda: hosts.cable(host, "up")),
+        "8 kbit/s": (lambda: hosts.network("rate", host, "8kbit"), lambda: hosts.network("rate", host, RATES[1])),
+    }
+    wanted = undisturbed.figure()
+    for name, (begin, end) in stalls.items():
+        running = Evaluation(count, 20)
+        begin()
+        time.sleep(5)
+        assert running.process.poll() is None, "it was over before the stall"
+        end()
+        assert running.end(120) == 0, running.text()[-2000:]
+        assert running.figure() == wanted
+        print(f"{count} hosts, {name} for 5 s: the same result after {time.monotonic() - running.start:.1f} s", flush=True)
+
+
+def check_failures():
+    (WORK / "long.txt").write_text((DEMO / "evaluation.txt").read_text() * 6)
+    for count in (2, 4):
+        hosts.up(count, RATES[1])
+        check_stalls(count)
+        check_signal(count, signal.SIGKILL, "exited on signal 9")
+        check_signal(count, signal.SIGSTOP, "has given no sign of life for 3 s")
+        check_lost_link(count)
+
+
+# The limit is one of memory that no file is behind (ulimit -d): pages of mapped files are the system's, which takes them back.
+def check_memory_limit():
+    model, config = WORK / "large", json.loads((DEMO / "config.json").read_text())
+    config |= {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 8}
+    (WORK / "large.json").write_text(json.dumps(config))
+    subprocess.run([hosts.PROGRAM, "synthesize", "--config", WORK / "large.json", "-o", model], check=True, capture_output=True)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(DEMO / name, model)
+    weights = (model / "model.safetensors").stat().st_size
+    limit = weights * 6 // 10
+    words = ["generate", model, "--prompt", "Once upon a time", "--max-new-tokens", 16, "--temperature", 0]
+    limited = ["bash", "-c", f'ulimit -d {limit // 1024} && exec "$0" "$@"']
+    alone = subprocess.run(limited + hosts.command(1, words), capture_output=True, text=True, check=False)
+    assert alone.returncode == 1 and "out of memory" in alone.stderr, (alone.returncode, alone.stderr[-2000:])
+    hosts.up(4, RATES[1])
+    on_four = subprocess.run([hosts.SCRIPT, "mpirun", "4", *limited, *hosts.command(1, words)],
+                             capture_output=True, text=True, check=False)
+    assert on_four.returncode == 0, on_four.stderr[-2000:]
+    assert on_four.stdout == output_of(1, words)
+    print(f"{weights / 1e6:.0f} MB of weights, {limit / 1e6:.0f} MB for each process: one says \"out of memory\", four answer", flush=True)
+
+
+def main():
+    shutil.rmtree(WORK, ignore_errors=True)
+    WORK.mkdir(parents=True)
+    check_memory_limit()
+    check_failures()
+    check_compression()
+    check_results(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+
+
+if __name__ == "__main__":
+    main()

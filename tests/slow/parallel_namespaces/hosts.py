@@ -1,0 +1,81 @@
+"""Starts commands on the hosts of tools/network_hosts.sh and looks at them from outside."""
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PROGRAM = os.environ.get("NEURONMM", str(ROOT / "build/release/neuronmm"))
+SCRIPT = str(ROOT / "tools/network_hosts.sh")
+
+
+def network(*words):
+    return subprocess.run([SCRIPT, *map(str, words)], check=True, capture_output=True, text=True).stdout
+
+
+def up(count, rate, delay=None):
+    network("up", count, rate, *([delay] if delay else []))
+
+
+def command(processes, words):
+    """A neuronmm command line on `processes` hosts, or on this machine where it is one."""
+    own = [PROGRAM, *map(str, words), "--threads", "1"]
+    return own if processes == 1 else [SCRIPT, "mpirun", str(processes), *own]
+
+
+def output_of(processes, words, timeout_s=300):
+    done = subprocess.run(command(processes, words), capture_output=True, text=True, timeout=timeout_s, check=False)
+    assert done.returncode == 0, (processes, words, done.stdout[-500:], done.stderr[-2000:])
+    return done.stdout
+
+
+def sent_bytes(hosts):
+    return [int(network("bytes", f"nmm-{i}")) for i in range(hosts)]
+
+
+def programs_of(host, name="neuronmm"):
+    """The ids of its processes there."""
+    ids = subprocess.run(["ip", "netns", "pids", host], capture_output=True, text=True, check=True).stdout.split()
+    return [int(i) for i in ids if name_of(i) == name]
+
+
+def name_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def cable(host, state):
+    """Pulls the cable of a host, or puts it back ("down", "up")."""
+    subprocess.run(["ip", "link", "set", host, state], check=True)
+
+
+class Running:
+    """A command that runs while something happens to its hosts."""
+
+    def __init__(self, processes, words, log):
+        self.log = pathlib.Path(log)
+        self.start = time.monotonic()
+        with self.log.open("w") as file:
+            self.process = subprocess.Popen(command(processes, words), stdout=file, stderr=subprocess.STDOUT,
+                                            start_new_session=True)
+
+    def wait_for(self, said, timeout_s):
+        end = time.monotonic() + timeout_s
+        while said not in self.text():
+            assert time.monotonic() < end, f"expected \"{said}\" within {timeout_s} s, found: {self.text()[-2000:]}"
+            time.sleep(0.02)
+
+    def text(self):
+        return self.log.read_text()
+
+    def end(self, timeout_s):
+        """Its exit code; it is killed where it does not end in time."""
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            return None
