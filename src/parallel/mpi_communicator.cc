@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <optional>
+#include <thread>
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -19,6 +21,9 @@
 
 namespace neuronmm::parallel {
 namespace {
+
+// For the launcher to be told that all are to end. Assumed; Open MPI kills after one second.
+constexpr std::chrono::milliseconds kAbortTime{250};
 
 // What is told of a process before anything else.
 struct Introduction {
@@ -128,7 +133,12 @@ class MpiCommunicator : public Communicator {
     exchange(sign, all_, all_);
   }
   std::string lost() const override { return heartbeat_->lost(); }
+  // A launcher that is about to end all does not answer.
   void end_all(int code) override {
+    std::thread([code] {
+      std::this_thread::sleep_for(kAbortTime);
+      std::_Exit(code);
+    }).detach();
     MPI_Abort(MPI_COMM_WORLD, code);
     std::_Exit(code);
   }
