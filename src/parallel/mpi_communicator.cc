@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "parallel/connect.h"
@@ -29,8 +30,14 @@ constexpr std::chrono::milliseconds kAbortTime{250};
 struct Introduction {
   char host[MPI_MAX_PROCESSOR_NAME] = {};
   pid_t pid = 0;
+  ino_t pid_namespace = 0;  // that the number is of: containers of one host have their own
   int32_t host_leader = 0;  // the lowest process of its host
 };
+
+ino_t pid_namespace() {
+  struct stat status = {};
+  return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
 
 // The processes that share memory with this one.
 class Host {
@@ -172,6 +179,7 @@ void MpiCommunicator::start_heartbeat(double timeout_s) {
   int length = 0;
   check_mpi(MPI_Get_processor_name(own.host, &length));
   own.pid = getpid();
+  own.pid_namespace = pid_namespace();
   own.host_leader = host_.leader(process());
   std::vector<Introduction> all(static_cast<size_t>(processes()));
   check_mpi(MPI_Allgather(&own, sizeof(own), MPI_BYTE, all.data(), sizeof(own), MPI_BYTE, comm_));
@@ -180,8 +188,9 @@ void MpiCommunicator::start_heartbeat(double timeout_s) {
   for (int i = 0; i < processes(); ++i) {
     const Introduction& other = all[static_cast<size_t>(i)];
     names.push_back(fmt::format("process {} of {} on {}", i, processes(), other.host));
-    const bool visible =
-        other.host_leader == own.host_leader && (kill(other.pid, 0) == 0 || errno == EPERM);
+    const bool visible = other.host_leader == own.host_leader &&
+                         other.pid_namespace == own.pid_namespace &&
+                         (kill(other.pid, 0) == 0 || errno == EPERM);
     pids.push_back(visible ? other.pid : 0);
   }
   heartbeat_.emplace(comm_, timeout_s, std::move(names), std::move(pids));
