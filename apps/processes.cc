@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/printable.h"
 #include "message.h"
@@ -79,13 +80,18 @@ DeviceOptions options_of(const std::string& line) {
   return options;
 }
 
+// An error where a process is lost has said so.
 int lead(const std::function<int()>& run) {
   const int code = run();
+  if (code != 0 && !communicator()->lost().empty()) communicator()->end_all(code);
   tensor_parallel::send(*communicator(), {.kind = Order::Kind::kEnd});
   return code;
 }
 
+// A launcher's signal goes to all processes: process 0 obeys it, perhaps in its own time, and then
+// ends the others. One that is left alone notices.
 int follow() {
+  const OrderlyEnd ending;
   tensor_parallel::follow(
       *communicator(), [](const std::string& line) { return make_own_backend(options_of(line)); },
       share);

@@ -100,10 +100,14 @@ Result<std::shared_ptr<serve::AnswerService>> load(const ServeFlags& flags, Load
   return std::make_shared<serve::AnswerService>(std::move(parts));
 }
 
-// Until all answers are sent, time is over, or a second signal comes.
+// Until all answers are sent, time is over, or a second signal comes. Where a process is lost they
+// end at once.
 Result<int> drain(serve::Server& server, double timeout_s, const OrderlyEnd& ending) {
-  print_message("no new requests are taken; running answers have {} s, or until a second signal\n",
-                timeout_s);
+  if (interrupted()) {
+    print_message(
+        "no new requests are taken; running answers have {} s, or until a second signal\n",
+        timeout_s);
+  }
   server.drain();
   const auto end = SteadyClock::now() + std::chrono::duration<double>(timeout_s);
   while (!server.drained()) {
@@ -134,13 +138,10 @@ Result<int> run_serve(const ServeFlags& flags) {
   ending.emplace();  // from here on a signal asks for an end, it is not one
   server->serve(service);
   print_message("{} is ready\n", service->model().names.front());
-  std::string lost;  // a process that computed with this one
-  while (!interrupted() && lost.empty()) {
-    std::this_thread::sleep_for(kLook);
-    lost = all_processes().lost();
-  }
-  NMM_ASSIGN(const int code, drain(*server, flags.shutdown_timeout_s, *ending));
-  if (!lost.empty()) return fail("{}", lost);
+  while (!interrupted() && all_processes().lost().empty()) std::this_thread::sleep_for(kLook);
+  Result<int> code = drain(*server, flags.shutdown_timeout_s, *ending);
+  // The launcher's signal may come before it is known why.
+  if (const std::string lost = all_processes().lost(); !lost.empty()) return fail("{}", lost);
   return code;
 }
 

@@ -167,6 +167,8 @@ void set_num_threads(int threads) { thread_count().store(threads, std::memory_or
 
 StoppableLoops::StoppableLoops(const std::atomic<bool>& stop) { stop_loops = &stop; }
 StoppableLoops::~StoppableLoops() { stop_loops = nullptr; }
+WholeLoops::WholeLoops() : stop_(std::exchange(stop_loops, nullptr)) {}
+WholeLoops::~WholeLoops() { stop_loops = stop_; }
 
 // Small loops, one thread, and loops inside of loops run where they are called.
 void internal::run_loop(int64_t count, LoopBody body, const void* context) {

@@ -29,6 +29,17 @@ class StoppableLoops {
   StoppableLoops(const StoppableLoops&) = delete;
   StoppableLoops& operator=(const StoppableLoops&) = delete;
 };
+// Work within it that must not be left half done: while one lives, this thread's loops do not stop.
+class WholeLoops {
+ public:
+  WholeLoops();
+  ~WholeLoops();
+  WholeLoops(const WholeLoops&) = delete;
+  WholeLoops& operator=(const WholeLoops&) = delete;
+
+ private:
+  const std::atomic<bool>* const stop_;  // of the StoppableLoops around it
+};
 struct LoopsStopped : std::exception {
   const char* what() const noexcept override { return "stopped"; }
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/parallel.h"
+#include "base/workers_lost.h"
 #include "model/rope.h"
 #include "model/weight_reader.h"
 
@@ -249,7 +251,21 @@ void Transformer::tell_counterparts(std::span<const SequenceTokens> batch) const
   counterparts_->begin_pass(told);
 }
 
+// The counterparts wait for the whole of a pass that they have begun.
 Matrix Transformer::forward(std::span<const SequenceTokens> batch, MlpObserver* observer) const {
+  if (counterparts_ == nullptr) return compute(batch, observer);
+  const WholeLoops whole;
+  try {
+    tell_counterparts(batch);
+    return compute(batch, observer);
+  } catch (const WorkersLost&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw WorkersLost(fmt::format("a pass of all processes failed: {}", error.what()));
+  }
+}
+
+Matrix Transformer::compute(std::span<const SequenceTokens> batch, MlpObserver* observer) const {
   int64_t total = 0;
   std::vector<ops::SequenceRows> rows;
   for (const SequenceTokens& sequence : batch) {
@@ -259,7 +275,6 @@ Matrix Transformer::forward(std::span<const SequenceTokens> batch, MlpObserver* 
     rows.push_back({&cache, count});
     total += count;
   }
-  if (counterparts_ != nullptr) tell_counterparts(batch);
   Matrix hidden(total, config_->hidden_size);
   int64_t first = 0;
   for (const SequenceTokens& sequence : batch) {

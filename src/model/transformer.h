@@ -110,7 +110,8 @@ class Transformer {
   using Logits = model::Logits;
   // Appends tokens to every sequence of the batch, in one pass over the weights. Returns the logits
   // that each of them wants, sequence by sequence: [rows, vocab_size]. What a sequence gets depends
-  // neither on the others nor on how its tokens were cut into passes.
+  // neither on the others nor on how its tokens were cut into passes. Throws WorkersLost where the
+  // model's parts in other processes are lost, or wait for the rest of a pass that failed here.
   Matrix forward(std::span<const SequenceTokens> batch, MlpObserver* observer = nullptr) const;
   // The same for one sequence.
   Matrix forward(std::span<const TokenId> tokens, ops::KvCache& cache, Logits which,
@@ -121,6 +122,7 @@ class Transformer {
   Status open();
   Status pack();
   void tell_counterparts(std::span<const SequenceTokens> batch) const;
+  Matrix compute(std::span<const SequenceTokens> batch, MlpObserver* observer) const;
 
   std::unique_ptr<io::ModelConfig> config_;  // layers point at it
   std::unique_ptr<io::Checkpoint> checkpoint_;

@@ -12,16 +12,17 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "base/workers_lost.h"
 
 namespace neuronmm::parallel {
 
 // Thrown where a process waits for one that is lost; the message names it. No call of that
 // communicator succeeds after it.
-struct ProcessLost : std::runtime_error {
-  using std::runtime_error::runtime_error;
+struct ProcessLost : WorkersLost {
+  using WorkersLost::WorkersLost;
 };
 
 // What fp32 values are in a message. kBF16: each process's values are rounded to nearest even,

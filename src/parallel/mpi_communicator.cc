@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
 #include <optional>
+#include <thread>
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "parallel/connect.h"
@@ -20,12 +23,21 @@
 namespace neuronmm::parallel {
 namespace {
 
+// For the launcher to be told that all are to end. Assumed; Open MPI kills after one second.
+constexpr std::chrono::milliseconds kAbortTime{250};
+
 // What is told of a process before anything else.
 struct Introduction {
   char host[MPI_MAX_PROCESSOR_NAME] = {};
   pid_t pid = 0;
+  ino_t pid_namespace = 0;  // that the number is of: containers of one host have their own
   int32_t host_leader = 0;  // the lowest process of its host
 };
+
+ino_t pid_namespace() {
+  struct stat status = {};
+  return stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
 
 // The processes that share memory with this one.
 class Host {
@@ -128,7 +140,12 @@ class MpiCommunicator : public Communicator {
     exchange(sign, all_, all_);
   }
   std::string lost() const override { return heartbeat_->lost(); }
+  // A launcher that is about to end all does not answer.
   void end_all(int code) override {
+    std::thread([code] {
+      std::this_thread::sleep_for(kAbortTime);
+      std::_Exit(code);
+    }).detach();
     MPI_Abort(MPI_COMM_WORLD, code);
     std::_Exit(code);
   }
@@ -162,6 +179,7 @@ void MpiCommunicator::start_heartbeat(double timeout_s) {
   int length = 0;
   check_mpi(MPI_Get_processor_name(own.host, &length));
   own.pid = getpid();
+  own.pid_namespace = pid_namespace();
   own.host_leader = host_.leader(process());
   std::vector<Introduction> all(static_cast<size_t>(processes()));
   check_mpi(MPI_Allgather(&own, sizeof(own), MPI_BYTE, all.data(), sizeof(own), MPI_BYTE, comm_));
@@ -170,8 +188,9 @@ void MpiCommunicator::start_heartbeat(double timeout_s) {
   for (int i = 0; i < processes(); ++i) {
     const Introduction& other = all[static_cast<size_t>(i)];
     names.push_back(fmt::format("process {} of {} on {}", i, processes(), other.host));
-    const bool visible =
-        other.host_leader == own.host_leader && (kill(other.pid, 0) == 0 || errno == EPERM);
+    const bool visible = other.host_leader == own.host_leader &&
+                         other.pid_namespace == own.pid_namespace &&
+                         (kill(other.pid, 0) == 0 || errno == EPERM);
     pids.push_back(visible ? other.pid : 0);
   }
   heartbeat_.emplace(comm_, timeout_s, std::move(names), std::move(pids));

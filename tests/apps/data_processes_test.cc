@@ -5,8 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "parallel/several_processes.h"
-#include "run_program.h"
+#include "launched.h"
 
 namespace {
 
@@ -16,8 +15,8 @@ using neuronmm::apps::kDemo;
 using neuronmm::apps::neuronmm;
 using neuronmm::apps::outcome_of;
 using neuronmm::apps::read;
+using neuronmm::apps::why_no_launch;
 using neuronmm::parallel::mpirun;
-using neuronmm::parallel::why_no_mpirun;
 
 // Five groups of sequences, so that four processes have unlike shares.
 const std::string kText = " --calibration " + kDemo + "/calibration.txt --calibration-tokens 10000";
@@ -25,7 +24,7 @@ const std::string kText = " --calibration " + kDemo + "/calibration.txt --calibr
 class DataProcesses : public ::neuronmm::apps::ProgramTest {
  protected:
   void SetUp() override {
-    if (const std::string why = why_no_mpirun(); !why.empty()) GTEST_SKIP() << why;
+    if (const std::string why = why_no_launch(); !why.empty()) GTEST_SKIP() << why;
     ProgramTest::SetUp();
   }
   static std::string launched(int processes) { return processes == 1 ? "" : mpirun(processes); }

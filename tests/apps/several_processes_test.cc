@@ -1,15 +1,12 @@
 // Commands under mpirun, on the bundled model: the same text and figures as of one process, and
 // what a person sees when something is wrong.
 
-#include "parallel/several_processes.h"
-
-#include <chrono>
 #include <fstream>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
-#include "apps/run_program.h"
+#include "launched.h"
 
 namespace neuronmm::apps {
 namespace {
@@ -18,12 +15,7 @@ class SeveralProcesses : public ProgramTest {
  protected:
   void SetUp() override {
     ProgramTest::SetUp();
-    if (const std::string why = parallel::why_no_mpirun(); !why.empty()) GTEST_SKIP() << why;
-    if (!has_mpi()) GTEST_SKIP() << "this build has no MPI";
-  }
-  static bool has_mpi() {
-    return outcome_of("ldd '" + program_path().string() + "' 2>&1").output.find("libmpi") !=
-           std::string::npos;
+    if (const std::string why = why_no_launch(); !why.empty()) GTEST_SKIP() << why;
   }
   static Outcome on(int processes, const std::string& arguments,
                     const std::string& errors_to = "&1") {
@@ -104,18 +96,6 @@ TEST_F(SeveralProcesses, ACommandForOneProcessSaysSo) {
 TEST_F(SeveralProcesses, TooManyProcessesAreRefusedWithWhatWouldDo) {
   expect(on(7, "generate " + kDemo + " --prompt x --threads 1"), 1,
          {"6 attention heads", "at most 6"});
-}
-
-// A server, which would serve for ever.
-TEST_F(SeveralProcesses, AKilledProcessEndsTheRun) {
-  const auto start = std::chrono::steady_clock::now();
-  const Outcome outcome = outcome_of(
-      parallel::mpirun(2) + "sh -c 'if [ $OMPI_COMM_WORLD_RANK = 1 ]; then timeout -s KILL 0.7 \"" +
-      program_path().string() + "\" " + "serve " + kDemo +
-      " --port 0 --threads 1; kill -9 $$; else exec \"" + program_path().string() + "\" serve " +
-      kDemo + " --port 0 --threads 1; fi' 2>&1 </dev/null");
-  EXPECT_NE(outcome.exit_code, 0) << outcome.output;
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
 TEST_F(SeveralProcesses, InspectShowsThePlan) {

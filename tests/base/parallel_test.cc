@@ -128,9 +128,18 @@ TEST_F(Parallel, StoppableLoopsOfAThreadEndOnceTheyAreTold) {
     stop = true;
     EXPECT_THROW(loop(), LoopsStopped);
     std::thread(loop).join();  // another thread's are none
+    {
+      const WholeLoops whole;
+      loop();
+    }
+    EXPECT_THROW(loop(), LoopsStopped);
+  }
+  {
+    const WholeLoops of_nothing;
+    loop();
   }
   loop();
-  EXPECT_EQ(done, 30);
+  EXPECT_EQ(done, 50);
 }
 
 TEST(Threads, AllTasksEndBeforeOnesErrorIsThrown) {

@@ -1,13 +1,18 @@
 #include "model/transformer.h"
 
 #include <algorithm>
+#include <atomic>
+#include <new>
 #include <random>
 
 #include <gtest/gtest.h>
 
+#include "base/parallel.h"
+#include "base/workers_lost.h"
 #include "model/backends.h"
 #include "model/naive_transformer.h"
 #include "model/tiny_model.h"
+#include "ops/forwarding_backend.h"
 
 namespace neuronmm::model {
 namespace {
@@ -255,6 +260,49 @@ TEST_P(TransformerTest, LoadsAFolderWithAndWithoutTheModelPrefix) {
     logits.push_back(all_logits(*transformer, tokens));
   }
   expect_near(logits[1], logits[0], 0.0);
+}
+
+// One that pretends to have counterparts, and may fail in the midst of a pass.
+class SharedBackend : public ops::ForwardingBackend {
+ public:
+  SharedBackend() : ForwardingBackend(cpu::make_backend()) {}
+  Result<std::unique_ptr<ops::Counterparts>> open_counterparts(const std::string&) const override {
+    return std::unique_ptr<ops::Counterparts>(std::make_unique<Waiting>(passes));
+  }
+  void attention(const ops::AttentionShape& shape, int64_t layer, ConstMatrixView q,
+                 ConstMatrixView k, ConstMatrixView v, ops::Batch batch,
+                 MutableMatrixView y) const override {
+    if (fails) throw std::bad_alloc();
+    inner().attention(shape, layer, q, k, v, batch, y);
+  }
+  mutable int passes = 0;
+  bool fails = false;
+
+ private:
+  struct Waiting : ops::Counterparts {
+    explicit Waiting(int& count) : passes(count) {}
+    Status opened(const Status& here) override { return here; }
+    void begin_pass(std::span<const Sequence>) override { ++passes; }
+    void block_copied(const ops::KvBlock&, const ops::KvBlock&) override {}
+    int& passes;
+  };
+};
+
+TEST(Counterparts, APassThatTheyHaveBegunIsFinishedOrTheyAreLost) {
+  const io::ModelConfig config = tiny_config(io::Architecture::kLlama);
+  SharedBackend backend;
+  const auto transformer = load_tiny(config, random_tensors(config, 4), backend);
+  ASSERT_TRUE(transformer.ok()) << transformer.error().message;
+  const auto cache = transformer->make_cache(20);
+  const std::vector<TokenId> tokens = {1, 2, 3};
+  const std::atomic<bool> stop = true;
+  const StoppableLoops stoppable(stop);
+  EXPECT_EQ(transformer->forward(tokens, *cache, Logits::kLast).rows(), 1);
+  EXPECT_EQ(backend.passes, 1);
+  EXPECT_THROW(parallel_for(2, [](int64_t) {}), LoopsStopped);
+  backend.fails = true;
+  EXPECT_THROW(transformer->forward(tokens, *cache, Logits::kLast), WorkersLost);
+  EXPECT_EQ(backend.passes, 2);
 }
 
 TEST(CheckTokenIds, NamesTheFirstIdOutsideTheVocabulary) {

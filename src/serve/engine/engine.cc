@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/parallel.h"
+#include "base/workers_lost.h"
 #include "serve/engine/job.h"
 #include "serve/engine/scheduler.h"
 
@@ -149,6 +150,8 @@ class Engine::Impl {
         publish();
         if (!aborting_) scheduler_.run_step();
       } catch (const LoopsStopped&) {  // the next round ends everything
+      } catch (const WorkersLost& error) {
+        scheduler_.end_all(FinishReason::kLost, error.what());
       } catch (const std::exception& error) {
         scheduler_.end_all(FinishReason::kError, error.what());
       }

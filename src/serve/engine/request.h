@@ -45,6 +45,7 @@ enum class FinishReason {
   kLength,     // max_new_tokens, or the context is full
   kCancelled,  // by cancel(), or because the engine was aborted
   kError,      // the message says which
+  kLost,       // what computes is gone for good (base/workers_lost.h), as the message says
 };
 
 struct PromptUsage {

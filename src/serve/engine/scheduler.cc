@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/parallel.h"
+#include "base/workers_lost.h"
 
 namespace neuronmm::serve {
 namespace {
@@ -215,6 +216,8 @@ std::optional<Matrix> Scheduler::run_parts() {
     message = ready.error().message;
   } catch (const LoopsStopped&) {
     throw;
+  } catch (const WorkersLost&) {  // all answers end with these
+    throw;
   } catch (const std::exception& error) {
     message = message_of(error);
   }
@@ -330,6 +333,8 @@ void Scheduler::guard(Answer& answer, const Work& work) {
   try {
     work();
   } catch (const LoopsStopped&) {
+    throw;
+  } catch (const WorkersLost&) {  // all answers end with these
     throw;
   } catch (const std::exception& error) {
     finish(answer, FinishReason::kError, {}, message_of(error));

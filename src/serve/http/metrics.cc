@@ -47,6 +47,7 @@ const char* reason_name(FinishReason reason) {
     case FinishReason::kCancelled:
       return "abort";
     case FinishReason::kError:
+    case FinishReason::kLost:
       break;
   }
   return "error";

@@ -33,7 +33,7 @@ ApiError model_not_found(std::string_view model);                 // 404
 ApiError body_too_large(int64_t limit_bytes);                     // 413
 ApiError queue_full(std::string message, int64_t retry_after_s);  // 429
 ApiError internal_error(std::string message);                     // 500
-// `code`: "loading" or "draining".
+// `code`: "loading", "draining", "cancelled" or "lost".
 ApiError unavailable(std::string code, std::string message);  // 503
 
 // What the engine's refusal is to the client. `param` names the field that has the prompt.

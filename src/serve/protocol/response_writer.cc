@@ -82,6 +82,7 @@ void ResponseWriter::on_finish(size_t prompt, int64_t choice, FinishReason reaso
                                std::optional<TokenId> stop_token, const std::string& message) {
   if (closed_) return;
   if (reason == FinishReason::kError) return fail(internal_error(message));
+  if (reason == FinishReason::kLost) return fail(unavailable("lost", message));
   if (reason == FinishReason::kCancelled)
     return fail(unavailable("cancelled", message.empty() ? "The answer was cancelled." : message));
   const auto choices = static_cast<size_t>(settings_.choices);

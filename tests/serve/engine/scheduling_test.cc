@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/workers_lost.h"
 #include "serve/engine/engine_support.h"
 
 namespace neuronmm::serve {
@@ -320,6 +321,7 @@ class FailingBackend : public ops::ForwardingBackend {
   void attention(const ops::AttentionShape& shape, int64_t layer, ConstMatrixView q,
                  ConstMatrixView k, ConstMatrixView v, ops::Batch batch,
                  MutableMatrixView y) const override {
+    if (lost) throw WorkersLost("process 1 has ended");
     if (layer == 1 && failures > 0 && --failures >= 0) throw std::bad_alloc();
     inner().attention(shape, layer, q, k, v, batch, y);
   }
@@ -327,8 +329,28 @@ class FailingBackend : public ops::ForwardingBackend {
     return refuses ? Status(fail("no kernel for this")) : Status();
   }
   mutable std::atomic<int> failures = 0;
-  std::atomic<bool> refuses = false;
+  std::atomic<bool> refuses = false, lost = false;
 };
+
+// Those that wait, too: there is nothing left that could compute them.
+TEST_F(Scheduling, WorkersThatAreLostEndEverything) {
+  FailingBackend failing;
+  const model::Transformer fragile = make_model(long_config(300), failing);
+  EngineOptions options;
+  options.max_sequences = 1;
+  Engine engine(fragile, options);
+  failing.lost = true;
+  Request request = request_of(200, 5);
+  request.choices = 2;
+  for (const auto& told : {submit(engine, request), submit(engine, request)}) {
+    told->wait();
+    for (const ToldAnswer& answer : told->answers()) {
+      EXPECT_EQ(answer.reason, FinishReason::kLost);
+      EXPECT_EQ(answer.message, "process 1 has ended");
+    }
+  }
+  expect_all_blocks_back(engine);
+}
 
 TEST_F(Scheduling, AnEngineSurvivesWhatAForwardPassThrows) {
   FailingBackend failing;

@@ -93,6 +93,13 @@ TEST(Failures, AreAnErrorOfTheResponse) {
   EXPECT_TRUE(whole.sink->ended);
   const ScriptedAnswer aborted{bytes("ab"), FinishReason::kCancelled, {}, ""};
   EXPECT_EQ(exchange(folder.model, {{"prompt", "p"}}, {aborted}).sink->status, 503);
+  const ScriptedAnswer lost{bytes("ab"), FinishReason::kLost, {}, "process 1 has ended"};
+  const Exchange unfinished = exchange(folder.model, {{"prompt", "p"}}, {lost});
+  EXPECT_EQ(unfinished.sink->status, 503);
+  EXPECT_EQ(unfinished.body()["error"], Json({{"message", "process 1 has ended"},
+                                              {"type", "server_error"},
+                                              {"param", nullptr},
+                                              {"code", "lost"}}));
 }
 
 TEST(Failures, InAStreamAreItsLastEvent) {

@@ -1,0 +1,146 @@
+#pragma once
+// The program under mpirun in the background, so that a test may stop or kill one of its processes.
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "parallel/several_processes.h"
+#include "run_program.h"
+
+namespace neuronmm::apps {
+
+// Why such tests cannot run here; empty if they can.
+inline std::string why_no_launch() {
+  if (const std::string why = parallel::why_no_mpirun(); !why.empty()) return why;
+  const std::string libraries = outcome_of("ldd '" + program_path().string() + "' 2>&1").output;
+  return libraries.find("libmpi") == std::string::npos ? "this build has no MPI" : "";
+}
+
+// Asks until it is so, for as long as a busy machine may need.
+inline bool within(std::chrono::seconds time, const std::function<bool()>& is_so) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (!is_so()) {
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+class Launched {
+ public:
+  // `folder` is the test's. A new one in it gets the output, each process's number and process 0's
+  // exit code.
+  // Process 0 outlives the launcher's SIGTERM as long as it wants to, its shell ignores it.
+  Launched(const std::string& folder, int processes, const std::string& launcher_flags,
+           const std::string& arguments)
+      : folder_(new_folder(folder)), processes_(processes) {
+    const std::string script = folder_ + "/start.sh";
+    std::ofstream(script) << "cd " << folder_ << "\nrank=$OMPI_COMM_WORLD_RANK\n"
+                          << "[ $rank = 0 ] || { echo $$ >pid.new.$rank; mv pid.new.$rank "
+                             "pid.$rank; exec '"
+                          << program_path().string() << "' " << arguments << "; }\n"
+                          << "trap '' TERM\n'" << program_path().string() << "' " << arguments
+                          << " &\necho $! >pid.new.0; mv pid.new.0 pid.0; wait $!; code=$?\n"
+                          << "echo $code >code; exit $code\n";
+    const std::string command = "exec " + parallel::mpirun(processes) + launcher_flags + " sh " +
+                                script + " >" + output_file() + " 2>&1 </dev/null";
+    launcher_ = fork();
+    if (launcher_ == 0) {
+      execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+      _exit(127);
+    }
+  }
+  // What a failed test leaves behind.
+  ~Launched() {
+    for (int i = 0; i < processes_; ++i) {
+      if (std::filesystem::exists(pid_file(i))) ::kill(pid(i), SIGKILL);
+    }
+    if (!exit_code_) {
+      ::kill(launcher_, SIGTERM);
+      waitpid(launcher_, nullptr, 0);
+    }
+  }
+  Launched(const Launched&) = delete;
+  Launched& operator=(const Launched&) = delete;
+
+  bool says(const std::string& text) const {
+    return within(std::chrono::seconds(60),
+                  [&] { return output().find(text) != std::string::npos; });
+  }
+  std::string output() const { return read(output_file()); }
+  // The port of a server that listens.
+  int port() const {
+    const std::string text = output(), before = "listening on http://127.0.0.1:";
+    const size_t at = text.find(before);
+    return at == std::string::npos ? 0 : std::atoi(text.c_str() + at + before.size());
+  }
+
+  bool started() const {
+    return within(std::chrono::seconds(60), [&] {
+      for (int i = 0; i < processes_; ++i) {
+        if (!std::filesystem::exists(pid_file(i))) return false;
+      }
+      return true;
+    });
+  }
+  void signal(int process, int number) const { ::kill(pid(process), number); }
+  void signal_launcher(int number) const { ::kill(launcher_, number); }
+
+  // mpirun's exit code, once it has ended; nothing where it does not.
+  std::optional<int> ended(std::chrono::seconds time = std::chrono::seconds(30)) {
+    int status = 0;
+    const bool over =
+        within(time, [&] { return waitpid(launcher_, &status, WNOHANG) == launcher_; });
+    if (over) exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return exit_code_;
+  }
+  // Process 0's own, whatever mpirun makes of it.
+  int code_of_first() const {
+    const std::string text = read(folder_ + "/code");
+    return text.empty() ? -1 : std::atoi(text.c_str());
+  }
+  bool nobody_left() const {
+    return within(std::chrono::seconds(10), [&] {
+      for (int i = 0; i < processes_; ++i) {
+        if (std::filesystem::exists(pid_file(i)) && lives(pid(i))) return false;
+      }
+      return true;
+    });
+  }
+
+ private:
+  static std::string new_folder(const std::string& parent) {
+    static int count = 0;
+    const std::string folder = fmt::format("{}/launched{}", parent, ++count);
+    std::filesystem::create_directories(folder);
+    return folder;
+  }
+  std::string output_file() const { return folder_ + "/launched.out"; }
+  std::string pid_file(int process) const { return fmt::format("{}/pid.{}", folder_, process); }
+  pid_t pid(int process) const { return std::atoi(read(pid_file(process)).c_str()); }
+  // One that has ended but that nobody has waited for is a zombie.
+  static bool lives(pid_t pid) {
+    const std::string status = read(fmt::format("/proc/{}/stat", pid));
+    const size_t name_end = status.rfind(')');
+    return name_end != std::string::npos && status.substr(name_end + 2, 1) != "Z";
+  }
+
+  const std::string folder_;
+  const int processes_;
+  pid_t launcher_ = 0;
+  std::optional<int> exit_code_;
+};
+
+}  // namespace neuronmm::apps

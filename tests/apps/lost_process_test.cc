@@ -1,0 +1,180 @@
+// What clients of a server see, and how it ends, when a process that computes with it is killed or
+// hangs.
+
+#include <nlohmann/json.hpp>
+
+#include "launched.h"
+#include "serve/http/http_client.h"
+
+namespace neuronmm::apps {
+namespace {
+
+using serve::HttpClient;
+using serve::HttpResponse;
+using serve::post_text;
+
+// mpirun as it is, which ends the other processes about a second after one was killed; and as
+// docs/parallel.md advises, where they end themselves.
+const std::string kAsItIs = "", kAdvised = "--mca orte_abort_on_non_zero_status 0 ";
+
+class LostProcess : public ProgramTest {
+ protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    if (const std::string why = why_no_launch(); !why.empty()) GTEST_SKIP() << why;
+  }
+  std::unique_ptr<Launched> serve(const std::string& launcher_flags, const std::string& flags = "",
+                                  int processes = 2) const {
+    auto server = std::make_unique<Launched>(folder_.string(), processes, launcher_flags,
+                                             "serve " + kDemo + " --port 0 --threads 1 " + flags);
+    EXPECT_TRUE(server->says("is ready")) << server->output();
+    return server;
+  }
+  // Long enough that it does not end by itself.
+  static std::string endless(bool stream, int answers = 32) {
+    return post_text("/v1/completions", nlohmann::json({{"prompt", "Once upon a time"},
+                                                        {"n", answers},
+                                                        {"min_tokens", 480},
+                                                        {"max_tokens", 480},
+                                                        {"stream", stream}})
+                                            .dump());
+  }
+  static void expect_lost(const HttpResponse& response, const std::string& message) {
+    EXPECT_EQ(response.status, 503) << response.body.substr(0, 300);
+    EXPECT_TRUE(response.complete);
+    const auto body = nlohmann::json::parse(response.body, nullptr, false);
+    ASSERT_TRUE(body.contains("error")) << response.body.substr(0, 300);
+    EXPECT_EQ(body["error"]["type"], "server_error");
+    EXPECT_EQ(body["error"]["code"], "lost");
+    EXPECT_NE(body["error"]["message"].get<std::string>().find(message), std::string::npos)
+        << response.body.substr(0, 300);
+  }
+  // A stream that had begun: its head stands, the last event is the error.
+  static void expect_lost_stream(const HttpResponse& response, const std::string& message) {
+    EXPECT_EQ(response.status, 200);
+    EXPECT_TRUE(response.complete);
+    const size_t last = response.body.rfind("data: ");
+    ASSERT_NE(last, std::string::npos) << response.body.substr(0, 300);
+    const auto event = nlohmann::json::parse(response.body.substr(last + 6), nullptr, false);
+    ASSERT_TRUE(event.contains("error")) << response.body.substr(last, 300);
+    EXPECT_EQ(event["error"]["code"], "lost");
+    EXPECT_NE(event["error"]["message"].get<std::string>().find(message), std::string::npos);
+  }
+  // In the midst of a stream the last process is stopped; then others ask.
+  static void stop_under_load(Launched& server, int last_process, HttpClient& streamed,
+                              HttpClient& whole, HttpClient& late) {
+    streamed.send(endless(true));
+    whole.send(endless(false));
+    ASSERT_TRUE(within(std::chrono::seconds(20), [&] {
+      return HttpClient(server.port())
+                 .get("/metrics")
+                 .body.find("num_requests_running{engine=\"0\",model_name=\"demo\"} 64") !=
+             std::string::npos;
+    })) << server.output();
+    server.signal(last_process, SIGSTOP);
+    late.send(endless(false));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }
+};
+
+TEST_F(LostProcess, KilledWhileItAnswers) {
+  for (const std::string& flags : {kAsItIs, kAdvised}) {
+    for (const int processes : {2, 3}) {
+      SCOPED_TRACE(fmt::format("[{}] {} processes", flags, processes));
+      const auto server = serve(flags, "", processes);
+      const int port = server->port();
+      HttpClient streamed(port), whole(port), late(port);
+      stop_under_load(*server, processes - 1, streamed, whole, late);
+      server->signal(processes - 1, SIGKILL);
+      const std::string lost = fmt::format("process {} of {}", processes - 1, processes);
+      expect_lost(whole.read_response(), lost);
+      expect_lost(late.read_response(), lost);
+      expect_lost_stream(streamed.read_response(), lost);
+      EXPECT_NE(server->ended().value_or(0), 0);
+      EXPECT_EQ(server->code_of_first(), 1);
+      EXPECT_NE(server->output().find("neuronmm serve: " + lost), std::string::npos)
+          << server->output();
+      EXPECT_TRUE(server->nobody_left());
+    }
+  }
+}
+
+TEST_F(LostProcess, KilledWhileNobodyAsks) {
+  for (const std::string& flags : {kAsItIs, kAdvised}) {
+    SCOPED_TRACE(flags);
+    const auto server = serve(flags);
+    server->signal(1, SIGKILL);
+    EXPECT_NE(server->ended().value_or(0), 0);
+    EXPECT_EQ(server->code_of_first(), 1);
+    EXPECT_NE(server->output().find("process 1 of 2 on"), std::string::npos) << server->output();
+    EXPECT_TRUE(server->nobody_left());
+  }
+}
+
+TEST_F(LostProcess, OneThatHangsIsLostAfterTheTimeout) {
+  const auto server = serve(kAsItIs, "--link-timeout 2");
+  HttpClient streamed(server->port()), whole(server->port()), late(server->port());
+  stop_under_load(*server, 1, streamed, whole, late);
+  expect_lost(whole.read_response(), "no sign of life for 2 s");
+  expect_lost(late.read_response(), "no sign of life for 2 s");
+  expect_lost_stream(streamed.read_response(), "process 1 of 2 on");
+  EXPECT_EQ(server->ended(), 1);
+  EXPECT_TRUE(server->nobody_left());
+}
+
+TEST_F(LostProcess, TheFirstProcessEndsTheOthers) {
+  for (const std::string& flags : {kAsItIs, kAdvised}) {
+    SCOPED_TRACE(flags);
+    const auto server = serve(flags, "", 3);
+    server->signal(0, SIGKILL);
+    EXPECT_NE(server->ended().value_or(0), 0);
+    EXPECT_TRUE(server->nobody_left());
+  }
+}
+
+// mpirun waits for all of the time that it is told, without a word to anybody, and then kills who
+// is left: MPI itself cannot be ended meanwhile, and the exit code is nobody's.
+TEST_F(LostProcess, ASignalLetsAnswersComeToTheirEnd) {
+  for (const bool to_launcher : {false, true}) {
+    SCOPED_TRACE(to_launcher);
+    const auto server = serve("--mca odls_base_sigkill_timeout 5 ");
+    HttpClient client(server->port());
+    client.send(endless(true, 4));
+    EXPECT_FALSE(client.read_some().empty());
+    if (to_launcher) {
+      server->signal_launcher(SIGTERM);
+    } else {
+      server->signal(0, SIGTERM);
+    }
+    std::string text;
+    for (std::string more = client.read_some(); !more.empty(); more = client.read_some()) {
+      text += more;
+    }
+    EXPECT_NE(text.find("data: [DONE]"), std::string::npos) << text.size();
+    ASSERT_TRUE(server->ended().has_value());
+    if (!to_launcher) {
+      EXPECT_EQ(server->code_of_first(), 0) << server->output();
+    }
+    EXPECT_TRUE(server->nobody_left());
+  }
+}
+
+// The pass at hand comes to its end in all processes, which then part in peace.
+TEST_F(LostProcess, ASecondSignalBreaksAnswersOff) {
+  const auto server = serve(kAsItIs);
+  HttpClient client(server->port());
+  client.send(endless(false));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  server->signal(0, SIGTERM);
+  EXPECT_TRUE(server->says("no new requests are taken"));
+  server->signal(0, SIGTERM);
+  const HttpResponse response = client.read_response();
+  EXPECT_EQ(response.status, 503) << response.body.substr(0, 300);
+  EXPECT_NE(response.body.find("\"cancelled\""), std::string::npos) << response.body.substr(0, 300);
+  EXPECT_EQ(server->ended(), 1);
+  EXPECT_EQ(server->code_of_first(), 1) << server->output();
+  EXPECT_TRUE(server->nobody_left());
+}
+
+}  // namespace
+}  // namespace neuronmm::apps
