@@ -117,6 +117,17 @@ Json error_aware_json(const compress::ErrorAwareChoice& choice) {
           {"kl_without", choice.without}};
 }
 
+Json form_json(const compress::FormChoice& choice) {
+  const auto candidate = [&](const compress::FormChoice::Candidate& of) {
+    return Json{{"predicted", of.predicted},
+                {"kl", choice.tokens > 0 ? Json(of.measured) : Json()}};
+  };
+  return {{"taken", compress::form_name(choice.taken())},
+          {"tokens", choice.tokens},
+          {"mixed", candidate(choice.mixed)},
+          {"pivoted", candidate(choice.pivoted)}};
+}
+
 Json matrix_json(const compress::MatrixPlan& matrix) {
   return {{"layer", matrix.layer},
           {"matrix", compress::matrix_name(matrix.matrix)},
@@ -168,6 +179,9 @@ void print_summary(const ReportWriter& writer, const compress::CompressSummary& 
     print_matrices(writer, summary);
   } else {
     print_layers(writer, summary, allocate);
+  }
+  if (summary.form) {
+    writer.print("form auto: {}\n", compress::form_choice_text(*summary.form));
   }
   if (summary.error_aware) print_error_aware(writer, *summary.error_aware);
   if (summary.calibration_tokens > 0) {
@@ -224,6 +238,7 @@ Json summary_json(const compress::CompressRequest& request,
   Json json = plan_json(request, summary.plan);
   json["calibration_tokens"] = summary.calibration_tokens;
   json["measured"] = loss_json(summary.loss);
+  if (summary.form) json["form_choice"] = form_json(*summary.form);
   if (summary.error_aware) json["error_aware"] = error_aware_json(*summary.error_aware);
   if (!summary.layers.empty()) {
     json["layers"] = layers_json(summary);

@@ -247,6 +247,7 @@ class Compression {
     } else {
       NMM_ASSIGN(summary.layers, shape(work, aware, make_metric));
     }
+    summary.form = form_choice_;
     summary.error_aware = error_aware_;
     NMM_TRY(write_folder(output, error_aware_ && error_aware_->taken() ? aware : work));
     NMM_ASSIGN(summary.loss, measured_loss(output.staging(), measure));
@@ -331,6 +332,8 @@ class Compression {
     request.metric = files.metric;
     request.losses = files.losses;
     NMM_ASSIGN(ShapedModel model, choose_shapes(inputs(), request, work));
+    form_choice_ = model.form_choice;
+    if (form_choice_) progress_.print("form: " + form_choice_text(*form_choice_));
     std::vector<io::MlpShape> shapes;
     for (const LayerReport& layer : model.layers) {
       const io::MlpShape padded{.neurons =
@@ -426,6 +429,7 @@ class Compression {
   io::CompressionRecord record() const {
     io::CompressionRecord record = record_of(
         request_, plan_, calibrated() ? grams_.sources() : std::vector<io::CalibrationSource>());
+    if (form_choice_) record.form_choice = form_choice_text(*form_choice_);
     const bool left = error_aware_ && !error_aware_->taken();
     if (left && request_.method == Method::kErrorAware) {
       record.method = method_name(Method::kWhitened);
@@ -498,6 +502,7 @@ class Compression {
   io::Checkpoint checkpoint_;
   Plan plan_;
   GramInput grams_;
+  std::optional<FormChoice> form_choice_;
   std::optional<ErrorAwareChoice> error_aware_;
 };
 

@@ -12,6 +12,7 @@
 #include "compress/data_parallel.h"
 #include "compress/error_aware_choice.h"
 #include "compress/factorize_matrix.h"
+#include "compress/form_choice.h"
 #include "compress/gathered_statistics.h"
 #include "compress/model_card.h"
 #include "compress/plan.h"
@@ -32,6 +33,7 @@ struct CompressSummary {
   std::vector<MatrixReport> matrices;                   // of form uv
   std::vector<LayerReport> layers;                      // of all other forms
   int64_t calibration_tokens = 0;                       // 0: none were needed
+  std::optional<FormChoice> form;                       // of form auto
   std::optional<ErrorAwareChoice> error_aware;          // where the request left it open
   std::optional<MeasuredLoss> loss;                     // nothing without a text or a Measure
   int64_t parameters_before = 0, parameters_after = 0;  // of the whole model

@@ -7,7 +7,7 @@
 //   narrow    gate and up share input pivots, down has output pivots
 //   neurons   a narrower dense MLP
 //   mixed     fewer neurons, a narrow input and a narrow output at once, each as far as it pays
-//   auto      mixed or pivoted, whichever is predicted to lose less
+//   auto      mixed or pivoted, whichever is predicted, or measured, to lose less (form_choice.h)
 
 #include <cstdint>
 #include <string_view>

@@ -2,45 +2,19 @@
 
 #include <cmath>
 #include <optional>
-#include <system_error>
 
 #include "base/interrupt.h"
+#include "compress/measured_file.h"
 #include "compress/narrow_weights.h"
 #include "compress/shape_search.h"
-#include "io/safetensors_writer.h"
 
 namespace neuronmm::compress {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kMeasured = "measured";
-
 fs::path measured_path(const fs::path& work, int64_t layer) {
   return work / fmt::format("measured-{:05}.safetensors", layer);
-}
-
-Status save_measured(const fs::path& path, double value) {
-  NMM_ASSIGN(auto writer,
-             io::SafetensorsWriter::create_checked(path, {{kMeasured, DType::kF64, {1}}}, {}));
-  NMM_TRY(writer.append(std::as_bytes(std::span(&value, 1))));
-  return writer.finish();
-}
-
-// Nothing unless a whole file lies there.
-std::optional<double> saved_measured(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return std::nullopt;
-  const auto file = io::SafetensorsFile::open_checked(path);
-  if (!file.ok()) return std::nullopt;
-  const auto found = file->tensors().find(kMeasured);
-  if (found == file->tensors().end() || found->second.dtype != DType::kF64 ||
-      found->second.shape != Shape{1}) {
-    return std::nullopt;
-  }
-  double value = 0.0;
-  to_doubles(found->second, 0, 1, &value);
-  return value;
 }
 
 Result<double> measure_layer(const CompressionInputs& inputs, const MeasureRequest& request,
@@ -72,7 +46,7 @@ Result<std::vector<double>> measure_losses(const CompressionInputs& inputs,
     const auto at = static_cast<size_t>(layer);
     if (request.shapes[at] == io::MlpShape{}) continue;
     const fs::path path = measured_path(work, layer);
-    if (const auto saved = saved_measured(path)) {
+    if (const auto saved = read_measured(path)) {
       measured[at] = *saved;
     } else {
       if (interrupted()) {

@@ -10,7 +10,7 @@ namespace neuronmm::compress {
 namespace {
 
 // Of the mean of the diagonal: what keeps a fit to few or dependent inputs solvable. Assumed.
-constexpr double kFitRidge = 1e-6;
+constexpr double kRoundedFitRidge = 1e-6;
 
 // The Gram matrix of the first `count` inputs.
 DoubleMatrix leading(const DoubleMatrix& gram, int64_t count) {
@@ -160,8 +160,8 @@ class MlpRounding {
   static Result<DoubleMatrix> fit_between(DoubleMatrix own, DoubleMatrix both) {
     double mean = 0;
     for (const double value : diagonal(own)) mean += value / static_cast<double>(own.rows());
-    for (int64_t i = 0; i < own.rows(); ++i) own(i, i) += kFitRidge * mean;
-    for (int64_t i = 0; i < own.rows(); ++i) both(i, i) += kFitRidge * mean;
+    for (int64_t i = 0; i < own.rows(); ++i) own(i, i) += kRoundedFitRidge * mean;
+    for (int64_t i = 0; i < own.rows(); ++i) both(i, i) += kRoundedFitRidge * mean;
     NMM_ASSIGN(const DoubleMatrix fit, solve_positive(std::move(own), std::move(both)));
     return transposed(fit);
   }

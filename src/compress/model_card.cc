@@ -126,6 +126,9 @@ std::vector<std::pair<std::string, std::string>> compression_facts(
       record.pivoted() ? "sizes" : "ranks",
       fmt::format("{} (multiples of {}, {}; allocation: {})", sizes_text(record, config),
                   record.block, record.align, record.allocate));
+  if (!record.form_choice.empty()) {
+    facts.emplace_back("how the form was chosen", record.form_choice);
+  }
   facts.emplace_back("weights", weights);
   return facts;
 }

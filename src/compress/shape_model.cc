@@ -12,6 +12,7 @@
 #include "base/threads.h"
 #include "compress/data_parallel.h"
 #include "compress/factorize_matrix.h"
+#include "compress/form_trial.h"
 #include "compress/losses_file.h"
 #include "compress/measured_losses.h"
 #include "compress/narrow_file.h"
@@ -295,6 +296,40 @@ Result<std::vector<PredictedLosses>> predicted_curves(const CompressionInputs& i
   return layers;
 }
 
+ShapedModel shaped_model(Form form, bool pad, const FoundShapes& found, const MlpSizes& sizes,
+                         const std::vector<PredictedLosses>& layers) {
+  ShapedModel model;
+  model.form = form;
+  for (const io::MlpShape& shape : found.shapes) {
+    const int64_t neurons = shape.neurons > 0 ? shape.neurons : sizes.inner;
+    if (pad) model.padded = std::max(model.padded, neurons);
+  }
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    const io::MlpShape& shape = found.shapes[layer];
+    const int64_t kept =
+        sizes.parameters(model.padded > 0 ? io::MlpShape{.neurons = model.padded} : shape);
+    model.layers.push_back(
+        {shape, static_cast<double>(kept) / static_cast<double>(sizes.dense_parameters()),
+         loss_of(layers[layer], shape)});
+  }
+  return model;
+}
+
+// Mixed or pivoted of these sizes.
+Result<FormChoice> measured_choice(const CompressionInputs& inputs, const ShapeRequest& request,
+                                   const fs::path& work, const ShapedModel& mixed,
+                                   const ShapedModel& pivoted) {
+  const auto predicted = [](const ShapedModel& model) {
+    double sum = 0.0;
+    for (const LayerReport& layer : model.layers) sum += layer.predicted_loss;
+    return sum;
+  };
+  FormTrials trials(inputs, request, work);
+  return choose_form(predicted(mixed), predicted(pivoted), trials.tokens(), [&](Form form) {
+    return trials.measure(form == Form::kMixed ? mixed : pivoted);
+  });
+}
+
 // Each by its statistics alone.
 Status narrow_layers(const CompressionInputs& inputs, const ShapeRequest& request,
                      const fs::path& work, const fs::path& out, ShapedModel& model) {
@@ -377,31 +412,25 @@ Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRe
   NMM_ASSIGN(auto layers, predicted_curves(inputs, request, work));
   const MlpSizes sizes = {inputs.config.hidden_size, inputs.config.intermediate_size,
                           request.form == Form::kUv};
-  ShapedModel model;
-  if (request.form != Form::kAuto) model.form = request.form;
-  NMM_ASSIGN(FoundShapes found, shapes_of(request, model.form, sizes, layers));
+  Form form = request.form == Form::kAuto ? Form::kMixed : request.form;
+  NMM_ASSIGN(FoundShapes found, shapes_of(request, form, sizes, layers));
+  std::optional<FormChoice> choice;
   if (request.form == Form::kAuto) {
     auto pivoted = shapes_of(request, Form::kPivoted, sizes, layers);
-    if (pivoted.ok() && pivoted->predicted_loss < found.predicted_loss) {
-      found = *std::move(pivoted);
-      model.form = Form::kPivoted;
+    if (pivoted.ok()) {
+      NMM_ASSIGN(choice, measured_choice(
+                             inputs, request, work,
+                             shaped_model(Form::kMixed, request.pad, found, sizes, layers),
+                             shaped_model(Form::kPivoted, request.pad, *pivoted, sizes, layers)));
+      form = choice->taken();
+      if (form == Form::kPivoted) found = *std::move(pivoted);
     }
   }
   if (request.measured) {
-    NMM_TRY(correct_shapes(inputs, request, model.form, sizes, work, layers, found));
+    NMM_TRY(correct_shapes(inputs, request, form, sizes, work, layers, found));
   }
-  for (const io::MlpShape& shape : found.shapes) {
-    const int64_t neurons = shape.neurons > 0 ? shape.neurons : sizes.inner;
-    if (request.pad) model.padded = std::max(model.padded, neurons);
-  }
-  for (size_t layer = 0; layer < layers.size(); ++layer) {
-    const io::MlpShape& shape = found.shapes[layer];
-    const int64_t kept =
-        sizes.parameters(model.padded > 0 ? io::MlpShape{.neurons = model.padded} : shape);
-    model.layers.push_back(
-        {shape, static_cast<double>(kept) / static_cast<double>(sizes.dense_parameters()),
-         loss_of(layers[layer], shape)});
-  }
+  ShapedModel model = shaped_model(form, request.pad, found, sizes, layers);
+  model.form_choice = choice;
   return model;
 }
 

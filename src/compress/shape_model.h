@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compress/dense_reference.h"
+#include "compress/form_choice.h"
 #include "compress/inputs.h"
 #include "compress/shape_pass.h"
 #include "compress/shape_search.h"
@@ -35,7 +36,8 @@ struct LayerReport {
 };
 
 struct ShapedModel {
-  Form form = Form::kMixed;  // what auto has become
+  Form form = Form::kMixed;               // what auto has become
+  std::optional<FormChoice> form_choice;  // where the request left it open
   std::vector<LayerReport> layers;
   int64_t padded =
       0;  // the neurons that every layer has, of which its shape says how many are not 0
@@ -44,7 +46,8 @@ struct ShapedModel {
 // Whether there are sizes that keep what the rule asks for; to be asked before any work is done.
 Status check_sizes(const io::ModelConfig& config, const ShapeRequest& request);
 
-// The choice of sizes alone is predicted; nothing is narrowed yet. Layers run side by side.
+// Sizes are chosen by what is predicted; nothing is narrowed yet, but for form auto, which is
+// measured (form_trial.h). Layers run side by side.
 Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRequest& request,
                                   const std::filesystem::path& work);
 

@@ -101,6 +101,8 @@ Result<std::optional<CompressionRecord>> read_compression_record(const JsonField
   if (std::ranges::find(kForms, record.form) == kForms.end())
     return fields.wrong("form", fmt::format("one of {}", fmt::join(kForms, ", ")));
   NMM_TRY(check_form(fields, record));
+  NMM_ASSIGN(auto form_choice, fields.string("form_choice"));
+  if (form_choice) record.form_choice = *std::move(form_choice);
   NMM_ASSIGN(record.calibration, read_calibration(fields));
   return std::optional(std::move(record));
 }
@@ -134,6 +136,7 @@ Result<std::string> with_compression_record(std::string_view original_text,
                           {"block", record.block},       {"align", record.align},
                           {"allocate", record.allocate}, {"form", record.form},
                           {"ranks", std::move(ranks)}};
+  if (!record.form_choice.empty()) document[kRecordKey]["form_choice"] = record.form_choice;
   if (!record.calibration.empty())
     document[kRecordKey]["calibration"] = calibration_json(record.calibration);
   constexpr int kIndent = 2;  // as transformers writes it

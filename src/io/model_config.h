@@ -41,6 +41,8 @@ struct CompressionRecord {
   // Empty where no text was needed, and in folders from before it was recorded.
   std::vector<CalibrationSource> calibration = {};
   std::string form = "uv";  // what a rank above 0 is: of U·V, or with another form of pivots
+  // What was predicted and measured where the form was left open, in words; else empty.
+  std::string form_choice = {};
 
   bool pivoted() const { return form != "uv"; }
 };

@@ -1,0 +1,46 @@
+#include "compress/form_trial.h"
+
+#include <cmath>
+#include <system_error>
+
+#include "compress/measured_file.h"
+
+namespace neuronmm::compress {
+
+namespace fs = std::filesystem;
+
+int64_t FormTrials::tokens() const {
+  if (inputs_.text == nullptr || !inputs_.text->has_held_out) return 0;
+  int64_t tokens = 0;
+  for (const auto& sequence : inputs_.text->held_out) tokens += std::ssize(sequence);
+  return tokens;
+}
+
+Result<double> FormTrials::measure(const ShapedModel& model) {
+  const std::string name = fmt::format("trial-{}", form_name(model.form));
+  const fs::path file = work_ / (name + ".safetensors"), folder = work_ / name;
+  if (const auto saved = read_measured(file)) return *saved;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return fail("{}: cannot be created: {}", folder.string(), error.message());
+
+  CompressionInputs without_text = inputs_;
+  without_text.text = nullptr;
+  ShapeRequest request = request_;
+  request.error_aware = false;
+  ShapedModel narrowed = model;
+  NMM_TRY(shape_layers(without_text, request, work_, folder, narrowed));
+  if (!reference_) {
+    NMM_ASSIGN(reference_, DenseReference::run(inputs_, inputs_.text->held_out));
+  }
+  NMM_ASSIGN(const double measured, reference_->divergence_of(shaped_mlps(inputs_, folder)));
+  if (!std::isfinite(measured)) {
+    return fail("{}: the model makes NaN or infinity of the calibration text",
+                inputs_.checkpoint.folder().string());
+  }
+  NMM_TRY(save_measured(file, measured));
+  fs::remove_all(folder, error);  // what cannot be deleted goes with the rest of the work
+  return measured;
+}
+
+}  // namespace neuronmm::compress
