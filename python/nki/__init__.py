@@ -5,8 +5,8 @@
 `nki.tracer` is what both dialects are built on; `nki.isa` and `nki.language` are this dialect. See docs/nki_front_end.md.
 """
 
-from . import isa, language
+from . import collectives, isa, language
 from .launch import Kernel, jit, simulate
 from .tracer.dtypes import DType as dtype
 
-__all__ = ["Kernel", "dtype", "isa", "jit", "language", "simulate"]
+__all__ = ["Kernel", "collectives", "dtype", "isa", "jit", "language", "simulate"]

@@ -3,6 +3,7 @@
 Instructions return their results, masks clip them, tensors have block dimensions, and the launch grid is a loop.
 """
 
+import logging as _logging
 import os as _os
 
 from nki.tracer import location as _location
@@ -12,6 +13,10 @@ _location.ours(_os.path.dirname(_os.path.abspath(__file__)))
 from . import compiler, isa, language, typing  # noqa: E402
 from .kernel import Kernel, adopt, jit, simulate_kernel  # noqa: E402
 from .typing import tensor  # noqa: E402
+
+# Published files say `logging.disable(logging.OFF)` behind the import of neuronxcc, which has it; Python has no such level.
+if not hasattr(_logging, "OFF"):
+    _logging.OFF = _logging.CRITICAL + 10
 
 trace = baremetal = benchmark = profile = jit
 

@@ -38,7 +38,10 @@ class Sums:
         marks = self._marks(tensor)
         before = bool(marks.all())
         if not before and marks.any():
-            errors.fail("+=", f"{tensor.describe()}: only a part of it holds a sum")
+            if not self.zero:
+                errors.fail("+=", f"{tensor.describe()}: only a part of it holds a sum")
+            self._write_zeros(tensor, marks)
+            before = True
         self.written(tensor)
         return before
 
@@ -53,8 +56,32 @@ class Sums:
         if key in self.known:
             return
         marks = self._marks(tensor)
-        if not marks.any():
-            isa.memset(tensor, 0)
-            self.written(tensor)
-        elif not marks.all():
-            errors.fail("nl.zeros", f"{tensor.describe()}: only a part of it was written")
+        self._write_zeros(tensor, marks)
+
+    def _write_zeros(self, tensor, marks):
+        """Where nothing was written yet."""
+        for box in _boxes(~marks):
+            isa.memset(tensor[box], 0)
+        self.written(tensor)
+
+
+def _boxes(mask: np.ndarray) -> list[tuple]:
+    """Slices that cover the true elements of a mask, each once: whole runs of equal slices along one axis after the other."""
+    if not mask.any():
+        return []
+    if mask.all():
+        return [tuple(slice(0, n) for n in mask.shape)]
+    axis = min((a for a in range(mask.ndim) if len(_runs(mask, a)) > 1), key=lambda a: len(_runs(mask, a)))
+    found = []
+    for first, last in _runs(mask, axis):
+        for box in _boxes(mask.take([first], axis)):
+            found.append((*box[:axis], slice(first, last), *box[axis + 1 :]))
+    return found
+
+
+def _runs(mask, axis):
+    """[first, last) of each run of equal slices along `axis`."""
+    slices = np.moveaxis(mask, axis, 0).reshape(mask.shape[axis], -1)
+    changes = np.flatnonzero((slices[1:] != slices[:-1]).any(axis=1)) + 1
+    edges = [0, *changes.tolist(), len(slices)]
+    return list(zip(edges, edges[1:]))

@@ -45,6 +45,7 @@ from .reductions import (
     tensor_scalar_reduce,
     tensor_tensor_scan,
 )
+from .searches import sequence_bounds, topk
 from .selection import (
     affine_select,
     iota,
@@ -56,6 +57,7 @@ from .selection import (
     select_reduce,
 )
 from .sequencer import register_alloc, register_load, register_move, register_store
+from .staged_activation import activate2
 from .tensor_engine import nc_matmul, nc_transpose
 
 

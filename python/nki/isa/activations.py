@@ -11,7 +11,7 @@ from .enums import reduce_cmd
 from .instruction import DONE
 from .reductions import accumulate, free_axes
 
-_FUNCTIONS = {"copy", "square", "sigmoid", "relu", "prelu", "gelu", "gelu_dx", "gelu_apprx_tanh", "gelu_apprx_sigmoid",
+FUNCTIONS = {"copy", "square", "sigmoid", "relu", "prelu", "gelu", "gelu_dx", "gelu_apprx_tanh", "gelu_apprx_sigmoid",
               "gelu_apprx_sigmoid_dx", "silu", "silu_dx", "tanh", "softplus", "mish", "erf", "erf_dx", "exp", "log",
               "sin", "arctan", "sqrt", "rsqrt", "reciprocal", "sign", "abs"}  # fmt: skip
 
@@ -32,7 +32,7 @@ def activation_reduce(dst, op, data, reduce_op, reduce_res, bias=None, scale=1.0
 def _activation(call, dst, op, data, bias, scale, reduce_op, reduce_res, command):
     s = sessions.active(call)
     function = operators.find(op, call)
-    if function.name not in _FUNCTIONS:
+    if function.name not in FUNCTIONS:
         errors.fail(call, f"op: {function!r} is no activation function of the scalar engine")
     reduction = operators.find(reduce_op, call, "reduce_op") if reduce_op is not None else None
     operands.on_chip(call, "dst", dst)

@@ -93,6 +93,11 @@ class Tensor:
     def __repr__(self):
         return f"<{self.describe()}>"
 
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        errors.fail(f"tensor.{name}", "not known to this tracer", errors.UnknownCall)
+
     def describe(self) -> str:
         """As messages show it."""
         name = f"'{self.name}', " if self.name else ""

@@ -29,6 +29,7 @@ enum class Family {
   kPredicated,
   kReciprocal,
   kGather,
+  kSearch,   // `rate` elements of src per cycle
   kPlain,    // `rate` elements per cycle
   kRegister  // a number, not a tensor
 };
@@ -47,7 +48,7 @@ struct Rule {
 // 2.32 for engines). Assumed, for want of a figure: one element per cycle for select_reduce,
 // tensor_scalar_cumulative, quantize_mx, nc_n_gather, tensor_partition_reduce, nonzero_with_count,
 // sequence_bounds, rng and its kin; `exponential` at four (it is stated as four times Scalar's
-// exp).
+// exp). topk takes 4 cycles for each element of 16 partitions (SDK 2.32), so 64 for each of one.
 constexpr std::array<Rule, 50> kRules = {{
     {"dma_copy", Family::kDma},
     {"dma_transpose", Family::kDma},
@@ -94,7 +95,7 @@ constexpr std::array<Rule, 50> kRules = {{
     {"nc_n_gather", Family::kPlain, kGpSimd},
     {"nonzero_with_count", Family::kPlain, kGpSimd},
     {"sequence_bounds", Family::kPlain, kGpSimd},
-    {"topk", Family::kPlain, kGpSimd, 0.25},
+    {"topk", Family::kSearch, kGpSimd, 1.0 / 64},
     {"quantize_mx", Family::kPlain},
     {"core_barrier", Family::kRegister, kGpSimd},
     {"register_load", Family::kRegister},
@@ -280,6 +281,9 @@ class Pricer {
     job.kind = rule_.family == Family::kActivate ? Kind::kActivate : Kind::kOther;
     if (job.kind == Kind::kActivate) job.table = table_of(op_.op);
     if (rule_.family == Family::kGather) out_.streamed = operand("dst")->elements;
+    if (rule_.family == Family::kSearch && operand("src")) {
+      out_.streamed = operand("src")->elements;
+    }
     const uint8_t allowed = engines();
     job.on_vector = (allowed & kVector) != 0;
     job.on_scalar = (allowed & kScalar) != 0;

@@ -43,6 +43,13 @@ class Instructions(unittest.TestCase):
         found, _ = run(both, random(64, 40))
         close(self, found[:, 0], found[:, 1])
 
+    def test_sequence_bounds(self):
+        ids = np.array([[0, 1, 1, 2, 2, 2, 0, 3, 3]], np.float32)
+        found, made = run(lambda x: nisa.sequence_bounds(segment_ids=x), ids)
+        expected = [[9, 1, 1, 3, 3, 3, 9, 7, 7], [-1, 3, 3, 6, 6, 6, -1, 9, 9]]
+        np.testing.assert_array_equal(found, [expected])
+        self.assertEqual(made[0][0], "sequence_bounds")
+
     def test_tensor_scalar(self):
         x, column = random(64, 40), random(64, 1, seed=2)
         found, _ = run(lambda x, c: nisa.tensor_scalar(x, np.subtract, c, True, np.multiply, 3.0), x, column)

@@ -51,6 +51,21 @@ def zeros_that_are_read(a):
 
 
 @nki.jit
+def zeros_of_which_a_part_is_summed(a):
+    """The part is read with the rest, then all of it is added to."""
+    out = nl.ndarray((2, 128, 64), dtype=nl.float32, buffer=nl.shared_hbm)
+    tile = nl.load(a)
+    sums = nl.zeros((128, 64), nl.float32, buffer=nl.psum)
+    sums[:, 8:40] += nisa.nc_matmul(tile, tile[:, 8:40])
+    nl.store(out[0], sums)
+    more = nl.zeros((128, 64), nl.float32, buffer=nl.psum)
+    more[:, 0:40] += nisa.nc_matmul(tile, tile[:, 0:40])
+    more[...] += nisa.nc_matmul(tile, tile[:, 0:64])
+    nl.store(out[1], more)
+    return out
+
+
+@nki.jit
 def in_place(a):
     out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
     buffer = nl.ndarray((a.shape[0], 2, a.shape[1]), dtype=a.dtype)
@@ -120,6 +135,16 @@ class Results(unittest.TestCase):
         a = random(128, 128)
         run = Run(sum_that_is_read_between, a)
         close(self, run.output, np.stack([a.T @ a, 2 * a.T @ a]))
+
+    def test_zeros_beside_a_sum_are_written_for_a_reader(self):
+        a = random(128, 128)
+        run = Run(zeros_of_which_a_part_is_summed, a)
+        product = a.T @ a[:, :64]
+        one, two = product.copy(), product.copy()
+        one[:, :8] = one[:, 40:] = 0
+        two[:, :40] *= 2
+        close(self, run.output, np.stack([one, two]))
+        self.assertEqual(sum(name == "memset" for name, *_ in run.instructions), 3)
 
     def test_zeros_in_psum_are_written_for_a_reader_only(self):
         a = random(128, 64)

@@ -196,6 +196,8 @@ TEST(Pricing, CostTableOfNkiIsa) {
       {plain("dropout", out, in), On::kVector, 900 + kV},
       {{"iota", {{"dst", out}}}, On::kGpSimd, 900 + kG},
       {plain("affine_select", out, in), On::kGpSimd, 900 + kG},
+      {plain("topk", sbuf("bf16", 64), in), On::kGpSimd, 64 * 900 + kG},
+      {plain("topk", sbuf("bf16", 2048), in), On::kGpSimd, 64 * 900 + kG},
       {zeros, On::kGpSimd, 450 + kG},
       {ones, On::kVector, 900 + kV},
       {mask, On::kVector, 2 * 900 + kV},

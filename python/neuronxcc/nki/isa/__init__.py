@@ -48,6 +48,7 @@ from .data import (
     nc_stream_shuffle,
     range_select,
     select_reduce,
+    sequence_bounds,
 )
 
 

@@ -140,4 +140,12 @@ def select_reduce(*, dst, predicate, on_true, on_false, reduce_res=None, reduce_
     isa.select_reduce(writable(dst), chosen, yes, no, total, reduce_cmd, reduce_op, reverse_pred)
 
 
+def sequence_bounds(*, segment_ids, dtype=None, **unused):
+    call = "nisa.sequence_bounds"
+    ids = tile(segment_ids, call, "segment_ids")
+    source = readable(ids)
+    shape = (ids.shape[0], 2, ids.size // ids.shape[0])
+    return issue_later(shape, found_dtype(dtype or ids.dtype, call), SBUF, lambda dst: isa.sequence_bounds(dst, source))
+
+
 __all__ = ["moves"]

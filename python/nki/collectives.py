@@ -1,0 +1,220 @@
+"""`import nki.collectives as ncc`: exchange between the ranks of a replica group.
+
+One rank runs, the first of its group. Of the others nothing is known here, so that with values a group has to be one rank.
+Recorded is what the rank's own DMA engines move, as `sendrecv`: each exchange's result once, and all_reduce's twice (assumed:
+a ring, which reduces on its first way round and gathers on its second). The time on the links between chips has no
+public figure and is not in it; a note of the trace says so.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from .isa.instruction import DONE
+from .language.objects import NKIObject
+from .tracer import errors, operands, operators, registers
+from .tracer import location as _location
+from .tracer import session as sessions
+from .tracer.layout import HBM, SBUF
+
+_NOTE = "collectives: the trace is that of rank {}; what they move is priced as this core's DMA (assumed), the links between chips are not"
+
+
+class rg_partition_op(Enum):  # noqa: N801
+    bitwise_and = 0
+    div = 1
+    mod = 2
+
+
+_PARTITIONS = {rg_partition_op.bitwise_and: int.__and__, rg_partition_op.div: int.__floordiv__,
+               rg_partition_op.mod: int.__mod__}  # fmt: skip
+
+
+class ReplicaGroup(NKIObject):
+    """Lists of ranks; each list exchanges among itself."""
+
+    def __init__(self, replica_groups=None, **kwargs):
+        groups = replica_groups if replica_groups is not None else next(iter(kwargs.values()), None)
+        call = "nki.collectives.ReplicaGroup"
+        try:
+            self.replica_groups = [[int(rank) for rank in group] for group in groups]
+        except TypeError:
+            errors.fail(call, f"expected lists of ranks, found {groups!r}")
+        ranks = sum(self.replica_groups, [])
+        if not ranks or not all(self.replica_groups) or len(set(ranks)) != len(ranks) or min(ranks) < 0:
+            errors.fail(call, f"expected lists of ranks, each rank once, found {groups!r}")
+
+    @staticmethod
+    def from_partition_op(world_size, op, operand):
+        lists: dict = {}
+        for rank in range(int(world_size)):
+            lists.setdefault(_PARTITIONS[op](rank, int(operand)), []).append(rank)
+        return ReplicaGroup(list(lists.values()))
+
+
+def _ranks(call, group) -> list:
+    """The list that the traced rank is in."""
+    if not isinstance(group, ReplicaGroup):
+        errors.fail(call, f"replica_group: expected a ReplicaGroup, found {group!r}")
+    found = group.replica_groups[0]
+    s = sessions.active(call)
+    s.note(_NOTE.format(found[0]))
+    if s.values and len(found) > 1:
+        errors.fail(call, f"replica_group: the numbers of {len(found) - 1} other ranks are not known here; run without values")
+    return found
+
+
+def _pairs(call, dsts, srcs, memories=(HBM, SBUF)):
+    """The tensors of an exchange, checked."""
+    if not isinstance(dsts, (list, tuple)) or not isinstance(srcs, (list, tuple)) or len(dsts) != len(srcs) or not dsts:
+        errors.fail(call, "srcs, dsts: expected two lists of equally many tensors")
+    for i, (dst, src) in enumerate(zip(dsts, srcs)):
+        for operand, view in ((f"dsts[{i}]", dst), (f"srcs[{i}]", src)):
+            if operands.tensor(call, operand, view).memory not in memories:
+                errors.fail(call, f"{operand}: {view.describe()}, expected a tensor in {' or '.join(memories)}")
+        if src.memory != dst.memory:
+            errors.fail(call, f"srcs[{i}] is {src.describe()} and dsts[{i}] is {dst.describe()}: expected one memory")
+    if len(dsts) > 1 and dsts[0].memory != HBM:
+        errors.fail(call, f"srcs: several tensors have to lie in hbm, found {srcs[0].describe()}")
+    return list(zip(dsts, srcs))
+
+
+def _parts(call, view, dim, count, operand):
+    """`count` equal parts of a view along `dim`."""
+    dim = int(dim)
+    if not 0 <= dim < view.ndim or view.shape[dim] % count:
+        errors.fail(call, f"{operand}: {view.describe()} has no {count} equal parts along dimension {dim}")
+    size = view.shape[dim] // count
+    return [view[(slice(None),) * dim + (slice(i * size, (i + 1) * size),)] for i in range(count)]
+
+
+def _move(s, call, dst, src, ranks):
+    if dst.size != src.size or dst.dtype is not src.dtype:
+        errors.fail(call, f"dsts is {dst.describe()} and srcs is {src.describe()}, in parts of {len(ranks)} ranks: expected "
+                          f"equally many elements of one type")  # fmt: skip
+    s.reads(src, call, "srcs")
+    s.emit("sendrecv", "dma", ("dst", "src"), [dst, src], (("collective", call.rpartition(".")[2]), ("ranks", len(ranks))))
+    if s.values:
+        dst.put(src.bits().reshape(dst.shape))
+    s.writes(dst)
+
+
+def _reduction(call, op):
+    found = operators.find(op, call)
+    if found.name not in ("add", "minimum", "maximum"):
+        errors.fail(call, f"op: expected nl.add, nl.minimum or nl.maximum, found {found!r}")
+
+
+def all_reduce(srcs, dsts, replica_group, op, priority=None, name=None):
+    """dsts = the reduction of every rank's srcs."""
+    call = "nki.collectives.all_reduce"
+    s = sessions.active(call)
+    _reduction(call, op)
+    ranks = _ranks(call, replica_group)
+    for dst, src in _pairs(call, dsts, srcs):
+        for _ in range(2 if len(ranks) > 1 else 1):
+            _move(s, call, dst, src, ranks)
+    return DONE
+
+
+def all_gather(srcs, dsts, replica_group, collective_dim, priority=None, name=None):
+    """dsts = every rank's srcs, one behind the other along `collective_dim`."""
+    call = "nki.collectives.all_gather"
+    s = sessions.active(call)
+    ranks = _ranks(call, replica_group)
+    for dst, src in _pairs(call, dsts, srcs):
+        for part in _parts(call, dst, collective_dim, len(ranks), "dsts"):
+            _move(s, call, part, src, ranks)
+    return DONE
+
+
+def reduce_scatter(srcs, dsts, replica_group, collective_dim, op, priority=None, name=None):
+    """dsts = this rank's part of the reduction of every rank's srcs."""
+    call = "nki.collectives.reduce_scatter"
+    s = sessions.active(call)
+    _reduction(call, op)
+    ranks = _ranks(call, replica_group)
+    for dst, src in _pairs(call, dsts, srcs):
+        for part in _parts(call, src, collective_dim, len(ranks), "srcs"):
+            _move(s, call, dst, part, ranks)
+    return DONE
+
+
+def all_to_all(srcs, dsts, replica_group, collective_dim, priority=None, name=None):
+    """Part r of dsts = this rank's part of rank r's srcs."""
+    call = "nki.collectives.all_to_all"
+    s = sessions.active(call)
+    ranks = _ranks(call, replica_group)
+    for dst, src in _pairs(call, dsts, srcs, (HBM,)):
+        parts = (_parts(call, view, collective_dim, len(ranks), o) for view, o in ((dst, "dsts"), (src, "srcs")))
+        for target, source in zip(*parts):
+            _move(s, call, target, source, ranks)
+    return DONE
+
+
+def collective_permute(srcs, dsts, source_target_pairs, priority=None, name=None):
+    """dsts = the srcs of the rank that sends to this one."""
+    call = "nki.collectives.collective_permute"
+    s = sessions.active(call)
+    ranks = sorted({int(rank) for pair in source_target_pairs for rank in pair})
+    _ranks(call, ReplicaGroup([ranks]))
+    for dst, src in _pairs(call, dsts, srcs, (HBM,)):
+        _move(s, call, dst, src, ranks)
+    return DONE
+
+
+def _channels(call, lists, operand):
+    if not isinstance(lists, (list, tuple)) or any(not isinstance(c, (list, tuple)) or len(c) != 1 for c in lists):
+        errors.fail(call, f"{operand}: expected a list with one tensor for each channel")
+    return [channel[0] for channel in lists]
+
+
+def collective_permute_implicit(srcs_by_channel, dsts_by_channel, replica_group, channel_ids=(0,), priority=None, name=None):
+    """dsts = the srcs of the rank before this one in the ring."""
+    call = "nki.collectives.collective_permute_implicit"
+    s = sessions.active(call)
+    ranks = _ranks(call, replica_group)
+    dsts, srcs = _channels(call, dsts_by_channel, "dsts_by_channel"), _channels(call, srcs_by_channel, "srcs_by_channel")
+    for dst, src in zip(dsts, srcs):
+        _pairs(call, [dst], [src])
+        _move(s, call, dst, src, ranks)
+    return DONE
+
+
+def collective_permute_implicit_reduce(srcs0_by_channel, srcs1_by_channel, dsts_by_channel, replica_group, op,
+                                       channel_ids=(0,), priority=None, name=None):  # fmt: skip
+    """dsts = op(srcs0, srcs1) of the rank before this one in the ring."""
+    call = "nki.collectives.collective_permute_implicit_reduce"
+    s = sessions.active(call)
+    _reduction(call, op)
+    ranks = _ranks(call, replica_group)
+    lists = (dsts_by_channel, srcs0_by_channel, srcs1_by_channel)
+    for dst, first, second in zip(*(_channels(call, one, "channels") for one in lists)):
+        _pairs(call, [dst], [first])
+        _pairs(call, [dst], [second])
+        s.reads(second, call, "srcs1_by_channel")
+        s.reads(first, call, "srcs0_by_channel")
+        s.emit("sendrecv", "dma", ("dst", "src", "src1"), [dst, first, second],
+               (("collective", "collective_permute_implicit_reduce"), ("ranks", len(ranks))))  # fmt: skip
+        if s.values:
+            s.write(dst, operators.apply(operators.find(op, call), s.read(first), s.read(second)).reshape(dst.shape))
+        s.writes(dst)
+    return DONE
+
+
+def collective_permute_implicit_current_processing_rank_id(iteration_id, replica_group, channel_id=0):
+    """The rank whose data this one has after `iteration_id` steps of the ring."""
+    ranks = _ranks("nki.collectives.collective_permute_implicit_current_processing_rank_id", replica_group)
+    return registers.Register(ranks[-int(iteration_id) % len(ranks)])
+
+
+def rank_id():
+    """Of the traced rank: 0."""
+    sessions.active("nki.collectives.rank_id").note(_NOTE.format(0))
+    return registers.Register(0)
+
+
+def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise errors.UnknownCall(f"{_location.describe()}: nki.collectives.{name} is not known to this tracer")

@@ -1,0 +1,103 @@
+"""Collectives: what one rank moves, its numbers where it is alone, and what is refused."""
+
+import unittest
+
+import harness
+import nki.collectives as ncc
+import nki.isa as nisa
+import nki.language as nl
+import numpy as np
+from harness import argument, output
+from nki.launch import execute
+from nki.tracer.errors import NkiValidationError
+
+generator = np.random.default_rng(harness.SEED)
+FOUR = ncc.ReplicaGroup([[0, 1, 2, 3], [4, 5, 6, 7]])
+ALONE = ncc.ReplicaGroup([[0]])
+
+
+def in_hbm(shape, like):
+    return nl.ndarray(shape, like.dtype, buffer=nl.shared_hbm)
+
+
+def exchanged(exchange, shape):
+    """A kernel that copies its input, exchanges it into `shape`, and returns a copy of that."""
+
+    def kernel(x):
+        src, dst, out = in_hbm(x.shape, x), in_hbm(shape, x), in_hbm(shape, x)
+        nisa.dma_copy(src, x)
+        exchange(src, dst)
+        nisa.dma_copy(out, dst)
+        return out
+
+    return kernel
+
+
+def traced(kernel, *args):
+    s = harness.session(with_values=False)
+    execute(s, kernel, args, {})
+    return s
+
+
+def exchanges(group):
+    """Name, exchange, the factor of the result's rows, transfers of a rank."""
+    ranks = len(group.replica_groups[0])
+    return (
+        ("all_reduce", lambda a, b: ncc.all_reduce([a], [b], group, nl.add), 1, 2 if ranks > 1 else 1),
+        ("all_gather", lambda a, b: ncc.all_gather([a], [b], group, 0), ranks, ranks),
+        ("reduce_scatter", lambda a, b: ncc.reduce_scatter([a], [b], group, 0, nl.maximum), 1 / ranks, ranks),
+        ("all_to_all", lambda a, b: ncc.all_to_all([a], [b], group, 0), 1, ranks),
+        ("permute", lambda a, b: ncc.collective_permute_implicit([[a]], [[b]], group), 1, 1),
+    )
+
+
+class Collectives(unittest.TestCase):
+    def test_a_rank_alone_keeps_its_numbers(self):
+        x = argument("fp32", generator.standard_normal((8, 6)))
+        for name, exchange, _, _ in exchanges(ALONE):
+            np.testing.assert_array_equal(output(exchanged(exchange, (8, 6)), x), x.data, name)
+
+    def test_the_trace_has_what_a_rank_moves(self):
+        x = argument("fp32", np.zeros((8, 6)))
+        for name, exchange, factor, transfers in exchanges(FOUR):
+            s = traced(exchanged(exchange, (int(8 * factor), 6)), x)
+            self.assertEqual(s.trace.instruction_counts(), {"dma_copy": 2, "sendrecv": transfers}, name)
+            self.assertTrue(any("rank 0" in note for note in s.notes))
+
+    def test_numbers_of_other_ranks_are_not_known(self):
+        x = argument("fp32", np.zeros((8, 6)))
+        for _, exchange, factor, _ in exchanges(FOUR):
+            with self.assertRaisesRegex(NkiValidationError, r"test_collectives.py:\d+: nki.collectives.*3 other ranks"):
+                output(exchanged(exchange, (int(8 * factor), 6)), x)
+
+    def test_the_ring_passes_the_ranks_before(self):
+        def kernel(x):
+            self.assertEqual(int(ncc.rank_id()), 0)
+            step = ncc.collective_permute_implicit_current_processing_rank_id
+            self.assertEqual([int(step(i, FOUR)) for i in range(5)], [0, 3, 2, 1, 0])
+
+        traced(kernel, argument("fp32", np.zeros((8, 6))))
+
+    def test_groups_by_an_operator(self):
+        made = {op: ncc.ReplicaGroup.from_partition_op(4, op, 2).replica_groups for op in ncc.rg_partition_op}
+        self.assertEqual(made[ncc.rg_partition_op.div], [[0, 1], [2, 3]])
+        self.assertEqual(made[ncc.rg_partition_op.mod], [[0, 2], [1, 3]])
+
+    def test_mistakes_are_named(self):
+        x = argument("fp32", np.zeros((8, 6)))
+        wrong = (
+            (lambda a, b: ncc.all_gather([a], [b], FOUR, 0), (8, 6), "expected equally many elements"),
+            (lambda a, b: ncc.all_gather([a], [b], FOUR, 0), (9, 6), "no 4 equal parts along dimension 0"),
+            (lambda a, b: ncc.all_reduce([a], [b], [[0, 1]], nl.add), (8, 6), "expected a ReplicaGroup"),
+            (lambda a, b: ncc.all_reduce(a, b, FOUR, nl.add), (8, 6), "two lists"),
+            (lambda a, b: ncc.all_reduce([a], [b], FOUR, nl.divide), (8, 6), "op: expected nl.add"),
+            (lambda a, b: ncc.all_reduce([a], [b], ncc.ReplicaGroup([[0, 0]]), nl.add), (8, 6), "each rank once"),
+            (lambda a, b: ncc.all_to_all_v([a], [b], FOUR, a), (8, 6), "all_to_all_v is not known to this tracer"),
+        )
+        for exchange, shape, text in wrong:
+            with self.assertRaisesRegex(NkiValidationError, rf"test_collectives.py:\d+: nki.collectives.*{text}"):
+                traced(exchanged(exchange, shape), x)
+
+
+if __name__ == "__main__":
+    unittest.main()
