@@ -100,7 +100,7 @@ class Evaluation(hosts.Running):
 
     def __init__(self, count, timeout_s):
         super().__init__(count, ["perplexity", DEMO, WORK / "long.txt", "--link-timeout", timeout_s], WORK / "log")
-        self.wait_for("perplexity 3/", 60)
+        self.wait_for(" left  perplexity", 60)  # the first progress, after some seconds
 
     def figure(self):
         lines = [line for line in self.text().splitlines() if line.startswith("perplexity     ")]
@@ -175,7 +175,7 @@ def check_stalls(count):
 
 
 def check_failures():
-    (WORK / "long.txt").write_text((DEMO / "evaluation.txt").read_text() * 6)
+    (WORK / "long.txt").write_text((DEMO / "evaluation.txt").read_text() * 10)
     for count in (2, 4):
         hosts.up(count, RATES[1])
         check_stalls(count)
