@@ -47,6 +47,10 @@ def reading(processes):
     return total
 
 
+def sent_by_first_host():
+    return int(subprocess.run([NETWORK, "bytes", "nmm-0"], check=True, capture_output=True, text=True).stdout)
+
+
 def launcher(processes, arguments):
     if arguments.hosts:
         return [NETWORK, "mpirun", str(processes)] if processes > 1 else [NETWORK, "on", "nmm-0"]
@@ -63,7 +67,10 @@ def bench(processes, arguments):
                     "--new-tokens", str(arguments.new_tokens), "--json", report.name]
         if processes > 1:
             command += ["--link", arguments.link, "--link-values", arguments.link_values]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        before = sent_by_first_host() if arguments.hosts else 0
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL if arguments.quiet else None)
+        if arguments.hosts:
+            print(f"sent by the first host in all, measuring the link included: {(sent_by_first_host() - before) / 1e6:.1f} MB")
         result = json.load(open(report.name))
     return (threads, result["context_encoding_model"]["throughput"], result["token_generation_model"]["throughput"],
             reading(processes * threads))
@@ -97,6 +104,7 @@ def main():
     parser.add_argument("--delay", help="one way, as tc writes it; needs a kernel with netem")
     parser.add_argument("--link", default="auto")
     parser.add_argument("--link-values", default="fp32")
+    parser.add_argument("--quiet", action="store_true", help="without the programs' progress")
     parser.add_argument("--turns", type=int, default=1, help="of all numbers of processes; then also the ratios' medians")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--prompt-tokens", type=int, default=512)
