@@ -84,6 +84,14 @@ TEST_F(DataProcesses, QuantizeTheSame) {
   expect_all_same("quantize " + kDemo + kText + " --bits 4");
 }
 
+// What it measures on the clock is in its report alone.
+TEST_F(DataProcesses, FitTheSame) {
+  expect_all_same("fit " + kDemo + " --calibration " + kDemo +
+                      "/calibration.txt --calibration-tokens 800 --sensitivities known --bytes 5M",
+                  {2});
+  expect_same(path("1") + "/known", path("2") + "/known");
+}
+
 // The second process is killed once the first layer is on disk; three go on.
 TEST_F(DataProcesses, GoOnAfterOneWasKilled) {
   const std::string command =
