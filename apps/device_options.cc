@@ -51,10 +51,15 @@ Result<std::unique_ptr<ops::Backend>> make_own_backend(const DeviceOptions& opti
 
 // Times need no values. A simulated device then computes nothing, so that a model of any size can
 // be timed in seconds.
-Result<std::unique_ptr<ops::Backend>> make_latency_backend(const DeviceOptions& options) {
-  if (!options.simulated() || all_processes().processes() > 1) return make_backend(options);
+Result<std::unique_ptr<ops::Backend>> make_own_latency_backend(const DeviceOptions& options) {
+  if (!options.simulated()) return make_own_backend(options);
   NMM_ASSIGN(const auto device, simulator::find_device(options.device));
   return device::make_timing_backend(device, tuned_tilings(device));
+}
+
+Result<std::unique_ptr<ops::Backend>> make_latency_backend(const DeviceOptions& options) {
+  return all_processes().processes() > 1 ? share_backend(options)
+                                         : make_own_latency_backend(options);
 }
 
 }  // namespace neuronmm::apps

@@ -26,5 +26,6 @@ int run_together(const TogetherCommand& command, const std::function<int()>& alo
 Result<std::unique_ptr<ops::Backend>> share_backend(const DeviceOptions& options);
 // One process's own; device_options.cc has it.
 Result<std::unique_ptr<ops::Backend>> make_own_backend(const DeviceOptions& options);
+Result<std::unique_ptr<ops::Backend>> make_own_latency_backend(const DeviceOptions& options);
 
 }  // namespace neuronmm::apps

@@ -15,6 +15,7 @@
 #include "model/fit_report.h"
 #include "model/metric_program.h"
 #include "output_file.h"
+#include "processes.h"
 #include "report_writer.h"
 
 namespace neuronmm::apps {
@@ -106,7 +107,7 @@ Result<int> fit_with(const FitFlags& flags, const ops::Backend& backend,
         "there; whitened is used\n");
     request.method = "whitened";
   }
-  const fit::Device device = {[&flags] { return make_latency_backend(flags.device); },
+  const fit::Device device = {[&flags] { return make_own_latency_backend(flags.device); },
                               flags.device.simulated()};
   const compress::MakeMetric make_metric =
       [&](const std::vector<std::vector<text::TokenId>>& sequences,

@@ -47,9 +47,9 @@ class DataProcesses : public ::neuronmm::apps::ProgramTest {
     }
     EXPECT_GE(files, 4u);
   }
-  void expect_all_same(const std::string& command) {
+  void expect_all_same(const std::string& command, std::initializer_list<int> all = {2, 4}) {
     const std::string one = made_by(1, command);
-    for (const int processes : {2, 4}) expect_same(one, made_by(processes, command));
+    for (const int processes : all) expect_same(one, made_by(processes, command));
   }
 };
 
@@ -67,8 +67,29 @@ TEST_F(DataProcesses, CompressTheSameMixed) {
   expect_all_same("compress " + kDemo + kText + " --form mixed --method whitened --ratio 0.3");
 }
 
+// Two groups of sequences: two of the four processes have none.
+TEST_F(DataProcesses, CompressTheSameInEveryOtherForm) {
+  for (const std::string form : {"pivoted", "narrow", "neurons"}) {
+    SCOPED_TRACE(form);
+    expect_all_same("compress " + kDemo + " --calibration " + kDemo +
+                        "/calibration.txt --calibration-tokens 4500 --form " + form +
+                        " --method whitened --ratio 0.3",
+                    {4});
+    fs::remove_all(path("1"));
+    fs::remove_all(path("4"));
+  }
+}
+
 TEST_F(DataProcesses, QuantizeTheSame) {
   expect_all_same("quantize " + kDemo + kText + " --bits 4");
+}
+
+// What it measures on the clock is in its report alone.
+TEST_F(DataProcesses, FitTheSame) {
+  expect_all_same("fit " + kDemo + " --calibration " + kDemo +
+                      "/calibration.txt --calibration-tokens 800 --sensitivities known --bytes 5M",
+                  {2});
+  expect_same(path("1") + "/known", path("2") + "/known");
 }
 
 // The second process is killed once the first layer is on disk; three go on.
