@@ -160,7 +160,7 @@ class SourceList {
   }
 
   static bool is_of_output(const std::string& name) {
-    return name.ends_with("down" + std::string(kDenseEnding));
+    return name.ends_with(fmt::format("down{}", kDenseEnding));
   }
 
   // Factors come from the work folder, where the pass over the layers has left them, and are mapped

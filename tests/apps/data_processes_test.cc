@@ -68,6 +68,12 @@ TEST_F(DataProcesses, CompressTheSameMixed) {
   expect_all_same("compress " + kDemo + kText + " --form mixed --method whitened --ratio 0.3");
 }
 
+// Both forms are made and measured.
+TEST_F(DataProcesses, CompressTheSameAuto) {
+  expect_all_same("compress " + kDemo + kText + " --method whitened --ratio 0.05");
+  EXPECT_NE(read(path("1/out/config.json")).find("held-out tokens where"), std::string::npos);
+}
+
 TEST_F(DataProcesses, QuantizeTheSame) {
   expect_all_same("quantize " + kDemo + kText + " --bits 4");
 }
