@@ -69,7 +69,7 @@ class FormAuto : public CompressTest {
     CompressRequest request = CompressTest::request(out);
     request.form = form;
     request.allocate = Allocate::kPredicted;
-    request.rule = {0.3, 4, Align::kFloor};
+    request.rule = {0.1, 4, Align::kFloor};  // where predictions are close
     request.calibration = {{{"text.txt", random_text(12000, 5)}}, 1500};
     return request;
   }
@@ -134,12 +134,13 @@ TEST_F(FormAuto, InterruptedRunsResumeExactly) {
   EXPECT_GE(stopped_runs, 3);
 }
 
-// An interrupt while the text runs for the last time: what was measured is not measured again.
+// Interrupted as the second form has been measured, which is the last that runs attention here: the
+// form that wins has whole inputs, and its down is not fitted on the text.
 TEST_F(FormAuto, WhatWasMeasuredIsKept) {
   int64_t calls = 0;
   backend_.on_attention = [&] { ++calls; };
   run_well(asked("whole", Form::kAuto));
-  const int64_t last = calls - 2;
+  const int64_t last = calls;
   calls = 0;
   backend_.on_attention = [&] { set_interrupted(++calls >= last); };
   ASSERT_FALSE(run(asked("parts", Form::kAuto)).ok());
@@ -152,7 +153,7 @@ TEST_F(FormAuto, WhatWasMeasuredIsKept) {
   calls = 0;
   backend_.on_attention = [&] { ++calls; };
   run_well(asked("parts", Form::kAuto));
-  EXPECT_LE(calls, kLayers * 16);  // the last pass at most, and neither trial
+  EXPECT_EQ(calls, 0);  // neither is measured again
   EXPECT_EQ(bytes("parts"), bytes("whole"));
 }
 
