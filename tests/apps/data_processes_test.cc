@@ -80,6 +80,13 @@ TEST_F(DataProcesses, CompressTheSameInEveryOtherForm) {
   }
 }
 
+// Both forms are made and measured, on what fewer tokens leave of the text.
+TEST_F(DataProcesses, CompressTheSameAuto) {
+  expect_all_same("compress " + kDemo + " --calibration " + kDemo +
+                  "/calibration.txt --calibration-tokens 8192 --method whitened --ratio 0.05");
+  EXPECT_NE(read(path("1/out/config.json")).find("held-out tokens where"), std::string::npos);
+}
+
 TEST_F(DataProcesses, QuantizeTheSame) {
   expect_all_same("quantize " + kDemo + kText + " --bits 4");
 }

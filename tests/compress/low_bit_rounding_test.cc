@@ -24,7 +24,7 @@ using ops::LowBitFormat;
 constexpr uint64_t kRoundingSeed = 20261127;
 constexpr LowBitFormat kFormats[] = {{4, 16}, {4, 32}, {6, 128}, {8, 128}};
 
-class Rounding : public testing::Test {
+class LowBitRounding : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(load_blas().ok()); }
   void TearDown() override { set_num_threads(threads_); }
@@ -104,7 +104,7 @@ void expect_valid(const Codes& codes) {
 }
 
 // All 16³ codes of three columns are tried beside those of the others.
-TEST_F(Rounding, IsNearTheBestOfAllCodes) {
+TEST_F(LowBitRounding, IsNearTheBestOfAllCodes) {
   constexpr int64_t kColumns = 40;
   double found = 0, best = 0, nearest = 0;
   for (int trial = 0; trial < 20; ++trial) {
@@ -127,7 +127,7 @@ TEST_F(Rounding, IsNearTheBestOfAllCodes) {
 }
 
 // Every size of a last block, group and set of rows.
-TEST_F(Rounding, LosesLessThanNearest) {
+TEST_F(LowBitRounding, LosesLessThanNearest) {
   const std::pair<int64_t, int64_t> sizes[] = {{1, 1}, {3, 40}, {130, 136}, {5, 300}, {129, 130}};
   for (const auto& [rows, columns] : sizes) {
     const DoubleMatrix w_t = normal_matrix(rows, columns);
@@ -145,7 +145,7 @@ TEST_F(Rounding, LosesLessThanNearest) {
 }
 
 // No single code could be another: the damping is what the Gram matrix is changed by.
-TEST_F(Rounding, EveryCodeIsTheBestBesideTheOthers) {
+TEST_F(LowBitRounding, EveryCodeIsTheBestBesideTheOthers) {
   constexpr int64_t kFewRows = 4, kColumns = 48;
   const DoubleMatrix w_t = normal_matrix(kFewRows, kColumns);
   DoubleMatrix gram = random_gram(kColumns, 500);
@@ -201,7 +201,7 @@ Codes full_codes(int64_t rows, int64_t columns, LowBitFormat format, std::mt1993
   return codes;
 }
 
-TEST_F(Rounding, KeepsWeightsThatLieOnTheGrid) {
+TEST_F(LowBitRounding, KeepsWeightsThatLieOnTheGrid) {
   constexpr int64_t kGridRows = 20, kColumns = 320;
   const DoubleMatrix gram = random_gram(kColumns, 2000);
   for (const LowBitFormat format : kFormats) {
@@ -220,7 +220,7 @@ TEST_F(Rounding, KeepsWeightsThatLieOnTheGrid) {
   }
 }
 
-TEST_F(Rounding, KeepsZeros) {
+TEST_F(LowBitRounding, KeepsZeros) {
   DoubleMatrix w_t = normal_matrix(3, 200);
   w_t.scale_row(1, 0.0);
   for (int64_t j = 0; j < 128; ++j) w_t(2, j) = 0;
@@ -234,7 +234,7 @@ TEST_F(Rounding, KeepsZeros) {
 
 // Fewer tokens than columns, dead columns, no tokens at all, and one direction that outweighs all
 // others by far.
-TEST_F(Rounding, TakesAnyGramMatrix) {
+TEST_F(LowBitRounding, TakesAnyGramMatrix) {
   constexpr int64_t kColumns = 160;
   const DoubleMatrix w_t = normal_matrix(9, kColumns);
   DoubleMatrix dead = random_gram(kColumns, 700);
@@ -262,7 +262,7 @@ bool same(const Codes& a, const Codes& b) {
          std::memcmp(a.scales.data(), b.scales.data(), a.scales.size() * sizeof(bf16)) == 0;
 }
 
-TEST_F(Rounding, ThreadsChangeNothing) {
+TEST_F(LowBitRounding, ThreadsChangeNothing) {
   const DoubleMatrix w_t = normal_matrix(400, 270), gram = random_gram(270, 900);
   set_num_threads(1);
   const Codes one = rounded(w_t, gram, {4, 16});
@@ -271,7 +271,7 @@ TEST_F(Rounding, ThreadsChangeNothing) {
 }
 
 // Powers of two of weights go into the scales, those of the Gram matrix nowhere.
-TEST_F(Rounding, SizesDoNotMatter) {
+TEST_F(LowBitRounding, SizesDoNotMatter) {
   const DoubleMatrix w_t = normal_matrix(5, 140), gram = random_gram(140, 900);
   DoubleMatrix tiny = w_t, heavy = gram;
   for (int64_t j = 0; j < 140; ++j) {
@@ -287,7 +287,7 @@ TEST_F(Rounding, SizesDoNotMatter) {
   }
 }
 
-TEST_F(Rounding, RefusesWhatIsNoNumber) {
+TEST_F(LowBitRounding, RefusesWhatIsNoNumber) {
   const DoubleMatrix w_t = normal_matrix(2, 20), gram = random_gram(20, 50);
   for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     DoubleMatrix broken = w_t, broken_gram = gram;

@@ -1,0 +1,161 @@
+// What form auto becomes: by made-up measurements, and against both forms made one by one.
+
+#include "compress/form_choice.h"
+
+#include "compress/form_trial.h"
+#include "compress_test.h"
+
+namespace neuronmm::compress {
+namespace {
+
+struct Measured {
+  double mixed, pivoted;
+  int calls = 0;
+  MeasureForm measure() {
+    return [this](Form form) -> Result<double> {
+      ++calls;
+      return form == Form::kMixed ? mixed : pivoted;
+    };
+  }
+};
+
+TEST(FormChoice, MeasurementsDecideWherePredictionsAreClose) {
+  for (const double ratio : {0.51, 0.9, 1.0, 1.1, 1.99}) {
+    for (const bool pivots : {false, true}) {
+      Measured measured{0.05, pivots ? 0.04 : 0.06};
+      const auto choice = choose_form(0.01, 0.01 * ratio, 100, measured.measure());
+      ASSERT_TRUE(choice.ok());
+      EXPECT_EQ(choice->taken(), pivots ? Form::kPivoted : Form::kMixed) << ratio;
+      EXPECT_EQ(measured.calls, 2);
+      EXPECT_EQ(choice->tokens, 100);
+      EXPECT_EQ(choice->mixed.measured, 0.05);
+      EXPECT_EQ(choice->pivoted.measured, measured.pivoted);
+      EXPECT_NE(
+          form_choice_text(*choice).find(pivots ? "pivoted, KL 0.04 on 100" : "mixed, KL 0.05"),
+          std::string::npos)
+          << form_choice_text(*choice);
+    }
+  }
+}
+
+TEST(FormChoice, PredictionsDecideFarApart) {
+  for (const double ratio : {0.0, 0.49, 2.01, 50.0}) {
+    Measured never{ratio, 1.0 - ratio};
+    const auto choice = choose_form(0.01, 0.01 * ratio, 100, never.measure());
+    EXPECT_EQ(choice->taken(), ratio < 1.0 ? Form::kPivoted : Form::kMixed);
+    EXPECT_EQ(never.calls, 0);
+    EXPECT_EQ(choice->tokens, 0);
+    EXPECT_FALSE(choice->undecided);
+  }
+}
+
+TEST(FormChoice, WithoutTextPredictionsDecideAndTheTextSaysSo) {
+  Measured never{1.0, 0.0};
+  const auto choice = choose_form(0.010, 0.011, 0, never.measure());
+  EXPECT_EQ(choice->taken(), Form::kMixed);
+  EXPECT_EQ(never.calls, 0);
+  EXPECT_NE(form_choice_text(*choice).find("no text to spare"), std::string::npos);
+}
+
+TEST(FormChoice, AFailedMeasurementIsAnError) {
+  const auto choice =
+      choose_form(0.01, 0.01, 100, [](Form) -> Result<double> { return fail("no"); });
+  EXPECT_FALSE(choice.ok());
+}
+
+class FormAuto : public CompressTest {
+ protected:
+  CompressRequest asked(const std::string& out, Form form) const {
+    CompressRequest request = CompressTest::request(out);
+    request.form = form;
+    request.allocate = Allocate::kPredicted;
+    request.rule = {0.1, 4, Align::kFloor};  // where predictions are close
+    request.calibration = {{{"text.txt", random_text(12000, 5)}}, 1500};
+    return request;
+  }
+  io::CompressionRecord record_of(const std::string& out) const {
+    return *io::ModelConfig::load(path(out) / "config.json")->compression;
+  }
+};
+
+// The weights are those of the form by its name; what is said of it is in the folder.
+TEST_F(FormAuto, TheFormThatMeasuresLessIsWritten) {
+  const CompressSummary summary = run_well(asked("auto", Form::kAuto));
+  ASSERT_TRUE(summary.form);
+  const FormChoice& choice = *summary.form;
+  ASSERT_TRUE(choice.undecided);
+  EXPECT_GE(choice.tokens, 2000);
+  EXPECT_GT(choice.mixed.measured, 0.0);
+  EXPECT_GT(choice.pivoted.measured, 0.0);
+  EXPECT_EQ(summary.plan.form, choice.taken());
+  run_well(asked("named", choice.taken()));
+  EXPECT_EQ(bytes("auto"), bytes("named"));
+  EXPECT_EQ(record_of("auto").form, form_name(choice.taken()));
+  EXPECT_EQ(record_of("auto").form_choice, form_choice_text(choice));
+  EXPECT_NE(bytes("auto", "README.md").find(form_choice_text(choice)), std::string::npos);
+  EXPECT_TRUE(record_of("named").form_choice.empty());
+  EXPECT_FALSE(fs::exists(path("auto.partial")));
+}
+
+TEST_F(FormAuto, IsNotMeasuredWithoutTextToSpare) {
+  CompressRequest request = asked("auto", Form::kAuto);
+  request.calibration = {{{"text.txt", text_}}};
+  const CompressSummary summary = run_well(request);
+  ASSERT_TRUE(summary.form);
+  EXPECT_EQ(summary.form->tokens, 0);
+  const auto& [mixed, pivoted] = std::pair(summary.form->mixed, summary.form->pivoted);
+  EXPECT_EQ(summary.plan.form, pivoted.predicted < mixed.predicted ? Form::kPivoted : Form::kMixed);
+}
+
+TEST_F(FormAuto, ThreadsChangeNothing) { expect_threads_change_nothing(asked("out", Form::kAuto)); }
+
+TEST_F(FormAuto, InterruptedRunsResumeExactly) {
+  int64_t calls = 0;
+  backend_.on_attention = [&] { ++calls; };
+  run_well(asked("whole", Form::kAuto));
+  const int64_t all_calls = calls;
+  int64_t stopped_runs = 0;
+  for (int64_t stop = all_calls / 9; stop < all_calls - 10; stop += all_calls / 9) {
+    SCOPED_TRACE(fmt::format("after {} of {}", stop, all_calls));
+    calls = 0;
+    backend_.on_attention = [&] { set_interrupted(++calls >= stop); };
+    const auto stopped = run(asked("parts", Form::kAuto));
+    set_interrupted(false);
+    backend_.on_attention = [] {};
+    if (!stopped.ok()) {
+      EXPECT_EQ(stopped.error().kind, Error::Kind::kInterrupted);
+      ++stopped_runs;
+      run_well(asked("parts", Form::kAuto));
+    }
+    EXPECT_EQ(bytes("parts"), bytes("whole"));
+    EXPECT_EQ(bytes("parts", "config.json"), bytes("whole", "config.json"));
+    fs::remove_all(path("parts"));
+  }
+  EXPECT_GE(stopped_runs, 3);
+}
+
+// Interrupted as the second form has been measured, which is the last that runs attention here: the
+// form that wins has whole inputs, and its down is not fitted on the text.
+TEST_F(FormAuto, WhatWasMeasuredIsKept) {
+  int64_t calls = 0;
+  backend_.on_attention = [&] { ++calls; };
+  run_well(asked("whole", Form::kAuto));
+  const int64_t last = calls;
+  calls = 0;
+  backend_.on_attention = [&] { set_interrupted(++calls >= last); };
+  ASSERT_FALSE(run(asked("parts", Form::kAuto)).ok());
+  set_interrupted(false);
+  for (const char* form : {"mixed", "pivoted"}) {
+    const fs::path trial = path("parts.partial") / "work" / fmt::format("trial-{}", form);
+    EXPECT_TRUE(fs::exists(trial.string() + ".safetensors"));
+    EXPECT_FALSE(fs::exists(trial));
+  }
+  calls = 0;
+  backend_.on_attention = [&] { ++calls; };
+  run_well(asked("parts", Form::kAuto));
+  EXPECT_EQ(calls, 0);  // neither is measured again
+  EXPECT_EQ(bytes("parts"), bytes("whole"));
+}
+
+}  // namespace
+}  // namespace neuronmm::compress
