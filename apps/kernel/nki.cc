@@ -82,7 +82,8 @@ Result<Traced> trace_of(const std::string& kernel, const NkiFlags& flags, const 
 
 // Where the message of a tracer ends the command: its exit code is the command's.
 int refuse(const TracerReport& tracer) {
-  print_message("neuronmm nki: {}\n", tracer.message);
+  const std::string said = "Python ended without a message or a trace, as os._exit() makes it do";
+  print_message("neuronmm nki: {}\n", tracer.message.empty() ? said : tracer.message);
   return tracer.exit_code == 0 ? 1 : tracer.exit_code;
 }
 

@@ -91,7 +91,12 @@ def run(options) -> int:
                       max_seconds=options.max_seconds)  # fmt: skip
     try:
         returned = _guarded(session, kernel, call)
+        if inspect.isgenerator(returned) or inspect.iscoroutine(returned):
+            returned.close()
+            raise KernelFailed(f"{_definition(kernel)}: the kernel yields or awaits, which runs nothing; expected a plain function")
         outputs = launch.tensors_of(returned)
+        if not with_values:
+            _check_written(session, outputs)
         report = _report(session, kernel, outputs)
         if with_values:
             report["outputs"] = _check(session, options, outputs, {**given, **numbers}, tensors)
@@ -178,11 +183,29 @@ def _where(error):
 
 
 def _raised(error):
-    """`file:line: Type: text`, and under it the user's lines of the traceback."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if location.is_user_file(f.filename)]
-    lines = [f"{_where(error) or '<no file>'}: {type(error).__name__}: {error}"]
+    """`file:line: Type: text`, and under it the user's lines of the traceback; with the call where it was raised inside of one."""
+    raised = traceback.extract_tb(error.__traceback__)
+    frames = [f for f in raised if location.is_user_file(f.filename)]
+    call = _call_of(error)
+    lines = [f"{_where(error) or '<no file>'}: {f'{call}: ' if call else ''}{type(error).__name__}: {error}"]
     lines += [f"  {location.short(f.filename)}:{f.lineno} in {f.name}: {f.line}" for f in frames]
     return "\n".join(lines)
+
+
+_MODULES = {"nki.isa": "nki.isa", "nki.language": "nki.language", "nki.tracer.tensor": "tensor", "nki.collectives": "nki.collectives",
+            "neuronxcc.nki.isa": "nisa", "neuronxcc.nki.language": "nl", "neuronxcc.nki.tile": "tile"}  # fmt: skip
+
+
+def _call_of(error) -> str:
+    """The function of this package that the user's innermost line called and that raised; empty if it did not come so far."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    users = [i for i, frame in enumerate(frames) if location.is_user_file(frame.f_code.co_filename)]
+    if not users or users[-1] + 1 >= len(frames):
+        return ""
+    called = frames[users[-1] + 1]
+    module = called.f_globals.get("__name__", "")
+    prefix = next((text for name, text in _MODULES.items() if module == name or module.startswith(name + ".")), None)
+    return f"{prefix}.{called.f_code.co_name}" if prefix else ""
 
 
 def _header(session, kernel, outputs, trace):
@@ -209,6 +232,19 @@ def _report(session, kernel, outputs):
         "outputs": [{"dtype": str(t.dtype), "shape": list(t.shape)} for t in outputs],
         "notes": session.notes,
     }
+
+
+def _definition(kernel):
+    code = inspect.unwrap(kernel).__code__
+    return f"{location.short(code.co_filename)}:{code.co_firstlineno}"
+
+
+def _check_written(session, outputs):
+    """A result of which nothing was written is known to be wrong without values too."""
+    for i, view in enumerate(outputs):
+        if view.dynamic is None and view.storage.unwritten(view.layout, view.offset) is True:
+            where = session.trace.place(view.storage.root.kind)
+            raise KernelFailed(f"{where}: result {i}, {view.describe()}, was never written")
 
 
 def _check(session, options, outputs, arguments_, tensors):

@@ -222,7 +222,10 @@ def copied(data, dtype=None, mask=None, engine=isa.engine.unknown, call: str = "
 
 def reduced(op, data, axis, dtype=None, mask=None, negate=False, keepdims=False, call: str = "nisa.tensor_reduce"):
     data = tile(data, call, "data")
-    axes = [int(a) % data.ndim for a in (axis if isinstance(axis, (list, tuple)) else (axis,))]
+    given_axes = axis if isinstance(axis, (list, tuple)) else (axis,)
+    if not all(operands.is_number(a) and -data.ndim <= a < data.ndim for a in given_axes):
+        errors.fail(call, f"axis: expected free axes of {data.describe()}, found {operands.describe(axis)}")
+    axes = [int(a) % data.ndim for a in given_axes]
     if 0 in axes:
         errors.fail(call, f"axis: {axis} names the partitions of {data.describe()}; only free axes are reduced")
     box = boxes(data.shape, mask_box(mask, data.shape, call), data)

@@ -263,6 +263,8 @@ def selected(tensor, dim, index_of):
     """`tensor.select(dim, index)` with an index in SBUF or a register."""
     if tensor.memory != HBM and dim == 0:
         errors.fail("tensor.select", f"{tensor.describe()}: a run-time index cannot choose a partition")
+    if not isinstance(index_of, (Register, type(tensor))):
+        errors.fail("tensor.select", f"{tensor.describe()}: index: expected a number, a register or a tensor, found {index_of!r}")
     dynamic = _once(tensor, None, index_of, tensor.strides[dim], tensor.shape[dim])
     shape = tensor.shape[:dim] + tensor.shape[dim + 1 :]
     return tensor.with_layout(shape, tensor.strides[:dim] + tensor.strides[dim + 1 :], None, dynamic)

@@ -119,7 +119,10 @@ class Session:
             shape = (shape,)
         try:
             sizes = tuple(int(n) for n in shape)
+            whole = not any(isinstance(n, float) and n != size for n, size in zip(shape, sizes))
         except (TypeError, ValueError):
+            whole = False
+        if not whole:
             errors.fail(call, f"shape: expected whole numbers, found {shape!r}")
         if any(n < 1 for n in sizes) or not sizes:
             errors.fail(call, f"shape: expected sizes of at least 1, found {list(sizes)}")

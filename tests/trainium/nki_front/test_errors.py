@@ -130,6 +130,22 @@ class Wrong(harness.Folder):
         self.assertIn("ZeroDivisionError", self.message("1 / 0"))
         self.assertIn("SystemExit", self.message("raise SystemExit(0)"))
 
+    def test_arguments_of_a_kind_that_a_call_does_not_take(self):
+        tile = "t = nl.ndarray((64, 4), nl.float32)\nnisa.memset(t, 1.0)\n"
+        self.check(tile + "nisa.nc_stream_shuffle(t, t, 'a')  # here", "nki.isa.nc_stream_shuffle: ValueError")
+        self.check(tile + "nisa.tensor_reduce(t, nl.add, t, axis='a')  # here", "nki.isa.tensor_reduce: TypeError")
+        self.check("nl.program_id('a')  # here", "nki.language.program_id: TypeError")
+        self.check("x.ap([1, 2])  # here", "tensor.ap: TypeError")
+        self.check("x.frobnicate(2)  # here", "tensor.frobnicate: not known to this tracer")
+        self.check("x.select(0, 'a')  # here", "tensor.select: 'x', float32 [64, 32] in hbm: index: expected a number")
+        self.check("nl.ndarray((4, 2.5), nl.float32)  # here", "shape: expected whole numbers, found (4, 2.5)")
+
+    def test_results_that_nothing_wrote(self):
+        body = "out = nl.ndarray((4, 4), nl.float32, buffer=nl.shared_hbm)  # here\nreturn out"
+        self.check(body, "result 0, 'out', float32 [4, 4] in hbm, was never written")
+        found = self.message("yield x")
+        self.assertIn("the kernel yields or awaits, which runs nothing; expected a plain function", found)
+
     def test_kernels_that_do_not_end(self):
         endless = "t = nl.ndarray((4, 4), nl.float32)\nwhile True:\n    nisa.memset(t, 0.0)  # here"
         self.check(
