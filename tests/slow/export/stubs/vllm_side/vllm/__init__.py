@@ -109,6 +109,7 @@ class LLM:
         if os.environ.get("VLLM_NEURON_CPU_COMPILE") == "1":
             assert os.environ["NEURON_PLATFORM_TARGET_OVERRIDE"] in ("trn2", "trn3")
             self.model.load_weights_lite(str(self.folder), torch.device("cpu"), None)
+            self.model.to("meta")
             self.model(torch.zeros(4, dtype=torch.long, device="meta"), is_prefill=True)  # traced, not executed
             return
         self.model.load_weights(str(self.folder), torch.device("cpu"), None)
