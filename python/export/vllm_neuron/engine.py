@@ -60,7 +60,8 @@ class Engine:
         )  # fmt: skip
 
     def ask(self, tokens, count, logprobs=None):
-        sampling = self.sampling(temperature=0.0, max_tokens=count, min_tokens=count, ignore_eos=True, logprobs=logprobs)
+        # Not min_tokens, which would take the end of text out of the logits.
+        sampling = self.sampling(temperature=0.0, max_tokens=count, ignore_eos=True, logprobs=logprobs)
         prompt = {"prompt_token_ids": list(tokens)}
         return self.llm.generate(prompt, sampling, use_tqdm=False)[0].outputs[0]
 
