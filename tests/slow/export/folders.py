@@ -16,7 +16,7 @@ import sys
 PROGRAM, WORK = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 HERE, DEMO = pathlib.Path(__file__).resolve().parent, pathlib.Path("models/demo").resolve()
 
-# In fp32 the stand-ins compute with the numbers that the files hold, as neuronmm does. Measured: 3.4e-7.
+# In fp32 the stand-ins compute with the numbers that the files hold, as neuronmm does. Measured: 4.0e-7.
 EXACT = 1e-5
 
 SIZES = {
