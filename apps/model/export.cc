@@ -73,12 +73,23 @@ Status check_lengths(const std::vector<PromptTokens>& prompts, const ExportFlags
   return {};
 }
 
-Result<eval::ReferenceLogits> golden_logits(const ExportFlags& flags) {
+// The model there has positions for what it is timed on.
+Status check_positions(const ExportFlags& flags, const exports::Manifest& manifest) {
+  const int64_t length = exports::sequence_length(manifest);
+  const int64_t most = manifest.config.max_position_embeddings;
+  if (length <= most) return {};
+  return fail(
+      "--prompt-tokens, --new-tokens: {} of {} need a sequence of {} in {}, found "
+      "\"max_position_embeddings\" {}",
+      flags.prompt_tokens + flags.new_tokens, flags.model.string(), length, flags.target, most);
+}
+
+Result<eval::ReferenceLogits> golden_logits(const ExportFlags& flags,
+                                            const io::ModelConfig& config) {
+  NMM_ASSIGN(const auto prompts, prompt_tokens(flags.model, flags.prompts, config.vocab_size));
+  NMM_TRY(check_lengths(prompts, flags));
   NMM_ASSIGN(const auto backend, make_backend({.threads = flags.threads}));
   NMM_ASSIGN(const auto transformer, model::Transformer::load(flags.model, *backend));
-  NMM_ASSIGN(const auto prompts,
-             prompt_tokens(flags.model, flags.prompts, transformer.config().vocab_size));
-  NMM_TRY(check_lengths(prompts, flags));
   Progress progress(stderr);
   return eval::record_reference_logits(transformer, prompts, kGoldenTokens, progress);
 }
@@ -95,6 +106,8 @@ void print_summary(const ReportWriter& report, const ExportFlags& flags,
       manifest.choice.release.sdk, "ORIGINAL");
 }
 
+// What a folder or a flag can get wrong is found before latencies are simulated, which may take
+// minutes.
 Result<int> run_export(const ExportFlags& flags) {
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   exports::Manifest manifest{.target = *exports::find_target(flags.target),
@@ -108,11 +121,12 @@ Result<int> run_export(const ExportFlags& flags) {
   NMM_TRY(io::require_folder(flags.model));
   NMM_ASSIGN(manifest.config, io::ModelConfig::load(flags.model / "config.json"));
   NMM_TRY(exports::check_exportable(manifest.config, manifest.target, flags.model.string()));
+  NMM_TRY(check_positions(flags, manifest));
+  NMM_ASSIGN(const auto golden, golden_logits(flags, manifest.config));
   manifest.use = exports::kernel_use(manifest.config, manifest.target);
   NMM_ASSIGN(manifest.kernels, export_kernels(manifest.config, manifest.choice.device,
                                               flags.prompt_tokens, manifest.use));
   NMM_TRY(predict(flags, manifest));
-  NMM_ASSIGN(const auto golden, golden_logits(flags));
   NMM_TRY(exports::write_export(flags.model, flags.out, manifest, golden));
   print_summary(report, flags, manifest);
   NMM_TRY(report.write_json_text(exports::export_json(manifest)));

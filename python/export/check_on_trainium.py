@@ -17,11 +17,14 @@ import platform
 import sys
 import time
 import traceback
+import zlib
 
-from common import HERE, KERNELS, MODEL, compare, installed, read_export, read_golden
-
-import engine
-import run
+try:
+    import engine
+    import run
+    from common import HERE, KERNELS, MODEL, compare, installed, read_export, read_golden
+except ModuleNotFoundError as error:
+    sys.exit(f"{error}: a file of this export is missing; copy the whole folder again, or export again")
 
 
 class Skip(Exception):
@@ -33,12 +36,35 @@ def within(found, wanted):
     return found is not None and found.split("+")[0].split(".")[: len(wanted.split("."))] == wanted.split(".")
 
 
+def changed(path, wanted):
+    if path.stat().st_size != wanted["bytes"]:
+        return True
+    return "crc32" in wanted and zlib.crc32(path.read_bytes()) != wanted["crc32"]
+
+
+def folder(export, options):
+    """Every file is there, and small ones are as they were written; of weights the logits tell."""
+    wrong = []
+    for name, wanted in export["files"].items():
+        path = HERE / name
+        if not path.is_file():
+            wrong.append(f"{name} is missing")
+        elif changed(path, wanted):
+            wrong.append(f"{name} is not as it was written")
+    if wrong:
+        raise RuntimeError(f"{'; '.join(wrong)}: copy the whole folder again, or export again")
+    return {"files": len(export["files"])}
+
+
 def versions(export, options):
     found = installed(engine.DISTRIBUTIONS)
     wrong = [f"{name} {found.get(name) or 'is not installed'}, expected {wanted}"
              for name, wanted in export["packages"].items() if not within(found.get(name), wanted)]  # fmt: skip
     if wrong:
-        raise RuntimeError(f"not those of SDK {export['sdk']}: {'; '.join(wrong)}")
+        raise RuntimeError(
+            f"not those of SDK {export['sdk']}: {'; '.join(wrong)}: go into the environment of that release, or export "
+            "again with --sdk for the one that is here"
+        )
     return found
 
 
@@ -68,7 +94,10 @@ def imports(export, options):
             continue
         wrong += [f"{name} takes no {parameter}" for parameter in parameters if not accepts(function, parameter)]
     if wrong:
-        raise RuntimeError("; ".join(wrong))
+        raise RuntimeError(
+            f"{'; '.join(wrong)}: this SDK is not the one that the export was written for, or its models have changed; "
+            "other steps will fail for the same reason"
+        )
     return {"names": len(used)}
 
 
@@ -95,18 +124,32 @@ def kernels(export, options):
     expected = (gate / (1 + np.exp(-gate)) * up) @ factors[4] @ factors[5]
     error = float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
     if not error <= entry["tolerance"]:
-        raise RuntimeError(f"off by {error:.2e}, expected at most {entry['tolerance']:.2e}")
+        raise RuntimeError(
+            f"off by {error:.2e}, expected at most {entry['tolerance']:.2e}: leave NEURONMM_KERNELS unset, which runs the "
+            "same layers as plain torch products"
+        )
     return {"relative_error": error, "tolerance": entry["tolerance"]}
 
 
 def logits_in(mode):
     def step(export, options):
-        report = compare(engine.Engine(export, MODEL, mode), read_golden())
+        report = compare(engine.Engine(export, MODEL, mode, logits=True), read_golden())
         if not report["passed"]:
-            raise RuntimeError(f"log probabilities are off by {report['rms']:.2e} of the largest logit: {report}")
+            raise RuntimeError(
+                f"log probabilities are off by {report['rms']:.2e} of the largest logit, expected at most "
+                f"{report['bound']:.2e}: weights were changed or are read wrongly, and what the model writes is not to be "
+                f"trusted; {report}"
+            )
         return report
 
     return step
+
+
+def logits_with_kernels(export, options):
+    """Every prefill is filled up to the rows that the kernels were emitted for, so that each goes through them."""
+    if not KERNELS.exists():
+        raise Skip("this export has no kernels")
+    return logits_in("device")(export, options)
 
 
 def compiles(export, options):
@@ -127,7 +170,10 @@ def tokens(export, options):
                 continue
             gap = (row.max() - row[found]).item() / row.abs().max().item()
             if gap > 0.02:
-                raise RuntimeError(f"after {total - 1} tokens {found} where {expected} was expected, {gap:.2e} less likely")
+                raise RuntimeError(
+                    f"after {total - 1} tokens {found} where {expected} was expected, {gap:.2e} less likely: if the step "
+                    "logits has passed, decoding is wrong where a prefill is right"
+                )
             break
     return {"tokens": total, "same": same}
 
@@ -146,12 +192,14 @@ def latency(name):
 
 # name: (what it is, the mode of its process, whether it needs a device, what it does)
 STEPS = {
+    "folder": ("the folder is as it was written", "cpu", False, folder),
     "versions": ("versions are those of the matrix", "cpu", False, versions),
     "imports": ("everything that is called is there", "cpu", False, imports),
     "kernels": ("nki.simulate computes our kernel", "cpu", False, kernels),
     "cpu_logits": ("logits in the CPU mode", "cpu", False, logits_in("cpu")),
     "cpu_compile": ("compiles without a device", "compile", False, compiles),
     "logits": ("logits on the device", "device", True, logits_in("device")),
+    "logits_kernels": ("logits on the device with our kernels", "device", True, logits_with_kernels),
     "tokens": ("tokens on the device", "device", True, tokens),
     "latency_factored": ("time on the device", "device", True, latency("factored")),
     "latency_kernels": ("time with our kernels", "device", True, latency("factored_with_kernels")),
@@ -177,18 +225,20 @@ def run_step(name, export, options):
         return run_here(name, export, options)  # which starts a process itself
     flags = ["--dense", options.dense] if options.dense else []
     try:
-        return run.child(["check_on_trainium.py", "--step", name, *flags], mode, export["device"], timeout=options.timeout)
+        command = ["check_on_trainium.py", "--step", name, *flags]
+        return run.child(command, mode, export["device"], name.endswith("_kernels"), options.timeout)
     except Exception as error:  # noqa: BLE001: a crash or a timeout of the step's process
         return {"result": "fail", "reason": str(error)[-4000:]}
 
 
 def machine():
-    return {"platform": platform.platform(), "python": platform.python_version(), "neuron_devices": len(glob.glob("/dev/neuron*"))}
+    devices = len(glob.glob("/dev/neuron*"))
+    return {"platform": platform.platform(), "python": platform.python_version(), "neuron_devices": devices}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dense", type=lambda path: pathlib.Path(path).resolve(), help="the folder of the model that was compressed")
+    parser.add_argument("--dense", type=run.folder_of_model, help="the folder of the model that was compressed")
     parser.add_argument("--only", choices=STEPS, action="append", help="only this step; may be repeated")
     parser.add_argument("--runs", type=int, default=11, help="timed runs of each model, after a warm-up")
     parser.add_argument("--timeout", type=float, default=7200, help="seconds that a step may take")
@@ -198,7 +248,8 @@ def main():
     options, export = parser.parse_args(), read_export()
     if options.step:
         return run.report(run_here(options.step, export, options))
-    report = {"format": "neuronmm-check-1", "export": export, "machine": machine(), "versions": installed(engine.DISTRIBUTIONS), "steps": {}}
+    versions_here = installed(engine.DISTRIBUTIONS)
+    report = {"format": "neuronmm-check-1", "export": export, "machine": machine(), "versions": versions_here, "steps": {}}
     for name in options.only or STEPS:
         start = time.monotonic()
         found = run_step(name, export, options)

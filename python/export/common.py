@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 import math
 import pathlib
+import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODEL = HERE / "model"
@@ -16,7 +17,10 @@ BF16_RMS = 0.02
 
 
 def read_export():
-    return json.loads((HERE / "export.json").read_text())
+    path = HERE / "export.json"
+    if not path.is_file():
+        sys.exit(f"{path} is missing: copy the whole folder again, or export again")
+    return json.loads(path.read_text())
 
 
 def read_golden():

@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -28,7 +29,7 @@ def arguments():
     generate.add_argument("--new-tokens", type=int, default=32)
     generate.add_argument("--mode", choices=("cpu", "device"), default="device")
     benchmark = commands.add_parser("benchmark")
-    benchmark.add_argument("--dense", type=pathlib.Path, help="the folder of the model that was compressed")
+    benchmark.add_argument("--dense", type=folder_of_model, help="the folder of the model that was compressed")
     benchmark.add_argument("--runs", type=int, default=11)
     benchmark.add_argument("--mode", choices=("cpu", "device"), default="device")
     benchmark.add_argument("--output", type=pathlib.Path, default=HERE / "benchmark_report.json")
@@ -39,15 +40,32 @@ def arguments():
     return parser.parse_args()
 
 
+def output_of(arguments, environment, timeout):
+    """(all that a process and those that it starts have printed, its exit status). They end together, also by a timeout or an
+    interrupt: an engine is a process of its own, which would keep the pipe open, and the core."""
+    command = [sys.executable, *map(str, arguments)]
+    with subprocess.Popen(command, cwd=HERE, env=environment, start_new_session=True, text=True, errors="replace",
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:  # fmt: skip
+        try:
+            return process.communicate(timeout=timeout)[0], process.wait()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+
+
 def child(arguments, mode, device, kernels=False, timeout=None):
     """The last object that a run of this folder's `arguments` reports. Each model has a process of its own, because a
     core belongs to the one that took it, and what the SDK reads of the environment it reads once."""
     environment = os.environ | engine.environment(mode, device) | engine.kernel_environment(kernels)
-    done = subprocess.run([sys.executable, *map(str, arguments)], cwd=HERE, env=environment, timeout=timeout,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")  # fmt: skip
-    results = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
-    if done.returncode != 0 or not results:
-        raise RuntimeError(f"{' '.join(map(str, arguments))}: exit status {done.returncode}:\n{done.stdout[-2000:]}")
+    what = " ".join(map(str, arguments))
+    try:
+        output, status = output_of(arguments, environment, timeout)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"{what}: not done after {timeout:.0f} s; --timeout gives it more") from None
+    results = [line for line in output.splitlines() if line.startswith(MARK)]
+    if status != 0 or not results:
+        killed = " (killed: compilers take 32 GB and more for large models)" if status == -signal.SIGKILL else ""
+        raise RuntimeError(f"{what}: exit status {status}{killed}:\n{output[-2000:]}")
     return json.loads(results[-1].removeprefix(MARK))
 
 
@@ -60,7 +78,15 @@ def variants(dense):
     found = [("factored", MODEL, False)]
     if (HERE / "kernels" / "kernels.json").exists():
         found.append(("factored_with_kernels", MODEL, True))
-    return ([("dense", dense.resolve(), False)] if dense else []) + found
+    return ([("dense", dense, False)] if dense else []) + found
+
+
+def folder_of_model(path):
+    """An argument: a folder with a model in it, found before anything is compiled."""
+    folder = pathlib.Path(path).resolve()
+    if not (folder / "config.json").is_file():
+        raise argparse.ArgumentTypeError(f"expected the folder of a model, with its config.json, found {path}")
+    return folder
 
 
 def benchmark(export, options):

@@ -160,7 +160,7 @@ Result<ReferenceLogits> record_reference_logits(const model::Transformer& refere
     model::GenerateOptions options;
     options.max_new_tokens = new_tokens;
     NMM_ASSIGN(const model::Generation generation, model::generate(reference, prompt, options));
-    if (interrupted()) return interrupted_error("nothing was compared");
+    if (interrupted()) return interrupted_error("no logits were recorded");
     ReferenceSequence sequence;
     sequence.first_position = std::ssize(prompt) - 1;
     sequence.tokens = prompt;

@@ -27,11 +27,11 @@ std::string missing_in_vllm(const io::ModelConfig& config) {
   return {};
 }
 
-// Read in NxDI's modeling_llama, _mistral, _qwen2 and _qwen3: all but Llama take heads of
-// hidden_size / heads, or RoPE without scaling, whatever the config says.
+// Read in NxDI's modeling_llama, which is Mistral's too, _qwen2 and _qwen3: Qwen2 takes heads of
+// hidden_size / heads, and both RoPE without scaling, whatever the config says.
 std::string missing_in_nxdi(const io::ModelConfig& config) {
-  const bool llama = config.architecture == Architecture::kLlama;
   const bool mistral = config.architecture == Architecture::kMistral;
+  const bool llama = mistral || config.architecture == Architecture::kLlama;
   if (config.sliding_window > 0 && !mistral) return "sliding window outside Mistral";
   const bool any_head_dim = llama || config.architecture == Architecture::kQwen3;
   if (!any_head_dim && config.head_dim * config.num_attention_heads != config.hidden_size) {

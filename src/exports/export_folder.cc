@@ -7,6 +7,7 @@
 #include "eval/reference_file.h"
 #include "exports/payload.h"
 #include "exports/readme.h"
+#include "exports/written_files.h"
 #include "io/atomic_file.h"
 #include "io/folder_writer.h"
 #include "io/linked_file.h"
@@ -74,8 +75,9 @@ Status write_all(const fs::path& model, const fs::path& folder, const Manifest& 
     NMM_TRY(write_file(folder / "kernels" / "kernels.json", kernels_json(manifest.kernels)));
   }
   NMM_TRY(eval::write_reference_logits(folder / "golden.safetensors", golden));
-  NMM_TRY(write_file(folder / "export.json", export_json(manifest)));
-  return write_file(folder / "README.md", readme(manifest));
+  NMM_TRY(write_file(folder / "README.md", readme(manifest)));
+  NMM_ASSIGN(const auto files, written_files(folder));
+  return write_file(folder / "export.json", export_json(manifest, files));
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "exports/manifest.h"
 
-#include <nlohmann/json.hpp>
-
 namespace neuronmm::exports {
 namespace {
 
@@ -30,28 +28,37 @@ std::string architecture(const io::ModelConfig& config) {
   return fmt::format("Neuronmm{}ForCausalLM", stem(config));
 }
 
-std::string export_json(const Manifest& m) {
+int64_t sequence_length(const Manifest& m) {
+  const int64_t tokens = m.prompt_tokens + m.new_tokens;
+  if (m.target == Target::kNxdi) return tokens;
+  constexpr int64_t kTiles = int64_t{2} * 128;
+  return (tokens + kTiles - 1) / kTiles * kTiles;
+}
+
+std::string export_json(const Manifest& m, const Json& files) {
   Json packages = Json::object();
   for (const Package& package : m.choice.release.packages) packages[package.name] = package.version;
-  const Json json = {{"format", 1},
-                     {"neuronmm", m.version},
-                     {"target", target_name(m.target)},
-                     {"device", m.choice.device},
-                     {"sdk", m.choice.release.sdk},
-                     {"packages", packages},
-                     {"model",
-                      {{"name", m.source},
-                       {"model_type", model_type(m.config)},
-                       {"architecture", architecture(m.config)},
-                       {"form", m.config.compression->form},
-                       {"ratio", m.config.compression->ratio}}},
-                     {"prompt_tokens", m.prompt_tokens},
-                     {"new_tokens", m.new_tokens},
-                     {"predicted",
-                      {{"how", "simulated by neuronmm, milliseconds, one NeuronCore, batch 1"},
-                       {"dense", to_json(m.dense)},
-                       {"factored", to_json(m.factored)}}},
-                     {"notes", m.use.notes}};
+  Json json = {{"format", 1},
+               {"neuronmm", m.version},
+               {"target", target_name(m.target)},
+               {"device", m.choice.device},
+               {"sdk", m.choice.release.sdk},
+               {"packages", packages},
+               {"model",
+                {{"name", m.source},
+                 {"model_type", model_type(m.config)},
+                 {"architecture", architecture(m.config)},
+                 {"form", m.config.compression->form},
+                 {"ratio", m.config.compression->ratio}}},
+               {"prompt_tokens", m.prompt_tokens},
+               {"new_tokens", m.new_tokens},
+               {"sequence_length", sequence_length(m)},
+               {"predicted",
+                {{"how", "simulated by neuronmm, milliseconds, one NeuronCore, batch 1"},
+                 {"dense", to_json(m.dense)},
+                 {"factored", to_json(m.factored)}}},
+               {"notes", m.use.notes}};
+  if (!files.is_null()) json["files"] = files;
   return json.dump(2) + "\n";
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "exports/check_exportable.h"
 #include "exports/target.h"
 #include "io/model_config.h"
@@ -39,7 +41,13 @@ struct Manifest {
   Prediction dense = {}, factored = {};
 };
 
-std::string export_json(const Manifest& manifest);
+// Positions that the target is started for: prompt and new tokens, in vLLM as the next multiple of
+// 256. The plugin's decoding attends to whole tiles of 128 positions (attention_decode_mask.py), on
+// each core of a pair.
+int64_t sequence_length(const Manifest& manifest);
+
+// `files`: of written_files(); without, what is said of an export without naming its files.
+std::string export_json(const Manifest& manifest, const nlohmann::ordered_json& files = nullptr);
 std::string kernels_json(const std::vector<ExportedKernel>& kernels);
 std::string model_type(const io::ModelConfig& config);    // "neuronmm_llama"
 std::string architecture(const io::ModelConfig& config);  // "NeuronmmLlamaForCausalLM"

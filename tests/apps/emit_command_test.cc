@@ -105,6 +105,10 @@ TEST_F(EmitCommand, DriversCallTheKernelInTheirWay) {
     expect_parses("kernel.py");
   };
   expect_call("--driver numpy --device trn2", "np.asarray(xuv(*inputs), ");
+  const std::string cores = "os.environ.setdefault(\"NEURON_LOGICAL_NC_CONFIG\", ";
+  expect_call("--driver numpy --device trn3", cores + "\"1\")");
+  expect_call("--driver numpy --device trn2 --cores 2", cores + "\"2\")");
+  expect_call("--driver torch --device trn2", cores + "\"1\")");
   expect_call("--driver numpy --device trn1", "np.asarray(nki.baremetal(xuv)(*inputs), ");
   expect_call("--driver simulate --device trn2", "nki.simulate(xuv)(*inputs)");
   expect_call("--driver simulate --device trn1", "nki.simulate_kernel(xuv, *inputs)");

@@ -107,7 +107,7 @@ TEST_F(RecordLogits, Errors) {
   EXPECT_TRUE(has(message({{}}, 4), "prompt 1 has no tokens"));
   EXPECT_TRUE(has(message({{19}}, 4), "19"));
   set_interrupted(true);
-  EXPECT_EQ(message({{1}}, 4), "interrupted: nothing was compared");
+  EXPECT_EQ(message({{1}}, 4), "interrupted: no logits were recorded");
 }
 
 }  // namespace

@@ -62,20 +62,24 @@ TEST(CheckExportable, SwitchesThatATargetWouldIgnore) {
   EXPECT_EQ(refusal(window, Target::kNxdi), "");
   EXPECT_THAT(refusal(window, Target::kVllmNeuron), HasSubstr("no sliding window; nxdi has"));
 
-  io::ModelConfig heads = good(Architecture::kMistral);
+  io::ModelConfig heads = good(Architecture::kQwen2);
+  heads.head_dim = 6;
+  EXPECT_THAT(refusal(heads, Target::kNxdi), HasSubstr("no head_dim of 6"));
+  heads = good(Architecture::kMistral);  // both run its layers as Llama's
   heads.head_dim = 6;
   EXPECT_EQ(refusal(heads, Target::kVllmNeuron), "");
-  EXPECT_THAT(refusal(heads, Target::kNxdi), HasSubstr("no head_dim of 6"));
+  EXPECT_EQ(refusal(heads, Target::kNxdi), "");
 
   io::ModelConfig tied = good(Architecture::kQwen3);
   tied.tie_word_embeddings = true;
   EXPECT_EQ(refusal(tied, Target::kNxdi), "");
   EXPECT_THAT(refusal(tied, Target::kVllmNeuron), HasSubstr("tied"));
 
-  for (const auto architecture : {Architecture::kLlama, Architecture::kQwen3}) {
+  for (const auto architecture :
+       {Architecture::kLlama, Architecture::kMistral, Architecture::kQwen3}) {
     io::ModelConfig scaled = good(architecture);
     scaled.rope_scaling = io::Llama3RopeScaling{};
-    const bool llama = architecture == Architecture::kLlama;
+    const bool llama = architecture != Architecture::kQwen3;
     for (const Target target : {Target::kVllmNeuron, Target::kNxdi}) {
       EXPECT_EQ(refusal(scaled, target).empty(), llama);
       scaled.rope_scaling = io::YarnRopeScaling{};

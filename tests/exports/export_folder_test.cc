@@ -148,7 +148,32 @@ TEST_F(ExportFolderTest, WeightsAreLinkedAndTheArchitectureIsOurs) {
   EXPECT_EQ(config["neuronmm_compression"]["ranks"][1]["up"], 0);
   const json exported = json::parse(content(out() / "export.json"));
   EXPECT_EQ(exported["model"]["model_type"], config["model_type"]);
+  EXPECT_EQ(exported["sequence_length"], 36);
   EXPECT_EQ(exported["predicted"]["factored"]["token_generation_model"], 0.5);
+}
+
+// zlib.crc32 of Python: the check there computes it.
+TEST_F(ExportFolderTest, SequencesOfThePluginAreWholeTilesOnTwoCores) {
+  Manifest long_one = manifest(Target::kVllmNeuron);
+  for (const auto& [tokens, length] : {std::pair{220, 256}, {224, 256}, {225, 512}}) {
+    long_one.prompt_tokens = tokens;
+    long_one.new_tokens = 32;
+    EXPECT_EQ(sequence_length(long_one), length) << tokens;
+  }
+}
+
+TEST_F(ExportFolderTest, ListsWhatItIsMadeOf) {
+  ASSERT_TRUE(write(Target::kVllmNeuron).ok());
+  const json listed = json::parse(content(out() / "export.json"))["files"];
+  std::set<std::string> names;
+  for (const auto& [name, entry] : listed.items()) {
+    names.insert(name);
+    EXPECT_EQ(entry["bytes"], fs::file_size(out() / name)) << name;
+  }
+  names.insert("export.json");
+  EXPECT_EQ(names, files());
+  EXPECT_EQ(listed["kernels/mlp_rank_4.py"], json({{"bytes", 11}, {"crc32", 1730731340U}}));
+  EXPECT_FALSE(listed["model/model.safetensors"].contains("crc32"));
 }
 
 // They are those of the exported folder, read again with the exported tokens.

@@ -100,6 +100,10 @@ const Command kCommands[] = {
      .arguments = "quantize ../in/model -o out --bits 4 --calibration ../in/text.txt "
                   "--calibration-tokens 200 --save-statistics statistics",
      .output = "out"},
+    {.name = "Export",
+     .arguments = "export ../in/small --target vllm-neuron -o out --prompt Hi --prompt-tokens 32 "
+                  "--new-tokens 2",
+     .output = "out"},
     {.name = "Finetune",
      .arguments =
          "finetune ../in/small -o out --data ../in/text.txt --epochs 1 --batch 4 --cutoff 32",
@@ -167,7 +171,7 @@ class FaultSweep : public testing::TestWithParam<Command> {
     fs::create_directories(root_ / "in");
     put(root_ / "in/config.json", R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"],
       "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
-      "num_key_value_heads": 2, "vocab_size": 2048, "max_position_embeddings": 128,
+      "num_key_value_heads": 2, "vocab_size": 2048, "max_position_embeddings": 256,
       "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": true,
       "torch_dtype": "bfloat16"})");
     put(root_ / "in/m.gguf", gguf::SmallModel().builder.bytes());

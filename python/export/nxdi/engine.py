@@ -22,25 +22,30 @@ USED = {
     "neuronx_distributed_inference.models.llama.modeling_llama:NeuronLlamaMLP.forward": (
         "x", "rmsnorm", "residual", "adapter_ids"),
 }  # fmt: skip
-CAUSAL = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
+# The folder of NxDI's model, and how its classes begin. Mistral is Llama to NxDI, windows included: it has a class for it
+# from 2.29's second version on alone.
+FAMILIES = {"llama": ("llama", "Llama"), "mistral": ("llama", "Llama"), "qwen2": ("qwen2", "Qwen2"), "qwen3": ("qwen3", "Qwen3")}
+
+
+def module_of(folder):
+    return f"neuronx_distributed_inference.models.{folder}.modeling_{folder}"
+
+
 USED_BY_MODEL = {
     f"neuronmm_{name}": {
-        f"neuronx_distributed_inference.models.{name}.modeling_{name}:Neuron{stem}Model.init_model": ("config",),
-        f"neuronx_distributed_inference.models.{name}.modeling_{name}:Neuron{stem}ForCausalLM.convert_hf_to_neuron_state_dict": (
-            "state_dict", "config"),
-        f"neuronx_distributed_inference.models.{name}.modeling_{name}:Neuron{stem}ForCausalLM.get_config_cls": (),
+        f"{module_of(folder)}:Neuron{stem}Model.init_model": ("config",),
+        f"{module_of(folder)}:Neuron{stem}ForCausalLM.convert_hf_to_neuron_state_dict": ("state_dict", "config"),
+        f"{module_of(folder)}:Neuron{stem}ForCausalLM.get_config_cls": (),
     }
-    for name, stem in CAUSAL.items()
-}  # fmt: skip
+    for name, (folder, stem) in FAMILIES.items()
+}
 USED_BY_KERNELS = {}  # the kernels are of a dialect that trn1's SDK does not have: none are exported
 
 
 def environment(mode, device):
-    return {
-        "cpu": {"NXD_CPU_MODE": "1"},
-        "compile": {"NEURON_PLATFORM_TARGET_OVERRIDE": device},
-        "device": {},
-    }[mode]
+    """A zero is said too, because a shell may have the other. Without a device nothing but this names it."""
+    named = {} if mode == "device" else {"NEURON_PLATFORM_TARGET_OVERRIDE": device}
+    return named | {"NXD_CPU_MODE": str(int(mode == "cpu"))}
 
 
 def kernel_environment(on):
@@ -49,24 +54,24 @@ def kernel_environment(on):
 
 def dense_class(model_type):
     """NxDI's own, for the model that was compressed."""
-    stem = CAUSAL[model_type]
-    module = importlib.import_module(f"neuronx_distributed_inference.models.{model_type}.modeling_{model_type}")
-    return getattr(module, f"Neuron{stem}ForCausalLM")
+    folder, stem = FAMILIES[model_type]
+    return getattr(importlib.import_module(module_of(folder)), f"Neuron{stem}ForCausalLM")
 
 
 class Engine:
-    """mode "compile" ends with the compilation; what it made is kept beside run.py, by the model's path."""
+    """mode "compile" ends with the compilation; what it made is kept beside run.py, by the model's path. logits: for
+    log_probabilities, which is one and the same here."""
 
     TIMES_FIRST_TOKEN_APART = False
 
-    def __init__(self, export, folder, mode):
+    def __init__(self, export, folder, mode, logits=False):
         import torch
         from nxdi_model import inference_config, model_class
 
         self.torch = torch
         model_type = json.loads((pathlib.Path(folder) / "config.json").read_text())["model_type"]
         chosen = model_class(model_type) if model_type.startswith("neuronmm_") else dense_class(model_type)
-        length = export["prompt_tokens"] + export["new_tokens"]
+        length = export["sequence_length"]
         config = inference_config(folder, chosen, length, export["prompt_tokens"], on_cpu=mode == "cpu")
         self.model = chosen(str(folder), config)
         if mode == "cpu":
@@ -80,12 +85,13 @@ class Engine:
             self.model.load(str(compiled))
 
     def step(self, tokens, position):
-        """Logits of the last of `tokens`, the first of which stands at `position`; what is before it is in the cache."""
+        """Logits of the last of `tokens`, the first of which stands at `position`; what is before it is in the cache. The
+        mask is of a prompt's own tokens, and then of those in the cache alone: NxDI adds the one that is decoded."""
         torch = self.torch
         count = len(tokens)
         outputs = self.model(
             input_ids=torch.tensor([tokens]),
-            attention_mask=torch.ones(1, position + count, dtype=torch.long),
+            attention_mask=torch.ones(1, position or count, dtype=torch.long),
             position_ids=torch.arange(position, position + count)[None],
             seq_ids=torch.tensor([0]),
         )

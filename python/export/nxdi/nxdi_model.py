@@ -13,7 +13,7 @@ from neuronmm_mlp import FORMS, add_orders, smaller_mlps
 
 DENSE_CLASSES = {
     "neuronmm_llama": ("llama", "NeuronLlamaModel", "NeuronLlamaForCausalLM"),
-    "neuronmm_mistral": ("mistral", "NeuronMistralModel", "NeuronMistralForCausalLM"),
+    "neuronmm_mistral": ("llama", "NeuronLlamaModel", "NeuronLlamaForCausalLM"),  # which knows sliding windows
     "neuronmm_qwen2": ("qwen2", "NeuronQwen2Model", "NeuronQwen2ForCausalLM"),
     "neuronmm_qwen3": ("qwen3", "NeuronQwen3Model", "NeuronQwen3ForCausalLM"),
 }
@@ -68,7 +68,7 @@ def model_class(model_type):
     return type(f"Neuronmm{causal}", (SmallerForCausalLM, dense), methods)
 
 
-def read_config(folder):
+def read_config(folder, seq_len):
     """A load_config of InferenceConfig. Not NxDI's own, which knows the model types of transformers alone."""
     fields = json.loads((pathlib.Path(folder) / "config.json").read_text())
     fields.pop("torch_dtype", None)
@@ -79,6 +79,8 @@ def read_config(folder):
     if rope := fields.get("rope_parameters"):  # as transformers 5 writes what were two fields
         fields["rope_theta"] = rope["rope_theta"]
         fields["rope_scaling"] = rope if rope.get("rope_type", "default") != "default" else None
+    if (fields.get("sliding_window") or 0) >= seq_len:  # all that there is to see; NxDI would make a cache as long as it
+        fields["sliding_window"] = None
     # What transformers' configs have beside the fields of the file, and NxDI or its adapters ask for.
     defaults = {"output_attentions": False, "output_hidden_states": False, "use_return_dict": True, "return_dict": True,
                 "use_cache": True, "rope_scaling": None, "tie_word_embeddings": False}  # fmt: skip
@@ -94,4 +96,4 @@ def inference_config(folder, dense, seq_len, context_length, **kwargs):
     neuron_config = config_class.get_neuron_config_cls()(
         batch_size=1, tp_degree=1, seq_len=seq_len, max_context_length=context_length, torch_dtype=torch.bfloat16, **kwargs
     )
-    return config_class(neuron_config, load_config=read_config(folder))
+    return config_class(neuron_config, load_config=read_config(folder, seq_len))

@@ -26,38 +26,42 @@ USED_BY_KERNELS = {"nki:simulate": ("kernel",), "libtorch_neuronx_lite.nki.nki_h
 
 
 def environment(mode, device):
-    """What has to be set before vLLM is imported. mode: "cpu", "compile" (on a CPU) or "device"."""
-    return {
-        "cpu": {"VLLM_NEURON_CPU_MODE": "1"},
-        "compile": {"VLLM_NEURON_CPU_COMPILE": "1", "NEURON_PLATFORM_TARGET_OVERRIDE": device},
-        "device": {},
-    }[mode]
+    """What has to be set before vLLM is imported. mode: "cpu", "compile" (on a CPU) or "device". A zero is said too: the
+    plugin refuses two modes at once, and one may be left in the shell. Without a device nothing but this names it."""
+    named = {} if mode == "device" else {"NEURON_PLATFORM_TARGET_OVERRIDE": device}
+    return named | {"VLLM_NEURON_CPU_MODE": str(int(mode == "cpu")), "VLLM_NEURON_CPU_COMPILE": str(int(mode == "compile"))}
 
 
 def kernel_environment(on):
-    return {"NEURONMM_KERNELS": str(KERNELS)} if on else {}
+    return {"NEURONMM_KERNELS": str(KERNELS) if on else ""}
 
 
 class Engine:
-    """mode "compile" ends with the compilation, which happens while the model is loaded."""
+    """mode "compile" ends with the compilation, which happens while the model is loaded. logits: for log_probabilities;
+    the plugin then gets the sampling to do on the host, because what samples on the device, or is scheduled ahead, has
+    no log probabilities to give."""
 
     TIMES_FIRST_TOKEN_APART = True  # by a request of its own
 
-    def __init__(self, export, folder, mode):
+    def __init__(self, export, folder, mode, logits=False):
         from vllm import LLM, SamplingParams
 
         self.sampling = SamplingParams
-        prompt, new = export["prompt_tokens"], export["new_tokens"]
+        prompt = export["prompt_tokens"]
         # One bucket each, so that a prefill has the rows that the kernels were emitted for.
         neuron = {"num_batched_tokens_buckets": [prompt], "num_seqs_buckets": [1]}
+        on_host = {"async_scheduling": False} if logits else {}
+        if logits:
+            neuron["on_device_sampling_config"] = None
         self.llm = LLM(
             model=str(folder), trust_remote_code=True, dtype="bfloat16", seed=0, tensor_parallel_size=1, max_num_seqs=1,
-            max_model_len=prompt + new, max_num_batched_tokens=prompt, enable_prefix_caching=False,
-            enforce_eager=mode == "cpu", additional_config={"neuron_config": neuron},
+            max_model_len=export["sequence_length"], max_num_batched_tokens=prompt, enable_prefix_caching=False,
+            enforce_eager=mode == "cpu", additional_config={"neuron_config": neuron}, **on_host,
         )  # fmt: skip
 
     def ask(self, tokens, count, logprobs=None):
-        sampling = self.sampling(temperature=0.0, max_tokens=count, min_tokens=count, ignore_eos=True, logprobs=logprobs)
+        # Not min_tokens, which would take the end of text out of the logits.
+        sampling = self.sampling(temperature=0.0, max_tokens=count, ignore_eos=True, logprobs=logprobs)
         prompt = {"prompt_token_ids": list(tokens)}
         return self.llm.generate(prompt, sampling, use_tqdm=False)[0].outputs[0]
 
@@ -71,8 +75,10 @@ class Engine:
     def log_probabilities(self, tokens, first):
         """A prefill for each position: what decoding makes is compared by the tokens that it chooses."""
         for end in range(first + 1, len(tokens) + 1):
-            position = self.ask(tokens[:end], 1, TOP).logprobs[0]
-            yield {token: entry.logprob for token, entry in position.items()}
+            made = self.ask(tokens[:end], 1, TOP).logprobs
+            if not made:
+                raise RuntimeError("the plugin gave no log probabilities, though it was asked to sample on the host")
+            yield {token: entry.logprob for token, entry in made[0].items()}
 
     def run_once(self, prompt_tokens, new_tokens):
         tokens = [1 + i % 100 for i in range(prompt_tokens)]

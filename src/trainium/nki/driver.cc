@@ -1,5 +1,7 @@
 #include "trainium/nki/driver.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,7 +11,8 @@ namespace neuronmm::nki {
 
 namespace {
 
-// {0} arguments, {1} reference, {2} assignments, {3} kernel, {4} tolerance, {5} imports
+// {0} arguments, {1} reference, {2} assignments, {3} kernel, {4} tolerance, {5} and {7} imports,
+// {6} the runtime's cores
 constexpr std::string_view kTorch = R"(
 
 def reference({0}):
@@ -36,13 +39,13 @@ def connect():
 
 def main(warm_up=5, iterations=20):
     """Runs the kernel, checks it against torch in fp32 and times it."""
-    import statistics
+{7}    import statistics
     import sys
     import time
 
     import torch
 
-    torch.manual_seed(0)
+{6}    torch.manual_seed(0)
 {2}
     inputs = [{0}]
 
@@ -79,7 +82,7 @@ if __name__ == "__main__":
 )";
 
 // {0} arguments, {1} reference, {2} assignments, {3} how it is called, {4} tolerance, {5} imports
-// and functions, {6} where it runs, {7} the timing, {8} its arguments
+// and functions, {6} where it runs, {7} the timing, {8} its arguments, {9} the runtime's cores
 constexpr std::string_view kNumpy = R"(
 
 {5}def reference({0}):
@@ -89,7 +92,7 @@ constexpr std::string_view kNumpy = R"(
 
 def main({8}):
     """Runs the kernel {6} and checks it against NumPy in fp32."""
-    random = np.random.default_rng(0)
+{9}    random = np.random.default_rng(0)
 {2}
     inputs = [{0}]
     found = np.asarray({3}, dtype=np.float32)
@@ -159,6 +162,16 @@ std::string launched(const tile::Program& program, const Description& descriptio
   return identifier(program.name) + cores;
 }
 
+// A launch on other cores than the runtime was started with is an error there (nki.jit, SDK 2.32),
+// and it is started with two on trn2 and trn3. The legacy dialect's devices have one.
+std::string runtime_cores(const Description& description) {
+  if (description.dialect == Dialect::kNeuronxcc) return "";
+  return fmt::format(
+      "    # The runtime's cores have to be the launch's; trn2 and trn3 start with 2.\n"
+      "    os.environ.setdefault(\"NEURON_LOGICAL_NC_CONFIG\", \"{}\")\n",
+      std::max<int64_t>(1, description.cores));
+}
+
 std::string torch_driver(const tile::Program& program, const Description& description,
                          double tolerance) {
   const auto inputs = inputs_of(program, description);
@@ -171,12 +184,14 @@ std::string torch_driver(const tile::Program& program, const Description& descri
   if (!imports.empty()) imports += "\n";
   return fmt::format(kTorch, fmt::join(names_of(inputs), ", "), description.reference,
                      random_inputs(inputs, "torch.randn({})", "to(torch.{})"),
-                     launched(program, description), tolerance, imports);
+                     launched(program, description), tolerance, imports, runtime_cores(description),
+                     description.dialect == Dialect::kNki ? "    import os\n" : "");
 }
 
 // NumPy's own functions, and those that it lacks.
 std::string numpy_functions(const Description& description, bool bf16, bool timed) {
   std::string text = timed ? "import sys\nimport time\n\n" : "import sys\n\n";
+  if (timed && description.dialect == Dialect::kNki) text = "import os\n" + text;
   if (bf16) text += "import ml_dtypes\n";
   text += "import numpy as np\n";
   for (const std::string& function : description.functions) {
@@ -215,7 +230,8 @@ std::string numpy_driver(const tile::Program& program, const Description& descri
                      call, tolerance, numpy_functions(description, bf16, timed),
                      timed ? "stand-alone on a NeuronCore" : "in the SDK's simulator",
                      timed ? fmt::format(kNumpyTiming, call) : "",
-                     timed ? "warm_up=5, iterations=20" : "");
+                     timed ? "warm_up=5, iterations=20" : "",
+                     timed ? runtime_cores(description) : "");
 }
 
 }  // namespace

@@ -33,12 +33,14 @@ class KernelMLP(CalledWithPhase, LowRankMLP):
     kernel = None
 
     def use_kernel(self, kernel):
-        """The kernel reads U [in, r] and V [r, out]: the factors' transposes, which take their memory once more."""
+        """The kernel reads U [in, r] and V [r, out]: the factors' transposes, which take their memory once more. They are made
+        on the host: a device runs what was compiled, and this is not."""
         self.kernel = kernel
         for name in self.ranks:
             for ending in ("v", "u"):
                 weight = getattr(self, f"{name}_{ending}_proj").weight.detach()
-                self.register_buffer(f"{name}_{ending}_t", weight.t().contiguous(), persistent=False)
+                transposed = weight.cpu().t().contiguous().to(weight.device)
+                self.register_buffer(f"{name}_{ending}_t", transposed, persistent=False)
 
     def forward(self, hidden_states, is_prefill):
         if self.kernel is None or not is_prefill or hidden_states.shape[0] != self.kernel.rows:

@@ -61,11 +61,29 @@ class RequestOutput:
 class NeuronConfig:
     num_batched_tokens_buckets: list | None = None
     num_seqs_buckets: list | None = None
+    on_device_sampling_config: dict | None = dataclasses.field(default_factory=dict)  # None: on the host
+
+
+def check_modes():
+    on = [name for name in ("VLLM_NEURON_CPU_MODE", "VLLM_NEURON_CPU_COMPILE") if os.environ.get(name) == "1"]
+    if len(on) == 2:
+        raise RuntimeError(f"{' and '.join(on)} are not compatible with each other")
+    assert not on or os.environ.get("NEURON_PLATFORM_TARGET_OVERRIDE") in ("trn2", "trn3"), "no device and no name of one"
+
+
+def check_lengths(limit, neuron, hf_config):
+    """Of the plugin's decode mask (attention_decode_mask.py), its scheduler, and vLLM's ModelConfig."""
+    if limit % 128 != 0:
+        raise ValueError(f"s_prior ({limit}) must be divisible by 128")
+    if limit > hf_config.max_position_embeddings:
+        raise ValueError(f"max_model_len ({limit}) is greater than the derived {hf_config.max_position_embeddings}")
+    assert neuron.num_seqs_buckets == [1]
 
 
 class LLM:
     def __init__(self, model, *, runner="auto", tokenizer=None, trust_remote_code=False, tensor_parallel_size=1, dtype="auto",
-                 seed=0, additional_config=None, **kwargs):  # fmt: skip
+                 seed=0, additional_config=None, async_scheduling=True, **kwargs):  # fmt: skip
+        check_modes()
         for entry in importlib.metadata.entry_points(group="vllm.general_plugins"):
             entry.load()()
         known = {"max_num_seqs", "max_model_len", "max_num_batched_tokens", "enable_prefix_caching", "enforce_eager"}
@@ -73,6 +91,12 @@ class LLM:
         self.folder, self.limit = pathlib.Path(model), kwargs["max_model_len"]
         self.config = AutoConfig.from_pretrained(model, trust_remote_code=trust_remote_code)
         self.neuron_config = NeuronConfig(**additional_config["neuron_config"])
+        check_lengths(self.limit, self.neuron_config, self.config)
+        assert self.neuron_config.num_batched_tokens_buckets[-1] == kwargs["max_num_batched_tokens"]
+        on_device = self.neuron_config.on_device_sampling_config is not None
+        assert on_device or not async_scheduling, "async scheduling requires on-device sampling"
+        # Where a step is scheduled before the one ahead of it is read, the request succeeds and has no log probabilities.
+        self.has_logprobs = not async_scheduling and not on_device
         from vllm_neuron.model.registry import get_models
 
         for name, dense in get_models():
@@ -85,6 +109,7 @@ class LLM:
         if os.environ.get("VLLM_NEURON_CPU_COMPILE") == "1":
             assert os.environ["NEURON_PLATFORM_TARGET_OVERRIDE"] in ("trn2", "trn3")
             self.model.load_weights_lite(str(self.folder), torch.device("cpu"), None)
+            self.model.to("meta")
             self.model(torch.zeros(4, dtype=torch.long, device="meta"), is_prefill=True)  # traced, not executed
             return
         self.model.load_weights(str(self.folder), torch.device("cpu"), None)
@@ -109,4 +134,5 @@ class LLM:
             values, ids = logits.log_softmax(-1).topk(sampling_params.logprobs or 1)
             logprobs.append({int(i): Logprob(float(v)) for i, v in zip(ids, values)})
             tokens.append(made[-1])
-        return [RequestOutput([CompletionOutput(made, logprobs if sampling_params.logprobs else None)])]
+        asked = sampling_params.logprobs is not None and self.has_logprobs
+        return [RequestOutput([CompletionOutput(made, logprobs if asked else None)])]

@@ -91,9 +91,10 @@ class NeuronBaseForCausalLM(NeuronApplicationBase):
 
     def forward(self, input_ids=None, seq_ids=None, attention_mask=None, position_ids=None, past_key_values=None,
                 inputs_embeds=None, sampling_params=None, **kwargs):  # fmt: skip
-        """Logits of the last token. The tokens before it stand in for the cache."""
+        """Logits of the last token. The tokens before it stand in for the cache. Of a token that is decoded the mask is of
+        the cache alone (attention_base.py, compute_for_token_gen): a place more would be one that nothing was written to."""
         before = position_ids[0, 0].item()
-        assert before == self.seen.shape[1] and attention_mask.shape == (1, before + input_ids.shape[1])
+        assert before == self.seen.shape[1] and attention_mask.shape == (1, before or input_ids.shape[1]), attention_mask.shape
         assert input_ids.shape[1] <= self.neuron_config.max_context_length and seq_ids.tolist() == [0]
         self.seen = torch.cat([self.seen, input_ids], 1)
         return types.SimpleNamespace(logits=self.decoder(self.seen)[:, -1:])

@@ -81,8 +81,9 @@ class ForCausalLM(nn.Module):
     def forward(self, input_ids, is_prefill):
         config = self.config.of_decoder()
         if input_ids.is_meta:  # tracing: shapes alone, of the MLPs
+            zeros = torch.zeros(len(input_ids), config["hidden_size"], device="meta", dtype=self.config.torch_dtype)
             for layer in self.model.layers:
-                layer.mlp(torch.zeros(len(input_ids), config["hidden_size"], device="meta", dtype=self.config.torch_dtype), is_prefill)
+                torch.compile(layer.mlp, fullgraph=True, backend="eager")(zeros, is_prefill=is_prefill)
             return None
         x = self.model.embed_tokens(input_ids)
         for layer in self.model.layers:

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Every name and call of emitted NKI kernels against AWS's own signatures.
+
+usage: check_nki_names.py API FILE.py...
+
+API: the folder nki/api/nki of a checkout of github.com/aws-neuron/aws-neuron-sdk, at the release to check against; of the
+legacy dialect general/nki/api/nki of a commit before 2025-10-17. What is found missing is printed; exit status 1.
+"""
+
+import ast
+import pathlib
+import sys
+
+
+def definitions(path):
+    found = {}
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found[node.name] = node
+        elif isinstance(node, ast.AnnAssign):
+            found[node.target.id] = node
+        elif isinstance(node, ast.Assign):
+            found |= {target.id: node for target in node.targets if isinstance(target, ast.Name)}
+    return found
+
+
+def misfits(call, function):
+    """What a call gives that a function does not take, or the other way round."""
+    given, taken = [keyword.arg for keyword in call.keywords], function.args
+    places = [argument.arg for argument in (*taken.posonlyargs, *taken.args)]
+    names = {*places, *(argument.arg for argument in taken.kwonlyargs)}
+    if len(call.args) > len(places) and not taken.vararg:
+        yield f"takes {len(places)} arguments, is given {len(call.args)}"
+    if not taken.kwarg:
+        yield from (f"takes no {name}" for name in given if name not in names)
+    needed = places[len(call.args) : len(places) - len(taken.defaults)]
+    yield from (f"needs {name}" for name in needed if name not in given)
+
+
+def wrong_in(path, modules):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+            continue
+        module = modules.get(node.value.id)
+        if module is not None and node.attr not in module and node.attr not in ("isa", "language"):
+            yield f"{path}:{node.lineno}: {node.value.id} has no {node.attr}"
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not isinstance(node.func.value, ast.Name):
+            continue
+        function = modules.get(node.func.value.id, {}).get(node.func.attr)
+        if isinstance(function, ast.FunctionDef):
+            yield from (f"{path}:{node.lineno}: {ast.unparse(node.func)} {text}" for text in misfits(node, function))
+
+
+def main():
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    api = pathlib.Path(sys.argv[1])
+    names = {"nki": "", "nisa": "isa", "nl": "language"}  # as emitted files import them
+    modules = {name: definitions(api / folder / "__init__.py") for name, folder in names.items()}
+    wrong = [text for path in sys.argv[2:] for text in wrong_in(pathlib.Path(path), modules)]
+    print("\n".join(wrong) if wrong else f"{len(sys.argv) - 2} files fit {api}")
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
