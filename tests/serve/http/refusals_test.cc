@@ -45,7 +45,7 @@ TEST_F(HttpTest, BadBodiesAreToldWhatIsWrongWithWhichField) {
       {chat, R"({"messages": [{"role": "user", "content": 3}]})", 400, "messages[0].content",
        nullptr},
       {text, R"({"prompt": "a", "n": 129})", 400, "n", nullptr},
-      {text, R"({"prompt": "a", "max_tokens": -1})", 400, "max_tokens", nullptr},
+      {text, R"({"prompt": "a", "max_tokens": -2})", 400, "max_tokens", nullptr},
       {text, R"({"prompt": "a", "logprobs": 21})", 400, "logprobs", nullptr},
       {text, R"({"prompt": "a", "model": "gpt"})", 404, "model", "model_not_found"},
       {text, R"({"prompt": [99999]})", 400, "prompt", nullptr},
