@@ -35,7 +35,7 @@ class JsonSyntax {
   // A string of the language. Its characters are written as they are; with a backslash where JSON
   // asks for it, in the shortest way.
   void add_string_of(PositionId from, const StringLanguage& language, PositionId to);
-  // The language as it is, where its characters are ASCII and no string's (numbers).
+  // The language as it is: numbers, or a text that is no JSON.
   void add_text_of(PositionId from, const StringLanguage& language, PositionId to);
 
  private:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "serve/grammar/json_syntax.h"
+#include "serve/grammar/pattern.h"
 #include "serve/grammar/schema_lowering.h"
 
 namespace neuronmm::grammar {
@@ -158,6 +159,19 @@ Result<CompiledGrammar> compile_schema(const Json& schema, const std::string& so
   return compile_sequences(
       {.alternatives = {{SchemaPart{&schema, source}}}, .before = {}, .between = {}, .behind = {}},
       options);
+}
+
+Result<CompiledGrammar> compile_text(std::string_view pattern, const std::string& source) {
+  const auto language = compile_pattern(fmt::format("^(?:{})$", pattern));
+  if (!language.ok()) return fail("{}: {}", source, language.error().message);
+  if (language->empty()) return fail("{}: no text matches it", source);
+  CompiledGrammar compiled;
+  const RuleId root = compiled.grammar.add_rule();
+  const auto [start, end] = compiled.grammar.rule(root);
+  JsonSyntax(compiled.grammar).add_text_of(start, *language, end);
+  compiled.grammar.set_root(root);
+  if (compiled.grammar.too_large()) return fail("{}: its automaton would be too large", source);
+  return compiled;
 }
 
 CompiledGrammar any_object() {

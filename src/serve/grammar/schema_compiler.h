@@ -6,6 +6,7 @@
 // would be too large. Time and memory are bounded whatever the schema says.
 
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -48,5 +49,7 @@ Result<CompiledGrammar> compile_sequences(const RepeatedSequences& sequences,
                                           const SchemaOptions& options = {});
 // Any JSON object.
 CompiledGrammar any_object();
+// No JSON: the texts that a regular expression matches from end to end. `source` begins messages.
+Result<CompiledGrammar> compile_text(std::string_view pattern, const std::string& source);
 
 }  // namespace neuronmm::grammar

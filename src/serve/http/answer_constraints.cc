@@ -36,6 +36,8 @@ Result<CompiledGrammar> compile(const AnswerShape& shape) {
   switch (shape.kind) {
     case AnswerShape::Kind::kJsonSchema:
       return grammar::compile_schema(shape.schema, shape.param, kSchemas);
+    case AnswerShape::Kind::kPattern:
+      return grammar::compile_text(shape.pattern, shape.param);
     case AnswerShape::Kind::kToolCalls:
       return compile_calls(shape.calls);
     case AnswerShape::Kind::kText:
@@ -49,6 +51,7 @@ std::string cache_key(const AnswerShape& shape) {
   const ToolCallShape& calls = shape.calls;
   Json key = {static_cast<int>(shape.kind),
               shape.schema,
+              shape.pattern,
               calls.begin,
               calls.before_name,
               calls.before_arguments,

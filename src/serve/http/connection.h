@@ -164,9 +164,10 @@ class HttpConnection : public Connection,
     phase_ = Phase::kIdle;
     set_deadline(limits().idle);
     // While the server drains, a new connection may still ask how it is.
-    while (input_.empty() && !input_ended() && !(state_.draining && asked_before_)) co_await wait();
+    while (!request_begins() && !input_ended() && !(state_.draining && asked_before_))
+      co_await wait();
     asked_before_ = true;
-    if (input_.empty() || gone_) co_return false;
+    if (!request_begins() || gone_) co_return false;
     phase_ = Phase::kReading;
     arrived_ = Clock::now();
     record_ = {};
@@ -195,6 +196,16 @@ class HttpConnection : public Connection,
     keep_alive_ = parser_->get().keep_alive() && !state_.draining;
     phase_ = Phase::kAnswering;
     co_return true;
+  }
+
+  // Empty lines before a request are no part of it (RFC 9112, 2.2): some clients send one behind a
+  // body.
+  bool request_begins() {
+    size_t lines = 0;
+    while (input_.compare(lines, 2, "\r\n") == 0) lines += 2;
+    input_.erase(0, lines);
+    if (lines > 0) room_.cancel();
+    return !input_.empty() && input_ != "\r";
   }
 
   // Up to the end of the head, or of the body. False: parse_error_ says why, or time is over, or
@@ -316,7 +327,7 @@ class HttpConnection : public Connection,
         if (record_.method == "POST") {
           reply = co_await answer_from_pool(endpoint);
         } else {
-          reply = immediate_reply(state_, endpoint);
+          reply = immediate_reply(state_, endpoint, record_.path);
         }
       }
     } catch (const std::exception& error) {

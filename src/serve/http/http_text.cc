@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -17,6 +19,7 @@ constexpr std::array kRoutes = {
     Route{"GET", "/version", Endpoint::kVersion, false},
     Route{"GET", "/openapi.json", Endpoint::kDescription, true},
     Route{"GET", "/v1/models", Endpoint::kModels, false},
+    Route{"GET", "/v1/models/{model}", Endpoint::kListedModel, false},
     Route{"GET", "/v1/model", Endpoint::kModel, false},
     Route{"POST", "/v1/chat/completions", Endpoint::kChat, false},
     Route{"POST", "/v1/completions", Endpoint::kCompletion, false},
@@ -25,9 +28,27 @@ constexpr std::array kRoutes = {
     Route{"POST", "/apply-template", Endpoint::kApplyTemplate, false},
 };
 
-const Route* route_of(std::string_view path) {
-  const auto found = std::ranges::find(kRoutes, path, &Route::path);
+constexpr std::string_view kModelsPrefix = "/v1/models/";
+
+const Route* route_as_written(std::string_view path) {
+  const bool names_model = path.starts_with(kModelsPrefix) && path.size() > kModelsPrefix.size();
+  const std::string_view wanted = names_model ? "/v1/models/{model}" : path;
+  const auto found = std::ranges::find(kRoutes, wanted, &Route::path);
   return found == kRoutes.end() ? nullptr : &*found;
+}
+
+// Clients that were given the server's address without /v1 leave it out everywhere.
+const Route* route_of(std::string_view path) {
+  const Route* route = route_as_written(path);
+  return route != nullptr ? route : route_as_written("/v1" + std::string(path));
+}
+
+std::optional<char> decoded_octet(std::string_view escape) {
+  unsigned value = 0;
+  const auto [end, error] =
+      std::from_chars(escape.data(), escape.data() + escape.size(), value, 16);
+  if (escape.size() != 2 || error != std::errc() || end != escape.data() + 2) return std::nullopt;
+  return static_cast<char>(value);
 }
 
 std::string_view reason_phrase(int status) {
@@ -72,13 +93,33 @@ bool is_allowed(const std::vector<std::string>& allowed, std::string_view origin
 
 std::span<const Route> routes() { return kRoutes; }
 
-std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
+std::string_view path_of(std::string_view target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!target.starts_with(scheme)) continue;
+    const size_t path = target.find_first_of("/?", scheme.size());
+    target = path == std::string_view::npos || target[path] == '?' ? "/" : target.substr(path);
+  }
+  return target.substr(0, target.find('?'));
+}
+
+std::string model_in_path(std::string_view path) {
+  std::string_view rest = path.substr(path.find("/models/") + std::string_view("/models/").size());
+  std::string name;
+  for (size_t i = 0; i < rest.size(); ++i) {
+    const auto octet =
+        rest[i] == '%' ? decoded_octet(rest.substr(i + 1, 2)) : std::optional<char>();
+    name += octet.value_or(rest[i]);
+    if (octet) i += 2;
+  }
+  return name;
+}
 
 ApiResult<Route> find_route(std::string_view method, std::string_view path) {
   const Route* route = route_of(path);
   if (route == nullptr)
     return ApiError{.status = 404,
-                    .message = fmt::format("{} {:?}: there is no such endpoint",
+                    .message = fmt::format("{} {:?}: there is no such endpoint; GET "
+                                           "/openapi.json lists what there is",
                                            method.substr(0, 32), path.substr(0, 200)),
                     .code = "not_found"};
   if (method == route->method || (method == "HEAD" && route->method == "GET")) return *route;

@@ -22,6 +22,7 @@ enum class Endpoint {
   kVersion,
   kDescription,
   kModels,
+  kListedModel,
   kModel,
   kChat,
   kCompletion,
@@ -37,12 +38,14 @@ struct Route {
 };
 
 std::span<const Route> routes();
-// A request's target without its query. Errors: 404, and 405 where the path has another method.
-// HEAD is GET.
+// Errors: 404, and 405 where the path has another method. HEAD is GET.
 ApiResult<Route> find_route(std::string_view method, std::string_view path);
 // "GET, HEAD, OPTIONS", for the header Allow; empty for a path that nobody knows.
 std::string allowed_methods(std::string_view path);
+// A request's target without its query, and without the server's own address before it.
 std::string_view path_of(std::string_view target);
+// Which model a path of kListedModel means.
+std::string model_in_path(std::string_view path);
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 

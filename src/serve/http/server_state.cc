@@ -21,6 +21,11 @@ HttpReply page_reply() {
                       {"Cache-Control", "no-cache"}}};
 }
 
+HttpReply listed_model_reply(const ServedModel& model, std::string_view path) {
+  const auto json = model_json(model, model_in_path(path));
+  return json.ok() ? HttpReply{.body = *json} : error_reply(json.error());
+}
+
 }  // namespace
 
 std::optional<ApiError> refusal_now(const ServerState& state) {
@@ -29,7 +34,7 @@ std::optional<ApiError> refusal_now(const ServerState& state) {
   return std::nullopt;
 }
 
-HttpReply immediate_reply(const ServerState& state, Endpoint endpoint) {
+HttpReply immediate_reply(const ServerState& state, Endpoint endpoint, std::string_view path) {
   const auto service = state.service();
   if (endpoint == Endpoint::kPage) return page_reply();
   if (endpoint == Endpoint::kHealth) return {.body = R"({"status":"ok"})"};
@@ -41,6 +46,7 @@ HttpReply immediate_reply(const ServerState& state, Endpoint endpoint) {
   }
   if (service == nullptr) return error_reply(*refusal_now(state));
   if (endpoint == Endpoint::kModels) return {.body = models_json(service->model())};
+  if (endpoint == Endpoint::kListedModel) return listed_model_reply(service->model(), path);
   if (endpoint == Endpoint::kModel) return {.body = service->description_json()};
   return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
           .body = service->metrics().text(service->engine().statistics(),

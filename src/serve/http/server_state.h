@@ -65,7 +65,7 @@ class BodyRoom {
 };
 
 // Of the endpoints that need no thought: all GETs.
-HttpReply immediate_reply(const ServerState& state, Endpoint endpoint);
+HttpReply immediate_reply(const ServerState& state, Endpoint endpoint, std::string_view path);
 // Why no work is taken now, if none is.
 std::optional<ApiError> refusal_now(const ServerState& state);
 

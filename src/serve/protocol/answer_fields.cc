@@ -46,73 +46,25 @@ std::vector<std::string> read_stop(FieldReader& fields) {
   if (stop == nullptr) return {};
   const Json list = stop->is_array() ? *stop : Json::array({*stop});
   const auto is_stop = [](const Json& text) {
-    return text.is_string() && !text.get_ref<const std::string&>().empty() &&
-           text.get_ref<const std::string&>().size() <= kMostStopBytes;
+    return text.is_string() && text.get_ref<const std::string&>().size() <= kMostStopBytes;
   };
-  std::vector<std::string> stops;
-  for (const Json& text : list) {
-    if (is_stop(text)) stops.push_back(text.get<std::string>());
+  if (list.size() > kMostStopStrings || !std::ranges::all_of(list, is_stop)) {
+    fields.wrong("stop", fmt::format("a string or at most {} of them, of at most {} bytes",
+                                     kMostStopStrings, kMostStopBytes));
+    return {};
   }
-  if (stops.size() == list.size() && stops.size() <= kMostStopStrings) return stops;
-  fields.wrong("stop", fmt::format("a string that is not empty or at most {} of them, of at most "
-                                   "{} bytes",
-                                   kMostStopStrings, kMostStopBytes));
-  return {};
+  std::vector<std::string> stops = list.get<std::vector<std::string>>();
+  std::erase(stops, "");  // stops at nothing, as in llama.cpp
+  return stops;
 }
 
 void read_stream_options(FieldReader& fields, AnswerFields& answer) {
   const Json* options = fields.object("stream_options");
   if (options == nullptr) return;
-  if (!answer.stream) return fields.fail("stream_options", "expected only beside \"stream\": true");
   FieldReader reader(*options, "stream_options.", fields.problem());
   answer.include_usage = reader.boolean("include_usage").value_or(false);
   answer.continuous_usage = reader.boolean("continuous_usage_stats").value_or(false);
   reader.ignore({"include_obfuscation"});
-}
-
-// guided_json, of vLLM until 2025: a schema, or its text.
-ResponseFormat read_guided_json(FieldReader& fields) {
-  const Json* guided = fields.find("guided_json");
-  if (guided == nullptr) return {};
-  ResponseFormat format{ResponseFormat::Kind::kJsonSchema, *guided, "guided_json"};
-  if (guided->is_string()) {
-    auto parsed = parse_json_text(guided->get_ref<const std::string&>(), "guided_json");
-    if (!parsed.ok()) {
-      fields.problem().add(parsed.error());
-      return {};
-    }
-    format.schema = *std::move(parsed);
-  }
-  if (!format.schema.is_object()) fields.wrong("guided_json", "a JSON schema");
-  return format;
-}
-
-ResponseFormat read_json_schema(FieldReader& format, const std::string& param) {
-  const Json* described = format.object("json_schema");
-  if (described == nullptr) {
-    format.wrong("json_schema", "an object with \"name\" and \"schema\"");
-    return {};
-  }
-  FieldReader reader(*described, format.path("json_schema."), format.problem());
-  (void)reader.required_string("name");
-  (void)reader.string("description");
-  (void)reader.boolean("strict");
-  const Json* schema = reader.object("schema");
-  // Without a schema any object will do, as for OpenAI.
-  if (schema == nullptr) return {ResponseFormat::Kind::kJsonObject, {}, param};
-  return {ResponseFormat::Kind::kJsonSchema, *schema, param};
-}
-
-ResponseFormat read_response_format(FieldReader& fields) {
-  ResponseFormat guided = read_guided_json(fields);
-  const Json* object = fields.object("response_format");
-  if (object == nullptr) return guided;
-  FieldReader reader(*object, "response_format.", fields.problem());
-  const std::string type = reader.required_string("type");
-  if (type == "json_object") return {ResponseFormat::Kind::kJsonObject, {}, "response_format"};
-  if (type == "json_schema") return read_json_schema(reader, "response_format");
-  if (type != "text") reader.wrong("type", "\"text\", \"json_object\" or \"json_schema\"");
-  return {};
 }
 
 void read_sampling(FieldReader& fields, AnswerFields& answer) {
@@ -140,9 +92,6 @@ void read_end(FieldReader& fields, AnswerFields& answer) {
 
 // Fields that would change the answer, which must not be lost silently, and those that would not.
 void read_other_fields(FieldReader& fields) {
-  constexpr const char* kNoGrammar = "expected response_format or guided_json instead";
-  for (const char* key : {"structured_outputs", "guided_regex", "guided_choice", "guided_grammar"})
-    fields.refuse(key, kNoGrammar);
   for (const char* key : {"use_beam_search", "bad_words", "allowed_token_ids", "logprob_token_ids",
                           "prompt_logprobs", "truncate_prompt_tokens"})
     fields.refuse(key, "this server does not know how");
@@ -153,6 +102,11 @@ void read_other_fields(FieldReader& fields) {
 }
 
 }  // namespace
+
+std::optional<int64_t> read_token_limit(FieldReader& fields, const std::string& key) {
+  const auto limit = fields.integer(key, -1, INT64_MAX);
+  return limit == -1 ? std::nullopt : limit;
+}
 
 AnswerFields read_answer_fields(FieldReader& fields) {
   AnswerFields answer;

@@ -9,6 +9,7 @@
 
 #include "model/logits_processors.h"
 #include "serve/protocol/field_reader.h"
+#include "serve/protocol/response_format.h"
 #include "text/token_id.h"
 
 namespace neuronmm::serve {
@@ -19,13 +20,6 @@ inline constexpr int64_t kMostLogprobs = 20;  // OpenAI's limit for chats
 inline constexpr int64_t kMostChoices = 128;  // OpenAI's limit
 inline constexpr size_t kMostStopStrings = 32;
 inline constexpr size_t kMostStopBytes = 1024;  // of one stop string
-
-struct ResponseFormat {
-  enum class Kind { kText, kJsonObject, kJsonSchema };
-  Kind kind = Kind::kText;
-  Json schema = {};        // of kJsonSchema
-  std::string param = {};  // the field that asked for it
-};
 
 // What a request does not say is nullopt where the model's generation_config.json may say it.
 struct AnswerFields {
@@ -53,6 +47,8 @@ struct AnswerFields {
 
 // All but max_tokens, logprobs and unknown_fields, which differ.
 AnswerFields read_answer_fields(FieldReader& fields);
+// How many tokens may be made; -1, as in llama.cpp: as many as there is room for.
+std::optional<int64_t> read_token_limit(FieldReader& fields, const std::string& key);
 
 // The names for a log line: few, and short.
 std::vector<std::string> unknown_fields(const FieldReader& fields);

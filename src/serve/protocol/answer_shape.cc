@@ -46,8 +46,10 @@ AnswerShape answer_shape(const ResponseFormat& format) {
   AnswerShape shape;
   shape.param = format.param;
   shape.schema = format.schema;
+  shape.pattern = format.pattern;
   if (format.kind == Kind::kJsonObject) shape.kind = AnswerShape::Kind::kJsonObject;
   if (format.kind == Kind::kJsonSchema) shape.kind = AnswerShape::Kind::kJsonSchema;
+  if (format.kind == Kind::kPattern) shape.kind = AnswerShape::Kind::kPattern;
   return shape;
 }
 

@@ -25,10 +25,12 @@ struct AnswerShape {
     kText,        // any
     kJsonObject,  // any JSON object
     kJsonSchema,  // JSON of `schema`
+    kPattern,     // what the regular expression `pattern` matches from end to end
     kToolCalls,   // as `calls` says
   };
   Kind kind = Kind::kText;
   Json schema = {};
+  std::string pattern = {};
   ToolCallShape calls = {};
   // Before what has a shape the answer may think: kMay: one <think>...</think>, or nothing.
   // kInside: up to </think>. White space may follow.

@@ -1,20 +1,28 @@
 #include "serve/protocol/chat_messages.h"
 
 #include <algorithm>
-#include <array>
+#include <cctype>
 
 namespace neuronmm::serve {
 namespace {
 
-constexpr std::array<std::string_view, 5> kRoles = {"developer", "system", "user", "assistant",
-                                                    "tool"};
+// Which roles there are is for the template to say ("ipython", "function"); no special token may
+// come of one.
+bool is_role(std::string_view role) {
+  constexpr size_t kLongest = 64;
+  return !role.empty() && role.size() <= kLongest && std::ranges::all_of(role, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
+  });
+}
 
-// One part: {"type": "text", "text": ...}, or what a model once refused.
+// One part: a text, {"type": "text", "text": ...}, or what a model once refused.
 std::optional<std::string> read_part(const Json& part, const std::string& path,
                                      RequestProblem& problem) {
+  if (part.is_string()) return part.get<std::string>();
   if (!part.is_object()) {
-    problem.add(invalid_request(
-        path, fmt::format("{}: expected an object with \"type\", found {}", path, describe(part))));
+    problem.add(invalid_request(path, fmt::format("{}: expected an object with \"type\" or a text, "
+                                                  "found {}",
+                                                  path, describe(part))));
     return std::nullopt;
   }
   FieldReader reader(part, path + ".", problem);
@@ -43,7 +51,8 @@ std::optional<std::string> read_content(FieldReader& message) {
   return text;
 }
 
-// An object, or JSON of one in a string; nothing in the string means no arguments.
+// An object, or JSON of one in a string. A model may have written something else, or been cut off:
+// the template is then given the text. Nothing in the string means no arguments.
 Json read_arguments(FieldReader& function) {
   const Json* arguments = function.find("arguments");
   if (arguments == nullptr) return Json::object();
@@ -53,14 +62,9 @@ Json read_arguments(FieldReader& function) {
     return {};
   }
   const auto& text = arguments->get_ref<const std::string&>();
-  if (text.empty()) return Json::object();
+  if (text.empty() || text == "null") return Json::object();
   auto parsed = parse_json_text(text, function.path("arguments"));
-  if (!parsed.ok()) {
-    function.problem().add(parsed.error());
-    return {};
-  }
-  if (!parsed->is_object()) function.wrong("arguments", "JSON of an object in a string");
-  return *std::move(parsed);
+  return parsed.ok() && parsed->is_object() ? *std::move(parsed) : *arguments;
 }
 
 Json read_call(const Json& call, const std::string& path, RequestProblem& problem) {
@@ -98,14 +102,12 @@ void read_assistant(FieldReader& reader, Json& message) {
       const std::string path = fmt::format("{}[{}]", reader.path("tool_calls"), i);
       read.push_back(read_call((*calls)[i], path, reader.problem()));
     }
-    // Templates test and add up the content.
-    if (!message.contains("content")) message["content"] = "";
   }
   reader.refuse("function_call", "expected tool_calls instead");
   reader.refuse("audio", "this model reads text");
   const auto refusal = reader.string("refusal");
-  if (!message.contains("content") && refusal) message["content"] = *refusal;
-  if (!message.contains("content")) reader.wrong("content", "a string or \"tool_calls\"");
+  // Templates test and add up the content. It may be missing: the answer was calls, or thoughts.
+  if (!message.contains("content")) message["content"] = refusal.value_or("");
 }
 
 Json read_message(const Json& value, const std::string& path, RequestProblem& problem) {
@@ -117,18 +119,17 @@ Json read_message(const Json& value, const std::string& path, RequestProblem& pr
   }
   FieldReader reader(value, path + ".", problem);
   const std::string role = reader.required_string("role");
-  if (std::ranges::find(kRoles, role) == kRoles.end())
-    reader.wrong("role", "developer, system, user, assistant or tool");
+  if (!is_role(role)) reader.wrong("role", "developer, system, user, assistant, tool or the like");
   Json message = {{"role", role}};
   if (const auto content = read_content(reader)) message["content"] = *content;
   if (const auto name = reader.string("name")) message["name"] = *name;
   if (role == "assistant") {
     read_assistant(reader, message);
+  } else if (role == "tool") {
+    if (const auto id = reader.string("tool_call_id")) message["tool_call_id"] = *id;
+    if (!message.contains("content")) message["content"] = "";  // it had nothing to say
   } else if (!message.contains("content")) {
     reader.wrong("content", "a string or an array of parts");
-  }
-  if (role == "tool") {
-    if (const auto id = reader.string("tool_call_id")) message["tool_call_id"] = *id;
   }
   return message;
 }

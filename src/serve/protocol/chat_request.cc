@@ -27,8 +27,8 @@ void refuse_other_media(FieldReader& fields) {
 }
 
 std::optional<int64_t> read_max_tokens(FieldReader& fields) {
-  const auto older = fields.integer("max_tokens", 1, INT64_MAX);
-  const auto newer = fields.integer("max_completion_tokens", 1, INT64_MAX);
+  const auto older = read_token_limit(fields, "max_tokens");
+  const auto newer = read_token_limit(fields, "max_completion_tokens");
   return newer ? newer : older;
 }
 

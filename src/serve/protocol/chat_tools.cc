@@ -30,7 +30,8 @@ Tool read_tool(const Json& value, const std::string& path, RequestProblem& probl
     return {};
   }
   FieldReader reader(value, path + ".", problem);
-  if (reader.required_string("type") != "function") reader.wrong("type", "\"function\"");
+  if (reader.string("type").value_or("function") != "function")
+    reader.wrong("type", "\"function\"");
   const Json* function = reader.object("function");
   if (function == nullptr) {
     reader.wrong("function", "an object with \"name\"");
@@ -46,8 +47,7 @@ Tool read_tool(const Json& value, const std::string& path, RequestProblem& probl
 
 std::vector<Tool> read_tools(FieldReader& fields, const Json& list) {
   std::vector<Tool> tools;
-  if (list.empty() || list.size() > kMostTools)
-    fields.wrong("tools", fmt::format("from one tool to {}, or no such field", kMostTools));
+  if (list.size() > kMostTools) fields.wrong("tools", fmt::format("at most {} tools", kMostTools));
   for (size_t i = 0; i < list.size() && !fields.problem().found(); ++i) {
     Tool tool = read_tool(list[i], fmt::format("tools[{}]", i), fields.problem());
     const auto same = [&](const Tool& other) { return other.name == tool.name; };
@@ -58,30 +58,87 @@ std::vector<Tool> read_tools(FieldReader& fields, const Json& list) {
   return tools;
 }
 
-// {"type": "function", "function": {"name": ...}}
-ToolChoice read_named(FieldReader& fields, const Json& value) {
-  FieldReader reader(value, "tool_choice.", fields.problem());
-  if (reader.required_string("type") != "function") reader.wrong("type", "\"function\"");
+// The name in {"type": "function", "function": {"name": ...}}, whose type has been read.
+std::string read_function_name(FieldReader& reader) {
   const Json* function = reader.object("function");
   if (function == nullptr) {
     reader.wrong("function", "an object with \"name\"");
     return {};
   }
-  FieldReader parts(*function, "tool_choice.function.", fields.problem());
-  return {ToolChoice::Kind::kNamed, parts.required_string("name")};
+  FieldReader parts(*function, reader.path("function."), reader.problem());
+  return parts.required_string("name");
 }
 
-ToolChoice read_choice(FieldReader& fields, bool has_tools) {
+ToolChoice choice_of_word(FieldReader& fields, const std::string& key, const Json& word) {
+  using Kind = ToolChoice::Kind;
+  if (word == "none") return {Kind::kNone};
+  if (word == "auto") return {Kind::kAuto};
+  if (word == "required") return {Kind::kRequired};
+  fields.wrong(key, "\"none\", \"auto\", \"required\" or an object that names a function");
+  return {};
+}
+
+// The tools that are not named are as if they were not there.
+void keep_tools(const std::vector<std::string>& names, ToolFields& tools) {
+  Json shown = Json::array();
+  std::vector<Tool> kept;
+  for (size_t i = 0; i < tools.tools.size(); ++i) {
+    if (std::ranges::count(names, tools.tools[i].name) == 0) continue;
+    shown.push_back(tools.shown[i]);
+    kept.push_back(std::move(tools.tools[i]));
+  }
+  tools.shown = std::move(shown);
+  tools.tools = std::move(kept);
+}
+
+bool has_tool(const ToolFields& tools, const std::string& name) {
+  return std::ranges::count(tools.tools, name, &Tool::name) > 0;
+}
+
+void expect_tool(FieldReader& fields, const std::string& name, const ToolFields& tools) {
+  if (!has_tool(tools, name))
+    fields.fail("tool_choice", fmt::format("expected a function of \"tools\", found {:?}", name));
+}
+
+// {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"type": "function",
+// ...}]}}
+void read_allowed(FieldReader& fields, FieldReader& choice, ToolFields& tools) {
+  const Json* object = choice.object("allowed_tools");
+  if (object == nullptr)
+    return choice.wrong("allowed_tools", "an object with \"mode\" and \"tools\"");
+  FieldReader allowed(*object, choice.path("allowed_tools."), choice.problem());
+  const Json* mode = allowed.find("mode");
+  tools.choice = choice_of_word(allowed, "mode", mode == nullptr ? Json("auto") : *mode);
+  const Json* list = allowed.array("tools");
+  if (list == nullptr || list->empty())
+    return allowed.wrong("tools", "an array of at least one function");
+  std::vector<std::string> names;
+  for (size_t i = 0; i < list->size() && !fields.problem().found(); ++i) {
+    FieldReader entry((*list)[i], fmt::format("{}[{}].", allowed.path("tools"), i),
+                      fields.problem());
+    names.push_back(read_function_name(entry));
+    expect_tool(fields, names.back(), tools);
+  }
+  keep_tools(names, tools);
+}
+
+void read_choice(FieldReader& fields, ToolFields& tools) {
   using Kind = ToolChoice::Kind;
   const Json* value = fields.find("tool_choice");
-  if (value == nullptr) return {has_tools ? Kind::kAuto : Kind::kNone};
-  if (value->is_object()) return read_named(fields, *value);
-  if (*value == "none") return {Kind::kNone};
-  if (*value == "auto") return {Kind::kAuto};
-  if (*value == "required") return {Kind::kRequired};
-  fields.wrong("tool_choice",
-               "\"none\", \"auto\", \"required\" or an object that names a function");
-  return {};
+  if (value == nullptr) {
+    tools.choice = {tools.tools.empty() ? Kind::kNone : Kind::kAuto};
+  } else if (!value->is_object()) {
+    tools.choice = choice_of_word(fields, "tool_choice", *value);
+  } else {
+    FieldReader choice(*value, "tool_choice.", fields.problem());
+    const std::string type = choice.required_string("type");
+    if (type == "allowed_tools") return read_allowed(fields, choice, tools);
+    if (type != "function") choice.wrong("type", "\"function\" or \"allowed_tools\"");
+    tools.choice = {Kind::kNamed, read_function_name(choice)};
+    if (!tools.tools.empty()) expect_tool(fields, tools.choice.name, tools);
+  }
+  if (tools.choice.forced() && tools.tools.empty())
+    fields.fail("tool_choice", "expected \"tools\" to choose from, found nothing");
 }
 
 }  // namespace
@@ -89,18 +146,12 @@ ToolChoice read_choice(FieldReader& fields, bool has_tools) {
 ToolFields read_tool_fields(FieldReader& fields) {
   ToolFields read;
   const Json* list = fields.array("tools");
-  if (list != nullptr) {
+  if (list != nullptr && !list->empty()) {
     read.shown = *list;
     read.tools = read_tools(fields, *list);
   }
-  read.choice = read_choice(fields, list != nullptr);
+  read_choice(fields, read);
   read.parallel = fields.boolean("parallel_tool_calls").value_or(true);
-  const auto chosen = [&](const Tool& tool) { return tool.name == read.choice.name; };
-  if (read.choice.forced() && list == nullptr)
-    fields.fail("tool_choice", "expected \"tools\" to choose from, found nothing");
-  else if (read.choice.kind == ToolChoice::Kind::kNamed && std::ranges::none_of(read.tools, chosen))
-    fields.fail("tool_choice",
-                fmt::format("expected a function of \"tools\", found {:?}", read.choice.name));
   fields.refuse("functions", "expected tools instead");
   fields.refuse("function_call", "expected tool_choice instead");
   return read;

@@ -61,9 +61,8 @@ CompletionRequest read_completion_request(FieldReader& fields) {
   AnswerFields& answer = request.answer;
   answer = read_answer_fields(fields);
   answer.logprobs = fields.integer("logprobs", 0, kMostLogprobs);
-  // A prompt may be asked for alone, for its log probabilities.
-  answer.max_tokens =
-      fields.integer("max_tokens", answer.echo ? 0 : 1, INT64_MAX).value_or(kDefaultTokens);
+  const bool limited = fields.find("max_tokens") != nullptr;
+  answer.max_tokens = limited ? read_token_limit(fields, "max_tokens") : kDefaultTokens;
   fields.refuse("suffix", "this model does not write between two texts");
   fields.refuse("prompt_embeds", "expected \"prompt\"");
   if (const auto best_of = fields.integer("best_of", 1, kMostChoices);

@@ -98,7 +98,8 @@ const Json* FieldReader::array(const std::string& key) {
 
 void FieldReader::refuse(const std::string& key, std::string_view reason) {
   const Json* value = find(key);
-  if (value == nullptr || *value == false || (value->is_structured() && value->empty())) return;
+  if (value == nullptr || *value == false || *value == "") return;
+  if (value->is_structured() && value->empty()) return;
   fail(key, fmt::format("not supported: {}", reason));
 }
 

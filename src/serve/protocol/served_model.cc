@@ -22,18 +22,29 @@ ApiResult<bool> check_model(const ServedModel& model, std::string_view name) {
   return model_not_found(name);
 }
 
+namespace {
+
+Json listed(const ServedModel& model, std::string_view name) {
+  return {{"id", name},
+          {"object", "model"},
+          {"created", model.created},
+          {"owned_by", "neuronmm"},
+          {"root", model.names.front()},
+          {"parent", nullptr},
+          {"max_model_len", model.context_tokens}};
+}
+
+}  // namespace
+
 std::string models_json(const ServedModel& model) {
   Json list = Json::array();
-  for (const std::string& name : model.names) {
-    list.push_back({{"id", name},
-                    {"object", "model"},
-                    {"created", model.created},
-                    {"owned_by", "neuronmm"},
-                    {"root", model.names.front()},
-                    {"parent", nullptr},
-                    {"max_model_len", model.context_tokens}});
-  }
+  for (const std::string& name : model.names) list.push_back(listed(model, name));
   return dump_json({{"object", "list"}, {"data", std::move(list)}});
+}
+
+ApiResult<std::string> model_json(const ServedModel& model, std::string_view name) {
+  NMM_TRY(check_model(model, name));
+  return dump_json(listed(model, name));
 }
 
 std::string version_json(std::string_view version) { return dump_json({{"version", version}}); }

@@ -37,8 +37,9 @@ void describe_templates(ServedModel& model);
 // 404 where `name` is neither empty nor one of the model's.
 ApiResult<bool> check_model(const ServedModel& model, std::string_view name);
 
-// GET /v1/models and /version.
+// GET /v1/models, /v1/models/NAME and /version.
 std::string models_json(const ServedModel& model);
+ApiResult<std::string> model_json(const ServedModel& model, std::string_view name);
 std::string version_json(std::string_view version);
 
 }  // namespace neuronmm::serve

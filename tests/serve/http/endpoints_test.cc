@@ -49,6 +49,55 @@ TEST_F(HttpTest, TheDescriptionHasEveryEndpointAndNoOthers) {
   EXPECT_EQ(described, known);
 }
 
+TEST_F(HttpTest, OneModelIsListedAloneUnderItsName) {
+  start();
+  HttpClient client(port());
+  const TestJson all = TestJson::parse(client.get("/v1/models").body);
+  EXPECT_EQ(TestJson::parse(client.get("/v1/models/demo").body), all["data"][0]);
+  EXPECT_EQ(TestJson::parse(client.get("/v1/models/d%65mo?x").body), all["data"][0]);
+  for (const char* name : {"large", "demo/x", "de%", "%zz"}) {
+    const HttpResponse unknown = client.get(std::string("/v1/models/") + name);
+    EXPECT_EQ(unknown.status, 404);
+    EXPECT_EQ(TestJson::parse(unknown.body)["error"]["code"], "model_not_found") << name;
+  }
+  EXPECT_EQ(TestJson::parse(client.get("/v1/models/").body)["error"]["code"], "not_found");
+}
+
+TEST_F(HttpTest, EmptyLinesBeforeARequestAreNoPartOfIt) {
+  start();
+  HttpClient client(port());
+  ASSERT_TRUE(client.send("\r\n\r\n" + post_text("/v1/completions", completion(2, false)) + "\r"));
+  EXPECT_EQ(client.read_response().status, 200);
+  ASSERT_TRUE(client.send("\n" + get_text("/health")));
+  EXPECT_EQ(client.read_response().status, 200);
+}
+
+TEST_F(HttpTest, PathsMayLackTheVersionAndHaveTheServersAddress) {
+  start();
+  HttpClient client(port());
+  EXPECT_EQ(client.get("/models").body, client.get("/v1/models").body);
+  EXPECT_EQ(client.get("http://localhost/v1/models?a=b").body, client.get("/v1/models").body);
+  EXPECT_EQ(client.get("http://localhost").header("content-type"), "text/html; charset=utf-8");
+  EXPECT_EQ(client.post("/completions", completion(2, false)).status, 200);
+  EXPECT_EQ(client.get("/v1/v1/models").status, 404);
+}
+
+TEST_F(HttpTest, AnAnswerMatchesAPatternFromEndToEnd) {
+  start();
+  HttpClient client(port());
+  const auto text = [&](const char* field, const TestJson& value) {
+    const TestJson body = {{"prompt", "Once"}, {"max_tokens", 40}, {"seed", 5}, {field, value}};
+    const HttpResponse response = client.post("/v1/completions", body.dump());
+    EXPECT_EQ(response.status, 200) << response.body;
+    return TestJson::parse(response.body)["choices"][0]["text"].get<std::string>();
+  };
+  EXPECT_EQ(text("structured_outputs", {{"choice", {"[yes]"}}}), "[yes]");
+  EXPECT_EQ(text("guided_regex", "\u00e9|\u00e9a{2}").substr(0, 2), "\u00e9");
+  const TestJson wrong = {{"prompt", "a"}, {"structured_outputs", {{"regex", "a["}}}};
+  const TestJson error = error_of(client.post("/v1/completions", wrong.dump()));
+  EXPECT_EQ(error["param"], "structured_outputs.regex");
+}
+
 TEST_F(HttpTest, AStreamHasTheTextOfTheWholeAnswer) {
   start();
   HttpClient client(port());

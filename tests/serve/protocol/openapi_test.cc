@@ -145,7 +145,8 @@ bool is_said_in_words(const std::string& message) {
   for (const char* words :
        {"expected only beside", "to choose from", "expected a function of", "JSON of an object",
         "a JSON schema", "malformed JSON", "false beside it", "the same as \"n\"",
-        "beside a call that must be made", "an integer of more than 64 bits"}) {
+        "beside a call that must be made", "expected one shape",
+        "an integer of more than 64 bits"}) {
     if (message.find(words) != std::string::npos) return true;
   }
   return false;
@@ -178,7 +179,7 @@ Json chat_with_tools() {
     {"role": "assistant", "content": null, "reasoning_content": "r", "reasoning": null, "tool_calls": [
       {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
     {"role": "assistant", "refusal": "no", "function_call": null, "audio": null},
-    {"role": "tool", "content": "c", "tool_call_id": "1"}],
+    {"role": "tool", "content": "c", "tool_call_id": "1"}, {"role": "ipython", "content": ["d"]}],
     "tools": [{"type": "function", "function": {
       "name": "f", "description": "d", "parameters": {"type": "object"}, "strict": true}}],
     "tool_choice": {"type": "function", "function": {"name": "f"}}, "documents": [{"text": "t"}],
@@ -193,9 +194,28 @@ Json chat_with_a_shape() {
     "modalities": ["text"]})");
 }
 
+// Other ways to say what the first two say.
+std::vector<Json> other_chats() {
+  Json allowed = chat_with_tools();
+  allowed["tool_choice"] =
+      Json::parse(R"({"type": "allowed_tools", "allowed_tools": {"mode": "auto",
+    "tools": [{"type": "function", "function": {"name": "f"}}]}})");
+  const Json plain = {{"messages", {{{"role", "user"}, {"content", "x"}}}}};
+  std::vector<Json> chats = {allowed};
+  for (const char* shape :
+       {R"({"response_format": {"type": "json_schema", "schema": {"type": "object"}}})",
+        R"({"response_format": {"type": "json_object", "schema": {"type": "object"}}})",
+        R"({"structured_outputs": {"choice": ["a"]}})", R"({"guided_choice": ["a"]})"}) {
+    chats.push_back(plain);
+    chats.back().update(Json::parse(shape));
+  }
+  return chats;
+}
+
 TEST(OpenApi, RequestsAreTakenThatItAllowsAndNoOthers) {
   expect_same_verdicts("ChatCompletionRequest", {chat_with_tools(), chat_with_a_shape()},
                        parse_chat_request);
+  expect_same_verdicts("ChatCompletionRequest", other_chats(), parse_chat_request);
   expect_same_verdicts("CompletionRequest",
                        {Json::parse(R"({"prompt": [[1, 2], [3]], "echo": true, "stream": true})"),
                         Json::parse(R"({"prompt": ["a", "b"], "echo": true, "logprobs": 3})")},

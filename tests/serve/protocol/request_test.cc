@@ -115,6 +115,28 @@ TEST(ChatRequests, ReadMessages) {
             R"({"role":"tool","content":"42","tool_call_id":"c1"}])");
 }
 
+// Agents send back what a model wrote, whatever it was.
+TEST(ChatRequests, ReadMessagesWithoutContentAndWithCallsThatWereCutOff) {
+  const ChatRequest request = chat(Json::parse(R"({"messages": [
+    {"role": "user", "content": ["a", {"type": "text", "text": "b"}]},
+    {"role": "assistant", "content": null, "reasoning_content": "r"},
+    {"role": "assistant"},
+    {"role": "assistant", "tool_calls": [
+      {"function": {"name": "f", "arguments": "{\"z\": "}}, {"function": {"name": "f", "arguments": "[1]"}},
+      {"function": {"name": "f", "arguments": "null"}}]},
+    {"role": "tool", "content": null},
+    {"role": "function", "name": "f", "content": "42"}]})"));
+  EXPECT_EQ(request.conversation.messages.dump(),
+            R"([{"role":"user","content":"a\nb"},)"
+            R"({"role":"assistant","reasoning_content":"r","content":""},)"
+            R"({"role":"assistant","content":""},)"
+            R"({"role":"assistant","tool_calls":[)"
+            R"({"type":"function","function":{"name":"f","arguments":"{\"z\": "}},)"
+            R"({"type":"function","function":{"name":"f","arguments":"[1]"}},)"
+            R"({"type":"function","function":{"name":"f","arguments":{}}}],"content":""},)"
+            R"({"role":"tool","content":""},{"role":"function","content":"42","name":"f"}])");
+}
+
 TEST(ChatRequests, ReadTools) {
   Json body = chat_body();
   body["tools"] = {tool("f"), tool("g")};
@@ -129,6 +151,55 @@ TEST(ChatRequests, ReadTools) {
   EXPECT_EQ(chat(body).tools.choice.kind, ToolChoice::Kind::kNamed);
   EXPECT_EQ(chat(body).tools.choice.name, "g");
   EXPECT_EQ(chat(body).tools.tools[1].parameters["type"], "object");
+}
+
+TEST(ChatRequests, NoToolsAreAsIfTheFieldWereMissing) {
+  Json body = chat_body();
+  body["tools"] = Json::array();
+  for (const char* choice : {"none", "auto", ""}) {
+    if (*choice != '\0') body["tool_choice"] = choice;
+    const ChatRequest request = chat(body);
+    EXPECT_TRUE(request.conversation.tools.is_null());
+    EXPECT_FALSE(request.tools.choice.forced());
+    body.erase("tool_choice");
+  }
+  body["tools"] = Json::array({{{"function", {{"name", "f"}}}}});  // a type is not needed
+  EXPECT_EQ(chat(body).tools.tools[0].name, "f");
+}
+
+TEST(ChatRequests, ReadWhichToolsAreAllowed) {
+  Json body = chat_body();
+  body["tools"] = {tool("f"), tool("g"), tool("h")};
+  body["tool_choice"] =
+      Json::parse(R"({"type": "allowed_tools", "allowed_tools": {"mode": "required",
+    "tools": [{"type": "function", "function": {"name": "h"}},
+              {"type": "function", "function": {"name": "f"}}]}})");
+  const ChatRequest request = chat(body);
+  EXPECT_EQ(request.tools.choice.kind, ToolChoice::Kind::kRequired);
+  EXPECT_EQ(request.conversation.tools, Json::array({tool("f"), tool("h")}));
+  ASSERT_EQ(request.tools.tools.size(), 2u);
+  EXPECT_EQ(request.tools.tools[1].name, "h");
+  body["tool_choice"]["allowed_tools"].erase("mode");
+  EXPECT_EQ(chat(body).tools.choice.kind, ToolChoice::Kind::kAuto);
+}
+
+TEST(Requests, MayAskForAsManyTokensAsThereIsRoomForOrNone) {
+  Json body = chat_body();
+  body["max_tokens"] = -1;
+  EXPECT_FALSE(chat(body).answer.max_tokens);
+  body["max_tokens"] = 0;
+  EXPECT_EQ(chat(body).answer.max_tokens, 0);
+  body = completion_body();
+  body["max_tokens"] = -1;
+  EXPECT_FALSE(completion(body).answer.max_tokens);
+}
+
+TEST(Requests, LeaveOutWhatChangesNothing) {
+  Json body = completion_body();
+  body.update({{"suffix", ""}, {"stop", {"a", ""}}, {"stream_options", {{"include_usage", true}}}});
+  EXPECT_EQ(completion(body).answer.stop, std::vector<std::string>{"a"});
+  body["stop"] = "";
+  EXPECT_TRUE(completion(body).answer.stop.empty());
 }
 
 TEST(CompletionRequests, TakeFourFormsOfPrompts) {
@@ -217,7 +288,7 @@ const Wrong kWrong[] = {
     {"logit_bias", R"([{"a": 1}, {"1": 101}, {"1": "x"}, {"-1": 1}, {"1.5": 1}, {"": 1}])",
      "token ids with numbers from -100 to 100"},
     {"seed", "[1.5, \"1\", 9223372036854775808]", "an integer of 64 bits"},
-    {"stop", R"(["", 5, ["a", ""], ["a", 5], {}])", "a string that is not empty"},
+    {"stop", R"([5, ["a", 5], {}])", "a string or at most 32"},
     {"stop_token_ids", "[5, \"1\", {}]", "an array"},
     {"stop_token_ids", "[[-1], [1.5], [\"1\"], [4294967296]]", "an integer from 0",
      "stop_token_ids[0]"},
@@ -226,7 +297,6 @@ const Wrong kWrong[] = {
     {"min_tokens", "[-1, 1.5, \"1\"]", "an integer from 0"},
     {"stream", "[1, \"true\", {}]", "true or false"},
     {"stream_options", "[true, []]", "an object"},
-    {"stream_options", R"([{"include_usage": true}])", "\"stream\": true"},
     {"skip_special_tokens", "[1]", "true or false"},
     {"return_token_ids", "[1]", "true or false"},
     {"echo", "[1]", "true or false"},
@@ -237,11 +307,19 @@ const Wrong kWrong[] = {
     {"response_format", R"([{}, {"type": "xml"}, {"type": 5}])", "", "response_format.type"},
     {"response_format", R"([{"type": "json_schema"}, {"type": "json_schema", "json_schema": 5}])",
      "an object", "response_format.json_schema"},
-    {"response_format", R"([{"type": "json_schema", "json_schema": {"schema": {}}}])", "a string",
+    {"response_format", R"([{"type": "json_schema", "json_schema": {"name": 5}}])", "a string",
      "response_format.json_schema.name"},
     {"guided_json", R"(["{", 5, [], "5"])", ""},
-    {"guided_regex", R"(["a+"])", "not supported"},
-    {"structured_outputs", R"([{"regex": "a"}])", "not supported"},
+    {"guided_regex", R"([5, ["a"]])", "a string"},
+    {"guided_choice", R"(["a", {}])", "an array"},
+    {"guided_choice", R"([[], [5], ["a", 5]])", "at least one string"},
+    {"guided_grammar", R"(["root ::= \"a\""])", "not supported"},
+    {"grammar", R"(["root ::= \"a\""])", "not supported"},
+    {"json_schema", R"([5, [], "5"])", "a JSON schema"},
+    {"structured_outputs", R"([5, "x"])", "an object"},
+    {"structured_outputs", R"([{"grammar": "a"}])", "not supported", "structured_outputs.grammar"},
+    {"structured_outputs", R"([{"regex": "a", "choice": ["a"]}])",
+     "one in structured_outputs.regex too", "structured_outputs.choice"},
     {"use_beam_search", "[true]", "not supported"},
     {"bad_words", R"([["a"]])", "not supported"},
     {"prompt_logprobs", "[1]", "not supported"},
@@ -250,24 +328,20 @@ const Wrong kWrong[] = {
 const Wrong kWrongChats[] = {
     {"messages", "[null, 5, {}, []]", "an array"},
     {"messages", "[[5], [null], [[]]]", "an object with \"role\"", "messages[0]"},
-    {"messages", R"([[{"content": "x"}], [{"role": 5}], [{"role": "king", "content": "x"}],
-                     [{"role": "function", "content": "x"}]])",
+    {"messages", R"([[{"content": "x"}], [{"role": 5}], [{"role": "", "content": "x"}],
+                     [{"role": "<|end|>", "content": "x"}]])",
      "", "messages[0].role"},
     {"messages", R"([[{"role": "user"}], [{"role": "user", "content": null}],
-                     [{"role": "user", "content": 5}], [{"role": "tool"}],
-                     [{"role": "assistant"}]])",
+                     [{"role": "user", "content": 5}], [{"role": "system"}]])",
      "a string", "messages[0].content"},
-    {"messages", R"([[{"role": "user", "content": ["x"]}]])", "an object with \"type\"",
+    {"messages", R"([[{"role": "user", "content": [5]}]])", "an object with \"type\"",
      "messages[0].content[0]"},
     {"messages", R"([[{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]])",
      "the only thing that this model reads", "messages[0].content[0].type"},
     {"messages", R"([[{"role": "user", "content": [{"type": "text"}]}]])", "a string",
      "messages[0].content[0].text"},
-    {"messages", R"([[{"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "f",
-                      "arguments": "{"}}]}]])",
-     "malformed JSON", "messages[0].tool_calls[0].function.arguments"},
     {"messages", R"([[{"role": "assistant", "tool_calls": [{"function": {"name": "f",
-                      "arguments": "5"}}]}]])",
+                      "arguments": 5}}]}]])",
      "JSON of an object", "messages[0].tool_calls[0].function.arguments"},
     {"messages", R"([[{"role": "assistant", "tool_calls": [{"function": {}}]}]])", "a string",
      "messages[0].tool_calls[0].function.name"},
@@ -277,14 +351,13 @@ const Wrong kWrongChats[] = {
      "messages[0].tool_call_id"},
     {"messages", R"([[{"role": "user", "content": "x", "name": 5}]])", "a string",
      "messages[0].name"},
-    {"max_tokens", "[0, -1, 1.5, \"1\"]", "an integer from 1"},
-    {"max_completion_tokens", "[0, \"1\"]", "an integer from 1"},
+    {"max_tokens", "[-2, 1.5, \"1\"]", "an integer from -1"},
+    {"max_completion_tokens", "[-2, \"1\"]", "an integer from -1"},
     {"logprobs", "[1, \"true\"]", "true or false"},
     {"top_logprobs", "[-1, 21, 1.5, true]", "an integer from 0 to 20"},
     {"top_logprobs", "[3]", "\"logprobs\": true"},
     {"tools", "[5, {}, \"x\"]", "an array"},
-    {"tools", "[[]]", "from one tool to 1024"},
-    {"tools", R"([[{"type": "retrieval"}], [{"function": {"name": "f"}}]])", "", "tools[0].type"},
+    {"tools", R"([[{"type": "retrieval"}], [{"type": 5}]])", "", "tools[0].type"},
     {"tools", R"([[{"type": "function"}]])", "an object", "tools[0].function"},
     {"tools", R"([[{"type": "function", "function": {"name": ""}}],
                   [{"type": "function", "function": {"name": "a b"}}],
@@ -297,6 +370,14 @@ const Wrong kWrongChats[] = {
      "distinct names"},
     {"tool_choice", "[5, \"any\", []]", "\"none\", \"auto\", \"required\""},
     {"tool_choice", "[\"required\"]", "\"tools\" to choose from"},
+    {"tool_choice", R"([{"type": "any"}])", "\"function\" or \"allowed_tools\"",
+     "tool_choice.type"},
+    {"tool_choice", R"([{"type": "allowed_tools"}])", "an object", "tool_choice.allowed_tools"},
+    {"tool_choice", R"([{"type": "allowed_tools", "allowed_tools": {"mode": "any", "tools": []}}])",
+     "\"none\", \"auto\"", "tool_choice.allowed_tools.mode"},
+    {"tool_choice",
+     R"([{"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}])",
+     "at least one function", "tool_choice.allowed_tools.tools"},
     {"parallel_tool_calls", "[1]", "true or false"},
     {"functions", R"([[{"name": "f"}]])", "not supported"},
     {"add_generation_prompt", "[1]", "true or false"},
@@ -312,7 +393,7 @@ const Wrong kWrongCompletions[] = {
     {"prompt", R"([null, 5, {}, [], [[]], ["a", 5], [1, "a"], [1.5], [-1], [[1], "a"], [[1], []],
                    [4294967296], true])",
      "a string, token ids"},
-    {"max_tokens", "[0, -1, 1.5, \"1\"]", "an integer from 1"},
+    {"max_tokens", "[-2, 1.5, \"1\"]", "an integer from -1"},
     {"logprobs", "[-1, 21, true, \"1\"]", "an integer from 0 to 20"},
     {"suffix", "[\"end\"]", "not supported"},
     {"best_of", "[2]", "not supported"},
@@ -382,6 +463,10 @@ TEST(Requests, SayWhichFieldsDoNotGoTogether) {
   body["tools"] = Json::array({tool("f")});
   body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "g"}}}};
   EXPECT_EQ(error_of(body, true).param, "tool_choice");
+  body["tool_choice"] = Json::parse(R"({"type": "allowed_tools", "allowed_tools": {"mode": "auto",
+    "tools": [{"function": {"name": "g"}}]}})");
+  EXPECT_THAT(error_of(body, true).message,
+              HasSubstr("expected a function of \"tools\", found \"g\""));
   body["tool_choice"] = "required";
   body["response_format"] = {{"type", "json_object"}};
   EXPECT_EQ(error_of(body, true).param, "tool_choice");
@@ -390,6 +475,12 @@ TEST(Requests, SayWhichFieldsDoNotGoTogether) {
   EXPECT_EQ(error_of(body, true).message, "none");
   body["add_generation_prompt"] = true;
   EXPECT_EQ(error_of(body, true).param, "continue_final_message");
+  body = completion_body();
+  body["response_format"] = {{"type", "json_object"}};
+  body["guided_regex"] = "a";
+  EXPECT_EQ(error_of(body, false).param, "guided_regex");
+  body["response_format"] = {{"type", "text"}};
+  EXPECT_EQ(error_of(body, false).message, "none");
 }
 
 TEST(EngineRequests, SayWhatTheModelSaysOtherwise) {

@@ -30,7 +30,7 @@ Prompt = collections.namedtuple("Prompt", "text max_tokens expected")
 # Bodies that are wrong, and what may be answered.
 BODIES = [
     (b"", {400}), (b"{", {400}), (b"[]", {400}), (b"null", {400}), (b'"x"', {400}), (b"\xff\xfe{}", {400}), (b"{}", {400}),
-    (b'{"prompt": {}}', {400}), (b'{"prompt": "x", "max_tokens": -1}', {400}), (b'{"prompt": "x", "temperature": "hot"}', {400}),
+    (b'{"prompt": {}}', {400}), (b'{"prompt": "x", "max_tokens": -2}', {400}), (b'{"prompt": "x", "temperature": "hot"}', {400}),
     (b'{"prompt": "x", "prompt": "y"}', {400}), (b"[" * 100000, {400}), (b'{"prompt": [99999999]}', {400}),
     (b'{"prompt": "x", "n": 100000}', {400}), (b'{"prompt": "x", "model": "nobody"}', {404}),
     (b'{"prompt": "x", "stream": true, "logit_bias": {"a": 1}}', {400}),

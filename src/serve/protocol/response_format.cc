@@ -1,0 +1,141 @@
+#include "serve/protocol/response_format.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace neuronmm::serve {
+namespace {
+
+using Kind = ResponseFormat::Kind;
+
+// A schema, or its text.
+ResponseFormat read_schema(FieldReader& fields, const char* key) {
+  const Json* value = fields.find(key);
+  if (value == nullptr) return {};
+  ResponseFormat format{.kind = Kind::kJsonSchema, .schema = *value, .param = fields.path(key)};
+  if (value->is_string()) {
+    auto parsed = parse_json_text(value->get_ref<const std::string&>(), format.param);
+    if (!parsed.ok()) {
+      fields.problem().add(parsed.error());
+      return {};
+    }
+    format.schema = *std::move(parsed);
+  }
+  if (!format.schema.is_object()) fields.wrong(key, "a JSON schema");
+  return format;
+}
+
+ResponseFormat read_pattern(FieldReader& fields, const char* key) {
+  auto pattern = fields.string(key);
+  if (!pattern) return {};
+  return {.kind = Kind::kPattern, .pattern = *std::move(pattern), .param = fields.path(key)};
+}
+
+std::string pattern_of(std::string_view text) {
+  std::string pattern;
+  for (const char c : text) {
+    if (std::string_view("^$\\.*+?()[]{}|/").find(c) != std::string_view::npos) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
+// One of several texts.
+ResponseFormat read_choice(FieldReader& fields, const char* key) {
+  const Json* choices = fields.array(key);
+  if (choices == nullptr) return {};
+  ResponseFormat format{.kind = Kind::kPattern, .param = fields.path(key)};
+  for (const Json& choice : *choices) {
+    if (!choice.is_string()) break;
+    if (&choice != &choices->front()) format.pattern += '|';
+    format.pattern += pattern_of(choice.get_ref<const std::string&>());
+  }
+  const auto is_text = [](const Json& choice) { return choice.is_string(); };
+  if (choices->empty() || !std::ranges::all_of(*choices, is_text))
+    fields.wrong(key, "an array of at least one string");
+  return format;
+}
+
+// {"type": "json_schema", "json_schema": {"name": ..., "schema": ...}}
+ResponseFormat read_json_schema(FieldReader& format) {
+  const Json* described = format.object("json_schema");
+  if (described == nullptr) {
+    format.wrong("json_schema", "an object with \"schema\"");
+    return {};
+  }
+  FieldReader reader(*described, format.path("json_schema."), format.problem());
+  (void)reader.string("name");
+  (void)reader.string("description");
+  (void)reader.boolean("strict");
+  const Json* schema = reader.object("schema");
+  // Without a schema any object will do, as for OpenAI.
+  if (schema == nullptr) return {.kind = Kind::kJsonObject, .param = "response_format"};
+  return {.kind = Kind::kJsonSchema, .schema = *schema, .param = "response_format"};
+}
+
+ResponseFormat read_openai(FieldReader& fields) {
+  const Json* object = fields.object("response_format");
+  if (object == nullptr) return {};
+  FieldReader reader(*object, "response_format.", fields.problem());
+  const std::string type = reader.required_string("type");
+  // llama.cpp and others take the schema of a json_object beside its type.
+  const Json* schema = reader.object("schema");
+  if (type == "json_schema" && schema == nullptr) return read_json_schema(reader);
+  if (type != "text" && type != "json_object" && type != "json_schema")
+    reader.wrong("type", "\"text\", \"json_object\" or \"json_schema\"");
+  if (type == "text") return {};
+  if (schema == nullptr) return {.kind = Kind::kJsonObject, .param = "response_format"};
+  return {.kind = Kind::kJsonSchema, .schema = *schema, .param = "response_format"};
+}
+
+// Of several formats the one that is not any text.
+class OnlyFormat {
+ public:
+  explicit OnlyFormat(FieldReader& fields) : fields_(fields) {}
+  void add(const char* key, ResponseFormat format) {
+    if (format.kind == Kind::kText) return;
+    if (format_.kind != Kind::kText)
+      fields_.fail(
+          key, fmt::format("expected one shape of the answer, found one in {} too", format_.param));
+    format_ = std::move(format);
+  }
+  ResponseFormat take() { return std::move(format_); }
+
+ private:
+  FieldReader& fields_;
+  ResponseFormat format_;
+};
+
+// vLLM's, since 2025.
+ResponseFormat read_structured_outputs(FieldReader& fields) {
+  const Json* object = fields.object("structured_outputs");
+  if (object == nullptr) return {};
+  FieldReader reader(*object, "structured_outputs.", fields.problem());
+  OnlyFormat format(reader);
+  format.add("json", read_schema(reader, "json"));
+  format.add("regex", read_pattern(reader, "regex"));
+  format.add("choice", read_choice(reader, "choice"));
+  if (reader.boolean("json_object").value_or(false))
+    format.add("json_object",
+               {.kind = Kind::kJsonObject, .param = "structured_outputs.json_object"});
+  for (const char* key : {"grammar", "structural_tag"})
+    reader.refuse(key, "expected json, regex or choice instead");
+  return format.take();
+}
+
+}  // namespace
+
+ResponseFormat read_response_format(FieldReader& fields) {
+  OnlyFormat format(fields);
+  format.add("response_format", read_openai(fields));
+  format.add("structured_outputs", read_structured_outputs(fields));
+  format.add("guided_json", read_schema(fields, "guided_json"));
+  format.add("guided_regex", read_pattern(fields, "guided_regex"));
+  format.add("guided_choice", read_choice(fields, "guided_choice"));
+  format.add("json_schema", read_schema(fields, "json_schema"));
+  for (const char* key : {"guided_grammar", "grammar"})
+    fields.refuse(key, "expected response_format or structured_outputs instead");
+  return format.take();
+}
+
+}  // namespace neuronmm::serve

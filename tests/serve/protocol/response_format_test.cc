@@ -1,0 +1,63 @@
+// The ways in which OpenAI's, vLLM's and llama.cpp's clients ask for an answer of a shape.
+
+#include "serve/protocol/response_format.h"
+
+#include <gtest/gtest.h>
+
+#include "serve/protocol/json_body.h"
+
+namespace neuronmm::serve {
+namespace {
+
+ResponseFormat read(const char* body) {
+  const Json root = Json::parse(body);
+  RequestProblem problem;
+  FieldReader fields(root, "", problem);
+  ResponseFormat format = read_response_format(fields);
+  EXPECT_FALSE(problem.found()) << problem.error().message;
+  return format;
+}
+
+TEST(ResponseFormats, AnySchemaIsTheSameInEveryPlace) {
+  for (
+      const char* body : {
+          R"({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "null"}}}})",
+          R"({"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "null"}}}})",
+          R"({"response_format": {"type": "json_schema", "name": "n", "schema": {"type": "null"}}})",
+          R"({"response_format": {"type": "json_object", "schema": {"type": "null"}}})",
+          R"({"structured_outputs": {"json": {"type": "null"}}})",
+          R"({"structured_outputs": {"json": "{\"type\": \"null\"}"}})",
+          R"({"guided_json": {"type": "null"}})",
+          R"({"json_schema": {"type": "null"}, "response_format": {"type": "text"}})",
+      }) {
+    const ResponseFormat format = read(body);
+    EXPECT_EQ(format.kind, ResponseFormat::Kind::kJsonSchema) << body;
+    EXPECT_EQ(format.schema.dump(), R"({"type":"null"})") << body;
+  }
+}
+
+TEST(ResponseFormats, AnyObject) {
+  for (const char* body :
+       {R"({"response_format": {"type": "json_object"}})",
+        R"({"response_format": {"type": "json_schema", "json_schema": {"name": "n"}}})",
+        R"({"structured_outputs": {"json_object": true}})"})
+    EXPECT_EQ(read(body).kind, ResponseFormat::Kind::kJsonObject) << body;
+}
+
+TEST(ResponseFormats, AnyText) {
+  for (const char* body : {"{}", R"({"response_format": {"type": "text"}})",
+                           R"({"structured_outputs": {"json_object": false, "grammar": null}})"})
+    EXPECT_EQ(read(body).kind, ResponseFormat::Kind::kText) << body;
+}
+
+TEST(ResponseFormats, PatternsAndChoices) {
+  EXPECT_EQ(read(R"({"guided_regex": "a|b"})").pattern, "a|b");
+  EXPECT_EQ(read(R"({"structured_outputs": {"regex": "a+"}})").param, "structured_outputs.regex");
+  const ResponseFormat choice = read(R"x({"structured_outputs": {"choice": ["a.b", "(c|d)"]}})x");
+  EXPECT_EQ(choice.kind, ResponseFormat::Kind::kPattern);
+  EXPECT_EQ(choice.pattern, R"(a\.b|\(c\|d\))");
+  EXPECT_EQ(choice.param, "structured_outputs.choice");
+}
+
+}  // namespace
+}  // namespace neuronmm::serve
