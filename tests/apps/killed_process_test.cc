@@ -11,8 +11,7 @@ namespace neuronmm::apps {
 namespace {
 
 // mpirun as it is; and as docs/parallel.md advises, where the processes end themselves.
-const std::string kAsItIs = "--mca btl_base_warn_component_unused 0 ";
-const std::string kAdvised = kAsItIs + "--mca orte_abort_on_non_zero_status 0 ";
+const std::string kAsItIs = "", kAdvised = "--mca orte_abort_on_non_zero_status 0 ";
 
 const std::string kFlags = " --threads 1 --link messages --link-timeout 5";
 const std::string kGenerate =
