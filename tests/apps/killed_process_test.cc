@@ -59,7 +59,8 @@ class KilledProcess : public ProgramTest {
     if (launcher == kAdvised && message == 0) {
       EXPECT_TRUE(killed.says("processes have not met within 5 s")) << killed.output();
       EXPECT_TRUE(killed.nobody_left());
-      EXPECT_EQ(killed.code_of_first(), 1) << killed.output();
+      EXPECT_TRUE(within(std::chrono::seconds(10), [&] { return killed.code_of_first() == 1; }))
+          << killed.output();
       return;
     }
     const auto code = killed.ended(std::chrono::seconds(60));
@@ -68,7 +69,9 @@ class KilledProcess : public ProgramTest {
     EXPECT_TRUE(killed.nobody_left());
     EXPECT_FALSE(std::filesystem::exists(killed.folder() + "/out"));
     if (launcher == kAsItIs) return;  // mpirun says it
-    EXPECT_EQ(killed.code_of_first(), 1) << killed.output();
+    // 130 where another process noticed first and had all of them ended.
+    const int first = killed.code_of_first();
+    EXPECT_TRUE(first == 1 || first == 130) << first << ": " << killed.output();
     const std::string lost = fmt::format("process {} of {} on ", processes - 1, processes);
     EXPECT_NE(killed.output().find(lost), std::string::npos) << killed.output();
   }
