@@ -51,6 +51,9 @@ void share_cores(int processes_of_host) {
 
 Status meet(const TogetherCommand& command) {
   link_flags().link.shared_memory = link_flags().through == "auto";
+  link_flags().link.tell = [name = command.name](const std::string& message) {
+    print_message("neuronmm {}: {}\n", name, printable(message));
+  };
   NMM_ASSIGN(communicator(), parallel::connect(link_flags().link));
   parallel::Communicator& all = *communicator();
   share_cores(all.processes_of_host());

@@ -138,8 +138,11 @@ void print_sums(const ReportWriter& writer, const std::vector<Layer>& layers,
         "of MLPs), {:.1f} MB of weights in process 0\n",
         kLinks[link].name, attention + mlps, attention, mlps, static_cast<double>(memory) / 1e6);
   }
-  writer.print("  beside that process 0 gets the logits of the others: {:.0f} bytes per row\n",
-               ring * static_cast<double>(config.vocab_size));
+  writer.print(
+      "  beside that process 0 gets 12 bytes of each other process per greedy token, and {:.0f} of "
+      "all "
+      "of them per row whose logits it needs whole\n",
+      ring * static_cast<double>(config.vocab_size));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
-#include "eval/log_probability.h"
+#include "model/token_logprobs.h"
 
 namespace neuronmm::eval {
 namespace {
@@ -35,8 +35,9 @@ size_t choice_of(Row logits) {
 
 TokenDivergence compare(Row dense, Row other, TokenId target) {
   const size_t dense_choice = choice_of(dense), other_choice = choice_of(other);
-  return {kl_divergence(dense, dense_choice, other, other_choice), -log_probability(dense, target),
-          -log_probability(other, target), dense_choice == other_choice};
+  return {kl_divergence(dense, dense_choice, other, other_choice),
+          -model::log_probability(dense, target), -model::log_probability(other, target),
+          dense_choice == other_choice};
 }
 
 Status check_sequence(const Transformer& dense, const Transformer& other,

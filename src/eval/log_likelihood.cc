@@ -8,7 +8,7 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
-#include "eval/log_probability.h"
+#include "model/token_logprobs.h"
 
 namespace neuronmm::eval {
 namespace {
@@ -104,23 +104,23 @@ class Scorer {
   void run(const std::vector<Piece>& pass, Transformer::Logits which) {
     if (pass.empty()) return;
     std::vector<model::SequenceTokens> batch;
-    for (const Piece& piece : pass) {
-      const std::span<const TokenId> inputs(items_[piece.item].requests[piece.first_choice].inputs);
-      batch.push_back({inputs.subspan(piece.first, piece.count), &cache(piece.item), which});
-      result_.computed_tokens += piece.count;
-    }
-    const Matrix logits = transformer_.forward(batch);
     std::vector<Prediction> predictions;
     int64_t row = 0;
     for (const Piece& piece : pass) {
+      const std::span<const TokenId> inputs(items_[piece.item].requests[piece.first_choice].inputs);
+      model::SequenceTokens& told =
+          batch.emplace_back(inputs.subspan(piece.first, piece.count), &cache(piece.item), which);
+      result_.computed_tokens += piece.count;
       const int64_t rows = which == Transformer::Logits::kAll ? piece.count : 1;
+      const size_t first = predictions.size();
       append_predictions(piece, row, rows, predictions);
+      told.wanted = wanted_for(std::span(predictions).subspan(first), row, rows);
       row += rows;
     }
+    const model::Predictions found = transformer_.predict(batch);
     parallel_for(std::ssize(predictions), [&](int64_t i) {
       Prediction& p = predictions[i];
-      p.value =
-          log_probability({logits.row(p.row), static_cast<size_t>(logits.columns())}, p.target);
+      p.value = model::log_probability(found.row(p.row), p.target, found.log_sum(p.row));
     });
     for (const Prediction& p : predictions) *p.sum += p.value;
   }
@@ -131,6 +131,18 @@ class Scorer {
     double* sum;
     double value;
   };
+
+  // Of rows first_row ... of the logits, what these predictions look at.
+  static std::vector<ops::WantedLogits> wanted_for(std::span<const Prediction> predictions,
+                                                   int64_t first_row, int64_t rows) {
+    std::vector<ops::WantedLogits> wanted(static_cast<size_t>(rows), {.all = false});
+    for (const Prediction& p : predictions) {
+      const ops::WantedLogits one = {.all = false, .named = {p.target}, .log_sum = true};
+      auto& all = wanted[static_cast<size_t>(p.row - first_row)];
+      all = merged(all, one);
+    }
+    return wanted;
+  }
 
   // The rows first_row ... of the logits follow the last `rows` tokens of the piece.
   void append_predictions(const Piece& piece, int64_t first_row, int64_t rows,

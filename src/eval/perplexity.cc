@@ -6,7 +6,7 @@
 
 #include "base/interrupt.h"
 #include "base/parallel.h"
-#include "eval/log_probability.h"
+#include "model/token_logprobs.h"
 
 namespace neuronmm::eval {
 namespace {
@@ -28,13 +28,17 @@ Result<double> chunk_loss(const model::Transformer& transformer, std::span<const
   for (int64_t first = 0; first < inputs; first += kPieceTokens) {
     if (interrupted()) return interrupted_error("");
     const int64_t count = std::min(kPieceTokens, inputs - first);
-    const Matrix logits =
-        transformer.forward(chunk.subspan(first, count), cache, model::Transformer::Logits::kAll);
+    model::SequenceTokens piece = {chunk.subspan(first, count), &cache,
+                                   model::Transformer::Logits::kAll};
+    for (int64_t i = 0; i < count; ++i) {
+      piece.wanted.push_back({.all = false, .named = {chunk[first + i + 1]}, .log_sum = true});
+    }
+    const model::Predictions predictions = transformer.predict(std::span(&piece, 1));
     // Losses side by side, their sum in order: it does not depend on the number of threads.
     std::vector<double> losses(count);
     parallel_for(count, [&](int64_t i) {
-      losses[i] = -log_probability({logits.row(i), static_cast<size_t>(logits.columns())},
-                                   chunk[first + i + 1]);
+      losses[i] =
+          -model::log_probability(predictions.row(i), chunk[first + i + 1], predictions.log_sum(i));
     });
     for (int64_t i = 0; i < count; ++i) {
       if (!std::isfinite(losses[i])) return fail("position {}: {}", first + i + 1, losses[i]);

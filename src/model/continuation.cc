@@ -1,27 +1,14 @@
 #include "model/continuation.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstdint>
 #include <utility>
 
 namespace neuronmm::model {
 namespace {
 
-// All bits of the exponent are set: infinity or NaN. Without a way out of the loop, which compilers
-// then make of vector instructions.
-bool all_finite(std::span<const float> values) {
-  constexpr uint32_t kExponent = 0x7F800000;
-  uint32_t any = 0;
-  for (const float value : values) {
-    any |= (std::bit_cast<uint32_t>(value) & kExponent) == kExponent ? 1 : 0;
-  }
-  return any == 0;
-}
-
 Status check_finite(std::span<const float> logits, size_t position) {
-  if (all_finite(logits)) return {};
+  if (ops::all_finite(logits)) return {};
   const auto found = std::ranges::find_if(logits, [](float x) { return !std::isfinite(x); });
   return fail(
       "expected finite logits, found {} for token {} at position {}: the weights or "
@@ -40,7 +27,30 @@ Continuation::Continuation(std::vector<TokenId> prompt, GenerateOptions options,
       constraint_(std::move(constraint)),
       sampler_(options_.sampling) {}
 
-Result<Step> Continuation::extend(std::span<const float> logits) {
+// A named token's logit may be changed: it is looked at however small it is, and the best of the
+// others are those that it is compared with.
+ops::WantedLogits Continuation::wanted() const {
+  const SamplingOptions& sampling = options_.sampling;
+  const bool draws = sampling.temperature > 0.0;
+  ops::WantedLogits wanted = {.all = constraint_ || (draws && sampling.top_k <= 0),
+                              .log_sum = options_.logprobs.has_value()};
+  if (wanted.all) return wanted;
+  wanted.best = std::max(draws ? sampling.top_k : 1, options_.logprobs.value_or(0));
+  const auto name = [&](std::span<const TokenId> tokens) {
+    wanted.named.insert(wanted.named.end(), tokens.begin(), tokens.end());
+  };
+  if (sampling.repetition_penalty != 1.0) name(tokens());
+  if (sampling.frequency_penalty != 0.0 || sampling.presence_penalty != 0.0) name(generated());
+  for (const LogitBias& bias : sampling.logit_bias) wanted.named.push_back(bias.id);
+  if (!may_stop()) name(options_.stop_tokens);
+  std::ranges::sort(wanted.named);
+  const auto repeated = std::ranges::unique(wanted.named);
+  wanted.named.erase(repeated.begin(), repeated.end());
+  return wanted;
+}
+
+Result<Step> Continuation::extend(std::span<const float> logits,
+                                  const std::optional<ops::LogSum>& log_sum) {
   NMM_TRY(check_finite(logits, tokens_.size()));
   // A constraint may allow nothing at all to begin with.
   if (constraint_ && constraint_->must_end()) return Step{.stop = Stop::kComplete};
@@ -51,7 +61,7 @@ Result<Step> Continuation::extend(std::span<const float> logits) {
   tokens_.push_back(token);
   if (constraint_) constraint_->advance(token);
   Step step = {.token = token, .stop = stop_after_token()};
-  if (options_.logprobs) step.logprobs = token_logprobs(logits, token, *options_.logprobs);
+  if (options_.logprobs) step.logprobs = token_logprobs(logits, token, *options_.logprobs, log_sum);
   return step;
 }
 
@@ -63,15 +73,17 @@ std::optional<Stop> Continuation::stop_after_token() const {
   return limit_ < options_.max_new_tokens ? Stop::kContextFull : Stop::kLimit;
 }
 
+bool Continuation::may_stop() const {
+  return std::ssize(generated()) >= options_.min_new_tokens || options_.stop_tokens.empty();
+}
+
 // All, where nothing forbids any. Where a constraint leaves stop tokens alone they are not too
 // early: the answer is complete.
 TokenSet Continuation::allowed_tokens(size_t vocabulary) {
-  const bool may_stop =
-      std::ssize(generated()) >= options_.min_new_tokens || options_.stop_tokens.empty();
-  if (may_stop && !constraint_) return {};
+  if (may_stop() && !constraint_) return {};
   allowed_.assign((vocabulary + 63) / 64, constraint_ ? 0 : ~uint64_t{0});
   if (constraint_) constraint_->allowed_tokens(allowed_);
-  if (may_stop) return allowed_;
+  if (may_stop()) return allowed_;
   const std::vector<uint64_t> with_stop_tokens = allowed_;
   for (const TokenId id : options_.stop_tokens) {
     const auto bit = static_cast<size_t>(id);

@@ -11,6 +11,7 @@
 #include "model/sampler.h"
 #include "model/token_constraint.h"
 #include "model/token_logprobs.h"
+#include "ops/wanted_logits.h"
 
 namespace neuronmm::model {
 
@@ -45,11 +46,17 @@ class Continuation {
   std::span<const TokenId> generated() const { return tokens().subspan(prompt_length_); }
   int64_t limit() const { return limit_; }  // new tokens at most; 0 or less: none can be made
 
+  // What extend() looks at, next time. To draw from all tokens, or from those that a constraint
+  // allows, takes all logits.
+  ops::WantedLogits wanted() const;
   // Takes the token that follows all tokens so far. Logits that are not finite are an error: one
   // would win every comparison or poison the softmax, and generate text that looks merely odd.
-  Result<Step> extend(std::span<const float> logits);
+  // Without a log sum all logits are there.
+  Result<Step> extend(std::span<const float> logits,
+                      const std::optional<ops::LogSum>& log_sum = {});
 
  private:
+  bool may_stop() const;
   TokenSet allowed_tokens(size_t vocabulary);
   std::optional<Stop> stop_after_token() const;
 

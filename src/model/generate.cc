@@ -49,8 +49,9 @@ class Sequence {
   ops::KvCache& cache() { return *cache_; }
 
   // Takes the token that follows all tokens so far; nothing if that is a stop token.
-  Result<std::optional<TokenId>> extend(std::span<const float> logits) {
-    NMM_ASSIGN(Step step, continuation_.extend(logits));
+  ops::WantedLogits wanted() const { return continuation_.wanted(); }
+  Result<std::optional<TokenId>> extend(const Predictions& predictions, int64_t row) {
+    NMM_ASSIGN(Step step, continuation_.extend(predictions.row(row), predictions.log_sum(row)));
     if (step.token) generation_.tokens.push_back(*step.token);
     if (step.logprobs) generation_.logprobs.push_back(std::move(*step.logprobs));
     if (step.stop) finish(*step.stop);
@@ -124,19 +125,20 @@ class Run {
       const auto tokens =
           s.pending().first(std::min(s.pending().size(), static_cast<size_t>(most - rows)));
       const bool all = tokens.size() == s.pending().size();
-      batch.push_back({tokens, &s.cache(), all ? Logits::kLast : Logits::kNone});
+      SequenceTokens& told =
+          batch.emplace_back(tokens, &s.cache(), all ? Logits::kLast : Logits::kNone);
+      if (all) told.wanted = {s.wanted()};
       if (all) complete.push_back(i);
       rows += std::ssize(tokens);
     }
     // A simulated device chooses and times its kernels for this number of rows here, where it can
     // fail.
     NMM_TRY(transformer_.backend().prepare(rows));
-    const Matrix logits = transformer_.forward(batch);
+    const Predictions predictions = transformer_.predict(batch);
     std::vector<Result<std::optional<TokenId>>> next(complete.size(), std::optional<TokenId>());
-    parallel_for(logits.rows(), [&](int64_t row) {
+    parallel_for(predictions.logits.rows(), [&](int64_t row) {
       const auto i = static_cast<size_t>(row);
-      next[i] = sequences_[complete[i]].extend(
-          {logits.view().row(row), static_cast<size_t>(logits.columns())});
+      next[i] = sequences_[complete[i]].extend(predictions, row);
     });
     for (size_t i = 0; i < complete.size(); ++i) NMM_TRY(tell(complete[i], next[i], start));
     return {};

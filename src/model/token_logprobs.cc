@@ -1,17 +1,15 @@
 #include "model/token_logprobs.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 namespace neuronmm::model {
 
-TokenLogprobs token_logprobs(std::span<const float> logits, text::TokenId chosen, int64_t count) {
-  const double largest = *std::ranges::max_element(logits);
-  double sum = 0.0;
-  for (const float logit : logits) sum += std::exp(logit - largest);
-  const auto logprob_of = [&, log_sum = std::log(sum)](text::TokenId id) {
-    return TokenLogprob{id, logits[static_cast<size_t>(id)] - largest - log_sum};
+TokenLogprobs token_logprobs(std::span<const float> logits, text::TokenId chosen, int64_t count,
+                             const std::optional<ops::LogSum>& log_sum) {
+  const ops::LogSum sum = log_sum ? *log_sum : ops::log_sum(logits);
+  const auto logprob_of = [&](text::TokenId id) {
+    return TokenLogprob{id, sum.log_probability(logits[static_cast<size_t>(id)])};
   };
   std::vector<text::TokenId> ids(logits.size());
   std::iota(ids.begin(), ids.end(), 0);
@@ -23,6 +21,12 @@ TokenLogprobs token_logprobs(std::span<const float> logits, text::TokenId chosen
   TokenLogprobs result = {logprob_of(chosen), {}};
   std::transform(ids.begin(), last, std::back_inserter(result.top), logprob_of);
   return result;
+}
+
+double log_probability(std::span<const float> logits, text::TokenId token,
+                       const std::optional<ops::LogSum>& log_sum) {
+  const ops::LogSum sum = log_sum ? *log_sum : ops::log_sum(logits);
+  return sum.log_probability(logits[static_cast<size_t>(token)]);
 }
 
 }  // namespace neuronmm::model

@@ -1,9 +1,11 @@
 #pragma once
 // How likely the model found a token, and what it found likelier.
 
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "ops/log_sum.h"
 #include "text/token_id.h"
 
 namespace neuronmm::model {
@@ -20,7 +22,12 @@ struct TokenLogprobs {
 
 // log softmax(logits) of `chosen` and of the `count` most likely tokens. These are the model's own
 // probabilities, before any penalty, temperature or filter (vLLM's raw_logprobs). The logits are
-// finite.
-TokenLogprobs token_logprobs(std::span<const float> logits, text::TokenId chosen, int64_t count);
+// finite; with their log sum, all but those tokens' may be missing.
+TokenLogprobs token_logprobs(std::span<const float> logits, text::TokenId chosen, int64_t count,
+                             const std::optional<ops::LogSum>& log_sum = {});
+
+// The same of one token. NaN where any logit is NaN, and where the largest is infinite.
+double log_probability(std::span<const float> logits, text::TokenId token,
+                       const std::optional<ops::LogSum>& log_sum = {});
 
 }  // namespace neuronmm::model

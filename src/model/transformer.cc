@@ -54,6 +54,23 @@ int64_t move_wanted_rows(std::span<const SequenceTokens> batch, MutableMatrixVie
   return wanted;
 }
 
+// Of the rows whose logits are wanted; empty where all of all of them are.
+std::vector<ops::WantedLogits> wanted_of(std::span<const SequenceTokens> batch) {
+  std::vector<ops::WantedLogits> wanted;
+  bool all = true;
+  for (const SequenceTokens& sequence : batch) {
+    const int64_t rows = sequence.logits == Logits::kNone   ? 0
+                         : sequence.logits == Logits::kLast ? 1
+                                                            : std::ssize(sequence.tokens);
+    NMM_CHECK(sequence.wanted.empty() || std::ssize(sequence.wanted) == rows);
+    all = all && sequence.wanted.empty();
+    wanted.insert(wanted.end(), sequence.wanted.begin(), sequence.wanted.end());
+    if (sequence.wanted.empty()) wanted.resize(wanted.size() + static_cast<size_t>(rows));
+  }
+  if (all) wanted.clear();
+  return wanted;
+}
+
 // Rotary embedding needs the position within the sequence, not within the batch.
 // The position of every row: sequences of different lengths run in one batch.
 std::vector<int64_t> positions_of(ops::Batch batch) {
@@ -160,6 +177,15 @@ Result<LmHead> LmHead::load(const io::Checkpoint& checkpoint, const io::ModelCon
 
 Matrix LmHead::logits(MutableMatrixView hidden) const { return logits(hidden, *projection_); }
 
+Predictions LmHead::predict(MutableMatrixView hidden,
+                            std::span<const ops::WantedLogits> wanted) const {
+  if (wanted.empty()) return {logits(hidden), {}};
+  backend_->rms_norm(hidden, norm_, eps_, hidden);
+  Predictions predictions = {Matrix(hidden.rows, vocab_size_), {}};
+  predictions.log_sums = projection_->apply_wanted(hidden, wanted, predictions.logits.view());
+  return predictions;
+}
+
 Matrix LmHead::logits(MutableMatrixView hidden, const ops::Linear& projection) const {
   backend_->rms_norm(hidden, norm_, eps_, hidden);
   Matrix logits(hidden.rows, vocab_size_);
@@ -246,13 +272,22 @@ void Transformer::tell_counterparts(std::span<const SequenceTokens> batch) const
   std::vector<ops::Counterparts::Sequence> told;
   for (const SequenceTokens& sequence : batch) {
     sequence.cache->grow(sequence.cache->length() + std::ssize(sequence.tokens));
-    told.push_back({sequence.tokens, sequence.cache, static_cast<int>(sequence.logits)});
+    told.push_back(
+        {sequence.tokens, sequence.cache, static_cast<int>(sequence.logits), sequence.wanted});
   }
   counterparts_->begin_pass(told);
 }
 
-// The counterparts wait for the whole of a pass that they have begun.
+// Whatever a sequence wants, it gets all.
 Matrix Transformer::forward(std::span<const SequenceTokens> batch, MlpObserver* observer) const {
+  std::vector<SequenceTokens> whole(batch.begin(), batch.end());
+  for (SequenceTokens& sequence : whole) sequence.wanted.clear();
+  return predict(whole, observer).logits;
+}
+
+// The counterparts wait for the whole of a pass that they have begun.
+Predictions Transformer::predict(std::span<const SequenceTokens> batch,
+                                 MlpObserver* observer) const {
   if (counterparts_ == nullptr) return compute(batch, observer);
   const WholeLoops whole;
   try {
@@ -265,7 +300,8 @@ Matrix Transformer::forward(std::span<const SequenceTokens> batch, MlpObserver* 
   }
 }
 
-Matrix Transformer::compute(std::span<const SequenceTokens> batch, MlpObserver* observer) const {
+Predictions Transformer::compute(std::span<const SequenceTokens> batch,
+                                 MlpObserver* observer) const {
   int64_t total = 0;
   std::vector<ops::SequenceRows> rows;
   for (const SequenceTokens& sequence : batch) {
@@ -287,7 +323,7 @@ Matrix Transformer::compute(std::span<const SequenceTokens> batch, MlpObserver* 
   for (const auto& [cache, count] : rows) cache->set_length(cache->length() + count);
   const int64_t wanted = move_wanted_rows(batch, hidden.view());
   if (wanted == 0) return {};
-  return lm_head_->logits(hidden.view().row_range(0, wanted));
+  return lm_head_->predict(hidden.view().row_range(0, wanted), wanted_of(batch));
 }
 
 Matrix Transformer::forward(std::span<const TokenId> tokens, ops::KvCache& cache, Logits which,

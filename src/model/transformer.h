@@ -65,6 +65,22 @@ struct SequenceTokens {
   std::span<const TokenId> tokens;
   ops::KvCache* cache = nullptr;
   Logits logits = Logits::kLast;
+  // What predict() is to tell of each row of logits; empty: all.
+  std::vector<ops::WantedLogits> wanted = {};
+};
+
+// Logits [rows, vocab_size], of which nothing is left out that was wanted.
+struct Predictions {
+  Matrix logits;
+  std::vector<std::optional<ops::LogSum>> log_sums;  // ops::Linear::apply_wanted
+
+  std::span<const float> row(int64_t i) const {
+    return {logits.row(i), static_cast<size_t>(logits.columns())};
+  }
+  // Nothing where the row tells it.
+  std::optional<ops::LogSum> log_sum(int64_t i) const {
+    return log_sums.empty() ? std::nullopt : log_sums[static_cast<size_t>(i)];
+  }
 };
 
 // What follows the last layer: the final norm and the projection to the vocabulary.
@@ -74,6 +90,7 @@ class LmHead {
                              const ops::Backend& backend);
   // The logits [M, vocab_size] after hidden [M, H], which becomes its norm in place.
   Matrix logits(MutableMatrixView hidden) const;
+  Predictions predict(MutableMatrixView hidden, std::span<const ops::WantedLogits> wanted) const;
   // With another projection in the place of its own.
   Matrix logits(MutableMatrixView hidden, const ops::Linear& projection) const;
 
@@ -116,13 +133,16 @@ class Transformer {
   // The same for one sequence.
   Matrix forward(std::span<const TokenId> tokens, ops::KvCache& cache, Logits which,
                  MlpObserver* observer = nullptr) const;
+  // The same where little is looked at of the logits. What is left out costs nothing on the way
+  // from other processes.
+  Predictions predict(std::span<const SequenceTokens> batch, MlpObserver* observer = nullptr) const;
 
  private:
   Transformer() = default;
   Status open();
   Status pack();
   void tell_counterparts(std::span<const SequenceTokens> batch) const;
-  Matrix compute(std::span<const SequenceTokens> batch, MlpObserver* observer) const;
+  Predictions compute(std::span<const SequenceTokens> batch, MlpObserver* observer) const;
 
   std::unique_ptr<io::ModelConfig> config_;  // layers point at it
   std::unique_ptr<io::Checkpoint> checkpoint_;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,8 @@
 #include "base/result.h"
 #include "base/tensor.h"
 #include "ops/kv_cache.h"
+#include "ops/log_sum.h"
+#include "ops/wanted_logits.h"
 #include "ops/weights.h"
 
 namespace neuronmm::ops {
@@ -33,6 +36,16 @@ class Linear {
   virtual ~Linear() = default;
   // Y[M,N] = X[M,K] · W (+ bias on every row). Any M >= 0. x and y do not overlap.
   virtual void apply(ConstMatrixView x, MutableMatrixView y) const = 0;
+  // The same where of row i of y no more than wanted[i] will be looked at. Where a backend leaves
+  // out the rest, it is kUnwantedLogit; the first value that is not finite is never left out.
+  // Returns the rows' log sums that were wanted and that y no longer tells; nothing where y is
+  // whole.
+  virtual std::vector<std::optional<LogSum>> apply_wanted(ConstMatrixView x,
+                                                          std::span<const WantedLogits> /*wanted*/,
+                                                          MutableMatrixView y) const {
+    apply(x, y);
+    return {};
+  }
 };
 
 class Mlp {
@@ -76,6 +89,7 @@ class Counterparts {
     std::span<const int32_t> tokens;
     KvCache* cache = nullptr;  // with room for them
     int logits = 0;            // as the model counts: the counterparts must do what it does
+    std::span<const WantedLogits> wanted;  // as the model has it
   };
 
   virtual ~Counterparts() = default;

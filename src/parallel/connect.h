@@ -1,7 +1,9 @@
 #pragma once
 // How a process finds the others: started by `mpirun`, `srun` or another launcher of MPI.
 
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "base/result.h"
 #include "parallel/communicator.h"
@@ -18,6 +20,10 @@ struct LinkOptions {
   double timeout_s = 60.0;
   // On one host sums go through memory that all map. Off: messages, as between hosts.
   bool shared_memory = true;
+  // Told what is wrong where no error can be returned: a process that is lost while all meet or
+  // part leaves the others in a call of MPI that does not end. After the time limit this is called,
+  // by another thread, and the process ends with 1.
+  std::function<void(const std::string&)> tell = [](const std::string&) {};
 };
 
 // Called once per process, at its start. Error: a build without MPI; MPI's own.

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "parallel/connect.h"
+#include "parallel/deadline.h"
 #include "parallel/heartbeat.h"
 #include "parallel/message_link.h"
 #include "parallel/mpi_calls.h"
@@ -94,6 +95,7 @@ class MpiCommunicator : public Communicator {
         comm_(comm),
         host_(comm),
         all_(all_processes(processes)),
+        options_(options),
         messages_(comm, process, processes, [this] { heartbeat_->check(); }) {
     start_heartbeat(options.timeout_s);
     if (is_one_host() && options.shared_memory) start_sharing();
@@ -168,6 +170,7 @@ class MpiCommunicator : public Communicator {
   const MPI_Comm comm_;
   Host host_;
   const std::vector<int> all_;
+  const LinkOptions options_;
   std::optional<Heartbeat> heartbeat_;
   MessageLink messages_;
   std::optional<SharedLink> shared_;
@@ -213,6 +216,10 @@ void MpiCommunicator::start_sharing() {
 MpiCommunicator::~MpiCommunicator() {
   try {
     barrier();
+    const Deadline deadline(options_.timeout_s, [this] {
+      options_.tell("a process was lost as all had done their work");
+      std::_Exit(EXIT_FAILURE);
+    });
     const std::vector<int64_t> sent = heartbeat_->stop();
     std::vector<int64_t> sent_to_this(sent.size());
     check_mpi(
@@ -220,7 +227,8 @@ MpiCommunicator::~MpiCommunicator() {
     heartbeat_->receive_rest(sent_to_this);
     host_.free();
     MPI_Finalize();
-  } catch (const ProcessLost&) {
+  } catch (const ProcessLost& error) {
+    options_.tell(error.what());
     end_all(EXIT_FAILURE);
   }
 }
@@ -228,6 +236,14 @@ MpiCommunicator::~MpiCommunicator() {
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> connect(const LinkOptions& options) {
+  const Deadline deadline(options.timeout_s, [&options] {
+    options.tell(
+        fmt::format("the {} processes have not met within {:.3g} s (--link-timeout): one of them "
+                    "was lost as it "
+                    "started, or starts later than that",
+                    launched_processes(), options.timeout_s));
+    std::_Exit(EXIT_FAILURE);
+  });
   int provided = MPI_THREAD_SINGLE, process = 0, processes = 1;
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS) {
     return fail("MPI does not start; `mpirun -n 2 hostname` shows whether it works at all");

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "base/parallel.h"
+#include "tensor_parallel/excerpt.h"
 #include "tensor_parallel/heads.h"
 #include "tensor_parallel/leader.h"
 #include "tensor_parallel/shared_mlp.h"
@@ -30,36 +32,69 @@ class SummedLinear : public ops::Linear {
   std::unique_ptr<ops::Linear> part_;
 };
 
-// Each process has some of the output's columns; process 0 gets all, the others keep none.
-class GatheredLinear : public ops::Linear {
+// Each process has some of the output's columns; process 0 gets those that are wanted, the others
+// keep none.
+class SharedVocabulary : public ops::Linear {
  public:
-  GatheredLinear(parallel::Communicator& communicator, int64_t width,
-                 std::unique_ptr<ops::Linear> part)
-      : communicator_(communicator), width_(width), part_(std::move(part)) {}
+  SharedVocabulary(parallel::Communicator& communicator, int64_t width,
+                   std::unique_ptr<ops::Linear> part)
+      : communicator_(communicator),
+        width_(width),
+        block_(ops::log_sum_block(width)),
+        part_(std::move(part)) {}
+
   void apply(ConstMatrixView x, MutableMatrixView y) const override {
-    Matrix mine(x.rows, share(communicator_.process()).count);
-    if (part_ != nullptr) part_->apply(x, mine.view());
-    const auto values = std::span(mine.data(), static_cast<size_t>(mine.rows() * mine.columns()));
-    const auto all = communicator_.gather(std::as_bytes(values));
-    for (size_t i = 0; i < all.size(); ++i) {
-      const Share columns = share(static_cast<int>(i));
-      const auto* from = reinterpret_cast<const float*>(all[i].data());
-      for (int64_t row = 0; row < x.rows; ++row, from += columns.count) {
-        std::copy_n(from, columns.count, y.row(row) + columns.first);
-      }
-    }
+    apply_wanted(x, std::vector<ops::WantedLogits>(static_cast<size_t>(x.rows)), y);
   }
-  Share share(int process) const { return share_of_outputs(width_, process, communicator_); }
-  // In whole panels of 32 columns.
-  static Share share_of_outputs(int64_t width, int process,
-                                const parallel::Communicator& communicator) {
-    return share_in_units(width, 32, process, communicator.processes());
+  std::vector<std::optional<ops::LogSum>> apply_wanted(ConstMatrixView x,
+                                                       std::span<const ops::WantedLogits> wanted,
+                                                       MutableMatrixView y) const override {
+    const auto all = communicator_.gather(excerpts(x, wanted));
+    return all.empty() ? std::vector<std::optional<ops::LogSum>>() : put_together(all, wanted, y);
   }
 
  private:
+  Share share(int process) const {
+    return vocabulary_share(width_, process, communicator_.processes());
+  }
+
+  // Row after row.
+  parallel::Communicator::Bytes excerpts(ConstMatrixView x,
+                                         std::span<const ops::WantedLogits> wanted) const {
+    const Share mine = share(communicator_.process());
+    Matrix logits(x.rows, mine.count);
+    if (part_ != nullptr) part_->apply(x, logits.view());
+    std::vector<parallel::Communicator::Bytes> rows(static_cast<size_t>(x.rows));
+    parallel_for(x.rows, [&](int64_t i) {
+      const auto at = static_cast<size_t>(i);
+      rows[at] =
+          excerpt({logits.row(i), static_cast<size_t>(mine.count)}, mine, wanted[at], block_);
+    });
+    parallel::Communicator::Bytes bytes;
+    for (const auto& row : rows) bytes.insert(bytes.end(), row.begin(), row.end());
+    return bytes;
+  }
+
+  std::vector<std::optional<ops::LogSum>> put_together(
+      std::span<const parallel::Communicator::Bytes> all, std::span<const ops::WantedLogits> wanted,
+      MutableMatrixView y) const {
+    std::vector<ExcerptReader> readers(all.begin(), all.end());
+    std::vector<std::optional<ops::LogSum>> log_sums(wanted.size());
+    for (size_t row = 0; row < wanted.size(); ++row) {
+      const std::span<float> to(y.row(static_cast<int64_t>(row)), static_cast<size_t>(width_));
+      if (!wanted[row].all) std::ranges::fill(to, ops::kUnwantedLogit);
+      std::vector<ops::ExponentialSum> sums;
+      for (size_t i = 0; i < all.size(); ++i) {
+        readers[i].read(share(static_cast<int>(i)), wanted[row], block_, to, sums);
+      }
+      if (!sums.empty()) log_sums[row] = ops::log_sum(sums);
+    }
+    return log_sums;
+  }
+
   parallel::Communicator& communicator_;
-  const int64_t width_;
-  std::unique_ptr<ops::Linear> part_;  // null: more processes than panels
+  const int64_t width_, block_;
+  std::unique_ptr<ops::Linear> part_;  // null: more processes than blocks
 };
 
 LinearWeight some_outputs(LinearWeight weight, const Share& columns) {
@@ -162,9 +197,8 @@ class SharedBackend : public ops::Backend {
   }
   std::unique_ptr<ops::Linear> make_vocabulary(const LinearWeight& weight) const {
     const int64_t width = weight.out_features();
-    const Share mine =
-        GatheredLinear::share_of_outputs(width, communicator_.process(), communicator_);
-    return std::make_unique<GatheredLinear>(
+    const Share mine = vocabulary_share(width, communicator_.process(), communicator_.processes());
+    return std::make_unique<SharedVocabulary>(
         communicator_, width,
         mine.count == 0 ? nullptr : own_->make_linear(some_outputs(weight, mine)));
   }

@@ -91,10 +91,10 @@ class Follower {
     std::vector<model::SequenceTokens> batch;
     for (const SequenceOrder& sequence : order.sequences) {
       caches.push_back(cache_of(model, sequence));
-      batch.push_back(
-          {sequence.tokens, caches.back().get(), static_cast<model::Logits>(sequence.logits)});
+      batch.push_back({sequence.tokens, caches.back().get(),
+                       static_cast<model::Logits>(sequence.logits), sequence.wanted});
     }
-    model.forward(batch);
+    model.predict(batch);
   }
 
   // A block of which no pass has told is still empty here as it is there.

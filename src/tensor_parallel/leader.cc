@@ -41,6 +41,7 @@ class OpenModel : public ops::Counterparts {
       told.capacity_tokens = cache.shape().capacity_tokens;
       told.dtype = static_cast<int32_t>(cache.shape().dtype);
       told.logits = sequence.logits;
+      told.wanted.assign(sequence.wanted.begin(), sequence.wanted.end());
     }
     send(leader_.communicator(), order);
   }

@@ -79,6 +79,13 @@ void fields(Stream& stream, OrderType& order) {
     stream.value(sequence.capacity_tokens);
     stream.value(sequence.dtype);
     stream.value(sequence.logits);
+    stream.count(sequence.wanted);
+    for (auto& row : sequence.wanted) {
+      stream.value(row.all);
+      stream.values(row.named);
+      stream.value(row.best);
+      stream.value(row.log_sum);
+    }
   }
 }
 

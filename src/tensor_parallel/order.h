@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/wanted_logits.h"
 #include "parallel/communicator.h"
 
 namespace neuronmm::tensor_parallel {
@@ -16,6 +17,7 @@ struct SequenceOrder {
   int64_t length = 0;  // of the cache, before them
   int64_t capacity_tokens = 0;
   int32_t dtype = 0, logits = 0;
+  std::vector<ops::WantedLogits> wanted = {};
 };
 
 struct Order {

@@ -1,6 +1,7 @@
 #include "tensor_parallel/plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace neuronmm::tensor_parallel {
 namespace {
@@ -20,14 +21,13 @@ bool is_quantized(const ops::MlpWeight& weight) {
   return weight.gate.quantized() || weight.up.quantized() || weight.down.quantized();
 }
 
-// Of all matrices: `share` of what is cut by neurons, `of_strips` of the first factors of gate and
-// up.
+// Of all matrices: `share` of what is cut by neurons, `of_strips` of what makes the strips.
 Size size_here(const ops::MlpWeight& weight, double share, double of_strips) {
   Size size;
-  size.add(weight.in.map_t);
+  size.add(weight.in.map_t, of_strips);
   for (const ops::LinearWeight* linear : {&weight.gate, &weight.up}) {
-    size.add(linear->in.map_t);
-    size.add(linear->u_t, of_strips);
+    size.add(linear->in.map_t, of_strips);
+    size.add(linear->u_t, weight.in.empty() ? of_strips : 1.0);
     size.add(linear->low_rank() ? linear->v_t : linear->w_t, share);
   }
   size.add(weight.down.low_rank() ? weight.down.u_t : weight.down.w_t, share);
@@ -76,6 +76,15 @@ Share neurons_of(const ops::MlpWeight& weight, int process, int processes) {
   return share_in_units(neurons, unit, process, processes);
 }
 
+std::vector<int64_t> strip_ranks(const ops::MlpWeight& weight) {
+  if (!weight.in.empty()) return {weight.in.rank()};
+  std::vector<int64_t> ranks;
+  for (const ops::LinearWeight* linear : {&weight.gate, &weight.up}) {
+    if (linear->rank() > 0) ranks.push_back(linear->rank());
+  }
+  return ranks;
+}
+
 std::vector<LayoutCost> layout_costs(const ops::MlpWeight& weight, int process, int processes) {
   const double share = static_cast<double>(neurons_of(weight, process, processes).count) /
                        static_cast<double>(weight.neurons());
@@ -83,15 +92,14 @@ std::vector<LayoutCost> layout_costs(const ops::MlpWeight& weight, int process, 
     const Size size = size_here(weight, share, of_strips);
     return LayoutCost{layout, collectives, values, size.bytes, size.parameters};
   };
-  const int64_t rank = weight.down.rank();
-  std::vector<LayoutCost> costs = {
-      cost(MlpLayout::kSumOutput, 1, 2 * weight.down.out_features(), 1.0)};
-  if (rank == 0) return costs;
-  costs.push_back(cost(MlpLayout::kSumStrip, 1, 2 * rank, 1.0));
-  if (weight.gate.low_rank() && weight.up.low_rank()) {
-    costs.push_back(cost(MlpLayout::kGatherStrips, 2,
-                         2 * rank + weight.gate.rank() + weight.up.rank(), 1.0 / processes));
-  }
+  const int64_t rank = weight.down.rank(), width = weight.down.out_features();
+  std::vector<LayoutCost> costs = {cost(MlpLayout::kSumOutput, 1, 2 * width, 1.0)};
+  if (rank > 0) costs.push_back(cost(MlpLayout::kSumStrip, 1, 2 * rank, 1.0));
+  const std::vector<int64_t> strips = strip_ranks(weight);
+  if (strips.empty()) return costs;
+  const int64_t gathered = std::accumulate(strips.begin(), strips.end(), int64_t{0});
+  costs.push_back(
+      cost(MlpLayout::kGatherStrips, 2, gathered + 2 * (rank > 0 ? rank : width), 1.0 / processes));
   return costs;
 }
 

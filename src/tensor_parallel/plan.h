@@ -3,17 +3,21 @@
 // and which one is chosen. The same on every process.
 //
 // Letters: p processes, M tokens, H hidden_size, I neurons, r the rank of down, r_g and r_u those
-// of gate and up. All layouts give each process a share of the neurons: rows of gate and up (of V,
-// of the weight behind the pivots), columns of down (of U). What they sum is M x c / 2 values and
-// what they gather M x c; a ring, or everybody to everybody as here, sends (p - 1) / p · M · b · c
-// bytes per process:
+// of gate and up, where they have one. The rank of a matrix with pivots is their number; pivots of
+// the input that gate and up share count once, as r_g. All layouts give each process a share of the
+// neurons: rows of gate and up (of V, of the weight behind the pivots), columns of down (of U).
+// What they sum is M x c / 2 values and what they gather M x c; a ring, or everybody to everybody
+// as here, sends (p - 1) / p · M · b · c bytes per process:
 //
 //   kSumOutput     c = 2H             the sums of y; down may be dense. The reference system's.
 //   kSumStrip      c = 2r             down of two factors, or with pivots of its output: the sums
 //                                     of X·U; then every process multiplies by the whole V. The
 //                                     same work as kSumOutput by linearity.
-//   kGatherStrips  c = r_g + r_u + 2r   gate and up of two factors: their U by columns too, and
-//                                     their strips gathered.
+//   kGatherStrips  c = r_g + r_u + 2r   gate's and up's strips, which are X·U or the pivots'
+//   values,
+//                                     by columns too, and gathered: U is not repeated, nor is the
+//                                     map [r, H - r] that folds the other inputs into the pivots.
+//                                     2H for 2r where down is dense.
 
 #include <string>
 #include <vector>
@@ -47,6 +51,9 @@ struct LayoutCost {
   // bytes / reading or FLOPs / peak, whichever is longer, + latency and volume of the collectives.
   double seconds(const Machine& machine, int64_t tokens, int processes, parallel::Wire wire) const;
 };
+
+// What kGatherStrips gathers: the ranks of the first factors of gate and up.
+std::vector<int64_t> strip_ranks(const ops::MlpWeight& weight);
 
 // Those that the MLP's form allows, kSumOutput first.
 std::vector<LayoutCost> layout_costs(const ops::MlpWeight& weight, int process, int processes);

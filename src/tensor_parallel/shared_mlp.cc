@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "tensor_parallel/gathered_strips.h"
 
 namespace neuronmm::tensor_parallel {
 namespace {
@@ -82,102 +83,83 @@ class SummedMlp : public ops::Mlp {
   std::unique_ptr<StripToOutput> to_output_;  // kSumStrip
 };
 
-// kGatherStrips: U of gate and up by columns, too.
+// kGatherStrips: what makes the strips by columns, too.
 class GatheredMlp : public ops::Mlp {
  public:
   GatheredMlp(const ops::Backend& backend, parallel::Communicator& communicator,
               parallel::Wire wire, const ops::MlpWeight& weight)
-      : backend_(backend),
-        communicator_(communicator),
+      : communicator_(communicator),
         wire_(wire),
-        ranks_{weight.gate.rank(), weight.up.rank()},
         down_rank_(weight.down.rank()),
-        to_output_(backend, weight.down) {
-    neurons_ = neurons_of(weight, communicator.process(), communicator.processes()).count;
+        strips_(backend, communicator, wire, weight) {
+    if (down_rank_ > 0) to_output_ = std::make_unique<StripToOutput>(backend, weight.down);
     const Share neurons = neurons_of(weight, communicator.process(), communicator.processes());
-    const ops::LinearWeight* const linears[] = {&weight.gate, &weight.up};
-    for (size_t i = 0; i < 2; ++i) {
-      const Share mine = columns(i, communicator.process());
-      if (mine.count > 0) {
-        first_[i] = backend.make_linear({.w_t = rows_of(linears[i]->u_t, mine)});
-      }
-      if (neurons_ > 0) last_[i] = backend.make_linear({.w_t = rows_of(linears[i]->v_t, neurons)});
-    }
+    neurons_ = neurons.count;
     if (neurons_ == 0) return;
     ColumnCopies copies;
     const auto& down = weight.down.low_rank() ? weight.down.u_t : weight.down.w_t;
-    down_ = backend.make_linear({.w_t = copies.columns_of(down, neurons)});
+    const ops::LinearWeight down_part = {.w_t = copies.columns_of(down, neurons)};
+    if (!weight.in.empty()) {
+      fused_ = backend.make_mlp(
+          {neurons_out(weight.gate, neurons), neurons_out(weight.up, neurons), down_part});
+      return;
+    }
+    gate_ = backend.make_linear(behind_strip(neurons_out(weight.gate, neurons)));
+    up_ = backend.make_linear(behind_strip(neurons_out(weight.up, neurons)));
+    down_ = backend.make_linear(down_part);
   }
 
   void apply(ConstMatrixView x, MutableMatrixView y) const override {
-    const auto [gate_strip, up_strip] = strips(x);
-    Matrix z(x.rows, down_rank_);
-    if (neurons_ > 0) {
-      Matrix gate(x.rows, neurons_), up(x.rows, neurons_);
-      last_[0]->apply(gate_strip.view(), gate.view());
-      last_[1]->apply(up_strip.view(), up.view());
-      parallel_ranges(x.rows * neurons_, [&](int64_t first, int64_t end) {
-        for (int64_t i = first; i < end; ++i) {
-          const float value = gate.data()[i];
-          gate.data()[i] = value / (1.0f + std::exp(-value)) * up.data()[i];
-        }
-      });
-      down_->apply(gate.view(), z.view());
+    const std::vector<Matrix> strips = strips_.gather(x);
+    if (to_output_ == nullptr) {
+      apply_part(x, strips, y);
+      return sum_matrix(communicator_, wire_, y);
     }
+    Matrix z(x.rows, down_rank_);
+    apply_part(x, strips, z.view());
     sum_matrix(communicator_, wire_, z.view());
-    to_output_.apply(z.view(), y);
+    to_output_->apply(z.view(), y);
   }
 
  private:
-  Share columns(size_t which, int process) const {
-    return parallel::share_of(ranks_[which], process, communicator_.processes());
+  // What reads the strip; a matrix without one reads x.
+  static ops::LinearWeight behind_strip(ops::LinearWeight weight) {
+    if (weight.low_rank()) return {.w_t = weight.v_t, .bias = weight.bias};
+    weight.in = {};
+    return weight;
   }
 
-  // X·U of gate and of up, whole: each process computes some columns of both, which are gathered at
-  // once.
-  std::pair<Matrix, Matrix> strips(ConstMatrixView x) const {
-    const int64_t rows = x.rows;
-    std::vector<int64_t> counts;
-    for (int i = 0; i < communicator_.processes(); ++i) {
-      counts.push_back(rows * (columns(0, i).count + columns(1, i).count));
+  // This process's term of the sum z.
+  void apply_part(ConstMatrixView x, const std::vector<Matrix>& strips, MutableMatrixView z) const {
+    if (neurons_ == 0) {
+      for (int64_t i = 0; i < z.rows; ++i) std::fill_n(z.row(i), z.columns, 0.0f);
+      return;
     }
-    std::vector<float> mine(
-        static_cast<size_t>(counts[static_cast<size_t>(communicator_.process())]));
-    float* next = mine.data();
-    std::vector<const ops::Linear*> linears;
-    std::vector<MutableMatrixView> ys;
-    for (size_t which = 0; which < 2; ++which) {
-      const int64_t width = columns(which, communicator_.process()).count;
-      if (width == 0) continue;
-      linears.push_back(first_[which].get());
-      ys.emplace_back(next, rows, width);
-      next += rows * width;
-    }
-    backend_.apply_together(linears, x, ys);
-    std::vector<float> all(static_cast<size_t>(rows * (ranks_[0] + ranks_[1])));
-    communicator_.all_gather(mine, counts, all, wire_);
-    std::pair<Matrix, Matrix> result = {Matrix(rows, ranks_[0]), Matrix(rows, ranks_[1])};
-    const float* from = all.data();
-    for (int i = 0; i < communicator_.processes(); ++i) {
-      for (const size_t which : {0, 1}) {
-        const Share share = columns(which, i);
-        Matrix& to = which == 0 ? result.first : result.second;
-        for (int64_t row = 0; row < rows; ++row, from += share.count) {
-          std::copy_n(from, share.count, to.row(row) + share.first);
-        }
+    if (fused_ != nullptr) return fused_->apply(strips[0].view(), z);
+    const auto input = [&](size_t which) {
+      const int strip = strips_.strip_of(which);
+      return strip < 0 ? x : strips[static_cast<size_t>(strip)].view();
+    };
+    Matrix gate(x.rows, neurons_), up(x.rows, neurons_);
+    gate_->apply(input(0), gate.view());
+    up_->apply(input(1), up.view());
+    parallel_ranges(x.rows * neurons_, [&](int64_t first, int64_t end) {
+      for (int64_t i = first; i < end; ++i) {
+        const float value = gate.data()[i];
+        gate.data()[i] = value / (1.0f + std::exp(-value)) * up.data()[i];
       }
-    }
-    return result;
+    });
+    down_->apply(gate.view(), z);
   }
 
-  const ops::Backend& backend_;
   parallel::Communicator& communicator_;
   const parallel::Wire wire_;
-  const int64_t ranks_[2];
   const int64_t down_rank_;
-  int64_t neurons_ = 0;  // of this process
-  std::unique_ptr<ops::Linear> first_[2], last_[2], down_;
-  StripToOutput to_output_;
+  const GatheredStrips strips_;
+  int64_t neurons_ = 0;              // of this process
+  std::unique_ptr<ops::Mlp> fused_;  // where gate and up read the same strip
+  std::unique_ptr<ops::Linear> gate_, up_, down_;
+  std::unique_ptr<StripToOutput> to_output_;  // where down has a strip
 };
 
 }  // namespace

@@ -80,6 +80,7 @@ class Launched {
                   [&] { return output().find(text) != std::string::npos; });
   }
   std::string output() const { return read(output_file()); }
+  const std::string& folder() const { return folder_; }  // in which the command runs
   // The port of a server that listens.
   int port() const {
     const std::string text = output(), before = "listening on http://127.0.0.1:";

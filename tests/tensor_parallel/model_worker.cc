@@ -23,6 +23,7 @@
 #include "parallel/agreement.h"
 #include "parallel/connect.h"
 #include "tensor_parallel/backend.h"
+#include "tensor_parallel/excerpt.h"
 #include "tensor_parallel/follow.h"
 #include "tensor_parallel/order.h"
 #include "tensor_parallel/shared_mlp.h"
@@ -81,11 +82,14 @@ std::vector<Case> all_cases() {
   cases.push_back({"bf16", float_config(Architecture::kLlama), DType::kBF16});
   const std::map<std::string, std::vector<io::MlpShape>> forms = {
       {"uv", {{32, 40, 48}, {32, 0, 48}}},
-      {"pivoted", {{32, 40, 48}, {0, 32, 64}}},
-      {"narrow", {{.down = 48, .input = 64}, {.down = 32, .input = 40}}},
+      {"pivoted", {{32, 40, 48}, {0, 32, 64}, {40, 0, 0}}},
+      {"narrow", {{.down = 48, .input = 64}, {.input = 40}}},
+      {"mixed",
+       {{.down = 32, .input = 40, .neurons = 129}, {.gate = 32, .up = 40, .neurons = 256}}},
       {"neurons", {{.neurons = 192}, {.neurons = 97}}}};
   for (const auto& [form, shapes] : forms) {
     Case c = {form, float_config(Architecture::kLlama)};
+    c.config.num_hidden_layers = std::ssize(shapes);
     c.config.compression = model::tiny_record(form, shapes);
     cases.push_back(c);
   }
@@ -183,11 +187,13 @@ void check_layout(Communicator& all, const ops::Backend& own, const Case& c,
          what + ": the number of collectives");
   if (all.link() != "messages") return;
   const bool gathers = cost.layout == tensor_parallel::MlpLayout::kGatherStrips;
-  const int64_t summed = cost.layout == tensor_parallel::MlpLayout::kSumOutput
-                             ? c.config.hidden_size
-                             : weight.down.rank();
-  const int64_t own_strips =
-      gathers ? all.share(weight.gate.rank()).count + all.share(weight.up.rank()).count : 0;
+  const bool whole_output =
+      cost.layout == tensor_parallel::MlpLayout::kSumOutput || weight.down.rank() == 0;
+  const int64_t summed = whole_output ? c.config.hidden_size : weight.down.rank();
+  int64_t own_strips = 0;
+  for (const int64_t rank : tensor_parallel::strip_ranks(weight)) {
+    if (gathers) own_strips += all.share(rank).count;
+  }
   const int64_t values =
       sent_in_sum(all, kRows * summed) + (all.processes() - 1) * kRows * own_strips;
   const int64_t sent = all.traffic().bytes_sent - before.bytes_sent;
@@ -261,8 +267,11 @@ std::vector<Matrix> logits_of(const model::Transformer& transformer) {
   return logits;
 }
 
-void check_model(const ops::Backend& own, const ops::Backend& shared, const Case& c,
-                 const std::string& folder, Wire wire) {
+void check_predictions(const Communicator& all, const model::Transformer& transformer,
+                       const std::string& name);
+
+void check_model(const Communicator& all, const ops::Backend& own, const ops::Backend& shared,
+                 const Case& c, const std::string& folder, Wire wire) {
   const auto alone = model::Transformer::load(folder, own);
   const auto together = model::Transformer::load(folder, shared);
   if (!alone.ok() || !together.ok()) {
@@ -276,6 +285,78 @@ void check_model(const ops::Backend& own, const ops::Backend& shared, const Case
     expect(off <= bound, fmt::format("{}: logits of pass {} differ by {} of {}, bound {}", c.name,
                                      i, off, size, bound));
   }
+  check_predictions(all, *together, c.name);
+}
+
+// What is wanted of some rows has the bits of the whole rows, and takes the bytes of excerpt.h.
+// Sent with it: the length of what a process sends, and by process 0 the order.
+void check_predictions(const Communicator& all, const model::Transformer& transformer,
+                       const std::string& name) {
+  using model::Logits;
+  const int64_t vocabulary = transformer.config().vocab_size;
+  const auto tokens = tokens_of(9, vocabulary, 3);
+  const auto cache = transformer.make_cache(60, DType::kF32);
+  const Matrix whole = transformer.forward(tokens, *cache, Logits::kAll);
+  cache->set_length(0);
+  model::SequenceTokens sequence = {tokens, cache.get(), Logits::kAll};
+  for (int32_t i = 0; i < 8; ++i) {
+    sequence.wanted.push_back(
+        {.all = false, .named = {i, 100 + i}, .best = i, .log_sum = i % 2 == 0});
+  }
+  sequence.wanted.push_back({.all = true, .log_sum = true});
+  const model::Predictions found = transformer.predict(std::span(&sequence, 1));
+  for (int64_t i = 0; i < 9; ++i) {
+    const auto& wanted = sequence.wanted[static_cast<size_t>(i)];
+    std::vector<float> row(whole.row(i), whole.row(i) + vocabulary);
+    int64_t here = 0, wrong = 0;
+    for (int64_t j = 0; j < vocabulary; ++j) {
+      if (found.logits.row(i)[j] == ops::kUnwantedLogit) continue;
+      ++here;
+      wrong += found.logits.row(i)[j] == row[static_cast<size_t>(j)] ? 0 : 1;
+    }
+    expect(wrong == 0, name + ": values that are not the whole row's");
+    const float best = *std::ranges::max_element(row);
+    const bool has_best =
+        *std::max_element(found.logits.row(i), found.logits.row(i) + vocabulary) == best;
+    expect(wanted.best == 0 || has_best, name + ": the best logit");
+    for (const int32_t id : wanted.named) {
+      expect(found.logits.row(i)[id] == row[static_cast<size_t>(id)], name + ": a named logit");
+    }
+    const int64_t most = 2 + all.processes() * wanted.best;
+    expect(wanted.all ? here == vocabulary : here <= most, name + ": how many logits there are");
+    if (!wanted.log_sum) continue;
+    const auto log_sum = found.log_sum(i);
+    const auto expected = ops::log_sum(row);
+    expect((log_sum || wanted.all) &&
+               (!log_sum || (log_sum->log == expected.log && log_sum->largest == expected.largest)),
+           name + ": a log sum");
+  }
+}
+
+// The LM head alone, by all processes: what each sends of rows that are wanted in part.
+void check_excerpt_bytes(Communicator& all, const ops::Backend& shared) {
+  constexpr int64_t kRows = 6, kHidden = 32, kVocabulary = 4100;
+  const Matrix weight = random_rows(kVocabulary, kHidden, 5), x = random_rows(kRows, kHidden, 6);
+  const ops::WeightView view(TensorView{
+      DType::kF32, {kVocabulary, kHidden}, reinterpret_cast<const std::byte*>(weight.data())});
+  const auto head = shared.make_part({.w_t = view}, ops::Role::kVocabulary, {}, false);
+  const std::vector<ops::WantedLogits> wanted(
+      kRows, {.all = false, .named = {1, 2000, 4099}, .best = 7, .log_sum = true});
+  Matrix y(kRows, kVocabulary);
+  const auto before = all.traffic();
+  (void)head->apply_wanted(x.view(), wanted, y.view());
+  if (all.is_first() || all.link() != "messages") return;
+  const tensor_parallel::Share mine =
+      tensor_parallel::vocabulary_share(kVocabulary, all.process(), all.processes());
+  int64_t named = 0;
+  for (const int32_t id : wanted[0].named) {
+    named += id >= mine.first && id < mine.end() ? 1 : 0;
+  }
+  const int64_t block = ops::log_sum_block(kVocabulary);
+  const int64_t blocks = (mine.count + block - 1) / block;
+  const int64_t sent = all.traffic().bytes_sent - before.bytes_sent;
+  const int64_t formula = kRows * (4 + 8 * (named + 7) + 12 * blocks);
+  expect(sent == formula, fmt::format("an excerpt: sent {} bytes, expected {}", sent, formula));
 }
 
 void write(const Case& c, const model::ModelFolder& folder, uint64_t seed) {
@@ -305,6 +386,7 @@ int run(Communicator& all, Wire wire) {
   for (const double latency_s : {0.0, 1.0}) {
     const tensor_parallel::Settings settings = {wire, {latency_s, 1e12, 1e9, 1e9}};
     const auto shared = tensor_parallel::make_backend(all, cpu::make_backend(), settings);
+    check_excerpt_bytes(all, *shared);
     if (!all.is_first()) {
       tensor_parallel::follow(
           all, [](const std::string&) { return cpu::make_backend(); },
@@ -317,7 +399,7 @@ int run(Communicator& all, Wire wire) {
     tensor_parallel::send(all, {.kind = Kind::kBackend});
     expect(parallel::agree(all, Status()).ok(), "the others' backends");
     for (size_t i = 0; i < cases.size(); ++i) {
-      check_model(*own, *shared, cases[i], folders[i]->path(), wire);
+      check_model(all, *own, *shared, cases[i], folders[i]->path(), wire);
     }
     tensor_parallel::send(all, {.kind = Kind::kEnd});
   }

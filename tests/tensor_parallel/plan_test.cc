@@ -116,6 +116,58 @@ TEST_F(Plan, BytesAndWeightsAreThoseOfTheFormulas) {
   }
 }
 
+// The same with pivots in the place of factors: a map of r columns for what are not pivots.
+class PivotedPlan : public testing::Test {
+ protected:
+  static constexpr int64_t kH = 2048, kI = 8192, kR = 1536, kShared = 1024;
+  static ops::WeightView view(int64_t rows, int64_t columns) {
+    static const std::byte nothing{};
+    return {TensorView{DType::kBF16, {rows, columns}, &nothing}};
+  }
+  static ops::Pivots in(int64_t rank) {
+    return {.index = std::vector<int32_t>(static_cast<size_t>(rank)),
+            .map_t = view(rank, kH - rank)};
+  }
+  static ops::Pivots out() {
+    return {.index = std::vector<int32_t>(kR), .map_t = view(kH - kR, kR)};
+  }
+  static ops::LinearWeight down() { return {.w_t = view(kR, kI), .out = out()}; }
+};
+
+TEST_F(PivotedPlan, BytesAndWeightsAreThoseOfTheFormulas) {
+  const ops::LinearWeight reader = {.w_t = view(kI, kR), .in = in(kR)};
+  const ops::MlpWeight weight = {reader, reader, down()};
+  const ops::MlpWeight dense_down = {reader, {.w_t = view(kI, kH)}, {.w_t = view(kH, kI)}};
+  for (const int p : {2, 4, 8}) {
+    const double ring = (p - 1.0) / p * 2;  // bf16
+    const auto costs = layout_costs(weight, 0, p);
+    ASSERT_EQ(costs.size(), 3u);
+    EXPECT_DOUBLE_EQ(costs[1].bytes_per_token(p, parallel::Wire::kBF16), ring * 2 * kR);
+    EXPECT_DOUBLE_EQ(costs[2].bytes_per_token(p, parallel::Wire::kBF16), ring * 4 * kR);
+    EXPECT_EQ(costs[1].weight_bytes, 2 * (3 * kR * (kH - kR) + 3 * kR * kI / p));
+    EXPECT_EQ(costs[2].weight_bytes, 2 * (kR * (kH - kR) + (2 * kR * (kH - kR) + 3 * kR * kI) / p));
+    const auto of_dense = layout_costs(dense_down, 0, p);
+    ASSERT_EQ(of_dense.size(), 2u);
+    EXPECT_DOUBLE_EQ(of_dense[1].bytes_per_token(p, parallel::Wire::kBF16), ring * (kR + 2 * kH));
+    EXPECT_EQ(of_dense[1].weight_bytes, 2 * (kR * (kH - kR) + (kR + 2 * kH) * kI) / p);
+  }
+}
+
+TEST_F(PivotedPlan, PivotsThatGateAndUpShareCountOnce) {
+  const ops::LinearWeight reader = {.w_t = view(kI, kShared)};
+  const ops::MlpWeight weight = {reader, reader, down(), in(kShared)};
+  for (const int p : {2, 4, 8}) {
+    const auto costs = layout_costs(weight, 0, p);
+    ASSERT_EQ(costs.size(), 3u);
+    EXPECT_DOUBLE_EQ(costs[2].bytes_per_token(p, parallel::Wire::kBF16),
+                     (p - 1.0) / p * 2 * (kShared + 2 * kR));
+    EXPECT_EQ(costs[1].weight_bytes,
+              2 * (kShared * (kH - kShared) + kR * (kH - kR) + (2 * kShared + kR) * kI / p));
+    EXPECT_EQ(costs[2].weight_bytes,
+              2 * (kR * (kH - kR) + (kShared * (kH - kShared) + (2 * kShared + kR) * kI) / p));
+  }
+}
+
 TEST_F(Plan, ASlowLinkHasOneSmallCollectiveAndAFastOneTheLeastWeights) {
   const auto costs = layout_costs(weight_, 0, 4);
   const Machine ethernet = {5e-4, 1.2e8, 3e10, 1e11}, memory = {2e-6, 1e10, 3e10, 1e11};

@@ -25,10 +25,6 @@ FinishReason reason_of(model::Stop stop) {
   return full ? FinishReason::kLength : FinishReason::kStop;
 }
 
-std::span<const float> row_of(ConstMatrixView logits, int64_t row) {
-  return {logits.row(row), static_cast<size_t>(logits.columns)};
-}
-
 }  // namespace
 
 Scheduler::Scheduler(const model::Transformer& transformer, const Limits& limits)
@@ -70,14 +66,14 @@ void Scheduler::plan_step() {
 
 void Scheduler::run_step() {
   if (parts_.empty()) return;
-  const std::optional<Matrix> logits = run_parts();
-  if (!logits) return;
+  const std::optional<model::Predictions> predictions = run_parts();
+  if (!predictions) return;
   std::vector<Outcome> outcomes;
   int64_t row = 0;
   for (const Part& part : parts_) {
     const bool all = part.logits == model::Logits::kAll;
     const int64_t rows = all ? part.tokens : part.logits == model::Logits::kLast ? 1 : 0;
-    outcomes.push_back({.part = part, .logits = logits->view().row_range(row, rows)});
+    outcomes.push_back({.part = part, .predictions = *predictions, .first_row = row, .rows = rows});
     row += rows;
   }
   for (const Outcome& outcome : outcomes) {
@@ -194,14 +190,37 @@ void Scheduler::start_jobs() {
   std::erase_if(parts_, [](const Part& part) { return part.answer->done; });
 }
 
+// A prompt's rows tell of the tokens that follow in it; the last is what its answers begin with,
+// which differ by their seeds alone.
+std::vector<ops::WantedLogits> Scheduler::wanted_of(const Part& part) {
+  if (part.logits == model::Logits::kNone) return {};
+  const Answer& answer = *part.answer;
+  const bool complete = part.tokens == std::ssize(answer.pending());
+  const ops::WantedLogits next =
+      complete ? answer.continuation.wanted() : ops::WantedLogits{.all = false};
+  if (part.logits == model::Logits::kLast) return {next};
+  std::vector<ops::WantedLogits> wanted;
+  for (int64_t i = 1; i <= part.tokens; ++i) {
+    const int64_t following = answer.memory->length() + i;
+    ops::WantedLogits row = {
+        .all = false, .best = *answer.job.wanted_prompt_logprobs, .log_sum = true};
+    if (following < std::ssize(answer.job.prompt())) {
+      row.named = {answer.job.prompt()[static_cast<size_t>(following)]};
+    }
+    wanted.push_back(i == part.tokens ? merged(row, next) : row);
+  }
+  return wanted;
+}
+
 // Nothing where it failed: that ends all of the parts' answers.
-std::optional<Matrix> Scheduler::run_parts() {
+std::optional<model::Predictions> Scheduler::run_parts() {
   std::vector<model::SequenceTokens> batch;
   int64_t tokens = 0;
-  for (const auto& [answer, count, logits] : parts_) {
-    batch.push_back(
-        {answer->pending().first(static_cast<size_t>(count)), &answer->memory->cache(), logits});
-    tokens += count;
+  for (const Part& part : parts_) {
+    const Answer& answer = *part.answer;
+    batch.push_back({answer.pending().first(static_cast<size_t>(part.tokens)),
+                     &answer.memory->cache(), part.logits, wanted_of(part)});
+    tokens += part.tokens;
   }
   const ops::Backend& backend = transformer_.backend();
   std::string message;
@@ -209,9 +228,9 @@ std::optional<Matrix> Scheduler::run_parts() {
     const double start = backend.clock_seconds();
     const Status ready = backend.prepare(tokens);
     if (ready.ok()) {
-      Matrix logits = transformer_.forward(batch);
+      model::Predictions predictions = transformer_.predict(batch);
       count_step(tokens, backend.clock_seconds() - start);
-      return logits;
+      return predictions;
     }
     message = ready.error().message;
   } catch (const LoopsStopped&) {
@@ -237,7 +256,7 @@ void Scheduler::count_step(int64_t tokens, double seconds) {
 void Scheduler::keep(const Outcome& outcome) {
   const Answer& answer = *outcome.part.answer;
   answer.memory->publish(answer.continuation.tokens());
-  if (outcome.part.logits == model::Logits::kAll) add_prompt_logprobs(outcome.part, outcome.logits);
+  if (outcome.part.logits == model::Logits::kAll) add_prompt_logprobs(outcome);
 }
 
 // The next token of an answer that has some. Nobody else touches the answer meanwhile.
@@ -245,7 +264,9 @@ void Scheduler::choose(Outcome& outcome) {
   Answer& answer = *outcome.part.answer;
   if (answer.done || !answer.pending().empty() || answer.continuation.generated().empty()) return;
   try {
-    outcome.step = answer.continuation.extend(row_of(outcome.logits, outcome.logits.rows - 1));
+    const int64_t row = outcome.last_row();
+    outcome.step =
+        answer.continuation.extend(outcome.predictions.row(row), outcome.predictions.log_sum(row));
   } catch (...) {
     outcome.thrown = std::current_exception();
   }
@@ -256,13 +277,13 @@ void Scheduler::tell(Outcome& outcome) {
   if (answer.done) return;  // by an earlier part's listener
   if (outcome.thrown) std::rethrow_exception(outcome.thrown);
   if (outcome.step) return take_step(answer, std::move(*outcome.step));
-  if (answer.pending().empty())
-    finish_prompt(answer, row_of(outcome.logits, outcome.logits.rows - 1));
+  if (answer.pending().empty()) finish_prompt(outcome);
 }
 
 // Row i is after token first + i. It tells of the token that follows, if that is the prompt's;
 // after a preemption some are known.
-void Scheduler::add_prompt_logprobs(const Part& part, ConstMatrixView logits) {
+void Scheduler::add_prompt_logprobs(const Outcome& outcome) {
+  const Part& part = outcome.part;
   Job& job = part.answer->job;
   const int64_t first = part.answer->memory->length() - part.tokens;
   const int64_t known = std::ssize(job.prompt_logprobs);
@@ -271,14 +292,19 @@ void Scheduler::add_prompt_logprobs(const Part& part, ConstMatrixView logits) {
   job.prompt_logprobs.resize(static_cast<size_t>(end));
   parallel_for(end - known, [&](int64_t i) {
     const auto position = static_cast<size_t>(known + i);
-    job.prompt_logprobs[position] = model::token_logprobs(
-        row_of(logits, known + i - first), job.prompt()[position + 1], *job.wanted_prompt_logprobs);
+    const int64_t row = outcome.first_row + known + i - first;
+    job.prompt_logprobs[position] =
+        model::token_logprobs(outcome.predictions.row(row), job.prompt()[position + 1],
+                              *job.wanted_prompt_logprobs, outcome.predictions.log_sum(row));
   });
 }
 
 // All answers begin with these logits, and with what is in memory now. Where there is no room for
 // one, it is computed anew later.
-void Scheduler::finish_prompt(Answer& first, std::span<const float> logits) {
+void Scheduler::finish_prompt(const Outcome& outcome) {
+  Answer& first = *outcome.part.answer;
+  const std::span<const float> logits = outcome.predictions.row(outcome.last_row());
+  const auto log_sum = outcome.predictions.log_sum(outcome.last_row());
   Job& job = first.job;
   if (job.wanted_prompt_logprobs) job.listener->on_prompt_logprobs(std::move(job.prompt_logprobs));
   for (Answer& answer : job.answers) {
@@ -292,7 +318,7 @@ void Scheduler::finish_prompt(Answer& first, std::span<const float> logits) {
       if (answer.continuation.limit() <= 0) {
         finish(answer, FinishReason::kLength);
       } else {
-        take_step(answer, answer.continuation.extend(logits));
+        take_step(answer, answer.continuation.extend(logits, log_sum));
       }
     });
   }

@@ -61,7 +61,9 @@ class Scheduler {
   // or what choosing it threw.
   struct Outcome {
     Part part;
-    ConstMatrixView logits;
+    const model::Predictions& predictions;
+    int64_t first_row, rows;
+    int64_t last_row() const { return first_row + rows - 1; }
     std::optional<Result<model::Step>> step = {};
     std::exception_ptr thrown = nullptr;
   };
@@ -73,13 +75,14 @@ class Scheduler {
   void admit();
   void plan_chunks();
   void start_jobs();
-  std::optional<Matrix> run_parts();
+  static std::vector<ops::WantedLogits> wanted_of(const Part& part);
+  std::optional<model::Predictions> run_parts();
   void count_step(int64_t tokens, double seconds);
   void keep(const Outcome& outcome);
   void choose(Outcome& outcome);
   void tell(Outcome& outcome);
-  void add_prompt_logprobs(const Part& part, ConstMatrixView logits);
-  void finish_prompt(Answer& answer, std::span<const float> logits);
+  void add_prompt_logprobs(const Outcome& outcome);
+  void finish_prompt(const Outcome& outcome);
   void take_step(Answer& answer, Result<model::Step> step);
   void finish(Answer& answer, FinishReason reason, std::optional<TokenId> stop_token = {},
               const std::string& message = "");

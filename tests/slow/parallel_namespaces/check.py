@@ -36,8 +36,9 @@ def link_between(first, second):
     return said.split()
 
 
-# Each host sends its values of two sums per layer and token, 2 (p - 1) / p of them, and all but the first their part of the logits. As
-# fp32. What is sent once (connections, the measurement of the link) is in both of two runs, of which the longer has `tokens` more.
+# Each host sends its values of two sums per layer and token, 2 (p - 1) / p of them, as fp32. Of each row of logits all but the first send
+# 4 bytes and 12 per block of their columns, and 8 where they have the target; the first tells the others 26 bytes. What is sent once
+# (connections, the measurement of the link) is in both of two runs, of which the longer has `tokens` more.
 def check_bytes(count):
     config = json.loads((DEMO / "config.json").read_text())
     before = hosts.sent_bytes(count)
@@ -47,10 +48,12 @@ def check_bytes(count):
     after = hosts.sent_bytes(count)
     tokens, rows = (more[key] - few[key] for key in ("tokens", "scored_tokens"))
     sums = tokens * config["num_hidden_layers"] * 2 * config["hidden_size"] * 4 * 2 * (count - 1) // count
-    logits = rows * config["vocab_size"] // count * 4
+    step = 32 * -(-config["vocab_size"] // 4096)
+    blocks = -(-config["vocab_size"] // step)
     overheads = []
     for i in range(count):
-        expected = sums + (logits if i else 0)
+        own_blocks = blocks // count + (i < blocks % count)
+        expected = sums + rows * (4 + 12 * own_blocks if i else 26 * (count - 1))
         counted = (after[i] - between[i]) - (between[i] - before[i])
         overheads.append(counted / expected - 1)
     # 66 bytes of Ethernet, IP and TCP per packet, which Linux counts once per up to 64 KiB that a card would segment; acknowledgements

@@ -1,0 +1,113 @@
+#include "ops/log_sum.h"
+
+// The order matters: foreach_target.h compiles this file once per instruction set.
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/log_sum.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "hwy/contrib/math/math-inl.h"
+// clang-format on
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace neuronmm::ops {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+float largest_of(std::span<const float> values) {
+  const hn::ScalableTag<float> d;
+  auto largest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  size_t i = 0;
+  for (; i + hn::Lanes(d) <= values.size(); i += hn::Lanes(d)) {
+    largest = hn::Max(largest, hn::LoadU(d, &values[i]));
+  }
+  float result = hn::GetLane(hn::MaxOfLanes(d, largest));
+  for (; i < values.size(); ++i) result = std::max(result, values[i]);
+  return result;
+}
+
+// The sum of exp(value - origin), NaN where a value is NaN.
+double sum_of_exponentials(std::span<const float> values, float origin) {
+  const hn::ScalableTag<double> wide;
+  const hn::Rebind<float, decltype(wide)> d;
+  const auto below_smallest = hn::Set(d, -105.0f);  // Highway's exp gives 0 below -104
+  auto sums = hn::Zero(wide);
+  size_t i = 0;
+  for (; i + hn::Lanes(d) <= values.size(); i += hn::Lanes(d)) {
+    const auto x = hn::Sub(hn::LoadU(d, &values[i]), hn::Set(d, origin));
+    const auto is_nan = hn::IsNaN(x);  // NaN and infinity are kept from exp, NaN stays
+    const auto finite = hn::Max(hn::IfThenZeroElse(is_nan, x), below_smallest);
+    const auto exponential = hn::IfThenElse(is_nan, x, hn::Exp(d, finite));
+    sums = hn::Add(sums, hn::PromoteTo(wide, exponential));
+  }
+  double sum = hn::GetLane(hn::SumOfLanes(wide, sums));
+  for (; i < values.size(); ++i) sum += std::exp(values[i] - origin);
+  return sum;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace neuronmm::ops
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace neuronmm::ops {
+namespace {
+
+constexpr int64_t kPanel = 32, kMostBlocks = 128;
+
+HWY_EXPORT(largest_of);
+HWY_EXPORT(sum_of_exponentials);
+
+}  // namespace
+
+int64_t log_sum_block(int64_t width) {
+  constexpr int64_t kStep = kPanel * kMostBlocks;
+  return std::max<int64_t>(1, (width + kStep - 1) / kStep) * kPanel;
+}
+
+float largest_of(std::span<const float> values) { return HWY_DYNAMIC_DISPATCH(largest_of)(values); }
+
+// All bits of the exponent are set: infinity or NaN. Without a way out of the loop, which compilers
+// then make of vector instructions.
+bool all_finite(std::span<const float> values) {
+  constexpr uint32_t kExponent = 0x7F800000;
+  uint32_t any = 0;
+  for (const float value : values) {
+    any |= (std::bit_cast<uint32_t>(value) & kExponent) == kExponent ? 1 : 0;
+  }
+  return any == 0;
+}
+
+// A block of impossible values alone adds nothing; one with NaN among them adds NaN.
+std::vector<ExponentialSum> exponential_sums(std::span<const float> blocks, int64_t block) {
+  std::vector<ExponentialSum> sums;
+  for (size_t first = 0; first < blocks.size(); first += static_cast<size_t>(block)) {
+    const auto part =
+        blocks.subspan(first, std::min(static_cast<size_t>(block), blocks.size() - first));
+    const float largest = largest_of(part);
+    const bool impossible = largest == -std::numeric_limits<float>::infinity();
+    sums.push_back(
+        {largest, HWY_DYNAMIC_DISPATCH(sum_of_exponentials)(part, impossible ? 0.0f : largest)});
+  }
+  return sums;
+}
+
+LogSum log_sum(std::span<const ExponentialSum> blocks) {
+  double largest = -std::numeric_limits<double>::infinity(), sum = 0.0;
+  for (const ExponentialSum& block : blocks) largest = std::max(largest, double{block.largest});
+  for (const ExponentialSum& block : blocks) sum += block.sum * std::exp(block.largest - largest);
+  return {largest, std::log(sum)};
+}
+
+LogSum log_sum(std::span<const float> row) {
+  return log_sum(exponential_sums(row, log_sum_block(std::ssize(row))));
+}
+
+}  // namespace neuronmm::ops
+#endif  // HWY_ONCE

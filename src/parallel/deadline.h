@@ -1,0 +1,39 @@
+#pragma once
+// For calls that cannot be asked whether they still wait for somebody.
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace neuronmm::parallel {
+
+// Calls `over` in a thread of its own if this still lives after the time.
+class Deadline {
+ public:
+  Deadline(double seconds, std::function<void()> over)
+      : thread_([this, seconds, over = std::move(over)] {
+          std::unique_lock lock(mutex_);
+          const std::chrono::duration<double> time(seconds);
+          if (!met_.wait_for(lock, time, [this] { return is_met_; })) over();
+        }) {}
+  ~Deadline() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_met_ = true;
+    }
+    met_.notify_one();
+    thread_.join();
+  }
+  Deadline(const Deadline&) = delete;
+  Deadline& operator=(const Deadline&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable met_;
+  bool is_met_ = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace neuronmm::parallel

@@ -1,0 +1,122 @@
+// A process that is killed in whatever phase of a command: all others end soon, with a message that
+// names it, and what was to be written is there as a whole or not at all.
+
+#include <cstdlib>
+#include <random>
+#include <string>
+
+#include "launched.h"
+
+namespace neuronmm::apps {
+namespace {
+
+// mpirun as it is; and as docs/parallel.md advises, where the processes end themselves.
+const std::string kAsItIs = "", kAdvised = "--mca orte_abort_on_non_zero_status 0 ";
+
+const std::string kFlags = " --threads 1 --link messages --link-timeout 5";
+const std::string kGenerate =
+    "generate " + kDemo + " --prompt-file prompt --max-new-tokens 12 --temperature 0" + kFlags;
+const std::string kPerplexity =
+    "perplexity " + kDemo + " " + kDemo + "/evaluation.txt --limit 4" + kFlags;
+const std::string kCompress = "compress " + kDemo + " --calibration " + kDemo +
+                              "/calibration.txt --calibration-tokens 10000 --form uv --method "
+                              "whitened --ratio 0.3 --block 16 -o out" +
+                              kFlags;
+
+class KilledProcess : public ProgramTest {
+ protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    if (const std::string why = why_no_launch(); !why.empty()) GTEST_SKIP() << why;
+    std::string words;
+    for (int i = 0; i < 40; ++i) words += "Once upon a time there was a little ";
+    prompt_ = write("prompt", words);
+  }
+  std::string command(std::string text) const {
+    const size_t at = text.find("--prompt-file prompt");
+    if (at != std::string::npos) text.replace(at, 20, "--prompt-file " + prompt_);
+    return text;
+  }
+  std::string preloaded(const std::string& variable) const {
+    return "-x LD_PRELOAD=" NEURONMM_KILL_AT_MESSAGE " -x " + variable + " ";
+  }
+  // How many messages its last process sends.
+  long messages_of(const std::string& text, int processes) const {
+    const std::string file = path("count");
+    Launched whole(folder_.string(), processes, kAsItIs + preloaded("COUNT_MESSAGES=" + file),
+                   command(text));
+    EXPECT_EQ(whole.ended(std::chrono::seconds(120)), 0) << whole.output();
+    return std::atol(read(file).c_str());
+  }
+  void expect_end(const std::string& launcher, const std::string& text, int processes,
+                  long message) const {
+    SCOPED_TRACE(fmt::format("[{}] {}: {} processes, killed at message {}", launcher, text,
+                             processes, message));
+    Launched killed(folder_.string(), processes,
+                    launcher + preloaded(fmt::format("KILL_AT_MESSAGE={}", message)),
+                    command(text));
+    // mpirun, told to leave the others to themselves, does not see that none is left either.
+    if (launcher == kAdvised && message == 0) {
+      EXPECT_TRUE(killed.says("processes have not met within 5 s")) << killed.output();
+      EXPECT_TRUE(killed.nobody_left());
+      EXPECT_TRUE(within(std::chrono::seconds(10), [&] { return killed.code_of_first() == 1; }))
+          << killed.output();
+      return;
+    }
+    const auto code = killed.ended(std::chrono::seconds(60));
+    ASSERT_TRUE(code.has_value()) << killed.output();
+    EXPECT_NE(*code, 0) << killed.output();
+    EXPECT_TRUE(killed.nobody_left());
+    EXPECT_FALSE(std::filesystem::exists(killed.folder() + "/out"));
+    if (launcher == kAsItIs) return;  // mpirun says it
+    // 130 where another process noticed first and had all of them ended.
+    const int first = killed.code_of_first();
+    EXPECT_TRUE(first == 1 || first == 130) << first << ": " << killed.output();
+    const std::string lost = fmt::format("process {} of {} on ", processes - 1, processes);
+    EXPECT_NE(killed.output().find(lost), std::string::npos) << killed.output();
+  }
+  // As MPI starts, as processes meet, as the model is opened, and then anywhere.
+  void expect_ends(const std::string& text, int processes, int anywhere) const {
+    const uint64_t seed = std::random_device{}();
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    std::mt19937_64 random(seed);
+    const long all = messages_of(text, processes);
+    ASSERT_GT(all, 8);
+    for (const long message : {0L, 1L, 7L, all}) expect_end(kAdvised, text, processes, message);
+    for (int i = 0; i < anywhere; ++i) {
+      expect_end(i % 3 == 0 ? kAsItIs : kAdvised, text, processes,
+                 1 + static_cast<long>(random() % static_cast<uint64_t>(all)));
+    }
+  }
+
+ private:
+  std::string prompt_;
+};
+
+TEST_F(KilledProcess, WhileItGenerates) { expect_ends(kGenerate, 3, 4); }
+
+TEST_F(KilledProcess, WhileItEvaluates) { expect_ends(kPerplexity, 2, 3); }
+
+TEST_F(KilledProcess, WhileItCompresses) { expect_ends(kCompress, 2, 4); }
+
+// It has nothing to do meanwhile and waits for process 0.
+TEST_F(KilledProcess, WhileTheFolderIsWritten) {
+  for (const std::string& launcher : {kAsItIs, kAdvised}) {
+    SCOPED_TRACE(launcher);
+    Launched killed(folder_.string(), 2, launcher, command(kCompress));
+    const std::string partial = killed.folder() + "/out.partial";
+    ASSERT_TRUE(within(std::chrono::seconds(60), [&] {
+      return std::filesystem::exists(partial + "/model");
+    })) << killed.output();
+    killed.signal(1, SIGKILL);
+    const auto code = killed.ended(std::chrono::seconds(60));
+    ASSERT_TRUE(code.has_value()) << killed.output();
+    EXPECT_TRUE(killed.nobody_left());
+    EXPECT_TRUE(!std::filesystem::exists(killed.folder() + "/out") ||
+                !std::filesystem::exists(partial))
+        << killed.output();
+  }
+}
+
+}  // namespace
+}  // namespace neuronmm::apps
