@@ -1,11 +1,14 @@
 #pragma once
 // Flags that several commands have, under one name and with one meaning each.
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 namespace neuronmm::apps {
 
@@ -25,6 +28,24 @@ inline CLI::Validator whole_number() {
     return "expected a whole number from 0, found \"" + text + "\"";
   };
   return {check, "WHOLE"};
+}
+
+// Standard input has one text.
+inline void require_one_stdin(const char* flag, const std::vector<std::string>& texts) {
+  if (std::ranges::count(texts, "-") < 2) return;
+  throw CLI::ValidationError(flag, "- is standard input, which can be read once, found it twice");
+}
+
+// Both ends included, like CLI::Range, which however lets NaN through.
+inline CLI::Validator real_range(double lowest, double highest) {
+  const auto check = [lowest, highest](const std::string& text) {
+    double value = 0.0;
+    if (CLI::detail::lexical_cast(text, value) && value >= lowest && value <= highest) {
+      return std::string();
+    }
+    return fmt::format("expected a number from {} to {}, found \"{}\"", lowest, highest, text);
+  };
+  return {check, fmt::format("[{} - {}]", lowest, highest)};
 }
 
 }  // namespace neuronmm::apps

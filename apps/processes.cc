@@ -11,6 +11,7 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "base/printable.h"
+#include "flags.h"
 #include "message.h"
 #include "parallel/agreement.h"
 #include "parallel/connect.h"
@@ -111,7 +112,7 @@ void add_link_options(CLI::App* command) {
   command
       ->add_option("--link-timeout", flags.link.timeout_s,
                    "seconds without a sign of life after which a process counts as lost")
-      ->check(CLI::Range(1.0, 86400.0))
+      ->check(real_range(1.0, 86400.0))
       ->capture_default_str()
       ->group(kGroup);
   command

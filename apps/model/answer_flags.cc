@@ -16,17 +16,6 @@ namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 30;
 
-// Both ends included, like CLI::Range, which however lets NaN through.
-CLI::Validator real_range(double lowest, double highest) {
-  const auto check = [lowest, highest](const std::string& text) {
-    double value = 0.0;
-    if (CLI::detail::lexical_cast(text, value) && value >= lowest && value <= highest)
-      return std::string();
-    return fmt::format("expected a number from {} to {}, found {}", lowest, highest, text);
-  };
-  return {check, fmt::format("[{} - {}]", lowest, highest)};
-}
-
 Result<model::LogitBias> parse_bias(const std::string& text) {
   const size_t equals = text.find('=');
   const char* const id_end = text.data() + std::min(equals, text.size());

@@ -62,7 +62,7 @@ void add_prompt_flags(CLI::App* command, ServerBenchFlags& flags,
   add(command
           ->add_option("--range-ratio", flags.prompt.spread,
                        "random lengths: from n * (1 - R) to n * (1 + R)")
-          ->check(CLI::Range(0.0, 0.999))
+          ->check(real_range(0.0, 0.999))
           ->type_name("R")
           ->excludes(file));
   add(command
@@ -116,7 +116,7 @@ void add_request_flags(CLI::App* command, ServerBenchFlags& flags,
   add(command
           ->add_option("--temperature", flags.load.request.temperature,
                        "of the requests; 0, the default: the likeliest token")
-          ->check(CLI::Range(0.0, 100.0))
+          ->check(real_range(0.0, 100.0))
           ->type_name("T"));
   add(command->add_flag("--ignore-eos,!--no-ignore-eos", flags.load.request.ignore_eos,
                         "answers have the asked length (the default), or end where they end"));

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "eval/accuracy_check.h"
 #include "eval/reference_file.h"
+#include "flags.h"
 #include "model/prompts.h"
 #include "report_writer.h"
 
@@ -44,7 +45,7 @@ void add_flags(CLI::App* command, CheckFlags& flags) {
       ->add_option("--divergence-tol", flags.divergence_tol,
                    "how far the two logits may be apart (absolute) where the tokens differ; "
                    "without --tol-map also how far any logit may be off")
-      ->check(CLI::NonNegativeNumber)
+      ->check(real_range(0.0, 1e30))
       ->capture_default_str();
   command
       ->add_option("--tol-map", flags.tolerance_map,

@@ -108,7 +108,6 @@ Status read_calibration(const CompressFlags& flags, compress::CompressRequest& r
 
 Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest request,
                           const ops::Backend& backend, compress::DataParallel* others) {
-  if (request.out.empty()) return fail("-o OUT_DIR is missing (only --dry-run needs none)");
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   NMM_TRY(read_calibration(flags, request));
   Progress progress(stderr);
@@ -131,9 +130,24 @@ Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest 
   return 0;
 }
 
+// What cannot be meant together is wrong usage, whatever the files hold. A text that is not read
+// yet counts as there.
+void require_meaning(const CompressFlags& flags, compress::CompressRequest request) {
+  if (request.out.empty() && !flags.dry_run) {
+    throw CLI::ValidationError("--output", "is needed (only --dry-run needs none)");
+  }
+  const bool saved = !request.gram.empty() || !request.statistics.empty();
+  if (!flags.calibration.empty() || flags.self_generated > 0 || (flags.dry_run && !saved)) {
+    request.calibration.emplace();
+  }
+  const Status meant = compress::check_request(request);
+  if (!meant.ok()) throw CLI::ValidationError(meant.error().message);
+}
+
 // What the flags mean is worked out before any file is read.
 Result<int> run(const CompressFlags& flags) {
   NMM_ASSIGN(const compress::CompressRequest request, compress_request(flags));
+  require_meaning(flags, request);
   if (flags.dry_run) {
     if (!all_processes().is_first()) return 0;
     NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));

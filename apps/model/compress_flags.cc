@@ -79,8 +79,8 @@ void require_text(const CompressFlags& flags) {
   if (!flags.request.statistics.empty()) return;
   if (form != "uv") {
     throw CLI::ValidationError("--form " + form,
-                               "needs --calibration TEXT or --statistics DIR; --form uv --method "
-                               "svd needs neither");
+                               "needs --calibration TEXT, --self-generated N or --statistics DIR; "
+                               "--form uv --method svd needs none of them");
   }
   throw CLI::ValidationError("--method " + method,
                              method == "whitened"
@@ -141,7 +141,8 @@ void add_calibration_flags(CLI::App* command, CompressFlags& flags) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->excludes("--calibration")
       ->excludes("--calibration-tokens");
-  command->add_option("--seed", flags.seed, "of the text that the model writes");
+  command->add_option("--seed", flags.seed, "of the text that the model writes")
+      ->check(whole_number());
   command->add_flag("--no-measure", flags.no_measure,
                     "do not compare the result with the dense model on 2048 tokens of the text; "
                     "both are in memory for it");
@@ -212,6 +213,7 @@ void add_compress_flags(CLI::App* command, CompressFlags& flags) {
     if (flags.request.pad && form_of(flags) != "neurons") {
       throw CLI::ValidationError("--pad", "is for --form neurons, found --form " + form_of(flags));
     }
+    require_one_stdin("--calibration", flags.calibration);
     require_text(flags);
     weight_formats(flags.weights);
   });
@@ -236,8 +238,9 @@ Result<compress::CompressRequest> compress_request(const CompressFlags& flags) {
   if (!compress::narrows_mlps(request)) {
     if (!aware) return request;
     if (!alias && request.method != compress::Method::kWhitened) {
-      return fail("--error-aware {}: --form uv has it with --method whitened, found {}",
-                  flags.error_aware, compress::method_name(request.method));
+      throw CLI::ValidationError("--error-aware " + flags.error_aware,
+                                 fmt::format("--form uv has it with --method whitened, found {}",
+                                             compress::method_name(request.method)));
     }
     request.method = compress::Method::kErrorAware;
     return request;

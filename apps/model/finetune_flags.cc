@@ -137,7 +137,12 @@ void add_finetune_flags(CLI::App* command, FinetuneFlags& flags) {
   command->add_flag("--force", request.force,
                     "replace an existing output folder, forget an interrupted run");
   add_json_option(command, flags.json);
-  command->parse_complete_callback([&flags] { weight_formats(flags.weights); });
+  command->parse_complete_callback([&flags] {
+    if (flags.request.data.empty() && flags.request.recipe.self_generated == 0) {
+      throw CLI::ValidationError("--data", "is needed, or --self-generated with --teacher");
+    }
+    weight_formats(flags.weights);
+  });
 }
 
 }  // namespace neuronmm::apps

@@ -75,6 +75,7 @@ fit::FitRequest fit_request(const FitFlags& flags) {
   if (!budget.bytes && !budget.decode && !budget.prefill && !budget.divergence) {
     throw CLI::ValidationError("--bytes, --decode, --prefill or --max-kl", "a budget is needed");
   }
+  require_one_stdin("--calibration", flags.calibration);
   if (request.out.empty() && !request.plan_only) {
     throw CLI::ValidationError("--output", "is needed (only --plan needs none)");
   }
@@ -150,7 +151,7 @@ void add_budget(CLI::App* command, FitFlags& flags) {
           "--max-kl", flags.max_kl,
           "KL from MODEL_DIR of at most so many nats per token; the result is then as small "
           "as it can be, else as near as it can be")
-      ->check(CLI::Range(1e-9, 1e3));
+      ->check(real_range(1e-9, 1e3));
 }
 
 }  // namespace

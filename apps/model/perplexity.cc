@@ -145,6 +145,10 @@ Result<int> run_perplexity(const PerplexityFlags& flags) {
   const int64_t context = flags.context > 0 ? flags.context : default_context;
 
   NMM_ASSIGN(auto tokens, encode(tokenizer, flags, text));
+  if (std::ssize(tokens) < context) {
+    return fail("{}: expected at least the {} tokens of one chunk (--context), found {}",
+                flags.text == "-" ? "standard input" : flags.text, context, tokens.size());
+  }
   NMM_TRY(cut(tokens, context, flags.limit));
   const bool calibrated_on = io::calibrated_on(transformer.config(), io::checksum(text));
   if (calibrated_on) note_calibrated_on(flags.model_dir, flags.text);

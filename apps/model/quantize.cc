@@ -173,7 +173,10 @@ void add_quantize(Program& program) {
       "Rounded: attention and MLP matrices, factors, and the LM head (with the embedding table\n"
       "where the two are tied). Norms, biases and an untied embedding table stay as they are.\n"
       "To compress and round at once: compress --weights int8, int6 or int4.");
-  command->parse_complete_callback([flags] { quantize_request(*flags); });
+  command->parse_complete_callback([flags] {
+    require_one_stdin("--calibration", flags->calibration);
+    quantize_request(*flags);
+  });
   program.set_run(
       command,
       [flags] {

@@ -97,7 +97,7 @@ void add_serve_flags(CLI::App* command, ServeFlags& flags) {
   command
       ->add_option("--shutdown-timeout", flags.shutdown_timeout_s,
                    "seconds that running answers have after SIGTERM or Ctrl-C")
-      ->check(CLI::Range(0.0, 86400.0))
+      ->check(real_range(0.0, 86400.0))
       ->capture_default_str();
   command->add_option("--metrics-prefix", flags.metrics_prefix, "of the names in /metrics")
       ->check(check_prefix)

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "flags.h"
 #include "paper/paper_figures.h"
 #include "paper/paper_measured.h"
 #include "paper/paper_models.h"
@@ -105,7 +106,7 @@ void add_paper(Program& program) {
   command
       ->add_option("--keep", flags->choice.keep,
                    "forms: the share of the MLPs' parameters that each form may keep")
-      ->check(CLI::Range(0.01, 1.0))
+      ->check(real_range(0.01, 1.0))
       ->capture_default_str();
   command->add_option("--measured", flags->measured,
                       "validation: also the times of this check_report.json, which an export's "

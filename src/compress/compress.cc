@@ -48,6 +48,7 @@ struct GramInput {
 
 // A folder whose config hides that it is compressed: the tensors tell.
 Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
+  NMM_TRY(model::check_tied_head(checkpoint, config));
   if (config.quantization) {
     return fail(
         "{}: its weights are {}; compress the original model, with weights int8, int6 or int4",

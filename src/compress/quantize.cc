@@ -276,6 +276,12 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
                                  Progress& progress, const OnMatrix& on_matrix,
                                  DataParallel* others) {
   const fs::path& model = request.model;
+  std::error_code ignored;
+  if (!request.save_statistics.empty() && fs::weakly_canonical(request.save_statistics, ignored) ==
+                                              fs::weakly_canonical(request.out, ignored)) {
+    return fail("{}: expected different folders for the model and the statistics",
+                request.out.string());
+  }
   // BLAS first: without it nothing can be done, and that is known at once.
   NMM_TRY(load_blas());
   NMM_ASSIGN(const nlohmann::ordered_json identity, io::folder_identity(model));
@@ -285,6 +291,7 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
                 io::quantization_text(*config.quantization));
   }
   NMM_ASSIGN(const auto checkpoint, io::Checkpoint::open(model));
+  NMM_TRY(model::check_tied_head(checkpoint, config));
   NMM_ASSIGN(const auto matrices, low_rank_matrices(checkpoint, config));
   NMM_ASSIGN(const RoundingText text, rounding_text(request, checkpoint, config, progress));
   const auto if_exists =

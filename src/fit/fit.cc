@@ -142,6 +142,13 @@ class Fitting {
   Result<Choice> choose(const ModelSearch& search, const Quantities& dense) const {
     const Goal goal = this->goal(dense);
     if (auto found = search.best(goal)) {
+      // The limit of the quantity that is made least is not the knapsack's.
+      if (found->predicted[goal.least] > goal.most[goal.least]) {
+        return fail(
+            "{}: {:.0f} bytes are out of reach beside the other budgets; the nearest possible are "
+            "{:.0f}",
+            request_.model.string(), goal.most[kBytes], found->predicted[kBytes]);
+      }
       if (found->rounded || narrows(*found)) return *std::move(found);
       return fail("{}: the model meets the budget as it is", request_.model.string());
     }

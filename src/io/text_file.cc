@@ -20,7 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 Error read_error(const std::string& name, int code) {
-  return fail("{}: cannot be read: {}", name, std::generic_category().message(code));
+  return fail("{}: cannot be read: {}", name.empty() ? "\"\"" : name,
+              std::generic_category().message(code));
 }
 
 Error too_large(const std::string& name, int64_t max_bytes) {

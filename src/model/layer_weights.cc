@@ -3,6 +3,7 @@
 #include "model/layer_weights.h"
 
 #include <set>
+#include <vector>
 
 #include "io/quantization.h"
 #include "model/mlp_reader.h"
@@ -114,6 +115,27 @@ class LayerReader {
 // Some exports leave out "model." in front of every name.
 std::string tensor_prefix(const io::Checkpoint& checkpoint) {
   return checkpoint.has("embed_tokens.weight") ? "" : "model.";
+}
+
+Status check_tied_head(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
+  if (!config.tie_word_embeddings || !checkpoint.has("lm_head.weight")) return {};
+  const std::string table_name = tensor_prefix(checkpoint) + "embed_tokens.weight";
+  const TensorView head = checkpoint.tensors().at("lm_head.weight");
+  if (!is_float(head.dtype)) return {};  // rounded from a folder that was checked
+  const Shape shape = {config.vocab_size, config.hidden_size};
+  NMM_TRY(checkpoint.require("lm_head.weight", shape));
+  NMM_ASSIGN(const TensorView table, checkpoint.require(table_name, shape));
+  std::vector<float> of_head(static_cast<size_t>(config.hidden_size)), of_table(of_head.size());
+  for (int64_t row = 0; row < config.vocab_size; ++row) {
+    to_floats(head, row * config.hidden_size, config.hidden_size, of_head.data());
+    to_floats(table, row * config.hidden_size, config.hidden_size, of_table.data());
+    if (of_head == of_table) continue;
+    return fail(
+        "{}: tie_word_embeddings of config.json is true, but lm_head.weight is not {} (row {} "
+        "differs); set it to false to use lm_head.weight, or remove that tensor",
+        checkpoint.folder().string(), table_name, row);
+  }
+  return {};
 }
 
 Result<LayerWeights> layer_weights(const io::Checkpoint& checkpoint, const io::ModelConfig& config,

@@ -22,6 +22,7 @@ Result<ops::LinearWeight> lm_head_weight(const io::Checkpoint& checkpoint,
                                          const io::ModelConfig& config,
                                          const ops::WeightView& embedding) {
   ops::LinearWeight weight = {.fine_input = true};
+  NMM_TRY(check_tied_head(checkpoint, config));
   if (config.tie_word_embeddings) {
     weight.w_t = embedding;
     return weight;

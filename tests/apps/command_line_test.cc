@@ -535,13 +535,33 @@ TEST_F(CommandLine, PromptsThatCannotBeRun) {
 
 TEST_F(CommandLine, TextsThatAreTooShort) {
   const std::string empty = write("empty.txt", ""), tiny = write("tiny.txt", "A cat sat.");
-  expect(neuronmm("perplexity " + kDemo + " " + tiny), 1, {"tokens"});
+  expect(neuronmm("perplexity " + kDemo + " " + tiny), 1, {"tiny.txt", "512 tokens"});
   const std::string start = "compress " + kDemo + " -o " + path("out") + " --ratio 0.2 --block 64";
   expect(neuronmm(start), 2, {"--calibration"});
   expect(neuronmm(start + " --calibration " + empty), 1, {"tokens"});
   expect(neuronmm(start + " --calibration " + tiny), 1, {"tokens"});
   expect(neuronmm(start + " --calibration " + path("absent.txt")), 1, {"absent.txt"});
   EXPECT_FALSE(fs::exists(path("out")));
+}
+
+// Flags that contradict each other are wrong usage, whatever the files hold.
+TEST_F(CommandLine, FlagsOfCompressionThatCannotBeMeantTogether) {
+  const std::string text = " --calibration " + kDemo + "/calibration.txt";
+  const std::string start = "compress " + kDemo + " --ratio 0.2 -o " + path("out");
+  expect(neuronmm("compress " + kDemo + " --ratio 0.2" + text), 2, {"--output"});
+  expect(neuronmm(start + text + " --form mixed --only gate"), 2, {"form mixed", "form uv"});
+  expect(neuronmm(start + text + " --form narrow --method svd"), 2, {"form narrow", "svd"});
+  expect(neuronmm(start + " --dry-run --form narrow --method svd"), 2, {"form narrow", "svd"});
+  expect(neuronmm(start + " --form uv --method svd --error-aware on"), 2, {"--error-aware on"});
+  expect(neuronmm(start + " --calibration - --calibration -"), 2, {"--calibration", "twice"});
+  expect(neuronmm(start + " --self-generated 500 --seed -1"), 2, {"--seed", "-1"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(CommandLine, NotANumberIsOutOfEveryRange) {
+  expect(neuronmm("check " + kDemo + " --reference " + kDemo + " --divergence-tol nan"), 2,
+         {"--divergence-tol", "nan"});
+  expect(neuronmm("perplexity " + kDemo + " x --link-timeout nan"), 2, {"--link-timeout", "nan"});
 }
 
 TEST_F(CommandLine, RanksThatSaveNothing) {

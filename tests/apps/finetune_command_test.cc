@@ -146,7 +146,7 @@ TEST_F(FinetuneProgram, RefusesBadInput) {
   expect(neuronmm(finetune("out", "--rank 0")), 2, {"--rank"});
   expect(neuronmm(finetune("out", "--refine-blocks 1")), 2, {"--refine-blocks", "--teacher"});
   expect(neuronmm(finetune("out", "--patience 1")), 2, {"--patience", "--validation"});
-  expect(neuronmm("finetune " + model() + " -o " + path("out")), 1, {"data", "found neither"});
+  expect(neuronmm("finetune " + model() + " -o " + path("out")), 2, {"--data", "--self-generated"});
   write("broken.json", "[\n{\"instruction\": \"Sing.\"}]");
   expect(neuronmm("finetune " + model() + " -o " + path("out") + " --data " + path("broken.json")),
          1, {"broken.json:2", "\"output\""});

@@ -41,6 +41,8 @@ TEST_F(FitCommand, KeepsToTheBudgetAndServesTheNextFromWhatItKnows) {
   expect(neuronmm(fit("--plan --max-kl 0.05")), 0, {"predicted: KL 0.0", "other budgets"});
   expect(neuronmm(fit("-o " + path("out") + " --bytes 5M")), 1, {"already exists", "--force"});
   expect(neuronmm(fit("-o " + path("x") + " --bytes 100K")), 1, {"out of reach", "nearest"});
+  expect(neuronmm(fit("-o " + path("x") + " --bytes 5M --max-kl 1e-8")), 1,
+         {"5000000 bytes", "beside the other budgets", "nearest"});
   expect(neuronmm(fit("-o " + path("x") + " --bytes 1G")), 1, {"meets the budget as it is"});
   expect(neuronmm(fit("--plan --prefill 1.05x --device trn1")), 0,
          {"predictions for trn1", "no Trainium", "as it is"});
@@ -60,7 +62,9 @@ TEST_F(FitCommand, RefusesWhatCannotBeMeant) {
   for (const char* const wrong : {"x", "0x", "-1x", "2y", "inf"}) {
     expect(neuronmm(fit(out + "--decode " + wrong)), 2, {"--decode", "1.5x"});
   }
-  expect(neuronmm(fit(out + "--max-kl 0")), 2, {"--max-kl"});
+  for (const char* const wrong : {"0", "nan", "-1"}) {
+    expect(neuronmm(fit(out + "--max-kl " + wrong)), 2, {"--max-kl", wrong});
+  }
   expect(neuronmm("fit " + kDemo + " " + out + "--bytes 5M"), 2, {"--calibration"});
   expect(neuronmm("fit " + kDemo + " " + out + "--bytes 5M --calibration nowhere.txt"), 1,
          {"nowhere.txt"});

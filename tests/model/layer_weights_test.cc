@@ -130,6 +130,16 @@ TEST_F(LayerWeightsTest, RefusesAnUntiedModelWithoutLmHead) {
   EXPECT_EQ(load_error(), "");
 }
 
+// transformers 5 would take the tensor, 4 the table.
+TEST_F(LayerWeightsTest, RefusesATiedHeadOfOtherValues) {
+  config.tie_word_embeddings = true;
+  expect_error_naming({"tie_word_embeddings", "lm_head.weight", "row 0"});
+  tensors["lm_head.weight"] = tensors.at("model.embed_tokens.weight");
+  EXPECT_EQ(load_error(), "");
+  tensors["lm_head.weight"].values.back() += 1.0f;
+  expect_error_naming({"lm_head.weight", "differs"});
+}
+
 TEST_F(LayerWeightsTest, RefusesWeightsThatTheConfigDoesNotDescribe) {
   tensors[kAttention + "q_proj.bias"] = zeros({24});
   expect_error_naming({kAttention + "q_proj.bias", "LlamaForCausalLM"});
