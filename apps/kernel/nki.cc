@@ -76,7 +76,7 @@ Result<Traced> trace_of(const std::string& kernel, const NkiFlags& flags, const 
     NMM_ASSIGN(traced.tracer, run_tracer(call, file));
     if (!fs::exists(file)) return traced;
   }
-  NMM_ASSIGN(traced.file, trace::TraceFile::open(file));
+  NMM_ASSIGN(traced.file, trace::TraceFile::open(file, kernel));
   return traced;
 }
 

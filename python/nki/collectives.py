@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from enum import Enum
 
+import numpy as np
+
 from .isa.instruction import DONE
 from .language.objects import NKIObject
-from .tracer import errors, operands, operators, registers
+from .tracer import dtypes, errors, operands, operators, registers
 from .tracer import location as _location
 from .tracer import session as sessions
 from .tracer.layout import HBM, SBUF
@@ -150,6 +152,51 @@ def all_to_all(srcs, dsts, replica_group, collective_dim, priority=None, name=No
         for target, source in zip(*parts):
             _move(s, call, target, source, ranks)
     return DONE
+
+
+def all_to_all_v(srcs, dsts, replica_group, metadata_tensor, recv_counts_known=False, has_rdispls=False, priority=None, name=None):
+    """dsts = the chunks of every rank's srcs that are for this rank; a run-time table says how long they are and where."""
+    call = "nki.collectives.all_to_all_v"
+    s = sessions.active(call)
+    ranks = _ranks(call, replica_group)
+    dst, src = _pairs(call, dsts, srcs, (HBM,))[0]
+    if len(dsts) > 1:
+        errors.fail(call, f"srcs, dsts: expected lists of one tensor each, found {len(dsts)}")
+    if dst.dtype is not src.dtype:
+        errors.fail(call, f"dsts is {dst.describe()} and srcs is {src.describe()}: expected one type")
+    table = _table(call, metadata_tensor, 4 if has_rdispls else 3, len(ranks))
+    s.reads(src, call, "srcs")
+    s.note(f"{call}: how much is moved is known at run time only; priced is what both tensors hold (assumed)")
+    common = min(dst.size, src.size)
+    ends = [view.reshape((view.size,))[:common] for view in (dst, src)]
+    s.emit("sendrecv", "dma", ("dst", "src", "scalar0"), [*ends, table], (("collective", "all_to_all_v"), ("ranks", len(ranks))))
+    if s.values:
+        counts = table.bits().reshape(-1, len(ranks)).astype(np.int64)
+        at = int(counts[3, 0]) if has_rdispls else 0
+        sent, begin = int(counts[0, 0]), int(counts[1, 0])
+        if begin + sent > src.size or at + sent > dst.size:
+            errors.fail(call, f"metadata_tensor: {sent} elements from {begin} of {src.describe()} to {at} of {dst.describe()}")
+        dst.reshape((dst.size,))[at : at + sent].put(src.reshape((src.size,))[begin : begin + sent].bits())
+        if not recv_counts_known:
+            _row(table, 2).put(counts[:1, :].astype(np.uint32).reshape(_row(table, 2).shape))
+    s.writes(dst)
+    if not recv_counts_known:
+        s.writes(_row(table, 2))
+    return DONE
+
+
+def _table(call, view, rows, ranks):
+    """The counts and displacements of `all_to_all_v`. Row 2, which the exchange writes, need not have been written."""
+    expected = (rows, ranks) if operands.tensor(call, "metadata_tensor", view).memory == HBM else (1, rows, ranks)
+    if view.dtype is not dtypes.uint32 or view.shape != expected:
+        errors.fail(call, f"metadata_tensor: {view.describe()}, expected uint32 {list(expected)}")
+    for row in (0, 1, 3)[: rows - 1]:
+        sessions.active(call).reads(_row(view, row), call, "metadata_tensor")
+    return view
+
+
+def _row(table, row):
+    return table[row : row + 1] if table.memory == HBM else table[:, row : row + 1]
 
 
 def collective_permute(srcs, dsts, source_target_pairs, priority=None, name=None):

@@ -145,7 +145,7 @@ def _import_failure(place, error):
         return f"{_where(error) or place}: import: {error}"
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}: {error.msg}"
-    return _raised(error)
+    return _raised(error, place)
 
 
 def _parameters(kernel):
@@ -182,12 +182,12 @@ def _where(error):
     return f"{location.short(lines[-1].filename)}:{lines[-1].lineno}" if lines else None
 
 
-def _raised(error):
+def _raised(error, place="<no file>"):
     """`file:line: Type: text`, and under it the user's lines of the traceback; with the call where it was raised inside of one."""
     raised = traceback.extract_tb(error.__traceback__)
     frames = [f for f in raised if location.is_user_file(f.filename)]
     call = _call_of(error)
-    lines = [f"{_where(error) or '<no file>'}: {f'{call}: ' if call else ''}{type(error).__name__}: {error}"]
+    lines = [f"{_where(error) or place}: {f'{call}: ' if call else ''}{type(error).__name__}: {error}"]
     lines += [f"  {location.short(f.filename)}:{f.lineno} in {f.name}: {f.line}" for f in frames]
     return "\n".join(lines)
 

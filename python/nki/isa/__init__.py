@@ -35,7 +35,7 @@ from .enums import (
 from .instruction import NkiInstruction
 from .movement import local_gather, nc_n_gather, nc_stream_shuffle
 from .mx import nc_matmul_mx, quantize_mx
-from .random_numbers import dropout, rand2, rand_set_state, rng, set_rng_seed
+from .random_numbers import dropout, rand2, rand_get_state, rand_set_state, rng, set_rng_seed
 from .reductions import (
     bn_aggr,
     bn_stats,

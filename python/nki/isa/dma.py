@@ -7,6 +7,7 @@ import numpy as np
 from ..tracer import errors, indirect, operands, operators, values
 from ..tracer import session as sessions
 from ..tracer.layout import HBM, PSUM, SBUF
+from ..tracer.tensor import Columns
 from .enums import dge_mode, engine, oob_mode
 from .instruction import DONE
 
@@ -48,6 +49,9 @@ def _check_ends(call, dst, src):
 
 
 def _indirect(dst, src):
+    for view in (dst, src):
+        if isinstance(view.dynamic, Columns):
+            errors.fail("tensor.indirect", f"{view.describe()}: the compute engines take such a view, DMA does not")
     if src.dynamic is not None:
         return (("indirect", "src"),)
     return (("indirect", "dst"),) if dst.dynamic is not None else ()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..tracer import errors, operands, values
+from ..tracer import dtypes, errors, operands, values
 from ..tracer import session as sessions
+from ..tracer.layout import SBUF
 from .elementwise import scalar_operand
 from .enums import engine
 from .instruction import DONE
+
+_STATE = {"gpsimd": 6, "vector": 24}  # words of a lane's XORWOW state (documented)
 
 
 def rng(dst, engine=engine.vector, name=None):
@@ -58,6 +61,27 @@ def rand_set_state(src_seeds, engine=engine.gpsimd, name=None):
     return _seed(
         "nki.isa.rand_set_state", src_seeds, operands.engine("nki.isa.rand_set_state", engine, ("gpsimd", "vector"))
     )
+
+
+def rand_get_state(dst, engine=engine.gpsimd, name=None):
+    """dst = an engine's generator, one state per partition. `rand_set_state` of it makes the numbers go on from here."""
+    call = "nki.isa.rand_get_state"
+    s = sessions.active(call)
+    by = operands.engine(call, engine, ("gpsimd", "vector"))
+    if s.device.generation < (4 if by == "vector" else 3):
+        errors.fail(call, f"{s.device.name} cannot store the state of {by}'s generator")
+    operands.on_chip(call, "dst", dst)
+    if dst.memory != SBUF and (by == "gpsimd" or s.device.generation < 4):
+        errors.fail(call, f"dst: {dst.describe()}, expected a tensor in sbuf")
+    if dst.dtype is not dtypes.uint32 or dst.ndim != 2 or dst.shape[1] != _STATE[by]:
+        errors.fail(call, f"dst: {dst.describe()}, expected uint32 [partitions, {_STATE[by]}], the state of {by}'s generator")
+    s.emit("rng", by, ("dst",), [dst])
+    if s.values:  # a seed stands for the state, and the generator begins anew from it
+        seed = s.random.integers(2**32, dtype=np.uint32)
+        s.random = np.random.default_rng(int(seed))
+        dst.put(np.full(dst.shape, seed, np.uint32))
+    s.writes(dst)
+    return DONE
 
 
 def _seed(call, src_seeds, by):

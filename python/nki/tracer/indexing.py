@@ -12,7 +12,7 @@ import numpy as np
 
 from . import errors
 from .dtypes import find
-from .layout import HBM, row_major
+from .layout import HBM, SBUF, row_major
 from .registers import Register
 
 _FULL = slice(None)
@@ -275,6 +275,29 @@ def vector_selected(tensor, dim, index_of):
         errors.fail("tensor.vector_select", f"{tensor.describe()}: expected a tensor in HBM and dimension 0")
     dynamic = _once(tensor, None, index_of, tensor.strides[0], tensor.shape[0], True)
     return tensor.with_layout((index_of.shape[0], *tensor.shape[1:]), tensor.strides, None, dynamic)
+
+
+def columns(tensor, index_of, count):
+    """`tensor.indirect(index, num_elem)`: one element per offset, the offsets along the free dimension."""
+    from .tensor import Columns, Tensor
+
+    call = "tensor.indirect"
+    device = tensor.storage.session.device
+    if device.generation < 4:
+        errors.fail(call, f"{tensor.describe()}: {device.name} does not have it, trn3 does")
+    if tensor.memory == HBM or not tensor.layout.contiguous:
+        errors.fail(call, f"{tensor.describe()}: expected a tensor on chip whose elements lie side by side in each partition")
+    if not isinstance(index_of, Tensor) or index_of.memory != SBUF or not index_of.dtype.integer or index_of.ndim != 2:
+        found = index_of.describe() if isinstance(index_of, Tensor) else repr(index_of)
+        errors.fail(call, f"index: expected integers [partitions, columns] in sbuf, found {found}")
+    if index_of.shape[0] != tensor.shape[0]:
+        errors.fail(call, f"index: {index_of.describe()}, expected the {tensor.shape[0]} partitions of {tensor.describe()}")
+    count = index_of.size if count is None else int(count)
+    if count < 1:
+        errors.fail(call, f"num_elem: expected at least 1, found {count}")
+    dynamic = _once(tensor, None, index_of, 1, 0)
+    dynamic = Columns(dynamic.tensor, prod(tensor.shape[1:]))
+    return tensor.with_layout((tensor.shape[0], count), (tensor.layout.row, 0), None, dynamic)
 
 
 # Named dimensions

@@ -1,7 +1,8 @@
 """Reading and writing views whose address a run-time index decides.
 
 Scalar: the whole view is displaced by index x stride. Vector: each row of the first dimension has an index
-of its own, in the place of its own stride. An index out of bounds is an error, or with `skip` leaves that row.
+of its own, in the place of its own stride. Columns: each element has one. An index out of bounds is an error, or with
+`skip` leaves that row.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import errors
-from .tensor import Tensor
+from .tensor import Columns, Tensor
 
 _CALL = "indirect access"
 
@@ -54,21 +55,46 @@ def _rows(view: Tensor, begins):
     return begins[0] + inner
 
 
+def _columns(view: Tensor):
+    """Element numbers of a view of offsets along the free dimension."""
+    dynamic, (partitions, count) = view.dynamic, view.layout.shape
+    group, offsets = dynamic.group, dynamic.tensor.bits().astype(np.int64)
+    if -(-count // group) > offsets.shape[1]:
+        errors.fail(_CALL, f"{view.describe()}: {offsets.shape[1]} columns of indices hold the offsets of "
+                           f"{offsets.shape[1] * group} elements in groups of {group} partitions, {count} are needed")  # fmt: skip
+    first = np.arange(partitions)[:, None] // group * group
+    which = first + np.arange(count) % group
+    if which.max() >= partitions:
+        errors.fail(_CALL, f"{view.describe()}: the last group of {group} partitions has {partitions % group}")
+    found = offsets[which, np.arange(count) // group]
+    outside = found[(found < 0) | (found >= dynamic.limit)]
+    if outside.size:
+        errors.fail(_CALL, f"{view.describe()}: index {outside[0]} is out of bounds, there are {dynamic.limit}")
+    return view.offset + np.arange(partitions)[:, None] * view.layout.strides[0] + found
+
+
 def gather(view: Tensor, skip: bool = False) -> np.ndarray:
     """The raw bits; rows out of bounds are those at index 0."""
+    if isinstance(view.dynamic, Columns):
+        return _flat(view)[_columns(view)]
     begins, inside = starts(view, skip)
     begins = np.where(inside, begins, view.offset)
     return _flat(view)[_rows(view, begins)]
 
 
 def scatter(view: Tensor, bits: np.ndarray, skip: bool = False):
+    bits = np.broadcast_to(bits, view.layout.shape)
+    if isinstance(view.dynamic, Columns):
+        return _put(view, _columns(view), bits)
     begins, inside = starts(view, skip)
     numbers = _rows(view, np.where(inside, begins, view.offset))
-    bits = np.broadcast_to(bits, view.layout.shape)
     if view.dynamic.vector:
-        numbers, bits = numbers[inside], bits[inside]
-    elif not inside[0]:
-        return
+        _put(view, numbers[inside], bits[inside])
+    elif inside[0]:
+        _put(view, numbers, bits)
+
+
+def _put(view, numbers, bits):
     _flat(view)[numbers] = bits
     written = view.storage.root.written
     if written is not None:

@@ -15,7 +15,7 @@ from . import device as devices
 from . import dtypes, errors, location, values
 from .layout import HBM, PSUM, SBUF, Layout
 from .storage import Storage
-from .tensor import Tensor
+from .tensor import Columns, Tensor
 from .trace import Trace
 
 current: Session | None = None
@@ -161,6 +161,7 @@ class Session:
         """Records an instruction. `operands` names the `views`; index tensors of indirect views are added."""
         for view in views:
             if view.dynamic is not None:
+                attributes += _columns(engine, operands, views)
                 operands, views = _with_indices(operands, views)
                 break
         trace = self.trace
@@ -253,6 +254,16 @@ class Session:
 
     def need_values(self, call: str, text: str):
         errors.fail(call, f"{text}: run with --values", errors.ValuesNeeded)
+
+
+def _columns(engine, operands, views):
+    """Which operands are views of offsets along the free dimension; the engine's kind says how many partitions share them."""
+    found = []
+    for name, view in zip(operands, views):
+        if isinstance(view.dynamic, Columns):
+            view.dynamic.group = 32 if engine == "tensor" else 16
+            found.append(name)
+    return (("indirect", " ".join(found)),) if found else ()
 
 
 def _with_indices(operands, views):

@@ -30,6 +30,17 @@ class Dynamic:
         self.vector = vector
 
 
+class Columns(Dynamic):
+    """Offsets along the free dimension that a `group` of partitions shares: offset i is that of the group's partition i % group,
+    in column i // group of the tensor. How many partitions are a group, the engine decides that uses the view."""
+
+    __slots__ = ("group",)
+
+    def __init__(self, tensor, limit: int):
+        super().__init__(tensor, None, 1, limit, False)
+        self.group = 16
+
+
 class Tensor:
     __slots__ = ("storage", "layout", "offset", "dynamic")
 
@@ -127,6 +138,8 @@ class Tensor:
         self, shape: tuple, strides: tuple, offset: int | None = None, dynamic: Dynamic | None = None
     ) -> Tensor:
         """Another view of the same storage."""
+        if isinstance(self.dynamic, Columns) and shape != self.shape:
+            self._wrong("indirect", "a view of offsets is used as it is: take slices before .indirect(...)")
         layout, storage = self.layout, self.storage
         made = storage.session.layout(layout.dtype, layout.memory, layout.row, shape, strides)
         return Tensor(storage, made, self.offset if offset is None else offset, dynamic or self.dynamic)
@@ -228,6 +241,10 @@ class Tensor:
             picked = self[(slice(None),) * dim + (slice(index, index + 1),)]
             return picked if self.memory != HBM and dim == 0 else picked._replace(dim, dim + 1, (), ())
         return indexing.selected(self, dim, index)
+
+    def indirect(self, index, num_elem: int | None = None) -> Tensor:
+        """The elements of each partition at the offsets in `index`."""
+        return indexing.columns(self, index, num_elem)
 
     def vector_select(self, dim: int, vector_offset) -> Tensor:
         return indexing.vector_selected(self, self._dimension("vector_select", dim), vector_offset)

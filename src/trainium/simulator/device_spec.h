@@ -77,6 +77,7 @@ struct DeviceSpec {
   Parameter dma_completion_ns;     // last data to consumer
   Parameter dma_issue_ns;          // between two transfers of one queue
   Parameter dma_depth;             // transfers of one queue in flight
+  Parameter dma_software_ns;       // GpSimd's, for a transfer to an address of run time
   Parameter dma_transfer_ns;       // engine time per transfer beyond its bytes
   Parameter dma_descriptor_ns;     // engine time per contiguous chunk beyond its bytes
   Parameter dma_descriptor_floor;  // ns, the least that a chunk takes

@@ -132,6 +132,10 @@ TransferTimes DmaSystem::submit(Class queues, double ready, const Transfer& t) {
   times.queue = range.first + range.next;
   range.next = (range.next + 1) % range.count;
   Queue& queue = queues_[static_cast<size_t>(times.queue)];
+  if (t.software) {
+    ready = std::max(ready, descriptors_written_) + device_.dma_software_ns;
+    descriptors_written_ = ready;
+  }
   times.issue = std::max({ready, queue.last_issue + device_.dma_issue_ns, queue.ends[queue.at]});
   times.data_begin = times.issue + device_.dma_start_ns;
   // The engines move their parts side by side, and all of them share the core's HBM bandwidth,

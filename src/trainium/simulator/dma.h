@@ -20,6 +20,8 @@ struct Transfer {
   int64_t bytes_per_partition = 0;
   int64_t chunk_bytes = 0;  // contiguous in HBM
   bool transposes = false;
+  // GpSimd writes its descriptors, as its address is known at run time only.
+  bool software = false;
   double rate = 1;  // of what an engine moves otherwise
 
   int64_t bytes() const { return partitions * bytes_per_partition; }
@@ -105,6 +107,7 @@ class DmaSystem {
   Lane hbm_;
   std::vector<Queue> queues_;
   std::array<QueueRange, 3> ranges_;
+  double descriptors_written_ = kLongAgo;  // GpSimd's last ones
   int64_t transfers_ = 0;
   double packet_time_ = 0, engine_time_ = 0;
   IntervalUnion active_;

@@ -20,9 +20,9 @@ Number number_at(std::span<const std::byte> bytes, size_t at) {
 
 }  // namespace
 
-Result<TraceFile> TraceFile::open(const std::filesystem::path& path) {
+Result<TraceFile> TraceFile::open(const std::filesystem::path& path, const std::string& name) {
   NMM_ASSIGN(auto mapped, io::MappedFile::open(path));
-  NMM_ASSIGN(TraceFile file, parse(mapped->bytes(), path.string()));
+  NMM_ASSIGN(TraceFile file, parse(mapped->bytes(), name.empty() ? path.string() : name));
   file.mapped_ = std::move(mapped);
   return file;
 }

@@ -24,7 +24,8 @@ inline constexpr int64_t kMostInstructions = 50'000'000;
 
 class TraceFile {
  public:
-  static Result<TraceFile> open(const std::filesystem::path& path);
+  // Messages begin with `name`, or with the path if that is empty.
+  static Result<TraceFile> open(const std::filesystem::path& path, const std::string& name = {});
   // `bytes` must outlive what is returned. `name` begins every message.
   static Result<TraceFile> parse(std::span<const std::byte> bytes, const std::string& name);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include <fmt/ranges.h>
@@ -188,10 +190,13 @@ Status read_names(const JsonFields& attributes, Operation& operation) {
     const json* value = attributes.find(key);  // "accumulate" of a DMA is the name of an operator
     if (value) *out = !value->is_boolean() || value->get<bool>();
   }
-  // "src" or "dst": the operands whose role begins so.
+  // "src", "dst", or several with spaces between: the operands whose role begins so.
   NMM_ASSIGN(const auto indirect, attributes.string("indirect"));
-  for (size_t i = 0; indirect && !indirect->empty() && i < operation.operands.size(); ++i) {
-    if (operation.operands[i].starts_with(*indirect)) operation.anywhere[i] = true;
+  std::istringstream roles(indirect.value_or(""));
+  for (std::string role; roles >> role;) {
+    for (size_t i = 0; i < operation.operands.size(); ++i) {
+      if (operation.operands[i].starts_with(role)) operation.anywhere[i] = true;
+    }
   }
   return {};
 }

@@ -449,7 +449,9 @@ class Pricer {
     out_.transfer = {.partitions = inside ? 128 : chip.partitions,
                      .bytes_per_partition = row * bytes * streams,
                      .chunk_bytes = run * bytes,
-                     .transposes = transposes};
+                     .transposes = transposes,
+                     .software = std::any_of(op_.anywhere.begin(), op_.anywhere.end(),
+                                             [](bool anywhere) { return anywhere; })};
     const bool on_chip = !job.loads && !job.stores;
     if (transposes && on_chip && device_.name != "trn1") out_.transfer.rate = kTransposeOnChip;
     if (!inside) out_.on_chip = index_of(job.stores ? "src" : "dst");

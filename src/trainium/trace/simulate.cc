@@ -65,6 +65,15 @@ Result<MemoryPeak> memory_peak(const TraceFile& file, const Contents& contents,
   return peak;
 }
 
+// Results have a bank of PSUM each, so that no two wait for one another. Where there are more of
+// them than banks the small ones share: each is then a part of this size, or several.
+DeviceSpec with_shared_banks(DeviceSpec device) {
+  constexpr double kPart = 64;
+  device.psum_banks.value = device.psum_banks * device.psum_bank_bytes / kPart;
+  device.psum_bank_bytes.value = kPart;
+  return device;
+}
+
 std::string spilled(const TraceTiming& timing) {
   const Summary& summary = timing.timing.summary;
   return fmt::format(
@@ -102,11 +111,19 @@ std::vector<LineReport> ranked(const StallLog& stalls) {
 }
 
 Result<TraceTiming> simulate(const TraceFile& file, const Contents& contents,
-                             const DeviceSpec& device, const TraceOptions& options) {
+                             const DeviceSpec& spec, const TraceOptions& options) {
   TraceTiming out;
+  DeviceSpec device = spec;
+  Result<MemoryPeak> psum = memory_peak(file, contents, device, Memory::kPsum);
+  if (!psum.ok()) {
+    device = with_shared_banks(spec);
+    auto shared = memory_peak(file, contents, device, Memory::kPsum);
+    if (!shared.ok()) return psum.error();
+    psum = std::move(shared);
+  }
+  out.psum = *psum;
   out.fixed_ns = device.kernel_fixed_ns;
   NMM_ASSIGN(out.sbuf, memory_peak(file, contents, device, Memory::kSbuf));
-  NMM_ASSIGN(out.psum, memory_peak(file, contents, device, Memory::kPsum));
   simulator::TimingOptions timing = options.timing;
   if (!timing.model_flops) timing.model_flops = file.header().model_flops;
   std::optional<SpillingMemory> spilling;

@@ -64,6 +64,28 @@ class Collectives(unittest.TestCase):
             self.assertEqual(s.trace.instruction_counts(), {"dma_copy": 2, "sendrecv": transfers}, name)
             self.assertTrue(any("rank 0" in note for note in s.notes))
 
+    def test_chunks_lie_where_the_table_says(self):
+        x = argument("fp32", generator.standard_normal((8, 6)))
+        count, begin, at = (int(n) for n in generator.integers(1, 20, 3))
+        table = argument("u32", [[count], [begin], [99], [at]])
+
+        def kernel(x, table):
+            src, dst, out = in_hbm(x.shape, x), in_hbm((7, 6), x), in_hbm((7, 6), x)
+            counts, seen = in_hbm((4, 1), table), in_hbm((4, 1), table)
+            zeros = nl.zeros((7, 6), x.dtype, buffer=nl.sbuf)
+            for end, begin in ((src, x), (dst, zeros), (counts, table)):
+                nisa.dma_copy(end, begin)
+            ncc.all_to_all_v([src], [dst], ALONE, counts, has_rdispls=True)
+            nisa.dma_copy(out, dst)
+            nisa.dma_copy(seen, counts)
+            return out, seen
+
+        found, counts = harness.outputs(kernel, x, table)
+        expected = np.zeros(42, np.float32)
+        expected[at : at + count] = x.data.reshape(-1)[begin : begin + count]
+        np.testing.assert_array_equal(found.reshape(-1), expected)
+        np.testing.assert_array_equal(counts, [[count], [begin], [count], [at]])
+
     def test_numbers_of_other_ranks_are_not_known(self):
         x = argument("fp32", np.zeros((8, 6)))
         for _, exchange, factor, _ in exchanges(FOUR):
@@ -92,7 +114,9 @@ class Collectives(unittest.TestCase):
             (lambda a, b: ncc.all_reduce(a, b, FOUR, nl.add), (8, 6), "two lists"),
             (lambda a, b: ncc.all_reduce([a], [b], FOUR, nl.divide), (8, 6), "op: expected nl.add"),
             (lambda a, b: ncc.all_reduce([a], [b], ncc.ReplicaGroup([[0, 0]]), nl.add), (8, 6), "each rank once"),
-            (lambda a, b: ncc.all_to_all_v([a], [b], FOUR, a), (8, 6), "all_to_all_v is not known to this tracer"),
+            (lambda a, b: ncc.all_to_all_v([a], [b], FOUR, a), (8, 6), r"metadata_tensor: .* expected uint32 \[3, 4\]"),
+            (lambda a, b: ncc.all_to_all_v([a, a], [b, b], FOUR, a), (8, 6), "lists of one tensor"),
+            (lambda a, b: ncc.frobnicate([a], [b]), (8, 6), "frobnicate is not known to this tracer"),
         )
         for exchange, shape, text in wrong:
             with self.assertRaisesRegex(NkiValidationError, rf"test_collectives.py:\d+: nki.collectives.*{text}"):

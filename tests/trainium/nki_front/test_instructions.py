@@ -9,6 +9,7 @@ import nki.language as nl
 import numpy as np
 from harness import argument, output, outputs
 from nki.tracer import dtypes, values
+from nki.tracer.errors import NkiValidationError
 
 generator = np.random.default_rng(harness.SEED)
 
@@ -393,6 +394,34 @@ class Selections(unittest.TestCase):
         found = output(kernel, argument("fp32", x))
         self.assertEqual(found[16].tolist(), [17, 18, 21, -1, -1, -1, -1, -1, 3])  # the example of the documentation
         self.assertEqual(found[17].tolist(), [5] * 9)
+
+
+class RandomNumbers(unittest.TestCase):
+    def test_numbers_go_on_from_a_stored_state(self):
+        for engine, words in ((nisa.engine.gpsimd, 6), (nisa.engine.vector, 24)):
+            def kernel():
+                state, first, again = (nl.ndarray((128, n), nl.uint32) for n in (words, 16, 16))
+                nisa.rand_get_state(state, engine=engine)
+                nisa.rng(first)
+                nisa.rand_set_state(state, engine=engine)
+                nisa.rng(again)
+                return stored(first), stored(again)
+
+            first, again = outputs(kernel, target="trn3")
+            np.testing.assert_array_equal(first, again)
+            self.assertGreater(len(np.unique(first)), 2000)
+
+    def test_a_state_has_its_engines_size(self):
+        def kernel(words, engine):
+            nisa.rand_get_state(nl.ndarray((128, words), nl.uint32), engine=engine)
+
+        for words, engine, target, text in (
+            (24, nisa.engine.gpsimd, "trn2", r"expected uint32 \[partitions, 6\]"),
+            (24, nisa.engine.vector, "trn2", "trn2 cannot store the state of vector's generator"),
+            (6, nisa.engine.gpsimd, "trn1", "trn1 cannot"),
+        ):
+            with self.assertRaisesRegex(NkiValidationError, text):
+                outputs(kernel, words, engine, target=target)
 
 
 class Movement(unittest.TestCase):

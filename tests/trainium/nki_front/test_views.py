@@ -19,6 +19,93 @@ def _view_of(make, shape=(6, 4, 10), dtype="fp32"):
     return s.read(view), numbers
 
 
+def _by_definition(numbers, index, count, group):
+    """Offset i of a group of partitions is in its partition i % group, column i // group."""
+    picked = np.empty((len(numbers), count), numbers.dtype)
+    for p in range(len(numbers)):
+        for i in range(count):
+            picked[p, i] = numbers[p, index[p // group * group + i % group, i // group]]
+    return picked
+
+
+class Columns(unittest.TestCase):
+    """`tensor.indirect`: elements at run-time offsets along the free dimension."""
+
+    def setUp(self):
+        generator = np.random.default_rng(harness.SEED)
+        self.numbers = generator.standard_normal((64, 40)).astype(np.float32)
+        self.index = generator.integers(0, 40, (64, 3)).astype(np.uint32)
+        self.arguments = harness.argument("fp32", self.numbers), harness.argument("u32", self.index)
+
+    def loaded(self, *tensors):
+        made = [nl.ndarray(t.shape, t.dtype, buffer=nl.sbuf) for t in tensors]
+        for tile, t in zip(made, tensors):
+            nisa.dma_copy(tile, t)
+        return made
+
+    def stored(self, tile):
+        out = nl.ndarray(tile.shape, tile.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, tile)
+        return out
+
+    def test_a_gather_is_its_definition(self):
+        def kernel(x, index):
+            tile, offsets = self.loaded(x, index)
+            out = nl.ndarray((64, 43), x.dtype, buffer=nl.sbuf)
+            nisa.tensor_copy(out, tile.indirect(offsets, num_elem=43), engine=nisa.engine.vector)
+            return self.stored(out)
+
+        found = harness.output(kernel, *self.arguments, target="trn3")
+        np.testing.assert_array_equal(found, _by_definition(self.numbers, self.index, 43, 16))
+
+    def test_the_tensor_engine_shares_offsets_among_32_partitions(self):
+        def kernel(x, index):
+            tile, offsets = self.loaded(x, index)
+            sums = nl.ndarray((40, 64), nl.float32, buffer=nl.psum)
+            nisa.nc_matmul(sums, tile, tile.indirect(offsets, num_elem=64))
+            out = nl.ndarray((40, 64), nl.float32, buffer=nl.sbuf)
+            nisa.tensor_copy(out, sums)
+            return self.stored(out)
+
+        found = harness.output(kernel, *self.arguments, target="trn3")
+        expected = self.numbers.T @ _by_definition(self.numbers, self.index, 64, 32)
+        np.testing.assert_allclose(found, expected, atol=64 * 2**-23 * np.abs(expected).max())
+
+    def test_a_scatter_writes_these_and_no_others(self):
+        order = np.random.default_rng(harness.SEED + 1).permutation(40)[:16].astype(np.uint32)
+        index = harness.argument("u32", np.tile(order, 4)[:, None])
+
+        def kernel(x, index):
+            tile, offsets = self.loaded(x, index)
+            out = nl.zeros((64, 40), x.dtype, buffer=nl.sbuf)
+            nisa.tensor_copy(out.indirect(offsets, num_elem=16), tile[:, 0:16])
+            return self.stored(out)
+
+        expected = np.zeros_like(self.numbers)
+        expected[:, order] = self.numbers[:, :16]
+        np.testing.assert_array_equal(harness.output(kernel, self.arguments[0], index, target="trn3"), expected)
+
+    def test_mistakes_are_named(self):
+        def using(make, engine=nisa.engine.vector):
+            def kernel(x, index):
+                tile, offsets = self.loaded(x, index)
+                out = nl.ndarray((64, 8), x.dtype, buffer=nl.sbuf)
+                nisa.tensor_copy(out, make(tile, offsets), engine=engine)
+                return self.stored(out)
+
+            return kernel
+
+        for make, target, text in (
+            (lambda t, i: t.indirect(i, 8), "trn2", "trn2 does not have it"),
+            (lambda t, i: t.indirect(i[0:32], 8), "trn3", "expected the 64 partitions"),
+            (lambda t, i: t.indirect(t, 8), "trn3", "expected integers"),
+            (lambda t, i: t.indirect(i, 100)[:, 0:8], "trn3", "slices before"),
+            (lambda t, i: t[:, 0:8].indirect(i, 8), "trn3", "out of bounds, there are 8"),
+        ):
+            with self.assertRaisesRegex(NkiValidationError, text):
+                harness.output(using(make), *self.arguments, target=target)
+
+
 class Views(unittest.TestCase):
     def test_indexing_is_numpys(self):
         for make in (

@@ -318,24 +318,78 @@ TEST(Simulate, LegacyOverflowLoadsAgain) {
   EXPECT_NEAR(stalled + kTrn2.kernel_fixed_ns, timing->timing.summary.total_time * 1e9, 1e-3);
 }
 
-TEST(Simulate, PsumOverflow) {
+// Nine sums of `columns` fp32 that are alive at the same time.
+Result<TraceTiming> nine_sums(int64_t columns) {
   TileKernel k;
   const uint32_t a = k.tile("a", 10);
   k.load(a, 0, 11);
   std::vector<uint32_t> sums;
   for (int i = 0; i < 9; ++i) {
-    sums.push_back(k.w.tensor("sums", "psum", "fp32", {128, 16}, 12));  // a bank each
+    sums.push_back(k.w.tensor("sums", "psum", "fp32", {128, columns}, 12));
     k.w.run("nc_matmul", "tensor",
             {{"dst", k.w.all(sums.back())},
              {"stationary", k.w.columns(a, 0, 128)},
-             {"moving", k.w.columns(a, 0, 16)}},
+             {"moving", k.w.columns(a, 0, columns)}},
             13);
   }
   for (const uint32_t tensor : sums)
-    k.w.run("activation", "scalar", {{"dst", k.w.columns(a, 0, 16)}, {"src", k.w.all(tensor)}}, 14);
-  EXPECT_EQ(timing_of(k.w, kTrn2).error().message,
+    k.w.run("activation", "scalar", {{"dst", k.w.columns(a, 0, columns)}, {"src", k.w.all(tensor)}},
+            14);
+  return timing_of(k.w, kTrn2);
+}
+
+TEST(Simulate, PsumOverflow) {
+  EXPECT_EQ(nine_sums(512).error().message,
             "k.trace: PSUM needs 18432 bytes per partition at once, trn2 has 16384: sums 18 KiB (9 "
             "tensors, kernel.py:12)");
+}
+
+// Small ones share banks where each cannot have one.
+TEST(Simulate, SumsThatShareBanks) {
+  const auto timing = nine_sums(16);
+  ASSERT_TRUE(timing.ok()) << timing.error().message;
+  EXPECT_EQ(timing->psum.bytes, 9 * 64);
+}
+
+// GpSimd writes the descriptors of a gather, one transfer after the other.
+TEST(Simulate, GathersWaitForTheirDescriptors) {
+  const auto kernel = [](bool gather) {
+    TileKernel k;
+    const uint32_t index = k.w.tensor("index", "sbuf", "i32", {128, 1}, 10);
+    for (int i = 0; i < 20; ++i) {
+      const uint32_t a = k.tile("a", 11);
+      if (gather) {
+        k.w.run("dma_copy", "dma",
+                {{"dst", k.w.all(a)}, {"src", k.block(k.x, 0)}, {"index", k.w.all(index)}}, 12,
+                {{"indirect", "src"}});
+      } else {
+        k.load(a, 0, 12);
+      }
+    }
+    return nanoseconds(k.w);
+  };
+  const double last = transfer_ns(kTrn2, 1024, 1024);
+  EXPECT_GE(kernel(true), 20 * kTrn2.dma_software_ns + last - 1e-3);
+  EXPECT_LT(kernel(false), 10 * kTrn2.dma_software_ns);
+}
+
+// Several roles may stand in `indirect`: what both ends touch is waited for.
+TEST(Simulate, SeveralOperandsAnywhere) {
+  const auto kernel = [](const char* roles) {
+    TileKernel k;
+    const uint32_t index = k.w.tensor("index", "sbuf", "i32", {128, 1}, 10);
+    const uint32_t a = k.tile("a", 11), b = k.tile("b", 12), c = k.tile("c", 13);
+    k.load(a, 0, 14);
+    TraceWriter::Json attributes = TraceWriter::Json::object();
+    attributes["indirect"] = roles;
+    const auto first = [&](uint32_t t) { return TraceWriter::View{t, {{512, 128}, {0, 16}}, 0}; };
+    k.w.run("tensor_copy", "gpsimd",
+            {{"dst", first(b)}, {"src", first(a)}, {"index", k.w.all(index)}}, 15, attributes);
+    k.w.run("tensor_copy", "vector",
+            {{"dst", k.w.columns(c, 0, 16)}, {"src", k.w.columns(b, 256, 16)}}, 16);
+    return nanoseconds(k.w);
+  };
+  EXPECT_GT(kernel("src dst"), kernel("src"));
 }
 
 TEST(Simulate, AddressesOutsideAndOnEachOther) {

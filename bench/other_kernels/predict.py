@@ -1,0 +1,136 @@
+"""Predicts kernels of other people's repositories that were timed on a Trainium, and compares: docs/predictions_other.md.
+
+    python3 bench/other_kernels/predict.py predict --moe DIR --nkilib DIR --kda DIR --accelopt DIR
+    python3 bench/other_kernels/predict.py times --kda DIR                      joins the published times of kda
+    python3 bench/other_kernels/predict.py errors [--column repaired_us]
+
+`predict` reads no time. A row that has a prediction is not predicted again, so that it goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FIELDS = ["id", "half", "family", "device", "class", "instructions", "bound_us", "first_us", "published_us", "repaired_us",
+          "repaired_class", "why_not"]  # fmt: skip
+MAX_SECONDS = 400
+
+
+def half_of(identity):
+    """Which half a row is in: explanations and repairs look at 0 alone."""
+    return hashlib.sha256(identity.encode()).digest()[0] & 1
+
+
+def prediction(kernel, options, device, program, nkilib):
+    """What the command says, as its JSON; raises RuntimeError with the first line of what it says otherwise."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = os.path.join(folder, "report.json")
+        command = [program, "nki", kernel, *options, "--device", device, "--json", report]
+        path = os.pathsep.join([nkilib, os.environ.get("PYTHONPATH", "")])
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=MAX_SECONDS, env={**os.environ, "PYTHONPATH": path})
+        except subprocess.TimeoutExpired:
+            raise RuntimeError(f"no answer within {MAX_SECONDS} s") from None
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip().split("\n")[0])
+        with open(report) as text:
+            return json.load(text)
+
+
+def predict(options):
+    import calls
+
+    table = _read(options.out)
+    prefix = options.column.removesuffix("us")
+    for identity, family, device, call in calls.rows(options.moe, options.nkilib, options.kda, options.accelopt):
+        row = table.setdefault(identity, {"id": identity, "half": half_of(identity), "family": family, "device": device})
+        if options.only and not identity.startswith(options.only) or row.get(options.column) or row.get("why_not") == "seen":
+            continue
+        try:
+            kernel, given = call()
+            found = prediction(kernel, given, device, options.program, options.nkilib)
+            row[options.column] = f"{1e3 * found['latency_ms']:.1f}"
+            row["class" if prefix == "first_" else f"{prefix}class"] = found["class"]
+            row["instructions"] = found["instructions"]
+            row["bound_us"] = f"{1e3 * max(found['bounds_ms'].values()):.1f}"
+            row["why_not"] = ""
+        except Exception as error:
+            row["why_not"] = f"{type(error).__name__}: {error}".removeprefix("RuntimeError: ").replace(options.moe, "").replace(options.kda, "")[:200]
+        print(identity, row.get(options.column), row["why_not"], flush=True)
+        _write(options.out, table)
+
+
+def times(options):
+    """The times of kda-for-trainium; those of the other repository stand in logs and plots, and were copied by hand."""
+    table = _read(options.out)
+    with open(os.path.join(options.kda, "baselines.json")) as text:
+        first = {case["op"]: [case["baseline_latency_ms"]] for case in json.load(text).values()}
+    for row in table.values():
+        if row["family"] == "kda":
+            _, problem, name = row["id"].split("/")
+            found = first[problem] if name == "baseline" else _measured(options.kda, problem, name)
+            row["published_us"] = f"{1e3 * statistics.mean(found):.1f}" if found else ""
+    _write(options.out, table)
+
+
+def _measured(kda, problem, name):
+    with open(os.path.join(kda, "workspaces", problem, "benchmark.csv")) as text:
+        rows = [row for row in csv.DictReader(text) if os.path.basename(row["candidate"]) == f"{name}.py"]
+    return [float(row["latency_ms"]) for row in rows if row["latency_ms"]]
+
+
+def errors(options):
+    rows = [r for r in _read(options.out).values() if r.get("published_us") and r.get(options.column)]
+    name = "class" if options.column == "first_us" else "repaired_class"
+    groups = [("all", rows), *[(f"half {h}", [r for r in rows if r["half"] == h]) for h in "01"]]
+    for field in ("family", name):
+        for half in ("", "0", "1"):
+            groups += [(f"{value} {half and 'half ' + half}", [r for r in rows if r[field] == value and half in ("", r["half"])])
+                       for value in sorted({r[field] for r in rows})]  # fmt: skip
+    for title, chosen in groups:
+        found = [float(r[options.column]) / float(r["published_us"]) - 1 for r in chosen]
+        if found:
+            print(f"{title:28} {len(found):4} rows  mean absolute {statistics.mean(map(abs, found)):6.1%}  "
+                  f"median {statistics.median(found):+6.1%}  worst {max(found, key=abs):+7.1%}")  # fmt: skip
+
+
+def _read(path):
+    if not os.path.exists(path):
+        return {}
+    with open(path) as text:
+        return {row["id"]: row for row in csv.DictReader(text)}
+
+
+def _write(path, table):
+    with open(path + ".part", "w", newline="") as text:
+        writer = csv.DictWriter(text, FIELDS, lineterminator="\n", restval="")
+        writer.writeheader()
+        writer.writerows(table.values())
+    os.replace(path + ".part", path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["predict", "times", "errors"])
+    parser.add_argument("--moe", help="a checkout of KevGomes1403/nki-moe-megakernel at bcf4f30")
+    parser.add_argument("--nkilib", help="src/nkilib_src of a checkout of aws-neuron/nki-library, which the former imports")
+    parser.add_argument("--kda", help="a checkout of Jerry2423/kda-for-trainium")
+    parser.add_argument("--accelopt", help="a checkout of zhang677/AccelOpt")
+    parser.add_argument("--program", default="build/release/neuronmm")
+    parser.add_argument("--out", default=os.path.join(HERE, "..", "..", "docs", "predictions_other.csv"))
+    parser.add_argument("--column", default="first_us")
+    parser.add_argument("--only", help="only ids that begin so")
+    options = parser.parse_args()
+    {"predict": predict, "times": times, "errors": errors}[options.what](options)
+
+
+if __name__ == "__main__":
+    main()
