@@ -156,7 +156,7 @@ class AmxProduct : public InPlace {
     const int32_t* w = groups.panels + first / kPanelVectors * groups.panel_words;
     for (int64_t i = 0; i < groups.count; ++i) {
       add_group(a, w, column, sums);
-      a += R * (2 + kGroupWords);
+      a += R * (kHeaderWords + kGroupWords);
       w += kPanelGroupWords;
     }
     store_sums(sums, first * kLanes, groups.sums);
@@ -171,8 +171,8 @@ class AmxProduct : public InPlace {
     HWY_ALIGN int32_t products[R * kProductStride];
     Tiles::template zero<0>();
     if constexpr (kColumnTiles == 2) Tiles::template zero<1>();
-    add_step<0>(a + 2 * R, w + kScaleWords + column);
-    add_step<1>(a + 2 * R, w + kScaleWords + column);
+    add_step<0>(a + kHeaderWords * R, w + kScaleWords + column);
+    add_step<1>(a + kHeaderWords * R, w + kScaleWords + column);
     // The int32 sums of a group leave the tiles through memory, since no instruction moves a tile
     // to vectors.
     Tiles::template store<0>(products, kProductStride * kWordBytes);

@@ -47,7 +47,7 @@ RowPacker::RowPacker(const Kernels& kernels, int64_t rows, int64_t k, WeightType
                             : bf16_ ? rows_.bf16_row_words()
                                     : rows_.k;
   // Memory for whole rows in the layout of the weights' type; fp32 and words have the same size.
-  packed_ = storage.reserve(rows * row_words);
+  packed_ = storage.reserve(rows * row_words + kRowPadding);
   rows_.data = packed_;
   rows_.words = reinterpret_cast<const int32_t*>(packed_);
 }

@@ -158,23 +158,43 @@ HWY_INLINE float largest_of_group(const float* x, int64_t count) {
 }
 
 // bytes[0, kQuantGroup) <- x / max · kLargestByte rounded to nearest, so that the largest value of
-// a group becomes 127. Returns their sum, of which the correction is made.
+// a group becomes 127.
 template <bool kWhole>
-HWY_INLINE int32_t quantize_group(const float* x, int64_t count, float max, int8_t* bytes) {
+HWY_INLINE void quantize_group(const float* x, int64_t count, float max, int8_t* bytes) {
   const Floats d;
-  const Words words;
   const hn::Rebind<int8_t, Floats> bytes_d;
   const Vector inverse = hn::Set(d, max > 0 ? kLargestByte / max : 0.0f);
   const Vector limit = hn::Set(d, kLargestByte);
-  WordVector sum = hn::Zero(words);
   for (int64_t i = 0; i < kGroupVectors; ++i) {
     // A denormal maximum has an infinite inverse; clamping keeps its bytes in range.
     const Vector scaled = hn::Mul(group_vector<kWhole>(x, i, count), inverse);
     const WordVector nearest = hn::NearestInt(hn::Clamp(scaled, hn::Neg(limit), limit));
-    sum = hn::Add(sum, nearest);
     hn::StoreU(hn::DemoteTo(bytes_d, nearest), bytes_d, bytes + i * kLanes);
   }
-  return hn::GetLane(hn::SumOfLanes(words, sum));
+}
+
+// The sum of 16 bytes, of which each + 128 fits into the low half of 16 bits.
+HWY_INLINE int32_t sum_of_16(const int8_t* bytes) {
+  constexpr uint64_t kOffsets = 0x8080808080808080, kEven = 0x00FF00FF00FF00FF;
+  uint64_t sums = 0;
+  for (int64_t i = 0; i < 16; i += 8) {
+    uint64_t eight = 0;
+    hwy::CopyBytes<8>(bytes + i, &eight);
+    eight ^= kOffsets;
+    sums += (eight & kEven) + (eight >> 8 & kEven);
+  }
+  return static_cast<int32_t>(sums * 0x0001000100010001 >> 48) - 16 * 128;
+}
+
+// A row's words of sums (see packed_rows.h), `stride` apart. Returns the sum of all bytes.
+HWY_INLINE int32_t sum_group(const int8_t* bytes, int64_t stride, int32_t* words) {
+  int32_t sum = 0;
+  for (int64_t i = 0; i < kSumWords; ++i) {
+    const int32_t low = sum_of_16(bytes + 32 * i), high = sum_of_16(bytes + 32 * i + 16);
+    words[i * stride] = (low & 0xFFFF) | static_cast<int32_t>(static_cast<uint32_t>(high) << 16);
+    sum += low + high;
+  }
+  return sum;
 }
 
 // Beside the last column of a row the group is taken for zeros, as it is when it is packed.
@@ -192,8 +212,8 @@ inline void quantization_rest(const float* x, int64_t count, float* rest) {
   }
 }
 
-// Scales, corrections and bytes of one group of a tile. All maxima first: each is a long chain of
-// dependent instructions, and chains of several rows overlap.
+// Scales, corrections, sums and bytes of one group of a tile. All maxima first: each is a long
+// chain of dependent instructions, and chains of several rows overlap.
 template <bool kWhole>
 void quantize_rows(const float* const* rows, int64_t height, int64_t first, int64_t count,
                    int32_t* group, int8_t* bytes) {
@@ -202,12 +222,12 @@ void quantize_rows(const float* const* rows, int64_t height, int64_t first, int6
     largest[r] = largest_of_group<kWhole>(rows[r] + first, count);
   }
   for (int64_t r = 0; r < height; ++r) {
-    const int32_t sum =
-        quantize_group<kWhole>(rows[r] + first, count, largest[r], bytes + r * kQuantGroup);
+    int8_t* const row = bytes + r * kQuantGroup;
+    quantize_group<kWhole>(rows[r] + first, count, largest[r], row);
     const float scale = largest[r] / kLargestByte;
     hwy::CopyBytes<sizeof(float)>(&scale, group + r);
     // Weights are packed as w + 128: sum over k of (w + 128) x = sum of w x + 128 sum of x.
-    group[height + r] = -128 * sum;
+    group[height + r] = -128 * sum_group(row, height, group + 2 * height + r);
   }
 }
 
@@ -235,10 +255,11 @@ void quantize_tile(const PackedRows& layout, int64_t tile, const ColumnRange& co
   const int64_t height = layout.tile_rows(tile);
   for (int64_t first = 0; first < columns.count; first += kQuantGroup) {
     const int64_t count = std::min(kQuantGroup, columns.count - first);
-    const int64_t words = (count + kWordBytes - 1) / kWordBytes;
+    const int64_t words = int8_words(count);
     int32_t* const group = packed + layout.int8_offset(tile, columns.first + first);
     const bool rows_as_they_are = count == kQuantGroup && Product::takes_rows(height);
-    auto* const to = reinterpret_cast<int8_t*>(rows_as_they_are ? group + 2 * height : bytes);
+    auto* const to =
+        reinterpret_cast<int8_t*>(rows_as_they_are ? group + kHeaderWords * height : bytes);
     if (count == kQuantGroup) {
       quantize_rows<true>(rows, height, first, count, group, to);
     } else {
@@ -247,7 +268,7 @@ void quantize_tile(const PackedRows& layout, int64_t tile, const ColumnRange& co
     if (rows_as_they_are) continue;
     for (int64_t r = 0; r < height; r += kQuad) {
       interleave_words(bytes + r * kRowWords, std::min(kQuad, height - r), words,
-                       group + 2 * height + r * words);
+                       group + kHeaderWords * height + r * words);
     }
   }
 }

@@ -125,10 +125,14 @@ PackedMatrix::PackedMatrix(const ops::WeightView& w_t)
   }
 }
 
+// Rows of bytes are zeros up to a multiple of 32 columns, and what they are multiplied with there
+// is read although it does not matter: of the last panel up to 7 words of each column.
+constexpr int64_t kPanelPadding = (kPieceWords - 1) * kPanel;
+
 // Zeros only where the last panel's missing columns are, or, with `ragged_rows`, the last rows of
 // every panel.
 void PackedMatrix::allocate(bool ragged_rows) {
-  words_ = Buffer<uint32_t>(panels() * panel_words(), Pages::kHuge);
+  words_ = Buffer<uint32_t>(panels() * panel_words() + kPanelPadding, Pages::kHuge);
   const auto clear = [&](int64_t panel, int64_t words) {
     std::fill_n(words_.data() + (panel + 1) * panel_words() - words, words, 0u);
   };

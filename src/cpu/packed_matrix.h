@@ -52,8 +52,8 @@ struct LowBitLayout {
 
   int64_t multiplier_words = 0;  // after the scales; int6: 0
   int64_t lines_words = 0;       // of kRows
-  int64_t first_line() const { return kHalfPanel + multiplier_words; }
-  int64_t words(int64_t rows) const {
+  constexpr int64_t first_line() const { return kHalfPanel + multiplier_words; }
+  constexpr int64_t words(int64_t rows) const {
     return first_line() + (rows + kRows - 1) / kRows * lines_words;
   }
 };

@@ -9,12 +9,15 @@
 //   bf16 (rounded to nearest even), for bf16 weights where it has: the same with words [k / 2][rows
 //         of the quad], a word holding 2 neighbouring columns, the lower in its low half; zero
 //         beyond the last.
-//   int8, for int8 weights: tile after tile, and in a tile for each group of kQuantGroup columns a
-//         scale (fp32) per row, a correction (int32) per row, then quads of words [k / 4][rows of
-//         the quad], a word holding the bytes of 4 neighbouring columns, zeros beyond the last. x =
-//         scale · byte; correction = -128 · (sum of the row's bytes in the group), see
-//         packed_matrix.h. Where AMX multiplies (`Kernels::amx`), a whole group of a tile of more
-//         than half of `Kernels::tile_rows` holds rows of bytes in place of quads of words.
+//   int8, for weights of 8, 6 and 4 bits: tile after tile, and in a tile for each group of
+//         kQuantGroup columns a scale (fp32) per row, a correction (int32) per row, four words of
+//         sums per row, then quads of words [k / 4][rows of the quad], a word holding the bytes of
+//         4 neighbouring columns, zeros beyond the last up to a multiple of 32. x = scale · byte;
+//         correction = -128 · (sum of the row's bytes in the group), see packed_matrix.h; word i of
+//         the sums holds those of columns 32 i ... 32 i + 15 in its low half and of the next 16 in
+//         its high one, for codes that are multiplied as they are (code_matmul-inl.h). Where AMX
+//         multiplies (`Kernels::amx`), a whole group of a tile of more than half of
+//         `Kernels::tile_rows` holds rows of bytes in place of quads of words.
 
 #include <algorithm>
 #include <cstdint>
@@ -26,6 +29,17 @@ namespace neuronmm::cpu {
 inline constexpr int64_t kQuad = 4;
 inline constexpr int64_t kQuantGroup = ops::kQuantGroup;
 inline constexpr int64_t kWordBytes = 4;
+// What precedes the bytes of a group, in words per row: scale, correction, sums.
+inline constexpr int64_t kSumWords = 4;
+inline constexpr int64_t kHeaderWords = 2 + kSumWords;
+// Words behind the last row that may be read, so that all can be read as vectors.
+inline constexpr int64_t kRowPadding = 16;
+
+// The words of bytes of `columns` columns, in pieces of 32.
+inline constexpr int64_t kPieceWords = 32 / kWordBytes;
+constexpr int64_t int8_words(int64_t columns) {
+  return (columns + kPieceWords * kWordBytes - 1) / (kPieceWords * kWordBytes) * kPieceWords;
+}
 
 struct ColumnRange {
   int64_t first = 0, count = 0;
@@ -53,13 +67,12 @@ struct PackedRows {
   }
   // Where the tile's rows for the group that starts at first_k start in words of int8.
   int64_t int8_offset(int64_t tile, int64_t first_k) const {
-    constexpr int64_t kGroupWords = kQuantGroup / kWordBytes + 2;
-    return first_row(tile) * int8_row_words() +
-           first_k / kQuantGroup * kGroupWords * tile_rows(tile);
+    constexpr int64_t kWords = kHeaderWords + kQuantGroup / kWordBytes;
+    return first_row(tile) * int8_row_words() + first_k / kQuantGroup * kWords * tile_rows(tile);
   }
   int64_t bf16_row_words() const { return (k + 1) / 2; }
   int64_t int8_row_words() const {
-    return (k + kWordBytes - 1) / kWordBytes + 2 * ((k + kQuantGroup - 1) / kQuantGroup);
+    return int8_words(k) + kHeaderWords * ((k + kQuantGroup - 1) / kQuantGroup);
   }
 };
 

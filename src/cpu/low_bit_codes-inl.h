@@ -1,0 +1,282 @@
+// What weights of 6 and 4 bits hold, for one instruction set: codes, multipliers and zero points as
+// they are packed (packed_matrix.h), and what a block of them is expanded to. Highway includes this
+// file once per target.
+
+#if defined(NEURONMM_CPU_LOW_BIT_CODES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NEURONMM_CPU_LOW_BIT_CODES_INL_H_
+#undef NEURONMM_CPU_LOW_BIT_CODES_INL_H_
+#else
+#define NEURONMM_CPU_LOW_BIT_CODES_INL_H_
+#endif
+
+#include "cpu/int8_matmul-inl.h"
+#include "cpu/prefetch.h"
+#include "hwy/highway.h"
+#include "ops/low_bit.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace neuronmm::cpu {
+namespace HWY_NAMESPACE {
+
+// A line holds 4 rows k of kHalfPanel words, each of a column in the panel's first half and of one
+// in its second. It is read by vectors of kLanes words.
+inline constexpr int64_t kLineVectors = kHalfPanel / kLanes;
+inline constexpr int64_t kInt8GroupWords = kScaleWords + kGroupWords * kPanel;
+
+// From so many rows on asking for the weights ahead pays. Measured on Zen 4, two cores, weights in
+// memory, in turns with int8, how many times faster 4 bits were in six runs without it and six with
+// it: one row 1.3 to 1.7 and 1.2 to 1.4, two rows 1.3 to 1.7 and 1.1 to 1.5, four rows alike.
+inline constexpr int kLowBitPrefetchRows = 5;
+
+// Asks for the words that a read of these by R rows will come to: kPrefetchWords on.
+template <int R>
+HWY_INLINE void prefetch_after(const int32_t* words, int64_t count) {
+  if constexpr (R < kLowBitPrefetchRows) return;
+  for (int64_t i = 0; i < count; i += kLineWords) hwy::Prefetch(words + i + kPrefetchWords);
+}
+
+template <int R, int kLine, class Codes>
+HWY_INLINE void prefetch_line(const int32_t* lines) {
+  if constexpr (Codes::kInMemory) {
+    lines += kLine / 2 * Codes::kLayout.lines_words;
+    prefetch_after<R>(lines + kLine % 2 * kLineWords, kLineWords);
+    const int64_t more = Codes::kLayout.lines_words - 2 * kLineWords;
+    if (kLine % 2 == 0) prefetch_after<R>(lines + 2 * kLineWords, more);
+  }
+}
+template <int R, class Codes>
+HWY_INLINE void prefetch_factors(const int32_t* group) {
+  if constexpr (Codes::kInMemory) prefetch_after<R>(group, Codes::kLayout.first_line());
+}
+
+// Codes of 4 bits in 16-bit lanes, two neighbouring k of a column in each: byte = sc · q + 128 -
+// zero. Every byte ends in 1 ... 255, so that one multiplication and one addition make both: sc · q
+// of the lower does not reach the higher, and what an addition of 128 - zero < 0 borrows is paid
+// back.
+#if HWY_TARGET != HWY_SCALAR
+template <int64_t kMultiplierRows>
+struct Int4Codes {
+  static constexpr int kBits = 4;
+  static constexpr bool kInMemory = true;
+  static constexpr LowBitLayout kLayout = layout_of_int4(kMultiplierRows);
+  static constexpr int64_t kWordsOfGroup = kLayout.words(kQuantGroup);
+  static constexpr int64_t kLines = kMultiplierRows / kWordBytes;  // that begin() is good for
+
+  // The multipliers and zero points of both halves' columns from `line` of a group on, those of the
+  // first half in the lower lane of each word.
+  static HWY_INLINE void read(const int32_t* group, int64_t column, int64_t line, PairVector& sc,
+                              PairVector& zero) {
+    const hn::RebindToUnsigned<Words> words;
+    const Pairs pairs;
+    const auto* const stored = reinterpret_cast<const uint16_t*>(group + kScaleWords) +
+                               line / kLines * kHalfPanel + column;
+    auto both = hn::PromoteTo(words, hn::LoadU(hn::Rebind<uint16_t, decltype(words)>(), stored));
+    both = hn::And(hn::Or(both, hn::ShiftLeft<8>(both)), hn::Set(words, 0x00FF00FFu));
+    const PairVector bytes = hn::BitCast(pairs, both);
+    sc = hn::Add(hn::And(bytes, hn::Set(pairs, int16_t{15})), hn::Set(pairs, int16_t{1}));
+    const PairVector zz = hn::Add(hn::ShiftRight<4>(bytes), hn::Set(pairs, int16_t{8}));
+    zero = hn::ShiftRight<1>(hn::Mul(sc, zz));
+  }
+  HWY_INLINE void begin(const int32_t* group, int64_t column, int64_t line) {
+    const Pairs pairs;
+    PairVector sc, zero;
+    read(group, column, line, sc, zero);
+    const PairVector start =
+        hn::Mul(hn::Sub(hn::Set(pairs, int16_t{128}), zero), hn::Set(pairs, int16_t{257}));
+    join(sc, sc, multiplier);
+    join(start, start, offset);
+  }
+
+  // The codes of line kLine, counted from `lines` on, of both halves' columns.
+  template <int kLine>
+  static HWY_INLINE void codes(const int32_t* lines, int64_t column, WordVector (&q)[2]) {
+    const WordVector both = hn::LoadU(Words(), lines + kLine * kLineWords + column);
+    const WordVector mask = hn::Set(Words(), 0x0F0F0F0F);
+    q[0] = hn::And(both, mask);
+    q[1] = hn::And(hn::ShiftRight<4>(both), mask);
+  }
+  // Their bytes.
+  template <int kLine>
+  HWY_INLINE void expand(const int32_t* lines, int64_t column, WordVector (&w)[2]) const {
+    codes<kLine>(lines, column, w);
+    for (int half = 0; half < 2; ++half) {
+      const PairVector q = hn::BitCast(Pairs(), w[half]);
+      w[half] = hn::BitCast(Words(), hn::Add(hn::Mul(q, multiplier[half]), offset[half]));
+    }
+  }
+
+  // The lower lanes of a and b in turns, and the higher ones.
+  static HWY_INLINE void join(PairVector a, PairVector b, PairVector (&halves)[2]) {
+    const hn::RebindToUnsigned<Words> words;
+    const Pairs pairs;
+    const auto low_b = hn::BitCast(pairs, hn::ShiftLeft<16>(hn::BitCast(words, b)));
+    const auto high_a = hn::BitCast(pairs, hn::ShiftRight<16>(hn::BitCast(words, a)));
+    halves[0] = hn::OddEven(low_b, a);
+    halves[1] = hn::OddEven(b, high_a);
+  }
+
+  // What sums over 32 rows k from line `line` on are multiplied with, vectors of both halves'
+  // columns: of each group's sum of q · x its multiplier, twice in each word; last, of the sums of
+  // x over the first and the last 16 rows, -zero.
+  struct Factors {
+    static constexpr int kGroups = 32 / kMultiplierRows;
+    PairVector of[kGroups + 1][2];
+  };
+  static HWY_INLINE Factors factors(const int32_t* group, int64_t column, int64_t line) {
+    constexpr int kGroups = Factors::kGroups;
+    Factors f;
+    PairVector sc, zero[kGroups];
+    for (int g = 0; g < kGroups; ++g) {
+      read(group, column, line + g * kLines, sc, zero[g]);
+      join(sc, sc, f.of[g]);
+    }
+    join(hn::Neg(zero[0]), hn::Neg(zero[kGroups - 1]), f.of[kGroups]);
+    return f;
+  }
+  static const int32_t* lines(const int32_t* group, int64_t /*column*/, int64_t line) {
+    return group + kLayout.first_line() + line / 2 * kLayout.lines_words;
+  }
+
+  PairVector multiplier[2], offset[2];
+};
+
+#else
+// Without vectors four bytes at a time, in the same way.
+template <int64_t kMultiplierRows>
+struct Int4Codes {
+  static constexpr int kBits = 4;
+  static constexpr bool kInMemory = true;
+  static constexpr LowBitLayout kLayout = layout_of_int4(kMultiplierRows);
+  static constexpr int64_t kWordsOfGroup = kLayout.words(kQuantGroup);
+  static constexpr int64_t kLines = kMultiplierRows / kWordBytes;
+
+  void begin(const int32_t* group, int64_t column, int64_t line) {
+    const auto* const stored =
+        reinterpret_cast<const uint8_t*>(group + kScaleWords) + line / kLines * kPanel + 2 * column;
+    for (int half = 0; half < 2; ++half) {
+      const ops::GroupOf4Bits of = ops::GroupOf4Bits::of(stored[half]);
+      multiplier[half] = static_cast<uint32_t>(of.sc);
+      offset[half] = 0x01010101u * static_cast<uint32_t>(128 - of.zero());
+    }
+  }
+  template <int kLine>
+  void expand(const int32_t* lines, int64_t column, WordVector (&w)[2]) const {
+    const auto codes = static_cast<uint32_t>(lines[kLine * kLineWords + column]);
+    for (int half = 0; half < 2; ++half) {
+      const uint32_t bytes = (codes >> 4 * half & 0x0F0F0F0F) * multiplier[half] + offset[half];
+      w[half] = hn::Set(Words(), static_cast<int32_t>(bytes));
+    }
+  }
+
+  static const int32_t* lines(const int32_t* group, int64_t /*column*/, int64_t line) {
+    return group + kLayout.first_line() + line / 2 * kLayout.lines_words;
+  }
+
+  uint32_t multiplier[2], offset[2];
+};
+#endif
+
+// Codes of 6 bits: byte = q + 96, which is q - 32 + 128.
+struct Int6Codes {
+  static constexpr int kBits = 6;
+  static constexpr bool kInMemory = true;
+  static constexpr LowBitLayout kLayout = kLayoutOfInt6;
+  static constexpr int64_t kWordsOfGroup = kLayout.words(kQuantGroup);
+  static constexpr int64_t kLines = kQuantGroup / kWordBytes;
+
+  HWY_INLINE void begin(const int32_t* /*group*/, int64_t /*column*/, int64_t /*line*/) {}
+  template <int kLine>
+  static HWY_INLINE void codes(const int32_t* lines, int64_t column, WordVector (&q)[2]) {
+    const Words words;
+    const int32_t* const from = lines + kLine / 2 * kLayout.lines_words + column;
+    const WordVector low = hn::LoadU(words, from + kLine % 2 * kLineWords);
+    const WordVector high = hn::LoadU(words, from + 2 * kLineWords);
+    const WordVector low_mask = hn::Set(words, 0x0F0F0F0F), high_mask = hn::Set(words, 0x30303030);
+    const WordVector first = kLine % 2 == 0 ? hn::ShiftLeft<4>(high) : high;
+    const WordVector second = kLine % 2 == 0 ? hn::ShiftLeft<2>(high) : hn::ShiftRight<2>(high);
+    q[0] = hn::Or(hn::And(low, low_mask), hn::And(first, high_mask));
+    q[1] = hn::Or(hn::And(hn::ShiftRight<4>(low), low_mask), hn::And(second, high_mask));
+  }
+  template <int kLine>
+  HWY_INLINE void expand(const int32_t* lines, int64_t column, WordVector (&w)[2]) const {
+    codes<kLine>(lines, column, w);
+    for (WordVector& half : w) half = hn::Add(half, hn::Set(Words(), 0x60606060));
+  }
+  static const int32_t* lines(const int32_t* group, int64_t /*column*/, int64_t line) {
+    return group + kLayout.first_line() + line / 2 * kLayout.lines_words;
+  }
+};
+
+// Both halves of two lines' columns, as far apart as is said.
+HWY_INLINE void store_lines(const WordVector (&w)[2][2], int64_t line_words, int64_t half_words,
+                            int32_t* to) {
+  for (int line = 0; line < 2; ++line) {
+    for (int half = 0; half < 2; ++half) {
+      hn::StoreU(w[line][half], Words(), to + line * line_words + half * half_words);
+    }
+  }
+}
+
+constexpr int64_t lines_of(int64_t rows) {
+  return (rows + LowBitLayout::kRows - 1) / LowBitLayout::kRows * 2;
+}
+
+// A block of panels that is multiplied as bytes: groups as int8 panels have them.
+template <class Codes>
+struct AsBytes {
+  static constexpr int64_t kWordsOfGroup = kInt8GroupWords;
+
+  static void expand(const int32_t* HWY_RESTRICT group, int64_t rows, int32_t* HWY_RESTRICT to) {
+    to = std::copy_n(group, kScaleWords, to);
+    for (int64_t column = 0; column < kHalfPanel; column += kLanes) {
+      for (int64_t first = 0; first < lines_of(rows); first += Codes::kLines) {
+        Codes codes;
+        codes.begin(group, column, first);
+        const int64_t last = std::min(lines_of(rows), first + Codes::kLines);
+        for (int64_t i = first; i < last; i += 2) {
+          WordVector w[2][2];
+          codes.template expand<0>(Codes::lines(group, column, i), column, w[0]);
+          codes.template expand<1>(Codes::lines(group, column, i), column, w[1]);
+          store_lines(w, kPanel, kHalfPanel, to + i * kPanel + column);
+        }
+      }
+    }
+  }
+};
+
+// A block of panels of 6 bits that is multiplied as codes: a group is its scales; then for each
+// vector of both halves' columns, which is read from start to end, its lines of codes in bytes.
+template <class Codes>
+struct AsCodes {
+  static constexpr int kBits = Codes::kBits;
+  static constexpr bool kInMemory = false;
+  static constexpr int64_t kWordsOfGroup = kInt8GroupWords;
+  static constexpr int64_t kStride = 2 * kLanes;  // from a line to the next
+
+  static const int32_t* lines(const int32_t* group, int64_t column, int64_t line) {
+    return group + kScaleWords + 2 * column * kGroupWords + line * kStride;
+  }
+  template <int kLine>
+  static HWY_INLINE void codes(const int32_t* lines, int64_t /*column*/, WordVector (&q)[2]) {
+    for (int half = 0; half < 2; ++half) {
+      q[half] = hn::LoadU(Words(), lines + kLine * kStride + half * kLanes);
+    }
+  }
+  static void expand(const int32_t* HWY_RESTRICT group, int64_t rows, int32_t* HWY_RESTRICT to) {
+    std::copy_n(group, kScaleWords, to);
+    for (int64_t column = 0; column < kHalfPanel; column += kLanes) {
+      for (int64_t i = 0; i < lines_of(rows); i += 2) {
+        WordVector q[2][2];
+        Codes::template codes<0>(Codes::lines(group, column, i), column, q[0]);
+        Codes::template codes<1>(Codes::lines(group, column, i), column, q[1]);
+        store_lines(q, kStride, kLanes, const_cast<int32_t*>(lines(to, column, i)));
+      }
+    }
+  }
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace neuronmm::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // NEURONMM_CPU_LOW_BIT_CODES_INL_H_
