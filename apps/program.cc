@@ -150,13 +150,16 @@ int Program::run(int argc, char** argv) {
   return kUsageError;
 }
 
-int Program::run(const Entry& entry) {
+// Flags whose meaning is worked out with the work itself are wrong usage there, too.
+int Program::run(const Entry& entry) try {
   const Result<int> result = entry.run();
   if (result.ok()) return result.value();
   const Error& error = result.error();
   print_message("neuronmm {}: {}{}\n", entry.command->get_name(), printable(error.message),
                 hint_of(error.kind));
   return error.kind == Error::Kind::kInterrupted ? kInterruptedExit : 1;
+} catch (const CLI::ParseError& error) {
+  return explain(error);
 }
 
 }  // namespace neuronmm::apps
