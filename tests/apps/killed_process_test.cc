@@ -48,6 +48,12 @@ class KilledProcess : public ProgramTest {
     EXPECT_EQ(whole.ended(std::chrono::seconds(120)), 0) << whole.output();
     return std::atol(read(file).c_str());
   }
+  // Whole, where the process was killed as all parted.
+  static void expect_all_or_nothing(const Launched& killed) {
+    const std::string out = killed.folder() + "/out";
+    EXPECT_TRUE(!std::filesystem::exists(out) || !std::filesystem::exists(out + ".partial"))
+        << killed.output();
+  }
   void expect_end(const std::string& launcher, const std::string& text, int processes,
                   long message) const {
     SCOPED_TRACE(fmt::format("[{}] {}: {} processes, killed at message {}", launcher, text,
@@ -67,7 +73,7 @@ class KilledProcess : public ProgramTest {
     ASSERT_TRUE(code.has_value()) << killed.output();
     EXPECT_NE(*code, 0) << killed.output();
     EXPECT_TRUE(killed.nobody_left());
-    EXPECT_FALSE(std::filesystem::exists(killed.folder() + "/out"));
+    expect_all_or_nothing(killed);
     if (launcher == kAsItIs) return;  // mpirun says it
     // 130 where another process noticed first and had all of them ended.
     const int first = killed.code_of_first();
@@ -112,9 +118,7 @@ TEST_F(KilledProcess, WhileTheFolderIsWritten) {
     const auto code = killed.ended(std::chrono::seconds(60));
     ASSERT_TRUE(code.has_value()) << killed.output();
     EXPECT_TRUE(killed.nobody_left());
-    EXPECT_TRUE(!std::filesystem::exists(killed.folder() + "/out") ||
-                !std::filesystem::exists(partial))
-        << killed.output();
+    expect_all_or_nothing(killed);
   }
 }
 
