@@ -108,13 +108,12 @@ class Scorer {
     int64_t row = 0;
     for (const Piece& piece : pass) {
       const std::span<const TokenId> inputs(items_[piece.item].requests[piece.first_choice].inputs);
-      model::SequenceTokens& told =
-          batch.emplace_back(inputs.subspan(piece.first, piece.count), &cache(piece.item), which);
+      batch.push_back({inputs.subspan(piece.first, piece.count), &cache(piece.item), which});
       result_.computed_tokens += piece.count;
       const int64_t rows = which == Transformer::Logits::kAll ? piece.count : 1;
       const size_t first = predictions.size();
       append_predictions(piece, row, rows, predictions);
-      told.wanted = wanted_for(std::span(predictions).subspan(first), row, rows);
+      batch.back().wanted = wanted_for(std::span(predictions).subspan(first), row, rows);
       row += rows;
     }
     const model::Predictions found = transformer_.predict(batch);

@@ -44,8 +44,7 @@ ops::WantedLogits Continuation::wanted() const {
   for (const LogitBias& bias : sampling.logit_bias) wanted.named.push_back(bias.id);
   if (!may_stop()) name(options_.stop_tokens);
   std::ranges::sort(wanted.named);
-  const auto repeated = std::ranges::unique(wanted.named);
-  wanted.named.erase(repeated.begin(), repeated.end());
+  wanted.named.erase(std::unique(wanted.named.begin(), wanted.named.end()), wanted.named.end());
   return wanted;
 }
 

@@ -125,9 +125,8 @@ class Run {
       const auto tokens =
           s.pending().first(std::min(s.pending().size(), static_cast<size_t>(most - rows)));
       const bool all = tokens.size() == s.pending().size();
-      SequenceTokens& told =
-          batch.emplace_back(tokens, &s.cache(), all ? Logits::kLast : Logits::kNone);
-      if (all) told.wanted = {s.wanted()};
+      batch.push_back({tokens, &s.cache(), all ? Logits::kLast : Logits::kNone});
+      if (all) batch.back().wanted = {s.wanted()};
       if (all) complete.push_back(i);
       rows += std::ssize(tokens);
     }
