@@ -179,4 +179,14 @@ inline Exchange exchange(const ServedModel& model, const Json& body,
 
 inline ScriptedAnswer says(std::string_view text) { return {.tokens = bytes(text)}; }
 
+inline Json chat_body() { return {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}}; }
+// Of no arguments.
+inline Json tool(const std::string& name) {
+  return {{"type", "function"},
+          {"function",
+           {{"name", name},
+            {"description", "d"},
+            {"parameters", {{"type", "object"}, {"properties", Json::object()}}}}}};
+}
+
 }  // namespace neuronmm::serve

@@ -1,0 +1,69 @@
+// The shapes of answers that a grammar is made of, and that they are what the parsers of calls
+// read.
+
+#include <gtest/gtest.h>
+
+#include "serve/protocol/fake_server.h"
+#include "serve/protocol/tool_call_parser.h"
+
+namespace neuronmm::serve {
+namespace {
+
+TEST(Shapes, SayWhatAGrammarNeeds) {
+  const ServedFolder folder;
+  Json body = chat_body();
+  body["tools"] = {tool("f"), tool("g")};
+  EXPECT_EQ(exchange(folder.model, body, {says("")}).shape.kind, AnswerShape::Kind::kText);
+  body["tool_choice"] = "required";
+  AnswerShape shape = exchange(folder.model, body, {says("")}).shape;
+  EXPECT_EQ(shape.kind, AnswerShape::Kind::kToolCalls);
+  EXPECT_EQ(shape.param, "tool_choice");
+  EXPECT_EQ(shape.calls.before_name, "<tool_call>\n{\"name\": \"");
+  EXPECT_EQ(shape.calls.functions.size(), 2u);
+  EXPECT_TRUE(shape.calls.several);
+  body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "g"}}}};
+  shape = exchange(folder.model, body, {says("")}).shape;
+  ASSERT_EQ(shape.calls.functions.size(), 1u);
+  EXPECT_EQ(shape.calls.functions[0].name, "g");
+  EXPECT_FALSE(shape.calls.several);
+  body = chat_body();
+  body["guided_json"] = R"({"type": "array"})";
+  shape = exchange(folder.model, body, {says("")}).shape;
+  EXPECT_EQ(shape.kind, AnswerShape::Kind::kJsonSchema);
+  EXPECT_EQ(shape.schema.dump(), R"({"type":"array"})");
+  EXPECT_EQ(shape.param, "guided_json");
+}
+
+TEST(Shapes, CallsBetweenTagsAreJsonWhereTheyMustBeMade) {
+  EXPECT_EQ(call_syntax(ToolSyntax::kXml, {ToolChoice::Kind::kAuto}), ToolSyntax::kXml);
+  EXPECT_EQ(call_syntax(ToolSyntax::kXml, {ToolChoice::Kind::kRequired}), ToolSyntax::kHermes);
+  EXPECT_EQ(call_syntax(ToolSyntax::kLlama, {ToolChoice::Kind::kNamed, "f"}), ToolSyntax::kLlama);
+}
+
+// An answer of the shape is read as the calls that it is.
+TEST(Shapes, AreReadByTheParsers) {
+  const ToolList tools =
+      std::make_shared<const std::vector<Tool>>(std::vector<Tool>{{.name = "f"}, {.name = "g"}});
+  for (const ToolSyntax syntax : {ToolSyntax::kHermes, ToolSyntax::kLlama, ToolSyntax::kMistral,
+                                  ToolSyntax::kMistralByName}) {
+    const ToolCallShape shape = tool_call_shape(syntax, {}, true);
+    const auto call = [&](const std::string& name, const std::string& arguments) {
+      return shape.before_name + name + shape.before_arguments + arguments + shape.after_arguments;
+    };
+    const std::string text =
+        shape.begin + call("f", "{\"a\": 1}") + shape.between + call("g", "{}") + shape.end;
+    const auto parser = make_tool_call_parser(syntax, tools);
+    AnswerDeltas deltas;
+    parser->push(text, deltas);
+    parser->finish(deltas);
+    EXPECT_EQ(deltas.list(),
+              (std::vector<AnswerDelta>{{AnswerDelta::Kind::kCall, "f", 0},
+                                        {AnswerDelta::Kind::kArguments, "{\"a\": 1}", 0},
+                                        {AnswerDelta::Kind::kCall, "g", 1},
+                                        {AnswerDelta::Kind::kArguments, "{}", 1}}))
+        << text;
+  }
+}
+
+}  // namespace
+}  // namespace neuronmm::serve
