@@ -8,14 +8,14 @@
 # reported on WikiText's test text and C4's documents 200-299.
 # Every point is a run of its own, whose learning rate ends at 0. Interrupted, the same command goes on: lines that
 # WORK_DIR/points.txt has are not measured again, and an unfinished training resumes.
-# FORMS, TOKENS, RATIO; FLAGS: of finetune, besides; BATCH: sequences of 512 tokens in a step; CONTEXT, LIMIT: length and
+# FORMS, TOKENS, RATIO; WHICH, FLAGS: of finetune, what is trained and all else; BATCH: sequences of 512 tokens in a step; CONTEXT, LIMIT: length and
 # number of the windows of each text. What programs say goes to WORK_DIR/errors.txt.
 set -euo pipefail
 root=$(realpath "$(dirname "$0")/..")
 neuronmm=${NEURONMM:-$root/build/release/neuronmm}
 model=$(realpath "$1") data=$(realpath "$2") work=${3:-$root/build/recovery}
 forms=${FORMS:-neurons mixed uv} tokens=${TOKENS:-76800 153600 307200 614400 2000000} ratio=${RATIO:-0.2}
-flags=${FLAGS:---lr 1e-4 --refine-blocks 1} batch=${BATCH:-1} limit=${LIMIT:-6} context=${CONTEXT:-1024}
+which=${WHICH:-factors} flags=${FLAGS:---lr 1e-4 --refine-blocks 1} batch=${BATCH:-1} limit=${LIMIT:-6} context=${CONTEXT:-1024}
 length=512
 mkdir -p "$work"
 cd "$work"
@@ -71,7 +71,7 @@ for count in $tokens; do
     # What the texts lack, the dense model writes. They have some 300,000 tokens.
     generated=$((count > 300000 ? count - 300000 : 0))
     # shellcheck disable=SC2086
-    [ -d "$out" ] || "$neuronmm" finetune "$form" -o "$out" --data train.txt --which factors --teacher "$model" \
+    [ -d "$out" ] || "$neuronmm" finetune "$form" -o "$out" --data train.txt --which "$which" --teacher "$model" \
       --self-generated "$generated" --cutoff "$length" --batch "$batch" --steps "$steps" --epochs 100 \
       --validation validation.txt --validate-every $((steps / 8 + 1)) --json "$out.json" $flags >"$out.txt" 2>>errors.txt
     point "$form" "$count" "$out" $((SECONDS - start))

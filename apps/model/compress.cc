@@ -13,6 +13,7 @@
 #include "model/compress_flags.h"
 #include "model/compress_report.h"
 #include "model/data_processes.h"
+#include "model/float_folder.h"
 #include "model/metric_program.h"
 #include "processes.h"
 #include "report_writer.h"
@@ -124,6 +125,7 @@ Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest 
              compress::compress(request, backend, progress, {}, measure, make_metric, others));
   print_summary(writer, summary, request.allocate);
   warn_of_share(request, summary.plan);
+  request.model = flags.request.model;  // where the floats are gone
   print_loss(writer, !flags.no_measure, summary.loss);
   writer.print("written to {}\n", request.out.string());
   NMM_TRY(writer.write_json(summary_json(request, summary)));
@@ -153,10 +155,16 @@ Result<int> run(const CompressFlags& flags) {
     NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
     return dry_run(request, writer);
   }
-  return run_by_data(request.model, flags.device,
-                     [&](const ops::Backend& backend, compress::DataParallel* others) {
-                       return compress_with(flags, request, backend, others);
-                     });
+  const auto on_model = [&](const fs::path& model) {
+    compress::CompressRequest of_model = request;
+    of_model.model = model;
+    return run_by_data(model, flags.device,
+                       [&](const ops::Backend& backend, compress::DataParallel* others) {
+                         return compress_with(flags, of_model, backend, others);
+                       });
+  };
+  return run_on_floats(request.model, request.out,
+                       {.dequantize = flags.dequantize, .force = request.force}, on_model);
 }
 
 }  // namespace

@@ -207,6 +207,7 @@ void add_compress_flags(CLI::App* command, CompressFlags& flags) {
   add_calibration_flags(command, flags);
   command->add_flag("--dry-run", flags.dry_run, "print ranks and sizes, write nothing");
   command->add_flag("--force", flags.request.force, "replace an existing output folder");
+  command->add_flag("--dequantize", flags.dequantize, kDequantizeHelp);
   add_json_option(command, flags.json);
   add_device_options(command, flags.device);
   command->parse_complete_callback([&flags] {

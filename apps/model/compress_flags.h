@@ -26,7 +26,7 @@ struct CompressFlags {
   int64_t self_generated = 0;      // 0: none
   uint64_t seed = 0;               // of the text that the model writes
   std::string json;
-  bool dry_run = false, no_measure = false;
+  bool dry_run = false, no_measure = false, dequantize = false;
   DeviceOptions device;
 };
 

@@ -32,8 +32,8 @@ void add_recipe_flags(CLI::App* command, FinetuneFlags& flags) {
       ->add_option("--which", flags.which,
                    "what is trained, one phase after the other: adapters on u (the factor applied "
                    "first, v_proj in the files), on v (u_proj there), on both at once; or the "
-                   "factors themselves")
-      ->check(check_which, "", "u,v|both|factors")
+                   "factors themselves, or all matrices of the decoder layers")
+      ->check(check_which, "", "u,v|both|factors|all")
       ->capture_default_str();
   count("--rank", recipe.rank, "of the adapters", 4096);
   command->add_option("--alpha", recipe.alpha, "adapters count alpha / rank times")

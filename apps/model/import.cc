@@ -2,8 +2,8 @@
 
 #include "gguf/import.h"
 
+#include <filesystem>
 #include <optional>
-#include <system_error>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -11,8 +11,8 @@
 #include "commands.h"
 #include "compress/quantize.h"
 #include "flags.h"
-#include "io/folder_writer.h"
 #include "io/quantization.h"
+#include "model/float_folder.h"
 #include "report_writer.h"
 
 namespace neuronmm::apps {
@@ -50,51 +50,10 @@ void print_summary(const ReportWriter& report, const gguf::ImportSummary& summar
   report.print("written to {}\n", flags.out);
 }
 
-// A folder beside `out` that goes away with the object. In it the model has the name of its file,
-// which the card of the rounded one gives. What a killed run left is used again; a folder of this
-// name that somebody else made is not touched.
-class FloatFolder {
- public:
-  explicit FloatFolder(const ImportFlags& flags)
-      : parent_(fs::path(flags.out).lexically_normal().string() + ".floats"),
-        mark_(parent_ / "neuronmm-import"),
-        model_(mark_ / fs::path(flags.file).stem()) {}
-  FloatFolder(const FloatFolder&) = delete;
-  FloatFolder& operator=(const FloatFolder&) = delete;
-  ~FloatFolder() {
-    std::error_code ignored;
-    if (ours_) fs::remove_all(parent_, ignored);
-  }
-
-  Status create() {
-    std::error_code error;
-    if (fs::exists(parent_, error) && !fs::exists(mark_, error) && !fs::is_empty(parent_, error)) {
-      return fail("{}: is in the way; the weights go there before they are rounded",
-                  parent_.string());
-    }
-    fs::create_directories(mark_, error);
-    if (error) return fail("{}: cannot be created: {}", parent_.string(), error.message());
-    ours_ = true;
-    return {};
-  }
-  const fs::path& model() const { return model_; }
-
- private:
-  fs::path parent_, mark_, model_;
-  bool ours_ = false;
-};
-
 // By way of fp32, which holds what every format of a GGUF file says.
 Result<gguf::ImportSummary> import_rounded(const ImportFlags& flags, Progress& progress) {
-  FloatFolder floats(flags);
-  NMM_TRY(floats.create());
-  std::error_code ignored;
-  if (!flags.force && fs::exists(flags.out, ignored)) {
-    // Refuses, before minutes of work, and removes what a killed run left of its own.
-    const auto output =
-        io::FolderWriter::create(flags.out, io::FolderWriter::IfExists::kRefuse, floats.model());
-    if (!output.ok()) return output.error();
-  }
+  FloatFolder floats(flags.out, fs::path(flags.file).stem());
+  NMM_TRY(floats.create(flags.force));
   NMM_ASSIGN(auto summary,
              gguf::import_model(flags.file, floats.model(), DType::kF32, true, progress));
   if (summary.class_name.empty()) return fail("{}: expected weights, found none", flags.file);

@@ -12,6 +12,7 @@
 #include "io/quantization.h"
 #include "io/text_file.h"
 #include "model/data_processes.h"
+#include "model/float_folder.h"
 #include "report_writer.h"
 
 namespace neuronmm::apps {
@@ -27,6 +28,7 @@ struct QuantizeFlags {
   std::vector<std::string> calibration;
   int64_t calibration_tokens = compress::kShapeCalibrationTokens;
   std::string rounding, smoothing;  // empty: what fits the other flags
+  bool dequantize = false;
   DeviceOptions device;
 };
 
@@ -77,14 +79,16 @@ Status read_calibration(const QuantizeFlags& flags, compress::QuantizeRequest& r
   return {};
 }
 
-Result<int> quantize_with(const QuantizeFlags& flags, const ops::Backend& backend,
-                          compress::DataParallel* others) {
+// `folder`: of the model's floats.
+Result<int> quantize_with(const QuantizeFlags& flags, const std::filesystem::path& folder,
+                          const ops::Backend& backend, compress::DataParallel* others) {
   compress::QuantizeRequest request = quantize_request(flags);
+  request.model = folder;
   NMM_ASSIGN(ReportWriter report, ReportWriter::open(flags.json));
   NMM_TRY(read_calibration(flags, request));
   Progress progress(stderr);
   NMM_ASSIGN(const auto summary, compress::quantize(request, backend, progress, {}, others));
-  const std::string model = request.model.string(), out = request.out.string();
+  const std::string model = flags.request.model.string(), out = request.out.string();
   const auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
   const double bits_per_weight = summary.parameters == 0
                                      ? 0.0
@@ -169,6 +173,7 @@ void add_quantize(Program& program) {
   add_device_options(command, flags->device);
   add_json_option(command, flags->json);
   command->add_flag("--force", flags->request.force, "replace an existing output folder");
+  command->add_flag("--dequantize", flags->dequantize, kDequantizeHelp);
   command->footer(
       "Rounded: attention and MLP matrices, factors, and the LM head (with the embedding table\n"
       "where the two are tied). Norms, biases and an untied embedding table stay as they are.\n"
@@ -180,10 +185,15 @@ void add_quantize(Program& program) {
   program.set_run(
       command,
       [flags] {
-        return run_by_data(flags->request.model, flags->device,
-                           [&](const ops::Backend& backend, compress::DataParallel* others) {
-                             return quantize_with(*flags, backend, others);
-                           });
+        return run_on_floats(
+            flags->request.model, flags->request.out,
+            {.dequantize = flags->dequantize, .force = flags->request.force},
+            [&](const std::filesystem::path& model) {
+              return run_by_data(model, flags->device,
+                                 [&](const ops::Backend& backend, compress::DataParallel* others) {
+                                   return quantize_with(*flags, model, backend, others);
+                                 });
+            });
       },
       Processes::kEach);
 }

@@ -51,7 +51,8 @@ Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& conf
   NMM_TRY(model::check_tied_head(checkpoint, config));
   if (config.quantization) {
     return fail(
-        "{}: its weights are {}; compress the original model, with weights int8, int6 or int4",
+        "{}: its weights are {}; compress the original model, with weights int8, int6 or int4, or "
+        "its floats with --dequantize",
         checkpoint.folder().string(), io::quantization_text(*config.quantization));
   }
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {

@@ -287,8 +287,10 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
   NMM_ASSIGN(const nlohmann::ordered_json identity, io::folder_identity(model));
   NMM_ASSIGN(const auto config, io::ModelConfig::load(model / "config.json"));
   if (config.quantization) {
-    return fail("{}: its weights are {} already; quantize the original model", model.string(),
-                io::quantization_text(*config.quantization));
+    return fail(
+        "{}: its weights are {} already; quantize the original model, or its floats with "
+        "--dequantize",
+        model.string(), io::quantization_text(*config.quantization));
   }
   NMM_ASSIGN(const auto checkpoint, io::Checkpoint::open(model));
   NMM_TRY(model::check_tied_head(checkpoint, config));

@@ -167,11 +167,12 @@ Status check_request(const FinetuneRequest& request, const io::ModelConfig& conf
     return fail("teacher: expected the model before compression for {}, found none",
                 recipe.self_generated > 0 ? "text that it writes" : "refining layers");
   }
-  const bool whole =
-      std::ranges::all_of(recipe.phases, [](const Part part) { return part == Part::kFactors; });
+  const bool whole = std::ranges::all_of(
+      recipe.phases, [](const Part part) { return part == Part::kFactors || part == Part::kAll; });
   if (rounding && !whole) {
     return fail(
-        "which: expected factors, found adapters; what is rounded to {} are the factors themselves",
+        "which: expected factors or all, found adapters; what is rounded to {} are the factors "
+        "themselves",
         io::quantization_text(*rounding));
   }
   return {};
@@ -214,7 +215,7 @@ Status write_card(const FinetuneRequest& request, const io::ModelConfig& config,
   if (config.compression) {
     card.tags = {std::string(compress::form_tag(config.compression->form))};
     card.facts = compress::compression_facts(*config.compression, config, weights_name(rounding));
-  } else {
+  } else if (!request.recipe.trains_all()) {
     card.tags = {"low-rank"};  // the reference system's folders, which have no record
   }
   if (rounding) card.tags.push_back(compress::bits_tag(rounding->format));
@@ -242,6 +243,8 @@ Status write_config(const FinetuneRequest& request, const io::ModelConfig& confi
   if (rounding) {
     NMM_ASSIGN(text, io::with_quantization(text, original.string(), *rounding));
   }
+  NMM_ASSIGN(const auto written, io::ModelConfig::parse(text, original.string()));
+  if (!written.compression && !rounding) return io::write_text_file(folder / "config.json", text);
   return compress::write_transformers_files(folder, text, original.string());
 }
 
@@ -312,6 +315,7 @@ ModelOptions options_of(const FinetuneRequest& request, const Rounding& rounding
   options.compute = request.compute;
   options.rounding = rounding;
   options.activation_bytes = activation_budget();
+  options.all_matrices = request.recipe.trains_all();
   return options;
 }
 

@@ -15,6 +15,8 @@ std::string_view part_name(Part part) {
       return "both";
     case Part::kFactors:
       return "factors";
+    case Part::kAll:
+      return "all";
     case Part::kBlocks:
       return "blocks";
   }
@@ -23,14 +25,15 @@ std::string_view part_name(Part part) {
 
 // An order: parts are trained one after the other, and a name may come more than once.
 Result<std::vector<Part>> parse_parts(std::string_view names) {
-  constexpr std::array kParts = {Part::kU, Part::kV, Part::kBoth, Part::kFactors};
+  constexpr std::array kParts = {Part::kU, Part::kV, Part::kBoth, Part::kFactors, Part::kAll};
   std::vector<Part> parts;
   while (true) {
     const size_t comma = names.find(',');
     const std::string_view name = names.substr(0, comma);
     const auto part = std::ranges::find(kParts, name, part_name);
     if (part == kParts.end()) {
-      return fail("expected u, v, both or factors, or several with commas, found \"{}\"", name);
+      return fail("expected u, v, both, factors or all, or several with commas, found \"{}\"",
+                  name);
     }
     parts.push_back(*part);
     if (comma == std::string_view::npos) return parts;
@@ -43,6 +46,8 @@ std::vector<Part> Recipe::all_phases() const {
   if (block_epochs > 0) all.insert(all.begin(), Part::kBlocks);
   return all;
 }
+
+bool Recipe::trains_all() const { return std::ranges::count(phases, Part::kAll) > 0; }
 
 // A tenth of the steps at most warm up, so that a short run still reaches the full rate. Then the
 // rate falls linearly to what one step before zero has.

@@ -15,11 +15,12 @@ namespace neuronmm::finetune {
 // that is applied first or second: X_v_proj and X_u_proj in checkpoints; with pivots of the input
 // their map and then the matrix, with pivots of the output the matrix and then their map; in an MLP
 // of fewer neurons gate and up, then down. kBoth: adapters on both. kFactors: the factors
-// themselves.
+// themselves. kAll: all matrices of the decoder layers, attention and what compression left dense
+// among them.
 // kBlocks: the factors of one decoder layer after the other, each by itself, until the layer does
-// what the teacher's does.
-enum class Part { kU, kV, kBoth, kFactors, kBlocks };
-std::string_view part_name(Part part);  // "u", "v", "both", "factors", "blocks"
+// what the teacher's does; in a recipe with kAll all matrices of the layer.
+enum class Part { kU, kV, kBoth, kFactors, kAll, kBlocks };
+std::string_view part_name(Part part);  // "u", "v", "both", "factors", "all", "blocks"
 // A comma-separated list of all but blocks, in the order of training: "v,u".
 Result<std::vector<Part>> parse_parts(std::string_view names);
 
@@ -42,6 +43,8 @@ struct Recipe {
 
   // The phases as they come, kBlocks among them.
   std::vector<Part> all_phases() const;
+  // Whether other matrices than factors change.
+  bool trains_all() const;
 };
 
 // Rises linearly over the warm-up, then falls linearly to 0 after the last of total_steps steps.

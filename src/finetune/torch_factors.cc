@@ -3,8 +3,9 @@
 namespace neuronmm::finetune {
 namespace {
 
-// A dense matrix is trained where its MLP is narrower than it was; `part` is then its own.
-void visit_matrix(TorchLinear& linear, bool narrower, Part part, const VisitFactor& body) {
+// A dense matrix is a factor where its MLP is narrower than it was; `part` is then its own.
+void visit_matrix(TorchLinear& linear, bool narrower, Part part, bool whole,
+                  const VisitFactor& body) {
   if (linear.low_rank()) {
     body(linear.u, Part::kU);
     body(linear.v, Part::kV);
@@ -16,6 +17,8 @@ void visit_matrix(TorchLinear& linear, bool narrower, Part part, const VisitFact
     body(linear.out.map, Part::kV);
   } else if (narrower) {
     body(linear.w, part);
+  } else if (whole) {
+    body(linear.w, Part::kAll);
   }
 }
 
@@ -24,12 +27,18 @@ void visit_matrix(TorchLinear& linear, bool narrower, Part part, const VisitFact
 // With pivots that gate and up share, these are the second factors; with fewer neurons all three
 // are dense, and gate and up the first.
 void for_each_factor(TorchLayer& layer, const VisitFactor& body) {
+  if (layer.whole) {
+    for (TorchLinear* const linear : {&layer.q, &layer.k, &layer.v, &layer.o}) {
+      body(linear->w, Part::kAll);
+    }
+  }
   const bool shared = !layer.mlp_in.empty();
   if (shared) body(layer.mlp_in.map, Part::kU);
   for (TorchLinear* const linear : {&layer.gate, &layer.up}) {
-    visit_matrix(*linear, shared || layer.fewer_neurons, shared ? Part::kV : Part::kU, body);
+    visit_matrix(*linear, shared || layer.fewer_neurons, shared ? Part::kV : Part::kU, layer.whole,
+                 body);
   }
-  visit_matrix(layer.down, layer.fewer_neurons, Part::kV, body);
+  visit_matrix(layer.down, layer.fewer_neurons, Part::kV, layer.whole, body);
 }
 
 void for_each_factor(TorchTransformer& model, const VisitFactor& body) {

@@ -8,12 +8,14 @@
 
 namespace neuronmm::finetune {
 
-// Called with each matrix and whether it is applied first (Part::kU) or second (Part::kV).
+// Called with each matrix and whether it is a factor that is applied first (Part::kU) or second
+// (Part::kV), or another matrix (Part::kAll).
 using VisitFactor = std::function<void(TorchMatrix&, Part)>;
 
-// Of one MLP, in the order of its products; nothing of what compression left dense.
+// Of one layer, in the order of its products; where it is no `whole` one, nothing of attention and
+// of what compression left dense.
 void for_each_factor(TorchLayer& layer, const VisitFactor& body);
-// Of all MLPs.
+// Of all layers.
 void for_each_factor(TorchTransformer& model, const VisitFactor& body);
 
 }  // namespace neuronmm::finetune

@@ -147,7 +147,8 @@ at::Tensor TorchLinear::apply(const at::Tensor& x) const {
 Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& folder,
                                                 const at::TensorOptions& options,
                                                 at::ScalarType dots,
-                                                const std::optional<io::Quantization>& rounding) {
+                                                const std::optional<io::Quantization>& rounding,
+                                                bool whole) {
   TorchTransformer model;
   NMM_ASSIGN(model.config_, io::ModelConfig::load(folder / "config.json"));
   NMM_ASSIGN(model.checkpoint_, io::Checkpoint::open(folder));
@@ -176,8 +177,9 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
   }
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     NMM_ASSIGN(auto weights, loader.layer(layer));
-    // Never trained: rounded once.
+    weights.whole = whole;
     for (TorchLinear* const linear : {&weights.q, &weights.k, &weights.v, &weights.o}) {
+      if (whole) break;  // else never trained: rounded once
       at::Tensor& used = rounding ? linear->w.rounded : linear->w.weight;
       used = used.to(dots);
     }

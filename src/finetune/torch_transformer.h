@@ -65,6 +65,7 @@ struct TorchLayer {
   TorchLinear q, k, v, o, gate, up, down;
   TorchPivots mlp_in;          // that gate and up share
   bool fewer_neurons = false;  // than the original: gate, up and down are compressed though dense
+  bool whole = false;          // all its matrices may be trained, not only factors
 };
 
 // What is added to the outputs of gate (before silu), up and down (in all its features) of one
@@ -79,10 +80,11 @@ class TorchTransformer {
   // Weights in `options`' dtype and device, none of which requires a gradient; products in `dots`.
   // With a `rounding` all linear layers are rounded as in such a folder, those that are there in
   // few bits stay as they are, and what they are multiplied with is rounded as the kernels round
-  // it. A checkpoint with rounded weights is refused without it.
+  // it. A checkpoint with rounded weights is refused without it. `whole`: of all layers.
   static Result<TorchTransformer> load(const std::filesystem::path& folder,
                                        const at::TensorOptions& options, at::ScalarType dots,
-                                       const std::optional<io::Quantization>& rounding = {});
+                                       const std::optional<io::Quantization>& rounding = {},
+                                       bool whole = false);
 
   const io::ModelConfig& config() const { return config_; }
   const io::Checkpoint& checkpoint() const { return checkpoint_; }

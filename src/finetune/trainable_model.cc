@@ -38,7 +38,8 @@ Result<TrainableModel> TrainableModel::load(const ModelOptions& options) {
       at::TensorOptions(options.compute == DType::kF64 ? at::kDouble : at::kFloat).device(device);
   const auto dots =
       options.compute == DType::kBF16 ? at::kBFloat16 : c10::typeMetaToScalarType(weights.dtype());
-  NMM_ASSIGN(auto model, TorchTransformer::load(options.model, weights, dots, options.rounding));
+  NMM_ASSIGN(auto model, TorchTransformer::load(options.model, weights, dots, options.rounding,
+                                                options.all_matrices));
   std::optional<TorchTransformer> teacher;
   if (!options.teacher.empty()) {
     NMM_ASSIGN(teacher, TorchTransformer::load(options.teacher, weights, dots));
@@ -58,8 +59,10 @@ Result<TrainableModel> TrainableModel::load(const ModelOptions& options) {
   });
   result.state_->forget_parameters();
   if (result.state_->by_name.empty()) {
-    return fail("{}: expected a compressed model, found only dense matrices; run compress first",
-                options.model.string());
+    return fail(
+        "{}: expected a compressed model, found only dense matrices; run compress first, or train "
+        "all of them",
+        options.model.string());
   }
   return result;
 }
@@ -81,13 +84,14 @@ Matrix TrainableModel::logits(std::span<const text::TokenId> tokens) const {
   return result;
 }
 
-// Factors themselves (kFactors) or adapters beside one of them or both.
+// Matrices themselves (kFactors, kAll) or adapters beside one of the factors or both.
 void TrainableModel::begin_phase(Part part, const Recipe& recipe, uint64_t seed) {
   std::mt19937_64 random(seed);
   for_each_factor(state_->model, [&](TorchMatrix& matrix, Part factor) {
-    if (part == Part::kFactors) {
+    const bool is_factor = factor != Part::kAll;
+    if (part == Part::kAll || (part == Part::kFactors && is_factor)) {
       state_->add_parameter(matrix.name, matrix.weight);
-    } else if (part == Part::kBoth || part == factor) {
+    } else if (part == factor || (part == Part::kBoth && is_factor)) {
       state_->add_adapter(matrix, recipe, random);
     }
   });

@@ -28,8 +28,9 @@ struct ModelOptions {
   DType compute = DType::kF32;    // or kF64; kBF16: all fp32 but the factors of products
   int64_t activation_bytes = int64_t{1} << 30;  // kept for the way back, at most (one layer's at
                                                 // least); what is not kept is computed again
-  // Train what a folder in these bits would compute: kFactors and blocks only. Of a model that has
-  // rounded weights, what its config says.
+  bool all_matrices = false;  // there is a phase of kAll: those that are no factors change, too
+  // Train what a folder in these bits would compute: kFactors, kAll and blocks only. Of a model
+  // that has rounded weights, what its config says.
   std::optional<io::Quantization> rounding = {};
 };
 
@@ -38,8 +39,8 @@ using Batch = std::span<const Example* const>;
 class TrainableModel {
  public:
   struct State;  // internal
-  // Refuses a model without compressed matrices, a teacher of another vocabulary, weights that are
-  // no floats, a device that is not there.
+  // Refuses a model without compressed matrices (unless all_matrices), a teacher of another
+  // vocabulary, weights that are no floats, a device that is not there.
   static Result<TrainableModel> load(const ModelOptions& options);
   TrainableModel(TrainableModel&&) noexcept;
   TrainableModel& operator=(TrainableModel&&) noexcept;
@@ -90,7 +91,7 @@ class TrainableModel {
   // What training changes, fp32, by name. Of the phase: the trained tensors ("NAME.lora_a",
   // "NAME.lora_b", or NAME for a factor NAME itself) and AdamW's two moments of each ("NAME.m",
   // "NAME.v"), and with a kept best state "NAME.best". Of the model: the factors of all compressed
-  // matrices, by their names in checkpoints.
+  // matrices (with all_matrices, all of the decoder layers), by their names in checkpoints.
   std::vector<io::TensorSpec> phase_tensors() const;
   std::vector<io::TensorSpec> factor_tensors() const;
   std::vector<float> read(const std::string& name) const;

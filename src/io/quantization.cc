@@ -14,6 +14,7 @@ constexpr const char* kOlderKey = "quantization_config";  // with a quant_method
 constexpr const char* kMethod = "neuronmm";
 constexpr const char* kExceptionsKey = "exceptions";
 constexpr std::string_view kLayersPart = "layers.";
+constexpr int kIndent = 2;  // as transformers writes it
 
 // The object under `key`; nullopt: absent.
 Result<std::optional<JsonFields>> find_object(const JsonFields& fields, const std::string& key) {
@@ -139,7 +140,18 @@ Result<std::string> with_quantization(std::string_view original_text, const std:
     entry["calibration"] = calibration_json(quantization.calibration);
   }
   document[kQuantizationKey] = std::move(entry);
-  constexpr int kIndent = 2;  // as transformers writes it
+  return document.dump(kIndent) + "\n";
+}
+
+Result<std::string> without_quantization(std::string_view original_text,
+                                         const std::string& source) {
+  using nlohmann::ordered_json;
+  const Result<json> checked = parse_json_object(original_text, source);
+  if (!checked.ok()) return checked.error();
+  ordered_json document = ordered_json::parse(original_text);
+  document.erase(kOlderKey);
+  document.erase(kQuantizationKey);
+  document[document.contains("dtype") ? "dtype" : "torch_dtype"] = "float32";
   return document.dump(kIndent) + "\n";
 }
 

@@ -63,4 +63,8 @@ Result<std::optional<Quantization>> read_quantization(const JsonFields& fields);
 Result<std::string> with_quantization(std::string_view original_text, const std::string& source,
                                       const Quantization& quantization = {});
 
+// The config.json text of the same model with all weights in fp32: without either key, and with the
+// other "torch_dtype" (or "dtype").
+Result<std::string> without_quantization(std::string_view original_text, const std::string& source);
+
 }  // namespace neuronmm::io

@@ -13,6 +13,7 @@ using nlohmann::json;
 constexpr std::string_view kCausalLM = "ForCausalLM";
 constexpr std::string_view kOurClass = "Neuronmm";
 constexpr std::string_view kOurType = "neuronmm_";
+constexpr int kIndent = 2;  // as transformers writes it
 
 struct ArchitectureNames {
   Architecture architecture;
@@ -83,7 +84,19 @@ Result<std::string> with_transformers_classes(std::string_view original_text,
       {"AutoConfig", fmt::format("{}.{}Config", kConfigurationModule, stem)},
       {"AutoModel", fmt::format("{}.{}Model", kModelingModule, stem)},
       {"AutoModelForCausalLM", fmt::format("{}.{}", kModelingModule, model_class)}};
-  constexpr int kIndent = 2;  // as transformers writes it
+  return document.dump(kIndent) + "\n";
+}
+
+Result<std::string> with_published_classes(std::string_view original_text,
+                                           const std::string& source) {
+  using nlohmann::ordered_json;
+  NMM_ASSIGN(const json checked, parse_json_object(original_text, source));
+  NMM_ASSIGN(const Architecture architecture, read_architecture(JsonFields(checked, source)));
+  const ArchitectureNames& names = names_of(architecture);
+  ordered_json document = ordered_json::parse(original_text);
+  document["architectures"] = {names.class_name};
+  document["model_type"] = names.model_type;
+  document.erase("auto_map");
   return document.dump(kIndent) + "\n";
 }
 

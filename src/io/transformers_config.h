@@ -24,5 +24,8 @@ Result<Architecture> read_architecture(const JsonFields& fields);
 // "model_type" and "auto_map" are replaced, every other key of `original_text` is kept.
 Result<std::string> with_transformers_classes(std::string_view original_text,
                                               const std::string& source);
+// The other way round: of a model that the published class computes.
+Result<std::string> with_published_classes(std::string_view original_text,
+                                           const std::string& source);
 
 }  // namespace neuronmm::io

@@ -62,41 +62,6 @@ TEST_F(CommandLine, CompressThenRunEveryCommandOnTheResult) {
   expect(neuronmm("check " + out + " --reference " + kDemo), 1, {});
 }
 
-TEST_F(CommandLine, QuantizeThenRunEveryCommandOnTheResult) {
-  const std::string small = path("small"), out = path("int8"), both = path("both");
-  expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.2 --block 64 --method svd"), 0,
-         {});
-  expect(neuronmm("compress " + kDemo + " -o " + both +
-                  " --ratio 0.2 --block 64 --method svd --weights int8"),
-         0, {});
-  for (const std::string& model : {kDemo, small}) {
-    expect(neuronmm("quantize " + model + " -o " + out + " --force"), 0,
-           {"MB -> ", "written to", "compare"});
-    EXPECT_TRUE(fs::exists(out + "/tokenizer.json"));
-    EXPECT_FALSE(fs::exists(out + ".partial"));
-  }
-  for (const std::string& model : {out, both}) {
-    expect(neuronmm("inspect " + model), 0, {"int8", "I8", "BF16", "192"});
-    for (const std::string device : {"", " --device reference"}) {
-      expect(neuronmm("generate " + model + " --prompt 'Once upon' --max-new-tokens 4" + device), 0,
-             {"new tokens 4"});
-    }
-    expect(neuronmm("perplexity " + model + " " + evaluation_text()), 0, {"perplexity"});
-    expect(neuronmm("bench " + small + " --against " + model +
-                    " --prompt-tokens 8 --new-tokens 4 --runs 2"),
-           0, {"speed-up"});
-    expect(neuronmm("check " + model + " --reference " + model), 0, {});
-    for (const std::string command : {"generate", "bench"}) {
-      expect(neuronmm(command + " " + model + " --device trn1" +
-                      (command == "generate" ? " --prompt x" : "")),
-             1, {"NeuronCore", "int8"});
-    }
-  }
-  expect(neuronmm("quantize " + out + " -o " + path("again")), 1, {"int8 already"});
-  expect(neuronmm("compress " + out + " -o " + path("again") + " --ratio 0.2 --method svd"), 1,
-         {"compressed already"});
-}
-
 // A mixed layer and a pivoted one. The map that gate and up share is counted once.
 TEST_F(CommandLine, FoldersWithPivots) {
   const std::string config = path("config.json"), out = path("pivots"), int8 = path("int8");
@@ -140,69 +105,6 @@ TEST_F(CommandLine, FoldersWithPivots) {
   }
   expect(neuronmm("bench " + int8 + " --device trn2" + tokens), 1,
          {"layer 0", "trn2", "int8", "NeuronCore"});
-}
-
-// Every command that reads a folder, with the tied table in more bits than the rest.
-TEST_F(CommandLine, WeightsOf6And4BitsRunLikeAnyOther) {
-  const std::string six = path("six"), four = path("four");
-  expect(neuronmm("quantize " + kDemo + " -o " + six + " --bits 6"), 0, {"6.130 bits each"});
-  expect(neuronmm("quantize " + kDemo + " -o " + four + " --bits 4"), 0, {"4.797 bits each"});
-  expect(neuronmm("quantize " + kDemo + " -o " + path("32") + " --bits 4 --group 32"), 0,
-         {"4.575"});
-  expect(neuronmm("inspect " + four), 0,
-         {"4 bits in groups of 16, embed_tokens 6 bits", "of the MLPs 4.625", "7081344 in"});
-  for (const std::string& model : {six, four, path("32")}) {
-    expect(neuronmm("generate " + model + " --prompt 'Once upon' --max-new-tokens 4"), 0, {});
-    expect(neuronmm("check " + model + " --reference " + model + " --new-tokens 2"), 0, {});
-    expect(neuronmm("bench " + model + " --prompt-tokens 8 --new-tokens 4 --runs 2"), 0,
-           {"decode"});
-    expect(neuronmm("generate " + model + " --device trn1 --prompt x"), 1, {"NeuronCore", "bits"});
-  }
-  expect(neuronmm("quantize " + four + " -o " + path("again")), 1, {"4 bits", "already"});
-  expect(neuronmm("quantize " + kDemo + " -o " + path("x") + " --bits 5"), 2, {"--bits"});
-  expect(neuronmm("quantize " + kDemo + " -o " + path("x") + " --bits 4 --group 24"), 2,
-         {"--group"});
-  expect(neuronmm("quantize " + kDemo + " -o " + path("x") + " --group 16"), 2,
-         {"--group", "4 bits"});
-}
-
-TEST_F(CommandLine, QuantizeByAText) {
-  const std::string out = path("out"), text = " --calibration " + kDemo + "/calibration.txt",
-                    few = text + " --calibration-tokens 600",
-                    statistics = " --statistics " + path("statistics");
-  expect(neuronmm("quantize " + kDemo + " -o " + out + " --bits 4" + few + " --save-statistics " +
-                  path("statistics") + " --json " + path("o.json")),
-         0, {"4.797 bits each"});
-  const auto report = nlohmann::json::parse(read(path("o.json")));
-  EXPECT_EQ(report["rounding"], "gptq");
-  EXPECT_EQ(report["smoothing"], true);
-  EXPECT_EQ(report["calibration_tokens"], 600);
-  expect(neuronmm("inspect " + out), 0,
-         {"4 bits in groups of 16", "600 tokens of calibration.txt"});
-  expect(neuronmm("generate " + out + " --prompt 'Once upon' --max-new-tokens 4"), 0, {});
-  expect(neuronmm("perplexity " + out + " " + kDemo + "/calibration.txt --limit 1"), 0,
-         {"calibrated on"});
-  expect(neuronmm("quantize " + kDemo + " -o " + path("8") + statistics + " --rounding nearest"), 0,
-         {"written to"});
-  const std::string quantize = "quantize " + kDemo + " -o " + path("x");
-  expect(neuronmm(quantize + " --rounding gptq"), 2, {"--rounding gptq", "--calibration"});
-  expect(neuronmm(quantize + " --smoothing on"), 2, {"--smoothing on", "--calibration"});
-  expect(neuronmm(quantize + " --save-statistics s"), 2, {"--save-statistics", "--calibration"});
-  expect(neuronmm(quantize + text + " --rounding nearest --smoothing off"), 2, {"no use"});
-  expect(neuronmm(quantize + " --calibration nowhere.txt"), 1, {"nowhere.txt"});
-  expect(neuronmm(quantize + " --statistics " + kDemo), 1, {"statistics"});
-  EXPECT_FALSE(fs::exists(path("x")));
-}
-
-TEST_F(CommandLine, QuantizeFlagsAndOutputs) {
-  expect(neuronmm("quantize " + kDemo), 2, {"--output"});
-  expect(neuronmm(compress("--ratio 0.2 --weights int5")), 2, {"--weights", "int8"});
-  expect(neuronmm("quantize " + kDemo + " -o " + kDemo + " --force"), 1, {"input"});
-  expect(neuronmm("quantize " + kDemo + " -o /proc/nowhere/out"), 1, {"/proc/nowhere"});
-  expect(neuronmm("quantize " + path("nowhere") + " -o " + path("out")), 1, {"nowhere"});
-  expect(neuronmm("compress " + kDemo +
-                  "/config.json --form uv --ratio 0.2 --block 64 --dry-run --weights int8"),
-         0, {"5707520 bytes"});
 }
 
 TEST_F(CommandLine, CompressToFewBits) {

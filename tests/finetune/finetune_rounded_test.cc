@@ -141,6 +141,35 @@ TEST_F(FinetuneRounded, AStateThatWasTheBestAtOnceIsTheFolder) {
   }
 }
 
+// A dense model, too: attention is trained through its rounding, and the loss that training
+// measured is the folder's.
+TEST_F(FinetuneRounded, AllMatricesThroughTheirRounding) {
+  for (const compress::WeightFormats& weights : kFewBits) {
+    SCOPED_TRACE(compress::weights_text(weights));
+    FinetuneRequest wanted = rounded_request("out", weights);
+    wanted.model = dense_.path();
+    expect_refused(wanted, {"compressed model", "all"});
+    wanted.recipe.phases = {Part::kAll};
+    wanted.recipe.learning_rate = 1e-3;  // it begins near the teacher
+    wanted.recipe.validate_every = 1;
+    wanted.validation = wanted.data;
+    const FinetuneSummary summary = run_well(wanted);
+    const auto best = best_of(summary.phases.back().validations, 1);
+    ASSERT_TRUE(best.has_value());
+    const double before = summary.phases.back().validations.front().loss;
+    EXPECT_LE(best->loss, before);
+    if (weights->linear.bits == 4) {  // 8 lose next to nothing
+      EXPECT_LT(best->loss, before);
+    }
+    ModelOptions options = {path("out"), dense_.path()};
+    options.rounding = config_of(path("out")).quantization;
+    options.all_matrices = true;
+    // Of a divergence near 0 fp32's logarithms are the limit: 2^-24 of some 6 nats each, of 500
+    // tokens.
+    EXPECT_NEAR(loss_of(load_or_throw(options), wanted), best->loss, 1e-5 * best->loss + 2e-8);
+  }
+}
+
 TEST_F(FinetuneRounded, ResumedRunsGiveTheSameBytes) {
   for (const compress::WeightFormats& weights : {kFewBits[1], kFewBits[2]}) {
     SCOPED_TRACE(compress::weights_text(weights));

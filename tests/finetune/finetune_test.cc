@@ -94,7 +94,7 @@ TEST_F(Finetune, DistillationApproachesTheTeacher) {
 }
 
 TEST_F(Finetune, InterruptedAndResumedIsTheSame) {
-  for (const std::string which : {"v,u", "factors"}) {
+  for (const std::string which : {"v,u", "factors", "all"}) {
     FinetuneRequest whole = request("whole"), parts = request("parts");
     whole.force = true;
     whole.recipe.phases = parts.recipe.phases = parse_parts(which).value();
@@ -375,9 +375,9 @@ TEST(Recipe, LearningRateRisesAndFalls) {
 }
 
 TEST(Recipe, PartsAreParsed) {
-  const auto parts = parse_parts("v,u,both,factors");
+  const auto parts = parse_parts("v,u,both,factors,all");
   ASSERT_TRUE(parts.ok());
-  EXPECT_EQ(*parts, (std::vector{Part::kV, Part::kU, Part::kBoth, Part::kFactors}));
+  EXPECT_EQ(*parts, (std::vector{Part::kV, Part::kU, Part::kBoth, Part::kFactors, Part::kAll}));
   for (const char* const wrong : {"", "w", "u,", ",u", "u v"})
     EXPECT_FALSE(parse_parts(wrong).ok());
 }

@@ -210,7 +210,8 @@ void Gradients::expect_finite_differences(TrainableModel& model, const std::stri
 
 TEST_F(Gradients, AgreeWithFiniteDifferences) {
   for (const bool distilled : {false, true}) {
-    for (const Part part : {Part::kU, Part::kV, Part::kBoth, Part::kFactors}) {
+    for (const Part part : {Part::kU, Part::kV, Part::kBoth, Part::kFactors, Part::kAll}) {
+      options_.all_matrices = part == Part::kAll;
       SCOPED_TRACE(fmt::format("{} {}", part_name(part), distilled ? "distilled" : "text"));
       options_.teacher = distilled ? teacher_.path() : fs::path();
       TrainableModel model = load_or_throw(options_);
@@ -226,7 +227,8 @@ TEST_F(Gradients, AgreeWithFiniteDifferences) {
 TEST_F(Gradients, OfEveryFormAgreeWithFiniteDifferences) {
   for (const std::string form : {"pivoted", "narrow", "neurons", "mixed"}) {
     write_model(folder_, config_, formed_model(config_, form, 23));
-    for (const Part part : {Part::kU, Part::kV, Part::kBoth, Part::kFactors}) {
+    for (const Part part : {Part::kU, Part::kV, Part::kBoth, Part::kFactors, Part::kAll}) {
+      options_.all_matrices = part == Part::kAll;
       SCOPED_TRACE(fmt::format("{} {}", form, part_name(part)));
       TrainableModel model = load_or_throw(options_);
       model.begin_phase(part, recipe_, 1);
@@ -243,13 +245,14 @@ TEST_F(Gradients, WhatIsTrainedOfEveryForm) {
   using Names = std::vector<std::string>;
   const auto trained_of = [&](const std::string& form, Part part) {
     write_model(folder_, config_, formed_model(config_, form, 23));
+    options_.all_matrices = part == Part::kAll;
     TrainableModel model = load_or_throw(options_);
     model.begin_phase(part, recipe_, 1);
     const std::string prefix = "model.layers.0.mlp.", ending = "_proj.weight";
     Names names;
     for (std::string name : trained(model)) {
       if (!name.starts_with(prefix)) continue;
-      if (part != Part::kFactors && name.ends_with("lora_b")) continue;
+      if (name.ends_with("lora_b")) continue;
       name = name.substr(prefix.size());
       names.push_back(name.substr(0, name.find(ending)));
     }
@@ -263,6 +266,25 @@ TEST_F(Gradients, WhatIsTrainedOfEveryForm) {
   EXPECT_EQ(trained_of("neurons", Part::kV), (Names{"down"}));
   EXPECT_EQ(trained_of("mixed", Part::kFactors),
             (Names{"input_pivot", "gate", "up", "down", "down_pivot"}));
+}
+
+// Attention and what compression left dense: each matrix of a layer once, beside any form.
+TEST_F(Gradients, AllMatricesOfALayer) {
+  options_.all_matrices = true;
+  for (const std::string form : {"pivoted", "narrow", "neurons", "mixed"}) {
+    write_model(folder_, config_, formed_model(config_, form, 23));
+    TrainableModel model = load_or_throw(options_);
+    model.begin_phase(Part::kAll, recipe_, 1);
+    std::vector<std::string> wanted;
+    for (const auto& [name, tensor] : model.checkpoint().tensors()) {
+      if (name.find("layers.") != std::string::npos && name.ends_with("_proj.weight")) {
+        wanted.push_back(name);
+      }
+    }
+    std::vector<std::string> found = trained(model);
+    std::ranges::sort(found);
+    EXPECT_EQ(found, wanted) << form;
+  }
 }
 
 // Products of bf16 against fp64. Between a weight and the loss lie, on the way there and back, at

@@ -1,0 +1,195 @@
+// quantize, and folders of few bits as a user meets them: every command on the result, by a text,
+// made floats again, and every kind of bad input.
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "run_program.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using neuronmm::apps::expect;
+using neuronmm::apps::kDemo;
+using neuronmm::apps::neuronmm;
+using neuronmm::apps::Outcome;
+using neuronmm::apps::read;
+
+class QuantizeCommand : public neuronmm::apps::ProgramTest {
+ protected:
+  std::string evaluation_text() const {
+    return write("evaluation.txt", read(kDemo + "/evaluation.txt").substr(0, 6000));
+  }
+  // Of 4 bits.
+  std::string rounded_model() const {
+    expect(neuronmm("quantize " + kDemo + " -o " + path("four") + " --bits 4"), 0, {});
+    return path("four");
+  }
+  void expect_nothing_beside(const std::string& name) const {
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
+      const std::string found = entry.path().filename();
+      EXPECT_FALSE(found != name && found.starts_with(name + ".")) << found;
+    }
+  }
+};
+
+TEST_F(QuantizeCommand, QuantizeThenRunEveryCommandOnTheResult) {
+  const std::string small = path("small"), out = path("int8"), both = path("both");
+  expect(neuronmm("compress " + kDemo + " -o " + small + " --ratio 0.2 --block 64 --method svd"), 0,
+         {});
+  expect(neuronmm("compress " + kDemo + " -o " + both +
+                  " --ratio 0.2 --block 64 --method svd --weights int8"),
+         0, {});
+  for (const std::string& model : {kDemo, small}) {
+    expect(neuronmm("quantize " + model + " -o " + out + " --force"), 0,
+           {"MB -> ", "written to", "compare"});
+    EXPECT_TRUE(fs::exists(out + "/tokenizer.json"));
+    EXPECT_FALSE(fs::exists(out + ".partial"));
+  }
+  for (const std::string& model : {out, both}) {
+    expect(neuronmm("inspect " + model), 0, {"int8", "I8", "BF16", "192"});
+    for (const std::string device : {"", " --device reference"}) {
+      expect(neuronmm("generate " + model + " --prompt 'Once upon' --max-new-tokens 4" + device), 0,
+             {"new tokens 4"});
+    }
+    expect(neuronmm("perplexity " + model + " " + evaluation_text()), 0, {"perplexity"});
+    expect(neuronmm("bench " + small + " --against " + model +
+                    " --prompt-tokens 8 --new-tokens 4 --runs 2"),
+           0, {"speed-up"});
+    expect(neuronmm("check " + model + " --reference " + model), 0, {});
+    for (const std::string command : {"generate", "bench"}) {
+      expect(neuronmm(command + " " + model + " --device trn1" +
+                      (command == "generate" ? " --prompt x" : "")),
+             1, {"NeuronCore", "int8"});
+    }
+  }
+  expect(neuronmm("quantize " + out + " -o " + path("again")), 1, {"int8 already"});
+  expect(neuronmm("compress " + out + " -o " + path("again") + " --ratio 0.2 --method svd"), 1,
+         {"compressed already"});
+}
+
+// Every command that reads a folder, with the tied table in more bits than the rest.
+TEST_F(QuantizeCommand, WeightsOf6And4BitsRunLikeAnyOther) {
+  const std::string six = path("six"), four = path("four");
+  expect(neuronmm("quantize " + kDemo + " -o " + six + " --bits 6"), 0, {"6.130 bits each"});
+  expect(neuronmm("quantize " + kDemo + " -o " + four + " --bits 4"), 0, {"4.797 bits each"});
+  expect(neuronmm("quantize " + kDemo + " -o " + path("32") + " --bits 4 --group 32"), 0,
+         {"4.575"});
+  expect(neuronmm("inspect " + four), 0,
+         {"4 bits in groups of 16, embed_tokens 6 bits", "of the MLPs 4.625", "7081344 in"});
+  for (const std::string& model : {six, four, path("32")}) {
+    expect(neuronmm("generate " + model + " --prompt 'Once upon' --max-new-tokens 4"), 0, {});
+    expect(neuronmm("check " + model + " --reference " + model + " --new-tokens 2"), 0, {});
+    expect(neuronmm("bench " + model + " --prompt-tokens 8 --new-tokens 4 --runs 2"), 0,
+           {"decode"});
+    expect(neuronmm("generate " + model + " --device trn1 --prompt x"), 1, {"NeuronCore", "bits"});
+  }
+  expect(neuronmm("quantize " + four + " -o " + path("again")), 1, {"4 bits", "already"});
+  expect(neuronmm("quantize " + kDemo + " -o " + path("x") + " --bits 5"), 2, {"--bits"});
+  expect(neuronmm("quantize " + kDemo + " -o " + path("x") + " --bits 4 --group 24"), 2,
+         {"--group"});
+  expect(neuronmm("quantize " + kDemo + " -o " + path("x") + " --group 16"), 2,
+         {"--group", "4 bits"});
+}
+
+TEST_F(QuantizeCommand, QuantizeByAText) {
+  const std::string out = path("out"), text = " --calibration " + kDemo + "/calibration.txt",
+                    few = text + " --calibration-tokens 600",
+                    statistics = " --statistics " + path("statistics");
+  expect(neuronmm("quantize " + kDemo + " -o " + out + " --bits 4" + few + " --save-statistics " +
+                  path("statistics") + " --json " + path("o.json")),
+         0, {"4.797 bits each"});
+  const auto report = nlohmann::json::parse(read(path("o.json")));
+  EXPECT_EQ(report["rounding"], "gptq");
+  EXPECT_EQ(report["smoothing"], true);
+  EXPECT_EQ(report["calibration_tokens"], 600);
+  expect(neuronmm("inspect " + out), 0,
+         {"4 bits in groups of 16", "600 tokens of calibration.txt"});
+  expect(neuronmm("generate " + out + " --prompt 'Once upon' --max-new-tokens 4"), 0, {});
+  expect(neuronmm("perplexity " + out + " " + kDemo + "/calibration.txt --limit 1"), 0,
+         {"calibrated on"});
+  expect(neuronmm("quantize " + kDemo + " -o " + path("8") + statistics + " --rounding nearest"), 0,
+         {"written to"});
+  const std::string quantize = "quantize " + kDemo + " -o " + path("x");
+  expect(neuronmm(quantize + " --rounding gptq"), 2, {"--rounding gptq", "--calibration"});
+  expect(neuronmm(quantize + " --smoothing on"), 2, {"--smoothing on", "--calibration"});
+  expect(neuronmm(quantize + " --save-statistics s"), 2, {"--save-statistics", "--calibration"});
+  expect(neuronmm(quantize + text + " --rounding nearest --smoothing off"), 2, {"no use"});
+  expect(neuronmm(quantize + " --calibration nowhere.txt"), 1, {"nowhere.txt"});
+  expect(neuronmm(quantize + " --statistics " + kDemo), 1, {"statistics"});
+  EXPECT_FALSE(fs::exists(path("x")));
+}
+
+TEST_F(QuantizeCommand, QuantizeFlagsAndOutputs) {
+  expect(neuronmm("quantize " + kDemo), 2, {"--output"});
+  expect(neuronmm("compress " + kDemo + " -o " + path("out") + " --method svd --weights int5"), 2,
+         {"--weights", "int8"});
+  expect(neuronmm("quantize " + kDemo + " -o " + kDemo + " --force"), 1, {"input"});
+  expect(neuronmm("quantize " + kDemo + " -o /proc/nowhere/out"), 1, {"/proc/nowhere"});
+  expect(neuronmm("quantize " + path("nowhere") + " -o " + path("out")), 1, {"nowhere"});
+  expect(neuronmm("compress " + kDemo +
+                  "/config.json --form uv --ratio 0.2 --block 64 --dry-run --weights int8"),
+         0, {"5707520 bytes"});
+}
+
+TEST_F(QuantizeCommand, FloatsOfFewBitsAreRoundedOrCompressedAgain) {
+  const std::string four = rounded_model();
+  expect(neuronmm("quantize " + four + " -o " + path("eight") + " --dequantize --json " +
+                  path("o.json")),
+         0, {"written to", ("compare " + four).c_str()});
+  EXPECT_EQ(nlohmann::json::parse(read(path("o.json")))["model"], four);
+  // 8 bits of what 4 bits hold are nearly that.
+  expect(neuronmm("perplexity " + path("eight") + " " + evaluation_text() + " --reference " + four +
+                  " --json " + path("p.json")),
+         0, {});
+  EXPECT_LT(nlohmann::json::parse(read(path("p.json")))["kl"].get<double>(), 0.01);
+  expect(neuronmm("compress " + four + "/ -o " + path("small") +
+                  " --dequantize --form neurons --allocate uniform --ratio 0.2 --calibration " +
+                  kDemo + "/calibration.txt --calibration-tokens 1024"),
+         0, {"written to"});
+  expect(neuronmm("inspect " + path("small")), 0, {"F32"});
+  EXPECT_NE(read(path("small") + "/config.json").find("\"LlamaForCausalLM\""), std::string::npos);
+  EXPECT_NE(read(path("small") + "/README.md").find("small: four"), std::string::npos);
+  for (const char* out : {"eight", "small"}) expect_nothing_beside(out);
+}
+
+TEST_F(QuantizeCommand, DequantizeRefuses) {
+  const std::string four = rounded_model(), out = path("out");
+  const std::string quantize = "quantize " + four + " -o " + out;
+  expect(neuronmm("quantize " + kDemo + " -o " + out + " --dequantize"), 1,
+         {"models/demo", "8, 6 or 4 bits", "floats"});
+  expect(neuronmm("quantize " + path("nowhere") + " -o " + out + " --dequantize"), 1, {"nowhere"});
+  expect(neuronmm(quantize), 1, {"4 bits", "--dequantize"});
+  expect(neuronmm("compress " + four + " -o " + out + " --method svd --ratio 0.2"), 1,
+         {"4 bits", "--dequantize"});
+  fs::create_directories(out);
+  expect(neuronmm(quantize + " --dequantize"), 1, {"out", "exists"});
+  fs::remove(out);
+  fs::create_directories(out + ".floats/of somebody else");
+  expect(neuronmm(quantize + " --dequantize"), 1, {"out.floats", "in the way"});
+  EXPECT_TRUE(fs::exists(out + ".floats/of somebody else"));
+  fs::remove_all(out + ".floats");
+  EXPECT_FALSE(fs::exists(out));
+  expect_nothing_beside("out");
+}
+
+// What an interrupted run has made of the floats is gone on from.
+TEST_F(QuantizeCommand, InterruptedOnFloats) {
+  const std::string four = rounded_model(), out = path("out");
+  const std::string command = "compress " + four + " -o " + out +
+                              " --dequantize --form uv --ratio 0.2 --calibration " + kDemo +
+                              "/calibration.txt";
+  expect(neuronmm(command, "timeout --preserve-status -s INT 1.2"), 130, {"again to go on"});
+  EXPECT_TRUE(fs::exists(out + ".floats"));
+  const auto floats = fs::last_write_time(out + ".floats/neuronmm-floats/four/model.safetensors");
+  expect(neuronmm(command, "timeout --preserve-status -s INT 0.6"), 130, {});
+  EXPECT_EQ(fs::last_write_time(out + ".floats/neuronmm-floats/four/model.safetensors"), floats);
+  expect(neuronmm(command + " --calibration-tokens 1024"), 0, {"written to"});
+  expect_nothing_beside("out");
+}
+
+}  // namespace
