@@ -30,14 +30,24 @@ BufferId contiguous_view(Builder& b, std::string_view name, BufferId w, int64_t 
   return b.view(fmt::format("{}_view", name), w, {kPartitions, K / kPartitions, N});
 }
 
-Factors contiguous_factors(Builder& b, Factors factors, std::string_view u, int64_t K, int64_t r) {
-  factors.u = contiguous_view(b, u, factors.u, K, r);
-  factors.contiguous = true;
+BufferId tiled_rows(Builder& b, std::string_view name, BufferId w) {
+  if (b.buffer(w).shape[0] < kPartitions) return w;
+  return b.row_tiles(fmt::format("{}_tiles", name), w);
+}
+
+Factors contiguous_factors(Builder& b, Factors factors, const ContiguousNames& names, int64_t K,
+                           int64_t r) {
+  factors.u = contiguous_view(b, names.u, factors.u, K, r);
+  factors.v = tiled_rows(b, names.v, factors.v);
   return factors;
 }
 
 bool loads_contiguously(const LowRankTiles& tiles, int64_t M, int64_t K) {
   return tiles.contiguous && M <= kPartitions && K % kPartitions == 0;
+}
+
+bool ends_in_few_rows(const LowRankTiles& tiles, int64_t M, int64_t K, int64_t ranks) {
+  return loads_contiguously(tiles, M, K) && ranks >= kPartitions;
 }
 
 // Assumed: one by one, more rows than these take longer to load than to transpose.
@@ -64,20 +74,6 @@ LeftBlock load_left_contiguous(const Context& c, BufferId x, int64_t M, int64_t 
     c.b.copy(at(strip, {all(kPartitions), one(j.start), upto(m)}), transposed);
   });
   return on_chip(strip, whole(K), m);
-}
-
-BufferId load_contiguous(const Context& c, std::string_view name, BufferId view, const Tile& k,
-                         const Tile& n, int64_t copies) {
-  const tile::Affine first = k.index_in(whole(0)) * (k.step / kPartitions);
-  tile::Size tiles{.max = ceil_div(k.size.max, kPartitions)};
-  if (k.size.limit) {
-    tiles.limit = *k.size.limit / kPartitions;
-    tiles.origin = first;
-  }
-  const BufferId block = c.b.sbuf(name, c.dtype, {kPartitions, tiles.max, n.size.max}, copies);
-  c.b.load(at(block, {all(kPartitions), {0, tiles}, upto(n)}),
-           at(view, {all(kPartitions), {first, tiles}, n}));
-  return block;
 }
 
 }  // namespace neuronmm::kernels

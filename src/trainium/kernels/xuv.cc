@@ -2,6 +2,7 @@
 
 #include "trainium/kernels/contiguous.h"
 #include "trainium/kernels/description.h"
+#include "trainium/kernels/few_rows.h"
 #include "trainium/kernels/low_rank.h"
 #include "trainium/kernels/matmul.h"
 
@@ -51,11 +52,14 @@ Program fused(std::string_view name, Layout x_layout, Layout y_layout, const Ker
   const DType sums_dtype = BlockSum::dtype_for(c, tile::ceil_div(shape.r, tiles.Br));
   const Tile ranks = whole(shape.r);
   Factors factors = in.factors;
-  if (contiguous) factors = contiguous_factors(b, factors, "u", shape.K, shape.r);
+  if (contiguous) factors = contiguous_factors(b, factors, {"u", "v"}, shape.K, shape.r);
   b.loop("m", shape.M, tiles.BM, [&](const Tile& m) {
     const LeftBlock x = contiguous ? load_left_contiguous(c, in.x.buffer, shape.M, shape.K, m)
                                    : load_left_blocks(c, "x_block", in.x, m, tiles.copies);
     const BufferId strip = project(c, shape.K, tiles, m, ranks, x, {factors}).front();
+    if (!transposed && is_tiled(c, factors.v)) {
+      return expand_few_rows(c, tiles, m, shape.N, ranks, factors, strip, y);
+    }
     b.loop("n", shape.N, tiles.BN, [&](const Tile& n) {
       const OutputBlock block{m, n, transposed};
       store_output(c, block, expand(c, tiles, block, ranks, factors, strip, sums_dtype), y);

@@ -111,14 +111,11 @@ Transfer make_transfer(const tile::Program& program, const Prepared& p,
                        std::span<const int64_t> loop_values) {
   const tile::Region chip = tile::evaluate(*p.on_chip, loop_values);
   const tile::Region hbm = tile::evaluate(*p.in_hbm, loop_values);
-  const Shape& shape = program.buffer(p.in_hbm->buffer).shape;
-  // Elements that follow one another in HBM: the innermost dimensions as long as they are taken
-  // whole, and the first that is not.
+  const std::vector<int64_t> strides = program.buffer(p.in_hbm->buffer).strides();
+  // Elements that follow one another in HBM: the innermost dimensions as long as the next one
+  // begins where they end.
   int64_t contiguous = 1;
-  for (size_t d = hbm.dimensions; d-- > 0;) {
-    contiguous *= hbm.size[d];
-    if (hbm.size[d] != shape[d]) break;
-  }
+  for (size_t d = hbm.dimensions; d-- > 0 && strides[d] == contiguous;) contiguous *= hbm.size[d];
   // A copy from HBM to HBM has no partitions of its own. It is spread over all 128, which keeps
   // every DMA engine busy.
   Transfer transfer{.first_partition = p.spans_partitions ? chip.start[0] : 0,
