@@ -35,16 +35,18 @@ struct Taper {
 // At how many partitions `rows` rows may begin.
 int64_t places(int64_t rows) { return rows > 64 ? 1 : rows > 32 ? 2 : 4; }
 
-// How columns are divided: what fills no tile comes first, then Y.
+// How columns are divided: what fills no tile comes first, then Y. There are `blocks` of ranks.
 struct Shares {
   int64_t rest, count;
-  bool spreads_rest, spreads_y;
+  bool spreads_rest, spreads_y, spreads_products;
 
-  Shares(int64_t M, int64_t ranks) : rest(ranks % kPartitions) {
+  Shares(int64_t M, int64_t ranks, int64_t blocks) : rest(ranks % kPartitions) {
     const int64_t of_rest = rest == 0 ? 1 : places(rest);
     spreads_rest = of_rest > 1;
     count = spreads_rest ? of_rest : places(M);
     spreads_y = count > 1 && places(M) >= count;
+    // The last block meets spread rows of V, and if it is the only one, its results are Y.
+    spreads_products = spreads_rest || (blocks == 1 && spreads_y);
   }
   int64_t height() const { return kPartitions / count; }
   int64_t of(int64_t columns) const { return columns % (count * kLeastShare) == 0 ? count : 1; }
@@ -60,8 +62,8 @@ class Expansion {
         ranks_(ranks),
         strip_(strip),
         v_(factors.v),
-        shares_(m.size.max, ranks.size.max),
-        blocks_(ceil_div(ranks.size.max, tiles.Br)) {
+        blocks_(ceil_div(ranks.size.max, tiles.Br)),
+        shares_(m.size.max, ranks.size.max, blocks_) {
     const int64_t width = std::min<int64_t>(tiles.BN, c.b.buffer(v_).shape[2]);
     const int64_t rows = std::min<int64_t>(tiles.Br, ranks.size.max) / kPartitions;
     const auto declare = [&](std::string_view name, DType dtype, int64_t depth, int64_t copies) {
@@ -106,18 +108,20 @@ class Expansion {
     const int64_t before = (blocks_ - 1) * tiles_.Br;
     const auto rank_block = [&](const Tile& q) {
       load(q, n, n.size.max);
-      multiply(q, n, n);
+      multiply(q, n, n, n.size.max);
     };
     if (before > 0) c_.b.loop("q", whole(before), tiles_.Br, rank_block, Iterations::kCarried);
     const Tile q{.start = before, .size = {.max = ranks_.size.max - before}, .step = tiles_.Br};
     load(q, n, piece);
     c_.b.loop("p", n, piece, [&](const Tile& p) {
-      multiply(q, n, p);
+      multiply(q, n, p, share(p, shares_.spreads_products));
       store(n, p, y);
     });
   }
 
-  tile::Step share(const Tile& p) const { return p.size.max / shares_.of(p.size.max); }
+  tile::Step share(const Tile& p, bool spreads) const {
+    return p.size.max / (spreads ? shares_.of(p.size.max) : 1);
+  }
   Slice partitions(const Tile& s, int64_t rows) const {
     return {s.index() * shares_.height(), {.max = rows}};
   }
@@ -143,16 +147,15 @@ class Expansion {
 
   void load_rest(const Tile& n, const Tile& p) const {
     const Slice rows{ranks_.size.max - shares_.rest, {.max = shares_.rest}};
-    const tile::Step step = shares_.spreads_rest ? share(p) : tile::Step(p.size.max);
-    c_.b.loop("s", p, step, [&](const Tile& s) {
+    c_.b.loop("s", p, share(p, shares_.spreads_rest), [&](const Tile& s) {
       c_.b.load(at(rest_block_, {rest_place(s), one(0), s.in(n)}),
                 at(c_.b.buffer(v_).view_of, {rows, s}));
     });
   }
 
-  // The columns p of what load() brought.
-  void multiply(const Tile& q, const Tile& n, const Tile& p) const {
-    c_.b.loop("s", p, share(p), [&](const Tile& s) {
+  // The columns p of what load() brought, `step` at a time.
+  void multiply(const Tile& q, const Tile& n, const Tile& p, const tile::Step& step) const {
+    c_.b.loop("s", p, step, [&](const Tile& s) {
       c_.b.loop("nt", s, kMovingFree, [&](const Tile& nt) {
         const Access psum = c_.new_psum(upto(m_), upto(nt));
         const bool tiles = q.size.max >= kPartitions;
@@ -187,8 +190,7 @@ class Expansion {
   }
 
   void store(const Tile& n, const Tile& p, BufferId y) const {
-    const tile::Step step = shares_.spreads_y ? share(p) : tile::Step(p.size.max);
-    c_.b.loop("s", p, step, [&](const Tile& s) {
+    c_.b.loop("s", p, share(p, shares_.spreads_y), [&](const Tile& s) {
       const Access block = y_place(s, s.in(n));
       if (blocks_ > 1) c_.b.copy(block, at(sums_, {upto(m_), one(0), s.in(n)}));
       c_.b.store(at(y, {m_, s}), block);
@@ -199,8 +201,8 @@ class Expansion {
   const LowRankTiles& tiles_;
   const Tile &m_, &ranks_;
   BufferId strip_, v_, v_block_ = -1, rest_block_ = -1, sums_ = -1, y_block_ = -1;
-  Shares shares_;
   int64_t blocks_;
+  Shares shares_;
 };
 
 }  // namespace
@@ -210,18 +212,28 @@ void expand_few_rows(const Context& c, const LowRankTiles& tiles, const Tile& m,
   Expansion(c, tiles, m, ranks, factors, strip).run(columns, y);
 }
 
+// Blocks of ranks before the last meet all columns of a block at once, the last one piece by piece
+// and share by share.
 int64_t few_rows_matmuls(const LowRankTiles& tiles, int64_t M, int64_t columns, int64_t ranks) {
-  const Shares shares(M, ranks);
+  const int64_t blocks = ceil_div(ranks, tiles.Br), before = (blocks - 1) * tiles.Br;
+  const Shares shares(M, ranks, blocks);
   const Taper taper(tiles.BN, columns);
-  const auto column_tiles = [&](int64_t piece) {
-    const int64_t count = shares.of(piece);
-    return count * ceil_div(piece / count, kMovingFree);
+  const auto last_block = [&](int64_t piece) {
+    const int64_t count = shares.spreads_products ? shares.of(piece) : 1;
+    return count * ceil_div(piece / count, kMovingFree) * ceil_div(ranks - before, kPartitions);
   };
-  const int64_t begin = columns - taper.tapered(), last = begin % tiles.BN;
-  int64_t all = begin / tiles.BN * column_tiles(tiles.BN) + (last > 0 ? column_tiles(last) : 0);
+  const auto column_block = [&](int64_t width, int64_t piece) {
+    return ceil_div(width, kMovingFree) * (before / kPartitions) +
+           width / piece * last_block(piece);
+  };
+  const int64_t begin = columns - taper.tapered(), rest = begin % tiles.BN;
+  int64_t all = begin / tiles.BN * column_block(tiles.BN, tiles.BN);
+  if (rest > 0) all += column_block(rest, rest);
   int64_t piece = taper.width / 2;
-  for (int64_t level = 0; level < taper.levels; ++level, piece /= 2) all += 2 * column_tiles(piece);
-  return all * ceil_div(ranks, kPartitions);
+  for (int64_t level = 0; level < taper.levels; ++level, piece /= 2) {
+    all += column_block(2 * piece, piece);
+  }
+  return all;
 }
 
 }  // namespace neuronmm::kernels

@@ -111,7 +111,7 @@ Transfer make_transfer(const tile::Program& program, const Prepared& p,
                        std::span<const int64_t> loop_values) {
   const tile::Region chip = tile::evaluate(*p.on_chip, loop_values);
   const tile::Region hbm = tile::evaluate(*p.in_hbm, loop_values);
-  const std::vector<int64_t> strides = program.buffer(p.in_hbm->buffer).strides();
+  const auto strides = program.buffer(p.in_hbm->buffer).strides();
   // Elements that follow one another in HBM: the innermost dimensions as long as the next one
   // begins where they end.
   int64_t contiguous = 1;

@@ -29,7 +29,7 @@ Strided Strided::transposed() const {
 Strided strided(const tile::Access& access, const tile::Region& region, const tile::Buffer& buffer,
                 float* data) {
   Strided view;
-  const std::vector<int64_t> strides = buffer.strides();
+  const auto strides = buffer.strides();
   for (size_t d = 0; d < region.dimensions; ++d) {
     data += region.start[d] * strides[d];
     // An indexed dimension has one element: it moves the origin and is dropped from the view.

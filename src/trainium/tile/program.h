@@ -7,6 +7,7 @@
 // is as large as what is left. On-chip buffers have the partition as their first dimension (at most
 // 128); the others lie along the free dimension.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -21,6 +22,8 @@ namespace neuronmm::tile {
 
 using LoopId = int32_t;    // index into the values of all loop variables
 using BufferId = int32_t;  // index into Program::buffers
+
+inline constexpr size_t kMaxDimensions = 5;  // of a buffer
 
 // constant + sum of coefficient · loop variable.
 struct Affine {
@@ -89,7 +92,7 @@ struct Buffer {
   bool is_view() const { return view_of >= 0; }
   int64_t free_bytes() const;  // bytes per partition of one instance
   // How far apart neighbours along each dimension lie, in elements.
-  std::vector<int64_t> strides() const;
+  std::array<int64_t, kMaxDimensions> strides() const;
 };
 
 enum class Engine { kAny, kTensor, kVector, kScalar, kGpSimd };

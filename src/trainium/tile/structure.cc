@@ -49,7 +49,7 @@ bool has_row_tiles(const Buffer& input, const Buffer& view) {
          view.shape[1] == input.shape[0] / view.shape[0] && view.shape[2] == input.shape[1];
 }
 
-// A view has the elements of one input and nothing of its own.
+// A view has elements of one input and nothing of its own.
 Status check_view(const Program& program, const Buffer& view) {
   const auto base = static_cast<size_t>(view.view_of);
   if (base >= program.buffers.size() || program.buffers[base].role != HbmRole::kInput) {
@@ -57,8 +57,12 @@ Status check_view(const Program& program, const Buffer& view) {
                 view.view_of);
   }
   const Buffer& input = program.buffers[base];
-  const bool fits =
-      view.row_tiles ? has_row_tiles(input, view) : elements_of(view) == elements_of(input);
+  if (view.row_tiles && !has_row_tiles(input, view)) {
+    return fail(
+        "buffer {}: expected row tiles [rows, tiles, columns] of the matrix {} {}, found {}",
+        view.name, input.name, shape_string(input.shape), shape_string(view.shape));
+  }
+  const bool fits = view.row_tiles || elements_of(view) == elements_of(input);
   if (view.memory != Memory::kHbm || view.role != HbmRole::kNone || view.dtype != input.dtype ||
       !fits) {
     return fail("buffer {}: expected a view of {} elements of {} like {}, found {} {}", view.name,
