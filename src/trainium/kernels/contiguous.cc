@@ -53,17 +53,31 @@ bool ends_in_few_rows(const LowRankTiles& tiles, int64_t M, int64_t K, int64_t r
 // Assumed: one by one, more rows than these take longer to load than to transpose.
 bool transposes_contiguous_rows(int64_t M) { return M > 8; }
 
+namespace {
+
+// Each row by itself. Its elements lie one behind the other on both sides, so that a partition's
+// are one descriptor.
+LeftBlock load_rows(const Context& c, BufferId view, int64_t tiles, const Tile& contraction,
+                    const Tile& m) {
+  const BufferId strip = c.b.sbuf("x_strip", c.dtype, {kPartitions, m.size.max, tiles});
+  c.b.loop("row", m, 1, [&](const Tile& row) {
+    c.b.load(at(strip, {all(kPartitions), one(row.index()), all(tiles)}),
+             at(view, {one(row.start), all(kPartitions), all(tiles)}));
+  });
+  return [=](const Tile&) -> LeftTile {
+    return [=](const Tile& kt, const Tile& mt) {
+      return at(strip, {upto(kt), mt.in(m), one(kt.index_in(contraction))});
+    };
+  };
+}
+
+}  // namespace
+
 LeftBlock load_left_contiguous(const Context& c, BufferId x, int64_t M, int64_t K, const Tile& m) {
   const int64_t tiles = K / kPartitions;
   const BufferId view = c.b.view("x_view", x, {M, kPartitions, tiles});
+  if (!transposes_contiguous_rows(M)) return load_rows(c, view, tiles, whole(K), m);
   const BufferId strip = c.b.sbuf("x_strip", c.dtype, {kPartitions, tiles, m.size.max});
-  if (!transposes_contiguous_rows(M)) {
-    c.b.loop("row", m, 1, [&](const Tile& row) {
-      c.b.load(at(strip, {all(kPartitions), all(tiles), one(row.index())}),
-               at(view, {one(row.start), all(kPartitions), all(tiles)}));
-    });
-    return on_chip(strip, whole(K), m);
-  }
   const BufferId rows = c.b.sbuf("x_rows", c.dtype, {kPartitions, kPartitions, tiles});
   c.b.load(at(rows, {upto(m), all(kPartitions), all(tiles)}),
            at(view, {m, all(kPartitions), all(tiles)}));

@@ -35,18 +35,16 @@ struct Taper {
 // At how many partitions `rows` rows may begin.
 int64_t places(int64_t rows) { return rows > 64 ? 1 : rows > 32 ? 2 : 4; }
 
-// How columns are divided: what fills no tile comes first, then Y. There are `blocks` of ranks.
+// How columns are divided: what fills no tile comes first, then Y.
 struct Shares {
   int64_t rest, count;
-  bool spreads_rest, spreads_y, spreads_products;
+  bool spreads_rest, spreads_y;
 
-  Shares(int64_t M, int64_t ranks, int64_t blocks) : rest(ranks % kPartitions) {
+  Shares(int64_t M, int64_t ranks) : rest(ranks % kPartitions) {
     const int64_t of_rest = rest == 0 ? 1 : places(rest);
     spreads_rest = of_rest > 1;
     count = spreads_rest ? of_rest : places(M);
     spreads_y = count > 1 && places(M) >= count;
-    // The last block meets spread rows of V, and if it is the only one, its results are Y.
-    spreads_products = spreads_rest || (blocks == 1 && spreads_y);
   }
   int64_t height() const { return kPartitions / count; }
   int64_t of(int64_t columns) const { return columns % (count * kLeastShare) == 0 ? count : 1; }
@@ -63,7 +61,7 @@ class Expansion {
         strip_(strip),
         v_(factors.v),
         blocks_(ceil_div(ranks.size.max, tiles.Br)),
-        shares_(m.size.max, ranks.size.max, blocks_) {
+        shares_(m.size.max, ranks.size.max) {
     const int64_t width = std::min<int64_t>(tiles.BN, c.b.buffer(v_).shape[2]);
     const int64_t rows = std::min<int64_t>(tiles.Br, ranks.size.max) / kPartitions;
     const auto declare = [&](std::string_view name, DType dtype, int64_t depth, int64_t copies) {
@@ -114,7 +112,7 @@ class Expansion {
     const Tile q{.start = before, .size = {.max = ranks_.size.max - before}, .step = tiles_.Br};
     load(q, n, piece);
     c_.b.loop("p", n, piece, [&](const Tile& p) {
-      multiply(q, n, p, share(p, shares_.spreads_products));
+      multiply(q, n, p, share(p, true));
       store(n, p, y);
     });
   }
@@ -216,10 +214,10 @@ void expand_few_rows(const Context& c, const LowRankTiles& tiles, const Tile& m,
 // and share by share.
 int64_t few_rows_matmuls(const LowRankTiles& tiles, int64_t M, int64_t columns, int64_t ranks) {
   const int64_t blocks = ceil_div(ranks, tiles.Br), before = (blocks - 1) * tiles.Br;
-  const Shares shares(M, ranks, blocks);
+  const Shares shares(M, ranks);
   const Taper taper(tiles.BN, columns);
   const auto last_block = [&](int64_t piece) {
-    const int64_t count = shares.spreads_products ? shares.of(piece) : 1;
+    const int64_t count = shares.of(piece);
     return count * ceil_div(piece / count, kMovingFree) * ceil_div(ranks - before, kPartitions);
   };
   const auto column_block = [&](int64_t width, int64_t piece) {

@@ -1,6 +1,7 @@
 // The same kernel as a tile program and as the trace that it would leave takes the same time and
 // moves the same bytes, to the last bit.
 
+#include <algorithm>
 #include <random>
 
 #include <fmt/format.h>
@@ -76,11 +77,14 @@ TEST_P(RoundTrip, FewRowsExactly) {
   };
   for (const kernels::Kernel& kernel : kernels::kernels()) {
     kernels::Tiling tiling = *kernels::tiling_of(kernel, {});
-    for (int i = 0; i < 8; ++i) {
+    const auto asks = [](const kernels::TilingParameter& parameter) {
+      return parameter.name.ends_with("contiguous");
+    };
+    if (std::ranges::none_of(kernel.tiling, asks)) continue;
+    for (int i = 0; i < 20; ++i) {
       for (const kernels::TilingParameter& parameter : kernel.tiling) {
         const int64_t most = parameter.dimension == 0 ? parameter.most : 5;
-        const bool asks = parameter.name.ends_with("contiguous");
-        tiling.set(parameter.name, asks ? 1 : pick(parameter.least, most));
+        tiling.set(parameter.name, asks(parameter) ? 1 : pick(parameter.least, most));
       }
       KernelShape shape{pick(1, 128), 128 * pick(1, 8), pick(1, 700), pick(1, 3000), pick(1, 100)};
       kernels::make_room_for_pivots(kernel, shape);
@@ -93,7 +97,7 @@ TEST_P(RoundTrip, FewRowsExactly) {
       if (HasFailure()) return;
     }
   }
-  EXPECT_GT(compared_, 50);
+  EXPECT_GT(compared_, 40);
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, RoundTrip, testing::Values(DType::kBF16, DType::kF32),
