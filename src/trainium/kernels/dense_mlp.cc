@@ -201,7 +201,8 @@ std::vector<Kernel> dense_mlp_kernels() {
            .steps = {{.name = "TM", .meaning = "rows that one matmul streams"}},
            .hbm_bytes = "s·(2·M·K + 3·⌈M/BM⌉·K·N)",
            .flops = "6·M·K·N",
-           .nc_matmuls = "⌈N/128⌉·(2·⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈K/512⌉)",
+           .nc_matmuls = "⌈N/128⌉·(2·⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈K/512⌉); contiguous: more, Y "
+                         "ends in pieces",
            .make = dense_mlp,
            .cost = dense_mlp_cost}};
 }

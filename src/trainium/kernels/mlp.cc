@@ -317,7 +317,8 @@ std::vector<Kernel> mlp_kernels() {
                "s·((P + 1)·M·K + 3·⌈M/up.BM⌉·r·(K + N))",
            .flops = "6·M·r·(K + N)",
            .nc_matmuls =
-               "⌈r/128⌉·(2·⌈M/512⌉·(⌈K/128⌉ + ⌈N/128⌉) + ⌈M/row tile⌉·⌈N/128⌉ + ⌈M/128⌉·⌈K/512⌉)",
+               "⌈r/128⌉·(2·⌈M/512⌉·(⌈K/128⌉ + ⌈N/128⌉) + ⌈M/row tile⌉·⌈N/128⌉ + ⌈M/128⌉·⌈K/512⌉); "
+               "contiguous: more, Y ends in pieces",
            .make = mlp,
            .cost = mlp_cost,
            .halves = mlp_halves()}};

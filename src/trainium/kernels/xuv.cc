@@ -166,6 +166,8 @@ Formula xuv_formula(std::string_view v_block) {
 constexpr std::string_view kBytes = "s·(P·M·K + ⌈M/BM⌉·r·(K + N) + M·N)";
 constexpr std::string_view kFlops = "2·M·r·(K + N)";
 constexpr std::string_view kMatmuls = "⌈r/128⌉·(⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈N/512⌉)";
+constexpr std::string_view kMatmulsOrPieces =
+    "⌈r/128⌉·(⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈N/512⌉); contiguous: more, Y ends in pieces";
 constexpr std::string_view kTransposedMatmuls = "⌈r/128⌉·⌈M/row tile⌉·(⌈K/128⌉ + ⌈N/128⌉)";
 
 // The blocks of the paper's released kernels.
@@ -192,8 +194,7 @@ std::vector<TilingParameter> naive_tiling() {
            .tile = 512}};
 }
 
-// The same nest for two layouts of X and two of Y.
-// Of the kernels that take X as it lies.
+// The same nest for two layouts of X and two of Y: of those that take X as it lies.
 std::vector<TilingParameter> natural_chain_tiling(Layout y) {
   std::vector<TilingParameter> all = chain_tiling(y);
   all.push_back(contiguous_parameter());
@@ -211,7 +212,7 @@ std::vector<Kernel> fused_kernels() {
            .steps = chain_steps(),
            .hbm_bytes = kBytes,
            .flops = kFlops,
-           .nc_matmuls = kMatmuls,
+           .nc_matmuls = kMatmulsOrPieces,
            .make = xuv,
            .cost = xuv_cost},
           {.name = "xtuv",
