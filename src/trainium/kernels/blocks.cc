@@ -7,6 +7,7 @@
 namespace neuronmm::kernels {
 
 using tile::Access;
+using tile::all;
 using tile::at;
 using tile::BufferId;
 using tile::ceil_div;
@@ -81,15 +82,42 @@ bool transposes_on_tensor_engine(Layout layout, TransposeBy by, DType dtype) {
   return layout == Layout::kNatural && (by == TransposeBy::kTensorEngine || dtype == DType::kF32);
 }
 
+namespace {
+
+// The tiles of a block that are whole, at once, and what rows are left, from the weight itself.
+void load_tiles(const Context& c, BufferId block, BufferId w, const Tile& k, const Tile& n) {
+  const int64_t tiles = k.size.max / kPartitions, rest = k.size.max % kPartitions;
+  if (tiles > 0) {
+    c.b.load(at(block, {all(kPartitions), all(tiles), upto(n)}),
+             at(w, {all(kPartitions), tiles_of(k), n}));
+  }
+  if (rest == 0) return;
+  const Slice rows{k.start + tiles * kPartitions, {.max = rest}};
+  c.b.load(at(block, {all(rest), one(tiles), upto(n)}), at(c.b.buffer(w).view_of, {rows, n}));
+}
+
+}  // namespace
+
+bool is_tiled(const Context& c, BufferId w) { return c.b.buffer(w).shape.size() == 3; }
+
+Slice tiles_of(const Tile& k) {
+  return {k.index_in(whole(0)) * (k.step / kPartitions), {.max = k.size.max / kPartitions}};
+}
+
+void fill_block(const Context& c, BufferId block, BufferId w, const Tile& k, const Tile& n) {
+  if (is_tiled(c, w)) return load_tiles(c, block, w, k, n);
+  c.b.loop("kt", k, kPartitions, [&](const Tile& kt) {
+    c.b.load(at(block, {upto(kt), one(kt.index()), upto(n)}), at(w, {kt, n}));
+  });
+}
+
 // A block of rows and columns lies as tiles of 128 rows behind one another, so that each tile's
 // rows are partitions.
 BufferId load_block(const Context& c, std::string_view name, BufferId w, const Tile& k,
                     const Tile& n, int64_t copies) {
   const BufferId block =
       c.b.sbuf(name, c.dtype, {kPartitions, ceil_div(k.size.max, kPartitions), n.size.max}, copies);
-  c.b.loop("kt", k, kPartitions, [&](const Tile& kt) {
-    c.b.load(at(block, {upto(kt), one(kt.index()), upto(n)}), at(w, {kt, n}));
-  });
+  fill_block(c, block, w, k, n);
   return block;
 }
 

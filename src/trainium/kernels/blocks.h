@@ -37,9 +37,32 @@ struct Context {
   tile::Access new_psum(const tile::Slice& partitions, const tile::Slice& columns) const;
 };
 
-// The rows `k` and columns `n` of w [K, N], as [128, row tiles, columns] in SBUF.
+// The blocks of a dimension, all but the last whole: the last has a size of its own, and no size
+// depends on a loop.
+template <typename Body>
+void loop_blocks(tile::Builder& b, std::string_view name, const tile::Tile& dimension,
+                 const tile::Step& step, const Body& body) {
+  const int64_t rest = dimension.size.max % step;
+  const tile::Tile blocks{.start = dimension.start, .size = {.max = dimension.size.max - rest}};
+  constexpr auto kCarried = tile::Builder::Iterations::kCarried;
+  if (blocks.size.max > 0) b.loop(name, blocks, step, body, kCarried);
+  if (rest > 0) {
+    body(tile::Tile{
+        .start = dimension.start + blocks.size.max, .size = {.max = rest}, .step = step});
+  }
+}
+
+// The rows `k` and columns `n` of w [K, N], as [128, row tiles, columns] in SBUF. Of a w that is a
+// view [128, tiles, N] (contiguous.h) the whole tiles are one transfer; then `k` has the same size
+// in all iterations.
 tile::BufferId load_block(const Context& c, std::string_view name, tile::BufferId w,
                           const tile::Tile& k, const tile::Tile& n, int64_t copies);
+
+// The same into a buffer that is there.
+void fill_block(const Context& c, tile::BufferId block, tile::BufferId w, const tile::Tile& k,
+                const tile::Tile& n);
+bool is_tiled(const Context& c, tile::BufferId w);  // a view [128, tiles, N]
+tile::Slice tiles_of(const tile::Tile& k);          // its whole tiles, along that dimension
 
 // X^T for the columns `k` and rows `m` of X, as [128, k tiles, rows] in SBUF. X^T in HBM loads
 // directly; X is transposed on the way, by DMA or by the Tensor engine.

@@ -30,9 +30,15 @@ BufferId contiguous_view(Builder& b, std::string_view name, BufferId w, int64_t 
   return b.view(fmt::format("{}_view", name), w, {kPartitions, K / kPartitions, N});
 }
 
-Factors contiguous_factors(Builder& b, Factors factors, std::string_view u, int64_t K, int64_t r) {
-  factors.u = contiguous_view(b, u, factors.u, K, r);
-  factors.contiguous = true;
+BufferId tiled_rows(Builder& b, std::string_view name, BufferId w) {
+  if (b.buffer(w).shape[0] < kPartitions) return w;
+  return b.row_tiles(fmt::format("{}_tiles", name), w);
+}
+
+Factors contiguous_factors(Builder& b, Factors factors, const ContiguousNames& names, int64_t K,
+                           int64_t r) {
+  factors.u = contiguous_view(b, names.u, factors.u, K, r);
+  factors.v = tiled_rows(b, names.v, factors.v);
   return factors;
 }
 
@@ -40,20 +46,38 @@ bool loads_contiguously(const LowRankTiles& tiles, int64_t M, int64_t K) {
   return tiles.contiguous && M <= kPartitions && K % kPartitions == 0;
 }
 
+bool ends_in_few_rows(const LowRankTiles& tiles, int64_t M, int64_t K, int64_t ranks) {
+  return loads_contiguously(tiles, M, K) && ranks >= kPartitions;
+}
+
 // Assumed: one by one, more rows than these take longer to load than to transpose.
 bool transposes_contiguous_rows(int64_t M) { return M > 8; }
+
+namespace {
+
+// Each row by itself. Its elements lie one behind the other on both sides, so that a partition's
+// are one descriptor.
+LeftBlock load_rows(const Context& c, BufferId view, int64_t tiles, const Tile& contraction,
+                    const Tile& m) {
+  const BufferId strip = c.b.sbuf("x_strip", c.dtype, {kPartitions, m.size.max, tiles});
+  c.b.loop("row", m, 1, [&](const Tile& row) {
+    c.b.load(at(strip, {all(kPartitions), one(row.index()), all(tiles)}),
+             at(view, {one(row.start), all(kPartitions), all(tiles)}));
+  });
+  return [=](const Tile&) -> LeftTile {
+    return [=](const Tile& kt, const Tile& mt) {
+      return at(strip, {upto(kt), mt.in(m), one(kt.index_in(contraction))});
+    };
+  };
+}
+
+}  // namespace
 
 LeftBlock load_left_contiguous(const Context& c, BufferId x, int64_t M, int64_t K, const Tile& m) {
   const int64_t tiles = K / kPartitions;
   const BufferId view = c.b.view("x_view", x, {M, kPartitions, tiles});
+  if (!transposes_contiguous_rows(M)) return load_rows(c, view, tiles, whole(K), m);
   const BufferId strip = c.b.sbuf("x_strip", c.dtype, {kPartitions, tiles, m.size.max});
-  if (!transposes_contiguous_rows(M)) {
-    c.b.loop("row", m, 1, [&](const Tile& row) {
-      c.b.load(at(strip, {all(kPartitions), all(tiles), one(row.index())}),
-               at(view, {one(row.start), all(kPartitions), all(tiles)}));
-    });
-    return on_chip(strip, whole(K), m);
-  }
   const BufferId rows = c.b.sbuf("x_rows", c.dtype, {kPartitions, kPartitions, tiles});
   c.b.load(at(rows, {upto(m), all(kPartitions), all(tiles)}),
            at(view, {m, all(kPartitions), all(tiles)}));
@@ -64,20 +88,6 @@ LeftBlock load_left_contiguous(const Context& c, BufferId x, int64_t M, int64_t 
     c.b.copy(at(strip, {all(kPartitions), one(j.start), upto(m)}), transposed);
   });
   return on_chip(strip, whole(K), m);
-}
-
-BufferId load_contiguous(const Context& c, std::string_view name, BufferId view, const Tile& k,
-                         const Tile& n, int64_t copies) {
-  const tile::Affine first = k.index_in(whole(0)) * (k.step / kPartitions);
-  tile::Size tiles{.max = ceil_div(k.size.max, kPartitions)};
-  if (k.size.limit) {
-    tiles.limit = *k.size.limit / kPartitions;
-    tiles.origin = first;
-  }
-  const BufferId block = c.b.sbuf(name, c.dtype, {kPartitions, tiles.max, n.size.max}, copies);
-  c.b.load(at(block, {all(kPartitions), {0, tiles}, upto(n)}),
-           at(view, {all(kPartitions), {first, tiles}, n}));
-  return block;
 }
 
 }  // namespace neuronmm::kernels

@@ -16,20 +16,24 @@ namespace neuronmm::kernels {
 TilingParameter contiguous_parameter();
 
 bool loads_contiguously(const LowRankTiles& tiles, int64_t M, int64_t K);
+// Whether few_rows.h makes Y from such a strip of `ranks`: its V has to have a whole tile of rows.
+bool ends_in_few_rows(const LowRankTiles& tiles, int64_t M, int64_t K, int64_t ranks);
 // Whether X then passes through the Tensor engine, which a Context has to know.
 bool transposes_contiguous_rows(int64_t M);
 
-// A weight [K, N] as [128, K/128, N], and factors whose U is that.
+// A weight [K, N] as [128, K/128, N], and factors whose U is that and whose V is row tiles.
 tile::BufferId contiguous_view(tile::Builder& b, std::string_view name, tile::BufferId w, int64_t K,
                                int64_t N);
-Factors contiguous_factors(tile::Builder& b, Factors factors, std::string_view u, int64_t K,
-                           int64_t r);
+struct ContiguousNames {
+  std::string_view u, v;
+};
+Factors contiguous_factors(tile::Builder& b, Factors factors, const ContiguousNames& names,
+                           int64_t K, int64_t r);
+// A weight of at least 128 rows as row tiles (tile/builder.h); another as it is.
+tile::BufferId tiled_rows(tile::Builder& b, std::string_view name, tile::BufferId w);
 
 // All of X^T [K, rows m] for X [M, K], as [128, K/128, rows].
 LeftBlock load_left_contiguous(const Context& c, tile::BufferId x, int64_t M, int64_t K,
                                const tile::Tile& m);
-// The rows `k` and columns `n` of such a view, as [128, tiles of k, columns]: one transfer.
-tile::BufferId load_contiguous(const Context& c, std::string_view name, tile::BufferId view,
-                               const tile::Tile& k, const tile::Tile& n, int64_t copies);
 
 }  // namespace neuronmm::kernels

@@ -2,6 +2,7 @@
 
 #include "trainium/kernels/contiguous.h"
 #include "trainium/kernels/dense_mlp.h"
+#include "trainium/kernels/few_rows.h"
 #include "trainium/kernels/low_rank.h"
 #include "trainium/kernels/narrow_mlp.h"
 
@@ -32,6 +33,7 @@ struct Chain {
   int64_t s, M, K, r, N;
   LowRankTiles tiles;
   bool transposed;
+  bool few_rows = false;  // few_rows.h ends it
 
   int64_t row_blocks() const { return ceil_div(M, tiles.BM); }
   // A pass keeps the strip of so many ranks on the chip; more ranks than that need X once more,
@@ -48,6 +50,7 @@ struct Chain {
     return ceil_div(M, tiles.row_tile) * ceil_div(K, 128) * ceil_div(r, 128);
   }
   int64_t expand_matmuls() const {
+    if (few_rows) return few_rows_matmuls(tiles, M, N, r);
     const int64_t tiles_of_y = transposed ? ceil_div(M, tiles.row_tile) * ceil_div(N, 128)
                                           : ceil_div(M, 128) * ceil_div(N, 512);
     return tiles_of_y * ceil_div(r, 128);
@@ -113,7 +116,9 @@ Cost matmul_fixed_order_cost(const KernelShape& p, const Tiling& tiling,
 
 // Y and its transpose: they differ in which operand of the matmuls streams.
 Cost xuv_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
-  return fused_cost(chain(p, tiling, options, false));
+  Chain c = chain(p, tiling, options, false);
+  c.few_rows = ends_in_few_rows(c.tiles, p.M, p.K, p.r);
+  return fused_cost(c);
 }
 Cost xuv_transposed_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& options) {
   return fused_cost(chain(p, tiling, options, true));
@@ -169,11 +174,14 @@ Cost dense_mlp_cost(const KernelShape& p, const Tiling& tiling, const KernelOpti
   const int64_t s = dtype_size_bytes(options.dtype);
   const LowRankTiles tiles = dense_mlp_tiles(tiling).up;
   const int64_t hidden_tiles = ceil_div(p.N, 128);
-  return {.hbm_read_bytes = s * (p.M * p.K + 3 * ceil_div(p.M, tiles.BM) * p.K * p.N),
-          .hbm_write_bytes = s * p.M * p.K,
-          .flops = 6 * p.M * p.K * p.N,
-          .nc_matmuls = hidden_tiles * (2 * ceil_div(p.M, tiles.row_tile) * ceil_div(p.K, 128) +
-                                        ceil_div(p.M, 128) * ceil_div(p.K, 512))};
+  const int64_t down = ends_in_few_rows(tiles, p.M, p.K, p.N)
+                           ? few_rows_matmuls(dense_mlp_tiles(tiling).down, p.M, p.K, p.N)
+                           : hidden_tiles * ceil_div(p.M, 128) * ceil_div(p.K, 512);
+  return {
+      .hbm_read_bytes = s * (p.M * p.K + 3 * ceil_div(p.M, tiles.BM) * p.K * p.N),
+      .hbm_write_bytes = s * p.M * p.K,
+      .flops = 6 * p.M * p.K * p.N,
+      .nc_matmuls = hidden_tiles * 2 * ceil_div(p.M, tiles.row_tile) * ceil_div(p.K, 128) + down};
 }
 
 namespace {
@@ -224,6 +232,7 @@ Cost mlp_cost(const KernelShape& p, const Tiling& tiling, const KernelOptions& o
       s, p.M, p.K, p.r, p.N, low_rank_tiles(tiling, kMovingFree, kStationaryFree, "up."), true};
   Chain down{
       s, p.M, p.N, p.r, p.K, low_rank_tiles(tiling, kStationaryFree, kMovingFree, "down."), false};
+  down.few_rows = ends_in_few_rows(up.tiles, p.M, p.K, p.r);
   // With H on the chip both halves have the rows of the first one, and H is neither written nor
   // read.
   if (on_chip) {

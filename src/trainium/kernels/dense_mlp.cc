@@ -5,6 +5,7 @@
 
 #include "trainium/kernels/contiguous.h"
 #include "trainium/kernels/description.h"
+#include "trainium/kernels/few_rows.h"
 
 namespace neuronmm::kernels {
 
@@ -22,8 +23,8 @@ namespace {
 std::vector<BlockSum> gate_and_up_sums(const Context& c, int64_t K, const LowRankTiles& tiles,
                                        const GateAndUp& in, const Tile& m, const Tile& n,
                                        const std::vector<LeftBlock>& x) {
-  const Factors gate{.u = in.gate, .v = -1, .prefix = "gate_", .contiguous = in.contiguous};
-  const Factors up{.u = in.up, .v = -1, .prefix = "up_", .contiguous = in.contiguous};
+  const Factors gate{.u = in.gate, .v = -1, .prefix = "gate_", .u_block = in.block};
+  const Factors up{.u = in.up, .v = -1, .prefix = "up_", .u_block = in.block};
   if (x.size() == 1) return project_sums(c, K, tiles, m, n, x[0], {gate, up}, c.accumulate);
   std::vector<BlockSum> sums = project_sums(c, K, tiles, m, n, x[0], {gate}, c.accumulate);
   sums.push_back(project_sums(c, K, tiles, m, n, x[1], {up}, c.accumulate).front());
@@ -61,6 +62,9 @@ void dense_down(const Context& c, int64_t N, int64_t columns, const LowRankTiles
                 const Tile& m, BufferId h, BufferId w_down, BufferId y) {
   const DType sums_dtype = BlockSum::dtype_for(c, ceil_div(N, tiles.Br));
   const Factors down{.u = -1, .v = w_down, .prefix = "down_"};
+  if (is_tiled(c, w_down)) {
+    return expand_few_rows(c, tiles, m, columns, whole(N), down, h, y);
+  }
   c.b.loop("k", columns, tiles.BN, [&](const Tile& k) {
     const OutputBlock block{m, k, false};
     store_output(c, block, expand(c, tiles, block, whole(N), down, h, sums_dtype), y);
@@ -103,26 +107,30 @@ tile::Program dense_mlp(const KernelShape& shape, const Tiling& tiling,
   const BufferId x = input("x", {shape.M, shape.K});
   GateAndUp weights{.gate = input("w_gate", {shape.K, shape.N}),
                     .up = input("w_up", {shape.K, shape.N})};
-  const BufferId w_down = input("w_down", {shape.N, shape.K});
+  BufferId w_down = input("w_down", {shape.N, shape.K});
   const BufferId y = b.output("y", options.dtype, {shape.M, shape.K});
   const DenseMlpTiles tiles = dense_mlp_tiles(tiling);
-  weights.contiguous = loads_contiguously(tiles.up, shape.M, shape.K);
-  if (weights.contiguous) {
+  const bool contiguous = loads_contiguously(tiles.up, shape.M, shape.K);
+  if (contiguous) {
     weights.gate = contiguous_view(b, "w_gate", weights.gate, shape.K, shape.N);
     weights.up = contiguous_view(b, "w_up", weights.up, shape.K, shape.N);
+    w_down = tiled_rows(b, "w_down", w_down);
+    weights.block = b.declare_sbuf("up_block", options.dtype,
+                                   {kPartitions, block_size(tiles.up.BK, 1, shape.K) / 128,
+                                    block_size(tiles.up.Br, 1, shape.N)},
+                                   tiles.up.copies);
   }
   const Context c(b, options,
-                  weights.contiguous ? transposes_contiguous_rows(shape.M)
-                                     : transposes_on_tensor_engine(
-                                           Layout::kNatural, tiles.up.transpose, options.dtype));
+                  contiguous ? transposes_contiguous_rows(shape.M)
+                             : transposes_on_tensor_engine(Layout::kNatural, tiles.up.transpose,
+                                                           options.dtype));
   const Tile contraction = whole(shape.K);
   b.loop("m", shape.M, tiles.up.BM, [&](const Tile& m) {
     // X^T of a block of rows stays in SBUF for all columns of both weights.
     const LeftOperand natural{x, Layout::kNatural, tiles.up.transpose};
     const LeftBlock x_strip =
-        weights.contiguous
-            ? load_left_contiguous(c, x, shape.M, shape.K, m)
-            : on_chip(load_left(c, "x_strip", natural, contraction, m, 1), contraction, m);
+        contiguous ? load_left_contiguous(c, x, shape.M, shape.K, m)
+                   : on_chip(load_left(c, "x_strip", natural, contraction, m, 1), contraction, m);
     const BufferId h = hidden_rows(c, contraction, shape.N, tiles.up, weights, m, {x_strip});
     dense_down(c, shape.N, shape.K, tiles.down, m, h, w_down, y);
   });
@@ -193,7 +201,8 @@ std::vector<Kernel> dense_mlp_kernels() {
            .steps = {{.name = "TM", .meaning = "rows that one matmul streams"}},
            .hbm_bytes = "s·(2·M·K + 3·⌈M/BM⌉·K·N)",
            .flops = "6·M·K·N",
-           .nc_matmuls = "⌈N/128⌉·(2·⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈K/512⌉)",
+           .nc_matmuls = "⌈N/128⌉·(2·⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈K/512⌉); contiguous: more, Y "
+                         "ends in pieces",
            .make = dense_mlp,
            .cost = dense_mlp_cost}};
 }

@@ -26,7 +26,7 @@ DenseMlpTiles dense_mlp_tiles(const Tiling& tiling);
 // N tiles, rows].
 struct GateAndUp {
   tile::BufferId gate, up;
-  bool contiguous = false;  // both are views [128, K/128, N]
+  tile::BufferId block = -1;  // that blocks of both rotate in, if they are views [128, K/128, N]
 };
 // All of H^T [N, rows] from X^T, of which `contraction` rows are to be had: one for gate and up, or
 // one for each.

@@ -137,15 +137,22 @@ struct Pass {
   const Tile& ranks;
 };
 
+// A block of a factor, in a buffer of its own or in one that several share.
+BufferId load_factor(const Context& c, const LowRankTiles& tiles, BufferId shared,
+                     std::string_view name, BufferId w, const Tile& k, const Tile& n) {
+  if (shared < 0) return load_block(c, name, w, k, n, tiles.copies);
+  c.b.allocate(shared);
+  fill_block(c, shared, w, k, n);
+  return shared;
+}
+
 // Adds the contraction over the block `k` to the rank tiles of the block `q`. U is stationary and
 // X^T moves: the result comes out transposed, as the next stage wants its stationary operand.
 void project_block(const Context& c, const LowRankTiles& tiles, const Pass& pass, const Tile& k,
                    const Tile& q, const LeftTile& x, const Factors& factors, const BlockSum& sums) {
   const Tile& m = pass.m;
-  const std::string name = factors.prefix + "u_block";
-  const BufferId u_block = factors.contiguous
-                               ? load_contiguous(c, name, factors.u, k, q, tiles.copies)
-                               : load_block(c, name, factors.u, k, q, tiles.copies);
+  const BufferId u_block =
+      load_factor(c, tiles, factors.u_block, factors.prefix + "u_block", factors.u, k, q);
   c.b.loop("mt", m, tiles.row_tile, [&](const Tile& mt) {
     c.b.loop("rt", q, kStationaryFree, [&](const Tile& rt) {
       const Access psum = c.new_psum(upto(rt), upto(mt));
@@ -199,7 +206,11 @@ std::vector<BlockSum> project_sums(const Context& c, int64_t K, const LowRankTil
   }
   const Pass pass{m, ranks};
   const auto k_block = [&](const Tile& k) { project_blocks(c, tiles, pass, k, x, factors, sums); };
-  c.b.loop("k", K, tiles.BK, k_block, Iterations::kCarried);
+  if (is_tiled(c, factors.front().u)) {
+    loop_blocks(c.b, "k", whole(K), tiles.BK, k_block);
+  } else {
+    c.b.loop("k", K, tiles.BK, k_block, Iterations::kCarried);
+  }
   return sums;
 }
 
@@ -317,7 +328,8 @@ void expand_block(const Context& c, const LowRankTiles& tiles, const OutputBlock
                   const Tile& q, const Tile& ranks, const Factors& factors, BufferId strip,
                   const BlockSum& sums) {
   const Tile &m = block.m, &n = block.n;
-  const BufferId v_block = load_block(c, factors.prefix + "v_block", factors.v, q, n, tiles.copies);
+  const BufferId v_block =
+      load_factor(c, tiles, factors.v_block, factors.prefix + "v_block", factors.v, q, n);
   const tile::Step rows = block.transposed ? tiles.row_tile : tile::Step(kStationaryFree);
   const int64_t columns = block.transposed ? kStationaryFree : kMovingFree;
   c.b.loop("mt", m, rows, [&](const Tile& mt) {
@@ -355,7 +367,11 @@ BlockSum expand(const Context& c, const LowRankTiles& tiles, const OutputBlock& 
   const auto r_block = [&](const Tile& q) {
     expand_block(c, tiles, block, q, ranks, factors, strip, sums);
   };
-  c.b.loop("q", ranks, tiles.Br, r_block, Iterations::kCarried);
+  if (is_tiled(c, factors.v)) {
+    loop_blocks(c.b, "q", ranks, tiles.Br, r_block);
+  } else {
+    c.b.loop("q", ranks, tiles.Br, r_block, Iterations::kCarried);
+  }
   return sums;
 }
 

@@ -64,7 +64,8 @@ LeftBlock on_chip(tile::BufferId strip, const tile::Tile& whole, const tile::Til
 struct Factors {
   tile::BufferId u, v;
   std::string prefix;
-  bool contiguous = false;  // u is a view [128, K/128, r]
+  // Buffers that the blocks of several pairs rotate in; each pair has its own without.
+  tile::BufferId u_block = -1, v_block = -1;
 };
 
 // The strips [rank tiles of 128, rows] of each factor pair, in the same order, for the ranks

@@ -4,6 +4,7 @@
 
 #include "trainium/kernels/contiguous.h"
 #include "trainium/kernels/description.h"
+#include "trainium/kernels/few_rows.h"
 #include "trainium/kernels/low_rank.h"
 
 namespace neuronmm::kernels {
@@ -39,11 +40,21 @@ Up declare_up(Builder& b, const KernelShape& shape, DType dtype) {
 }
 
 // Behind all operands, because views are none.
-void view_factors(Builder& b, const KernelShape& shape, const LowRankTiles& tiles, Up& up) {
+void view_factors(Builder& b, const KernelShape& shape, DType dtype, const LowRankTiles& tiles,
+                  Up& up) {
   up.contiguous = loads_contiguously(tiles, shape.M, shape.K);
   if (!up.contiguous) return;
-  up.factors[0] = contiguous_factors(b, up.factors[0], "u_gate", shape.K, shape.r);
-  up.factors[1] = contiguous_factors(b, up.factors[1], "u_up", shape.K, shape.r);
+  up.factors[0] = contiguous_factors(b, up.factors[0], {"u_gate", "v_gate"}, shape.K, shape.r);
+  up.factors[1] = contiguous_factors(b, up.factors[1], {"u_up", "v_up"}, shape.K, shape.r);
+  const auto block = [&](std::string_view name, const tile::Step& k, const tile::Step& n) {
+    const Shape size = {kPartitions, k / kPartitions, n};
+    return b.declare_sbuf(name, dtype, size, tiles.copies);
+  };
+  const BufferId u =
+      block("u_block", block_size(tiles.BK, 1, shape.K), block_size(tiles.Bu, 1, shape.r));
+  const BufferId v = block("v_block", ceil_div(block_size(tiles.Br, 1, shape.r), 128) * 128,
+                           block_size(tiles.BN, 1, shape.N));
+  for (Factors& pair : up.factors) pair.u_block = u, pair.v_block = v;
 }
 
 // Where up_rows puts silu(gate)·up for the rows nt of H^T, and what it does when they are there.
@@ -107,6 +118,9 @@ void down_rows(const Context& c, const KernelShape& shape, const LowRankTiles& t
                const Factors& down, const Tile& m, const LeftBlock& h, BufferId y) {
   const Tile ranks = whole(shape.r);
   const BufferId strip = project(c, shape.N, tiles, m, ranks, h, {down}).front();
+  if (is_tiled(c, down.v)) {
+    return expand_few_rows(c, tiles, m, shape.K, ranks, down, strip, y);
+  }
   const DType sums_dtype = BlockSum::dtype_for(c, ceil_div(shape.r, tiles.Br));
   c.b.loop("n", shape.K, tiles.BN, [&](const Tile& n) {
     const OutputBlock block{m, n, false};
@@ -121,7 +135,7 @@ Program mlp_up(const KernelShape& shape, const Tiling& tiling, const KernelOptio
   Up up = declare_up(b, shape, options.dtype);
   const BufferId h = b.output("h", options.dtype, {shape.N, shape.M});
   const LowRankTiles tiles = low_rank_tiles(tiling, kMovingFree, kStationaryFree);
-  view_factors(b, shape, tiles, up);
+  view_factors(b, shape, options.dtype, tiles, up);
   const Context c(b, options, transposes(shape, tiles, up, options));
   up_through_hbm(c, shape, tiles, up, h);
   return b.finish();
@@ -169,10 +183,14 @@ void mlp_on_chip(const Context& c, const KernelShape& shape, const LowRankTiles&
 Program mlp(const KernelShape& shape, const Tiling& tiling, const KernelOptions& options) {
   Builder b("mlp");
   Up up = declare_up(b, shape, options.dtype);
-  const Factors down = declare_factors(b, options.dtype, "down", shape.N, shape.r, shape.K);
+  Factors down = declare_factors(b, options.dtype, "down", shape.N, shape.r, shape.K);
   const BufferId y = b.output("y", options.dtype, {shape.M, shape.K});
   const LowRankTiles up_tiles = low_rank_tiles(tiling, kMovingFree, kStationaryFree, "up.");
-  view_factors(b, shape, up_tiles, up);
+  view_factors(b, shape, options.dtype, up_tiles, up);
+  if (up.contiguous) {
+    down.u = tiled_rows(b, "u_down", down.u);
+    down.v = tiled_rows(b, "v_down", down.v);
+  }
   const Context c(b, options, transposes(shape, up_tiles, up, options));
   const LowRankTiles down_tiles = low_rank_tiles(tiling, kStationaryFree, kMovingFree, "down.");
   if (tiling["h_on_chip"] == 0) {
@@ -299,7 +317,8 @@ std::vector<Kernel> mlp_kernels() {
                "s·((P + 1)·M·K + 3·⌈M/up.BM⌉·r·(K + N))",
            .flops = "6·M·r·(K + N)",
            .nc_matmuls =
-               "⌈r/128⌉·(2·⌈M/512⌉·(⌈K/128⌉ + ⌈N/128⌉) + ⌈M/row tile⌉·⌈N/128⌉ + ⌈M/128⌉·⌈K/512⌉)",
+               "⌈r/128⌉·(2·⌈M/512⌉·(⌈K/128⌉ + ⌈N/128⌉) + ⌈M/row tile⌉·⌈N/128⌉ + ⌈M/128⌉·⌈K/512⌉); "
+               "contiguous: more, Y ends in pieces",
            .make = mlp,
            .cost = mlp_cost,
            .halves = mlp_halves()}};

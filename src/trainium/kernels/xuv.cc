@@ -2,6 +2,7 @@
 
 #include "trainium/kernels/contiguous.h"
 #include "trainium/kernels/description.h"
+#include "trainium/kernels/few_rows.h"
 #include "trainium/kernels/low_rank.h"
 #include "trainium/kernels/matmul.h"
 
@@ -51,11 +52,14 @@ Program fused(std::string_view name, Layout x_layout, Layout y_layout, const Ker
   const DType sums_dtype = BlockSum::dtype_for(c, tile::ceil_div(shape.r, tiles.Br));
   const Tile ranks = whole(shape.r);
   Factors factors = in.factors;
-  if (contiguous) factors = contiguous_factors(b, factors, "u", shape.K, shape.r);
+  if (contiguous) factors = contiguous_factors(b, factors, {"u", "v"}, shape.K, shape.r);
   b.loop("m", shape.M, tiles.BM, [&](const Tile& m) {
     const LeftBlock x = contiguous ? load_left_contiguous(c, in.x.buffer, shape.M, shape.K, m)
                                    : load_left_blocks(c, "x_block", in.x, m, tiles.copies);
     const BufferId strip = project(c, shape.K, tiles, m, ranks, x, {factors}).front();
+    if (!transposed && is_tiled(c, factors.v)) {
+      return expand_few_rows(c, tiles, m, shape.N, ranks, factors, strip, y);
+    }
     b.loop("n", shape.N, tiles.BN, [&](const Tile& n) {
       const OutputBlock block{m, n, transposed};
       store_output(c, block, expand(c, tiles, block, ranks, factors, strip, sums_dtype), y);
@@ -162,6 +166,8 @@ Formula xuv_formula(std::string_view v_block) {
 constexpr std::string_view kBytes = "s·(P·M·K + ⌈M/BM⌉·r·(K + N) + M·N)";
 constexpr std::string_view kFlops = "2·M·r·(K + N)";
 constexpr std::string_view kMatmuls = "⌈r/128⌉·(⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈N/512⌉)";
+constexpr std::string_view kMatmulsOrPieces =
+    "⌈r/128⌉·(⌈M/row tile⌉·⌈K/128⌉ + ⌈M/128⌉·⌈N/512⌉); contiguous: more, Y ends in pieces";
 constexpr std::string_view kTransposedMatmuls = "⌈r/128⌉·⌈M/row tile⌉·(⌈K/128⌉ + ⌈N/128⌉)";
 
 // The blocks of the paper's released kernels.
@@ -188,8 +194,7 @@ std::vector<TilingParameter> naive_tiling() {
            .tile = 512}};
 }
 
-// The same nest for two layouts of X and two of Y.
-// Of the kernels that take X as it lies.
+// The same nest for two layouts of X and two of Y: of those that take X as it lies.
 std::vector<TilingParameter> natural_chain_tiling(Layout y) {
   std::vector<TilingParameter> all = chain_tiling(y);
   all.push_back(contiguous_parameter());
@@ -207,7 +212,7 @@ std::vector<Kernel> fused_kernels() {
            .steps = chain_steps(),
            .hbm_bytes = kBytes,
            .flops = kFlops,
-           .nc_matmuls = kMatmuls,
+           .nc_matmuls = kMatmulsOrPieces,
            .make = xuv,
            .cost = xuv_cost},
           {.name = "xtuv",

@@ -179,9 +179,8 @@ class Emitter {
     for (size_t b = 0; b < program_.buffers.size(); ++b) {
       const Buffer& buffer = program_.buffers[b];
       const auto id = static_cast<BufferId>(b);
-      if (!buffer.is_view()) continue;
-      kernel_.line(
-          fmt::format("{} = {}.reshape({})", name(id), name(buffer.view_of), e_.shape(id)));
+      if (!buffer.is_view() || (legacy() && buffer.row_tiles)) continue;
+      kernel_.line(fmt::format("{} = {}", name(id), e_.view(id)));
     }
     for (const HbmRole role : {HbmRole::kOutput, HbmRole::kScratch}) {
       for_each_buffer(role, [this](BufferId id) { allocate(id); });

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "trainium/tile/accesses.h"
 #include "trainium/tile/builder.h"
@@ -234,6 +235,8 @@ std::string Expressions::slice(const Access& access, size_t dimension) {
 }
 
 std::string Expressions::access(const Access& access) {
+  const bool legacy = description_.dialect == Dialect::kNeuronxcc;
+  if (legacy && program_.buffer(access.buffer).row_tiles) return row_tiles(access);
   std::string slices;
   bool whole = true;
   for (size_t d = 0; d < access.slices.size(); ++d) {
@@ -259,21 +262,52 @@ std::string Expressions::access_shape(const Access& access) {
 
 // PSUM tiles and partitions have the hardware's sizes, whatever dimension of the problem lies
 // there. Other dimensions are counts of tiles or elements of the problem.
-std::string Expressions::shape(tile::BufferId id) {
+std::vector<std::string> Expressions::shape_sizes(tile::BufferId id) {
   const tile::Buffer& buffer = program_.buffer(id);
   const bool on_chip = buffer.memory != tile::Memory::kHbm;
-  std::string text;
+  std::vector<std::string> all;
   for (size_t d = 0; d < buffer.shape.size(); ++d) {
     const Label label = dimensions_.of(id, d);
     const int64_t tile = tiles_[static_cast<size_t>(id)][d];
     const bool constant = buffer.memory == tile::Memory::kPsum || (on_chip && d == 0);
-    const std::string size = constant ? tile_constant(buffer.shape[d])
-                             : tile > 0
-                                 ? tile_count(buffer.shape[d], label, tile, tile_constant(tile))
-                                 : extent(buffer.shape[d], label);
-    text += (d == 0 ? "" : ", ") + size;
+    all.push_back(constant   ? tile_constant(buffer.shape[d])
+                  : tile > 0 ? tile_count(buffer.shape[d], label, tile, tile_constant(tile))
+                             : extent(buffer.shape[d], label));
   }
-  return fmt::format("({}{})", text, buffer.shape.size() == 1 ? "," : "");
+  return all;
+}
+
+std::string Expressions::shape(tile::BufferId id) {
+  const std::vector<std::string> all = shape_sizes(id);
+  return fmt::format("({}{})", fmt::join(all, ", "), all.size() == 1 ? "," : "");
+}
+
+// How the shape of an input becomes that of a view. Tiles of rows are split off and then change
+// places with their rows; rows that fill none are left out.
+std::string Expressions::view(tile::BufferId id) {
+  const tile::Buffer& buffer = program_.buffer(id);
+  const std::string& input = names_.buffers[static_cast<size_t>(buffer.view_of)];
+  if (!buffer.row_tiles) return fmt::format("{}.reshape({})", input, shape(id));
+  const std::vector<std::string> all = shape_sizes(id);
+  const int64_t rows = buffer.shape[0] * buffer.shape[1];
+  const bool whole = rows == program_.buffer(buffer.view_of).shape[0];
+  return fmt::format("{}{}.reshape(({}, {}, {})).permute((1, 0, 2))", input,
+                     whole ? "" : fmt::format("[0:{}, :]", rows), all[1], all[0], all[2]);
+}
+
+// In the legacy dialect dimensions do not change places. There the rows of tiles are numbered by
+// index grids, one axis for each of the view's dimensions.
+std::string Expressions::row_tiles(const Access& access) {
+  const tile::Buffer& view = program_.buffer(access.buffer);
+  const auto grid = [&](size_t d, std::string_view axes) {
+    const tile::Slice& slice = access.slices[d];
+    const std::string count =
+        d == 0 ? tile_constant(slice.size.max) : size(slice.size, dimensions_.of(access.buffer, d));
+    return fmt::format("nl.arange({})[{}]{}", count, axes, terms(slice.start, " + "));
+  };
+  return fmt::format("{}[({}) * {} + {}, {}]", names_.buffers[static_cast<size_t>(view.view_of)],
+                     grid(1, "None, :, None"), tile_constant(view.shape[0]),
+                     grid(0, ":, None, None"), grid(2, "None, None, :"));
 }
 
 // The accumulate flag of nc_matmul: false where all loops along the contraction are at 0. Without

@@ -35,6 +35,7 @@ class Expressions {
   std::string trips(const tile::Loop& loop);             // of a loop that is about to be entered
   std::string access(const tile::Access& access);        // "x[nl.ds(m * BM, BM), 0:k_size]"
   std::string shape(tile::BufferId buffer);              // "(P, BK // P, BM)"
+  std::string view(tile::BufferId buffer);               // "x.reshape((P, K // P, N))"
   std::string access_shape(const tile::Access& access);  // "(P, m_size)": what an access covers
   std::string not_first(const std::vector<tile::LoopId>& loops);  // "(kt > 0)"
   std::string step(const tile::Loop& loop);                       // "BM", "P", "384"
@@ -58,6 +59,8 @@ class Expressions {
   std::string size(const tile::Size& size, Label label);
   std::string left_of(const tile::Size& size);
   std::string slice(const tile::Access& access, size_t dimension);
+  std::vector<std::string> shape_sizes(tile::BufferId buffer);
+  std::string row_tiles(const tile::Access& access);
   std::string declare(const tile::Size& size, const tile::Loop& innermost);
 
   const tile::Program& program_;

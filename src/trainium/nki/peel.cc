@@ -237,7 +237,7 @@ class Sums {
       }
       fresh = fresh && other;
     }
-    if (fresh) return {};
+    if (fresh || matmul.adds) return {};
     return fail(
         "{}: {} holds more than one sum between its allocations, which the legacy dialect "
         "cannot say",

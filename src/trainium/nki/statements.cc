@@ -56,7 +56,7 @@ struct InNki {
   }
   std::vector<std::string> operator()(const tile::NcMatmul& op) const {
     auto call = of({{"dst", &op.dst}, {"stationary", &op.stationary}, {"moving", &op.moving}});
-    call.push_back("accumulate=" + e.not_first(op.first));
+    call.push_back("accumulate=" + (op.adds ? "True" : e.not_first(op.first)));
     return call;
   }
   std::vector<std::string> operator()(const tile::NcTranspose& op) const {

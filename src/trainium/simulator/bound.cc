@@ -38,7 +38,10 @@ class Work {
       : program_(program),
         device_(device),
         grids_(make_grids(program)),
-        lanes_(static_cast<size_t>(device.dma_engines)) {}
+        lanes_(static_cast<size_t>(device.dma_engines)),
+        trips_(static_cast<size_t>(program.num_loops)) {
+    note_trips(program.body);
+  }
 
   // `times` instances of the instruction whose tiles have the sizes that they have at `values`. The
   // preparation is kept, because the ragged tiles at the ends of a block meet the same instruction
@@ -64,6 +67,15 @@ class Work {
   }
 
  private:
+  void note_trips(const std::vector<tile::Node>& body) {
+    for (const tile::Node& node : body) {
+      const auto* loop = std::get_if<tile::Loop>(&node);
+      if (!loop) continue;
+      trips_[static_cast<size_t>(loop->id)] = loop->max;
+      note_trips(loop->body);
+    }
+  }
+
   // A matmul streams the columns of its moving operand. A transpose streams an identity as wide as
   // the data has partitions.
   void add_tensor(const Prepared& p, LoopValues values, double count) {
@@ -97,10 +109,28 @@ class Work {
     const Transfer transfer = make_transfer(program_, p, values);
     if (transfer.bytes() == 0) return;
     hbm_ns_ += count * static_cast<double>(transfer.bytes()) / device_.hbm_bandwidth;
-    for_each_engine(transfer, [&](size_t engine, int64_t partitions) {
-      lanes_[engine] += count * engine_ns(device_, transfer, partitions);
+    for_each_place(p, transfer, [&](const Transfer& at, double share) {
+      for_each_engine(at, [&](size_t engine, int64_t partitions) {
+        lanes_[engine] += share * count * engine_ns(device_, at, partitions);
+      });
     });
     (p.stores ? stores_ : loads_) += count;
+  }
+
+  // A loop may also move the partitions that a transfer begins at. `transfer` is of the loop's
+  // first iteration; all iterations have an equal share of the instances.
+  template <typename Visit>
+  void for_each_place(const Prepared& p, Transfer transfer, const Visit& visit) const {
+    const auto& terms = p.on_chip->slices[0].start.terms;
+    if (!p.spans_partitions || terms.empty()) return visit(transfer, 1.0);
+    NMM_CHECK(terms.size() == 1);
+    const auto [loop, step] = terms.front();
+    const int64_t first = p.on_chip->slices[0].start.constant;
+    const int64_t trips = trips_[static_cast<size_t>(loop)];
+    for (int64_t i = 0; i < trips; ++i) {
+      transfer.first_partition = first + i * step;
+      visit(transfer, 1.0 / static_cast<double>(trips));
+    }
   }
 
   // A class of queues takes turns, and each issues one transfer per interval.
@@ -124,7 +154,8 @@ class Work {
   std::vector<Grid> grids_;
   std::map<const tile::Instruction*, Prepared> prepared_;
   double tensor_ns_ = 0, hbm_ns_ = 0, loads_ = 0, stores_ = 0;
-  std::vector<double> lanes_;  // of the DMA engines
+  std::vector<double> lanes_;   // of the DMA engines
+  std::vector<int64_t> trips_;  // of the loops, at most
   EngineWork engines_;
 };
 

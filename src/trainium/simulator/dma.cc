@@ -104,6 +104,44 @@ double engine_ns(const DeviceSpec& device, const Transfer& t, int64_t partitions
   return device.dma_transfer_ns + static_cast<double>(partitions) * chunks * chunk_ns;
 }
 
+// Engines whose work differs from their leader's get lanes of their own, with what they had in
+// common. Lanes never become one again.
+void EngineLanes::part() {
+  const size_t before = lanes_.size();
+  std::vector<size_t> parted_from;  // by new lane
+  for (size_t engine = 0; engine < work_.size(); ++engine) {
+    const size_t lane = lane_of_[engine];
+    if (work_[engine] == work_[leaders_[lane]]) continue;
+    size_t other = before;
+    while (other < lanes_.size() &&
+           (parted_from[other - before] != lane || work_[leaders_[other]] != work_[engine])) {
+      ++other;
+    }
+    if (other == lanes_.size()) {
+      lanes_.push_back(Lane(lanes_[lane]));
+      leaders_.push_back(engine);
+      parted_from.push_back(lane);
+    }
+    lane_of_[engine] = other;
+  }
+}
+
+double EngineLanes::reserve(double from) {
+  part();
+  double end = from;
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+    const double ns = work_[leaders_[lane]];
+    if (ns > 0) end = std::max(end, lanes_[lane].reserve(from, ns));
+  }
+  return end;
+}
+
+double EngineLanes::busiest() const {
+  double most = 0;
+  for (const Lane& lane : lanes_) most = std::max(most, lane.busy());
+  return most;
+}
+
 // Half of the queues load, a quarter stores, the rest spills (8, 4 and 4 of 16). Assumed: the
 // published profiles name queues for these purposes and not how many there are of each.
 int DmaSystem::num_queues(Class queues, int all) {
@@ -121,6 +159,21 @@ DmaSystem::DmaSystem(const DeviceSpec& device)
     ranges_[static_cast<size_t>(c)] = {first, num_queues(c, queues)};
     first += num_queues(c, queues);
   }
+}
+
+// What the transfer is for each engine.
+void DmaSystem::plan(const Transfer& t) {
+  std::vector<double>& work = engines_.work();
+  std::fill(work.begin(), work.end(), 0.0);
+  int64_t priced = 0;
+  double ns = 0;
+  for_each_engine(t, [&](size_t engine, int64_t partitions) {
+    if (partitions != priced) ns = engine_ns(device_, t, partitions);
+    priced = partitions;
+    work[engine] = ns;
+    packet_time_ += ns - device_.dma_transfer_ns;
+    engine_time_ += ns;
+  });
 }
 
 // Queues of a class take turns. A queue issues in order, at most one transfer per issue interval,
@@ -142,12 +195,8 @@ TransferTimes DmaSystem::submit(Class queues, double ready, const Transfer& t) {
   // which is a lane like theirs. The slowest decides when the last byte has moved.
   const double bytes = static_cast<double>(t.bytes());
   times.data_end = hbm_.reserve(times.data_begin, bytes / device_.hbm_bandwidth);
-  for_each_engine(t, [&](size_t engine, int64_t partitions) {
-    const double ns = engine_ns(device_, t, partitions);
-    packet_time_ += ns - device_.dma_transfer_ns;
-    engine_time_ += ns;
-    times.data_end = std::max(times.data_end, engines_[engine].reserve(times.data_begin, ns));
-  });
+  plan(t);
+  times.data_end = std::max(times.data_end, engines_.reserve(times.data_begin));
   times.visible = times.data_end + device_.dma_completion_ns;
   queue.last_issue = times.issue;
   queue.ends[queue.at] = times.data_end;
@@ -159,10 +208,6 @@ TransferTimes DmaSystem::submit(Class queues, double ready, const Transfer& t) {
 
 // A lane knows how large the holes of a slot are but not where they lie, so that the union of the
 // transfers can fall short of what an engine does in them.
-double DmaSystem::active_time() const {
-  double active = active_.length();
-  for (const Lane& engine : engines_) active = std::max(active, engine.busy());
-  return active;
-}
+double DmaSystem::active_time() const { return std::max(active_.length(), engines_.busiest()); }
 
 }  // namespace neuronmm::simulator

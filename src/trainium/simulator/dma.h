@@ -75,6 +75,26 @@ class Lane {
   double busy_ = 0;
 };
 
+// The lanes of all engines. Engines that have always worked alike share one, which is reserved once
+// for all of them: most transfers take every engine for the same time.
+class EngineLanes {
+ public:
+  explicit EngineLanes(size_t engines) : work_(engines), lane_of_(engines) {}
+
+  // What each engine has to do next, ns; 0: nothing.
+  std::vector<double>& work() { return work_; }
+  double reserve(double from);  // does it; returns when the last of them is done
+  double busiest() const;
+
+ private:
+  void part();
+
+  std::vector<double> work_;
+  std::vector<size_t> lane_of_;  // by engine
+  std::vector<Lane> lanes_ = {Lane()};
+  std::vector<size_t> leaders_ = {0};  // by lane, the first of its engines
+};
+
 class DmaSystem {
  public:
   enum class Class { kLoad, kStore, kSpill };
@@ -102,8 +122,10 @@ class DmaSystem {
     int first = 0, count = 1, next = 0;
   };
 
+  void plan(const Transfer& transfer);
+
   const DeviceSpec& device_;
-  std::vector<Lane> engines_;
+  EngineLanes engines_;
   Lane hbm_;
   std::vector<Queue> queues_;
   std::array<QueueRange, 3> ranges_;

@@ -304,9 +304,10 @@ class Interpreter {
   // the contraction, and a new sum begins where all of them are at 0. The product of one tile is
   // summed in fp32 by itself and then added, as PSUM does.
   Status execute(const tile::NcMatmul& op) {
-    const bool overwrites = std::all_of(op.first.begin(), op.first.end(), [this](auto loop) {
+    const bool begins = std::all_of(op.first.begin(), op.first.end(), [this](auto loop) {
       return loop_values_[static_cast<size_t>(loop)] == 0;
     });
+    const bool overwrites = begins && !op.adds;
     Strided stationary, moving, dst;
     NMM_TRY(read(op.stationary, stationary));
     NMM_TRY(read(op.moving, moving));

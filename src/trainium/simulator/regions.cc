@@ -10,14 +10,12 @@ namespace {
 // Beyond this many cells, the dimensions with most of them are tracked as a whole.
 constexpr int64_t kMaxCells = 1 << 16;
 
-// Makes cells small enough that the slice begins and ends on their boundaries at all loop values:
-// the cell size must divide the constant, every coefficient and the length.
-void restrict_extent(int64_t& extent, const tile::Slice& slice, int64_t dimension) {
+// Makes cells small enough that the slice begins on their boundaries at all loop values: the cell
+// size must divide the constant and every coefficient. Where it ends does not matter: of two slices
+// that touch a cell both hold its first element, so that they overlap.
+void restrict_extent(int64_t& extent, const tile::Slice& slice) {
   extent = std::gcd(extent, slice.start.constant);
   for (const auto& [loop, coefficient] : slice.start.terms) extent = std::gcd(extent, coefficient);
-  const int64_t size = slice.index ? 1 : slice.size.max;
-  // A tile that may be cut off by the end of the dimension needs no cell boundary there.
-  if (size < dimension) extent = std::gcd(extent, size);
 }
 
 // Cells are numbered with the last dimension varying fastest.
@@ -57,21 +55,28 @@ int64_t Grid::cell_elements() const {
   return std::accumulate(extent.begin(), extent.end(), int64_t{1}, std::multiplies<>());
 }
 
-// A buffer starts as one cell, the whole of it, and every access may cut it finer.
+// Every access may cut a buffer finer. Along a dimension in which all begin at 0 (the gcd is 0) it
+// is one cell.
 std::vector<Grid> make_grids(const tile::Program& program) {
   std::vector<Grid> grids(program.buffers.size());
-  for (size_t b = 0; b < grids.size(); ++b) grids[b].extent = program.buffers[b].shape;
+  for (size_t b = 0; b < grids.size(); ++b) {
+    grids[b].extent.assign(program.buffers[b].shape.size(), 0);
+  }
   for_each_instruction(program.body, [&](const tile::Instruction& instruction) {
     for_each_access(instruction.operation, [&](const tile::Access& access, bool) {
       Grid& grid = grids[static_cast<size_t>(access.buffer)];
       const Shape& shape = program.buffer(access.buffer).shape;
       for (size_t d = 0; d < shape.size(); ++d) {
-        restrict_extent(grid.extent[d], access.slices[d], shape[d]);
+        restrict_extent(grid.extent[d], access.slices[d]);
       }
     });
   });
   for (size_t b = 0; b < grids.size(); ++b) {
     const Shape& shape = program.buffers[b].shape;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      int64_t& extent = grids[b].extent[d];
+      if (extent == 0 || extent > shape[d]) extent = shape[d];
+    }
     count_cells(grids[b], shape);
     // Hazards of a coarser cell are a superset of the real ones, so that the time can only become
     // longer, while the work per instruction stays bounded.

@@ -1,7 +1,7 @@
 #pragma once
 // Which parts of a buffer an instruction touches, fast. Every buffer is cut into cells, the largest
-// grid on which all accesses to it begin and end; hazards are tracked per cell of an instance. A
-// cell is what the compiler calls a tile.
+// grid on which all accesses to it begin; hazards are tracked per cell of an instance. A cell is
+// what the compiler calls a tile.
 
 #include <array>
 #include <cstdint>

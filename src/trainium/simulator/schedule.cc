@@ -107,18 +107,27 @@ Prepared prepare(const tile::Program& program, const tile::Instruction& instruct
   return out;
 }
 
+namespace {
+
+// Elements that follow one another in a buffer: of the dimensions from `first` on the innermost, as
+// long as the next one begins where they end.
+int64_t contiguous_elements(const tile::Region& region, const tile::Buffer& buffer, size_t first) {
+  const auto strides = buffer.strides();
+  int64_t run = 1;
+  for (size_t d = region.dimensions; d-- > first;) {
+    if (region.size[d] == 1) continue;
+    if (strides[d] != run) break;
+    run *= region.size[d];
+  }
+  return run;
+}
+
+}  // namespace
+
 Transfer make_transfer(const tile::Program& program, const Prepared& p,
                        std::span<const int64_t> loop_values) {
   const tile::Region chip = tile::evaluate(*p.on_chip, loop_values);
   const tile::Region hbm = tile::evaluate(*p.in_hbm, loop_values);
-  const Shape& shape = program.buffer(p.in_hbm->buffer).shape;
-  // Elements that follow one another in HBM: the innermost dimensions as long as they are taken
-  // whole, and the first that is not.
-  int64_t contiguous = 1;
-  for (size_t d = hbm.dimensions; d-- > 0;) {
-    contiguous *= hbm.size[d];
-    if (hbm.size[d] != shape[d]) break;
-  }
   // A copy from HBM to HBM has no partitions of its own. It is spread over all 128, which keeps
   // every DMA engine busy.
   Transfer transfer{.first_partition = p.spans_partitions ? chip.start[0] : 0,
@@ -126,6 +135,10 @@ Transfer make_transfer(const tile::Program& program, const Prepared& p,
                     .transposes = p.transposes};
   const int64_t row = p.spans_partitions ? chip.free_elements() : (chip.elements() + 127) / 128;
   transfer.bytes_per_partition = row * p.hbm_element_bytes;
+  // A descriptor moves what is contiguous on both sides. A partition's elements are one row.
+  const int64_t contiguous = std::min(
+      contiguous_elements(hbm, program.buffer(p.in_hbm->buffer), 0),
+      contiguous_elements(chip, program.buffer(p.on_chip->buffer), p.spans_partitions ? 1 : 0));
   // The rate of a transposing transfer (dma_transpose_rate) stands for all of its scattered reads;
   // charging it for short chunks as well would count them twice.
   transfer.chunk_bytes = (p.transposes ? row : std::min(row, contiguous)) * p.hbm_element_bytes;

@@ -29,10 +29,7 @@ Strided Strided::transposed() const {
 Strided strided(const tile::Access& access, const tile::Region& region, const tile::Buffer& buffer,
                 float* data) {
   Strided view;
-  int64_t stride = 1;
-  std::array<int64_t, tile::kMaxDimensions> strides{};
-  // Row-major strides of the buffer, in elements, from the last dimension to the first.
-  for (size_t d = region.dimensions; d-- > 0; stride *= buffer.shape[d]) strides[d] = stride;
+  const auto strides = buffer.strides();
   for (size_t d = 0; d < region.dimensions; ++d) {
     data += region.start[d] * strides[d];
     // An indexed dimension has one element: it moves the origin and is dropped from the view.

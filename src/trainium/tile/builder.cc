@@ -69,11 +69,22 @@ BufferId Builder::view(std::string_view name, BufferId input, const Shape& shape
   return declare(std::move(view));
 }
 
+BufferId Builder::row_tiles(std::string_view name, BufferId input) {
+  constexpr int64_t kRows = 128;
+  const Shape& whole = program_.buffer(input).shape;
+  const BufferId id = view(name, input, {kRows, whole[0] / kRows, whole[1]});
+  program_.buffers.back().row_tiles = true;
+  return id;
+}
+
 BufferId Builder::sbuf(std::string_view name, DType dtype, const Shape& shape, int64_t copies) {
-  const BufferId id =
-      declare({std::string(name), Memory::kSbuf, dtype, shape, HbmRole::kNone, copies});
+  const BufferId id = declare_sbuf(name, dtype, shape, copies);
   allocate(id);
   return id;
+}
+BufferId Builder::declare_sbuf(std::string_view name, DType dtype, const Shape& shape,
+                               int64_t copies) {
+  return declare({std::string(name), Memory::kSbuf, dtype, shape, HbmRole::kNone, copies});
 }
 BufferId Builder::psum(std::string_view name, const Shape& shape, int64_t copies) {
   const BufferId id = declare_psum(name, shape, copies);
@@ -150,6 +161,11 @@ void Builder::matmul(Access dst, Access stationary, Access moving,
   std::vector<LoopId> loops;
   for (const Tile& tile : first) loops.push_back(tile.loop);
   emit(NcMatmul{std::move(dst), std::move(stationary), std::move(moving), std::move(loops)},
+       std::move(label));
+}
+void Builder::matmul_onto(Access dst, Access stationary, Access moving) {
+  std::string label = fmt::format("matmul {} x {}", name(stationary), name(moving));
+  emit(NcMatmul{std::move(dst), std::move(stationary), std::move(moving), {}, true},
        std::move(label));
 }
 void Builder::transpose(Access dst, Access src) {

@@ -69,11 +69,14 @@ class Builder {
   BufferId scratch(std::string_view name, DType dtype, const Shape& shape);  // in HBM
   // An input in another shape of as many elements.
   BufferId view(std::string_view name, BufferId input, const Shape& shape);
+  // The whole tiles of 128 rows of an input [rows, columns] as [128, tiles, columns].
+  BufferId row_tiles(std::string_view name, BufferId input);
 
   // Declares an on-chip buffer and allocates it here: a fresh instance each time this is reached.
   BufferId sbuf(std::string_view name, DType dtype, const Shape& shape, int64_t copies = 1);
   BufferId psum(std::string_view name, const Shape& shape, int64_t copies);
   // The same in two steps, for memory that several parts of a kernel share.
+  BufferId declare_sbuf(std::string_view name, DType dtype, const Shape& shape, int64_t copies);
   BufferId declare_psum(std::string_view name, const Shape& shape, int64_t copies,
                         DType dtype = DType::kF32);
   void allocate(BufferId buffer);
@@ -100,6 +103,7 @@ class Builder {
   void load_transposed(Access dst, Access src);
   void store(Access dst, Access src);
   void matmul(Access dst, Access stationary, Access moving, std::initializer_list<Tile> first);
+  void matmul_onto(Access dst, Access stationary, Access moving);  // adds to an unfinished sum
   void transpose(Access dst, Access src);
   void copy(Access dst, Access src);
   void add(Access dst, Access a, Access b);
@@ -108,6 +112,7 @@ class Builder {
   void zero(Access dst);
 
   DType dtype(BufferId buffer) const { return program_.buffer(buffer).dtype; }
+  const Buffer& buffer(BufferId id) const { return program_.buffer(id); }
 
   Program finish() { return std::move(program_); }
 

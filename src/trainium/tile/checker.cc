@@ -91,9 +91,13 @@ class Checker {
         fail_with(operand.access->buffer, "read before anything is written to it");
       }
     }
+    const auto* matmul = std::get_if<NcMatmul>(&instruction.operation);
+    if (matmul && matmul->adds && !written_.contains(matmul->dst.buffer)) {
+      fail_with(matmul->dst.buffer, "added to before anything is written to it");
+    }
     // A sum over a loop must live outside of it. A buffer that the loop allocates is a new one in
     // each iteration, and what is added to has never been written.
-    if (const auto* matmul = std::get_if<NcMatmul>(&instruction.operation)) {
+    if (matmul) {
       const std::vector<LoopId>& around = allocated_in_[matmul->dst.buffer];
       for (const LoopId id : matmul->first) {
         if (std::find(around.begin(), around.end(), id) == around.end()) continue;

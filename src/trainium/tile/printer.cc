@@ -81,7 +81,8 @@ class Printer {
     if (buffer.memory != Memory::kHbm) {
       text_ += fmt::format(" in {} {}", buffer.copies, buffer.copies == 1 ? "copy" : "copies");
     } else if (buffer.is_view()) {
-      text_ += fmt::format(", view of {}", program_.buffer(buffer.view_of).name);
+      text_ += fmt::format(", {} {}", buffer.row_tiles ? "row tiles of" : "view of",
+                           program_.buffer(buffer.view_of).name);
     } else {
       text_ += fmt::format(", {}", role_name(buffer.role));
     }
@@ -123,6 +124,7 @@ class Printer {
         text += fmt::format("{}{}", i == 0 ? ", sum over " : ", ",
                             loops_[static_cast<size_t>(matmul->first[i])]);
       }
+      if (matmul->adds) text += ", adds";
     }
     return fmt::format("{}({})  # {}", operation_name(instruction.operation), text,
                        instruction.label);

@@ -58,4 +58,13 @@ int64_t Buffer::free_bytes() const {
   return bytes;
 }
 
+// Row-major, but for row tiles, where partitions are rows and the tiles come further apart.
+std::array<int64_t, kMaxDimensions> Buffer::strides() const {
+  std::array<int64_t, kMaxDimensions> all{};
+  int64_t stride = 1;
+  for (size_t d = shape.size(); d-- > 0; stride *= shape[d]) all[d] = stride;
+  if (row_tiles) all[0] = shape[2], all[1] = shape[0] * shape[2];
+  return all;
+}
+
 }  // namespace neuronmm::tile

@@ -7,6 +7,7 @@
 // is as large as what is left. On-chip buffers have the partition as their first dimension (at most
 // 128); the others lie along the free dimension.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -21,6 +22,8 @@ namespace neuronmm::tile {
 
 using LoopId = int32_t;    // index into the values of all loop variables
 using BufferId = int32_t;  // index into Program::buffers
+
+inline constexpr size_t kMaxDimensions = 5;  // of a buffer
 
 // constant + sum of coefficient · loop variable.
 struct Affine {
@@ -81,9 +84,15 @@ struct Buffer {
   // never written. So a contraction over K can run in the order k = p · K/128 + j, in which each
   // partition p has consecutive rows of x [K, N] as [128, K/128, N].
   BufferId view_of = -1;
+  // Of a view [P, tiles, N]: not in row-major order, but tile after tile of P rows. Its element
+  // [p, j, n] is [j · P + p, n] of the input, so that many tiles are one transfer. Rows beyond the
+  // last whole tile are not in it.
+  bool row_tiles = false;
 
   bool is_view() const { return view_of >= 0; }
   int64_t free_bytes() const;  // bytes per partition of one instance
+  // How far apart neighbours along each dimension lie, in elements.
+  std::array<int64_t, kMaxDimensions> strides() const;
 };
 
 enum class Engine { kAny, kTensor, kVector, kScalar, kGpSimd };
@@ -97,10 +106,12 @@ struct DmaCopy {
   bool transpose = false;
 };
 // dst[M, N] (PSUM) (+)= stationary[K, M]^T · moving[K, N] (both SBUF). Overwrites where all `first`
-// loops are at 0, else adds; empty `first`: always overwrites.
+// loops are at 0, else adds; empty `first`: always overwrites. `adds`: always adds, to what an
+// instruction before it has left there.
 struct NcMatmul {
   Access dst, stationary, moving;
   std::vector<LoopId> first;
+  bool adds = false;
 };
 struct NcTranspose {  // dst[N, M] (PSUM) = src[M, N] (SBUF), on the Tensor engine; at most 128 x
                       // 128

@@ -43,7 +43,13 @@ int64_t elements_of(const Buffer& buffer) {
   return elements;
 }
 
-// A view has the elements of one input and nothing of its own.
+// Row tiles are of a matrix, and as many as it has whole ones.
+bool has_row_tiles(const Buffer& input, const Buffer& view) {
+  return input.shape.size() == 2 && view.shape.size() == 3 &&
+         view.shape[1] == input.shape[0] / view.shape[0] && view.shape[2] == input.shape[1];
+}
+
+// A view has elements of one input and nothing of its own.
 Status check_view(const Program& program, const Buffer& view) {
   const auto base = static_cast<size_t>(view.view_of);
   if (base >= program.buffers.size() || program.buffers[base].role != HbmRole::kInput) {
@@ -51,8 +57,14 @@ Status check_view(const Program& program, const Buffer& view) {
                 view.view_of);
   }
   const Buffer& input = program.buffers[base];
+  if (view.row_tiles && !has_row_tiles(input, view)) {
+    return fail(
+        "buffer {}: expected row tiles [rows, tiles, columns] of the matrix {} {}, found {}",
+        view.name, input.name, shape_string(input.shape), shape_string(view.shape));
+  }
+  const bool fits = view.row_tiles || elements_of(view) == elements_of(input);
   if (view.memory != Memory::kHbm || view.role != HbmRole::kNone || view.dtype != input.dtype ||
-      elements_of(view) != elements_of(input)) {
+      !fits) {
     return fail("buffer {}: expected a view of {} elements of {} like {}, found {} {}", view.name,
                 elements_of(input), dtype_name(input.dtype), input.name, dtype_name(view.dtype),
                 shape_string(view.shape));
@@ -120,6 +132,9 @@ class Structure {
       NMM_TRY(access(*operand.access, instruction.label));
     }
     if (const auto* matmul = std::get_if<NcMatmul>(&instruction.operation)) {
+      if (matmul->adds && !matmul->first.empty()) {
+        return fail("\"{}\": it always adds, and sums over a loop as well", instruction.label);
+      }
       for (const LoopId id : matmul->first) {
         if (!open_.contains(id)) {
           return fail("\"{}\": it sums over loop {}, which does not enclose it", instruction.label,

@@ -59,7 +59,6 @@ void for_each_distinct(const Program& program, const VisitDistinct& visit);
 
 // The elements that an access names at given loop values; index dimensions have size 1 and are
 // kept.
-inline constexpr size_t kMaxDimensions = 5;
 struct Region {
   size_t dimensions = 0;
   std::array<int64_t, kMaxDimensions> start{}, size{};

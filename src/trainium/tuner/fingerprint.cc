@@ -14,6 +14,8 @@ namespace {
 // Every dimension is ragged and takes several blocks, so that the program contains every branch of
 // the kernel's builder. It is small, because it is built and simulated whenever a cache is asked.
 constexpr kernels::KernelShape kSample = {.M = 1100, .K = 900, .r = 300, .N = 2100, .s = 200};
+// The same for up to 128 rows, which some kernels have loops of their own for.
+constexpr kernels::KernelShape kFewRows = {.M = 20, .K = 2176, .r = 300, .N = 2100, .s = 200};
 
 std::string_view name_of(DType dtype) { return dtype == DType::kBF16 ? "bf16" : "fp32"; }
 
@@ -31,6 +33,18 @@ class Hash {
  private:
   uint64_t value_ = 0xcbf29ce484222325;
 };
+
+// The program, and what it takes. Options that the kernel refuses have no program; tune() says so
+// in words.
+void add_sample(Hash& hash, const Problem& p, const kernels::KernelShape& shape,
+                const kernels::TilingValues& chosen) {
+  const auto tiling = kernels::tiling_of(*p.kernel, chosen);
+  const auto sample = kernels::make_program(*p.kernel, shape, *tiling, p.options);
+  if (!sample.ok()) return;
+  hash.add(tile::print(*sample));
+  const auto timing = simulator::simulate(*sample, p.device);
+  if (timing.ok()) hash.add(fmt::format("{}", timing->summary.total_time));
+}
 
 }  // namespace
 
@@ -55,8 +69,8 @@ std::string key_of(const Problem& p) {
 }
 
 // Everything that the tuner's result can depend on and the key does not show. The timing model's
-// code cannot be hashed; the simulated time of the sample stands for it, and its printed program
-// for the kernel's builder.
+// code cannot be hashed; the simulated time of the samples stands for it, and their printed
+// programs for the kernel's builder.
 std::string fingerprint(const Problem& p) {
   Hash hash;
   for (const simulator::ParameterRow& row : simulator::parameter_rows()) {
@@ -69,13 +83,12 @@ std::string fingerprint(const Problem& p) {
     }
   }
   for (const kernels::Half& half : p.kernel->halves) hash.add(half.kernel);
-  const auto defaults = kernels::tiling_of(*p.kernel, {});
-  const auto sample = kernels::make_program(*p.kernel, kSample, *defaults, p.options);
-  // Options that the kernel refuses have no program; tune() says so in words.
-  if (!sample.ok()) return hash.hex();
-  hash.add(tile::print(*sample));
-  const auto timing = simulator::simulate(*sample, p.device);
-  if (timing.ok()) hash.add(fmt::format("{}", timing->summary.total_time));
+  add_sample(hash, p, kSample, {});
+  kernels::TilingValues for_few_rows;
+  for (const kernels::TilingParameter& parameter : p.kernel->tiling) {
+    if (parameter.for_few_rows) for_few_rows.emplace_back(parameter.name, parameter.most);
+  }
+  if (!for_few_rows.empty()) add_sample(hash, p, kFewRows, for_few_rows);
   return hash.hex();
 }
 

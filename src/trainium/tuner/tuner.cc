@@ -76,7 +76,7 @@ class Search {
         if (const Candidate* best = best_like(setting, whole)) base = best->tiling;
       }
     }
-    return {};
+    return whole ? Status() : search_neighbours();
   }
 
   const Trials& trials() const { return trials_; }
@@ -95,6 +95,7 @@ class Search {
 
   Status search(const std::vector<Tiling>& tilings);
   Status search_halves(const Tiling& defaults);
+  Status search_neighbours();
   Result<Outcome> tune_half(const kernels::Half& half) const;
   void examine(Candidate& candidate) const;
   void simulate(Candidate& candidate, Trial& trial) const;
@@ -121,9 +122,7 @@ class Search {
 };
 
 // The kernel is two kernels one after the other. The best tilings of each half by itself are
-// combined. That need not contain the best of the whole, because halves share SBUF and overlap; so
-// the search then looks at what differs from the best one in one parameter, until nothing better is
-// found.
+// combined. That need not contain the best of the whole, because halves share SBUF and overlap.
 Status Search::search_halves(const Tiling& defaults) {
   std::vector<Tiling> all = combine(defaults, "");
   for (const kernels::Half& half : p_.kernel->halves) {
@@ -140,6 +139,12 @@ Status Search::search_halves(const Tiling& defaults) {
     all = std::move(more);
   }
   NMM_TRY(search(all));
+  return search_neighbours();
+}
+
+// Parts were searched while the others stood still. What differs from the best one in one parameter
+// may be better, until nothing is.
+Status Search::search_neighbours() {
   // The names that neighbours were tried of: the search stops where the best one was there before.
   std::set<std::string> left;
   for (const Candidate* best = best_like({}, true); best && left.insert(best->name).second;

@@ -247,6 +247,58 @@ TEST(Emitter, TheLegacyDialectRefusesWhatItCannotSay) {
   EXPECT_NE(legacy.error().message.find("psum holds more than one sum"), std::string::npos);
 }
 
+// Two blocks of two tiles of x's rows, one transfer each; of 600 rows, 512 are in whole tiles.
+Program row_tiles_program() {
+  Builder b("tiles");
+  const BufferId x = b.input("x", kBF16, {600, 640}), y = b.output("y", kBF16, {512, 640});
+  const BufferId tiles = b.row_tiles("x_tiles", x);
+  b.loop("m", 512, Step(256, "BM"), [&](const Tile& m) {
+    const BufferId block = b.sbuf("block", kBF16, {128, 2, 640}, 2);
+    b.load(at(block, {all(128), all(2), all(640)}),
+           at(tiles, {all(128), {m.index() * 2, {.max = 2}}, all(640)}));
+    b.loop("mt", m, 128, [&](const Tile& mt) {
+      b.store(at(y, {mt, all(640)}), at(block, {all(128), one(mt.index()), all(640)}));
+    });
+  });
+  return b.finish();
+}
+
+TEST(Emitter, RowTilesAreAPermutedViewOrIndexGrids) {
+  Description description = describe(512, 640);
+  description.operands = {{"x", {"R", "N"}}, {"y", {"M", "N"}}};
+  description.dimensions = {{"R", 600}, {"M", 512}, {"N", 640}};
+  const std::string text = source(row_tiles_program(), description);
+  expect_lines(text,
+               {"    x_tiles = x[0:512, :].reshape((4, P, N)).permute((1, 0, 2))",
+                "        nisa.dma_copy(dst=block, src=x_tiles[:, nl.ds(m * (BM // P), 2), :])"});
+  description.dialect = Dialect::kNeuronxcc;
+  const std::string legacy = source(row_tiles_program(), description);
+  expect_without(legacy, "x_tiles");
+  expect_lines(legacy, {"            x[(nl.arange(2)[None, :, None] + m * (BM // P)) * P + "
+                        "nl.arange(P)[:, None, None], nl.arange(N)[None, None, :]],"});
+}
+
+TEST(Emitter, WhatAlwaysAddsSaysSo) {
+  Builder b("adds");
+  const BufferId x = b.input("x", kBF16, {128, 512}), y = b.output("y", kBF16, {128, 512});
+  const BufferId tile = b.sbuf("tile", kBF16, {128, 512}), psum = b.psum("psum", {128, 512}, 1);
+  const auto whole = [](BufferId id) { return at(id, {all(128), all(512)}); };
+  const auto left = at(tile, {all(128), all(128)});
+  b.load(whole(tile), whole(x));
+  b.matmul(whole(psum), left, whole(tile), {});
+  b.matmul_onto(whole(psum), left, whole(tile));
+  b.copy(whole(tile), whole(psum));
+  b.store(whole(y), whole(tile));
+  const Program program = b.finish();
+  const std::string text = source(program, {});
+  EXPECT_NE(text.find("accumulate=False"), text.npos);
+  EXPECT_NE(text.find("accumulate=True"), text.npos);
+  Description description;
+  description.dialect = Dialect::kNeuronxcc;
+  const std::string legacy = source(program, description);
+  EXPECT_NE(legacy.find("psum[...] += "), legacy.npos);
+}
+
 TEST(Dialects, FitTheirDevices) {
   EXPECT_EQ(dialect_for("trn1"), Dialect::kNeuronxcc);
   EXPECT_EQ(dialect_for("trn2"), Dialect::kNki);

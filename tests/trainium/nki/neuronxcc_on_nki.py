@@ -30,6 +30,41 @@ class Index:
     __radd__, __rmul__ = __add__, __mul__
 
 
+class Grid:
+    """Positions along axes of their own: `offset`, and per axis how many there are and how far apart."""
+
+    def __init__(self, offset, axes):
+        self.offset = offset
+        self.axes = axes
+
+    def __getitem__(self, key):
+        (count, step), = self.axes
+        return Grid(self.offset, [(1, 0) if part is None else (count, step) for part in key])
+
+    def __add__(self, other):
+        if not isinstance(other, Grid):
+            return Grid(self.offset + _number(other), self.axes)
+        pairs = zip(self.axes, other.axes, strict=True)
+        return Grid(self.offset + other.offset, [(max(a, b), p + q) for (a, p), (b, q) in pairs])
+
+    def __mul__(self, factor):
+        assert isinstance(factor, int), "positions are affine"
+        return Grid(self.offset * factor, [(count, step * factor) for count, step in self.axes])
+
+
+def _arange(count):
+    assert isinstance(count, int), count
+    return Grid(0, [(count, 1)])
+
+
+def _by_grids(tensor, grids):
+    """The part of a matrix whose rows and columns the grids number, as a pattern of strides."""
+    rows, columns = grids
+    width = tensor.shape[1]
+    pattern = [[p * width + q, max(a, b)] for (a, p), (b, q) in zip(rows.axes, columns.axes, strict=True)]
+    return tensor.ap(pattern, rows.offset * width + columns.offset)
+
+
 def _number(value):
     return value.value if isinstance(value, Index) else value
 
@@ -69,6 +104,8 @@ class Tile:
         return Tile(self.tensor.reshape(shape))
 
     def __getitem__(self, key):
+        if isinstance(key, tuple) and any(isinstance(part, Grid) for part in key):
+            return Tile(_by_grids(self.tensor, key))
         return Tile(self.tensor if key is Ellipsis else self.tensor[_key(key)])
 
     def __setitem__(self, key, value):
@@ -172,6 +209,7 @@ def install():
         setattr(language, name, getattr(nl, name))
     language.affine_range = language.sequential_range = _loop
     language.par_dim = int
+    language.arange = _arange
     language.ndarray, language.zeros, language.ds = _ndarray, _zeros, _ds
     language.load, language.load_transpose2d, language.store = _load, _load_transpose2d, _store
     isa.tensor_engine = nisa.engine.tensor

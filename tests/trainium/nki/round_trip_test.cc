@@ -75,16 +75,21 @@ class EmittedRoundTrip : public testing::TestWithParam<std::tuple<std::string_vi
   }
 
   void compare(const Kernel& kernel, const KernelShape& shape, const DeviceSpec& device,
-               const std::string& dialect) {
+               const std::string& dialect, const kernels::TilingValues& chosen = {}) {
     const auto tiling =
-        kernels::fitting_tiling(kernel, shape, {}, {}, simulator::limits_of(device));
+        kernels::fitting_tiling(kernel, shape, {}, chosen, simulator::limits_of(device));
     ASSERT_TRUE(tiling.ok());
     const auto program = kernels::make_program(kernel, shape, *tiling, {});
     if (!program.ok()) return;  // the kernel does not take such a shape
     const auto expected = simulator::simulate(*program, device);
     ASSERT_TRUE(expected.ok()) << expected.error().message;
-    const std::string settings = fmt::format("{} --shape {} --device {} --dialect {}", kernel.name,
-                                             shape_sizes(kernel, shape), device.name, dialect);
+    std::string tiles;
+    for (const auto& [name, value] : chosen) {
+      tiles += fmt::format("{}{}={}", tiles.empty() ? " --tiling " : ",", name, value);
+    }
+    const std::string settings =
+        fmt::format("{} --shape {}{} --device {} --dialect {}", kernel.name,
+                    shape_sizes(kernel, shape), tiles, device.name, dialect);
     SCOPED_TRACE("neuronmm emit " + settings);
     const apps::Outcome emitted =
         apps::neuronmm(fmt::format("emit {} --force -o {}", settings, path("kernel.py")));
@@ -113,18 +118,58 @@ TEST_P(EmittedRoundTrip, Exactly) {
   EXPECT_GT(compared_, 0);
 }
 
+// Up to 128 rows, loaded as few rows are; ranks and rows that fill no tile, blocks that taper.
+const std::vector<KernelShape> kFewRows = {{.M = 1, .K = 512, .r = 288, .N = 2900},
+                                           {.M = 40, .K = 1280, .r = 256, .N = 1024},
+                                           {.M = 128, .K = 256, .r = 200, .N = 700}};
+
+// "" if it has none.
+std::string contiguous_parameter(const Kernel& kernel) {
+  for (const kernels::TilingParameter& parameter : kernel.tiling) {
+    if (parameter.name.ends_with("contiguous")) return parameter.name;
+  }
+  return "";
+}
+
+class FewRowsRoundTrip : public EmittedRoundTrip {};
+
+TEST_P(FewRowsRoundTrip, Exactly) {
+  const auto& [name, dialect] = GetParam();
+  const Kernel& kernel = *kernels::find_kernel(name).value();
+  for (size_t i = 0; i < kFewRows.size(); ++i) {
+    compare(kernel, kFewRows[i], simulator::devices()[i % 3], dialect,
+            {{contiguous_parameter(kernel), 1}});
+  }
+  EXPECT_EQ(compared_, 3);
+}
+
 std::vector<std::string_view> kernel_names() {
   std::vector<std::string_view> names;
   for (const Kernel& kernel : kernels::kernels()) names.push_back(kernel.name);
   return names;
 }
 
+// Those that have loops of their own for few rows, if their tiling asks for it.
+std::vector<std::string_view> few_rows_kernels() {
+  std::vector<std::string_view> names;
+  for (const Kernel& kernel : kernels::kernels()) {
+    if (!contiguous_parameter(kernel).empty()) names.push_back(kernel.name);
+  }
+  return names;
+}
+
+std::string test_name(const testing::TestParamInfo<std::tuple<std::string_view, const char*>>& p) {
+  return fmt::format("{}_{}", std::get<0>(p.param), std::get<1>(p.param));
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, EmittedRoundTrip,
                          testing::Combine(testing::ValuesIn(kernel_names()),
                                           testing::Values("nki", "neuronxcc")),
-                         [](const auto& p) {
-                           return fmt::format("{}_{}", std::get<0>(p.param), std::get<1>(p.param));
-                         });
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(Kernels, FewRowsRoundTrip,
+                         testing::Combine(testing::ValuesIn(few_rows_kernels()),
+                                          testing::Values("nki", "neuronxcc")),
+                         test_name);
 
 }  // namespace
 }  // namespace neuronmm

@@ -67,6 +67,34 @@ TEST(Interpreter, AViewHasTheElementsOfItsInput) {
   }
 }
 
+// As row tiles [128, 2, 4] of 300 rows partition p has the rows p and 128 + p.
+TEST(Interpreter, RowTilesHaveTheRowsInTheirOrder) {
+  Builder b("tiled");
+  const BufferId x = b.input("x", DType::kBF16, {300, 4});
+  const BufferId y = b.output("y", DType::kBF16, {256, 3});
+  const BufferId tiles = b.row_tiles("x_tiles", x);
+  const BufferId block = b.sbuf("block", DType::kBF16, {128, 2, 3});
+  b.load(at(block, {all(128), all(2), all(3)}), at(tiles, {all(128), all(2), {1, {.max = 3}}}));
+  b.loop("j", 2, 1, [&](const Tile& j) {
+    b.store(at(y, {{j.start * 128, {.max = 128}}, all(3)}),
+            at(block, {all(128), tile::one(j.start), all(3)}));
+  });
+  const Program program = b.finish();
+  std::mt19937 random(5);
+  const Matrix values = random_matrix(300, 4, random);
+  for (const bool in_place : {false, true}) {
+    Inputs inputs;
+    inputs.emplace("x", Input{values.view(), in_place});
+    const auto result = interpret(program, inputs);
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    for (int64_t row = 0; row < 256; ++row) {
+      for (int64_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(result->outputs.at("y").row(row)[i], values.row(row)[i + 1]);
+      }
+    }
+  }
+}
+
 // The released kernels' numerics: within a block of BK, fp32 sums of 128 products at a time; across
 // blocks, bf16.
 Matrix reference_blocks(const Matrix& x, const Matrix& w, int64_t BK) {

@@ -120,5 +120,25 @@ TEST(Printer, SaysWhatAViewIsOf) {
             "  HBM  x_view BF16 [128, 2, 8], 4096 bytes, view of x\n");
 }
 
+TEST(Printer, SaysWhatRowTilesAreOf) {
+  Builder b("demo");
+  b.row_tiles("x_tiles", b.input("x", DType::kBF16, {300, 8}));
+  EXPECT_EQ(print(b.finish()),
+            "program demo\n"
+            "  HBM  x BF16 [300, 8], 4800 bytes, input\n"
+            "  HBM  x_tiles BF16 [128, 2, 8], 4096 bytes, row tiles of x\n");
+}
+
+TEST(Printer, SaysWhatAdds) {
+  Builder b("demo");
+  const BufferId tile = b.sbuf("tile", DType::kBF16, {8, 8}), psum = b.psum("psum", {8, 8}, 1);
+  const auto block = [](BufferId id) { return at(id, {all(8), all(8)}); };
+  b.matmul_onto(block(psum), block(tile), block(tile));
+  const std::string text = print(b.finish());
+  EXPECT_EQ(text.substr(text.find("nc_matmul")),
+            "nc_matmul(dst=psum[0 : 8, 0 : 8], stationary=tile[0 : 8, 0 : 8], "
+            "moving=tile[0 : 8, 0 : 8], adds)  # matmul tile x tile\n");
+}
+
 }  // namespace
 }  // namespace neuronmm::tile

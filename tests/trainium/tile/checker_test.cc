@@ -237,6 +237,13 @@ TEST_F(Rule, AccumulatesInOneInstance) {
   expect_violation(b.finish(), "matmul u x x", "psum", "summed over loop 0");
 }
 
+TEST_F(Rule, AddsToWhatIsThere) {
+  const BufferId u = filled("u", kBF16, {128, 8}), x = filled("x", kBF16, {128, 8});
+  const BufferId psum = b.psum("psum", {128, 8}, 1);
+  b.matmul_onto(block(psum, 8, 8), block(u, 128, 8), block(x, 128, 8));
+  expect_violation(b.finish(), "matmul u x x", "psum", "added to before anything is written");
+}
+
 // --- programs whose numbers mean nothing: one message, and nothing walks them ---
 
 Program small_program() {
@@ -281,10 +288,54 @@ TEST(Structure, AViewIsOfAnInputAndAsLarge) {
   }
 }
 
+// Of 300 rows, two tiles are whole.
+TEST(Structure, RowTilesAreTheWholeTilesOfAMatrix) {
+  const auto program = [] {
+    Builder b("tiled");
+    const BufferId x = b.input("x", kBF16, {300, 8}), y = b.output("y", kBF16, {128, 8});
+    const BufferId tiles = b.row_tiles("x_tiles", x);
+    const BufferId tile = b.sbuf("tile", kBF16, {128, 8});
+    b.load(at(tile, {all(128), all(8)}), at(tiles, {all(128), one(1), all(8)}));
+    b.store(at(y, {all(128), all(8)}), at(tile, {all(128), all(8)}));
+    return b.finish();
+  };
+  const CheckReport good = check(program(), {});
+  EXPECT_TRUE(good.ok()) << good.violations.front().message;
+  const std::pair<Shape, const char*> breaks[] = {
+      {{128, 3, 8}, "row tiles [rows, tiles, columns] of the matrix x [300, 8], found [128, 3, 8]"},
+      {{128, 1, 8}, "found [128, 1, 8]"},
+      {{128, 2, 4}, "found [128, 2, 4]"},
+      {{128, 16}, "found [128, 16]"}};
+  for (const auto& [shape, part] : breaks) {
+    Program broken = program();
+    broken.buffers[2].shape = shape;
+    const CheckReport report = check(broken, {});
+    ASSERT_EQ(report.violations.size(), 1u) << part;
+    EXPECT_TRUE(contains(report.violations[0].message, part)) << report.violations[0].message;
+  }
+}
+
 TEST_F(Rule, AViewIsOnlyRead) {
   const BufferId view = b.view("x_view", b.input("x", kBF16, {256, 8}), {128, 16});
   b.store(at(view, {all(128), all(16)}), block(filled("tile", kBF16, {128, 16}), 128, 16));
   expect_violation(b.finish(), "store x_view", "x_view", "only read");
+}
+
+TEST(Structure, WhatAlwaysAddsHasNoLoopToBeginIn) {
+  Builder b("adds");
+  const BufferId tile = b.sbuf("tile", kBF16, {128, 8}), psum = b.psum("psum", {128, 8}, 1);
+  const auto block = [](BufferId id) { return at(id, {all(8), all(8)}); };
+  b.zero(block(tile));
+  b.zero(block(psum));
+  b.loop("k", 4, 1, [&](const Tile&) { b.matmul_onto(block(psum), block(tile), block(tile)); });
+  Program program = b.finish();
+  EXPECT_TRUE(check(program, {}).ok());
+  auto& loop = std::get<Loop>(program.body.back());
+  auto& matmul = std::get<NcMatmul>(std::get<Instruction>(loop.body[0]).operation);
+  matmul.first = {loop.id};
+  const CheckReport report = check(program, {});
+  ASSERT_EQ(report.violations.size(), 1u);
+  EXPECT_TRUE(contains(report.violations[0].message, "it always adds"));
 }
 
 Loop& loop_of(Program& program) { return std::get<Loop>(program.body[0]); }

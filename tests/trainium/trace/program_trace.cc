@@ -69,8 +69,9 @@ class Tracer {
     const tile::Buffer& buffer = program_.buffer(access.buffer);
     const tile::Region region = tile::evaluate(access, walker_.loop_values());
     TraceWriter::View out{instances_[static_cast<size_t>(access.buffer)], {}, 0};
-    int64_t stride = 1;
-    for (size_t d = region.dimensions; d-- > 0; stride *= buffer.shape[d]) {
+    const auto strides = buffer.strides();
+    for (size_t d = region.dimensions; d-- > 0;) {
+      const int64_t stride = strides[d];
       out.offset += region.start[d] * stride;
       empty_ = empty_ || region.size[d] == 0;
       const bool partitions = d == 0 && buffer.memory != Memory::kHbm;
@@ -95,7 +96,7 @@ class Tracer {
          {{"transpose", op.transpose}});
   }
   void trace(const tile::NcMatmul& op, int line) {
-    bool first = true;
+    bool first = !op.adds;
     for (const tile::LoopId loop : op.first) {
       first = first && walker_.loop_values()[static_cast<size_t>(loop)] == 0;
     }

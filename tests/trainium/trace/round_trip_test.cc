@@ -1,10 +1,15 @@
 // The same kernel as a tile program and as the trace that it would leave takes the same time and
 // moves the same bytes, to the last bit.
 
+#include <algorithm>
+#include <random>
+
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "trainium/devices.h"
 #include "trainium/kernels/registry.h"
+#include "trainium/kernels/shapes.h"
 #include "trainium/simulator/residency.h"
 #include "trainium/simulator/timing.h"
 #include "trainium/trace/program_trace.h"
@@ -28,7 +33,12 @@ class RoundTrip : public testing::TestWithParam<DType> {
     const auto tiling =
         kernels::fitting_tiling(kernel, shape, options, {}, simulator::limits_of(device));
     if (!tiling.ok()) return;  // the kernel does not take such a shape
-    const auto program = kernels::make_program(kernel, shape, *tiling, options);
+    compare(kernel, shape, device, *tiling);
+  }
+  void compare(const kernels::Kernel& kernel, const KernelShape& shape, const DeviceSpec& device,
+               const kernels::Tiling& tiling) {
+    const kernels::KernelOptions options{.dtype = GetParam()};
+    const auto program = kernels::make_program(kernel, shape, tiling, options);
     ASSERT_TRUE(program.ok()) << program.error().message;
     const auto expected = simulator::simulate(*program, device);
     ASSERT_TRUE(expected.ok()) << expected.error().message;
@@ -56,6 +66,38 @@ TEST_P(RoundTrip, EveryKernelExactly) {
     }
   }
   EXPECT_GT(compared_, 150);
+}
+
+// Kernels have other loops for up to 128 rows, if their tiling asks for it.
+TEST_P(RoundTrip, FewRowsExactly) {
+  const unsigned seed = std::random_device()();
+  std::mt19937 random(seed);
+  const auto pick = [&random](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
+  for (const kernels::Kernel& kernel : kernels::kernels()) {
+    kernels::Tiling tiling = *kernels::tiling_of(kernel, {});
+    const auto asks = [](const kernels::TilingParameter& parameter) {
+      return parameter.name.ends_with("contiguous");
+    };
+    if (std::ranges::none_of(kernel.tiling, asks)) continue;
+    for (int i = 0; i < 20; ++i) {
+      for (const kernels::TilingParameter& parameter : kernel.tiling) {
+        const int64_t most = parameter.dimension == 0 ? parameter.most : 5;
+        tiling.set(parameter.name, asks(parameter) ? 1 : pick(parameter.least, most));
+      }
+      KernelShape shape{pick(1, 128), 128 * pick(1, 8), pick(1, 700), pick(1, 3000), pick(1, 100)};
+      kernels::make_room_for_pivots(kernel, shape);
+      const DeviceSpec& device = simulator::devices()[static_cast<size_t>(pick(0, 2))];
+      std::string text =
+          fmt::format("seed {}: {} {}", seed, kernel.name, shape_sizes(kernel, shape));
+      for (const auto& [name, value] : tiling.values()) text += fmt::format(" {}={}", name, value);
+      SCOPED_TRACE(text);
+      compare(kernel, shape, device, tiling);
+      if (HasFailure()) return;
+    }
+  }
+  EXPECT_GT(compared_, 40);
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, RoundTrip, testing::Values(DType::kBF16, DType::kF32),

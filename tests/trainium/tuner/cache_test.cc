@@ -77,6 +77,25 @@ TEST(Cache, AnotherDeviceModelMakesItStale) {
   EXPECT_TRUE(cache->find(faster, 1).value().has_value());
 }
 
+// A builder that changes for up to 128 rows alone, where the tiling asks for it.
+TEST(Fingerprint, KnowsTheLoopsForFewRows) {
+  static const kernels::Kernel& xuv = *kProblem.kernel;
+  kernels::Kernel changed = xuv;
+  changed.make = [](const kernels::KernelShape& shape, const kernels::Tiling& tiling,
+                    const kernels::KernelOptions& options) {
+    kernels::Tiling other = tiling;
+    if (shape.M <= 128 && tiling["contiguous"] == 1) other.set("copies", 3);
+    return xuv.make(shape, other, options);
+  };
+  Problem problem = kProblem;
+  const std::string before = fingerprint(problem);
+  kernels::Kernel same = xuv;
+  problem.kernel = &same;
+  EXPECT_EQ(fingerprint(problem), before);
+  problem.kernel = &changed;
+  EXPECT_NE(fingerprint(problem), before);
+}
+
 TEST(Cache, TrialsOfAnInterruptedSearchAreKept) {
   Cache cache;
   cache.keep(kProblem, {{"BM=1", {12.5, false}}, {"BM=2", {99, true}}});

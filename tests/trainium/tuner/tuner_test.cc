@@ -132,6 +132,22 @@ TEST(Tuner, TheWholeMlpIsAtLeastAsFastAsItsDefaults) {
   EXPECT_LE(outcome->best.front().latency_ns, timing->summary.total_time * 1e9);
 }
 
+// A kernel of parts is searched part by part, and then around the best: nothing that differs from
+// the outcome in one parameter is better.
+TEST(Tuner, NothingNextToTheBestIsBetter) {
+  for (const Problem& problem : {problem_of("dense_mlp", {1, 2048, 0, 832}, {}, "trn2"),
+                                 problem_of("dense_mlp", {300, 512, 0, 1024}),
+                                 problem_of("mlp", {1, 512, 256, 1024}, {}, "trn2")}) {
+    SCOPED_TRACE(key_of(problem));
+    const auto outcome = tune(problem, {.top = 1});
+    ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+    for (const Tiling& next : neighbours(problem, outcome->best[0].tiling)) {
+      const Simulated found = simulated(problem, next);
+      EXPECT_GE(found.ns, outcome->fastest_ns) << tiling_text(next);
+    }
+  }
+}
+
 // The strip alone, [r, 128 rows] in fp32 and again in bf16, is larger than SBUF.
 TEST(Tuner, WhereNothingFitsTheBuffersAreNamed) {
   const auto outcome = tune(problem_of("xuv", {128, 1024, 1 << 17, 512}));
