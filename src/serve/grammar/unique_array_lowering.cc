@@ -35,6 +35,58 @@ bool goes_on_forever(const StringLanguage& language) {
   });
 }
 
+using Used = uint64_t;  // a bit for each constant
+
+// Which constants an array may have used, and which may come next.
+class ConstantSets {
+ public:
+  // `by_index`: what each item may be; the last of them goes on.
+  ConstantSets(const std::vector<UniqueLiterals>& by_index, std::optional<int64_t> maximum) {
+    for (const UniqueLiterals& some : by_index) all_.insert(all_.end(), some.begin(), some.end());
+    all_ = distinct(all_);
+    most_ = maximum.value_or(std::ssize(all_));
+    std::map<std::string, size_t> number_of;
+    for (size_t i = 0; i < all_.size(); ++i) number_of[canonical_text(*all_[i])] = i;
+    for (const UniqueLiterals& some : by_index) {
+      std::vector<size_t>& numbers = by_index_.emplace_back();
+      for (const Json* value : some) numbers.push_back(number_of[canonical_text(*value)]);
+    }
+  }
+
+  const UniqueLiterals& constants() const { return all_; }
+
+  std::vector<size_t> followers(Used used) const {
+    std::vector<size_t> left;
+    const auto count = static_cast<size_t>(std::popcount(used));
+    if (static_cast<int64_t>(count) >= most_) return left;
+    for (const size_t number : by_index_[std::min(count, by_index_.size() - 1)]) {
+      if ((used >> number & 1) == 0) left.push_back(number);
+    }
+    return left;
+  }
+
+  // All sets that arrays come to; nothing if there are more than `limit`.
+  std::vector<Used> reached(size_t limit) const {
+    constexpr size_t kMostConstants = 64;
+    if (all_.size() > kMostConstants) return {};
+    std::vector<Used> sets = {0};
+    std::set<Used> seen = {0};
+    for (size_t i = 0; i < sets.size(); ++i) {
+      for (const size_t number : followers(sets[i])) {
+        const Used next = sets[i] | Used{1} << number;
+        if (seen.insert(next).second) sets.push_back(next);
+      }
+      if (sets.size() > limit) return {};
+    }
+    return sets;
+  }
+
+ private:
+  UniqueLiterals all_;
+  std::vector<std::vector<size_t>> by_index_;  // numbers in all_
+  int64_t most_ = 0;
+};
+
 }  // namespace
 
 Status UniqueArrayLowering::run() {
@@ -49,9 +101,7 @@ Status UniqueArrayLowering::run() {
     }
     NMM_ASSIGN(const auto strings, strings_of(shapes));
     if (!strings || prefix_items() > 0) return refused();
-    const bool any = shapes.size() == 1 && shapes[0].string.only_lengths() &&
-                     shapes[0].string.minimum == 0 && !shapes[0].string.maximum;
-    add_strings(*strings, any);
+    add_strings(*strings);
     return {};
   }
   if (add_subsets(by_index)) return {};
@@ -146,35 +196,11 @@ void UniqueArrayLowering::close(PositionId behind) {
 
 // A state for every set of constants that may have been used. False: there are too many.
 bool UniqueArrayLowering::add_subsets(const std::vector<Literals>& by_index) {
-  Literals all;
-  for (const Literals& some : by_index) all.insert(all.end(), some.begin(), some.end());
-  all = distinct(all);
-  if (all.size() > 62) return false;
-  std::map<std::string, size_t> number_of;
-  for (size_t i = 0; i < all.size(); ++i) number_of[canonical_text(*all[i])] = i;
-  using Used = uint64_t;
-  const int64_t most = limits_.maximum.value_or(std::ssize(all));
-  const auto followers = [&](Used used) {
-    std::vector<size_t> values;
-    const auto count = static_cast<size_t>(std::popcount(used));
-    if (static_cast<int64_t>(count) >= most) return values;
-    for (const Json* value : by_index[std::min(count, by_index.size() - 1)]) {
-      const size_t number = number_of[canonical_text(*value)];
-      if ((used >> number & 1) == 0) values.push_back(number);
-    }
-    return values;
-  };
-  std::vector<Used> reached = {0};
-  std::set<Used> seen = {0};
-  for (size_t i = 0; i < reached.size(); ++i) {
-    for (const size_t number : followers(reached[i])) {
-      const Used next = reached[i] | Used{1} << number;
-      if (seen.insert(next).second) reached.push_back(next);
-    }
-    if (reached.size() > kMostSubsets) return false;
-  }
+  const ConstantSets sets(by_index, limits_.maximum);
+  const std::vector<Used> reached = sets.reached(kMostSubsets);
+  if (reached.empty()) return false;
   std::vector<RuleId> rules;
-  for (const Json* value : all) rules.push_back(constant(*value));
+  for (const Json* value : sets.constants()) rules.push_back(constant(*value));
   std::map<Used, PositionId> behind;
   for (const Used used : reached) behind[used] = grammar_.add_position();
   grammar_.add_text(place_.from, "[", behind[0]);
@@ -182,7 +208,7 @@ bool UniqueArrayLowering::add_subsets(const std::vector<Literals>& by_index) {
     const PositionId item = grammar_.add_position();
     if (used == 0) lowering_.syntax_.add_gap(behind[0], item);
     if (used != 0) lowering_.syntax_.add_comma(behind[used], item);
-    for (const size_t number : followers(used))
+    for (const size_t number : sets.followers(used))
       grammar_.add_call(item, rules[number], behind[used | Used{1} << number]);
     if (std::popcount(used) < limits_.minimum) continue;
     if (used == 0) grammar_.add_text(behind[0], "]", place_.to);
@@ -232,19 +258,13 @@ void UniqueArrayLowering::add_in_order(const Literals& values) {
            });
 }
 
-// Of strings without limits every way to write them is allowed.
-void UniqueArrayLowering::add_strings(const StringLanguage& language, bool any) {
+// Written without calls of other rules: they could be too deep where the string is not, and it
+// could not go on.
+void UniqueArrayLowering::add_strings(const StringLanguage& language) {
   const RuleId rule = grammar_.add_rule();
   const auto [start, end] = grammar_.rule(rule);
-  const RuleId character = lowering_.syntax_.character();
   const PositionId first = grammar_.add_position();
-  if (any) {
-    grammar_.add_text(start, "\"", first);
-    grammar_.add_call(first, character, first);
-    grammar_.add_text(first, "\"", end);
-  } else {
-    lowering_.syntax_.add_string_of(start, language, end);
-  }
+  lowering_.syntax_.add_string_of(start, language, end);
   grammar_.mark(first, grammar_.add_position());
   add_rows(1, [&](size_t, PositionId from, const auto& behind, const auto&) {
     grammar_.add_call(from, rule, behind[0]);

@@ -34,7 +34,7 @@ class UniqueArrayLowering {
 
   bool add_subsets(const std::vector<Literals>& by_index);
   void add_in_order(const Literals& values);
-  void add_strings(const StringLanguage& language, bool any);
+  void add_strings(const StringLanguage& language);
   RuleId constant(const Json& value);
   Error refused() const;
 

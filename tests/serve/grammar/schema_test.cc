@@ -31,8 +31,8 @@ TEST(Schema, ItemsDifferWhereTheyMust) {
   EXPECT_FALSE(pair.accepts("[1,2,true,true]"));
   Compiled strings(
       R"({"type": "array", "items": {"type": "string"}, "uniqueItems": true, "maxItems": 3})");
-  EXPECT_TRUE(strings.accepts(R"(["a","b","\u0061b"])"));
-  for (const char* text : {R"(["a", "a"])", R"(["a","b","\u0061"])", R"(["a","b","c","d"])"})
+  EXPECT_TRUE(strings.accepts(R"(["a","b\n","b"])"));
+  for (const char* text : {R"(["a", "a"])", R"(["b\n","b","b\n"])", R"(["a","b","c","d"])"})
     EXPECT_FALSE(strings.accepts(text)) << text;
   Compiled nested(
       R"({"type": "array", "items": {"type": "array", "items": {"type": "string"}, "uniqueItems": true}})");
