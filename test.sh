@@ -43,7 +43,6 @@ fi
 
 step "format"
 git ls-files -z -- '*.cc' '*.h' | xargs -0 clang-format --dry-run -Werror
-tools/page_policy.py
 
 step "clang and sanitizers: build and unit tests"
 cmake --preset dev >/dev/null

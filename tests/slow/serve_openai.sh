@@ -5,6 +5,6 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 readonly venv=build/openai_venv
 [ -x $venv/bin/python ] || python3 -m venv $venv
-$venv/bin/pip install --quiet openai==2.8.1 pytest==8.4.2
+$venv/bin/pip install --quiet openai==3.54.0 httpx==0.28.1 pytest==8.4.2
 ninja -C build/release neuronmm
 $venv/bin/python -m pytest --quiet -p no:cacheprovider tests/slow/serve "$@"

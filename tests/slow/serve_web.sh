@@ -11,7 +11,7 @@ tools/install_dependencies.sh browser
 $venv/bin/pip install --quiet selenium==4.51.0 promql-parser==0.12.0
 $venv/bin/pip install --quiet --no-deps axe-playwright-python==0.1.8
 
-tools/page_policy.py
+ninja -C build/release src/serve/web/index.html
 $venv/bin/python $here/dashboard.py
 export PYTHONPATH=$here
 if [ $# -gt 0 ]; then

@@ -150,6 +150,12 @@ bool Automaton::loops_on_plain_text(StateId state) {
          second(0xF4, 0x80, 0x8F, last_two);
 }
 
+bool Automaton::is_marked(StateId state) const {
+  const std::vector<Frame>& frames = stacks_.frames(set_of(state));
+  return std::ranges::any_of(frames,
+                             [&](const Frame& frame) { return grammar_.is_marked(frame.top); });
+}
+
 bool Automaton::accepts(std::string_view text) {
   if (empty()) return false;
   const StateId end = step(start_, text);

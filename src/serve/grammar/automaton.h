@@ -35,6 +35,8 @@ class Automaton {
   StateId step(StateId state, std::string_view text);
   // The text may end here.
   bool is_complete(StateId state) const { return stacks_.has_bottom(set_of(state)); }
+  // A string that ends here must differ from those before it in its array (Grammar::mark).
+  bool is_marked(StateId state) const;
   // It must end here.
   bool is_final(StateId state) const { return stacks_.frames(set_of(state)).empty(); }
   bool accepts(std::string_view text);

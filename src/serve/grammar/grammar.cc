@@ -1,6 +1,7 @@
 #include "serve/grammar/grammar.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace neuronmm::grammar {
 
@@ -15,6 +16,12 @@ PositionId Grammar::add_position() {
   if (too_large_ && !first_edges_.empty()) return 0;
   first_edges_.push_back(-1);
   return static_cast<PositionId>(first_edges_.size() - 1);
+}
+
+bool Grammar::is_marked(PositionId position) const {
+  const auto behind =
+      std::ranges::upper_bound(marks_, position, {}, &std::pair<PositionId, PositionId>::first);
+  return behind != marks_.begin() && position < std::prev(behind)->second;
 }
 
 void Grammar::add_edge(PositionId from, Edge edge) {

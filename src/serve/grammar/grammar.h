@@ -6,6 +6,7 @@
 #include <bitset>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace neuronmm::grammar {
@@ -39,11 +40,16 @@ class Grammar {
   void add_call(PositionId from, RuleId callee, PositionId to);
   void add_text(PositionId from, std::string_view text, PositionId to);
   void set_root(RuleId root) { root_ = root; }
+  // Of the positions in [first, last): a string that ends there must differ from those before it in
+  // its array (UniqueStrings).
+  void mark(PositionId first, PositionId last) { marks_.emplace_back(first, last); }
 
   void set_too_large() { too_large_ = true; }
   bool too_large() const { return too_large_; }
   RuleId root() const { return root_; }
   const Rule& rule(RuleId id) const { return rules_[static_cast<size_t>(id)]; }
+  bool has_marks() const { return !marks_.empty(); }
+  bool is_marked(PositionId position) const;
   int64_t rules() const { return std::ssize(rules_); }
   int64_t positions() const { return std::ssize(first_edges_); }
   int64_t edges() const { return std::ssize(edges_); }
@@ -64,6 +70,7 @@ class Grammar {
   std::vector<int32_t> first_edges_;  // by position; -1: none
   std::vector<Edge> edges_;
   std::vector<Rule> rules_;
+  std::vector<std::pair<PositionId, PositionId>> marks_;  // ascending
   RuleId root_ = -1;
   bool too_large_ = false;
 };

@@ -4,6 +4,7 @@ namespace neuronmm::grammar {
 
 void Matcher::allowed_tokens(std::span<uint64_t> allowed) {
   masks_->allowed(place_, text_, allowed);
+  if (masks_->has_unique_strings()) masks_->forbid_repeats(place_, text_, strings_, allowed);
   if (!is_complete()) return;
   for (const text::TokenId stop : masks_->vocabulary().stop_tokens()) {
     const auto id = static_cast<uint32_t>(stop);
@@ -18,6 +19,7 @@ void Matcher::advance(text::TokenId token) {
   }
   const std::string_view more = masks_->vocabulary().text(token);
   masks_->advance(place_, text_, more);
+  if (masks_->has_unique_strings()) strings_.push(more);
   text_ += more;
 }
 

@@ -24,7 +24,8 @@ class Matcher : public model::TokenConstraint {
   std::shared_ptr<TokenMasks> masks_;
   mutable TokenMasks::Place place_;  // its number changes when states are forgotten
   std::string text_;
-  bool ended_ = false;  // by a token
+  UniqueStrings strings_;  // of text_, where the grammar asks for it
+  bool ended_ = false;     // by a token
 };
 
 }  // namespace neuronmm::grammar

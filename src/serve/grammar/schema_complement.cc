@@ -76,6 +76,7 @@ class ShapeComplement {
   }
 
   Status array(const ArrayLimits& limits) {
+    if (limits.unique) return fail("uniqueItems is not negated");
     counts(ComplementKind::kArray, limits.minimum, limits.maximum,
            [](Shape& shape) -> ArrayLimits& { return shape.array; });
     for (const ContainsLimits& contains : limits.contains) {

@@ -200,8 +200,7 @@ class KeywordReader {
     NMM_TRY(counts("minItems", "maxItems", limits.minimum, limits.maximum));
     const Json* unique = keyword(schema_, "uniqueItems");
     if (unique != nullptr && !unique->is_boolean()) return expected("uniqueItems", "true or false");
-    if (unique != nullptr && unique->get<bool>() && limits.maximum.value_or(2) > 1)
-      return wrong("uniqueItems", "this keyword is not supported");
+    limits.unique = unique != nullptr && unique->get<bool>();
     ItemSchemas items;
     const Json* prefix = keyword(schema_, "prefixItems");
     const Json* rest = keyword(schema_, "items");

@@ -32,6 +32,7 @@ class SchemaLowering {
 
  private:
   friend class ObjectLowering;
+  friend class UniqueArrayLowering;
 
   struct Job {
     Conjunction schemas;

@@ -415,6 +415,9 @@ Result<bool> SchemaNormalizer::admits(const Shape& shape, const Json& value) {
 
 Result<bool> SchemaNormalizer::admits_items(const ArrayLimits& limits, const Json& array) {
   if (!within(std::ssize(array), limits.minimum, limits.maximum)) return false;
+  Literals items;
+  for (const Json& item : array) items.push_back(&item);
+  if (limits.unique && canonical_texts(items).size() < items.size()) return false;
   for (const ContainsLimits& contains : limits.contains) {
     int64_t count = 0;
     for (const Json& item : array) {

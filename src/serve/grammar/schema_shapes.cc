@@ -61,6 +61,7 @@ Shape both(const Shape& a, const Shape& b) {
   append(shape.array.contains, b.array.contains);
   shape.array.minimum = std::max(a.array.minimum, b.array.minimum);
   shape.array.maximum = smaller(a.array.maximum, b.array.maximum);
+  shape.array.unique |= b.array.unique;
   append(shape.object.properties, b.object.properties);
   append(shape.object.required, b.object.required);
   append(shape.object.names, b.object.names);

@@ -46,6 +46,7 @@ struct ArrayLimits {
   std::vector<ContainsLimits> contains;
   int64_t minimum = 0;
   std::optional<int64_t> maximum;
+  bool unique = false;  // no two items are equal
 };
 
 // What one schema says of an object's properties.

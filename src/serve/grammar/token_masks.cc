@@ -53,6 +53,22 @@ void TokenMasks::allowed(Place& place, std::string_view text, std::span<uint64_t
   std::fill(end, mask.end(), 0);
 }
 
+void TokenMasks::forbid_repeats(Place& place, std::string_view text, const UniqueStrings& strings,
+                                std::span<uint64_t> mask) {
+  const std::scoped_lock lock(mutex_);
+  renew(place, text);
+  for (const text::TokenId token : vocabulary_->quoting()) {
+    uint64_t& word = mask[static_cast<size_t>(token) / 64];
+    const uint64_t bit = uint64_t{1} << (static_cast<size_t>(token) % 64);
+    if ((word & bit) == 0) continue;
+    const std::string_view more = vocabulary_->text(token);
+    const auto marked = [&](size_t bytes) {
+      return automaton_->is_marked(automaton_->step(place.state, more.substr(0, bytes)));
+    };
+    if (strings.repeats(more, marked)) word &= ~bit;
+  }
+}
+
 void TokenMasks::advance(Place& place, std::string_view text, std::string_view more) {
   const std::scoped_lock lock(mutex_);
   renew(place, text);

@@ -15,6 +15,7 @@
 #include "serve/grammar/automaton.h"
 #include "serve/grammar/schema_compiler.h"
 #include "serve/grammar/token_vocabulary.h"
+#include "serve/grammar/unique_strings.h"
 
 namespace neuronmm::grammar {
 
@@ -43,6 +44,10 @@ class TokenMasks {
   // Without the tokens that end an answer. `mask` has vocabulary().mask_words() words, or more.
   void allowed(Place& place, std::string_view text, std::span<uint64_t> mask);
   void advance(Place& place, std::string_view text, std::string_view more);
+  // Clears the bits of tokens that would repeat a string where it must not be.
+  bool has_unique_strings() const { return grammar_.grammar.has_marks(); }
+  void forbid_repeats(Place& place, std::string_view text, const UniqueStrings& strings,
+                      std::span<uint64_t> mask);
   bool is_complete(Place& place, std::string_view text);
   bool is_final(Place& place, std::string_view text);
 

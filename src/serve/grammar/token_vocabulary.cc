@@ -56,6 +56,8 @@ TokenVocabulary::TokenVocabulary(std::vector<std::string> texts,
       others_(trie_of(texts_, false)),
       plain_mask_(mask_words()) {
   for (size_t id = 0; id < texts_.size(); ++id) {
+    if (texts_[id].find('"') != std::string::npos)
+      quoting_.push_back(static_cast<text::TokenId>(id));
     if (texts_[id].size() == 1) bytes_.set(static_cast<uint8_t>(texts_[id][0]));
     if (!texts_[id].empty() && is_plain(texts_[id]))
       plain_mask_[id / 64] |= uint64_t{1} << (id % 64);

@@ -27,6 +27,8 @@ class TokenVocabulary {
   std::string_view text(text::TokenId id) const { return texts_[static_cast<size_t>(id)]; }
   const std::vector<text::TokenId>& stop_tokens() const { return stop_tokens_; }
   bool is_stop(text::TokenId id) const;
+  // The tokens that have a quotation mark: strings end with one.
+  const std::vector<text::TokenId>& quoting() const { return quoting_; }
   // The bytes that are tokens by themselves. A text of these bytes can be spelled from any place
   // on, so that automata that read no others have no dead ends.
   const ByteSet& bytes() const { return bytes_; }
@@ -36,7 +38,7 @@ class TokenVocabulary {
 
  private:
   std::vector<std::string> texts_;
-  std::vector<text::TokenId> stop_tokens_;
+  std::vector<text::TokenId> stop_tokens_, quoting_;
   ByteSet bytes_;
   // Tokens of characters that a JSON string has as they are, which are most, and all others: in the
   // middle of a string the former need no look.

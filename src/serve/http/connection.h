@@ -18,6 +18,7 @@
 #include <boost/beast/http.hpp>
 
 #include "serve/http/answer_queue.h"
+#include "serve/http/request_lines.h"
 #include "serve/http/server_state.h"
 
 namespace neuronmm::serve {
@@ -183,8 +184,7 @@ class HttpConnection : public Connection,
       co_await refuse(std::move(*refused));
       co_return false;
     }
-    if (http::token_list(parser_->get()[http::field::expect]).exists("100-continue") &&
-        !parser_->is_done())
+    if (parser_->get().count(http::field::expect) > 0 && chunks_ && !parser_->is_done())
       co_await write("HTTP/1.1 100 Continue\r\n\r\n");
     set_deadline(limits().body);
     if (!co_await parse(/*body=*/true)) {
@@ -208,12 +208,14 @@ class HttpConnection : public Connection,
     return !input_.empty() && input_ != "\r";
   }
 
-  // Up to the end of the head, or of the body. False: parse_error_ says why, or time is over, or
-  // the client has gone.
+  // Up to the end of the head, or of the body. False: parse_error_ or fault_ says why, or time is
+  // over, or the client has gone.
   Task<bool> parse(bool body) {
     parser_->eager(body);
     for (;;) {
       if (body ? parser_->is_done() : parser_->is_header_done()) co_return true;
+      if (!body) fault_ = fault_of_head(input_);
+      if (!fault_.empty()) co_return false;
       error_code error;
       input_.erase(0, input_.empty() ? 0 : parser_->put(asio::buffer(input_), error));
       if (input_.size() < kMostUnparsed) room_.cancel();
@@ -222,11 +224,11 @@ class HttpConnection : public Connection,
         co_return false;
       }
       if (body ? parser_->is_done() : parser_->is_header_done()) co_return true;
+      // Of a body, data is taken as it comes: what is left are lines between chunks.
+      if (body) fault_ = fault_of_lines(input_);
       const size_t before = input_.size();
-      if (before >= kMostUnparsed) {  // no more is read: it would wait for itself
-        parse_error_ = http::error::bad_chunk_extension;
-        co_return false;
-      }
+      if (body && before > limits().header_bytes) fault_ = "the lines of a chunk are too long";
+      if (!fault_.empty()) co_return false;
       while (input_.size() == before && !input_ended() && !timed_out_) co_await wait();
       if (input_.size() == before) co_return false;
     }
@@ -251,12 +253,19 @@ class HttpConnection : public Connection,
   // What is wrong with a request whose body is not needed to tell.
   std::optional<HttpReply> refuse_head() {
     const auto& request = parser_->get();
-    if (request.version() == 11 && request.count(http::field::host) != 1)
-      return error_reply(invalid_request("", "expected one header Host"));
+    const auto host = request[http::field::host];
+    const size_t hosts = request.count(http::field::host);
+    if ((chunks_ && hosts != 1) || hosts > 1 || !is_host({host.data(), host.size()}))
+      return error_reply(invalid_request("", "expected one header Host, with a name and a port"));
     // Where others see another end of the body than we do, they see another next request, too.
+    const bool coded = request.count(http::field::transfer_encoding) > 0;
     const auto coding = request[http::field::transfer_encoding];
-    if (!coding.empty() && (request.version() != 11 || !boost::beast::iequals(coding, "chunked")))
+    if (coded && (!chunks_ || !boost::beast::iequals(coding, "chunked")))
       return error_reply(invalid_request("", "Transfer-Encoding: only chunked is known"));
+    const auto packing = request[http::field::content_encoding];
+    if (!packing.empty() && !boost::beast::iequals(packing, "identity"))
+      return error_reply(
+          {.status = 415, .message = "Content-Encoding: bodies are read as they are"});
     const auto expect = request[http::field::expect];
     if (!expect.empty() && !boost::beast::iequals(expect, "100-continue"))
       return error_reply({.status = 417, .message = "Expect: only 100-continue is known"});
@@ -293,9 +302,10 @@ class HttpConnection : public Connection,
   }
 
   Task<void> refuse_unparsed() {
-    if (gone_ || (!timed_out_ && !parse_error_)) co_return;
+    if (gone_ || (!timed_out_ && !parse_error_ && fault_.empty())) co_return;
     if (!parser_->is_header_done()) record_.request_id = random_request_id();
-    ApiError error = invalid_request("", "The request is no HTTP/1.1: " + parse_error_.message());
+    const std::string why = fault_.empty() ? parse_error_.message() : std::string(fault_);
+    ApiError error = invalid_request("", "The request is no HTTP/1.1: " + why);
     if (parse_error_ == http::error::body_limit)
       error = body_too_large(static_cast<int64_t>(limits().body_bytes));
     if (parse_error_ == http::error::header_limit)
@@ -573,6 +583,7 @@ class HttpConnection : public Connection,
   std::optional<Parser> parser_;
   std::optional<BodyRoom> body_room_;
   error_code parse_error_;
+  std::string_view fault_;  // that parser_ does not tell
   bool asked_before_ = false, keep_alive_ = false, is_head_ = false, chunks_ = true;
   std::string client_, origin_;
   Clock::time_point arrived_;

@@ -20,9 +20,9 @@ ToolCallShape tool_call_shape(ToolSyntax syntax, std::vector<Tool> functions, bo
   };
   switch (syntax) {
     case ToolSyntax::kNone:
-    case ToolSyntax::kUnknown:
     case ToolSyntax::kXml:  // call_syntax()
       break;
+    case ToolSyntax::kDescribed:
     case ToolSyntax::kHermes:
       of("<tool_call>\n{\"name\": \"", "\", \"arguments\": ", "}\n</tool_call>", "\n");
       break;

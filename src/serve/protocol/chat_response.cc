@@ -66,7 +66,9 @@ void ChatResponse::add_end(size_t index, const End& end) {
   Choice& choice = choices_[index];
   tell(index, choice.parser.push(choice.text.finish(end.stop_token)));
   tell(index, choice.parser.finish());
-  const bool calls = choice.parser.has_calls() && !chat_.named_call && end.reason == "stop";
+  if (!choice.parser.has_calls() && !chat_.named_call.empty())
+    tell(index, {{AnswerDelta::Kind::kCall, chat_.named_call, 0}});
+  const bool calls = choice.parser.has_calls() && chat_.named_call.empty() && end.reason == "stop";
   choice.finish_reason = calls ? "tool_calls" : end.reason;
   choice.stop_reason = stop_reason(choice.text, end);
   if (!settings().stream) return;
@@ -80,6 +82,7 @@ void ChatResponse::add_end(size_t index, const End& end) {
 
 void ChatResponse::tell(size_t index, const std::vector<AnswerDelta>& deltas) {
   for (const AnswerDelta& delta : deltas) {
+    if (chat_.forced_calls && delta.kind == AnswerDelta::Kind::kContent) continue;
     if (settings().stream)
       send_delta(index, delta_json(delta));
     else
@@ -143,7 +146,7 @@ Json ChatResponse::take_logprobs(Choice& choice) {
 std::vector<Json> ChatResponse::whole_choices() {
   std::vector<Json> list;
   for (Choice& choice : choices_) {
-    const bool no_content = choice.content.empty() && !choice.calls.empty();
+    const bool no_content = choice.content.empty() && (!choice.calls.empty() || chat_.forced_calls);
     Json message = {{"role", "assistant"},
                     {"content", no_content ? Json() : Json(choice.content)},
                     {"refusal", nullptr}};

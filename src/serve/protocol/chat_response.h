@@ -17,7 +17,8 @@ struct ChatSettings {
   ToolSyntax tools = ToolSyntax::kNone;  // kNone: nothing is a call
   ToolList tool_list = std::make_shared<const std::vector<Tool>>();
   bool parallel_calls = true;
-  bool named_call = false;         // the client chose the function: the answer ends with "stop"
+  bool forced_calls = false;       // the answer is calls and nothing else
+  std::string named_call = {};     // that the client chose: the answer ends with "stop"
   bool continues_message = false;  // the answer goes on with the prompt's last message,
   std::string echo = {};           // which is told before it
   uint64_t id_seed = 0;            // of the ids of calls

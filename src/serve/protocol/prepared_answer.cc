@@ -30,17 +30,6 @@ ResponseSettings response_settings(const ServedModel& model, const AnswerFields&
   return settings;
 }
 
-ApiResult<bool> check_tools(const ChatRequest& request, ToolSyntax syntax) {
-  if (request.conversation.tools.is_null()) return true;
-  if (syntax == ToolSyntax::kNone)
-    return invalid_request("tools", "tools: not supported: the model's chat template shows none");
-  if (syntax == ToolSyntax::kUnknown)
-    return invalid_request(
-        "tools",
-        "tools: not supported: calls as this model's chat template has them are not known");
-  return true;
-}
-
 ChatSettings chat_settings(const ChatRequest& request, ToolSyntax syntax, Thinking thinking,
                            uint64_t seed) {
   const text::Conversation& conversation = request.conversation;
@@ -53,8 +42,9 @@ ChatSettings chat_settings(const ChatRequest& request, ToolSyntax syntax, Thinki
   if (conversation.tools.is_null()) return settings;
   settings.tools = syntax;
   settings.tool_list = std::make_shared<const std::vector<Tool>>(request.tools.tools);
-  settings.named_call = request.tools.choice.kind == ToolChoice::Kind::kNamed;
-  settings.parallel_calls = request.tools.parallel && !settings.named_call;
+  settings.forced_calls = request.tools.choice.forced();
+  settings.named_call = request.tools.choice.name;
+  settings.parallel_calls = request.tools.parallel && settings.named_call.empty();
   return settings;
 }
 
@@ -83,7 +73,6 @@ ApiResult<PreparedAnswer> prepare_chat(const ServedModel& model, std::string_vie
   const AnswerFields& fields = request.answer;
   NMM_TRY(check_model(model, fields.model));
   const ToolSyntax syntax = call_syntax(model.tool_chats.tools, request.tools.choice);
-  NMM_TRY(check_tools(request, syntax));
   NMM_ASSIGN(const ChatPromptTokens prompt,
              chat_prompt(model, request.conversation, fields.add_special_tokens.value_or(false)));
   NMM_TRY(check_prompt(model, prompt.tokens, "messages"));

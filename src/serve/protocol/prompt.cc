@@ -1,5 +1,6 @@
 #include "serve/protocol/prompt.h"
 
+#include "serve/protocol/described_tools.h"
 #include "text/chat_template.h"
 #include "text/white_space.h"
 
@@ -49,7 +50,13 @@ ApiResult<ChatPromptTokens> chat_prompt(const ServedModel& model,
       conversation.tools.is_null() ? model.plain_chats : model.tool_chats;
   text::Conversation chat = conversation;
   if (!traits.has_developer) call_developers_system(chat);
-  const auto shown = text::apply_chat_template(*model.tokenizer, chat);
+  const bool describes = traits.tools == ToolSyntax::kDescribed;
+  auto shown =
+      text::apply_chat_template(*model.tokenizer, describes ? with_described_tools(chat) : chat);
+  if (!shown.ok() && describes && !chat.tools.is_null()) {
+    auto by_user = text::apply_chat_template(*model.tokenizer, with_tools_told_by_user(chat));
+    if (by_user.ok()) shown = std::move(by_user);
+  }
   if (!shown.ok()) return invalid_request("messages", shown.error().message);
   const text::EncodeOptions options = {.add_special_tokens = add_special_tokens,
                                        .literal = shown->said};

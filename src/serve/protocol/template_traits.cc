@@ -7,14 +7,14 @@ ToolSyntax tool_syntax(std::string_view source) {
   const auto has = [&](std::string_view part) {
     return source.find(part) != std::string_view::npos;
   };
-  if (!has("tools")) return ToolSyntax::kNone;
+  if (!has("tools")) return ToolSyntax::kDescribed;
   if (has("[TOOL_CALLS]")) return has("[ARGS]") ? ToolSyntax::kMistralByName : ToolSyntax::kMistral;
   if (has("<tool_call>")) {
     if (!has("<function=")) return ToolSyntax::kHermes;
-    return has("<parameter=") ? ToolSyntax::kXml : ToolSyntax::kUnknown;
+    return has("<parameter=") ? ToolSyntax::kXml : ToolSyntax::kDescribed;
   }
   if (has("<|start_header_id|>") && has("\"parameters\"")) return ToolSyntax::kLlama;
-  return ToolSyntax::kUnknown;
+  return ToolSyntax::kDescribed;
 }
 
 }  // namespace
@@ -30,8 +30,8 @@ TemplateTraits template_traits(std::string_view source) {
 std::vector<std::string> special_tokens_of(ToolSyntax syntax) {
   switch (syntax) {
     case ToolSyntax::kNone:
-    case ToolSyntax::kUnknown:
       return {};
+    case ToolSyntax::kDescribed:
     case ToolSyntax::kHermes:
     case ToolSyntax::kXml:
       return {"<tool_call>", "</tool_call>"};

@@ -9,8 +9,8 @@
 namespace neuronmm::serve {
 
 enum class ToolSyntax {
-  kNone,           // the template shows no tools
-  kUnknown,        // it does, but how they are called is not known here
+  kNone,           // there are none to call
+  kDescribed,      // the template shows none, or their calls are not known here: described_tools.h
   kHermes,         // <tool_call>{"name": ..., "arguments": {...}}</tool_call>; Qwen 2.5 and 3, too
   kXml,            // <tool_call><function=...><parameter=...>; Qwen3-Coder, Qwen 3.5
   kLlama,          // {"name": ..., "parameters": {...}}, perhaps behind <|python_tag|>; Llama 3

@@ -6,8 +6,8 @@ std::unique_ptr<ToolCallParser> make_tool_call_parser(ToolSyntax syntax, const T
   std::set<std::string, std::less<>> names;
   switch (syntax) {
     case ToolSyntax::kNone:
-    case ToolSyntax::kUnknown:
       return nullptr;
+    case ToolSyntax::kDescribed:
     case ToolSyntax::kHermes:
       return make_hermes_parser();
     case ToolSyntax::kXml:

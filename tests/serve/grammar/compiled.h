@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "accepts.h"
 #include "serve/grammar/automaton.h"
 #include "serve/grammar/schema_compiler.h"
 
@@ -26,7 +27,7 @@ class Compiled {
   Compiled(const Compiled&) = delete;
   Compiled& operator=(const Compiled&) = delete;
 
-  bool accepts(std::string_view text) { return automaton_ && automaton_->accepts(text); }
+  bool accepts(std::string_view text) { return automaton_ && grammar::accepts(*automaton_, text); }
   const std::vector<std::string>& notes() const { return result_->notes; }
   Automaton& automaton() { return *automaton_; }
 

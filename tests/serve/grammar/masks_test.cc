@@ -130,6 +130,44 @@ TEST(Masks, AreWhatTryingEveryTokenGives) {
   }
 }
 
+// Few strings are short, so that random answers would repeat some.
+TEST(Masks, StringsThatMustDifferDo) {
+  std::mt19937 random(7);
+  const Json schemas[] = {
+      Json::parse(R"({"type": "array", "minItems": 4, "uniqueItems": true,
+                      "items": {"type": "string", "pattern": "^[ab]*$"}})"),
+      Json::parse(R"({"type": "array", "minItems": 3, "uniqueItems": true,
+                      "items": {"anyOf": [{"const": "a"}, {"type": "string", "pattern": "^a+$"}]}})"),
+      Json::parse(R"({"type": "object", "properties": {
+          "x": {"type": "array", "minItems": 2, "maxItems": 4, "uniqueItems": true, "items": {"type": "string"}},
+          "y": {"type": "array", "minItems": 2, "uniqueItems": true, "items": {"enum": ["p", "q", 1, null]}}},
+          "required": ["x", "y"], "additionalProperties": false})"),
+  };
+  int forbidden = 0;
+  for (const Json& schema : schemas) {
+    const auto masks = masks_of(schema, demo_vocabulary());
+    const auto compiled = compile_schema(schema, "schema");
+    Automaton automaton(compiled->grammar, demo_vocabulary()->bytes());
+    const auto look = [&](const std::string& text, const std::vector<uint64_t>& mask) {
+      const StateId state = automaton.step(automaton.start(), text);
+      for (const TokenId id : demo_vocabulary()->quoting()) {
+        const auto bit = static_cast<size_t>(id);
+        const bool allowed = (mask[bit / 64] >> (bit % 64) & 1) != 0;
+        const bool read = automaton.step(state, demo_vocabulary()->text(id)) != Automaton::kDead;
+        ASSERT_TRUE(read || !allowed) << text;
+        forbidden += read && !allowed ? 1 : 0;
+      }
+    };
+    for (int i = 0; i < 60; ++i) {
+      const std::string text = random_answer(masks, random, look);
+      const Json value = Json::parse(text, nullptr, false);
+      ASSERT_FALSE(value.is_discarded()) << text;
+      ASSERT_TRUE(validates(schema, value, schema)) << schema.dump() << "\n" << text;
+    }
+  }
+  EXPECT_GT(forbidden, 100);
+}
+
 TEST(Masks, SpecialTokensAreNeverText) {
   auto tokenizer = text::Tokenizer::load(source_dir() / "models/demo");
   ASSERT_TRUE(tokenizer.ok());

@@ -17,6 +17,48 @@ void expect_texts(std::string_view schema, const std::vector<std::string>& accep
     EXPECT_FALSE(compiled.accepts(text)) << schema << "\naccepts " << text;
 }
 
+TEST(Schema, ItemsDifferWhereTheyMust) {
+  Compiled constants(
+      R"({"type": "array", "items": {"enum": ["a", 1, 1.0, null]}, "uniqueItems": true})");
+  for (const char* text : {"[]", R"(["a"])", R"([1,"a",null])", R"([null, 1])"})
+    EXPECT_TRUE(constants.accepts(text)) << text;
+  for (const char* text : {R"(["a","a"])", "[1,1.0]", R"([null,"a",null])"})
+    EXPECT_FALSE(constants.accepts(text)) << text;
+  Compiled pair(R"({"prefixItems": [{"const": 1}, {"enum": [1, 2]}], "items": {"type": "boolean"},
+                    "type": "array", "uniqueItems": true, "minItems": 3})");
+  EXPECT_TRUE(pair.accepts("[1,2,true,false]"));
+  EXPECT_FALSE(pair.accepts("[1,1,true]"));
+  EXPECT_FALSE(pair.accepts("[1,2,true,true]"));
+  Compiled strings(
+      R"({"type": "array", "items": {"type": "string"}, "uniqueItems": true, "maxItems": 3})");
+  EXPECT_TRUE(strings.accepts(R"(["a","b\n","b"])"));
+  for (const char* text : {R"(["a", "a"])", R"(["b\n","b","b\n"])", R"(["a","b","c","d"])"})
+    EXPECT_FALSE(strings.accepts(text)) << text;
+  Compiled nested(
+      R"({"type": "array", "items": {"type": "array", "items": {"type": "string"}, "uniqueItems": true}})");
+  EXPECT_TRUE(nested.accepts(R"([["a","b"],["a"]])"));
+  EXPECT_FALSE(nested.accepts(R"([["a"],["b","b"]])"));
+  Compiled keys(R"({"type": "object", "additionalProperties": {"$ref": "#/$defs/names"},
+                    "$defs": {"names": {"type": "array", "items": {"type": "string"}, "uniqueItems": true}}})");
+  EXPECT_TRUE(keys.accepts(R"({"a":["a","b"],"b":["a"]})"));
+  EXPECT_FALSE(keys.accepts(R"({"a":["b","a","b"]})"));
+}
+
+// So many that there is no state for every set of them.
+TEST(Schema, ManyConstantsThatDifferComeInTheirOrder) {
+  Json schema = {{"type", "array"}, {"uniqueItems", true}, {"minItems", 2}};
+  for (int i = 0; i < 200; ++i) schema["items"]["enum"].push_back(i);
+  Compiled any(schema.dump());
+  EXPECT_TRUE(any.accepts("[3,50,199]"));
+  EXPECT_FALSE(any.accepts("[3]"));
+  EXPECT_FALSE(any.accepts("[3,3]"));
+  EXPECT_FALSE(any.accepts("[3,50,3]"));
+  schema["maxItems"] = 3;
+  Compiled three(schema.dump());
+  EXPECT_TRUE(three.accepts("[0,1,199]"));
+  EXPECT_FALSE(three.accepts("[0,1,2,3]"));
+}
+
 TEST(Schema, WhiteSpaceIsBounded) {
   expect_texts(R"({"type": "object", "properties": {"a": {"type": "array"}, "b": {}}})",
                {R"({"a":[1,2],"b":{}})", R"({"a": [1, 2], "b": {}})",
@@ -172,6 +214,9 @@ TEST(Schema, WhatIsNotEnforcedIsRefusedByNameAndPath) {
       {R"({"not": {"additionalProperties": {"type": "null"}}})", "/not: properties that are not"},
       {R"({"not": {"$ref": "#"}})", "the schema refers to itself"},
       {R"({"items": {"type": "array", "uniqueItems": true}})", "/items/uniqueItems: "},
+      {R"({"type": "array", "items": {"type": "string", "maxLength": 3}, "uniqueItems": true})",
+       "/uniqueItems: "},
+      {R"({"not": {"type": "array", "uniqueItems": true}})", "uniqueItems is not negated"},
       {R"({"allOf": [{"contains": {"const": 1}}, {"contains": {"const": 2}}]})",
        "more than one `contains`"},
       {R"({"contains": {"const": 1}, "unevaluatedItems": false})", "/unevaluatedItems: "},

@@ -54,6 +54,13 @@ bool array_holds(const Value& schema, const Value& value, const Value& root) {
   const auto size = static_cast<int64_t>(value.size());
   if (schema.contains("minItems") && size < schema["minItems"]) return false;
   if (schema.contains("maxItems") && size > schema["maxItems"]) return false;
+  if (schema.value("uniqueItems", false)) {
+    for (size_t i = 1; i < value.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        if (equal(value[i], value[j])) return false;
+      }
+    }
+  }
   if (schema.contains("contains")) {
     int64_t found = 0;
     for (const Value& item : value) found += validates(schema["contains"], item, root);

@@ -121,6 +121,88 @@ TEST_F(HttpTest, WhatIsNoHttpIsRefusedAndTheConnectionEnds) {
   EXPECT_EQ(HttpClient(port()).get("/health").status, 200);
 }
 
+// Wherever the bytes are cut: none of these may wait for a line end that never comes, which would
+// be answered with 408 after the time for a head or a body.
+TEST_F(HttpTest, BrokenLinesAreRefusedAsSoonAsTheyAreSeen) {
+  options_.limits.linger = std::chrono::milliseconds(20);
+  start();
+  const std::string get = "GET /health HTTP/1.1\r\nHost: x\r\n";
+  const std::string post = "POST /tokenize HTTP/1.1\r\nHost: x\r\n";
+  const std::string chunks = post + "Transfer-Encoding: chunked\r\n\r\n";
+  const std::string data = "f\r\n{\"prompt\": \"a\"}\r\n";
+  const std::string requests[] = {
+      "GET /health HTTP/1.1\nHost: x\n\n",
+      "GET /health HTTP/1.1\rHost: x\r\r",
+      "GET /health\r\n",
+      "GET /health\n",
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+      get + "\n",
+      get + "A: b\nB: c\r\n\r\n",
+      get + "A: b\r\n c\r\n\r\n",
+      get + "A: a" + std::string(1, '\0') + "b\r\n\r\n",
+      "GET /health HTTP/1.1\r\nHost: a b\r\n\r\n",
+      post + "Transfer-Encoding:\r\n chunked\r\n\r\n" + data + "0\r\n\r\n",
+      post + "Transfer-Encoding:\r\nContent-Length: 15\r\n\r\n{\"prompt\": \"a\"}",
+      chunks + "f\n{\"prompt\": \"a\"}\r\n0\r\n\r\n",
+      chunks + "f\n{\"prompt\": \"a\"}\n0\n\n",
+      chunks + "f;a\n{\"prompt\": \"a\"}\r\n0\r\n\r\n",
+      chunks + "f\r{\"prompt\": \"a\"}\r\n0\r\n\r\n",
+      chunks + "f\r\n{\"prompt\": \"a\"}\n0\r\n\r\n",
+      chunks + "f\r\n{\"prompt\": \"a\"}0\r\n\r\n",
+      chunks + "-f\r\n",
+      chunks + data + "0\n\r\n",
+      chunks + data + "0\r\n\n",
+      chunks + data + "0\r\nA: b\n\r\n",
+      chunks + data + "0\r\nContent-Length: 3\r\n\r\n",
+      chunks + "f;" + std::string(20'000, 'a'),
+      chunks + data + "0\r\nA: " + std::string(20'000, 'a'),
+  };
+  for (const std::string& text : requests) {
+    for (const size_t piece : {text.size(), size_t{1}}) {
+      SCOPED_TRACE(TestJson(text.substr(0, 150)).dump() + " in pieces of " + std::to_string(piece));
+      HttpClient client(port());
+      for (size_t at = 0; at < text.size() && client.send(text.substr(at, piece)); at += piece) {
+      }
+      const HttpResponse response = client.read_response();
+      EXPECT_EQ(response.status, 400) << response.body;
+      error_of(response);
+    }
+  }
+}
+
+TEST_F(HttpTest, ChunksMayHaveExtensionsAndTrailersWhichChangeNothing) {
+  start();
+  HttpClient client(port());
+  const std::string head =
+      "POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const std::string data = "{\"prompt\": \"a\"}\r\n";
+  for (const std::string& body :
+       {"f\r\n" + data + "0\r\n\r\n", "00f;a=\"b;c\"\r\n" + data + "0;d\r\n\r\n",
+        "F\r\n" + data + "0\r\nX-Request-Id: of-the-trailer\r\nHost: y\r\n\r\n"}) {
+    ASSERT_TRUE(client.send(head + body));
+    const HttpResponse response = client.read_response();
+    EXPECT_EQ(response.status, 200) << body;
+    EXPECT_NE(response.header("x-request-id"), "of-the-trailer");
+  }
+}
+
+TEST_F(HttpTest, ExpectationsOfOldClientsAreNotAnswered) {
+  start();
+  HttpClient client(port());
+  client.send(
+      "POST /tokenize HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 15\r\n\r\n"
+      "{\"prompt\": \"a\"}");
+  EXPECT_EQ(client.read_response().status, 200);
+}
+
+TEST_F(HttpTest, PackedBodiesAreRefusedByName) {
+  start();
+  const HttpResponse response =
+      HttpClient(port()).post("/tokenize", "\x1f\x8b", "Content-Encoding: gzip\r\n");
+  EXPECT_EQ(response.status, 415);
+  EXPECT_NE(std::string(error_of(response)["message"]).find("Content-Encoding"), std::string::npos);
+}
+
 TEST_F(HttpTest, UnknownPlacesAndMethodsAreRefused) {
   start();
   HttpClient client(port());

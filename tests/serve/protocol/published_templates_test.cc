@@ -127,7 +127,8 @@ TEST(PublishedTemplates, OthersShowNoTools) {
   const Json groups = Json::parse(file);
   for (const auto& [name, group] : groups.items()) {
     const ToolSyntax syntax = template_traits(group["template"].get<std::string>()).tools;
-    EXPECT_EQ(syntax, name.starts_with("qwen3") ? ToolSyntax::kXml : ToolSyntax::kNone) << name;
+    EXPECT_EQ(syntax, name.starts_with("qwen3") ? ToolSyntax::kXml : ToolSyntax::kDescribed)
+        << name;
   }
 }
 

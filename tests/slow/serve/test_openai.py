@@ -9,9 +9,11 @@ import ssl
 import subprocess
 import time
 from pathlib import Path
+from typing import Literal
 
 import httpx
 import openai
+import pydantic
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -28,14 +30,18 @@ SCHEMA = {
 ONCE = [{"role": "user", "content": "Once upon a time there was"}]
 
 
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model") / "demo"
+def demo_with(template, place):
+    folder = place / "demo"
     shutil.copytree(ROOT / "models/demo", folder)
     config = json.loads((folder / "tokenizer_config.json").read_text())
-    config["chat_template"] = TEMPLATE
+    config["chat_template"] = template
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     return folder
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return demo_with(TEMPLATE, tmp_path_factory.mktemp("model"))
 
 
 class Served:
@@ -136,6 +142,44 @@ def test_tools(client, stream):
     (call,) = choice.message.tool_calls
     assert call.function.name == "greet" and set(json.loads(call.function.arguments)) == {"age", "name"}
     assert choice.finish_reason == "tool_calls"
+
+
+def test_sets_have_no_item_twice(client):
+    class Bag(pydantic.BaseModel):
+        model_config = {"extra": "forbid"}
+        names: set[str] = pydantic.Field(min_length=3, max_length=3)
+        colours: set[Literal["red", "green", "blue"]] = pydantic.Field(min_length=3)
+
+    for seed in range(8):
+        said = client.chat.completions.parse(
+            model="demo", messages=ONCE, response_format=Bag, max_completion_tokens=250, seed=seed,
+            extra_body={"min_p": 0.2},
+        ).choices[0].message
+        written = json.loads(said.content)
+        assert len(set(written["names"])) == len(written["names"]) == 3
+        assert sorted(written["colours"]) == ["blue", "green", "red"]
+        assert said.parsed.names == set(written["names"])
+
+
+def test_tools_of_a_template_that_shows_none(tmp_path):
+    served = Served(demo_with("{% for m in messages %}{{ m.content }}\n{% endfor %}", tmp_path))
+    client = openai.OpenAI(base_url=served.url + "/v1", api_key="x", max_retries=0)
+    tools = [{"type": "function", "function": {"name": name, "parameters": SCHEMA}} for name in ("greet", "part")]
+    named = {"type": "function", "function": {"name": "part"}}
+    for choice, name in (("required", None), (named, "part")):
+        options = dict(model="demo", messages=ONCE, tools=tools, tool_choice=choice)
+        said = client.chat.completions.create(**options, max_completion_tokens=80).choices[0]
+        call = said.message.tool_calls[0].function
+        assert said.message.content is None and name in (None, call.name)
+        assert 1 <= json.loads(call.arguments)["age"] <= 9
+        result = {"role": "tool", "tool_call_id": said.message.tool_calls[0].id, "content": "done"}
+        asked = [*ONCE, said.message.model_dump(exclude_none=True), result]
+        assert client.chat.completions.create(**{**options, "messages": asked, "tool_choice": "auto"}, max_completion_tokens=5)
+    for limit in (1, 2, 8, 20):
+        cut = client.chat.completions.create(**options, max_completion_tokens=limit).choices[0]
+        assert cut.finish_reason == "length" and cut.message.content is None
+        assert cut.message.tool_calls[0].function.name == "part"
+    assert served.stop() == 0
 
 
 def test_logprobs(client):

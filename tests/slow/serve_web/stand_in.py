@@ -6,7 +6,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-PAGE = pathlib.Path(__file__).resolve().parents[3] / "src/serve/web/index.html"
+PAGE = pathlib.Path(__file__).resolve().parents[3] / "build/release/src/serve/web/index.html"
 # As docs/web_page.md has it for the server; the page's own policy is stricter.
 POLICY = ("default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
           "base-uri 'none'; form-action 'none'; frame-ancestors 'none'")

@@ -1,0 +1,59 @@
+// The dialog of a conversation's settings.
+
+function settingInput(setting) {
+  const id = `setting-${setting.name}`;
+  const shared = { id, name: setting.name, autocomplete: 'off' };
+  const input = setting.lines ? element('textarea', { ...shared, rows: 2 })
+    : element('input', { ...shared, inputmode: setting.whole ? 'numeric' : 'decimal' });
+  return element('label', { for: id }, setting.label, input,
+    element('span', { class: 'hint' }, setting.hint));
+}
+
+function showSettings() {
+  const { settings } = app.current;
+  $('system').value = settings.system ?? '';
+  for (const setting of kSettings) {
+    const input = $(`setting-${setting.name}`);
+    input.value = setting.lines ? (settings[setting.name] ?? []).join('\n') : settings[setting.name] ?? '';
+    const usual = app.model.defaults?.[setting.name];
+    input.placeholder = usual != null ? `${usual}` : '';
+    input.removeAttribute('aria-invalid');
+  }
+  $('settings-dialog').querySelector('.wrong').textContent = '';
+  $('settings-dialog').showModal();
+}
+
+// Throws what is wrong with the first field that is.
+function settingsOfForm() {
+  const settings = $('system').value.trim() ? { system: $('system').value } : {};
+  for (const setting of kSettings) {
+    const input = $(`setting-${setting.name}`);
+    input.removeAttribute('aria-invalid');
+    if (!input.value.trim()) continue;
+    try {
+      const value = setting.lines ? input.value.split('\n').filter(line => line) : Number(input.value);
+      settings[setting.name] = readSetting(setting, value, setting.label);
+    } catch (error) {
+      input.setAttribute('aria-invalid', 'true');
+      input.focus();
+      throw error;
+    }
+  }
+  return settings;
+}
+
+function saveSettings(forNewOnes) {
+  const dialog = $('settings-dialog');
+  try {
+    app.current.settings = settingsOfForm();
+  } catch (error) {
+    dialog.querySelector('.wrong').textContent = error.message;
+    return;
+  }
+  if (forNewOnes) {
+    app.defaults = { ...app.current.settings };
+    store.write('defaults', app.defaults);
+  }
+  if (app.conversations.has(app.current.id)) touch(app.current);
+  dialog.close();
+}

@@ -1,0 +1,25 @@
+#pragma once
+// Whether an answer may be written so, byte by byte: by the automaton, and where strings must
+// differ by what an answer has already.
+
+#include <string_view>
+
+#include "serve/grammar/automaton.h"
+#include "serve/grammar/unique_strings.h"
+
+namespace neuronmm::grammar {
+
+inline bool accepts(Automaton& automaton, std::string_view text) {
+  if (!automaton.accepts(text)) return false;
+  UniqueStrings strings;
+  StateId state = automaton.start();
+  for (size_t i = 0; i < text.size(); ++i) {
+    const std::string_view byte = text.substr(i, 1);
+    if (strings.repeats(byte, [&](size_t) { return automaton.is_marked(state); })) return false;
+    strings.push(byte);
+    state = automaton.step(state, byte);
+  }
+  return true;
+}
+
+}  // namespace neuronmm::grammar

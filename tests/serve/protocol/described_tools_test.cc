@@ -1,0 +1,150 @@
+// Tools for models whose chat template shows none: what the model reads, and that its calls, forced
+// or not, come back as calls.
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "serve/protocol/fake_server.h"
+#include "test_data.h"
+
+namespace neuronmm::serve {
+namespace {
+
+const char* const kPlain =
+    "{% for m in messages %}|{{ m.role }}|{{ m.content }}{% endfor %}"
+    "{% if add_generation_prompt %}|assistant|{% endif %}";
+// As Gemma's: no system message; as Llama 2's: user and assistant take turns.
+const char* const kStrict =
+    "{% if messages[0].role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+    "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('turns') }}{% endif %}|{{ m.role }}|{{ m.content }}{% endfor %}|assistant|";
+
+Json with_tools() {
+  Json body = chat_body();
+  body["tools"] = {tool("f"), tool("g")};
+  return body;
+}
+
+// A call, its two results and one more question.
+Json with_history() {
+  Json body = with_tools();
+  const Json call = {{"id", "c"}, {"type", "function"}, {"function", {{"name", "f"}}}};
+  Json arguments = call;
+  arguments["function"]["arguments"] = R"({"a": 1})";
+  body["messages"].push_back(
+      {{"role", "assistant"}, {"content", "Well"}, {"tool_calls", {call, arguments}}});
+  body["messages"].push_back({{"role", "tool"}, {"tool_call_id", "c"}, {"content", "one"}});
+  body["messages"].push_back({{"role", "tool"}, {"tool_call_id", "c"}, {"content", "two"}});
+  return body;
+}
+
+std::string shown(const ServedModel& model, const Json& body) {
+  const auto prompt = answer_apply_template(model, body.dump());
+  EXPECT_TRUE(prompt.ok()) << prompt.error().message;
+  return prompt.ok() ? Json::parse(*prompt)["prompt"].get<std::string>() : "";
+}
+
+TEST(DescribedTools, AreShownByTheSystem) {
+  const ServedFolder folder(kPlain);
+  const std::string prompt = shown(folder.model, with_tools());
+  EXPECT_TRUE(prompt.starts_with("|system|# Tools")) << prompt;
+  EXPECT_NE(prompt.find(tool("g").dump()), std::string::npos) << prompt;
+  EXPECT_TRUE(prompt.ends_with("|user|Hi|assistant|")) << prompt;
+  Json body = with_tools();
+  body["messages"].insert(body["messages"].begin(),
+                          Json{{"role", "system"}, {"content", "Be kind."}});
+  EXPECT_TRUE(shown(folder.model, body).starts_with("|system|Be kind.\n\n# Tools"));
+  body["tool_choice"] = "none";
+  EXPECT_EQ(shown(folder.model, body), "|system|Be kind.|user|Hi|assistant|");
+}
+
+TEST(DescribedTools, CallsAndResultsAreText) {
+  const ServedFolder folder(kPlain);
+  const std::string prompt = shown(folder.model, with_history());
+  EXPECT_TRUE(prompt.ends_with(
+      "|assistant|Well\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\n"
+      "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\":1}}\n</tool_call>"
+      "|user|<tool_response>\none\n</tool_response>\n<tool_response>\ntwo\n</tool_response>"
+      "|assistant|"))
+      << prompt;
+}
+
+TEST(DescribedTools, TheUserTellsThemWhereThereIsNoSystem) {
+  const ServedFolder folder(kStrict);
+  const std::string prompt = shown(folder.model, with_history());
+  EXPECT_TRUE(prompt.starts_with("|user|# Tools")) << prompt;
+  EXPECT_NE(prompt.find("</tool_call>\n\nHi|assistant|Well"), std::string::npos) << prompt;
+}
+
+TEST(DescribedTools, WorkWithPublishedTemplates) {
+  NMM_TEST_DATA_OR_SKIP(path, "oracles/hf-tiny/chat_template_cases.json");
+  std::ifstream file(path);
+  const Json groups = Json::parse(file);
+  for (const auto& [name, group] : groups.items()) {
+    SCOPED_TRACE(name);
+    const ServedFolder folder(group["template"].get<std::string>());
+    const std::string prompt = shown(folder.model, with_history());
+    EXPECT_NE(prompt.find("\"name\""), std::string::npos) << prompt;
+    EXPECT_NE(prompt.find("two"), std::string::npos) << prompt;
+  }
+}
+
+TEST(DescribedTools, AreCalled) {
+  const ServedFolder folder(kPlain);
+  const ScriptedAnswer answer =
+      says("Let me see.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>");
+  const Json choice = exchange(folder.model, with_tools(), {answer}).body()["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "tool_calls");
+  EXPECT_EQ(choice["message"]["tool_calls"][0]["function"]["arguments"], "{\"a\": 1}");
+  Json forced = with_tools();
+  forced["tool_choice"] = "required";
+  const AnswerShape shape = exchange(folder.model, forced, {answer}).shape;
+  EXPECT_EQ(shape.kind, AnswerShape::Kind::kToolCalls);
+  EXPECT_EQ(shape.calls.before_name, "<tool_call>\n{\"name\": \"");
+}
+
+// OpenAI: finish_reason "length", the call that was asked for with what there is of its arguments,
+// and no content.
+TEST(ForcedCalls, ThatAreCutOffAreCallsAsFarAsTheyCame) {
+  for (const std::string& source : {std::string(kPlain), hermes_template()}) {
+    const ServedFolder folder(source);
+    for (const bool named : {false, true}) {
+      Json body = with_tools();
+      body["tool_choice"] = "required";
+      if (named) body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "f"}}}};
+      const auto cut = [&](std::string_view text, bool stream) {
+        body["stream"] = stream;
+        return exchange(folder.model, body,
+                        {{.tokens = bytes(text), .reason = FinishReason::kLength}});
+      };
+      const std::string begin = "<tool_call>\n{\"name\": \"f\", \"arguments\": ";
+      for (const auto& [text, arguments] : {std::pair<std::string, std::string>{"<tool_ca", ""},
+                                            {"<tool_call>\n{\"name\": \"", ""},
+                                            {begin + "{\"a\": \"b", "{\"a\": \"b"}}) {
+        SCOPED_TRACE(text);
+        const Json choice = cut(text, false).body()["choices"][0];
+        EXPECT_EQ(choice["finish_reason"], "length");
+        EXPECT_TRUE(choice["message"]["content"].is_null()) << choice;
+        EXPECT_EQ(choice["message"].contains("tool_calls"), named || !arguments.empty());
+        if (choice["message"].contains("tool_calls")) {
+          const Json& call = choice["message"]["tool_calls"][0]["function"];
+          EXPECT_EQ(call["name"], "f");
+          EXPECT_EQ(call["arguments"], arguments);
+        }
+        std::string streamed, content;
+        for (const Json& chunk : cut(text, true).sink->chunks()) {
+          const Json& delta = chunk["choices"][0]["delta"];
+          content += delta.value("content", "");
+          if (delta.contains("tool_calls"))
+            streamed += delta["tool_calls"][0]["function"]["arguments"].get<std::string>();
+        }
+        EXPECT_EQ(streamed, arguments);
+        EXPECT_EQ(content, "");
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace neuronmm::serve
