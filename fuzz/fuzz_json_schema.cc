@@ -7,25 +7,37 @@
 
 #include "serve/grammar/automaton.h"
 #include "serve/grammar/schema_compiler.h"
+#include "serve/grammar/unique_strings.h"
 
 namespace {
 
 using namespace neuronmm::grammar;
 
-// Closes what is open as soon as it can; a way on must always be there.
+// Closes what is open as soon as it can; a way on must always be there, also where strings must
+// differ.
 void check_no_dead_end(const Grammar& grammar) {
   Automaton automaton(grammar, ByteSet().set());
+  UniqueStrings strings;
   StateId state = automaton.start();
   NMM_CHECK(state != Automaton::kDead);
+  const auto step = [&](char byte) {
+    const auto marked = [&](size_t) { return automaton.is_marked(state); };
+    const bool repeats = grammar.has_marks() && strings.repeats({&byte, 1}, marked);
+    return repeats ? Automaton::kDead : automaton.step(state, static_cast<uint8_t>(byte));
+  };
   for (int i = 0; i < 300 && !automaton.is_complete(state); ++i) {
     StateId next = Automaton::kDead;
-    for (const char preferred : {'"', ']', '}', '0', ','}) {
-      if (next == Automaton::kDead) next = automaton.step(state, static_cast<uint8_t>(preferred));
-    }
-    for (int byte = 255; byte >= 0 && next == Automaton::kDead; --byte)
-      next = automaton.step(state, static_cast<uint8_t>(byte));
+    char read = 0;
+    const auto try_byte = [&](char byte) {
+      if (next != Automaton::kDead) return;
+      next = step(byte);
+      read = byte;
+    };
+    for (const char preferred : {'"', ']', '}', '0', ','}) try_byte(preferred);
+    for (int byte = 255; byte >= 0; --byte) try_byte(static_cast<char>(byte));
     NMM_CHECK(next != Automaton::kDead);
     state = next;
+    strings.push({&read, 1});
   }
 }
 

@@ -212,12 +212,15 @@ class HttpConnection : public Connection,
   // over, or the client has gone.
   Task<bool> parse(bool body) {
     parser_->eager(body);
+    bool at_begin = true;  // of the head: the parser has taken nothing of it
     for (;;) {
       if (body ? parser_->is_done() : parser_->is_header_done()) co_return true;
-      if (!body) fault_ = fault_of_head(input_);
+      if (!body) fault_ = fault_of_head(input_, at_begin);
       if (!fault_.empty()) co_return false;
       error_code error;
-      input_.erase(0, input_.empty() ? 0 : parser_->put(asio::buffer(input_), error));
+      const size_t taken = input_.empty() ? 0 : parser_->put(asio::buffer(input_), error);
+      input_.erase(0, taken);
+      at_begin = at_begin && taken == 0;
       if (input_.size() < kMostUnparsed) room_.cancel();
       if (error && error != http::error::need_more) {
         parse_error_ = error;

@@ -23,9 +23,10 @@ std::string_view fault_of_lines(std::string_view text) {
   return {};
 }
 
-std::string_view fault_of_head(std::string_view text) {
+std::string_view fault_of_head(std::string_view text, bool with_request_line) {
   text = text.substr(0, text.find("\r\n\r\n"));
   if (const std::string_view fault = fault_of_lines(text); !fault.empty()) return fault;
+  if (!with_request_line) return {};
   const std::string_view request_line = text.substr(0, text.find(kLineEnd));
   const bool whole = request_line.size() < text.size();
   const bool has_version =

@@ -11,8 +11,9 @@ namespace neuronmm::serve {
 // alone (RFC 9112, 2.2); a line that goes on with the next (5.2, obsolete) is refused, since other
 // servers read it differently.
 //
-// From the request line on, as far as it has come; what lies behind an empty line is not looked at.
-std::string_view fault_of_head(std::string_view text);
+// A head as far as it has come, from the request line on, or without it; what lies behind an empty
+// line is not looked at.
+std::string_view fault_of_head(std::string_view text, bool with_request_line);
 // The line of a chunk's size, or the trailers, as far as they have come.
 std::string_view fault_of_lines(std::string_view text);
 

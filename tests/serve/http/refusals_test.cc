@@ -170,6 +170,21 @@ TEST_F(HttpTest, BrokenLinesAreRefusedAsSoonAsTheyAreSeen) {
   }
 }
 
+TEST_F(HttpTest, RequestsMayComeInTwoPiecesCutAnywhere) {
+  start();
+  const std::string text =
+      "POST /tokenize HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+      "f\r\n{\"prompt\": \"a\"}\r\n0\r\nA: b\r\n\r\n";
+  HttpClient client(port());
+  for (size_t cut = 1; cut < text.size(); ++cut) {
+    SCOPED_TRACE(cut);
+    ASSERT_TRUE(client.send(text.substr(0, cut)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));  // mostly, it is read alone
+    ASSERT_TRUE(client.send(text.substr(cut)));
+    ASSERT_EQ(client.read_response().status, 200);
+  }
+}
+
 TEST_F(HttpTest, ChunksMayHaveExtensionsAndTrailersWhichChangeNothing) {
   start();
   HttpClient client(port());
