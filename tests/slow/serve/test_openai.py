@@ -160,26 +160,30 @@ def test_a_set_has_no_item_twice(client):
     assert len(orders) > 1
 
 
-def test_tools_of_a_template_that_shows_none(tmp_path):
+@pytest.fixture
+def plain_client(tmp_path):
     served = Served(demo_with("{% for m in messages %}{{ m.content }}\n{% endfor %}", tmp_path))
-    client = openai.OpenAI(base_url=served.url + "/v1", api_key="x", max_retries=0)
+    yield openai.OpenAI(base_url=served.url + "/v1", api_key="x", max_retries=0)
+    assert served.stop() == 0
+
+
+def test_tools_of_a_template_that_shows_none(plain_client):
     age = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"], "additionalProperties": False}
     tools = [{"type": "function", "function": {"name": name, "parameters": age}} for name in ("f", "g")]
     named = {"type": "function", "function": {"name": "g"}}
     for choice, names in (("required", "fg"), (named, "g")):
         options = dict(model="demo", tools=tools, parallel_tool_calls=False, temperature=0)
-        said = client.chat.completions.create(**options, messages=ONCE, tool_choice=choice).choices[0].message
+        said = plain_client.chat.completions.create(**options, messages=ONCE, tool_choice=choice).choices[0].message
         assert said.content is None and said.tool_calls[0].function.name in names
         assert json.loads(said.tool_calls[0].function.arguments)["a"] in (1, 2)
         result = {"role": "tool", "tool_call_id": said.tool_calls[0].id, "content": "done"}
         asked = [*ONCE, said.model_dump(exclude_none=True), result]
-        assert client.chat.completions.create(**options, messages=asked, max_completion_tokens=5)
+        assert plain_client.chat.completions.create(**options, messages=asked, max_completion_tokens=5)
     for limit in (1, 2, 8):
         options = dict(model="demo", messages=ONCE, tools=tools, tool_choice=named, max_completion_tokens=limit)
-        cut = client.chat.completions.create(**options).choices[0]
+        cut = plain_client.chat.completions.create(**options).choices[0]
         assert cut.finish_reason == "length" and cut.message.content is None
         assert cut.message.tool_calls[0].function.name == "g"
-    assert served.stop() == 0
 
 
 def test_logprobs(client):
