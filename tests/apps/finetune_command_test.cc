@@ -141,7 +141,7 @@ TEST_F(FinetuneProgram, TrainsFewBits) {
 TEST_F(FinetuneProgram, RefusesBadInput) {
   expect(neuronmm("finetune --help"), 0, {"--which", "--teacher", "--resume", "MODEL_DIR"});
   expect(neuronmm("finetune"), 2, {"MODEL_DIR"});
-  expect(neuronmm(finetune("out", "--which w")), 2, {"--which", "u, v, both or factors"});
+  expect(neuronmm(finetune("out", "--which w")), 2, {"--which", "u, v, both, factors or all"});
   expect(neuronmm(finetune("out", "--lr nan")), 2, {"--lr", "positive"});
   expect(neuronmm(finetune("out", "--rank 0")), 2, {"--rank"});
   expect(neuronmm(finetune("out", "--refine-blocks 1")), 2, {"--refine-blocks", "--teacher"});
