@@ -4,6 +4,8 @@
 #include <map>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "compress/found_ranks.h"
 #include "compress/tensor_writer.h"
 #include "compress/transformers_code.h"

@@ -4,6 +4,7 @@
 #include "compress/dequantize.h"
 
 #include <cstring>
+#include <fstream>
 
 #include <gtest/gtest.h>
 
