@@ -75,7 +75,8 @@ Result<int> run_on_floats(const fs::path& model, const fs::path& out, const Floa
   Status made;
   if (all.is_first()) {
     Progress progress(stderr);
-    made = floats.create(options.force);
+    made = io::check_apart(out, model);
+    if (made.ok()) made = floats.create(options.force);
     if (made.ok()) made = floats.dequantize(model, progress);
   }
   // Process 0 tells what is wrong.

@@ -33,15 +33,6 @@ bool is_within(const fs::path& inner, const fs::path& outer) {
   }
 }
 
-// Writing into the input, or around it, could delete what is being read.
-Status check_apart(const fs::path& out, const fs::path& input) {
-  NMM_ASSIGN(const fs::path source, identity(input));
-  if (is_within(out, source) || is_within(source, out))
-    return fail("{}: the output must lie outside the input folder {}", out.string(),
-                source.string());
-  return {};
-}
-
 // A config.json alone may belong to anything.
 bool has_safetensors(const fs::path& folder) {
   std::error_code error;
@@ -108,6 +99,15 @@ bool has_nothing(const fs::path& folder) {
 }
 
 }  // namespace
+
+Status check_apart(const fs::path& out, const fs::path& input) {
+  NMM_ASSIGN(const fs::path target, identity(out));
+  NMM_ASSIGN(const fs::path source, identity(input));
+  if (is_within(target, source) || is_within(source, target))
+    return fail("{}: the output must lie outside the input folder {}", target.string(),
+                source.string());
+  return {};
+}
 
 Status check_space(const fs::path& folder, int64_t needed) {
   std::error_code error;

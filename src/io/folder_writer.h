@@ -18,6 +18,10 @@ Status require_folder(const std::filesystem::path& folder);
 // they are computed than when it is full. Where the room is unknown there is none.
 Status check_space(const std::filesystem::path& folder, int64_t needed);
 
+// An error if `out` is the folder `input`, lies inside it or contains it, by name or by identity:
+// writing there could delete what is being read.
+Status check_apart(const std::filesystem::path& out, const std::filesystem::path& input);
+
 class FolderWriter {
  public:
   enum class IfExists { kRefuse, kReplace };
