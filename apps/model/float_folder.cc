@@ -40,8 +40,7 @@ FloatFolder::~FloatFolder() {
 Status FloatFolder::create(bool force) {
   std::error_code error;
   if (fs::exists(parent_, error) && !fs::exists(mark_, error) && !fs::is_empty(parent_, error)) {
-    return fail("{}: is in the way; the weights go there before they are rounded",
-                parent_.string());
+    return fail("{}: is in the way; the weights go there as floats", parent_.string());
   }
   fs::create_directories(mark_, error);
   if (error) return fail("{}: cannot be created: {}", parent_.string(), error.message());

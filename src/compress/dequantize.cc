@@ -38,7 +38,7 @@ std::map<std::string, Shape> rounded_shapes(const io::Checkpoint& checkpoint,
   for (const io::TensorSpec& spec : model::tensor_specs(config)) {
     const std::string name =
         spec.name.starts_with(written) ? prefix + spec.name.substr(written.size()) : spec.name;
-    if (checkpoint.has(name + io::kScaleEnding)) shapes[name] = spec.shape;
+    if (model::is_linear(spec.name, config) && checkpoint.has(name)) shapes[name] = spec.shape;
   }
   return shapes;
 }
@@ -89,8 +89,8 @@ Result<std::vector<TensorSource>> float_sources(const io::Checkpoint& checkpoint
       source.visit = [&checkpoint, weight](const TensorSource::Use& use) {
         return visit_floats(checkpoint, weight, use);
       };
-    } else if (tensor.dtype == DType::kI32) {  // numbers of pivots
-      source.spec.dtype = DType::kI32;
+    } else if (!is_float(tensor.dtype)) {  // numbers of pivots, and what is none of the model's
+      source.spec.dtype = tensor.dtype;
       source.visit = [view = tensor](const TensorSource::Use& use) { return use(view); };
     } else {
       source.visit = [view = tensor](const TensorSource::Use& use) {

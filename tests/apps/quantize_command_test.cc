@@ -166,7 +166,7 @@ TEST_F(QuantizeCommand, DequantizeRefuses) {
   expect(neuronmm(quantize), 1, {"4 bits", "--dequantize"});
   expect(neuronmm("compress " + four + " -o " + out + " --method svd --ratio 0.2"), 1,
          {"4 bits", "--dequantize"});
-  for (const std::string into : {four, four + "/inside", folder_.string()}) {
+  for (const std::string& into : {four, four + "/inside", folder_.string()}) {
     expect(neuronmm("quantize " + four + " -o " + into + " --dequantize --force"), 1,
            {"outside the input folder"});
   }
@@ -182,18 +182,22 @@ TEST_F(QuantizeCommand, DequantizeRefuses) {
   expect_nothing_beside("out");
 }
 
-// What an interrupted run has made of the floats is gone on from.
+// The floats that an interrupted run leaves are used by the next: a file that is put among them
+// comes out at the end. It is interrupted when they are whole, which origin.json says.
 TEST_F(QuantizeCommand, InterruptedOnFloats) {
   const std::string four = rounded_model(), out = path("out");
+  const std::string floats = out + ".floats/neuronmm-floats";
   const std::string command = "compress " + four + " -o " + out +
                               " --dequantize --form uv --ratio 0.2 --calibration " + kDemo +
                               "/calibration.txt";
-  expect(neuronmm(command, "timeout --preserve-status -s INT 1.2"), 130, {"again to go on"});
-  EXPECT_TRUE(fs::exists(out + ".floats"));
-  const auto floats = fs::last_write_time(out + ".floats/neuronmm-floats/four/model.safetensors");
-  expect(neuronmm(command, "timeout --preserve-status -s INT 0.6"), 130, {});
-  EXPECT_EQ(fs::last_write_time(out + ".floats/neuronmm-floats/four/model.safetensors"), floats);
+  const std::string script =
+      write("interrupt.sh", "set -m\n'" + neuronmm::program_path().string() + "' " + command +
+                                " </dev/null & p=$!\nwhile kill -0 $p && [ ! -e '" + floats +
+                                "/origin.json' ]; do sleep 0.01; done\nkill -INT $p\nwait $p\n");
+  expect(neuronmm::apps::outcome_of("bash '" + script + "' 2>&1"), 130, {"again to go on"});
+  std::ofstream(floats + "/four/marker.json") << "{}";
   expect(neuronmm(command + " --calibration-tokens 1024"), 0, {"written to"});
+  EXPECT_TRUE(fs::exists(out + "/marker.json"));
   expect_nothing_beside("out");
 }
 

@@ -179,6 +179,18 @@ TEST_F(Dequantize, ADenseModelIsOfThePublishedClass) {
   }
 }
 
+TEST_F(Dequantize, TensorsOfOthersStayAsTheyAre) {
+  auto tensors = model::random_tensors(config_, 20261124);
+  tensors["model.of_others"] = {DType::kU8, {3}, {1, 2, 255}};
+  input_.write_tensors(tensors);
+  quantize_to("rounded", quantized_formats(4));
+  const Status made = dequantize(path("rounded"), path("floats"), silent_);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  const auto floats = open(path("floats"));
+  EXPECT_EQ(floats.tensors().at("model.of_others").dtype, DType::kU8);
+  EXPECT_EQ(bytes(floats, "model.of_others")[2], 255);
+}
+
 TEST_F(Dequantize, RefusesFloatsAndDamage) {
   const auto expect_error = [&](const fs::path& model, std::initializer_list<const char*> words) {
     const Status made = dequantize(model, path("floats"), silent_);
