@@ -32,6 +32,7 @@ struct LayerReport {
   io::MlpShape shape;
   double kept_share = 1.0;      // of the MLP's parameters; neurons of zeros count as kept
   double predicted_loss = 0.0;  // nats per token
+  double input_loss = 0.0;      // of that, what narrower inputs of gate and up lose
   double largest_map = 0.0;     // of the maps between pivots and others
 };
 

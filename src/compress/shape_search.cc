@@ -158,9 +158,13 @@ void spend_rest(const MlpSizes& sizes, int64_t block, const std::vector<Predicte
 }  // namespace
 
 double loss_of(const PredictedLosses& losses, const io::MlpShape& shape) {
-  return loss_at(losses.gate, shape.gate) + loss_at(losses.up, shape.up) +
-         loss_at(losses.input, shape.input) + loss_at(losses.output, shape.down) +
+  return input_loss_of(losses, shape) + loss_at(losses.output, shape.down) +
          loss_at(losses.neurons, shape.neurons);
+}
+
+double input_loss_of(const PredictedLosses& losses, const io::MlpShape& shape) {
+  return loss_at(losses.gate, shape.gate) + loss_at(losses.up, shape.up) +
+         loss_at(losses.input, shape.input);
 }
 
 std::vector<io::MlpShape> hull_shapes(Form form, const MlpSizes& sizes, int64_t block,

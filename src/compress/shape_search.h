@@ -21,6 +21,8 @@ struct FoundShapes {
 
 // What the shape is predicted to cost.
 double loss_of(const PredictedLosses& losses, const io::MlpShape& shape);
+// Of that, what its inputs of gate and up cost, together or each.
+double input_loss_of(const PredictedLosses& losses, const io::MlpShape& shape);
 
 // Sizes are multiples of `block`, or whole. form: any but auto. Refused: a
 // budget that the smallest sizes, one block each, exceed.

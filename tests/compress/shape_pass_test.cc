@@ -188,7 +188,7 @@ TEST_F(Shapes, InterruptedRunsResumeToTheSameBytes) {
     Form form;
     bool error_aware;
     WeightFormats weights;
-  } runs[] = {{Form::kMixed, false, kOriginal},
+  } runs[] = {{Form::kNarrow, false, kOriginal},
               {Form::kMixed, true, kInt8},
               {Form::kUv, true, kInt6},
               {Form::kPivoted, true, kInt4}};
