@@ -17,7 +17,6 @@ namespace neuronmm::compress {
 namespace {
 
 // Tokens per rank-k update: deep enough for dgemm to reach its speed, and [256, H] fp64 is small.
-// As many products are added up in fp32 where that is asked for.
 constexpr int64_t kTokenBlock = 256;
 // Columns of the Gram matrix per parallel task.
 constexpr int64_t kColumnBlock = 256;
@@ -117,78 +116,40 @@ void copy_tokens(ConstMatrixView rows, int64_t first, int64_t count, DoubleMatri
 
 enum class Part { kAll, kLowerTriangle };
 
-// What one task adds to: columns of the sum, from some row on.
-struct SumPart {
-  int64_t row, rows, column, columns;
-};
-
-// Of a symmetric sum only what is on or below the diagonal is computed, half of the work.
-template <typename Add>
-void for_each_part(int64_t rows, int64_t columns, Part part, const Add& add) {
-  parallel_for((columns + kColumnBlock - 1) / kColumnBlock, [&](int64_t block) {
-    const int64_t column = block * kColumnBlock;
-    const int64_t row = part == Part::kLowerTriangle ? column : 0;
-    add(SumPart{row, rows - row, column, std::min(columns - column, kColumnBlock)});
-  });
-}
-
 // sum += A Bᵀ, of which the columns are the tokens: one matrix product per block of them, whose own
-// columns the threads share.
+// columns the threads share. Of a symmetric sum only what is on or below the diagonal is computed,
+// half of the work.
 void add_products(ConstMatrixView a, ConstMatrixView b, Part part, DoubleMatrix& sum) {
+  const int64_t rows = a.columns, size = b.columns;
+  NMM_CHECK(rows <= sum.rows() && size <= sum.columns() && a.rows == b.rows);
   const bool same = a.data == b.data;
-  DoubleMatrix block_a(a.columns, std::min(a.rows, kTokenBlock));
-  DoubleMatrix block_b = same ? DoubleMatrix() : DoubleMatrix(b.columns, block_a.columns());
+  DoubleMatrix block_a(rows, std::min(a.rows, kTokenBlock));
+  DoubleMatrix block_b = same ? DoubleMatrix() : DoubleMatrix(size, block_a.columns());
   for (int64_t first = 0; first < a.rows; first += kTokenBlock) {
     const int64_t count = std::min(a.rows - first, kTokenBlock);
     copy_tokens(a, first, count, block_a);
     if (!same) copy_tokens(b, first, count, block_b);
     const DoubleMatrix& right = same ? block_a : block_b;
-    for_each_part(a.columns, b.columns, part, [&](const SumPart& at) {
-      blas().dgemm(CblasColMajor, CblasNoTrans, CblasTrans, static_cast<int>(at.rows),
-                   static_cast<int>(at.columns), static_cast<int>(count), 1.0,
-                   block_a.data() + at.row, static_cast<int>(a.columns), right.data() + at.column,
-                   static_cast<int>(b.columns), 1.0, sum.column(at.column) + at.row,
-                   static_cast<int>(sum.rows()));
+    parallel_for((size + kColumnBlock - 1) / kColumnBlock, [&](int64_t block) {
+      const int64_t j = block * kColumnBlock;
+      const int64_t row = part == Part::kLowerTriangle ? j : 0;
+      const int64_t columns = std::min(size - j, kColumnBlock);
+      const int m = static_cast<int>(rows), n = static_cast<int>(size);
+      blas().dgemm(CblasColMajor, CblasNoTrans, CblasTrans, static_cast<int>(rows - row),
+                   static_cast<int>(columns), static_cast<int>(count), 1.0, block_a.data() + row, m,
+                   right.data() + j, n, 1.0, sum.column(j) + row, static_cast<int>(sum.rows()));
     });
   }
 }
 
-// The same with the product of each block in fp32: rows of tokens, as they lie in memory, are the
-// columns that sgemm reads.
-void add_fp32_products(ConstMatrixView a, ConstMatrixView b, Part part, DoubleMatrix& sum) {
-  for_each_part(a.columns, b.columns, part, [&](const SumPart& at) {
-    std::vector<float> product(static_cast<size_t>(at.rows * at.columns));
-    for (int64_t first = 0; first < a.rows; first += kTokenBlock) {
-      const int64_t count = std::min(a.rows - first, kTokenBlock);
-      blas().sgemm(CblasColMajor, CblasNoTrans, CblasTrans, static_cast<int>(at.rows),
-                   static_cast<int>(at.columns), static_cast<int>(count), 1.0f,
-                   a.row(first) + at.row, static_cast<int>(a.stride), b.row(first) + at.column,
-                   static_cast<int>(b.stride), 0.0f, product.data(), static_cast<int>(at.rows));
-      for (int64_t j = 0; j < at.columns; ++j) {
-        const float* const from = product.data() + j * at.rows;
-        double* const to = sum.column(at.column + j) + at.row;
-        for (int64_t i = 0; i < at.rows; ++i) to[i] += from[i];
-      }
-    }
-  });
-}
-
-void add_products(ConstMatrixView a, ConstMatrixView b, Part part, BlockProducts products,
-                  DoubleMatrix& sum) {
-  NMM_CHECK(a.columns <= sum.rows() && b.columns <= sum.columns() && a.rows == b.rows);
-  if (products == BlockProducts::kFp32) return add_fp32_products(a, b, part, sum);
-  add_products(a, b, part, sum);
-}
-
 }  // namespace
 
-void add_gram(ConstMatrixView rows, DoubleMatrix& sum, BlockProducts products) {
-  add_products(rows, rows, Part::kLowerTriangle, products, sum);
+void add_gram(ConstMatrixView rows, DoubleMatrix& sum) {
+  add_products(rows, rows, Part::kLowerTriangle, sum);
 }
 
-void add_cross_gram(ConstMatrixView a, ConstMatrixView b, DoubleMatrix& sum,
-                    BlockProducts products) {
-  add_products(a, b, Part::kAll, products, sum);
+void add_cross_gram(ConstMatrixView a, ConstMatrixView b, DoubleMatrix& sum) {
+  add_products(a, b, Part::kAll, sum);
 }
 
 DoubleMatrix symmetric(const DoubleMatrix& lower_triangle) {

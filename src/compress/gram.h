@@ -18,19 +18,11 @@
 
 namespace neuronmm::compress {
 
-// How products are added up over blocks of 256 tokens, whose sums are added up in fp64. In fp32 it
-// takes half the time, and an entry i, j is wrong by at most 256·2^-24 of √(g_ii·g_jj); measured on
-// 32,768 tokens of varying length: 2e-7 at most, 1.5e-8 in the mean square. That is for Grams of
-// neurons, which are wide and inverted with a ridge above it.
-enum class BlockProducts { kFp64, kFp32 };
-
-// sum += Σ x xᵀ over the rows x of [M, n]; of sum [n, n] the lower triangle only. Here and below a
-// larger sum takes it in its first rows and columns.
-void add_gram(ConstMatrixView rows, DoubleMatrix& sum,
-              BlockProducts products = BlockProducts::kFp64);
-// sum += Σ a bᵀ over the rows a, b of [M, m] and [M, n]; sum [m, n].
-void add_cross_gram(ConstMatrixView a, ConstMatrixView b, DoubleMatrix& sum,
-                    BlockProducts products = BlockProducts::kFp64);
+// sum += Σ x xᵀ over the rows x of [M, n], in fp64; of sum [n, n] the lower triangle only. Here and
+// below a larger sum takes it in its first rows and columns.
+void add_gram(ConstMatrixView rows, DoubleMatrix& sum);
+// sum += Σ a bᵀ over the rows a, b of [M, m] and [M, n], in fp64; sum [m, n].
+void add_cross_gram(ConstMatrixView a, ConstMatrixView b, DoubleMatrix& sum);
 // The whole of a symmetric matrix from its lower triangle.
 DoubleMatrix symmetric(const DoubleMatrix& lower_triangle);
 

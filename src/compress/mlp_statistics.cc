@@ -80,7 +80,7 @@ class OpenMlpHalf {
     up_->apply(input.view(), {up.data(), up.rows(), neurons_, inner});
     activate(gate, up, sums);
     add_gram(input.view(), sums[kIn]);
-    add_gram(gate.view(), sums[kNeurons], BlockProducts::kFp32);
+    add_gram(gate.view(), sums[kNeurons]);
     down_->apply(neurons, input.view());
     backend_.add(input.view(), hidden);
   }

@@ -104,8 +104,8 @@ class NeuronsVisit : public SequenceVisit {
       target = half_.output(dense);
       context_.backend.add(target.view(), dense);
     }
-    add_gram(h.view(), state.sums[kNeuronGram], BlockProducts::kFp32);
-    add_cross_gram(target.view(), h.view(), state.sums[kTargetCross], BlockProducts::kFp32);
+    add_gram(h.view(), state.sums[kNeuronGram]);
+    add_cross_gram(target.view(), h.view(), state.sums[kTargetCross]);
   }
 
  private:
