@@ -52,6 +52,7 @@ function(neuronmm_test name)
   target_link_libraries(
     test_${name} PRIVATE neuronmm_flags fmt::fmt ${ARG_LINKS} neuronmm_test_places GTest::gtest_main Threads::Threads)
   target_compile_options(test_${name} PRIVATE -O1)  # tests build faster, and run as fast
+  target_compile_definitions(test_${name} PRIVATE $<$<BOOL:${NEURONMM_SANITIZE}>:NEURONMM_SANITIZED>)
   neuronmm_use_headers(test_${name} test)
   if(ARG_SLOW)
     set(label slow)

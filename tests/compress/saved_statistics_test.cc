@@ -180,23 +180,28 @@ TEST_F(Saved, AreTakenByTheRunThatWouldSaveThem) {
   EXPECT_EQ(contents("statistics"), before);
 }
 
-// The fit reads the text once more. It is worth that only where narrower inputs lose much of what
-// is lost.
-TEST_F(Saved, TextIsReadForAFitOfInputsThatMatter) {
+// The fit reads the text once more. It is worth that where narrower inputs lose much of what is
+// lost, or where there are such and weights are rounded.
+TEST_F(Saved, TextIsReadForAFitThatIsWorthIt) {
   run_well(saving("saving"));
   for (const Form form : {Form::kPivoted, Form::kNarrow, Form::kMixed, Form::kNeurons}) {
-    SCOPED_TRACE(form_name(form));
-    count_attentions();
-    const CompressSummary summary = run_well(saving("again", form));
-    double inputs = 0.0, all = 0.0;
-    for (const LayerReport& layer : summary.layers) {
-      inputs += layer.input_loss;
-      all += layer.predicted_loss;
+    for (const WeightFormats& weights : {kOriginal, kInt8}) {
+      SCOPED_TRACE(fmt::format("{}, {}", form_name(form), weights_text(weights)));
+      CompressRequest request = saving("again", form);
+      request.weights = weights;
+      count_attentions();
+      const CompressSummary summary = run_well(request);
+      double inputs = 0.0, all = 0.0;
+      for (const LayerReport& layer : summary.layers) {
+        inputs += layer.input_loss;
+        all += layer.predicted_loss;
+      }
+      const bool worth = inputs > 0.0 && (weights || inputs >= 0.4 * all);
+      EXPECT_EQ(attentions_, worth ? kPasses : 0) << inputs << " of " << all;
+      EXPECT_EQ(form == Form::kNeurons, inputs == 0.0);
+      EXPECT_TRUE(form != Form::kPivoted || worth);
+      fs::remove_all(path("again"));
     }
-    EXPECT_EQ(attentions_, inputs >= 0.4 * all ? kPasses : 0) << inputs << " of " << all;
-    EXPECT_TRUE(form != Form::kPivoted || inputs > 0.4 * all);
-    EXPECT_TRUE(form != Form::kNeurons || inputs == 0.0);
-    fs::remove_all(path("again"));
   }
 }
 

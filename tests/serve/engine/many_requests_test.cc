@@ -15,7 +15,11 @@ namespace neuronmm::serve {
 namespace {
 
 constexpr int kThreads = 4;
+#ifdef NEURONMM_SANITIZED  // all of them would take minutes
+constexpr int kRequestsOfThread = 400;
+#else
 constexpr int kRequestsOfThread = 2500;
+#endif
 
 // Some begin alike. Few enough that each answer is computed alone just once.
 std::vector<Request> random_requests(std::mt19937_64& random) {

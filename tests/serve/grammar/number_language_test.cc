@@ -31,7 +31,7 @@ TEST(NumberLanguage, HasTheNumbersWithinItsLimits) {
     return (static_cast<int>(random() % range) - range / 2) * 0.25;
   };
   int accepted = 0;
-  for (int round = 0; round < 1500; ++round) {
+  for (int round = 0; round < 300; ++round) {
     NumberLimits limits;
     limits.integer = random() % 3 == 0;
     const double low = quarter(900), high = low + std::abs(quarter(900));
@@ -58,7 +58,7 @@ TEST(NumberLanguage, HasTheNumbersWithinItsLimits) {
       accepted += expected;
     }
   }
-  EXPECT_GT(accepted, 5000);
+  EXPECT_GT(accepted, 1000);
 }
 
 TEST(NumberLanguage, WritesNumbersAsJsonDoes) {
