@@ -200,6 +200,7 @@ TEST_F(Saved, TextIsReadForAFitThatIsWorthIt) {
       EXPECT_EQ(attentions_, worth ? kPasses : 0) << inputs << " of " << all;
       EXPECT_EQ(form == Form::kNeurons, inputs == 0.0);
       EXPECT_TRUE(form != Form::kPivoted || worth);
+      EXPECT_TRUE(form != Form::kMixed || worth == weights.has_value());
       fs::remove_all(path("again"));
     }
   }
