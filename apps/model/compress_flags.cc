@@ -94,8 +94,9 @@ void add_method_flags(CLI::App* command, CompressFlags& flags) {
                    "what becomes of an MLP: uv, two factors per matrix (the paper's); pivoted, "
                    "factors of which an identity is left out; narrow, gate and up share a narrower "
                    "input; neurons, fewer of them; mixed, all of these as far as each pays; auto, "
-                   "mixed or pivoted, measured on text that nothing was fitted to where "
-                   "predictions are close. Without it auto, or uv with flags that only uv has")
+                   "mixed or pivoted (with --weights also neurons), measured on text that "
+                   "nothing was fitted to where predictions are close. Without it auto, or uv with "
+                   "flags that only uv has")
       ->check(CLI::IsMember({"uv", "pivoted", "narrow", "neurons", "mixed", "auto"}));
   command
       ->add_option("--method", flags.method,

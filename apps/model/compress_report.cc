@@ -118,14 +118,13 @@ Json error_aware_json(const compress::ErrorAwareChoice& choice) {
 }
 
 Json form_json(const compress::FormChoice& choice) {
-  const auto candidate = [&](const compress::FormChoice::Candidate& of) {
-    return Json{{"predicted", of.predicted},
-                {"kl", choice.tokens > 0 ? Json(of.measured) : Json()}};
-  };
-  return {{"taken", compress::form_name(choice.taken())},
-          {"tokens", choice.tokens},
-          {"mixed", candidate(choice.mixed)},
-          {"pivoted", candidate(choice.pivoted)}};
+  Json json = {{"taken", compress::form_name(choice.taken().form)}, {"tokens", choice.tokens}};
+  for (const compress::FormCandidate& candidate : choice.candidates) {
+    json[compress::form_name(candidate.form)] = {
+        {"predicted", candidate.predicted},
+        {"kl", candidate.measured ? Json(*candidate.measured) : Json()}};
+  }
+  return json;
 }
 
 Json matrix_json(const compress::MatrixPlan& matrix) {

@@ -1,45 +1,71 @@
 #include "compress/form_choice.h"
 
-#include <fmt/core.h>
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
 
 namespace neuronmm::compress {
+namespace {
 
-Form FormChoice::taken() const {
-  const bool pivots =
-      tokens > 0 ? pivoted.measured < mixed.measured : pivoted.predicted < mixed.predicted;
-  return pivots ? Form::kPivoted : Form::kMixed;
+double loss_of(const FormCandidate& candidate, bool by_measurement) {
+  if (!by_measurement) return candidate.predicted;
+  return candidate.measured.value_or(std::numeric_limits<double>::infinity());
 }
 
-Result<FormChoice> choose_form(double predicted_mixed, double predicted_pivoted, int64_t tokens,
+const FormCandidate& least(const std::vector<FormCandidate>& candidates, bool by_measurement) {
+  return *std::ranges::min_element(candidates, {}, [&](const FormCandidate& candidate) {
+    return loss_of(candidate, by_measurement);
+  });
+}
+
+// "a", "a and b", "a, b and c"
+std::string listed(const std::vector<std::string>& items) {
+  if (items.size() < 2) return fmt::format("{}", fmt::join(items, ""));
+  return fmt::format("{} and {}", fmt::join(items.begin(), items.end() - 1, ", "), items.back());
+}
+
+}  // namespace
+
+const FormCandidate& FormChoice::taken() const { return least(candidates, tokens > 0); }
+
+Result<FormChoice> choose_form(std::vector<FormCandidate> candidates, int64_t tokens,
                                const MeasureForm& measure) {
   FormChoice choice;
-  choice.mixed.predicted = predicted_mixed;
-  choice.pivoted.predicted = predicted_pivoted;
-  choice.undecided = predicted_mixed <= kDecisive * predicted_pivoted &&
-                     predicted_pivoted <= kDecisive * predicted_mixed;
+  choice.candidates = std::move(candidates);
+  const double smallest = least(choice.candidates, false).predicted;
+  const auto is_close = [&](const FormCandidate& candidate) {
+    return candidate.predicted <= kDecisive * smallest;
+  };
+  choice.undecided = std::ranges::count_if(choice.candidates, is_close) > 1;
   if (!choice.undecided || tokens == 0) return choice;
   choice.tokens = tokens;
-  NMM_ASSIGN(choice.mixed.measured, measure(Form::kMixed));
-  NMM_ASSIGN(choice.pivoted.measured, measure(Form::kPivoted));
+  for (FormCandidate& candidate : choice.candidates) {
+    if (!is_close(candidate)) continue;
+    NMM_ASSIGN(candidate.measured, measure(candidate.form));
+  }
   return choice;
 }
 
 std::string form_choice_text(const FormChoice& choice) {
-  const bool pivots = choice.taken() == Form::kPivoted;
-  const FormChoice::Candidate& taken = pivots ? choice.pivoted : choice.mixed;
-  const FormChoice::Candidate& left = pivots ? choice.mixed : choice.pivoted;
-  const std::string_view name = form_name(choice.taken()),
-                         other = form_name(pivots ? Form::kMixed : Form::kPivoted);
-  if (choice.tokens == 0) {
-    return fmt::format("{} by predicted loss, {:.3g} nats per token where {} has {:.3g} ({})", name,
-                       taken.predicted, other, left.predicted,
+  const FormCandidate& taken = choice.taken();
+  const bool measured = choice.tokens > 0;
+  std::vector<std::string> others, predicted = {fmt::format("{:.3g}", taken.predicted)};
+  for (const FormCandidate& candidate : choice.candidates) {
+    if (&candidate == &taken || (measured && !candidate.measured)) continue;
+    others.push_back(
+        fmt::format("{} has {:.3g}", form_name(candidate.form), loss_of(candidate, measured)));
+    predicted.push_back(fmt::format("{:.3g}", candidate.predicted));
+  }
+  if (!measured) {
+    return fmt::format("{} by predicted loss, {:.3g} nats per token where {} ({})",
+                       form_name(taken.form), taken.predicted, listed(others),
                        choice.undecided ? "close, but there is no text to spare to measure on"
                                         : "too far apart to be measured");
   }
-  return fmt::format(
-      "{}, KL {:.3g} on {} held-out tokens where {} has {:.3g} (predicted {:.3g} "
-      "and {:.3g})",
-      name, taken.measured, choice.tokens, other, left.measured, taken.predicted, left.predicted);
+  return fmt::format("{}, KL {:.3g} on {} held-out tokens where {} (predicted {})",
+                     form_name(taken.form), *taken.measured, choice.tokens, listed(others),
+                     listed(predicted));
 }
 
 }  // namespace neuronmm::compress

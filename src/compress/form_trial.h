@@ -1,7 +1,7 @@
 #pragma once
 // What a form costs the model, measured without the pass over the text that fitting takes: the MLPs
 // are narrowed by the statistics alone. What the last fit of down gains is small and much alike for
-// both candidates of form auto. Measured on SmolLM2, kept .9, KL on WikiText-2 and C4: .115 and
+// the candidates of form auto. Measured on SmolLM2, kept .9, KL on WikiText-2 and C4: .115 and
 // .116 before and .107 and .108 after for pivoted, .120 and .127 before and after for mixed; on the
 // bundled model, kept .8, evaluation.txt: .0056 and .0036, .0047 and .0034. Narrowing SmolLM2 and
 // writing it takes 8 to 10 s on two idle cores of a Zen 4, fitting it 130.

@@ -323,31 +323,59 @@ ShapedModel shaped_model(Form form, bool pad, const FoundShapes& found, const Ml
   return model;
 }
 
-// Mixed or pivoted of these sizes.
+double predicted_loss(const ShapedModel& model) {
+  double sum = 0.0;
+  for (const LayerReport& layer : model.layers) sum += layer.predicted_loss;
+  return sum;
+}
+
+// What form auto chooses from, the first of equals first: those forms of the request's sizes that
+// have such sizes.
+struct Candidate {
+  Form form;
+  FoundShapes found;
+  ShapedModel model;
+};
+Result<std::vector<Candidate>> form_candidates(const CompressionInputs& inputs,
+                                               const ShapeRequest& request, const MlpSizes& sizes,
+                                               const std::vector<PredictedLosses>& layers) {
+  std::vector<Form> forms = {Form::kMixed, Form::kPivoted};
+  if (inputs.weights) forms.push_back(Form::kNeurons);
+  std::vector<Candidate> candidates;
+  for (const Form form : forms) {
+    auto found = shapes_of(request, form, sizes, layers);
+    if (!found.ok() && form == Form::kMixed) return found.error();
+    if (!found.ok()) continue;
+    ShapedModel model = shaped_model(form, request.pad, *found, sizes, layers);
+    candidates.push_back({form, *std::move(found), std::move(model)});
+  }
+  return candidates;
+}
+
 Result<FormChoice> measured_choice(const CompressionInputs& inputs, const ShapeRequest& request,
-                                   const fs::path& work, const ShapedModel& mixed,
-                                   const ShapedModel& pivoted) {
-  const auto predicted = [](const ShapedModel& model) {
-    double sum = 0.0;
-    for (const LayerReport& layer : model.layers) sum += layer.predicted_loss;
-    return sum;
-  };
+                                   const fs::path& work, const std::vector<Candidate>& candidates) {
+  std::vector<FormCandidate> forms;
+  for (const Candidate& candidate : candidates) {
+    forms.push_back({candidate.form, predicted_loss(candidate.model), {}});
+  }
   FormTrials trials(inputs, request, work);
-  return choose_form(predicted(mixed), predicted(pivoted), trials.tokens(), [&](Form form) {
-    return trials.measure(form == Form::kMixed ? mixed : pivoted);
+  return choose_form(std::move(forms), trials.tokens(), [&](Form form) {
+    return trials.measure(std::ranges::find(candidates, form, &Candidate::form)->model);
   });
 }
 
-// Fewer neurons of a dense input are fitted by the statistics alone. Weights of few bits are a
-// reason of their own: down then makes up for the rounding of gate and up, too (int4, mixed at kept
-// .8, to nearest: KL .488 with the fit, .615 without).
+// Fewer neurons of a dense input are fitted by the statistics alone. Weights of less than 8 bits
+// are a reason of their own: down then makes up for the rounding of gate and up, too. SmolLM2,
+// mixed at kept .8, to nearest: KL .488 with the fit and .615 without in 4 bits, .254 and .248
+// in 8.
 bool is_worth_a_fit(const std::vector<LayerReport>& layers, const WeightFormats& weights) {
   double inputs = 0.0, all = 0.0;
   for (const LayerReport& layer : layers) {
     inputs += layer.input_loss;
     all += layer.predicted_loss;
   }
-  return inputs > 0.0 && (weights || inputs >= kFitShare * all);
+  const bool few_bits = weights && weights->linear.bits < 8;
+  return inputs > 0.0 && (few_bits || inputs >= kFitShare * all);
 }
 
 // Each by its statistics alone.
@@ -432,19 +460,18 @@ Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRe
   NMM_ASSIGN(auto layers, predicted_curves(inputs, request, work));
   const MlpSizes sizes = {inputs.config.hidden_size, inputs.config.intermediate_size,
                           request.form == Form::kUv};
-  Form form = request.form == Form::kAuto ? Form::kMixed : request.form;
-  NMM_ASSIGN(FoundShapes found, shapes_of(request, form, sizes, layers));
+  Form form = request.form;
+  FoundShapes found;
   std::optional<FormChoice> choice;
-  if (request.form == Form::kAuto) {
-    auto pivoted = shapes_of(request, Form::kPivoted, sizes, layers);
-    if (pivoted.ok()) {
-      NMM_ASSIGN(choice, measured_choice(
-                             inputs, request, work,
-                             shaped_model(Form::kMixed, request.pad, found, sizes, layers),
-                             shaped_model(Form::kPivoted, request.pad, *pivoted, sizes, layers)));
-      form = choice->taken();
-      if (form == Form::kPivoted) found = *std::move(pivoted);
+  if (form == Form::kAuto) {
+    NMM_ASSIGN(auto candidates, form_candidates(inputs, request, sizes, layers));
+    if (candidates.size() > 1) {
+      NMM_ASSIGN(choice, measured_choice(inputs, request, work, candidates));
     }
+    form = choice ? choice->taken().form : candidates.front().form;
+    found = std::move(std::ranges::find(candidates, form, &Candidate::form)->found);
+  } else {
+    NMM_ASSIGN(found, shapes_of(request, form, sizes, layers));
   }
   if (request.measured) {
     NMM_TRY(correct_shapes(inputs, request, form, sizes, work, layers, found));

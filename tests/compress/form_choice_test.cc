@@ -2,34 +2,41 @@
 
 #include "compress/form_choice.h"
 
+#include <map>
+
 #include "compress/form_trial.h"
 #include "compress_test.h"
 
 namespace neuronmm::compress {
 namespace {
 
+// Losses by form, as if they had been measured.
 struct Measured {
-  double mixed, pivoted;
-  int calls = 0;
+  std::map<Form, double> losses;
+  std::vector<Form> asked = {};
   MeasureForm measure() {
     return [this](Form form) -> Result<double> {
-      ++calls;
-      return form == Form::kMixed ? mixed : pivoted;
+      asked.push_back(form);
+      return losses.at(form);
     };
   }
 };
 
+std::vector<FormCandidate> predicted(double mixed, double pivoted) {
+  return {{Form::kMixed, mixed, {}}, {Form::kPivoted, pivoted, {}}};
+}
+
 TEST(FormChoice, MeasurementsDecideWherePredictionsAreClose) {
   for (const double ratio : {0.51, 0.9, 1.0, 1.1, 1.99}) {
     for (const bool pivots : {false, true}) {
-      Measured measured{0.05, pivots ? 0.04 : 0.06};
-      const auto choice = choose_form(0.01, 0.01 * ratio, 100, measured.measure());
+      Measured measured{{{Form::kMixed, 0.05}, {Form::kPivoted, pivots ? 0.04 : 0.06}}};
+      const auto choice = choose_form(predicted(0.01, 0.01 * ratio), 100, measured.measure());
       ASSERT_TRUE(choice.ok());
-      EXPECT_EQ(choice->taken(), pivots ? Form::kPivoted : Form::kMixed) << ratio;
-      EXPECT_EQ(measured.calls, 2);
+      EXPECT_EQ(choice->taken().form, pivots ? Form::kPivoted : Form::kMixed) << ratio;
+      EXPECT_EQ(measured.asked, (std::vector{Form::kMixed, Form::kPivoted}));
       EXPECT_EQ(choice->tokens, 100);
-      EXPECT_EQ(choice->mixed.measured, 0.05);
-      EXPECT_EQ(choice->pivoted.measured, measured.pivoted);
+      EXPECT_EQ(choice->candidates[0].measured, 0.05);
+      EXPECT_EQ(choice->candidates[1].measured, measured.losses.at(Form::kPivoted));
       EXPECT_NE(
           form_choice_text(*choice).find(pivots ? "pivoted, KL 0.04 on 100" : "mixed, KL 0.05"),
           std::string::npos)
@@ -40,26 +47,53 @@ TEST(FormChoice, MeasurementsDecideWherePredictionsAreClose) {
 
 TEST(FormChoice, PredictionsDecideFarApart) {
   for (const double ratio : {0.0, 0.49, 2.01, 50.0}) {
-    Measured never{ratio, 1.0 - ratio};
-    const auto choice = choose_form(0.01, 0.01 * ratio, 100, never.measure());
-    EXPECT_EQ(choice->taken(), ratio < 1.0 ? Form::kPivoted : Form::kMixed);
-    EXPECT_EQ(never.calls, 0);
+    Measured never;
+    const auto choice = choose_form(predicted(0.01, 0.01 * ratio), 100, never.measure());
+    EXPECT_EQ(choice->taken().form, ratio < 1.0 ? Form::kPivoted : Form::kMixed);
+    EXPECT_TRUE(never.asked.empty());
     EXPECT_EQ(choice->tokens, 0);
     EXPECT_FALSE(choice->undecided);
   }
 }
 
+// The third is close, the second is not: it is neither measured nor named.
+TEST(FormChoice, OnlyWhatIsCloseIsMeasured) {
+  std::vector<FormCandidate> candidates = predicted(0.01, 0.03);
+  candidates.push_back({Form::kNeurons, 0.012, {}});
+  Measured measured{{{Form::kMixed, 0.5}, {Form::kNeurons, 0.3}}};
+  const auto choice = choose_form(candidates, 100, measured.measure());
+  ASSERT_TRUE(choice.ok());
+  EXPECT_EQ(choice->taken().form, Form::kNeurons);
+  EXPECT_EQ(measured.asked, (std::vector{Form::kMixed, Form::kNeurons}));
+  EXPECT_FALSE(choice->candidates[1].measured);
+  EXPECT_EQ(
+      form_choice_text(*choice),
+      "neurons, KL 0.3 on 100 held-out tokens where mixed has 0.5 (predicted 0.012 and 0.01)");
+}
+
+TEST(FormChoice, AllThreeAreNamed) {
+  std::vector<FormCandidate> candidates = predicted(0.01, 0.011);
+  candidates.push_back({Form::kNeurons, 0.012, {}});
+  Measured measured{{{Form::kMixed, 0.5}, {Form::kPivoted, 0.6}, {Form::kNeurons, 0.5}}};
+  EXPECT_EQ(form_choice_text(*choose_form(candidates, 100, measured.measure())),
+            "mixed, KL 0.5 on 100 held-out tokens where pivoted has 0.6 and neurons has 0.5 "
+            "(predicted 0.01, 0.011 and 0.012)");
+  EXPECT_EQ(form_choice_text(*choose_form(candidates, 0, measured.measure())),
+            "mixed by predicted loss, 0.01 nats per token where pivoted has 0.011 and neurons has "
+            "0.012 (close, but there is no text to spare to measure on)");
+}
+
 TEST(FormChoice, WithoutTextPredictionsDecideAndTheTextSaysSo) {
-  Measured never{1.0, 0.0};
-  const auto choice = choose_form(0.010, 0.011, 0, never.measure());
-  EXPECT_EQ(choice->taken(), Form::kMixed);
-  EXPECT_EQ(never.calls, 0);
+  Measured never;
+  const auto choice = choose_form(predicted(0.010, 0.011), 0, never.measure());
+  EXPECT_EQ(choice->taken().form, Form::kMixed);
+  EXPECT_TRUE(never.asked.empty());
   EXPECT_NE(form_choice_text(*choice).find("no text to spare"), std::string::npos);
 }
 
 TEST(FormChoice, AFailedMeasurementIsAnError) {
   const auto choice =
-      choose_form(0.01, 0.01, 100, [](Form) -> Result<double> { return fail("no"); });
+      choose_form(predicted(0.01, 0.01), 100, [](Form) -> Result<double> { return fail("no"); });
   EXPECT_FALSE(choice.ok());
 }
 
@@ -85,12 +119,12 @@ TEST_F(FormAuto, TheFormThatMeasuresLessIsWritten) {
   const FormChoice& choice = *summary.form;
   ASSERT_TRUE(choice.undecided);
   EXPECT_GE(choice.tokens, 2000);
-  EXPECT_GT(choice.mixed.measured, 0.0);
-  EXPECT_GT(choice.pivoted.measured, 0.0);
-  EXPECT_EQ(summary.plan.form, choice.taken());
-  run_well(asked("named", choice.taken()));
+  ASSERT_EQ(choice.candidates.size(), 2u);
+  for (const FormCandidate& candidate : choice.candidates) EXPECT_GT(candidate.measured, 0.0);
+  EXPECT_EQ(summary.plan.form, choice.taken().form);
+  run_well(asked("named", choice.taken().form));
   EXPECT_EQ(bytes("auto"), bytes("named"));
-  EXPECT_EQ(record_of("auto").form, form_name(choice.taken()));
+  EXPECT_EQ(record_of("auto").form, form_name(choice.taken().form));
   EXPECT_EQ(record_of("auto").form_choice, form_choice_text(choice));
   EXPECT_NE(bytes("auto", "README.md").find(form_choice_text(choice)), std::string::npos);
   EXPECT_TRUE(record_of("named").form_choice.empty());
@@ -103,8 +137,29 @@ TEST_F(FormAuto, IsNotMeasuredWithoutTextToSpare) {
   const CompressSummary summary = run_well(request);
   ASSERT_TRUE(summary.form);
   EXPECT_EQ(summary.form->tokens, 0);
-  const auto& [mixed, pivoted] = std::pair(summary.form->mixed, summary.form->pivoted);
-  EXPECT_EQ(summary.plan.form, pivoted.predicted < mixed.predicted ? Form::kPivoted : Form::kMixed);
+  const std::vector<FormCandidate>& candidates = summary.form->candidates;
+  EXPECT_EQ(summary.plan.form,
+            candidates[1].predicted < candidates[0].predicted ? Form::kPivoted : Form::kMixed);
+}
+
+// Fewer neurons alone are tried where weights are rounded; what is measured is rounded, too.
+TEST_F(FormAuto, OfFewBitsNeuronsAreTried) {
+  CompressRequest request = asked("auto", Form::kAuto);
+  request.weights = *parse_weights("int4");
+  const CompressSummary summary = run_well(request);
+  ASSERT_TRUE(summary.form);
+  const std::vector<FormCandidate>& candidates = summary.form->candidates;
+  ASSERT_EQ(candidates.size(), 3u);
+  EXPECT_EQ(candidates[2].form, Form::kNeurons);
+  EXPECT_GE(candidates[2].predicted, candidates[0].predicted);
+  for (const FormCandidate& candidate : candidates) {
+    ASSERT_TRUE(candidate.measured);
+    EXPECT_GE(*candidate.measured, summary.form->taken().measured);
+  }
+  request.out = path("named");
+  request.form = summary.form->taken().form;
+  run_well(request);
+  EXPECT_EQ(bytes("auto"), bytes("named"));
 }
 
 TEST_F(FormAuto, ThreadsChangeNothing) { expect_threads_change_nothing(asked("out", Form::kAuto)); }
