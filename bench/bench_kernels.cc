@@ -366,7 +366,7 @@ class Report {
     const double peak = contender.bits <= 8         ? limits_.int8_gops
                         : rounds_to_bf16(contender) ? limits_.bf16_gflops
                                                     : limits_.fma_gflops;
-    const double limit = std::max(gflops / peak, gigabytes / limits_.read_gb_s);
+    const double limit = std::max(peak > 0 ? gflops / peak : 0, gigabytes / limits_.read_gb_s);
     const double ratio = best_peer(all, times, contender.bits) / s.median;
     const double of_int8 = contender.bits < 8 ? our_int8(all, times, contender) / s.median : 0;
     fmt::print(

@@ -1,0 +1,75 @@
+#include "ops/scale_search.h"
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "hwy/targets.h"
+
+namespace neuronmm::ops {
+namespace {
+
+void choose(int64_t target) {
+  hwy::SetSupportedTargetsForTest(target);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+// Normal values, one-sided ones, a few that are much larger than the others, and tiny ones.
+std::vector<std::vector<float>> random_rows(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<std::vector<float>> rows;
+  for (int64_t count = 1; count <= kQuantGroup; ++count) {
+    for (const float mean : {0.0f, 1.5f, -1.5f}) {
+      for (const float size : {0.02f, 3e4f, 1e-38f}) {
+        std::vector<float> row(static_cast<size_t>(count));
+        for (float& value : row) value = size * (normal(random) + mean);
+        if (count % 3 == 0) row[static_cast<size_t>(count / 2)] *= 20;
+        rows.push_back(std::move(row));
+      }
+    }
+  }
+  return rows;
+}
+
+// What is stored of a row: scale, groups, codes.
+std::vector<uint32_t> stored(const std::vector<float>& row, int64_t group) {
+  const auto count = static_cast<int64_t>(row.size());
+  const GridOf4Bits grid = grid_of_4bits(row.data(), count, group);
+  const bf16 scale = scale_of_6bits(row.data(), count);
+  std::vector<uint8_t> codes(row.size()), codes_of_6(row.size());
+  std::vector<uint32_t> all = {grid.scale.bits, scale.bits};
+  for (int64_t first = 0; first < count; first += group) {
+    const GroupOf4Bits of = grid.groups[static_cast<size_t>(first / group)];
+    all.push_back(of.stored());
+    codes_of_4bits(row.data() + first, std::min(group, count - first), grid.scale.to_float(), of,
+                   codes.data() + first);
+  }
+  codes_of_6bits(row.data(), count, scale.to_float(), codes_of_6.data());
+  all.insert(all.end(), codes.begin(), codes.end());
+  all.insert(all.end(), codes_of_6.begin(), codes_of_6.end());
+  return all;
+}
+
+// A model that was rounded on one machine is, byte for byte, what another would have made of it.
+TEST(ScaleSearch, EveryInstructionSetFindsTheSame) {
+  const auto rows = random_rows(7);
+  for (const int64_t group : {16, 32}) {
+    choose(0);
+    std::vector<std::vector<uint32_t>> best;
+    for (const auto& row : rows) best.push_back(stored(row, group));
+    for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+      choose(target);
+      for (size_t i = 0; i < rows.size(); ++i) {
+        ASSERT_EQ(stored(rows[i], group), best[i])
+            << hwy::TargetName(target) << ", row " << i << " of seed 7, groups of " << group;
+      }
+    }
+  }
+  choose(0);
+}
+
+}  // namespace
+}  // namespace neuronmm::ops
