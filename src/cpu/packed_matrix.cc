@@ -56,6 +56,11 @@ struct StoredGroup {
   static constexpr int64_t kPerByte = 8 / kBits;
 
   StoredGroup(const uint8_t* from, int64_t count) {
+    if (count == kQuantGroup) {  // as nearly all: a constant number of bytes
+      std::memcpy(bytes.data(), from, bytes.size());
+      return;
+    }
+    bytes = {};
     std::memcpy(bytes.data(), from, static_cast<size_t>((count + kPerByte - 1) / kPerByte));
     if (count % kPerByte != 0) {
       bytes[static_cast<size_t>(count / kPerByte)] &=
@@ -70,33 +75,34 @@ struct StoredGroup {
     return codes;
   }
 
-  std::array<uint8_t, kQuantGroup / kPerByte> bytes = {};
+  std::array<uint8_t, kQuantGroup / kPerByte> bytes;
 };
 
-// The codes of a column into its words of a group's lines. Columns c and c + kHalfPanel share a
-// word, and the first is written before the second.
+// The codes of the row's column and, if there is one, of the column kHalfPanel behind it into the
+// words that they share of a group's lines.
 void pack_codes(const ops::WeightView& w_t, int64_t row, int64_t first, int64_t count,
-                int64_t column, int64_t lines_words, uint32_t* lines) {
-  const bool second = column >= kHalfPanel;
-  const auto put = [&](uint32_t& word, uint32_t bits, int shift) {
-    word = second ? word | bits << shift : bits;
-  };
-  const int64_t k = w_t.columns();
-  const auto* const stored =
-      reinterpret_cast<const uint8_t*>(w_t.data) + row * ops::stored_row_bytes(w_t.format, k);
-  const StoredGroup<4> low(stored + first / 2, count);
-  uint32_t* word = lines + column % kHalfPanel;
+                int64_t lines_words, uint32_t* word) {
+  const int64_t k = w_t.columns(), row_bytes = ops::stored_row_bytes(w_t.format, k);
+  const auto* const from = reinterpret_cast<const uint8_t*>(w_t.data) + row * row_bytes;
+  const int64_t second = row + kHalfPanel < w_t.rows() ? count : 0;
+  const auto* const from_second = second > 0 ? from + kHalfPanel * row_bytes : from;
+  const StoredGroup<4> low(from + first / 2, count), low_second(from_second + first / 2, second);
   for (int64_t i = 0; i * LowBitLayout::kRows < count; ++i) {
-    const uint64_t bytes = ops::bytes_of_nibbles(low.of_rows(i));
-    put(word[i * lines_words], static_cast<uint32_t>(bytes), 4);
-    put(word[i * lines_words + kHalfPanel], static_cast<uint32_t>(bytes >> 32), 4);
+    const uint64_t bytes =
+        ops::bytes_of_nibbles(low.of_rows(i)) | ops::bytes_of_nibbles(low_second.of_rows(i)) << 4;
+    word[i * lines_words] = static_cast<uint32_t>(bytes);
+    word[i * lines_words + kHalfPanel] = static_cast<uint32_t>(bytes >> 32);
   }
   if (w_t.format.bits == 4) return;
-  const StoredGroup<2> high(stored + (k + 1) / 2 + first / 4, count);
+  const int64_t high = (k + 1) / 2 + first / 4;
+  const StoredGroup<2> pairs(from + high, count), pairs_second(from_second + high, second);
   word += 2 * kHalfPanel;
   for (int64_t i = 0; i * LowBitLayout::kRows < count; ++i) {
-    const uint64_t bytes = ops::bytes_of_pairs(static_cast<uint16_t>(high.of_rows(i)));
-    put(word[i * lines_words], static_cast<uint32_t>(bytes | bytes >> 28), 2);
+    const auto both = [&](const StoredGroup<2>& of) {
+      return ops::bytes_of_pairs(static_cast<uint16_t>(of.of_rows(i)));
+    };
+    const uint64_t bytes = both(pairs) | both(pairs_second) << 2;
+    word[i * lines_words] = static_cast<uint32_t>(bytes | bytes >> 28);
   }
 }
 
@@ -232,7 +238,9 @@ void PackedMatrix::pack_low_bit(const ops::WeightView& w_t) {
             groups[row * w_t.groups.columns() + (first + i) / multiplier_rows_];
       }
     }
-    pack_codes(w_t, row, first, count, column, layout.lines_words, to + layout.first_line());
+    if (column < kHalfPanel) {
+      pack_codes(w_t, row, first, count, layout.lines_words, to + layout.first_line() + column);
+    }
   };
   for_each_chunk(k_, n_, kQuantGroup, pack_group);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "base/parallel.h"
@@ -76,13 +77,15 @@ Result<TensorView> require_groups(const io::Checkpoint& checkpoint, const std::s
 Status check_codes_of_6bits(const io::Checkpoint& checkpoint, const std::string& name,
                             const ops::WeightView& weight) {
   const int64_t columns = weight.columns();
+  const auto* const stored = reinterpret_cast<const uint8_t*>(weight.data);
+  const int64_t row_bytes = ops::stored_row_bytes(weight.format, columns);
   std::atomic<int64_t> bad = weight.size();
   parallel_ranges(weight.rows(), [&](int64_t first_row, int64_t last_row) {
-    std::vector<int8_t> bytes(static_cast<size_t>(columns));
+    std::vector<uint8_t> q(static_cast<size_t>(columns));
     for (int64_t i = first_row; i < last_row && bad == weight.size(); ++i) {
-      ops::to_bytes(weight, i * columns, columns, bytes.data());
-      const auto found = std::ranges::find(bytes, int8_t{-32});
-      if (found != bytes.end()) bad = i * columns + (found - bytes.begin());
+      ops::read_codes(6, stored + i * row_bytes, columns, 0, columns, q.data());
+      const void* const found = std::memchr(q.data(), 0, q.size());
+      if (found != nullptr) bad = i * columns + (static_cast<const uint8_t*>(found) - q.data());
     }
   });
   if (bad == weight.size()) return {};
