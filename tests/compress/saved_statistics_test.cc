@@ -181,12 +181,14 @@ TEST_F(Saved, AreTakenByTheRunThatWouldSaveThem) {
 }
 
 // The fit reads the text once more. It is worth that where narrower inputs lose much of what is
-// lost, or where there are such and weights are rounded.
+// lost, or where there are such and weights are rounded to fewer than 8 bits.
 TEST_F(Saved, TextIsReadForAFitThatIsWorthIt) {
   run_well(saving("saving"));
   for (const Form form : {Form::kPivoted, Form::kNarrow, Form::kMixed, Form::kNeurons}) {
-    for (const WeightFormats& weights : {kOriginal, kInt8}) {
-      SCOPED_TRACE(fmt::format("{}, {}", form_name(form), weights_text(weights)));
+    for (const char* name : {"original", "int8", "int4"}) {
+      SCOPED_TRACE(fmt::format("{}, {}", form_name(form), name));
+      const WeightFormats weights = *parse_weights(name);
+      const bool few_bits = weights && weights->linear.bits < 8;
       CompressRequest request = saving("again", form);
       request.weights = weights;
       count_attentions();
@@ -196,11 +198,11 @@ TEST_F(Saved, TextIsReadForAFitThatIsWorthIt) {
         inputs += layer.input_loss;
         all += layer.predicted_loss;
       }
-      const bool worth = inputs > 0.0 && (weights || inputs >= 0.4 * all);
+      const bool worth = inputs > 0.0 && (few_bits || inputs >= 0.4 * all);
       EXPECT_EQ(attentions_, worth ? kPasses : 0) << inputs << " of " << all;
       EXPECT_EQ(form == Form::kNeurons, inputs == 0.0);
       EXPECT_TRUE(form != Form::kPivoted || worth);
-      EXPECT_TRUE(form != Form::kMixed || worth == weights.has_value());
+      EXPECT_TRUE(form != Form::kMixed || worth == few_bits);
       fs::remove_all(path("again"));
     }
   }
