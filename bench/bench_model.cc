@@ -130,7 +130,7 @@ void add_turn(Contender& contender, const TokensPerSecond& speed, const MachineL
                                           : limits.fma_gflops;
   const double flops_per_token =
       contender.work.prefill_flops / static_cast<double>(options.prompt_tokens);
-  contender.prefill_share.push_back(flops_per_token * speed.prefill / 1e9 / peak);
+  if (peak > 0) contender.prefill_share.push_back(flops_per_token * speed.prefill / 1e9 / peak);
 }
 
 // One turn of everybody to warm up, then `runs` that count.

@@ -74,10 +74,11 @@ double bf16_multiply_adds([[maybe_unused]] int64_t rounds, [[maybe_unused]] floa
 }
 
 // The same with AVX-512 VNNI's sum of four products of bytes, and with what AVX2 has: neighbouring
-// products added up in 16 bits, and an addition; 0 on other instruction sets. Assembly, since
+// products added up in 16 bits, and an addition; 0 on other CPUs. Assembly, since
 // Highway's AVX-512 does not ask the compiler for VNNI, and since it leaves nothing out.
 double byte_multiply_adds([[maybe_unused]] int64_t rounds, [[maybe_unused]] float* result) {
 #if HWY_TARGET == HWY_AVX3
+  if (!__builtin_cpu_supports("avx512vnni")) return 0.0;
   __m512i s[kSums];
   for (int i = 0; i < kSums; ++i) s[i] = _mm512_set1_epi32(i);
   const __m512i bytes = _mm512_set1_epi8(1);

@@ -8,22 +8,14 @@
 
 #include <gtest/gtest.h>
 
-#include "hwy/targets.h"
+#include "instruction_set.h"
 
 namespace neuronmm::ops {
 namespace {
 
 // Once per instruction set that this machine has.
 class LogSums : public testing::TestWithParam<int64_t> {
- protected:
-  LogSums() { choose(GetParam()); }
-  ~LogSums() override { choose(0); }
-
- private:
-  static void choose(int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
+  InstructionSet set_ = InstructionSet(GetParam());
 };
 INSTANTIATE_TEST_SUITE_P(Target, LogSums, testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
                          [](const auto& target) { return hwy::TargetName(target.param); });

@@ -1,20 +1,17 @@
 #include "ops/scale_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "hwy/targets.h"
+#include "instruction_set.h"
 
 namespace neuronmm::ops {
 namespace {
-
-void choose(int64_t target) {
-  hwy::SetSupportedTargetsForTest(target);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-}
 
 // Normal values, one-sided ones, a few that are much larger than the others, and tiny ones.
 std::vector<std::vector<float>> random_rows(uint64_t seed) {
@@ -57,18 +54,40 @@ std::vector<uint32_t> stored(const std::vector<float>& row, int64_t group) {
 TEST(ScaleSearch, EveryInstructionSetFindsTheSame) {
   const auto rows = random_rows(7);
   for (const int64_t group : {16, 32}) {
-    choose(0);
     std::vector<std::vector<uint32_t>> best;
     for (const auto& row : rows) best.push_back(stored(row, group));
     for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-      choose(target);
+      const InstructionSet set(target);
       for (size_t i = 0; i < rows.size(); ++i) {
         ASSERT_EQ(stored(rows[i], group), best[i])
             << hwy::TargetName(target) << ", row " << i << " of seed 7, groups of " << group;
       }
     }
   }
-  choose(0);
+}
+
+// Everything but the scale is a matter of ratios, up to the largest and smallest numbers.
+TEST(ScaleSearch, PowersOfTwoChangeTheScaleAlone) {
+  std::mt19937_64 random(11);
+  std::normal_distribution<float> normal;
+  for (int turn = 0; turn < 50; ++turn) {
+    std::vector<float> row(kQuantGroup);
+    for (float& value : row) value = normal(random);
+    const GridOf4Bits grid = grid_of_4bits(row.data(), kQuantGroup, 16);
+    for (const int exponent : {-110, -60, 60, 120, 126}) {
+      std::vector<float> scaled = row;
+      for (float& value : scaled) value = std::ldexp(value, exponent);
+      if (!std::ranges::all_of(scaled, [](float value) { return std::isfinite(value); })) continue;
+      const GridOf4Bits other = grid_of_4bits(scaled.data(), kQuantGroup, 16);
+      SCOPED_TRACE(fmt::format("row {} of seed 11, times 2^{}", turn, exponent));
+      ASSERT_EQ(other.scale.to_float(), std::ldexp(grid.scale.to_float(), exponent));
+      for (size_t g = 0; g < grid.groups.size(); ++g) {
+        ASSERT_EQ(other.groups[g].stored(), grid.groups[g].stored()) << g;
+      }
+      ASSERT_EQ(scale_of_6bits(scaled.data(), kQuantGroup).to_float(),
+                std::ldexp(scale_of_6bits(row.data(), kQuantGroup).to_float(), exponent));
+    }
+  }
 }
 
 }  // namespace
