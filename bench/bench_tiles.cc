@@ -3,6 +3,9 @@
 // weights are 4 panels, what a thread takes at a time. Types take turns; printed are the best of
 // them, since other programs may run.
 //
+// "bf16 rows" are products of bf16 weights with activations rounded to bf16, where the CPU gains by
+// them.
+//
 //     bench_tiles [K [turns]]
 
 #include <algorithm>
@@ -22,11 +25,20 @@ namespace neuronmm::bench {
 namespace {
 
 constexpr int64_t kColumns = 4 * cpu::kPanel;
-constexpr int kBits[] = {16, 8, 6, 4};
+struct Contender {
+  const char* name;
+  int bits;
+  cpu::DotProducts dots;
+};
+constexpr auto kBytes = cpu::DotProducts::kInt8, kPairs = cpu::DotProducts::kInt8AndBf16;
+constexpr Contender kContenders[] = {{"bf16", 16, kBytes},
+                                     {"bf16 rows", 16, kPairs},
+                                     {"int8", 8, kBytes},
+                                     {"6 bits", 6, kBytes},
+                                     {"4 bits", 4, kBytes}};
 
-void measure(const cpu::Kernels& kernels, const RandomWeight& weight, int64_t m, int64_t k,
-             int turns) {
-  constexpr double kLeastMultiplyAdds = 2e7;  // of a turn: some 0.3 ms
+void measure(const RandomWeight& weight, int64_t m, int64_t k, int turns) {
+  constexpr double kLeastMultiplyAdds = 4e8;  // of a turn, which begins with caches of others
   Matrix x(m, k), y(m, kColumns);
   std::mt19937 random(static_cast<uint32_t>(m));
   std::uniform_real_distribution<float> uniform(-1, 1);
@@ -34,20 +46,21 @@ void measure(const cpu::Kernels& kernels, const RandomWeight& weight, int64_t m,
   const double each = static_cast<double>(m * k * kColumns);
   const auto repeats = static_cast<int64_t>(std::max(1.0, kLeastMultiplyAdds / each));
   std::vector<cpu::PackedMatrix> packed;
-  for (const int bits : kBits) packed.emplace_back(weight.view(bits));
+  for (const Contender& one : kContenders) packed.emplace_back(weight.view(one.bits));
   std::vector<cpu::Buffer<float>> storage(packed.size());
   std::vector<std::function<void()>> runs;
   for (size_t i = 0; i < packed.size(); ++i) {
+    const cpu::Kernels& kernels = cpu::best_kernels({.most_dot_products = kContenders[i].dots});
     const cpu::PackedRows a = cpu::pack_rows(kernels, x.view(), packed[i].type(), storage[i]);
-    runs.emplace_back([&, a, i] {
+    runs.emplace_back([&kernels, &packed, y = y.view(), repeats, a, i] {
       for (int64_t j = 0; j < repeats; ++j) {
-        kernels.multiply(a, packed[i], {0, a.tiles, 0, packed[i].panels()}, nullptr, y.view());
+        kernels.multiply(a, packed[i], {0, a.tiles, 0, packed[i].panels()}, nullptr, y);
       }
     });
   }
   fmt::print("{:>5}", m);
   for (const Seconds& seconds : take_turns(runs, turns, [](size_t) {})) {
-    fmt::print("{:>9.1f}", each * static_cast<double>(repeats) / seconds.minimum / 1e9);
+    fmt::print("{:>10.1f}", each * static_cast<double>(repeats) / seconds.minimum / 1e9);
   }
   fmt::print("\n");
 }
@@ -60,12 +73,15 @@ int run(int argc, char** argv) {
   set_num_threads(1);
   std::mt19937 random(1);
   const RandomWeight weight(kColumns, k, random);
-  const cpu::Kernels& kernels = cpu::best_kernels();
   fmt::print("{}, one core, K {}, N {}: multiply-adds per ns, of registers alone {:.1f} of fp32\n",
-             kernels.target, k, kColumns, measure_machine_limits().fma_gflops / 2);
-  fmt::print("{:>5}{:>9}{:>9}{:>9}{:>9}\n", "rows", "bf16", "int8", "6 bits", "4 bits");
-  for (const int64_t m : {1, 2, 3, 4, 6, 12, 18, 24, 48, 128})
-    measure(kernels, weight, m, k, turns);
+             cpu::best_kernels({.most_dot_products = kPairs}).target, k, kColumns,
+             measure_machine_limits().fma_gflops / 2);
+  fmt::print("{:>5}", "rows");
+  for (const Contender& one : kContenders) fmt::print("{:>10}", one.name);
+  fmt::print("\n");
+  for (const int64_t m : {1, 2, 3, 4, 6, 12, 18, 24, 32, 48, 128, 240}) {
+    measure(weight, m, k, turns);
+  }
   return 0;
 }
 

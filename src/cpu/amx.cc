@@ -18,10 +18,11 @@ bool amx_granted() {
 #if defined(__x86_64__) && defined(__linux__)
   // CPUID leaf 7, EDX, and the tiles' configuration and data in XCR0 (Intel Software Developer's
   // Manual, volume 2A, CPUID, and volume 1, chapter 13).
-  constexpr unsigned kAmxTile = 1u << 24, kAmxInt8 = 1u << 25, kTileStates = 3u << 17;
+  constexpr unsigned kAmx = 1u << 22 | 1u << 24 | 1u << 25;  // bf16, tiles, int8
+  constexpr unsigned kTileStates = 3u << 17;
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  if ((d & kAmxTile) == 0 || (d & kAmxInt8) == 0) return false;
+  if ((d & kAmx) != kAmx) return false;
   unsigned xcr0 = 0, high = 0;
   asm volatile("xgetbv" : "=a"(xcr0), "=d"(high) : "c"(0));
   if ((xcr0 & kTileStates) != kTileStates) return false;
@@ -58,16 +59,16 @@ std::vector<float> product(const Kernels& kernels, ConstMatrixView x, const Pack
 }  // namespace
 
 // Deeper than two groups and wider than a panel, and neither a whole number of them, so that full
-// and ragged groups and panels are all compared; each number of rows up to two tiles.
+// and ragged groups and panels are all compared; each number of rows up to two tiles of rows.
 bool multiply_alike(const Kernels& one, const Kernels& other) {
-  const int64_t columns = kPanel + 8, depth = 2 * kQuantGroup + 44;
-  const Matrix w_t = random_matrix(columns, depth), x = random_matrix(2 * kMaxTileRows, depth);
+  const int64_t columns = kPanel + 8, depth = 2 * kQuantGroup + 44, kMostRows = kMaxTileRows + 2;
+  const Matrix w_t = random_matrix(columns, depth), x = random_matrix(kMostRows, depth);
   // The weights' values do not matter to the comparison. What matters is that both tables read the
   // same ones.
   const std::vector<double> w(w_t.data(), w_t.data() + columns * depth);
   const ops::QuantizedWeight weight = ops::quantize(w.data(), columns, depth);
   const PackedMatrix packed(weight.view());
-  for (int64_t rows = 1; rows <= 2 * kMaxTileRows; ++rows) {
+  for (int64_t rows = 1; rows <= kMostRows; ++rows) {
     const ConstMatrixView some = x.view().row_range(0, rows);
     if (product(one, some, packed) != product(other, some, packed)) return false;
   }

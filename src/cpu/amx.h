@@ -1,8 +1,9 @@
 #pragma once
 // Intel AMX, matrix products in tile registers: what LDTILECFG reads, and whether this process may
-// use it. The kernel is tested with emulated instructions (tests/cpu/emulated_tiles.h) and has not
-// been run on a CPU with AMX, which is why best_kernels() compares a small product with the one of
-// the ordinary instructions before it uses the tiles.
+// use it. The kernels are tested on the CPU, where it has AMX, and everywhere with emulated
+// instructions (tests/cpu/emulated_tiles.h). Hypervisors and emulators may have it halfway, so that
+// best_kernels() compares a small product with the one of the ordinary instructions before it uses
+// the tiles.
 
 #include <cstdint>
 
@@ -25,10 +26,10 @@ struct TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-// Whether this process may use AMX: the CPU has the instructions for tiles of bytes, and the
-// operating system has granted the process their registers. The first call asks Linux for them, for
-// all threads of the process. To be called on CPUs with AVX only: others do not
-// have the instruction that tells what the system has enabled.
+// Whether this process may use AMX: the CPU has the instructions for tiles of bytes and of bf16, as
+// every CPU with AMX so far, and the operating system has granted the process their registers. The
+// first call asks Linux for them, for all threads of the process. To be called on CPUs with AVX
+// only: others do not have the instruction that tells what the system has enabled.
 bool amx_granted();
 
 // Whether both tables give the same bits for int8 products, whatever the number of rows.

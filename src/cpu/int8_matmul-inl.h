@@ -280,7 +280,8 @@ void multiply_int8_rows(const Tile<Dot>& tile, int64_t k) {
 template <class Instruction>
 struct Int8Product : InPlace {
   using Dot = Int8Dot<Instruction>;
-  // Whether whole groups of such tiles lie row by row (see packed_rows.h).
+  static constexpr int64_t kMostRows = kTileRows;
+  // Whether the groups of such tiles lie row by row (see packed_rows.h).
   static constexpr bool takes_rows(int64_t /*tile_rows*/) { return false; }
   static void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count,
                        const Panels& w, const Sums& sums) {

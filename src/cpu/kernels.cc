@@ -6,7 +6,8 @@
 #define HWY_TARGET_INCLUDE "cpu/kernels.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "cpu/amx_matmul-inl.h"
+#include "cpu/amx_bf16_matmul-inl.h"
+#include "cpu/amx_int8_matmul-inl.h"
 #include "cpu/attention-inl.h"
 #include "cpu/int8_matmul-inl.h"
 #include "cpu/low_bit_matmul-inl.h"
@@ -25,17 +26,26 @@ HWY_BEFORE_NAMESPACE();
 namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
+// The products of AMX where there is one, and those of other instructions.
+#if HWY_TARGET == HWY_AVX3 && HWY_ARCH_X86_64
+using TileBf16Product = AmxBf16Product<AmxTiles>;
+using TileByteProduct = AmxProduct<AmxTiles, OneByteDot>;
+#else
+using TileBf16Product = FloatProduct<PairBf16Dot>;
+using TileByteProduct = Int8Product<OneByteDot>;
+#endif
+
 // The types of weights, each with the product that the template was made for: how pairs of
 // bf16 and words of bytes are multiplied is decided once, when a table is chosen, and not at every
 // call.
-template <class Bf16Dot, class ByteProduct>
+template <class Bf16Product, class ByteProduct>
 void multiply(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
               const float* bias, MutableMatrixView y) {
   switch (w.type()) {
     case WeightType::kFp32:
       return multiply_part<FloatProduct<Fp32Dot>>(a, w, part, bias, y);
     case WeightType::kBf16:
-      return multiply_part<FloatProduct<Bf16Dot>>(a, w, part, bias, y);
+      return multiply_part<Bf16Product>(a, w, part, bias, y);
     case WeightType::kInt8:
       return multiply_part<ByteProduct>(a, w, part, bias, y);
     case WeightType::kInt6:
@@ -48,9 +58,9 @@ void multiply(const PackedRows& a, const PackedMatrix& w, const ProductPart& par
 }
 
 // The table is named after what it uses, which is what benchmarks print and what bug reports need.
-template <class Bf16Dot, class ByteProduct>
+template <class Bf16Product, class ByteProduct>
 const Kernels* kernels_with() {
-  constexpr bool kBf16 = !std::is_same_v<Bf16Dot, WidenedBf16Dot>;
+  constexpr bool kBf16 = !std::is_same_v<Bf16Product, FloatProduct<WidenedBf16Dot>>;
   constexpr bool kInt8 = !std::is_same_v<ByteProduct, Int8Product<WidenedByteDot>>;
   constexpr bool kAmx = ByteProduct::takes_rows(kTileRows);
   static const std::string name = std::string(hwy::TargetName(HWY_TARGET)) +
@@ -62,11 +72,13 @@ const Kernels* kernels_with() {
                                                         : DotProducts::kNone,
                                 .amx = kAmx,
                                 .tile_rows = kTileRows,
+                                .bf16_tile_rows = Bf16Product::kMostRows,
+                                .int8_tile_rows = ByteProduct::kMostRows,
                                 .pack_tile = pack_tile,
-                                .pack_bf16_tile = pack_bf16_tile,
+                                .pack_bf16_tile = pack_bf16_tile<Bf16Product>,
                                 .quantize_tile = quantize_tile<ByteProduct>,
                                 .quantization_rest = quantization_rest,
-                                .multiply = multiply<Bf16Dot, ByteProduct>,
+                                .multiply = multiply<Bf16Product, ByteProduct>,
                                 .attend = attend,
                                 .silu_multiply = silu_multiply,
                                 .add = add,
@@ -78,17 +90,18 @@ const Kernels* kernels_with() {
 // The table for these instructions. `amx` may only be asked for on a CPU that has it, together with
 // dot products of int8: the ragged ends of a product are theirs.
 const Kernels* kernels(DotProducts dots, bool amx) {
+  using Widened = FloatProduct<WidenedBf16Dot>;
   switch (dots) {
     case DotProducts::kNone:
-      return kernels_with<WidenedBf16Dot, Int8Product<WidenedByteDot>>();
+      return kernels_with<Widened, Int8Product<WidenedByteDot>>();
     case DotProducts::kInt8:
-      return amx ? kernels_with<WidenedBf16Dot, BestInt8Product>()
-                 : kernels_with<WidenedBf16Dot, Int8Product<OneByteDot>>();
+      return amx ? kernels_with<Widened, TileByteProduct>()
+                 : kernels_with<Widened, Int8Product<OneByteDot>>();
     case DotProducts::kInt8AndBf16:
       break;
   }
-  return amx ? kernels_with<PairBf16Dot, BestInt8Product>()
-             : kernels_with<PairBf16Dot, Int8Product<OneByteDot>>();
+  return amx ? kernels_with<TileBf16Product, TileByteProduct>()
+             : kernels_with<FloatProduct<PairBf16Dot>, Int8Product<OneByteDot>>();
 }
 
 int64_t target() { return HWY_TARGET; }
@@ -106,16 +119,16 @@ HWY_EXPORT(target);
 
 #if HWY_ARCH_X86
 // Measured: rounding activations for products of bf16 pairs took prefill of SmolLM2 from 1,045 to
-// 670 tokens/s on an Intel CPU with AVX512-BF16, and made it up to twice as fast on AMD's
-// (docs/benchmarks.md).
-bool bf16_products_pay() { return !__builtin_cpu_is("intel"); }
+// 670 tokens/s on an Intel CPU with AVX512-BF16 and without AMX, and made it up to twice as fast on
+// AMD's (docs/benchmarks.md).
+bool bf16_pairs_pay() { return !__builtin_cpu_is("intel"); }
 #endif
 
-// The dot products that the CPU has in this target and gains by. Highway chooses among its own
-// targets and does not ask for these extensions, so that they are asked for here: bits of CPUID
-// leaf 7 as documented by Intel (Software Developer's Manual, volume 2A, CPUID), those of ARM by
-// Linux ("ARM64 ELF hwcaps").
-DotProducts dot_products_of_cpu(int64_t target) {
+// The dot products that the CPU has in this target and gains by, with or without AMX. Highway
+// chooses among its own targets and does not ask for these extensions, so that they are asked for
+// here: bits of CPUID leaf 7 as documented by Intel (Software Developer's Manual, volume 2A,
+// CPUID), those of ARM by Linux ("ARM64 ELF hwcaps").
+DotProducts dot_products_of_cpu(int64_t target, [[maybe_unused]] bool amx) {
 #if HWY_ARCH_X86
   constexpr unsigned kAvx512Vnni = 1u << 11, kAvxVnni = 1u << 4, kAvx512Bf16 = 1u << 5;
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -123,8 +136,8 @@ DotProducts dot_products_of_cpu(int64_t target) {
       target == HWY_AVX3 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & kAvx512Vnni) != 0;
   const unsigned more = __get_cpuid_count(7, 1, &a, &b, &c, &d) ? a : 0;
   if (avx512_vnni) {
-    return (more & kAvx512Bf16) != 0 && bf16_products_pay() ? DotProducts::kInt8AndBf16
-                                                            : DotProducts::kInt8;
+    return (more & kAvx512Bf16) != 0 && (amx || bf16_pairs_pay()) ? DotProducts::kInt8AndBf16
+                                                                  : DotProducts::kInt8;
   }
   if (target == HWY_AVX2 && (more & kAvxVnni) != 0) return DotProducts::kInt8;
 #elif HWY_ARCH_ARM_A64
@@ -157,8 +170,11 @@ bool amx_works(int64_t target) {
 const Kernels& best_kernels(const KernelChoice& choice) {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());  // a test may have changed them
   const int64_t target = HWY_DYNAMIC_DISPATCH(target)();
-  const DotProducts dots = std::min(dot_products_of_cpu(target), choice.most_dot_products);
-  const bool amx = choice.amx && dots != DotProducts::kNone && amx_works(target);
+  const bool may_use_amx =
+      choice.amx && choice.most_dot_products != DotProducts::kNone && amx_works(target);
+  const DotProducts dots =
+      std::min(dot_products_of_cpu(target, may_use_amx), choice.most_dot_products);
+  const bool amx = may_use_amx && dots != DotProducts::kNone;
   return *HWY_DYNAMIC_DISPATCH(kernels)(dots, amx);
 }
 

@@ -37,8 +37,8 @@ struct ProductPart {
   bool add_to_y = false;  // the sums begin with what y holds, not with the bias or 0
 };
 
-// No instruction set has registers for a higher tile.
-inline constexpr int64_t kMaxTileRows = 12;
+// No instruction set has registers for a higher tile (AMX's is two tiles of 16 rows).
+inline constexpr int64_t kMaxTileRows = 32;
 
 // Which dot products are one instruction: none, those of 4 bytes (VNNI; NEON's SDOT), or those of 2
 // bf16 too (AVX512-BF16; NEON's BFDOT).
@@ -49,8 +49,10 @@ struct Kernels {
   // dot_products says, and "+amx".
   const char* target;
   DotProducts dot_products;
-  bool amx;           // int8 products of many rows by tile registers (see amx.h)
-  int64_t tile_rows;  // the most rows of a register tile
+  bool amx;  // products of int8 rows, if there are many, and of bf16 rows by tile registers
+  // The most rows of a register tile: of fp32, of bf16 and of int8 rows.
+  int64_t tile_rows, bf16_tile_rows, int8_tile_rows;
+  int64_t row_unit() const { return amx ? 8 : 1; }  // see PackedRows::unit
 
   // These columns of one tile of rows to where `layout` wants them in `packed`: fp32 and scaled,
   // bf16 (first even), or int8 (first a multiple of kQuantGroup; so is the count, or it ends at k).
@@ -67,8 +69,9 @@ struct Kernels {
   void (*quantization_rest)(const float* x, int64_t count, float* rest);
 
   // y = those rows of A times those columns of W (+ bias); A is packed for W's type. Every element
-  // of Y is one chain of multiply-adds in the order k = 0, 1, ... (bf16 dot products: of pairs),
-  // whatever the tile, so results do not depend on M, on blocking or on threads. bias, of all
+  // of Y is one chain of multiply-adds in the order k = 0, 1, ... (bf16 dot products: of pairs, by
+  // AMX of steps of 32), whatever the tile, so results do not depend on M, on blocking or on
+  // threads. bias, of all
   // columns, is padded to whole panels.
   void (*multiply)(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
                    const float* bias, MutableMatrixView y);
@@ -85,7 +88,7 @@ struct Kernels {
 struct KernelChoice {
   // By default no products of bf16, which round the activations that meet bf16 weights.
   DotProducts most_dot_products = DotProducts::kInt8;
-  bool amx = true;  // changes no result
+  bool amx = true;  // changes no result of int8 products
 };
 
 // The table of the best instruction set among those that hwy::SupportedTargets() reports now.

@@ -189,8 +189,7 @@ void multiply_low_bit(const PackedRows& a, const PackedMatrix& w, const ProductP
   using Dot = typename ByteProduct::Dot;
   constexpr bool kAsCodes =
       multiplies_codes<Codes, Dot>(kTileRows) && !ByteProduct::takes_rows(kTileRows);
-  const int64_t highest = (a.rows + a.tiles - 1) / a.tiles;
-  const bool few = part.tiles < kExpandedTiles && !ByteProduct::takes_rows(highest);
+  const bool few = part.tiles < kExpandedTiles && !ByteProduct::takes_rows(a.tile_rows(0));
   if (few || (kAsCodes && Codes::kBits == 4)) {
     return multiply_part<LowBitProduct<Codes, Dot>>(a, w, part, bias, y);
   }

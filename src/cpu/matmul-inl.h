@@ -341,6 +341,8 @@ void multiply_tile(int64_t rows, const Tile<Dot>& tile) {
 template <class Dot>
 struct FloatProduct : InPlace {
   using Word = typename Dot::Word;
+  static constexpr bool kRowsInSteps = false;  // see packed_rows.h
+  static constexpr int64_t kMostRows = kTileRows;
   // Tile t of A times these panels, for k in [first_k, first_k + count), one block of A.
   static void multiply(const PackedRows& a, int64_t t, int64_t first_k, int64_t count,
                        const Panels& w, const Sums& sums) {
@@ -355,7 +357,7 @@ struct FloatProduct : InPlace {
       tile.count = count;
     } else {
       tile.a = a.words + a.bf16_offset(t, first_k, count);
-      tile.count = (count + 1) / 2;
+      tile.count = bf16_words(count);
     }
     multiply_tile<Dot, Interleaved>(a.tile_rows(t), tile);
   }
@@ -365,7 +367,7 @@ struct FloatProduct : InPlace {
 template <class Product>
 void multiply_ragged(Product& product, const PackedRows& a, int64_t t, int64_t first_k,
                      int64_t count, const Panels& panel, int64_t columns, const Sums& sums) {
-  HWY_ALIGN float y[kTileRows * kPanel] = {};
+  HWY_ALIGN float y[kMaxTileRows * kPanel] = {};
   const int64_t rows = a.tile_rows(t);
   Sums padded = {sums.init, sums.init_stride, y, kPanel};
   if (sums.init == sums.y) {

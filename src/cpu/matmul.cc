@@ -26,9 +26,41 @@ int64_t group_panels(int64_t panels) {
 // The unit of for_each_task, which decides how many threads a loop is worth.
 int64_t multiply_adds(const Product& p) { return p.a.rows * p.a.k * p.w->n(); }
 
-// Tiles of gate and up whose silu(gate) * up is made at once: with 8 the sums, 96 KiB, stay in the
-// second-level cache beside the panels that they are sums of.
-constexpr int64_t kTilesAtOnce = 8;
+// The rows of gate and up whose silu(gate) * up is made at once. A few tiles at a time: with 96
+// rows the sums, 96 KiB, stay in the second-level cache beside the panels that they are sums of.
+// Where the types of weights differ, and so do the tiles, all rows are one step.
+class RowSteps {
+ public:
+  RowSteps(const PackedRows& gate, const PackedRows& up, const PackedRows& hidden)
+      : rows_(up),
+        alike_(cut_alike(gate, up) && cut_alike(up, hidden)),
+        tiles_(alike_ ? kRowsAtOnce / up.highest_tile() : up.tiles) {}
+
+  int64_t count() const { return (rows_.tiles + tiles_ - 1) / tiles_; }
+  int64_t most_rows() const { return alike_ ? kRowsAtOnce : rows_.rows; }
+  int64_t rows(int64_t step) const {
+    return rows_.first_row(std::min(rows_.tiles, (step + 1) * tiles_)) -
+           rows_.first_row(step * tiles_);
+  }
+  // `part` of this step, in the tiles of these rows.
+  ProductPart of(const PackedRows& a, int64_t step, ProductPart part) const {
+    part.first_tile = step * tiles_;
+    part.tiles = alike_ ? std::min(tiles_, a.tiles - part.first_tile) : a.tiles;
+    return part;
+  }
+
+ private:
+  static constexpr int64_t kRowsAtOnce = 96;
+  static_assert(kRowsAtOnce >= kMaxTileRows);
+  static bool cut_alike(const PackedRows& a, const PackedRows& b) {
+    return a.tiles == b.tiles && a.unit == b.unit;
+  }
+
+  const PackedRows& rows_;
+  bool alike_;
+  int64_t tiles_;  // of a step
+};
+
 constexpr int64_t kGroupColumns = kGroupPanels * kPanel;
 static_assert(kGroupColumns % kQuantGroup == 0, "a thread quantizes whole groups");
 
@@ -37,12 +69,14 @@ static_assert(kGroupColumns % kQuantGroup == 0, "a thread quantizes whole groups
 RowPacker::RowPacker(const Kernels& kernels, int64_t rows, int64_t k, WeightType weights,
                      Buffer<float>& storage)
     : kernels_(kernels),
-      rows_{.rows = rows,
-            .k = k,
-            .k_block = k_block(weights),
-            .tiles = (rows + kernels.tile_rows - 1) / kernels.tile_rows},
+      rows_{.rows = rows, .k = k, .k_block = k_block(weights)},
       int8_(rows_for(weights) == WeightType::kInt8),
       bf16_(weights == WeightType::kBf16 && kernels.dot_products == DotProducts::kInt8AndBf16) {
+  const int64_t most = int8_   ? kernels.int8_tile_rows
+                       : bf16_ ? kernels.bf16_tile_rows
+                               : kernels.tile_rows;
+  rows_.tiles = (rows + most - 1) / most;
+  if (int8_ || bf16_) rows_.unit = kernels.row_unit();
   const int64_t row_words = int8_   ? rows_.int8_row_words()
                             : bf16_ ? rows_.bf16_row_words()
                                     : rows_.k;
@@ -120,25 +154,25 @@ void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product
   // Hidden columns are quantized in groups of 128 with a scale each, and a group must not be shared
   // by two threads.
   const int64_t group = hidden.is_int8() ? kGroupPanels : group_panels(panels);
-  constexpr int64_t kSums = kTilesAtOnce * kMaxTileRows * kGroupColumns;
-  float* const sums = scratch.reserve(2 * kSums * num_threads());
+  const RowSteps steps(gate.a, a, hidden.rows());
+  const int64_t own_sums = steps.most_rows() * kGroupColumns;
+  float* const sums = scratch.reserve(2 * own_sums * num_threads());
   const auto work = multiply_adds(gate) + multiply_adds(up);
   for_each_task((panels + group - 1) / group, work, [&](int64_t task, int thread) {
-    float* const own = sums + 2 * kSums * thread;
+    float* const own = sums + 2 * own_sums * thread;
     ProductPart part = {.first_panel = task * group};
     part.panels = std::min(group, panels - part.first_panel);
     const int64_t column = part.first_panel * kPanel;
     const int64_t columns = std::min(part.panels * kPanel, n - column);
-    // A few tiles of rows at a time: their gates and ups stay in cache until they are multiplied.
-    for (; part.first_tile < a.tiles; part.first_tile += kTilesAtOnce) {
-      part.tiles = std::min(kTilesAtOnce, a.tiles - part.first_tile);
-      const int64_t rows = a.first_row(part.first_tile + part.tiles) - a.first_row(part.first_tile);
+    for (int64_t step = 0; step < steps.count(); ++step) {
+      const int64_t rows = steps.rows(step);
       const MutableMatrixView gates(own, rows, columns, kGroupColumns);
-      const MutableMatrixView ups(own + kSums, rows, columns, kGroupColumns);
-      kernels.multiply(gate.a, *gate.w, part, gate.bias, gates);
-      kernels.multiply(up.a, *up.w, part, up.bias, ups);
+      const MutableMatrixView ups(own + own_sums, rows, columns, kGroupColumns);
+      kernels.multiply(gate.a, *gate.w, steps.of(gate.a, step, part), gate.bias, gates);
+      kernels.multiply(up.a, *up.w, steps.of(a, step, part), up.bias, ups);
       for (int64_t i = 0; i < rows; ++i) kernels.silu_multiply(gates.row(i), ups.row(i), columns);
-      hidden.pack(part.first_tile, part.tiles, column, ups);
+      const ProductPart packed = steps.of(hidden.rows(), step, part);
+      hidden.pack(packed.first_tile, packed.tiles, column, ups);
     }
   });
 }

@@ -92,7 +92,7 @@ HWY_INLINE hn::Vec<hn::RebindToUnsigned<Floats>> round_to_bf16(Vector x) {
 }
 
 // kLanes words from 2 · kLanes floats.
-HWY_INLINE WordVector bf16_words(const float* x) {
+HWY_INLINE WordVector to_bf16(const float* x) {
   const Floats d;
   const hn::RebindToUnsigned<Floats> words;
   Vector even, odd;
@@ -101,36 +101,71 @@ HWY_INLINE WordVector bf16_words(const float* x) {
   return hn::BitCast(Words(), hn::Or(hn::ShiftRight<16>(round_to_bf16(even)), high));
 }
 
-// `count` columns of one quad: to[i * n + r] = rows[r][first + {2 i, 2 i + 1}].
+// `count` columns of one quad: to[i * n + r] = rows[r][first + {2 i, 2 i + 1}]. `words`: of each
+// row, with zeros beyond the last column.
 inline void pack_bf16_quad(const float* const* rows, int64_t n, int64_t first, int64_t count,
-                           int32_t* to) {
+                           int64_t words, int32_t* to) {
   const Words d;
   int64_t k = 0;
   for (; k + 2 * kLanes <= count; k += 2 * kLanes) {
     interleave(
-        d, n, [&](int r) { return bf16_words(rows[r] + first + k); }, to + k / 2 * n);
+        d, n, [&](int r) { return to_bf16(rows[r] + first + k); }, to + k / 2 * n);
   }
+  std::fill(to + k / 2 * n, to + words * n, 0);
   if (k == count) return;
   HWY_ALIGN float rest[2 * kLanes] = {};
-  HWY_ALIGN int32_t words[kLanes];
+  HWY_ALIGN int32_t last[kLanes];
   for (int64_t r = 0; r < n; ++r) {
     std::copy_n(rows[r] + first + k, count - k, rest);
-    hn::Store(bf16_words(rest), d, words);
-    for (int64_t i = 0; i < (count - k + 1) / 2; ++i) to[(k / 2 + i) * n + r] = words[i];
+    hn::Store(to_bf16(rest), d, last);
+    for (int64_t i = 0; i < (count - k + 1) / 2; ++i) to[(k / 2 + i) * n + r] = last[i];
   }
 }
 
-inline void pack_bf16_tile(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
-                           const float* const* rows, int32_t* packed) {
+inline void pack_bf16_quads(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
+                            const float* const* rows, int32_t* packed) {
   const int64_t height = layout.tile_rows(tile);
   for_each_block(layout, columns, [&](int64_t block, int64_t depth, int64_t first, int64_t count) {
     int32_t* const to = packed + layout.bf16_offset(tile, block, depth);
     for (int64_t r = 0; r < height; r += kQuad) {
-      const int64_t n = std::min(kQuad, height - r);
+      const int64_t n = std::min(kQuad, height - r), words = (first - block) / 2;
+      const bool last = first + count == block + depth;
       pack_bf16_quad(rows + r, n, first - columns.first, count,
-                     to + r * ((depth + 1) / 2) + (first - block) / 2 * n);
+                     last ? bf16_words(depth) - words : count / 2,
+                     to + r * bf16_words(depth) + words * n);
     }
   });
+}
+
+// The same in steps of 32 columns, in which the rows lie one after the other, for AMX. `columns`
+// begins with a whole step.
+inline void pack_bf16_steps(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
+                            const float* const* rows, int32_t* packed) {
+  constexpr int64_t kColumns = 2 * kBf16StepWords;
+  const int64_t height = layout.tile_rows(tile);
+  for_each_block(layout, columns, [&](int64_t block, int64_t depth, int64_t first, int64_t count) {
+    int32_t* to = packed + layout.bf16_offset(tile, block, depth) + (first - block) / 2 * height;
+    for (int64_t k = 0; k < count; k += kColumns) {
+      for (int64_t r = 0; r < height; ++r, to += kBf16StepWords) {
+        HWY_ALIGN float padded[kColumns] = {};
+        const float* x = rows[r] + first - columns.first + k;
+        if (count - k < kColumns) x = std::copy_n(x, count - k, padded) - (count - k);
+        for (int64_t i = 0; i < kBf16StepWords; i += kLanes) {
+          hn::StoreU(to_bf16(x + 2 * i), Words(), to + i);
+        }
+      }
+    }
+  });
+}
+
+template <class Product>
+void pack_bf16_tile(const PackedRows& layout, int64_t tile, const ColumnRange& columns,
+                    const float* const* rows, int32_t* packed) {
+  if constexpr (Product::kRowsInSteps) {
+    pack_bf16_steps(layout, tile, columns, rows, packed);
+  } else {
+    pack_bf16_quads(layout, tile, columns, rows, packed);
+  }
 }
 
 // The vectors of x[0, count), count <= kQuantGroup, zeros beyond. kWhole: count = kQuantGroup.
@@ -217,7 +252,7 @@ inline void quantization_rest(const float* x, int64_t count, float* rest) {
 template <bool kWhole>
 void quantize_rows(const float* const* rows, int64_t height, int64_t first, int64_t count,
                    int32_t* group, int8_t* bytes) {
-  float largest[kTileRows];
+  float largest[kMaxTileRows];
   for (int64_t r = 0; r < height; ++r) {
     largest[r] = largest_of_group<kWhole>(rows[r] + first, count);
   }
@@ -253,13 +288,14 @@ void quantize_tile(const PackedRows& layout, int64_t tile, const ColumnRange& co
   constexpr int64_t kRowWords = kQuantGroup / kWordBytes;
   HWY_ALIGN int32_t bytes[kTileRows * kRowWords];
   const int64_t height = layout.tile_rows(tile);
+  const bool rows_as_they_are = Product::takes_rows(height);
   for (int64_t first = 0; first < columns.count; first += kQuantGroup) {
-    const int64_t count = std::min(kQuantGroup, columns.count - first);
+    const int64_t count = std::min(kQuantGroup, columns.count - first), k = columns.first + first;
     const int64_t words = int8_words(count);
-    int32_t* const group = packed + layout.int8_offset(tile, columns.first + first);
-    const bool rows_as_they_are = count == kQuantGroup && Product::takes_rows(height);
-    auto* const to =
-        reinterpret_cast<int8_t*>(rows_as_they_are ? group + kHeaderWords * height : bytes);
+    int32_t* const group = packed + (rows_as_they_are ? layout.int8_header_offset(tile, k)
+                                                      : layout.int8_offset(tile, k));
+    auto* const to = reinterpret_cast<int8_t*>(
+        rows_as_they_are ? packed + layout.int8_bytes_offset(tile, k) : bytes);
     if (count == kQuantGroup) {
       quantize_rows<true>(rows, height, first, count, group, to);
     } else {

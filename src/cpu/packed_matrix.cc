@@ -131,18 +131,18 @@ PackedMatrix::PackedMatrix(const ops::WeightView& w_t)
   }
 }
 
-// Rows of bytes are zeros up to a multiple of 32 columns, and what they are multiplied with there
-// is read although it does not matter: of the last panel up to 7 words of each column.
-constexpr int64_t kPanelPadding = (kPieceWords - 1) * kPanel;
+// Rows of bytes are zeros up to a multiple of 32 or, for tiles of AMX, 64 columns, and what they
+// are multiplied with there is read although it does not matter: of the last panel up to 15 words
+// of each column.
+constexpr int64_t kPanelPadding = (2 * kPieceWords - 1) * kPanel;
 
-// Zeros only where the last panel's missing columns are, or, with `ragged_rows`, the last rows of
-// every panel.
-void PackedMatrix::allocate(bool ragged_rows) {
+// Zeros only where the last panel's missing columns are, and the last words of every panel.
+void PackedMatrix::allocate(int64_t padding_words) {
   words_ = Buffer<uint32_t>(panels() * panel_words() + kPanelPadding, Pages::kHuge);
   const auto clear = [&](int64_t panel, int64_t words) {
     std::fill_n(words_.data() + (panel + 1) * panel_words() - words, words, 0u);
   };
-  for (int64_t i = 0; ragged_rows && i < panels(); ++i) clear(i, kPanel);
+  for (int64_t i = 0; padding_words > 0 && i < panels(); ++i) clear(i, padding_words);
   if (n_ % kPanel != 0) clear(panels() - 1, panel_words());
 }
 
@@ -151,7 +151,7 @@ int64_t PackedMatrix::words_before(int64_t k) const {
     case WeightType::kFp32:
       return k * kPanel;
     case WeightType::kBf16:
-      return (k + 1) / 2 * kPanel;
+      return bf16_words(k) * kPanel;
     case WeightType::kInt8:
       break;
     case WeightType::kInt6:
@@ -172,7 +172,7 @@ LowBitLayout PackedMatrix::low_bit_layout() const {
 // Two neighbouring k of a column are one word, the even one in its low half: they are already
 // neighbours in the checkpoint, and are moved together.
 void PackedMatrix::pack_bf16(const TensorView& w_t) {
-  allocate(k_ % 2 != 0);
+  allocate((bf16_words(k_) - k_ / 2) * kPanel);
   const auto* source = reinterpret_cast<const unsigned char*>(w_t.data);
   auto* packed = reinterpret_cast<unsigned char*>(words_.data());
   for_each_chunk(k_, n_, kChunk, [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
@@ -185,7 +185,7 @@ void PackedMatrix::pack_bf16(const TensorView& w_t) {
 }
 
 void PackedMatrix::pack_fp32(const TensorView& w_t) {
-  allocate(false);
+  allocate(0);
   auto* const packed = reinterpret_cast<float*>(words_.data());
   for_each_chunk(k_, n_, kChunk, [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
     std::array<float, kChunk> values;
@@ -202,7 +202,7 @@ void PackedMatrix::pack_int8(const ops::WeightView& w_t) {
   constexpr uint32_t kOffsets = 0x80808080;  // each byte: what is signed becomes itself + 128
   const int64_t groups = (k_ + kQuantGroup - 1) / kQuantGroup;
   NMM_CHECK(w_t.dtype == DType::kI8 && w_t.scales.rows() == n_ && w_t.scales.columns() == groups);
-  allocate(false);
+  allocate(0);
   const auto* source = reinterpret_cast<const unsigned char*>(w_t.data);
   const auto pack_group = [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
     const int64_t row = panel * kPanel + column, group = first / kQuantGroup;
@@ -224,7 +224,7 @@ void PackedMatrix::pack_low_bit(const ops::WeightView& w_t) {
   const LowBitLayout layout = low_bit_layout();
   NMM_CHECK(w_t.scales.rows() == n_ &&
             w_t.scales.columns() == (k_ + kQuantGroup - 1) / kQuantGroup);
-  allocate(false);
+  allocate(0);
   const auto* const groups = reinterpret_cast<const uint8_t*>(w_t.groups.data);
   const auto pack_group = [&](int64_t panel, int64_t column, int64_t first, int64_t count) {
     const int64_t row = panel * kPanel + column, group = first / kQuantGroup;

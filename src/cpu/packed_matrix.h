@@ -6,7 +6,7 @@
 //   fp32: row k of a panel holds its columns 0 ... 31.
 //   bf16: for every 2 rows k 32 words of 32 bits; word j holds (k, j) in its low and (k + 1, j) in
 //         its high half: what instructions for dot products of bf16 take, and others widen to fp32
-//         by one shift and one mask.
+//         by one shift and one mask. Zeros up to a multiple of 32 rows.
 //   int8: for each group of kQuantGroup rows, the 32 columns' scales in bf16 as 16 words, word j
 //         with column j in its low and column j + 16 in its high half; then for every 4 rows k 32
 //         words; word j holds the bytes (k, j) ... (k + 3, j), each + 128. Products of unsigned
@@ -81,7 +81,7 @@ class PackedMatrix {
   int64_t words_before(int64_t k) const;
 
  private:
-  void allocate(bool ragged_rows);
+  void allocate(int64_t padding_words);
   void pack_bf16(const TensorView& w_t);
   void pack_fp32(const TensorView& w_t);
   void pack_int8(const ops::WeightView& w_t);

@@ -8,4 +8,7 @@ namespace neuronmm::cpu {
 inline KernelChoice current_choice;
 inline const Kernels& current_kernels() { return best_kernels(current_choice); }
 
+// Whether rows that meet bf16 weights are rounded to bf16, as the kernels of the running test do.
+inline bool current_rounds_to_bf16 = false;
+
 }  // namespace neuronmm::cpu

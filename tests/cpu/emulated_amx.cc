@@ -11,7 +11,8 @@
 #define HWY_TARGET_INCLUDE "cpu/emulated_amx.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "cpu/amx_matmul-inl.h"
+#include "cpu/amx_bf16_matmul-inl.h"
+#include "cpu/amx_int8_matmul-inl.h"
 #include "cpu/low_bit_matmul-inl.h"
 #include "cpu/pack_rows-inl.h"
 // clang-format on
@@ -21,13 +22,15 @@ namespace neuronmm::cpu {
 namespace HWY_NAMESPACE {
 
 using EmulatedProduct = AmxProduct<EmulatedTiles, WidenedByteDot>;
+using EmulatedBf16Product = AmxBf16Product<EmulatedTiles>;
 
 void multiply_emulated(const PackedRows& a, const PackedMatrix& w, const ProductPart& part,
                        const float* bias, MutableMatrixView y) {
   switch (w.type()) {
     case WeightType::kFp32:
-    case WeightType::kBf16:
       return current_kernels().multiply(a, w, part, bias, y);
+    case WeightType::kBf16:
+      return multiply_part<EmulatedBf16Product>(a, w, part, bias, y);
     case WeightType::kInt8:
       return multiply_part<EmulatedProduct>(a, w, part, bias, y);
     case WeightType::kInt6:
@@ -44,7 +47,11 @@ const Kernels* emulated() {
   static const Kernels table = [] {
     Kernels kernels = current_kernels();
     kernels.target = name.c_str();
+    kernels.dot_products = DotProducts::kInt8AndBf16;
     kernels.amx = true;
+    kernels.bf16_tile_rows = EmulatedBf16Product::kMostRows;
+    kernels.int8_tile_rows = EmulatedProduct::kMostRows;
+    kernels.pack_bf16_tile = pack_bf16_tile<EmulatedBf16Product>;
     kernels.quantize_tile = quantize_tile<EmulatedProduct>;
     kernels.multiply = multiply_emulated;
     return kernels;

@@ -1,9 +1,11 @@
 #pragma once
-// The instructions of cpu/amx_matmul-inl.h in plain C++, one method each, written from the
+// The instructions of cpu/amx_tiles-inl.h in plain C++, one method each, written from the
 // operations in Intel's Software Developer's Manual, volume 2 (LDTILECFG, TILELOADD, TILESTORED,
-// TILEZERO, TILERELEASE, TDPBSUD). What faults there fails here.
+// TILEZERO, TILERELEASE, TDPBSUD, TDPBF16PS). What faults there fails here.
 
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -70,23 +72,29 @@ class EmulatedTiles {
 
   // TDPBSUD C, A, B.
   template <int kC, int kA, int kB>
-  static void dot() {
-    static_assert(kC != kA && kC != kB && kA != kB);  // else #UD, as the next ones
-    const Shape c = shape(kC), a = shape(kA), b = shape(kB);
-    NMM_CHECK(c.rows == a.rows && c.row_bytes == b.row_bytes && a.row_bytes == 4 * b.rows);
-    NMM_CHECK(c.row_bytes % 4 == 0 && a.row_bytes % 4 == 0);
-    ++products();
-    auto& tiles = state().tiles;
-    for (size_t m = 0; m < static_cast<size_t>(c.rows); ++m) {
-      for (size_t n = 0; n < static_cast<size_t>(c.row_bytes); n += 4) {
-        int32_t sum = 0;
-        std::memcpy(&sum, &tiles[kC][m][n], sizeof(sum));
-        for (size_t k = 0; k < static_cast<size_t>(a.row_bytes); ++k) {
-          sum += static_cast<int8_t>(tiles[kA][m][k]) * tiles[kB][k / 4][n + k % 4];
-        }
-        std::memcpy(&tiles[kC][m][n], &sum, sizeof(sum));
+  static void dot_bytes() {
+    for_each_sum<int32_t, kC, kA, kB>([](int32_t& sum, size_t row_bytes, size_t m, size_t n) {
+      const auto& tiles = state().tiles;
+      for (size_t k = 0; k < row_bytes; ++k) {
+        sum += static_cast<int8_t>(tiles[kA][m][k]) * tiles[kB][k / 4][n + k % 4];
       }
-    }
+    });
+  }
+
+  // TDPBF16PS C, A, B: sums of the products of even and of odd columns of A, each a chain of
+  // multiply-adds rounded once, and denormals are zeros.
+  template <int kC, int kA, int kB>
+  static void dot_bf16() {
+    for_each_sum<float, kC, kA, kB>([](float& sum, size_t row_bytes, size_t m, size_t n) {
+      const auto& tiles = state().tiles;
+      float of_pairs[2] = {};
+      for (size_t k = 0; k < row_bytes; k += 2) {
+        const float x = bf16_at(&tiles[kA][m][k]), w = bf16_at(&tiles[kB][k / 4][n + k % 4]);
+        float& of_parity = of_pairs[k / 2 % 2];
+        of_parity = normal(std::fma(x, w, of_parity));
+      }
+      sum = normal(sum + normal(of_pairs[0] + of_pairs[1]));
+    });
   }
 
  private:
@@ -105,6 +113,31 @@ class EmulatedTiles {
     static thread_local State state = {};
     return state;
   }
+  // add(the sum, bytes of a row of A, its row m, the byte of its column in a row of B) for all of
+  // C.
+  template <class Sum, int kC, int kA, int kB, class Add>
+  static void for_each_sum(const Add& add) {
+    static_assert(kC != kA && kC != kB && kA != kB);  // else #UD, as the next ones
+    const Shape c = shape(kC), a = shape(kA), b = shape(kB);
+    NMM_CHECK(c.rows == a.rows && c.row_bytes == b.row_bytes && a.row_bytes == 4 * b.rows);
+    NMM_CHECK(c.row_bytes % 4 == 0 && a.row_bytes % 4 == 0);
+    ++products();
+    Data& tile = state().tiles[kC];
+    for (size_t m = 0; m < static_cast<size_t>(c.rows); ++m) {
+      for (size_t n = 0; n < static_cast<size_t>(c.row_bytes); n += sizeof(Sum)) {
+        Sum sum = 0;
+        std::memcpy(&sum, &tile[m][n], sizeof(sum));
+        add(sum, static_cast<size_t>(a.row_bytes), m, n);
+        std::memcpy(&tile[m][n], &sum, sizeof(sum));
+      }
+    }
+  }
+  static float bf16_at(const uint8_t* bytes) {
+    const uint32_t bits = uint32_t{bytes[0]} << 16 | uint32_t{bytes[1]} << 24;
+    return normal(std::bit_cast<float>(bits));
+  }
+  static float normal(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? 0.0f * x : x; }
+
   static Shape shape(size_t tile) {
     NMM_CHECK(state().configured && state().shapes[tile].rows != 0);
     return state().shapes[tile];

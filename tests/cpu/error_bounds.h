@@ -44,7 +44,7 @@ struct Bounded {
   std::vector<double> value, error;
 };
 
-// With bf16 weights and an instruction for dot products of bf16, x is rounded too, by up to 2^-8 of
+// With bf16 weights and an instruction for products of bf16, x is rounded too, by up to 2^-8 of
 // it. Where x is known exactly, so is what it is rounded to.
 inline Bounded rounded_to_bf16(Bounded x) {
   for (size_t i = 0; i < x.value.size(); ++i) {
@@ -58,8 +58,7 @@ inline Bounded rounded_to_bf16(Bounded x) {
 }
 
 inline Bounded multiply(const Bounded& activations, const TensorView& w_t) {
-  const bool rounded =
-      w_t.dtype == DType::kBF16 && current_kernels().dot_products == DotProducts::kInt8AndBf16;
+  const bool rounded = w_t.dtype == DType::kBF16 && current_rounds_to_bf16;
   const Bounded x = rounded ? rounded_to_bf16(activations) : activations;
   const int64_t k = x.columns, n = w_t.rows();
   Bounded y(x.rows, n);

@@ -36,11 +36,14 @@ struct InstructionSet {
   const Kernels& force() const {
     hwy::SetSupportedTargetsForTest(target);
     current_choice = {dots, amx == Amx::kOfTheCpu};
-    return amx == Amx::kEmulated ? emulated_amx() : current_kernels();
+    const Kernels& kernels = amx == Amx::kEmulated ? emulated_amx() : current_kernels();
+    current_rounds_to_bf16 = kernels.dot_products == DotProducts::kInt8AndBf16;
+    return kernels;
   }
   static void force_none() {
     hwy::SetSupportedTargetsForTest(0);
     current_choice = {};
+    current_rounds_to_bf16 = false;
   }
 };
 inline void PrintTo(const InstructionSet& set, std::ostream* out) { *out << set.name(); }

@@ -46,9 +46,10 @@ TEST(PackedMatrix, Bf16WordsHoldTwoRowsAndZeros) {
   const TensorView w_t = {DType::kBF16, {kN, kK}, reinterpret_cast<const std::byte*>(bits.data())};
   const PackedMatrix packed(w_t);
   EXPECT_EQ(packed.type(), WeightType::kBf16);
-  EXPECT_EQ(packed.size_bytes(), 3 * 32 * (kK + 1) * 2);
+  constexpr int64_t kPadded = (kK + 31) / 32 * 32;
+  EXPECT_EQ(packed.size_bytes(), 3 * 32 * kPadded * 2);
   for (int64_t n = 0; n < 96; ++n) {
-    for (int64_t k = 0; k < kK + 1; ++k) {  // kK is odd
+    for (int64_t k = 0; k < kPadded; ++k) {
       const uint32_t word = word_panel(packed, n / 32)[k / 2 * 32 + n % 32];
       const uint32_t found = k % 2 == 0 ? word & 0xFFFF : word >> 16;
       ASSERT_EQ(found, n < kN && k < kK ? 1 + n * 100 + k : 0) << n << ", " << k;
