@@ -1,6 +1,7 @@
 #include "base/parallel.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <exception>
@@ -33,8 +34,10 @@ void pause() {
 #endif
 }
 
-// One loop at a time, of the whole process. The calling thread takes part as thread 0 and never
-// waits for a worker that has not come: whoever is there takes the next iteration.
+// One loop at a time, of the whole process. Each thread begins with a share of its own,
+// neighbouring iterations, and then takes what others have not begun. So a worker that has not come
+// is never waited for, and from loop to loop a thread has the same rows, which are in its caches.
+// The calling thread takes part as thread 0.
 class ThreadTeam {
  public:
   // Never destroyed: its threads sleep until the process ends.
@@ -50,7 +53,7 @@ class ThreadTeam {
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
     start_workers(threads - 1);
     loop_ = {threads, count, body, context};
-    next_.store(0, std::memory_order_relaxed);
+    share_out();
     state_.fetch_add(kLoop, std::memory_order_release);  // open
     state_.notify_all();
     take_iterations(0);
@@ -66,6 +69,13 @@ class ThreadTeam {
   }
 
  private:
+  // The iterations that a thread begins with, of which anybody takes the next.
+  struct alignas(kCacheLine) Share {
+    std::atomic<int64_t> next = 0;
+    int64_t end = 0;
+
+    int64_t take() { return next.fetch_add(1, std::memory_order_relaxed); }
+  };
   struct Loop {
     int threads = 0;
     int64_t count = 0;
@@ -107,14 +117,28 @@ class ThreadTeam {
   void take_iterations(int thread) {
     const Loop loop = loop_;
     try {
-      for (int64_t i = take(); i < loop.count; i = take()) loop.body(loop.context, i, thread);
+      for (int offset = 0; offset < loop.threads; ++offset) {
+        Share& share = shares_[static_cast<size_t>((thread + offset) % loop.threads)];
+        for (int64_t i = share.take(); i < share.end; i = share.take()) {
+          loop.body(loop.context, i, thread);
+        }
+      }
     } catch (...) {  // memory ran out: the caller of the loop is told, and no iteration more begins
-      next_.store(loop.count, std::memory_order_relaxed);
+      for (int i = 0; i < loop.threads; ++i) {
+        Share& share = shares_[static_cast<size_t>(i)];
+        share.next.store(share.end, std::memory_order_relaxed);
+      }
       const std::lock_guard lock(thrown_mutex_);
       if (!thrown_) thrown_ = std::current_exception();
     }
   }
-  int64_t take() { return next_.fetch_add(1, std::memory_order_relaxed); }
+  void share_out() {
+    for (int i = 0; i < loop_.threads; ++i) {
+      Share& share = shares_[static_cast<size_t>(i)];
+      share.next.store(loop_.count * i / loop_.threads, std::memory_order_relaxed);
+      share.end = loop_.count * (i + 1) / loop_.threads;
+    }
+  }
 
   // First in a short loop, in which the next loop of a forward pass usually comes; then offering
   // the core to others; then asleep.
@@ -133,9 +157,10 @@ class ThreadTeam {
   // The number of the loop, odd while workers may enter it; and, below kLoop, how many are inside.
   // In one word, so that nobody enters a loop that has just been closed.
   alignas(kCacheLine) std::atomic<uint32_t> state_ = 0;
-  alignas(kCacheLine) std::atomic<int64_t> next_ = 0;  // iteration
   alignas(kCacheLine) std::atomic<bool> busy_ = false;
-  Loop loop_;        // written before opening, read by those inside
+  // Written before opening, read by those inside.
+  Loop loop_;
+  std::array<Share, kMaxThreads> shares_;
   int workers_ = 0;  // started
   std::mutex thrown_mutex_;
   std::exception_ptr thrown_;  // by an iteration of the loop

@@ -5,7 +5,8 @@
 // away, then sleeps. A forward pass is many short loops, one after the other, so its threads are
 // still awake for the next one; and a waiting thread never holds a core that others need. A loop
 // does not wait for a thread that has not come yet (its core may be busy): who is there does the
-// work.
+// work. Each thread begins with the same part of a loop's iterations, so that what it wrote in one
+// loop is in its caches in the next.
 
 #include <atomic>
 #include <cstdint>

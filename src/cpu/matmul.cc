@@ -26,26 +26,38 @@ int64_t group_panels(int64_t panels) {
 // The unit of for_each_task, which decides how many threads a loop is worth.
 int64_t multiply_adds(const Product& p) { return p.a.rows * p.a.k * p.w->n(); }
 
+// Into how many shares the rows of products are cut, beside the panels of the weights. With many
+// rows each thread has rows of its own, which stay in its caches from one product to the next; it
+// then reads all weights, for at least so many rows. Measured on an Intel CPU with AMX, where this
+// pays most: SmolLM2 in bf16, prefill of 512 tokens on two cores, see docs/benchmarks.md.
+int64_t row_shares(int64_t rows) {
+  constexpr int64_t kLeastRows = 128;
+  return std::clamp<int64_t>(rows / kLeastRows, 1, num_threads());
+}
+
+// The tiles of a share of the rows.
+std::pair<int64_t, int64_t> tiles_of_share(const PackedRows& a, int64_t share, int64_t shares) {
+  return {a.tiles * share / shares, a.tiles * (share + 1) / shares};
+}
+
 // The rows of gate and up whose silu(gate) * up is made at once. A few tiles at a time: with 96
 // rows the sums, 96 KiB, stay in the second-level cache beside the panels that they are sums of.
 // Where the types of weights differ, and so do the tiles, all rows are one step.
 class RowSteps {
  public:
   RowSteps(const PackedRows& gate, const PackedRows& up, const PackedRows& hidden)
-      : rows_(up),
-        alike_(cut_alike(gate, up) && cut_alike(up, hidden)),
-        tiles_(alike_ ? kRowsAtOnce / up.highest_tile() : up.tiles) {}
+      : alike_(cut_alike(gate, up) && cut_alike(up, hidden)),
+        shares_(alike_ ? row_shares(up.rows) : 1),
+        tiles_(alike_ ? kRowsAtOnce / up.highest_tile() : up.tiles),
+        rows_(alike_ ? kRowsAtOnce : up.rows) {}
 
-  int64_t count() const { return (rows_.tiles + tiles_ - 1) / tiles_; }
-  int64_t most_rows() const { return alike_ ? kRowsAtOnce : rows_.rows; }
-  int64_t rows(int64_t step) const {
-    return rows_.first_row(std::min(rows_.tiles, (step + 1) * tiles_)) -
-           rows_.first_row(step * tiles_);
-  }
-  // `part` of this step, in the tiles of these rows.
-  ProductPart of(const PackedRows& a, int64_t step, ProductPart part) const {
-    part.first_tile = step * tiles_;
-    part.tiles = alike_ ? std::min(tiles_, a.tiles - part.first_tile) : a.tiles;
+  int64_t shares() const { return shares_; }
+  int64_t tiles() const { return tiles_; }  // at most, of a step
+  int64_t rows() const { return rows_; }    // at most
+  // A part in `a` that begins with the tile `first` and ends before `end`, which are tiles of up.
+  ProductPart of(const PackedRows& a, int64_t first, int64_t end, ProductPart part) const {
+    part.first_tile = alike_ ? first : 0;
+    part.tiles = alike_ ? std::min(tiles_, end - first) : a.tiles;
     return part;
   }
 
@@ -56,9 +68,8 @@ class RowSteps {
     return a.tiles == b.tiles && a.unit == b.unit;
   }
 
-  const PackedRows& rows_;
   bool alike_;
-  int64_t tiles_;  // of a step
+  int64_t shares_, tiles_, rows_;
 };
 
 constexpr int64_t kGroupColumns = kGroupPanels * kPanel;
@@ -123,27 +134,32 @@ PackedRows pack_rows(const Kernels& kernels, ConstMatrixView x, WeightType weigh
   return a;
 }
 
-// The panels of all products are numbered in one row, group by group, so that one loop shares them
-// out. A group belongs to one product: each product's last group may be short.
+// For each share of the rows the panels of all products are numbered in one row, group by group, so
+// that one loop shares them out. A group belongs to one product: each product's last group may be
+// short.
 void multiply(const Kernels& kernels, std::span<const Product> products) {
   int64_t panels = 0, work = 0;
+  int64_t shares = num_threads();
   for (const Product& p : products) {
     panels += p.w->panels();
     work += multiply_adds(p);
+    shares = std::min(shares, row_shares(p.a.rows));
   }
-  const int64_t group = group_panels(panels);
+  const int64_t group = group_panels(panels * shares);
   int64_t groups = 0;
   for (const Product& p : products) groups += (p.w->panels() + group - 1) / group;
-  for_each_task(groups, work, [&](int64_t task) {
-    // From the number of the task to its product and its first panel there.
+  for_each_task(shares * groups, work, [&](int64_t task) {
+    // From the number of the task to its rows, its product and its first panel there.
     const Product* p = products.data();
-    int64_t first = task * group;
+    int64_t first = task % groups * group;
     for (; first >= p->w->panels(); ++p) first -= (p->w->panels() + group - 1) / group * group;
+    const auto [tile, end] = tiles_of_share(p->a, task / groups, shares);
+    const int64_t row = p->a.first_row(tile), rows = p->a.first_row(end) - row;
     const int64_t count = std::min(group, p->w->panels() - first);
     const int64_t column = first * kPanel;
-    const MutableMatrixView y(p->y.data + column, p->y.rows,
+    const MutableMatrixView y(p->y.row(row) + column, rows,
                               std::min(count * kPanel, p->y.columns - column), p->y.stride);
-    kernels.multiply(p->a, *p->w, {0, p->a.tiles, first, count, p->add_to_y}, p->bias, y);
+    kernels.multiply(p->a, *p->w, {tile, end - tile, first, count, p->add_to_y}, p->bias, y);
   });
 }
 
@@ -151,27 +167,30 @@ void multiply_gate_up(const Kernels& kernels, const Product& gate, const Product
                       Buffer<float>& scratch, const RowPacker& hidden) {
   const PackedRows& a = up.a;
   const int64_t n = up.w->n(), panels = up.w->panels();
+  const RowSteps steps(gate.a, a, hidden.rows());
   // Hidden columns are quantized in groups of 128 with a scale each, and a group must not be shared
   // by two threads.
-  const int64_t group = hidden.is_int8() ? kGroupPanels : group_panels(panels);
-  const RowSteps steps(gate.a, a, hidden.rows());
-  const int64_t own_sums = steps.most_rows() * kGroupColumns;
+  const int64_t group = hidden.is_int8() ? kGroupPanels : group_panels(panels * steps.shares());
+  const int64_t groups = (panels + group - 1) / group;
+  const int64_t own_sums = steps.rows() * kGroupColumns;
   float* const sums = scratch.reserve(2 * own_sums * num_threads());
   const auto work = multiply_adds(gate) + multiply_adds(up);
-  for_each_task((panels + group - 1) / group, work, [&](int64_t task, int thread) {
+  for_each_task(steps.shares() * groups, work, [&](int64_t task, int thread) {
     float* const own = sums + 2 * own_sums * thread;
-    ProductPart part = {.first_panel = task * group};
+    ProductPart part = {.first_panel = task % groups * group};
     part.panels = std::min(group, panels - part.first_panel);
     const int64_t column = part.first_panel * kPanel;
     const int64_t columns = std::min(part.panels * kPanel, n - column);
-    for (int64_t step = 0; step < steps.count(); ++step) {
-      const int64_t rows = steps.rows(step);
+    const auto [first, end] = tiles_of_share(a, task / groups, steps.shares());
+    for (int64_t tile = first; tile < end; tile += steps.tiles()) {
+      const ProductPart of_up = steps.of(a, tile, end, part);
+      const int64_t rows = a.first_row(of_up.first_tile + of_up.tiles) - a.first_row(tile);
       const MutableMatrixView gates(own, rows, columns, kGroupColumns);
       const MutableMatrixView ups(own + own_sums, rows, columns, kGroupColumns);
-      kernels.multiply(gate.a, *gate.w, steps.of(gate.a, step, part), gate.bias, gates);
-      kernels.multiply(up.a, *up.w, steps.of(a, step, part), up.bias, ups);
+      kernels.multiply(gate.a, *gate.w, steps.of(gate.a, tile, end, part), gate.bias, gates);
+      kernels.multiply(up.a, *up.w, of_up, up.bias, ups);
       for (int64_t i = 0; i < rows; ++i) kernels.silu_multiply(gates.row(i), ups.row(i), columns);
-      const ProductPart packed = steps.of(hidden.rows(), step, part);
+      const ProductPart packed = steps.of(hidden.rows(), tile, end, part);
       hidden.pack(packed.first_tile, packed.tiles, column, ups);
     }
   });

@@ -1,25 +1,29 @@
 #pragma once
-// Matrix products on all threads: the panels of the weights are shared out, each is computed by one
-// thread.
+// Matrix products on all threads: the panels of the weights are shared out, and many rows, too.
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
+#include "base/parallel.h"
 #include "base/tensor.h"
 #include "cpu/buffer.h"
 #include "cpu/kernels.h"
 
 namespace neuronmm::cpu {
 
-// Rows of X that go through a layer together. Many, so that the weights are read again rarely; few
-// enough that a strip X·U of 1280 columns (1.5 MiB) stays in cache. A multiple of 6, 12 and 32, the
-// heights of register tiles.
+// Rows of X that go through a layer together, of each thread's. Many, so that the weights are read
+// again rarely; few enough that a strip X·U of 1280 columns (1.5 MiB) stays in cache. A multiple of
+// 6, 12 and 32, the heights of register tiles.
 inline constexpr int64_t kRowBlock = 288;
+// Of all threads', which takes memory for the hidden rows of an MLP.
+inline constexpr int64_t kMostBlockRows = 4 * kRowBlock;
 
-// body(first row, rows) for blocks of at most kRowBlock rows, nearly equal in size.
+// body(first row, rows) for blocks of rows, nearly equal in size.
 template <typename Body>
 void for_each_row_block(int64_t rows, const Body& body) {
-  const int64_t blocks = (rows + kRowBlock - 1) / kRowBlock;
+  const int64_t most = std::min(kMostBlockRows, kRowBlock * num_threads());
+  const int64_t blocks = (rows + most - 1) / most;
   for (int64_t i = 0; i < blocks; ++i) {
     const int64_t first = rows * i / blocks;
     body(first, rows * (i + 1) / blocks - first);
