@@ -75,7 +75,7 @@ class Program {
 struct DeviceOptions {
   std::string device = "cpu";
   int threads = 0;  // 0: all cores
-  std::string activations = "fp32";
+  std::string activations = "auto";
   bool simulated() const { return device.starts_with("trn"); }
 };
 enum class Devices { kHost, kHostAndSimulated };

@@ -14,6 +14,7 @@
 #define HWY_TARGET_INCLUDE "machine_limits.cc"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "cpu/amx_tiles-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -103,6 +104,38 @@ double byte_multiply_adds([[maybe_unused]] int64_t rounds, [[maybe_unused]] floa
 #endif
 }
 
+// The same with AMX's tiles of 16 rows, of bf16 or of bytes.
+template <bool kBytes>
+double tile_multiply_adds([[maybe_unused]] int64_t rounds, [[maybe_unused]] float* result) {
+#if HWY_TARGET == HWY_AVX3
+  using Tiles = cpu::HWY_NAMESPACE::AmxTiles;
+  cpu::HWY_NAMESPACE::PanelTiles<Tiles> tiles;
+  tiles.configure(cpu::kMaxTileRows);
+  for (int64_t i = 0; i < rounds; ++i) {
+    if constexpr (kBytes) {
+      Tiles::dot_bytes<0, 4, 6>();
+      Tiles::dot_bytes<1, 4, 7>();
+      Tiles::dot_bytes<2, 5, 6>();
+      Tiles::dot_bytes<3, 5, 7>();
+    } else {
+      Tiles::dot_bf16<0, 4, 6>();
+      Tiles::dot_bf16<1, 4, 7>();
+      Tiles::dot_bf16<2, 5, 6>();
+      Tiles::dot_bf16<3, 5, 7>();
+    }
+  }
+  return static_cast<double>(rounds * 4 * 2 * 16 * 16 * (kBytes ? 64 : 32));
+#else
+  return 0.0;
+#endif
+}
+double tile_bf16_multiply_adds(int64_t rounds, float* result) {
+  return tile_multiply_adds<false>(rounds, result);
+}
+double tile_byte_multiply_adds(int64_t rounds, float* result) {
+  return tile_multiply_adds<true>(rounds, result);
+}
+
 // Reads `words` (a multiple of 4 vectors) once, from start to end.
 uint32_t read_words(const uint32_t* from, int64_t words) {
   const hn::ScalableTag<uint32_t> d;
@@ -127,6 +160,8 @@ namespace {
 HWY_EXPORT(multiply_adds);
 HWY_EXPORT(bf16_multiply_adds);
 HWY_EXPORT(byte_multiply_adds);
+HWY_EXPORT(tile_bf16_multiply_adds);
+HWY_EXPORT(tile_byte_multiply_adds);
 HWY_EXPORT(read_words);
 
 // 1e9 operations per second of `work(rounds, &result)` on every thread at once.
@@ -152,6 +187,12 @@ MachineLimits measure_machine_limits() {
   const CacheFlusher memory;
   const Seconds read = take_turns({[&] { memory(); }}, 9, [](size_t) {})[0];
   const double fma = giga_operations(HWY_DYNAMIC_DISPATCH(multiply_adds));
+  if (cpu::best_kernels().amx) {
+    return {.fma_gflops = fma,
+            .bf16_gflops = giga_operations(HWY_DYNAMIC_DISPATCH(tile_bf16_multiply_adds)),
+            .int8_gops = giga_operations(HWY_DYNAMIC_DISPATCH(tile_byte_multiply_adds)),
+            .read_gb_s = memory.gigabytes() / read.median};
+  }
   return {.fma_gflops = fma,
           .bf16_gflops = __builtin_cpu_supports("avx512bf16")
                              ? giga_operations(HWY_DYNAMIC_DISPATCH(bf16_multiply_adds))

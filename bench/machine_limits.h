@@ -6,10 +6,12 @@
 namespace neuronmm::bench {
 
 struct MachineLimits {
-  double fma_gflops = 0;   // fp32 fused multiply-adds on registers
-  double bf16_gflops = 0;  // products of bf16, summed in fp32 (AVX512-BF16; else those of fp32)
-  double int8_gops = 0;    // 8-bit multiply-adds on registers, by VNNI or as AVX2 has them; else 0
-  double read_gb_s = 0;    // reading memory that no cache holds
+  double fma_gflops = 0;  // fp32 fused multiply-adds on registers
+  double bf16_gflops =
+      0;  // products of bf16, summed in fp32 (AMX, AVX512-BF16; else those of fp32)
+  double int8_gops =
+      0;  // 8-bit multiply-adds on registers, by AMX, VNNI or as AVX2 has them; else 0
+  double read_gb_s = 0;  // reading memory that no cache holds
 };
 
 // Medians of some 50 ms each.

@@ -28,7 +28,7 @@ Result<std::shared_ptr<const LoadedModel>> load_model(const std::filesystem::pat
   auto model = std::make_shared<LoadedModel>();
   NMM_ASSIGN(auto tokenizer, text::Tokenizer::load(folder));
   model->tokenizer = std::make_shared<const text::Tokenizer>(std::move(tokenizer));
-  model->backend = cpu::make_backend(cpu::best_kernels({}));
+  model->backend = cpu::make_backend(cpu::best_kernels(cpu::default_choice()));
   NMM_ASSIGN(model->transformer, model::Transformer::load(folder, *model->backend));
   NMM_ASSIGN(model->generation_config, io::GenerationConfig::load(folder));
   return std::shared_ptr<const LoadedModel>(std::move(model));

@@ -98,7 +98,7 @@ compress::MakeMetric make_metric_of(const CompressFlags& flags, bool shown) {
 Result<compress::CompressSummary> run_compress(const CompressFlags& flags, bool shown) {
   Progress progress(shown ? stderr : nullptr);
   NMM_ASSIGN(const auto request, request_of(flags));
-  const auto backend = cpu::make_backend(cpu::best_kernels({}));
+  const auto backend = cpu::make_backend(cpu::best_kernels(cpu::default_choice()));
   const compress::Measure measure = [&](const fs::path& compressed,
                                         const std::vector<std::vector<text::TokenId>>& sequences)
       -> Result<compress::MeasuredLoss> {

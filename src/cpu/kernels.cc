@@ -167,6 +167,11 @@ bool amx_works(int64_t target) {
 
 }  // namespace
 
+KernelChoice default_choice() {
+  const KernelChoice rounded = {.most_dot_products = DotProducts::kInt8AndBf16};
+  return best_kernels(rounded).amx ? rounded : KernelChoice();
+}
+
 const Kernels& best_kernels(const KernelChoice& choice) {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());  // a test may have changed them
   const int64_t target = HWY_DYNAMIC_DISPATCH(target)();

@@ -91,6 +91,11 @@ struct KernelChoice {
   bool amx = true;  // changes no result of int8 products
 };
 
+// What programs use unless they are told otherwise. With AMX products of bf16: prefill of SmolLM2
+// in bf16 is 2.4 times as fast as with fp32 activations, at a divergence of 1.1e-4 nats per token
+// (docs/benchmarks.md). Elsewhere they gain less, or nothing, and have to be asked for.
+KernelChoice default_choice();
+
 // The table of the best instruction set among those that hwy::SupportedTargets() reports now.
 const Kernels& best_kernels(const KernelChoice& choice = {});
 
