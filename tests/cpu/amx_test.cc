@@ -1,8 +1,11 @@
-// Int8 products with AMX, emulated: the bits of every other instruction. That they are right to the
-// errors of int8 is linear_test.cc's and mlp_test.cc's part, which run with it too.
+// Products with AMX, emulated: of int8 the bits of every other instruction, of bf16 those of a CPU
+// that has it. That they are right to the errors of their types is linear_test.cc's and
+// mlp_test.cc's part, which run with it too.
 
 #include "cpu/amx.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <random>
 
@@ -68,6 +71,30 @@ TEST_P(EmulatedAmx, BitsOfFactorsAndBias) {
     const ops::QuantizedWeight u = weight(rank, 260), v = weight(90, rank);
     for (const int64_t m : {6, 12, 125}) {
       expect_same_bits({.u_t = u.view(), .v_t = v.view(), .bias = bias.view()}, m);
+    }
+  }
+}
+
+// Values of all sizes, denormals among them, which the instruction takes for zeros.
+TEST_P(EmulatedAmx, Bf16BitsOfTheCpu) {
+  const Kernels& of_cpu = best_kernels({.most_dot_products = DotProducts::kInt8AndBf16});
+  if (!of_cpu.amx) GTEST_SKIP() << "this CPU, or this instruction set, has no AMX";
+  std::uniform_int_distribution<int> exponent(-70, 3);
+  const auto values = [&](int64_t count) {
+    std::vector<float> all = random_values(count, random_);
+    for (float& value : all) value = std::ldexp(value, random_() % 4 == 0 ? exponent(random_) : 0);
+    return all;
+  };
+  for (const int64_t k : {1, 31, 32, 33, 576, 2049, 4100}) {
+    const OwnedTensor w(DType::kBF16, {70, k}, values(70 * k));
+    for (const int64_t m : {1, 2, 7, 16, 17, 31, 40, 301}) {
+      SCOPED_TRACE(testing::Message() << "seed " << kAmxSeed << ", M " << m << ", K " << k);
+      Matrix x(m, k), expected(m, 70), y(m, 70);
+      std::ranges::copy(values(m * k), x.data());
+      make_backend(kernels_)->make_linear({.w_t = w.view()})->apply(x.view(), expected.view());
+      make_backend(of_cpu)->make_linear({.w_t = w.view()})->apply(x.view(), y.view());
+      const size_t bytes = static_cast<size_t>(m * y.columns()) * sizeof(float);
+      EXPECT_EQ(std::memcmp(y.data(), expected.data(), bytes), 0);
     }
   }
 }
