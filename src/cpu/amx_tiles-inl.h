@@ -52,10 +52,8 @@ struct AmxTiles {
 
 // Eight tiles as a product of up to 32 rows with one panel uses them: C's four quarters (0 and 1
 // the upper rows, 2 and 3 the lower ones), A's two halves (4, 5), and of B, 16 words of each
-// column, the columns' two halves (6, 7). With vectors shorter than 16 words, which only emulated
-// tiles have, columns are no fewer: a tile's row is half of a panel's.
-// An object holds its thread's tile registers: it configures them when it needs to, and releases
-// them at its end.
+// column, the columns' two halves (6, 7). An object holds its thread's tile registers: it
+// configures them when it needs to, and releases them at its end.
 template <class Tiles>
 class PanelTiles {
  public:

@@ -75,10 +75,13 @@ TEST_P(EmulatedAmx, BitsOfFactorsAndBias) {
   }
 }
 
+class AmxOfTheCpu : public EmulatedAmx {};
+NMM_WITH_EMULATED_AMX(AmxOfTheCpu);
+
 // Values of all sizes, denormals among them, which the instruction takes for zeros.
-TEST_P(EmulatedAmx, Bf16BitsOfTheCpu) {
+TEST_P(AmxOfTheCpu, Bf16BitsOfTheEmulation) {
   const Kernels& of_cpu = best_kernels({.most_dot_products = DotProducts::kInt8AndBf16});
-  if (!of_cpu.amx) GTEST_SKIP() << "this CPU, or this instruction set, has no AMX";
+  if (!of_cpu.amx) GTEST_SKIP() << "this CPU has no AMX";
   std::uniform_int_distribution<int> exponent(-70, 3);
   const auto values = [&](int64_t count) {
     std::vector<float> all = random_values(count, random_);
