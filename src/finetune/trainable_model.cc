@@ -6,6 +6,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "finetune/torch_adamw.h"
 #include "finetune/torch_factors.h"
 #include "finetune/trainable_state.h"
 #include "io/safetensors_writer.h"
@@ -156,8 +157,7 @@ double TrainableModel::gradient_norm() const {
   for (const Parameter& parameter : state_->parameters) {
     const at::Tensor& gradient = state_->leaf(parameter).grad();
     if (!gradient.defined()) continue;
-    const double norm = gradient.norm().item<double>();
-    squares += norm * norm;
+    squares += sum_of_squares(gradient);
   }
   return std::sqrt(squares);
 }
@@ -165,16 +165,16 @@ double TrainableModel::gradient_norm() const {
 // AdamW with both moments corrected for their begin at zero, and no weight decay.
 void TrainableModel::update(double learning_rate, int64_t step) {
   const at::NoGradGuard no_gradients;
-  const double clip = std::min(1.0, kLargestNorm / (gradient_norm() + 1e-6));  // as torch's does
-  const double correction1 = 1.0 - std::pow(kBeta1, static_cast<double>(step));
-  const double correction2 = 1.0 - std::pow(kBeta2, static_cast<double>(step));
+  const auto count = static_cast<double>(step);
+  AdamStep adam = {kBeta1, kBeta2, kEpsilon};
+  adam.gradient_scale = std::min(1.0, kLargestNorm / (gradient_norm() + 1e-6));  // as torch's does
+  adam.rate = learning_rate / (1.0 - std::pow(kBeta1, count));
+  adam.root_correction = std::sqrt(1.0 - std::pow(kBeta2, count));
   for (Parameter& parameter : state_->parameters) {
-    if (!state_->leaf(parameter).grad().defined()) continue;
-    const at::Tensor gradient = state_->leaf(parameter).grad() * clip;
-    parameter.m.mul_(kBeta1).add_(gradient, 1.0 - kBeta1);
-    parameter.v.mul_(kBeta2).addcmul_(gradient, gradient, 1.0 - kBeta2);
-    const at::Tensor root = (at::sqrt(parameter.v) / std::sqrt(correction2)).add_(kEpsilon);
-    parameter.value.addcdiv_(parameter.m, root, -learning_rate / correction1);
+    const at::Tensor& gradient = state_->leaf(parameter).grad();
+    if (gradient.defined()) {
+      adam_update(parameter.value, parameter.m, parameter.v, gradient, adam);
+    }
   }
   state_->round_parameters();
 }

@@ -74,8 +74,6 @@ struct TrainableModel::State {
  private:
   int64_t layers_per_segment(const at::Tensor& ids) const;
   at::Tensor teacher_rows(const PaddedBatch& batch) const;
-  double loss_of_logits(const at::Tensor& logits, const at::Tensor& targets,
-                        const at::Tensor& teacher_logits, at::Tensor* gradient) const;
 };
 
 }  // namespace neuronmm::finetune
