@@ -191,30 +191,55 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
   return model;
 }
 
+void TorchTransformer::freeze() {
+  for (TorchLayer& layer : layers_) {
+    for (TorchLinear* const linear :
+         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
+      for (TorchMatrix* const matrix :
+           {&linear->w, &linear->u, &linear->v, &linear->in.map, &linear->out.map}) {
+        if (matrix->weight.defined()) matrix->weight = matrix->weight.to(dots_);
+      }
+    }
+    at::Tensor& shared = layer.mlp_in.map.weight;
+    if (shared.defined()) shared = shared.to(dots_);
+  }
+}
+
 at::Tensor TorchTransformer::embed(const at::Tensor& ids) const {
   return at::embedding(embedding_, ids);
 }
 
 at::Tensor TorchTransformer::run_layers(at::Tensor hidden, int64_t first, int64_t last) const {
-  for (int64_t i = first; i < last; ++i) hidden = run_layer(hidden, i);
-  return hidden;
+  if (first == last) return hidden;
+  TorchHidden between = {std::move(hidden), {}};
+  for (int64_t i = first; i < last; ++i) between = behind_layer(between, i, {});
+  return between.sum + between.change;
+}
+
+at::Tensor TorchTransformer::run_layer(const at::Tensor& hidden, int64_t index,
+                                       const MlpOffsets& offsets) const {
+  const TorchHidden behind = behind_layer({hidden, {}}, index, offsets);
+  return behind.sum + behind.change;
 }
 
 // The same layer as model/transformer.cc, in operations that have a gradient. A test compares the
 // logits of both.
-at::Tensor TorchTransformer::run_layer(const at::Tensor& hidden, int64_t index,
-                                       const MlpOffsets& offsets) const {
+TorchHidden TorchTransformer::behind_layer(const TorchHidden& hidden, int64_t index,
+                                           const MlpOffsets& offsets) const {
   const TorchLayer& layer = layers_[static_cast<size_t>(index)];
   const double eps = config_.rms_norm_eps;
-  const at::Tensor attended = attend(layer, rms_norm(hidden, layer.input_norm, eps, dots_));
+  const SumAndNorm input =
+      hidden.change.defined()
+          ? add_and_norm(hidden.sum, hidden.change, layer.input_norm, eps)
+          : SumAndNorm{hidden.sum, rms_norm(hidden.sum, layer.input_norm, eps, dots_)};
+  const at::Tensor attended = attend(layer, input.norm);
   const SumAndNorm middle =
-      add_and_norm(hidden, attended.to(dots_), layer.post_attention_norm, eps);
+      add_and_norm(input.sum, attended.to(dots_), layer.post_attention_norm, eps);
   const at::Tensor x = layer.mlp_in.narrow(middle.norm);
   const at::Tensor gate = shifted(layer.gate.apply(x), offsets.gate);
   const at::Tensor up = shifted(layer.up.apply(x), offsets.up);
-  const auto common = at::promote_types(gate.scalar_type(), up.scalar_type());
-  const at::Tensor gated = silu_times(gate.to(common), up.to(common)).to(dots_);
-  return middle.sum + shifted(layer.down.apply(gated), offsets.down);
+  const at::Tensor gated = silu_times(gate.to(dots_), up.to(dots_));
+  return {middle.sum, shifted(layer.down.apply(gated), offsets.down).to(dots_)};
 }
 
 at::Tensor TorchTransformer::final_norm(const at::Tensor& rows) const {

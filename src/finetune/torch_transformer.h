@@ -78,6 +78,12 @@ struct MlpOffsets {
   at::Tensor gate, up, down;
 };
 
+// Hidden states between layers: the sum of both. The last product's result is added by the norm
+// that comes next.
+struct TorchHidden {
+  at::Tensor sum, change;  // [B, T, H] in the dtypes of values and of products; perhaps no change
+};
+
 class TorchTransformer {
  public:
   // Weights in `options`' dtype and device, none of which requires a gradient; products in `dots`.
@@ -103,10 +109,15 @@ class TorchTransformer {
   at::Tensor final_norm(const at::Tensor& rows) const;  // [N, H], in the dtype of products
   const at::Tensor& lm_head() const { return lm_head_; }  // [V, H]
 
+  // Nothing is trained: the matrices of the layers are kept in the dtype of products alone.
+  void freeze();
+
  private:
   TorchTransformer() = default;
   const Rotation& rotation(int64_t length) const;
   at::Tensor attend(const TorchLayer& layer, const at::Tensor& x) const;
+  TorchHidden behind_layer(const TorchHidden& hidden, int64_t index,
+                           const MlpOffsets& offsets) const;
 
   io::ModelConfig config_;
   io::Checkpoint checkpoint_;

@@ -49,6 +49,7 @@ Result<TrainableModel> TrainableModel::load(const ModelOptions& options) {
                   options.teacher.string(), model.config().vocab_size,
                   teacher->config().vocab_size);
     }
+    teacher->freeze();
   }
   // State has no constructor of its own and is made in one piece.
   TrainableModel result;
