@@ -143,10 +143,12 @@ double TrainableModel::loss_sum(Batch batch) const {
 }
 
 double TrainableModel::accumulate(Batch batch, double scale) {
+  state_->gradient_norm.reset();
   return state_->backward(PaddedBatch(batch, state_->options.device()), scale);
 }
 
 void TrainableModel::clear_gradients() {
+  state_->gradient_norm.reset();
   for (Parameter& parameter : state_->parameters) {
     at::Tensor(state_->leaf(parameter)).mutable_grad() = at::Tensor();
   }
@@ -154,13 +156,15 @@ void TrainableModel::clear_gradients() {
 
 // Of all parameters as one vector, in fp64.
 double TrainableModel::gradient_norm() const {
+  if (state_->gradient_norm) return *state_->gradient_norm;
   double squares = 0.0;
   for (const Parameter& parameter : state_->parameters) {
     const at::Tensor& gradient = state_->leaf(parameter).grad();
     if (!gradient.defined()) continue;
     squares += sum_of_squares(gradient);
   }
-  return std::sqrt(squares);
+  state_->gradient_norm = std::sqrt(squares);
+  return *state_->gradient_norm;
 }
 
 // AdamW with both moments corrected for their begin at zero, and no weight decay.

@@ -49,6 +49,7 @@ struct TrainableModel::State {
   std::map<std::string, RoundedFactor> rounded = {};  // by name, if they are
   std::vector<BlockStream> streams = {};
   int64_t block = -1;  // the layer that is trained by itself
+  mutable std::optional<double> gradient_norm = {};  // unless gradients have changed since
 
   // What has the gradient of a parameter: itself or its rounding.
   const at::Tensor& leaf(const Parameter& parameter) const;
