@@ -48,7 +48,7 @@ struct TrainableModel::State {
   std::map<std::string, at::Tensor> by_name = {};  // parameters, moments, best values and factors
   std::map<std::string, RoundedFactor> rounded = {};  // by name, if they are
   std::vector<BlockStream> streams = {};
-  int64_t block = -1;  // the layer that is trained by itself
+  int64_t block = -1;                                // the layer that is trained by itself
   mutable std::optional<double> gradient_norm = {};  // unless gradients have changed since
 
   // What has the gradient of a parameter: itself or its rounding.
