@@ -35,19 +35,20 @@ std::vector<QueryBlock> query_blocks(int64_t length, int64_t window) {
   return blocks;
 }
 
-// Of a row of scores those in [low, high) are seen.
+// Of a row of scores those in [low, high) are seen; they become their exponentials.
 template <typename V, typename D>
-NMM_VECTOR_CLONES void softmax_row(const V* scores, int64_t low, int64_t high, int64_t n,
-                                   D* weights) {
+NMM_VECTOR_CLONES void softmax_row(V* scores, int64_t low, int64_t high, int64_t n, D* weights) {
   V largest = scores[low], sum = 0;
 #pragma omp simd reduction(max : largest)
   for (int64_t j = low; j < high; ++j) largest = scores[j] > largest ? scores[j] : largest;
 #pragma omp simd reduction(+ : sum)
-  for (int64_t j = low; j < high; ++j) sum += exp_of(scores[j] - largest);
+  for (int64_t j = low; j < high; ++j) {
+    scores[j] = exp_of(scores[j] - largest);
+    sum += scores[j];
+  }
   const V share = 1 / sum;
   std::fill_n(weights, low, D(0));
-  for (int64_t j = low; j < high; ++j)
-    weights[j] = narrowed<D>(exp_of(scores[j] - largest) * share);
+  for (int64_t j = low; j < high; ++j) weights[j] = narrowed<D>(scores[j] * share);
   std::fill_n(weights + high, n - high, D(0));
 }
 
@@ -62,7 +63,7 @@ NMM_VECTOR_CLONES void softmax_row_back(const D* weights, int64_t n, D* gradient
   }
 }
 
-// [B, kv_heads, group · rows, keys] -> the same, in the dtype of products.
+// [B, kv_heads, group · rows, keys] -> the same, in the dtype of products. The scores are used up.
 at::Tensor weights_of(const at::Tensor& scores, const QueryBlock& block, int64_t window,
                       at::ScalarType type) {
   at::Tensor weights = at::empty(scores.sizes(), scores.options().dtype(type));
