@@ -5,9 +5,9 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "finetune/torch_loops.h"
 #include "finetune/torch_plain.h"
 #include "finetune/torch_types.h"
-#include "finetune/vector_loops.h"
 
 namespace neuronmm::finetune {
 namespace {

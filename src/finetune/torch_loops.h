@@ -1,7 +1,8 @@
 #pragma once
 // What the fused operations of this folder share: loops over contiguous numbers that the compiler
 // makes vectors of. The .cc files that include this are compiled with the options `vector_loops` of
-// CMakeLists.txt; sums are marked `omp simd`, without which their order would be fixed.
+// CMakeLists.txt; sums are marked `omp simd`, without which their order would be fixed. Includes
+// torch: internal to this folder.
 
 #include <bit>
 #include <cmath>
@@ -61,8 +62,8 @@ template <typename T>
   y = y * r + 1.6666665459e-1f;
   y = y * r + 5.0000001201e-1f;
   y = y * r * r + r + 1.0f;
-  const int32_t exponent = std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(kToInteger);
-  return y * std::bit_cast<float>((exponent + 127) * (1 << 23));
+  const uint32_t exponent = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kToInteger);
+  return y * std::bit_cast<float>((exponent + 127u) << 23);
 }
 [[gnu::always_inline]] inline double exp_of(double x) { return std::exp(x); }
 
