@@ -86,14 +86,21 @@ void add_teacher_flags(CLI::App* command, FinetuneFlags& flags) {
   CLI::Option* const teacher = command->add_option(
       "--teacher", flags.request.teacher,
       "the model before compression: learn its distribution instead of the data's");
+  CLI::Option* const blocks =
+      command
+          ->add_option(
+              "--refine-blocks", recipe.block_epochs,
+              "first train each decoder layer by itself to do what the teacher's does, with so "
+              "many passes over at most 65536 tokens; 0: no")
+          ->check(CLI::Range(int64_t{0}, int64_t{1024}))
+          ->capture_default_str()
+          ->needs(teacher);
   command
-      ->add_option(
-          "--refine-blocks", recipe.block_epochs,
-          "first train each decoder layer by itself to do what the teacher's does, with so "
-          "many passes over at most 65536 tokens; 0: no")
-      ->check(CLI::Range(int64_t{0}, int64_t{1024}))
+      ->add_option("--refine-lr", recipe.block_learning_rate,
+                   "the largest learning rate of --refine-blocks")
+      ->check(check_positive, "", "positive")
       ->capture_default_str()
-      ->needs(teacher);
+      ->needs(blocks);
   command
       ->add_option("--self-generated", recipe.self_generated,
                    "tokens of training text that the teacher writes itself, sampled at temperature "

@@ -115,10 +115,11 @@ Status BlockRefinement::step(int64_t index, int64_t total) {
   const double error = model_.accumulate_block(first, count, 1.0 / static_cast<double>(tokens));
   if (!std::isfinite(error) || !std::isfinite(model_.gradient_norm())) {
     return fail(
-        "the error or gradient of a layer is NaN or infinite; a learning rate below {} may do",
-        recipe_.learning_rate);
+        "the error or gradient of a layer is NaN or infinite; a learning rate of layers below {} "
+        "may do",
+        recipe_.block_learning_rate);
   }
-  model_.update(learning_rate_at(recipe_, index, total), index + 1);
+  model_.update(block_learning_rate_at(recipe_, index, total), index + 1);
   progress_.update(sequences_done_ += count,
                    fmt::format("relative error {:.3e}", error / static_cast<double>(tokens)));
   return {};

@@ -61,6 +61,7 @@ double TrainableModel::block_error(int64_t first, int64_t count) const {
 }
 
 double TrainableModel::accumulate_block(int64_t first, int64_t count, double scale) {
+  state_->gradient_norm.reset();
   double sum = 0.0;
   for (int64_t i = first; i < first + count; ++i) {
     const BlockStream& stream = state_->streams[static_cast<size_t>(i)];

@@ -49,14 +49,25 @@ std::vector<Part> Recipe::all_phases() const {
 
 bool Recipe::trains_all() const { return std::ranges::count(phases, Part::kAll) > 0; }
 
+namespace {
+
 // A tenth of the steps at most warm up, so that a short run still reaches the full rate. Then the
 // rate falls linearly to what one step before zero has.
-double learning_rate_at(const Recipe& recipe, int64_t step, int64_t total_steps) {
+double share_of_rate(const Recipe& recipe, int64_t step, int64_t total_steps) {
   const int64_t warmup = std::min(recipe.warmup, total_steps / 10);
-  const double share = step < warmup ? static_cast<double>(step + 1) / static_cast<double>(warmup)
-                                     : static_cast<double>(total_steps - step) /
-                                           static_cast<double>(total_steps - warmup);
-  return recipe.learning_rate * share;
+  return step < warmup
+             ? static_cast<double>(step + 1) / static_cast<double>(warmup)
+             : static_cast<double>(total_steps - step) / static_cast<double>(total_steps - warmup);
+}
+
+}  // namespace
+
+double learning_rate_at(const Recipe& recipe, int64_t step, int64_t total_steps) {
+  return recipe.learning_rate * share_of_rate(recipe, step, total_steps);
+}
+
+double block_learning_rate_at(const Recipe& recipe, int64_t step, int64_t total_steps) {
+  return recipe.block_learning_rate * share_of_rate(recipe, step, total_steps);
 }
 
 }  // namespace neuronmm::finetune

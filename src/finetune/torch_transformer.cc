@@ -1,18 +1,16 @@
 #include "finetune/torch_transformer.h"
 
 #include <cmath>
-#include <limits>
 
+#include "finetune/torch_attention.h"
+#include "finetune/torch_gate.h"
+#include "finetune/torch_norm.h"
 #include "model/rope.h"
 #include "model/transformer.h"
 #include "model/weight_reader.h"
 
 namespace neuronmm::finetune {
 namespace {
-
-// Assumed; measured for 64, 128 and 256: query rows that see the same keys. Small, so that little
-// is computed of what the causal mask hides.
-constexpr int64_t kQueryBlock = 128;
 
 // Copies checkpoint tensors into torch's.
 class Loader {
@@ -124,7 +122,8 @@ Status refuse_quantized(const io::Checkpoint& checkpoint) {
 at::Tensor TorchMatrix::apply(const at::Tensor& x) const {
   const at::ScalarType dots = x.scalar_type();
   if (rounded.defined()) return at::linear(rounded_activations(x), rounded.to(dots));
-  const at::Tensor y = at::linear(x, weight.to(dots));
+  const at::Tensor& copy = narrow.of(weight, dots);
+  const at::Tensor y = weight.requires_grad() ? product(x, weight, copy) : at::linear(x, copy);
   return a.defined() ? y + at::linear(at::linear(x, a.to(dots)), b.to(dots)) * scale : y;
 }
 
@@ -185,7 +184,6 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
     }
     model.layers_.push_back(std::move(weights));
   }
-  // Angles are computed in fp64: at long positions fp32 would lose them.
   const auto rotary = model::rotary_embedding(config);
   model.inverse_frequencies_ =
       at::tensor(at::ArrayRef<float>(rotary.inverse_frequencies)).to(options.dtype(at::kDouble));
@@ -193,89 +191,75 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
   return model;
 }
 
+void TorchTransformer::freeze() {
+  for (TorchLayer& layer : layers_) {
+    for (TorchLinear* const linear :
+         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
+      for (TorchMatrix* const matrix :
+           {&linear->w, &linear->u, &linear->v, &linear->in.map, &linear->out.map}) {
+        if (matrix->weight.defined()) matrix->weight = matrix->weight.to(dots_);
+      }
+    }
+    at::Tensor& shared = layer.mlp_in.map.weight;
+    if (shared.defined()) shared = shared.to(dots_);
+  }
+}
+
 at::Tensor TorchTransformer::embed(const at::Tensor& ids) const {
   return at::embedding(embedding_, ids);
 }
 
 at::Tensor TorchTransformer::run_layers(at::Tensor hidden, int64_t first, int64_t last) const {
-  for (int64_t i = first; i < last; ++i) hidden = run_layer(hidden, i);
-  return hidden;
+  if (first == last) return hidden;
+  TorchHidden between = {std::move(hidden), {}};
+  for (int64_t i = first; i < last; ++i) between = behind_layer(between, i, {});
+  return between.sum + between.change;
 }
 
-// The same layer as model/transformer.cc, in torch's operations so that gradients come with it. A
-// test compares the logits of both.
 at::Tensor TorchTransformer::run_layer(const at::Tensor& hidden, int64_t index,
                                        const MlpOffsets& offsets) const {
+  const TorchHidden behind = behind_layer({hidden, {}}, index, offsets);
+  return behind.sum + behind.change;
+}
+
+// The same layer as model/transformer.cc, in operations that have a gradient. A test compares the
+// logits of both.
+TorchHidden TorchTransformer::behind_layer(const TorchHidden& hidden, int64_t index,
+                                           const MlpOffsets& offsets) const {
   const TorchLayer& layer = layers_[static_cast<size_t>(index)];
-  const at::ScalarType values = hidden.scalar_type();
-  const at::Tensor middle = hidden + attend(layer, norm(hidden, layer.input_norm).to(dots_));
-  const at::Tensor x = layer.mlp_in.narrow(norm(middle, layer.post_attention_norm).to(dots_));
-  const at::Tensor gate = shifted(layer.gate.apply(x), offsets.gate).to(values);
-  const at::Tensor up = shifted(layer.up.apply(x), offsets.up).to(values);
-  return middle + shifted(layer.down.apply((at::silu(gate) * up).to(dots_)), offsets.down);
+  const double eps = config_.rms_norm_eps;
+  const SumAndNorm input =
+      hidden.change.defined()
+          ? add_and_norm(hidden.sum, hidden.change, layer.input_norm, eps)
+          : SumAndNorm{hidden.sum, rms_norm(hidden.sum, layer.input_norm, eps, dots_)};
+  const at::Tensor attended = attend(layer, input.norm);
+  const SumAndNorm middle =
+      add_and_norm(input.sum, attended.to(dots_), layer.post_attention_norm, eps);
+  const at::Tensor x = layer.mlp_in.narrow(middle.norm);
+  const at::Tensor gate = shifted(layer.gate.apply(x), offsets.gate);
+  const at::Tensor up = shifted(layer.up.apply(x), offsets.up);
+  const at::Tensor gated = silu_times(gate.to(dots_), up.to(dots_));
+  return {middle.sum, shifted(layer.down.apply(gated), offsets.down).to(dots_)};
 }
 
 at::Tensor TorchTransformer::final_norm(const at::Tensor& rows) const {
   // Beside rounded weights the kernels round it in two terms, finer than fp32 sums show.
-  return norm(rows, final_norm_).to(dots_);
+  return rms_norm(rows, final_norm_, config_.rms_norm_eps, dots_);
 }
 
 at::Tensor TorchTransformer::logits(const at::Tensor& rows) const {
   return at::linear(final_norm(rows), lm_head_);
 }
 
-// RMSNorm, written out so that the gradient goes through the mean square, too.
-at::Tensor TorchTransformer::norm(const at::Tensor& x, const at::Tensor& gain) const {
-  const at::Tensor mean_square = at::mean(x * x, at::IntArrayRef{-1}, /*keepdim=*/true);
-  return x * at::rsqrt(mean_square + config_.rms_norm_eps) * gain;
-}
-
-// Element j of every head is turned together with element j + head_dim / 2. x [B, heads, T, D].
-at::Tensor TorchTransformer::rotate(const at::Tensor& x) const {
-  const at::Tensor positions = at::arange(x.size(2), inverse_frequencies_.options()).unsqueeze(1);
+// Element j of every head is turned together with element j + head_dim / 2. Angles are computed in
+// fp64: at long positions fp32 would lose them.
+const Rotation& TorchTransformer::rotation(int64_t length) const {
+  if (rotation_.cosine.defined() && rotation_.cosine.size(0) == length) return rotation_;
+  const at::Tensor positions = at::arange(length, inverse_frequencies_.options()).unsqueeze(1);
   const at::Tensor angles = positions * inverse_frequencies_;
-  const at::Tensor cosine = (at::cos(angles) * attention_factor_).to(options_);
-  const at::Tensor sine = (at::sin(angles) * attention_factor_).to(options_);
-  const auto halves = x.chunk(2, -1);
-  return at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine},
-                 -1);
-}
-
-// [T, T]: 0 where query i sees key j, else minus infinity, which softmax turns into a weight of 0.
-// A sliding window hides what is further back than it.
-at::Tensor TorchTransformer::mask(int64_t length) const {
-  const at::Tensor seen = at::ones({length, length}, options_.dtype(at::kBool));
-  at::Tensor visible = at::tril(seen);
-  if (config_.sliding_window > 0) visible = at::triu(visible, 1 - config_.sliding_window);
-  return at::zeros({length, length}, options_)
-      .masked_fill(visible.logical_not(), -std::numeric_limits<double>::infinity());
-}
-
-// q [B, kv_heads, group, T, D], scaled, k and v [B, kv_heads, T, D] -> as q. A block of queries at
-// a time, over the keys that its last one sees. Scores are not rounded to the dtype of products: an
-// error of 2^-9 of a score of 20 would change a weight by 4 %.
-at::Tensor TorchTransformer::attend_heads(const at::Tensor& q, const at::Tensor& k,
-                                          const at::Tensor& v) const {
-  const int64_t batch = q.size(0), kv_heads = q.size(1), group = q.size(2), length = q.size(3);
-  const at::Tensor hidden_keys = mask(length);
-  std::vector<at::Tensor> blocks;
-  for (int64_t first = 0; first < length; first += kQueryBlock) {
-    const int64_t last = std::min(length, first + kQueryBlock), rows = last - first;
-    const int64_t window = config_.sliding_window;
-    const int64_t begin = window > 0 ? std::max<int64_t>(0, first - window + 1) : 0;
-    // Query heads of a group share a key-value head: their rows meet its keys in one product.
-    const at::Tensor queries =
-        q.slice(3, first, last).reshape({batch, kv_heads, group * rows, q.size(4)});
-    const at::Tensor scores = at::matmul(queries, k.slice(2, begin, last).transpose(2, 3))
-                                  .view({batch, kv_heads, group, rows, last - begin});
-    const at::Tensor weights =
-        at::softmax(scores + hidden_keys.slice(0, first, last).slice(1, begin, last), -1)
-            .to(v.scalar_type())
-            .view({batch, kv_heads, group * rows, last - begin});
-    blocks.push_back(at::matmul(weights, v.slice(2, begin, last))
-                         .view({batch, kv_heads, group, rows, v.size(3)}));
-  }
-  return at::cat(blocks, 3);
+  rotation_ = {(at::cos(angles) * attention_factor_).to(options_),
+               (at::sin(angles) * attention_factor_).to(options_)};
+  return rotation_;
 }
 
 at::Tensor TorchTransformer::attend(const TorchLayer& layer, const at::Tensor& x) const {
@@ -284,21 +268,19 @@ at::Tensor TorchTransformer::attend(const TorchLayer& layer, const at::Tensor& x
   const auto split = [&](const at::Tensor& y, int64_t count) {
     return y.view({batch, length, count, head_dim});
   };
-  const auto values = c10::typeMetaToScalarType(options_.dtype());
-  at::Tensor q = split(layer.q.apply(x).to(values), heads);
-  at::Tensor k = split(layer.k.apply(x).to(values), kv_heads);
+  at::Tensor q = split(layer.q.apply(x).to(dots_), heads);
+  at::Tensor k = split(layer.k.apply(x).to(dots_), kv_heads);
   if (config_.qk_norm) {
-    q = norm(q, layer.q_norm);
-    k = norm(k, layer.k_norm);
+    const auto values = c10::typeMetaToScalarType(options_.dtype());
+    q = rms_norm(q.to(values), layer.q_norm, config_.rms_norm_eps, values);
+    k = rms_norm(k.to(values), layer.k_norm, config_.rms_norm_eps, values);
   }
-  q = rotate(q.transpose(1, 2)) / std::sqrt(static_cast<double>(head_dim));
-  k = rotate(k.transpose(1, 2));
-  const at::Tensor v = split(layer.v.apply(x), kv_heads).transpose(1, 2).to(dots_);
-  const at::Tensor mixed =
-      attend_heads(q.view({batch, kv_heads, heads / kv_heads, length, head_dim}), k, v);
-  return layer.o.apply(mixed.view({batch, heads, length, head_dim})
-                           .transpose(1, 2)
-                           .reshape({batch, length, heads * head_dim}));
+  const Rotation& turn = rotation(length);
+  q = rotate_heads(q, turn, 1.0 / std::sqrt(static_cast<double>(head_dim)));
+  k = rotate_heads(k, turn, 1.0);
+  const at::Tensor v = split(layer.v.apply(x), kv_heads).transpose(1, 2).to(dots_).contiguous();
+  return layer.o.apply(causal_attention(
+      q.view({batch, kv_heads, heads / kv_heads, length, head_dim}), k, v, config_.sliding_window));
 }
 
 }  // namespace neuronmm::finetune

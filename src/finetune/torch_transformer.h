@@ -16,6 +16,8 @@
 #include <ATen/ATen.h>
 
 #include "base/result.h"
+#include "finetune/torch_product.h"
+#include "finetune/torch_rotation.h"
 #include "finetune/torch_rounding.h"
 #include "io/checkpoint.h"
 #include "io/model_config.h"
@@ -32,6 +34,7 @@ struct TorchMatrix {
   KeptGrid grid;       // of `rounded`
   at::Tensor a, b;     // [rank, in], [out, rank]; undefined: no adapter
   double scale = 0.0;
+  mutable NarrowCopy narrow = {};  // of the weight, in the dtype of products
 
   const at::Tensor& used() const { return rounded.defined() ? rounded : weight; }
   at::Tensor apply(const at::Tensor& x) const;
@@ -75,6 +78,12 @@ struct MlpOffsets {
   at::Tensor gate, up, down;
 };
 
+// Hidden states between layers: the sum of both. The last product's result is added by the norm
+// that comes next.
+struct TorchHidden {
+  at::Tensor sum, change;  // [B, T, H] in the dtypes of values and of products; perhaps no change
+};
+
 class TorchTransformer {
  public:
   // Weights in `options`' dtype and device, none of which requires a gradient; products in `dots`.
@@ -100,13 +109,15 @@ class TorchTransformer {
   at::Tensor final_norm(const at::Tensor& rows) const;  // [N, H], in the dtype of products
   const at::Tensor& lm_head() const { return lm_head_; }  // [V, H]
 
+  // Nothing is trained: the matrices of the layers are kept in the dtype of products alone.
+  void freeze();
+
  private:
   TorchTransformer() = default;
-  at::Tensor norm(const at::Tensor& x, const at::Tensor& gain) const;
-  at::Tensor rotate(const at::Tensor& x) const;
-  at::Tensor mask(int64_t length) const;
-  at::Tensor attend_heads(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const;
+  const Rotation& rotation(int64_t length) const;
   at::Tensor attend(const TorchLayer& layer, const at::Tensor& x) const;
+  TorchHidden behind_layer(const TorchHidden& hidden, int64_t index,
+                           const MlpOffsets& offsets) const;
 
   io::ModelConfig config_;
   io::Checkpoint checkpoint_;
@@ -116,6 +127,7 @@ class TorchTransformer {
   at::Tensor inverse_frequencies_;  // [head_dim / 2] fp64
   double attention_factor_ = 1.0;   // see ops::RotaryEmbedding
   std::vector<TorchLayer> layers_;
+  mutable Rotation rotation_;  // of the length that was asked for last
 };
 
 }  // namespace neuronmm::finetune

@@ -6,6 +6,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "finetune/torch_adamw.h"
 #include "finetune/torch_factors.h"
 #include "finetune/trainable_state.h"
 #include "io/safetensors_writer.h"
@@ -48,6 +49,7 @@ Result<TrainableModel> TrainableModel::load(const ModelOptions& options) {
                   options.teacher.string(), model.config().vocab_size,
                   teacher->config().vocab_size);
     }
+    teacher->freeze();
   }
   // State has no constructor of its own and is made in one piece.
   TrainableModel result;
@@ -141,10 +143,12 @@ double TrainableModel::loss_sum(Batch batch) const {
 }
 
 double TrainableModel::accumulate(Batch batch, double scale) {
+  state_->gradient_norm.reset();
   return state_->backward(PaddedBatch(batch, state_->options.device()), scale);
 }
 
 void TrainableModel::clear_gradients() {
+  state_->gradient_norm.reset();
   for (Parameter& parameter : state_->parameters) {
     at::Tensor(state_->leaf(parameter)).mutable_grad() = at::Tensor();
   }
@@ -152,29 +156,30 @@ void TrainableModel::clear_gradients() {
 
 // Of all parameters as one vector, in fp64.
 double TrainableModel::gradient_norm() const {
+  if (state_->gradient_norm) return *state_->gradient_norm;
   double squares = 0.0;
   for (const Parameter& parameter : state_->parameters) {
     const at::Tensor& gradient = state_->leaf(parameter).grad();
     if (!gradient.defined()) continue;
-    const double norm = gradient.norm().item<double>();
-    squares += norm * norm;
+    squares += sum_of_squares(gradient);
   }
-  return std::sqrt(squares);
+  state_->gradient_norm = std::sqrt(squares);
+  return *state_->gradient_norm;
 }
 
 // AdamW with both moments corrected for their begin at zero, and no weight decay.
 void TrainableModel::update(double learning_rate, int64_t step) {
   const at::NoGradGuard no_gradients;
-  const double clip = std::min(1.0, kLargestNorm / (gradient_norm() + 1e-6));  // as torch's does
-  const double correction1 = 1.0 - std::pow(kBeta1, static_cast<double>(step));
-  const double correction2 = 1.0 - std::pow(kBeta2, static_cast<double>(step));
+  const auto count = static_cast<double>(step);
+  AdamStep adam = {kBeta1, kBeta2, kEpsilon};
+  adam.gradient_scale = std::min(1.0, kLargestNorm / (gradient_norm() + 1e-6));  // as torch's does
+  adam.rate = learning_rate / (1.0 - std::pow(kBeta1, count));
+  adam.root_correction = std::sqrt(1.0 - std::pow(kBeta2, count));
   for (Parameter& parameter : state_->parameters) {
-    if (!state_->leaf(parameter).grad().defined()) continue;
-    const at::Tensor gradient = state_->leaf(parameter).grad() * clip;
-    parameter.m.mul_(kBeta1).add_(gradient, 1.0 - kBeta1);
-    parameter.v.mul_(kBeta2).addcmul_(gradient, gradient, 1.0 - kBeta2);
-    const at::Tensor root = (at::sqrt(parameter.v) / std::sqrt(correction2)).add_(kEpsilon);
-    parameter.value.addcdiv_(parameter.m, root, -learning_rate / correction1);
+    const at::Tensor& gradient = state_->leaf(parameter).grad();
+    if (gradient.defined()) {
+      adam_update(parameter.value, parameter.m, parameter.v, gradient, adam);
+    }
   }
   state_->round_parameters();
 }

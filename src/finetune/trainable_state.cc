@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "finetune/torch_divergence.h"
 #include "finetune/torch_factors.h"
 
 namespace neuronmm::finetune {
 namespace {
 
-// Logits in memory at a time: enough rows for a fast product. And those of them that become a loss
-// together: their elements stay in cache from one operation to the next.
-constexpr int64_t kLogitElements = 1 << 24;
-constexpr int64_t kLossElements = 1 << 20;
+// Logits in memory at a time: enough rows for a fast product.
+constexpr int64_t kLogitElements = 1 << 25;
 
 // Independent of the C++ library's distributions: the same on every machine.
 // 24 random bits make a float in [0, 1) exactly.
@@ -114,41 +113,12 @@ at::Tensor TrainableModel::State::teacher_rows(const PaddedBatch& batch) const {
   return predicting_rows(teacher->run_layers(teacher->embed(batch.ids), 0, layers), batch);
 }
 
-// Without a teacher the negative log-likelihood of the tokens, with one the Kullback-Leibler
-// divergence from its distribution; summed over rows [N, V], in nats. The gradient of either with
-// respect to a logit is its probability less the wanted one; it goes where `gradient` is.
-double TrainableModel::State::loss_of_logits(const at::Tensor& logits, const at::Tensor& targets,
-                                             const at::Tensor& teacher_logits,
-                                             at::Tensor* gradient) const {
-  const auto values = c10::typeMetaToScalarType(options.dtype());
-  at::Tensor log_p = at::log_softmax(logits, -1, values);
-  double loss = 0.0;
-  at::Tensor wanted;
-  if (teacher) {
-    at::Tensor log_wanted = at::log_softmax(teacher_logits, -1, values);
-    wanted = at::exp(log_wanted);
-    loss = log_wanted.sub_(log_p).mul_(wanted).sum().item<double>();
-  } else {
-    loss = -log_p.gather(1, targets.unsqueeze(1)).sum().item<double>();
-  }
-  if (gradient == nullptr) return loss;
-  log_p.exp_();
-  if (teacher) {
-    log_p.sub_(wanted);
-  } else {
-    log_p.scatter_add_(1, targets.unsqueeze(1), at::full({targets.size(0), 1}, -1.0, options));
-  }
-  gradient->copy_(log_p);
-  return loss;
-}
-
 // The loss of hidden states [N, H], some rows at a time, without a graph beyond the final norm.
 // With a `gradient`, that becomes the gradient of scale · loss.
 double TrainableModel::State::head(const at::Tensor& rows, const PaddedBatch& batch, double scale,
                                    at::Tensor* gradient) const {
   const int64_t count = rows.size(0), vocabulary = model.config().vocab_size;
   const int64_t together = std::max<int64_t>(1, kLogitElements / vocabulary);
-  const int64_t in_cache = std::max<int64_t>(1, kLossElements / vocabulary);
   const at::Tensor teacher_hidden = teacher_rows(batch);
   const at::Tensor leaf = rows.detach().requires_grad_(gradient != nullptr);
   const at::Tensor normed = model.final_norm(leaf);
@@ -160,13 +130,8 @@ double TrainableModel::State::head(const at::Tensor& rows, const PaddedBatch& ba
     at::Tensor logits = at::linear(normed.slice(0, first, last), model.lm_head());
     at::Tensor theirs;
     if (teacher) theirs = teacher->logits(teacher_hidden.slice(0, first, last));
-    for (int64_t begin = 0; begin < last - first; begin += in_cache) {
-      const int64_t end = std::min(last - first, begin + in_cache);
-      at::Tensor few = logits.slice(0, begin, end);  // become their gradients
-      sum += loss_of_logits(few, batch.targets.slice(0, first + begin, first + end),
-                            teacher ? theirs.slice(0, begin, end) : at::Tensor(),
-                            gradient == nullptr ? nullptr : &few);
-    }
+    // The logits become their gradients.
+    sum += loss_of_logits(logits, theirs, batch.targets.slice(0, first, last), gradient != nullptr);
     if (gradient != nullptr) pieces.push_back(at::matmul(logits, model.lm_head()));
   }
   if (gradient != nullptr) {

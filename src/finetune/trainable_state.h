@@ -48,7 +48,8 @@ struct TrainableModel::State {
   std::map<std::string, at::Tensor> by_name = {};  // parameters, moments, best values and factors
   std::map<std::string, RoundedFactor> rounded = {};  // by name, if they are
   std::vector<BlockStream> streams = {};
-  int64_t block = -1;  // the layer that is trained by itself
+  int64_t block = -1;                                // the layer that is trained by itself
+  mutable std::optional<double> gradient_norm = {};  // unless gradients have changed since
 
   // What has the gradient of a parameter: itself or its rounding.
   const at::Tensor& leaf(const Parameter& parameter) const;
@@ -74,8 +75,6 @@ struct TrainableModel::State {
  private:
   int64_t layers_per_segment(const at::Tensor& ids) const;
   at::Tensor teacher_rows(const PaddedBatch& batch) const;
-  double loss_of_logits(const at::Tensor& logits, const at::Tensor& targets,
-                        const at::Tensor& teacher_logits, at::Tensor* gradient) const;
 };
 
 }  // namespace neuronmm::finetune

@@ -48,7 +48,7 @@ class Finetune : public testing::Test {
     request.out = path(out);
     request.data = input_.path() / "data.txt";
     request.recipe.rank = 2;
-    request.recipe.learning_rate = 1e-2;
+    request.recipe.learning_rate = request.recipe.block_learning_rate = 1e-2;
     request.recipe.batch = 7;
     request.recipe.micro_batch = 3;
     request.recipe.cutoff = 16;

@@ -216,7 +216,8 @@ TEST_F(Finetune, RefinedLayersAreKept) {
   const std::vector<Example> examples = random_examples(10, config_.vocab_size, 9);
   const Dataset data = {examples}, none;
   Recipe recipe;
-  recipe.learning_rate = 1e-2;
+  recipe.learning_rate = 1e30;  // of what comes afterwards
+  recipe.block_learning_rate = 1e-2;
   recipe.block_epochs = 2;
   const auto factors_of = [](const TrainableModel& model) {
     std::vector<std::vector<float>> values;
@@ -230,6 +231,7 @@ TEST_F(Finetune, RefinedLayersAreKept) {
   ASSERT_TRUE(
       BlockRefinement(recipe, data, none, whole, silent_).run(done, [] { return Status(); }));
   EXPECT_EQ(done.step, 2);
+  for (const auto& block : done.blocks) EXPECT_LT(block.after, block.before);
   TrainableModel parts = load_or_throw({input_.path(), dense_.path()});
   Position position;
   const Status stopped = BlockRefinement(recipe, data, none, parts, silent_).run(position, [] {
@@ -372,6 +374,8 @@ TEST(Recipe, LearningRateRisesAndFalls) {
   EXPECT_DOUBLE_EQ(learning_rate_at(recipe, 0, 1), 1.0);
   recipe.warmup = 0;
   EXPECT_DOUBLE_EQ(learning_rate_at(recipe, 0, 10), 1.0);
+  recipe.block_learning_rate = 0.5;
+  EXPECT_DOUBLE_EQ(block_learning_rate_at(recipe, 5, 10), 0.25);
 }
 
 TEST(Recipe, PartsAreParsed) {

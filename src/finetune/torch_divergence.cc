@@ -1,0 +1,132 @@
+#include "finetune/torch_divergence.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <ATen/Parallel.h>
+
+#include "finetune/torch_loops.h"
+#include "finetune/torch_plain.h"
+#include "finetune/torch_types.h"
+
+namespace neuronmm::finetune {
+namespace {
+
+// fp32 sums of so many terms lose little; those of them are added in fp64.
+constexpr int64_t kPiece = 2048;
+
+template <typename D>
+NMM_VECTOR_CLONES Wide<D> largest_of(const D* x, int64_t n) {
+  Wide<D> largest = widened(x[0]);
+#pragma omp simd reduction(max : largest)
+  for (int64_t i = 0; i < n; ++i) {
+    const Wide<D> value = widened(x[i]);
+    largest = value > largest ? value : largest;
+  }
+  return largest;
+}
+
+// Sums over a piece of e^(x - max x), e^(w - max w), and e^(w - max w) ((w - max w) - (x - max x)).
+template <typename V>
+struct Sums {
+  V own = 0, wanted = 0, difference = 0;
+};
+
+template <typename D>
+NMM_VECTOR_CLONES Sums<Wide<D>> sums_of(const D* x, Wide<D> largest, const D* wanted,
+                                        Wide<D> largest_wanted, int64_t n) {
+  Wide<D> own = 0, theirs = 0, difference = 0;
+#pragma omp simd reduction(+ : own, theirs, difference)
+  for (int64_t i = 0; i < n; ++i) {
+    const Wide<D> a = widened(x[i]) - largest, b = widened(wanted[i]) - largest_wanted;
+    const Wide<D> weight = exp_of(b);
+    own += exp_of(a);
+    theirs += weight;
+    difference += weight * (b - a);
+  }
+  return {own, theirs, difference};
+}
+
+template <typename D>
+NMM_VECTOR_CLONES Wide<D> sum_of(const D* x, Wide<D> largest, int64_t n) {
+  Wide<D> sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += exp_of(widened(x[i]) - largest);
+  return sum;
+}
+
+template <typename D>
+NMM_VECTOR_CLONES void gradient_of(D* x, Wide<D> largest, Wide<D> share, const D* wanted,
+                                   Wide<D> largest_wanted, Wide<D> wanted_share, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    x[i] = narrowed<D>(share * exp_of(widened(x[i]) - largest) -
+                       wanted_share * exp_of(widened(wanted[i]) - largest_wanted));
+  }
+}
+
+template <typename D>
+NMM_VECTOR_CLONES void probabilities_of(D* x, Wide<D> largest, Wide<D> share, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) x[i] = narrowed<D>(share * exp_of(widened(x[i]) - largest));
+}
+
+// With p and w the two distributions: sum w log(w / p) = sum w (their logits' difference), less the
+// difference of the logarithms of what their exponentials sum up to.
+template <typename D>
+double divergence_of_row(D* x, const D* wanted, int64_t n, bool with_gradient) {
+  using V = Wide<D>;
+  const V largest = largest_of(x, n), largest_wanted = largest_of(wanted, n);
+  Sums<double> all;
+  for (int64_t first = 0; first < n; first += kPiece) {
+    const Sums<V> piece =
+        sums_of(x + first, largest, wanted + first, largest_wanted, std::min(kPiece, n - first));
+    all.own += static_cast<double>(piece.own);
+    all.wanted += static_cast<double>(piece.wanted);
+    all.difference += static_cast<double>(piece.difference);
+  }
+  if (with_gradient) {
+    gradient_of(x, largest, static_cast<V>(1 / all.own), wanted, largest_wanted,
+                static_cast<V>(1 / all.wanted), n);
+  }
+  return all.difference / all.wanted - std::log(all.wanted) + std::log(all.own);
+}
+
+template <typename D>
+double surprise_of_row(D* x, int64_t target, int64_t n, bool with_gradient) {
+  using V = Wide<D>;
+  const V largest = largest_of(x, n), own = widened(x[target]);
+  double sum = 0;
+  for (int64_t first = 0; first < n; first += kPiece) {
+    sum += static_cast<double>(sum_of(x + first, largest, std::min(kPiece, n - first)));
+  }
+  const double loss = std::log(sum) - static_cast<double>(own - largest);
+  if (with_gradient) {
+    probabilities_of(x, largest, static_cast<V>(1 / sum), n);
+    x[target] = narrowed<D>(static_cast<V>(std::expm1(-loss)));
+  }
+  return loss;
+}
+
+}  // namespace
+
+// The rows' losses are added in their order, whatever the number of threads.
+double loss_of_logits(at::Tensor& logits, const at::Tensor& wanted, const at::Tensor& targets,
+                      bool with_gradient) {
+  if (!logits.is_cpu()) return plain_loss_of_logits(logits, wanted, targets, with_gradient);
+  NMM_CHECK(logits.is_contiguous() && (!wanted.defined() || wanted.is_contiguous()));
+  const int64_t rows = logits.size(0), n = logits.size(1);
+  std::vector<double> losses(static_cast<size_t>(rows));
+  for_types(values_of(logits.scalar_type()), logits.scalar_type(), [&]<typename V, typename D>() {
+    at::parallel_for(0, rows, kParallelElements / n, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        D* const row = logits.data_ptr<D>() + i * n;
+        losses[static_cast<size_t>(i)] =
+            wanted.defined()
+                ? divergence_of_row(row, wanted.data_ptr<D>() + i * n, n, with_gradient)
+                : surprise_of_row(row, targets.data_ptr<int64_t>()[i], n, with_gradient);
+      }
+    });
+  });
+  return std::accumulate(losses.begin(), losses.end(), 0.0);
+}
+
+}  // namespace neuronmm::finetune

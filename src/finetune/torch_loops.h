@@ -1,0 +1,70 @@
+#pragma once
+// What the fused operations of this folder share: loops over contiguous numbers that the compiler
+// makes vectors of. The .cc files that include this are compiled with the options `vector_loops` of
+// CMakeLists.txt; sums are marked `omp simd`, without which their order would be fixed. Includes
+// torch: internal to this folder.
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include <c10/util/BFloat16.h>
+
+// A function of plain loops, once for each of three generations of x86; the program takes what its
+// CPU has. g++ has no such thing elsewhere, and sanitizers start too late for how it chooses.
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define NMM_VECTOR_CLONES [[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]]
+#else
+#define NMM_VECTOR_CLONES
+#endif
+
+namespace neuronmm::finetune {
+
+// What a number of type T is computed in.
+template <typename T>
+using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+template <typename T>
+[[gnu::always_inline]] inline Wide<T> widened(T x) {
+  return x;
+}
+template <>
+[[gnu::always_inline]] inline float widened(c10::BFloat16 x) {
+  return std::bit_cast<float>(static_cast<uint32_t>(x.x) << 16);
+}
+
+// To the nearest, of two that are as near to the even one. A NaN stays one.
+template <typename T>
+[[gnu::always_inline]] inline T narrowed(Wide<T> x) {
+  if constexpr (std::is_same_v<T, c10::BFloat16>) {
+    const auto bits = std::bit_cast<uint32_t>(x);
+    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return {static_cast<uint16_t>(rounded), c10::BFloat16::from_bits()};
+  } else {
+    return x;
+  }
+}
+
+// e^x with a relative error below 2^-22 (Cephes' polynomial); below -87.3 and above 88.3 that of
+// the bound, and of a NaN a NaN.
+[[gnu::always_inline]] inline float exp_of(float x) {
+  x = x < -87.3f ? -87.3f : x;
+  x = x > 88.3f ? 88.3f : x;
+  constexpr float kToInteger = 0x1.8p23f;  // a sum with it has no bits below 1
+  const float shifted = x * 1.44269504f + kToInteger;
+  const float n = shifted - kToInteger;
+  const float r = x - n * 0.693359375f + n * 2.12194440e-4f;
+  float y = 1.9875691500e-4f;
+  y = y * r + 1.3981999507e-3f;
+  y = y * r + 8.3334519073e-3f;
+  y = y * r + 4.1665795894e-2f;
+  y = y * r + 1.6666665459e-1f;
+  y = y * r + 5.0000001201e-1f;
+  y = y * r * r + r + 1.0f;
+  const uint32_t exponent = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(kToInteger);
+  return y * std::bit_cast<float>((exponent + 127u) << 23);
+}
+[[gnu::always_inline]] inline double exp_of(double x) { return std::exp(x); }
+
+}  // namespace neuronmm::finetune

@@ -1,0 +1,66 @@
+#include "finetune/torch_plain.h"
+
+#include <limits>
+
+#include "finetune/torch_types.h"
+
+namespace neuronmm::finetune {
+
+at::Tensor plain_rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps) {
+  const at::Tensor mean_square = at::mean(x * x, at::IntArrayRef{-1}, /*keepdim=*/true);
+  return x * at::rsqrt(mean_square + eps) * gain;
+}
+
+at::Tensor plain_silu_times(const at::Tensor& gate, const at::Tensor& up) {
+  const at::ScalarType values = values_of(gate.scalar_type());
+  return (at::silu(gate.to(values)) * up.to(values)).to(gate.scalar_type());
+}
+
+at::Tensor plain_rotate_heads(const at::Tensor& x, const Rotation& rotation, double scale) {
+  const auto halves = x.to(rotation.cosine.scalar_type()).transpose(1, 2).chunk(2, -1);
+  const at::Tensor &a = halves[0], &b = halves[1];
+  return at::cat({a * rotation.cosine - b * rotation.sine, b * rotation.cosine + a * rotation.sine},
+                 -1) *
+         scale;
+}
+
+// With a mask [T, T]: 0 where query i sees key j, else minus infinity, which softmax turns into a
+// weight of 0.
+at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           int64_t window) {
+  const int64_t length = q.size(3);
+  at::Tensor visible = at::tril(at::ones({length, length}, q.options().dtype(at::kBool)));
+  if (window > 0) visible = at::triu(visible, 1 - window);
+  const at::Tensor mask =
+      at::zeros({length, length}, q.options())
+          .masked_fill(visible.logical_not(), -std::numeric_limits<double>::infinity());
+  const at::Tensor scores = at::matmul(q, k.unsqueeze(2).transpose(3, 4)) + mask;
+  const at::Tensor mixed = at::matmul(at::softmax(scores, -1).to(v.scalar_type()), v.unsqueeze(2));
+  return mixed.permute({0, 3, 1, 2, 4}).reshape({q.size(0), length, -1});
+}
+
+double plain_loss_of_logits(at::Tensor& logits, const at::Tensor& wanted, const at::Tensor& targets,
+                            bool with_gradient) {
+  const at::ScalarType values = values_of(logits.scalar_type());
+  const at::Tensor log_p = at::log_softmax(logits, -1, values);
+  at::Tensor p_wanted = at::zeros_like(log_p).scatter_(1, targets.unsqueeze(1), 1.0);
+  double loss = -log_p.gather(1, targets.unsqueeze(1)).sum().item<double>();
+  if (wanted.defined()) {
+    const at::Tensor log_wanted = at::log_softmax(wanted, -1, values);
+    p_wanted = at::exp(log_wanted);
+    loss = ((log_wanted - log_p) * p_wanted).sum().item<double>();
+  }
+  if (with_gradient) logits.copy_(at::exp(log_p) - p_wanted);
+  return loss;
+}
+
+void plain_adam_update(at::Tensor& value, at::Tensor& m, at::Tensor& v, const at::Tensor& gradient,
+                       const AdamStep& step) {
+  const at::Tensor g = gradient * step.gradient_scale;
+  m.mul_(step.beta1).add_(g, 1.0 - step.beta1);
+  v.mul_(step.beta2).addcmul_(g, g, 1.0 - step.beta2);
+  const at::Tensor root = (at::sqrt(v) / step.root_correction).add_(step.epsilon);
+  value.addcdiv_(m, root, -step.rate);
+}
+
+}  // namespace neuronmm::finetune

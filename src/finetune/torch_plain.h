@@ -1,0 +1,23 @@
+#pragma once
+// What the fused operations of this folder compute, in torch's own: for devices that those have no
+// loops for, and the slow way that their tests compare with. Includes torch: internal to this
+// folder.
+
+#include <ATen/ATen.h>
+
+#include "finetune/torch_adamw.h"
+#include "finetune/torch_rotation.h"
+
+namespace neuronmm::finetune {
+
+at::Tensor plain_rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps);
+at::Tensor plain_silu_times(const at::Tensor& gate, const at::Tensor& up);
+at::Tensor plain_rotate_heads(const at::Tensor& x, const Rotation& rotation, double scale);
+at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           int64_t window);
+double plain_loss_of_logits(at::Tensor& logits, const at::Tensor& wanted, const at::Tensor& targets,
+                            bool with_gradient);
+void plain_adam_update(at::Tensor& value, at::Tensor& m, at::Tensor& v, const at::Tensor& gradient,
+                       const AdamStep& step);
+
+}  // namespace neuronmm::finetune

@@ -1,0 +1,46 @@
+#include "finetune/torch_product.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+namespace neuronmm::finetune {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+at::Tensor as_matrix(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
+
+struct Product : torch::autograd::Function<Product> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& narrow) {
+    context->save_for_backward({x, narrow});
+    context->saved_data["type"] = static_cast<int64_t>(weight.scalar_type());
+    return at::linear(x, narrow);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], of_y = as_matrix(gradients[0]);
+    const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
+    at::Tensor of_x, of_weight;
+    if (context->needs_input_grad(0)) of_x = at::mm(of_y, saved[1]).view(x.sizes());
+    if (context->needs_input_grad(1)) of_weight = at::mm(of_y.t(), as_matrix(x)).to(type);
+    return {of_x, of_weight, {}};
+  }
+};
+
+}  // namespace
+
+const at::Tensor& NarrowCopy::of(const at::Tensor& weight, at::ScalarType type) {
+  if (weight.scalar_type() == type) return weight;
+  const auto version = static_cast<uint32_t>(weight._version());
+  const bool current = copy_.defined() && copy_.scalar_type() == type && version_ == version;
+  if (!current) copy_ = weight.detach().to(type);
+  version_ = version;
+  return copy_;
+}
+
+at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& narrow) {
+  return Product::apply(x, weight, narrow.detach());
+}
+
+}  // namespace neuronmm::finetune

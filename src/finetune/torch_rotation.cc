@@ -1,0 +1,88 @@
+#include "finetune/torch_rotation.h"
+
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "finetune/torch_loops.h"
+#include "finetune/torch_plain.h"
+#include "finetune/torch_types.h"
+
+namespace neuronmm::finetune {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// One head at one position; `half` of its elements are cosines. Turned back with -1 for `sign`.
+template <typename V, typename From, typename To>
+NMM_VECTOR_CLONES void turn(const From* x, const V* cosine, const V* sine, V scale, V sign,
+                            int64_t half, To* y) {
+  for (int64_t j = 0; j < half; ++j) {
+    const V a = scale * static_cast<V>(widened(x[j]));
+    const V b = scale * static_cast<V>(widened(x[j + half]));
+    y[j] = narrowed<To>(a * cosine[j] - sign * b * sine[j]);
+    y[j + half] = narrowed<To>(b * cosine[j] + sign * a * sine[j]);
+  }
+}
+
+// Positions by heads, and heads by positions: the same memory index of one for the other.
+template <typename Body>
+void for_each_row(const at::Tensor& by_position, const Body& body) {
+  const int64_t length = by_position.size(1), heads = by_position.size(2);
+  const int64_t rows = by_position.size(0) * length;
+  const int64_t grain = kParallelElements / (heads * by_position.size(3));
+  at::parallel_for(0, rows, grain, [&](int64_t first, int64_t last) {
+    for (int64_t row = first; row < last; ++row) {
+      const int64_t b = row / length, t = row % length;
+      for (int64_t h = 0; h < heads; ++h) {
+        body(row * heads + h, (b * heads + h) * length + t, t);
+      }
+    }
+  });
+}
+
+struct Rotate : torch::autograd::Function<Rotate> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
+                            const at::Tensor& cosine, const at::Tensor& sine, double scale) {
+    const at::Tensor x = input.contiguous();
+    const int64_t n = x.size(3);
+    at::Tensor y = at::empty({x.size(0), x.size(2), x.size(1), n}, cosine.options());
+    for_types(y.scalar_type(), x.scalar_type(), [&]<typename V, typename D>() {
+      for_each_row(x, [&](int64_t from, int64_t to, int64_t t) {
+        turn(x.data_ptr<D>() + from * n, cosine.data_ptr<V>() + t * n / 2,
+             sine.data_ptr<V>() + t * n / 2, static_cast<V>(scale), V{1}, n / 2,
+             y.data_ptr<V>() + to * n);
+      });
+    });
+    context->save_for_backward({cosine, sine});
+    context->saved_data["scale"] = scale;
+    context->saved_data["type"] = static_cast<int64_t>(x.scalar_type());
+    return y;
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &cosine = saved[0], &sine = saved[1], of_y = gradients[0].contiguous();
+    const double scale = context->saved_data["scale"].toDouble();
+    const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
+    const int64_t n = of_y.size(3);
+    at::Tensor of_x =
+        at::empty({of_y.size(0), of_y.size(2), of_y.size(1), n}, of_y.options().dtype(type));
+    for_types(of_y.scalar_type(), type, [&]<typename V, typename D>() {
+      for_each_row(of_x, [&](int64_t to, int64_t from, int64_t t) {
+        turn(of_y.data_ptr<V>() + from * n, cosine.data_ptr<V>() + t * n / 2,
+             sine.data_ptr<V>() + t * n / 2, static_cast<V>(scale), V{-1}, n / 2,
+             of_x.data_ptr<D>() + to * n);
+      });
+    });
+    return {of_x, {}, {}, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor rotate_heads(const at::Tensor& x, const Rotation& rotation, double scale) {
+  return x.is_cpu() ? Rotate::apply(x, rotation.cosine, rotation.sine, scale)
+                    : plain_rotate_heads(x, rotation, scale);
+}
+
+}  // namespace neuronmm::finetune

@@ -1,0 +1,230 @@
+// The fused operations against what torch's own operations give in fp64, values and gradients.
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "finetune/torch_adamw.h"
+#include "finetune/torch_attention.h"
+#include "finetune/torch_divergence.h"
+#include "finetune/torch_gate.h"
+#include "finetune/torch_norm.h"
+#include "finetune/torch_plain.h"
+#include "finetune/torch_product.h"
+#include "finetune/torch_rotation.h"
+
+namespace neuronmm::finetune {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+using Operation = std::function<at::Tensor(const Tensors&)>;
+
+at::Tensor random_tensor(at::IntArrayRef sizes, at::ScalarType type) {
+  return at::randn(sizes, at::TensorOptions(at::kDouble)).to(type);
+}
+
+// The relative size of one rounding.
+double rounding_of(at::ScalarType type) {
+  if (type == at::kBFloat16) return 0x1p-9;
+  return type == at::kFloat ? 0x1p-24 : 0x1p-53;
+}
+
+// Of the largest element: what is small beside others comes of sums with them.
+double difference(const at::Tensor& found, const at::Tensor& expected) {
+  const at::Tensor wide = expected.to(at::kDouble);
+  return ((found.to(at::kDouble) - wide).abs().max() / wide.abs().max()).item<double>();
+}
+
+// `fused` of inputs and `plain` of the same numbers in fp64: values, and the gradients of a random
+// combination of the result.
+void expect_same(const Tensors& inputs, const Operation& fused, const Operation& plain,
+                 double tolerance) {
+  Tensors ours, theirs;
+  for (const at::Tensor& input : inputs) {
+    ours.push_back(input.detach().clone().requires_grad_(true));
+    theirs.push_back(input.to(at::kDouble).detach().clone().requires_grad_(true));
+  }
+  const at::Tensor found = fused(ours), expected = plain(theirs);
+  ASSERT_EQ(found.sizes(), expected.sizes());
+  EXPECT_LT(difference(found.detach(), expected.detach()), tolerance);
+  const at::Tensor gradient = random_tensor(found.sizes(), found.scalar_type());
+  found.backward(gradient);
+  expected.backward(gradient.to(at::kDouble));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    EXPECT_EQ(ours[i].grad().scalar_type(), inputs[i].scalar_type());
+    EXPECT_LT(difference(ours[i].grad(), theirs[i].grad()), tolerance) << "of input " << i;
+  }
+}
+
+// Values and products: as for_types has them.
+struct Types {
+  at::ScalarType values, products;
+};
+
+class Fused : public testing::TestWithParam<Types> {
+ protected:
+  void SetUp() override { at::manual_seed(7); }
+  // So many roundings of products and of values one after the other; of values also the error of
+  // the exponential function, 2^-22.
+  double after(int of_products, int of_values) const {
+    const double exponential = values_ == at::kFloat ? 0x1p-22 : 0x1p-52;
+    return of_products * rounding_of(products_) + of_values * rounding_of(values_) +
+           4 * exponential;
+  }
+  const at::ScalarType values_ = GetParam().values, products_ = GetParam().products;
+};
+
+INSTANTIATE_TEST_SUITE_P(AllTypes, Fused,
+                         testing::Values(Types{at::kDouble, at::kDouble},
+                                         Types{at::kFloat, at::kFloat},
+                                         Types{at::kFloat, at::kBFloat16}));
+
+TEST_P(Fused, Norm) {
+  const at::Tensor gain = random_tensor({77}, values_), wide_gain = gain.to(at::kDouble);
+  const Operation fused = [&](const Tensors& x) { return rms_norm(x[0], gain, 1e-3, products_); };
+  const Operation plain = [&](const Tensors& x) { return plain_rms_norm(x[0], wide_gain, 1e-3); };
+  // Sums of 77 terms in any order.
+  expect_same({random_tensor({2, 5, 77}, values_)}, fused, plain, after(2, 77));
+}
+
+TEST_P(Fused, SumAndItsNorm) {
+  const at::Tensor gain = random_tensor({77}, values_), wide_gain = gain.to(at::kDouble);
+  const Operation fused = [&](const Tensors& x) {
+    const SumAndNorm both = add_and_norm(x[0], x[1], gain, 1e-3);
+    EXPECT_EQ(both.norm.scalar_type(), products_);
+    return both.sum * 0.5 + both.norm.to(values_);
+  };
+  const Operation plain = [&](const Tensors& x) {
+    const at::Tensor sum = x[0] + x[1];
+    return sum * 0.5 + plain_rms_norm(sum, wide_gain, 1e-3);
+  };
+  const Tensors inputs = {random_tensor({2, 5, 77}, values_), random_tensor({2, 5, 77}, products_)};
+  expect_same(inputs, fused, plain, after(3, 77));
+}
+
+TEST_P(Fused, Gate) {
+  // Beyond the bounds of the exponential, too, and 0.
+  at::Tensor gate = random_tensor({3, 1001}, products_) * 4;
+  gate[0].slice(0, 0, 6).copy_(at::tensor({0.0, 90.0, -90.0, 1e4, -1e4, 1e-30}));
+  const Operation fused = [](const Tensors& x) { return silu_times(x[0], x[1]); };
+  const Operation plain = [](const Tensors& x) { return plain_silu_times(x[0], x[1]); };
+  expect_same({gate, random_tensor({3, 1001}, products_)}, fused, plain, after(2, 8));
+}
+
+TEST_P(Fused, Rotation) {
+  const Rotation rotation = {random_tensor({7, 9}, values_), random_tensor({7, 9}, values_)};
+  const Rotation wide = {rotation.cosine.to(at::kDouble), rotation.sine.to(at::kDouble)};
+  const Operation fused = [&](const Tensors& x) { return rotate_heads(x[0], rotation, 0.3); };
+  const Operation plain = [&](const Tensors& x) { return plain_rotate_heads(x[0], wide, 0.3); };
+  expect_same({random_tensor({2, 7, 3, 18}, products_)}, fused, plain, after(2, 6));
+}
+
+// Lengths below, at and above a block of queries; with a window that begins in another block.
+TEST_P(Fused, Attention) {
+  for (const int64_t length : {1, 5, 128, 300}) {
+    for (const int64_t window : {0, 1, 70, 200}) {
+      SCOPED_TRACE(testing::Message() << length << " window " << window);
+      const Operation fused = [&](const Tensors& x) {
+        return causal_attention(x[0], x[1], x[2], window);
+      };
+      const Operation plain = [&](const Tensors& x) {
+        return plain_attention(x[0], x[1], x[2], window);
+      };
+      const Tensors inputs = {random_tensor({2, 2, 3, length, 8}, values_),
+                              random_tensor({2, 2, length, 8}, values_),
+                              random_tensor({2, 2, length, 8}, products_)};
+      // Where one key is seen the gradient of its score vanishes, of which no share is right.
+      if (length == 1 || window == 1) {
+        const at::Tensor mixed = causal_attention(inputs[0], inputs[1], inputs[2], window);
+        EXPECT_EQ(difference(mixed, plain_attention(inputs[0], inputs[1], inputs[2], window)), 0.0);
+        continue;
+      }
+      // Weights, their gradients, scores' gradients, outputs, all rounded; sums over keys.
+      expect_same(inputs, fused, plain, after(8, 300));
+    }
+  }
+}
+
+TEST_P(Fused, Losses) {
+  const int64_t rows = 3, words = 5003;
+  const at::Tensor targets = at::tensor({5, 0, 5002}, at::TensorOptions(at::kLong));
+  const at::Tensor logits = random_tensor({rows, words}, products_) * 8;
+  const at::Tensor wanted =
+      (logits.to(at::kDouble) + random_tensor({rows, words}, at::kDouble) / 4).to(products_);
+  for (const bool distilled : {false, true}) {
+    SCOPED_TRACE(distilled);
+    at::Tensor ours = logits.clone(), theirs = logits.to(at::kDouble).clone();
+    const at::Tensor label = distilled ? wanted : at::Tensor();
+    const at::Tensor wide_label = distilled ? wanted.to(at::kDouble) : at::Tensor();
+    const double found = loss_of_logits(ours, label, targets, true);
+    const double expected = plain_loss_of_logits(theirs, wide_label, targets, true);
+    // Logits of 40 differ by values: exponents have an error of 40 of their roundings.
+    EXPECT_NEAR(found, expected, rows * after(0, 80));
+    // Of probabilities of up to 1, whose difference is small, and then rounded.
+    const double largest = theirs.abs().max().item<double>();
+    EXPECT_LT(difference(ours, theirs) * largest, after(0, 80) + rounding_of(products_) * largest);
+    at::Tensor same = logits.clone();
+    EXPECT_EQ(loss_of_logits(same, label, targets, false), found);
+    EXPECT_TRUE(at::equal(same, logits));
+  }
+}
+
+TEST_P(Fused, ALossOfNothingButNumbersIsNotANumber) {
+  at::Tensor logits = random_tensor({2, 100}, products_);
+  logits[1][37] = std::numeric_limits<double>::quiet_NaN();
+  const at::Tensor targets = at::zeros({2}, at::TensorOptions(at::kLong));
+  at::Tensor copy = logits.clone();
+  EXPECT_TRUE(std::isnan(loss_of_logits(copy, {}, targets, false)));
+  EXPECT_TRUE(std::isnan(loss_of_logits(copy, at::zeros_like(logits), targets, false)));
+  EXPECT_TRUE(std::isnan(loss_of_logits(copy, logits, targets, true)));
+}
+
+TEST_P(Fused, AdamW) {
+  const AdamStep step = {0.9, 0.999, 1e-8, 0.7, 1e-2, 0.3};
+  Tensors ours, theirs;
+  for (int i = 0; i < 4; ++i) ours.push_back(random_tensor({91, 100}, values_));
+  ours[2].square_();  // a second moment
+  for (const at::Tensor& tensor : ours) theirs.push_back(tensor.to(at::kDouble));
+  const auto version = ours[0]._version();
+  adam_update(ours[0], ours[1], ours[2], ours[3], step);
+  plain_adam_update(theirs[0], theirs[1], theirs[2], theirs[3], step);
+  for (size_t i = 0; i < 4; ++i) EXPECT_LT(difference(ours[i], theirs[i]), after(0, 16)) << i;
+  EXPECT_NE(ours[0]._version(), version);
+  EXPECT_NEAR(sum_of_squares(ours[3]), (theirs[3] * theirs[3]).sum().item<double>(),
+              9100 * after(0, 32));
+}
+
+TEST_P(Fused, Product) {
+  NarrowCopy narrow;
+  const at::Tensor weight = random_tensor({6, 19}, values_).requires_grad_(true);
+  const at::Tensor x = random_tensor({2, 3, 19}, products_).requires_grad_(true);
+  product(x, weight, narrow.of(weight, products_)).sum().backward();
+  const at::Tensor ones = at::ones({6, 6}, at::TensorOptions(at::kDouble));
+  const at::Tensor rows = x.detach().to(at::kDouble).view({6, 19});
+  // libtorch adds the 6 terms of a product as small as this in the dtype of products.
+  EXPECT_EQ(weight.grad().scalar_type(), values_);
+  EXPECT_LT(difference(weight.grad(), at::mm(ones, rows)), after(7, 6));
+  EXPECT_LT(difference(x.grad().view({6, 19}), at::mm(ones, weight.detach().to(at::kDouble))),
+            after(7, 6));
+}
+
+// The copy of a weight that changes by whatever way.
+TEST(NarrowCopy, FollowsItsWeight) {
+  NarrowCopy narrow;
+  at::Tensor weight = at::ones({4, 4});
+  const auto first = [&] { return narrow.of(weight, at::kBFloat16)[0][0].item<double>(); };
+  EXPECT_EQ(first(), 1.0);
+  const void* const place = narrow.of(weight, at::kBFloat16).data_ptr();
+  EXPECT_EQ(narrow.of(weight, at::kBFloat16).data_ptr(), place) << "made anew for nothing";
+  weight.detach().fill_(2.0);
+  EXPECT_EQ(first(), 2.0);
+  at::Tensor m = at::zeros({4, 4}), v = at::zeros({4, 4});
+  adam_update(weight, m, v, at::ones({4, 4}), {0.0, 0.0, 0.0, 1.0, 1.0, 1.0});
+  EXPECT_EQ(first(), 1.0);
+  EXPECT_EQ(narrow.of(weight, at::kFloat).data_ptr(), weight.data_ptr());
+}
+
+}  // namespace
+}  // namespace neuronmm::finetune
