@@ -80,8 +80,8 @@ TEST_F(EvaluationCommand, EvalSkipsMissingDataSets) {
 
 TEST_F(EvaluationCommand, TwoDevicesAgree) {
   const auto likelihoods = [&](const std::string& device) {
-    const std::string flags = "--limit 3 --device " + device + " --log-samples " + path(device);
-    expect(neuronmm(eval("piqa", flags)), 0, {});
+    const std::string flags = "--limit 3 --activations fp32 --device " + device;
+    expect(neuronmm(eval("piqa", flags + " --log-samples " + path(device))), 0, {});
     return read_lines(device);
   };
   const auto cpu = likelihoods("cpu"), reference = likelihoods("reference");
