@@ -5,6 +5,7 @@
 
 #include <array>
 #include <bit>
+#include <cfloat>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -91,7 +92,10 @@ class EmulatedTiles {
       for (size_t k = 0; k < row_bytes; k += 2) {
         const float x = bf16_at(&tiles[kA][m][k]), w = bf16_at(&tiles[kB][k / 4][n + k % 4]);
         float& of_parity = of_pairs[k / 2 % 2];
-        of_parity = normal(std::fma(x, w, of_parity));
+        // The product of two bf16 has 16 bits: unless it is tiny, it is exact.
+        const float product = x * w;
+        of_parity =
+            normal(std::abs(product) >= FLT_MIN ? of_parity + product : std::fma(x, w, of_parity));
       }
       sum = normal(sum + normal(of_pairs[0] + of_pairs[1]));
     });
@@ -136,7 +140,7 @@ class EmulatedTiles {
     const uint32_t bits = uint32_t{bytes[0]} << 16 | uint32_t{bytes[1]} << 24;
     return normal(std::bit_cast<float>(bits));
   }
-  static float normal(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? 0.0f * x : x; }
+  static float normal(float x) { return std::abs(x) < FLT_MIN ? 0.0f * x : x; }
 
   static Shape shape(size_t tile) {
     NMM_CHECK(state().configured && state().shapes[tile].rows != 0);
