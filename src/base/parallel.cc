@@ -188,7 +188,9 @@ std::atomic<int>& thread_count() {
 
 int num_threads() { return thread_count().load(std::memory_order_relaxed); }
 
-void set_num_threads(int threads) { thread_count().store(threads, std::memory_order_relaxed); }
+void set_num_threads(int threads) {
+  thread_count().store(std::min(threads, kMaxThreads), std::memory_order_relaxed);
+}
 
 StoppableLoops::StoppableLoops(const std::atomic<bool>& stop) { stop_loops = &stop; }
 StoppableLoops::~StoppableLoops() { stop_loops = nullptr; }

@@ -17,7 +17,7 @@ namespace neuronmm {
 
 // How many threads a loop may use. At the start: OMP_NUM_THREADS, or as many as there are cores.
 int num_threads();
-// For all loops from now on. Not while a loop runs.
+// For all loops from now on, 1,024 at most. Not while a loop runs.
 void set_num_threads(int threads);
 
 // A way out of work that asks interrupted() too seldom, for a process that goes on without it:

@@ -28,8 +28,9 @@ int64_t multiply_adds(const Product& p) { return p.a.rows * p.a.k * p.w->n(); }
 
 // Into how many shares the rows of products are cut, beside the panels of the weights. With many
 // rows each thread has rows of its own, which stay in its caches from one product to the next; it
-// then reads all weights, for at least so many rows. Measured on an Intel CPU with AMX, where this
-// pays most: SmolLM2 in bf16, prefill of 512 tokens on two cores, see docs/benchmarks.md.
+// then reads all weights, for at least so many rows (assumed). Measured on an Intel CPU with AMX,
+// where this pays most: SmolLM2 in bf16, prefill of 512 tokens on two cores, see
+// docs/benchmarks.md.
 int64_t row_shares(int64_t rows) {
   constexpr int64_t kLeastRows = 128;
   return std::clamp<int64_t>(rows / kLeastRows, 1, num_threads());
