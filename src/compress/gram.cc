@@ -118,7 +118,7 @@ enum class Part { kAll, kLowerTriangle };
 
 // sum += A Bᵀ, of which the columns are the tokens: one matrix product per block of them, whose own
 // columns the threads share. Of a symmetric sum only what is on or below the diagonal is computed,
-// half of the work.
+// half of the work: of each range of columns first the square on the diagonal, then what is below.
 void add_products(ConstMatrixView a, ConstMatrixView b, Part part, DoubleMatrix& sum) {
   const int64_t rows = a.columns, size = b.columns;
   NMM_CHECK(rows <= sum.rows() && size <= sum.columns() && a.rows == b.rows);
@@ -132,9 +132,16 @@ void add_products(ConstMatrixView a, ConstMatrixView b, Part part, DoubleMatrix&
     const DoubleMatrix& right = same ? block_a : block_b;
     parallel_for((size + kColumnBlock - 1) / kColumnBlock, [&](int64_t block) {
       const int64_t j = block * kColumnBlock;
-      const int64_t row = part == Part::kLowerTriangle ? j : 0;
       const int64_t columns = std::min(size - j, kColumnBlock);
       const int m = static_cast<int>(rows), n = static_cast<int>(size);
+      int64_t row = 0;
+      if (part == Part::kLowerTriangle) {
+        blas().dsyrk(CblasColMajor, CblasLower, CblasNoTrans, static_cast<int>(columns),
+                     static_cast<int>(count), 1.0, block_a.data() + j, m, 1.0, sum.column(j) + j,
+                     static_cast<int>(sum.rows()));
+        row = j + columns;
+      }
+      if (row == rows) return;
       blas().dgemm(CblasColMajor, CblasNoTrans, CblasTrans, static_cast<int>(rows - row),
                    static_cast<int>(columns), static_cast<int>(count), 1.0, block_a.data() + row, m,
                    right.data() + j, n, 1.0, sum.column(j) + row, static_cast<int>(sum.rows()));
