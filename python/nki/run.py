@@ -89,6 +89,8 @@ def run(options) -> int:
     trace = Trace(options.trace)
     session = Session(device, trace, with_values, grid, seed=options.seed, max_instructions=options.max_instructions,
                       max_seconds=options.max_seconds)  # fmt: skip
+    for package in missing.unlisted:
+        session.note(f"{package} is not installed; decorators of it do nothing here")
     try:
         returned = _guarded(session, kernel, call)
         if inspect.isgenerator(returned) or inspect.iscoroutine(returned):
