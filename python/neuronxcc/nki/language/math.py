@@ -105,6 +105,11 @@ def softmax(x, axis=-1, *, dtype=None, mask=None, **unused):
     return elementwise.softmax(x, axis, dtype, mask)
 
 
+def rms_norm(x, w, axis, n, epsilon=1e-6, *, dtype=None, compute_dtype=None, mask=None, **unused):
+    """x over the root of the sum of its squares by `n`, times `w`."""
+    return elementwise.rms_norm(x, w, axis, n, epsilon, dtype, compute_dtype or float32, mask)
+
+
 def where(condition, x, y, *, dtype=None, mask=None, **unused):
     return elementwise.chosen(condition, x, y, dtype, mask)
 
@@ -175,11 +180,14 @@ for _sign, _name in (("add", "add"), ("sub", "subtract"), ("mul", "multiply"), (
 for _sign, _name in (("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal")):
     setattr(Tile, f"__{_sign}__", _operator(_name))
 Tile.__neg__ = negative
+Tile.__mod__ = _operator("mod")
+Tile.__abs__ = abs
+Tile.__invert__ = invert
 Tile.broadcast_to = broadcast_to
 Tile.expand_dims = expand_dims
 Tile.astype = lambda self, dtype: elementwise.copied(self, dtype, call="astype")
 
 __all__ = (
     *_BINARY, *_SCALAR_ENGINE, *_VECTOR_ENGINE, "all", "broadcast_to", "dropout", "expand_dims", "gather_flattened", "loop_reduce",
-    "matmul", "max", "mean", "min", "negative", "prod", "reciprocal", "softmax", "sum", "transpose", "var", "where",
+    "matmul", "max", "mean", "min", "negative", "prod", "reciprocal", "rms_norm", "softmax", "sum", "transpose", "var", "where",
 )  # fmt: skip
