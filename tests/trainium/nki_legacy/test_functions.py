@@ -135,6 +135,16 @@ class Functions(unittest.TestCase):
         expected = x / np.sqrt((x.astype(np.float64) ** 2).mean(1, keepdims=True) + 1e-6) * w
         close(self, Run(kernel, x, w).output, expected)
 
+    def test_random_numbers_follow_from_the_seed(self):
+        def differences(x):
+            made = []
+            for seed in (5, nl.full((1, 1), 5, dtype=nl.int32), 6):
+                nl.random_seed(seed)
+                made.append(nl.rand((16, 40)))
+            return nl.maximum(nl.abs(made[0] - made[1]), 0.5 * nl.not_equal(made[0], made[2], dtype=nl.float32))
+
+        np.testing.assert_array_equal(run(differences, random(4, 4))[0], np.full((16, 40), 0.5))
+
     def test_operators(self):
         x = np.arange(-60, 60, dtype=np.float32).reshape(8, 15)
         close(self, run(lambda x: abs(x), x)[0], np.abs(x))
