@@ -86,6 +86,11 @@ class Placeholder:
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _computed
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _computed
 
+    def _number(self):
+        self._refuse()
+
+    __len__ = __int__ = __float__ = __index__ = _number
+
     def _refuse(self):
         package = self._name.partition(".")[0]
         errors.fail(self._name, f"the kernel uses {package}, which is not installed")

@@ -205,6 +205,8 @@ def _call_of(error) -> str:
     if not users or users[-1] + 1 >= len(frames):
         return ""
     called = frames[users[-1] + 1]
+    if called.f_code.co_name == "checked_call" and users[-1] + 2 < len(frames):  # neuronxcc/nki/keywords.py
+        called = frames[users[-1] + 2]
     module = called.f_globals.get("__name__", "")
     prefix = next((text for name, text in _MODULES.items() if module == name or module.startswith(name + ".")), None)
     return f"{prefix}.{called.f_code.co_name}" if prefix else ""

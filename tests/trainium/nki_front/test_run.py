@@ -150,6 +150,8 @@ class Run(harness.Folder):
         self.assertIn("note: twiddle is not installed", printed)
         found = self.bad(1, "other.py:kernel", "--arg", "x=fp32[8,8]", "--kwarg", "wrong=True")
         self.assertIn("other.py:17: frobnicate.ops.limits().max: the kernel uses frobnicate, which is not installed", found)
+        self.file("import frobnicate\n\nN = len(frobnicate.parts())\n\ndef kernel(x):\n    pass\n", "counts.py")
+        self.assertIn("counts.py:3: frobnicate.parts(): the kernel uses frobnicate", self.bad(1, "counts.py:kernel"))
         self.file("import nki.languages\n\ndef kernel(x):\n    pass\n", "typo.py")
         self.assertIn("typo.py:1: import: No module named 'nki.languages'", self.bad(1, "typo.py:kernel"))
         self.file("from .helpers import kernel\n", "parts/__init__.py")
