@@ -23,6 +23,7 @@ from . import arguments, launch, missing, reference
 from .arguments import UsageError
 from .tracer import device as devices
 from .tracer import errors, location
+from .tracer.layout import HBM
 from .tracer.session import Session
 from .tracer.trace import Trace
 
@@ -97,6 +98,9 @@ def run(options) -> int:
             returned.close()
             raise KernelFailed(f"{_definition(kernel)}: the kernel yields or awaits, which runs nothing; expected a plain function")
         outputs = launch.tensors_of(returned)
+        for i, view in enumerate(outputs):
+            if view.memory != HBM:
+                session.note(f"result {i}, {view.describe()}, is not in hbm, where a kernel's results have to be")
         if not with_values:
             _check_written(session, outputs)
         report = _report(session, kernel, outputs)
@@ -143,6 +147,8 @@ def _is_legacy(kernel):
 
 
 def _import_failure(place, error):
+    if isinstance(error, errors.NkiValidationError):
+        return str(error)
     if isinstance(error, ImportError):
         return f"{_where(error) or place}: import: {error}"
     if isinstance(error, SyntaxError):
@@ -190,8 +196,10 @@ def _raised(error, place="<no file>"):
     frames = [f for f in raised if location.is_user_file(f.filename)]
     call = _call_of(error)
     lines = [f"{_where(error) or place}: {f'{call}: ' if call else ''}{type(error).__name__}: {error}"]
-    lines += [f"  {location.short(f.filename)}:{f.lineno} in {f.name}: {f.line}" for f in frames]
-    return "\n".join(lines)
+    shown = [f"  {location.short(f.filename)}:{f.lineno} in {f.name}: {f.line}" for f in frames]
+    if len(shown) > 20:  # an endless recursion
+        shown[10:-10] = [f"  and {len(shown) - 20} calls more"]
+    return "\n".join(lines + shown)
 
 
 _MODULES = {"nki.isa": "nki.isa", "nki.language": "nki.language", "nki.tracer.tensor": "tensor", "nki.collectives": "nki.collectives",

@@ -158,6 +158,19 @@ class Run(harness.Folder):
         self.file("from . import helpers\n", "parts/kernel.py")
         self.assertIn("parts/__init__.py:1: import: No module named 'parts.helpers'", self.bad(1, "parts/kernel.py:kernel"))
 
+    def test_a_result_on_chip_is_noted(self):
+        self.file("import nki.language as nl\n\ndef kernel(x):\n    return nl.load(x)\n", "chip.py")
+        printed = self.good("chip.py:kernel", "--arg", "x=fp32[8,8]")
+        self.assertIn("note: result 0, float32 [8, 8] in sbuf, is not in hbm", printed)
+
+    def test_an_endless_recursion_is_shown_in_part(self):
+        self.file("def kernel(x):\n    return kernel(x)\n", "again.py")
+        done = self.run_here("again.py:kernel", "--arg", "x=fp32[8,8]")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("again.py:2: RecursionError", done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 22)
+        self.assertRegex(done.stderr, r"and \d+ calls more")
+
     def test_nothing_is_left_of_a_kernel_that_fails(self):
         self.bad(1, "kernel.py:kernel", "--arg", "x=bf16[128,64]", "--arg", "w=bf16[64,96]", "--trace", "t.trace")
         self.assertEqual([name for name in os.listdir(self.folder) if "trace" in name], [])
