@@ -83,7 +83,10 @@ def run(options) -> int:
     module, kernel, grid = _find(options.kernel)
     given = dict(arguments.literal(text, vars(module)) for text in options.kwarg)
     generator = np.random.default_rng(options.seed) if with_values else None
-    call, numbers = arguments.bind(_parameters(kernel), tensors, given, generator)
+    try:
+        call, numbers = arguments.bind(_parameters(kernel), tensors, given, generator)
+    except (MemoryError, ValueError) as error:  # NumPy's, of random numbers that no memory holds
+        raise UsageError(f"--arg: the tensors' numbers do not fit into memory: {error}") from None
     absent = _required(kernel).difference(call)
     if absent:
         raise UsageError(f"{options.kernel}: the kernel needs {', '.join(sorted(absent))}: give --arg or --kwarg")

@@ -158,6 +158,10 @@ class Run(harness.Folder):
         self.file("from . import helpers\n", "parts/kernel.py")
         self.assertIn("parts/__init__.py:1: import: No module named 'parts.helpers'", self.bad(1, "parts/kernel.py:kernel"))
 
+    def test_arguments_that_no_memory_holds(self):
+        huge = self.bad(2, "kernel.py:kernel", "--values", "--arg", "x=fp32[99999999999,99999999]", "--arg", "w=fp32[8,8]")
+        self.assertIn("--arg: the tensors' numbers do not fit into memory", huge)
+
     def test_a_result_on_chip_is_noted(self):
         self.file("import nki.language as nl\n\ndef kernel(x):\n    return nl.load(x)\n", "chip.py")
         printed = self.good("chip.py:kernel", "--arg", "x=fp32[8,8]")
