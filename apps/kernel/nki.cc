@@ -80,11 +80,12 @@ Result<Traced> trace_of(const std::string& kernel, const NkiFlags& flags, const 
   return traced;
 }
 
-// Where the message of a tracer ends the command: its exit code is the command's.
+// Where the message of a tracer ends the command: 2 if the command line is wrong, 1 for whatever
+// else, as a kernel that leaves with an exit code of its own.
 int refuse(const TracerReport& tracer) {
   const std::string said = "Python ended without a message or a trace, as os._exit() makes it do";
   print_message("neuronmm nki: {}\n", tracer.message.empty() ? said : tracer.message);
-  return tracer.exit_code == 0 ? 1 : tracer.exit_code;
+  return tracer.exit_code == 2 ? 2 : 1;
 }
 
 Result<KernelRun> run_kernel(const std::string& name, const Traced& traced, bool as_written,

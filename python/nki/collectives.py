@@ -157,6 +157,17 @@ def all_to_all(srcs, dsts, replica_group, collective_dim, priority=None, name=No
 def all_to_all_v(srcs, dsts, replica_group, metadata_tensor, recv_counts_known=False, has_rdispls=False, priority=None, name=None):
     """dsts = the chunks of every rank's srcs that are for this rank; a run-time table says how long they are and where."""
     call = "nki.collectives.all_to_all_v"
+    return _of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls)
+
+
+def all_gather_v(srcs, dsts, replica_group, metadata_tensor, recv_counts_known=False, has_rdispls=False, priority=None, name=None):
+    """dsts = a chunk of every rank's srcs, in slots of one size; a run-time table says how long the chunks are."""
+    call = "nki.collectives.all_gather_v"
+    return _of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, slots=True)
+
+
+def _of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, slots=False):
+    """With `slots`, what all ranks send arrives, else as much as this rank sends."""
     s = sessions.active(call)
     ranks = _ranks(call, replica_group)
     dst, src = _pairs(call, dsts, srcs, (HBM,))[0]
@@ -167,16 +178,18 @@ def all_to_all_v(srcs, dsts, replica_group, metadata_tensor, recv_counts_known=F
     table = _table(call, metadata_tensor, 4 if has_rdispls else 3, len(ranks))
     s.reads(src, call, "srcs")
     s.note(f"{call}: how much is moved is known at run time only; priced is what both tensors hold (assumed)")
-    common = min(dst.size, src.size)
-    ends = [view.reshape((view.size,))[:common] for view in (dst, src)]
-    s.emit("sendrecv", "dma", ("dst", "src", "scalar0"), [*ends, table], (("collective", "all_to_all_v"), ("ranks", len(ranks))))
+    flat, source = dst.reshape((dst.size,)), src.reshape((src.size,))
+    attributes = (("collective", call.rpartition(".")[2]), ("ranks", len(ranks)))
+    for part in _parts(call, flat, 0, len(ranks), "dsts") if slots else [flat]:
+        common = min(part.size, src.size)
+        s.emit("sendrecv", "dma", ("dst", "src", "scalar0"), [part[:common], source[:common], table], attributes)
     if s.values:
         counts = table.bits().reshape(-1, len(ranks)).astype(np.int64)
         at = int(counts[3, 0]) if has_rdispls else 0
         sent, begin = int(counts[0, 0]), int(counts[1, 0])
         if begin + sent > src.size or at + sent > dst.size:
             errors.fail(call, f"metadata_tensor: {sent} elements from {begin} of {src.describe()} to {at} of {dst.describe()}")
-        dst.reshape((dst.size,))[at : at + sent].put(src.reshape((src.size,))[begin : begin + sent].bits())
+        flat[at : at + sent].put(source[begin : begin + sent].bits())
         if not recv_counts_known:
             _row(table, 2).put(counts[:1, :].astype(np.uint32).reshape(_row(table, 2).shape))
     s.writes(dst)
@@ -186,7 +199,7 @@ def all_to_all_v(srcs, dsts, replica_group, metadata_tensor, recv_counts_known=F
 
 
 def _table(call, view, rows, ranks):
-    """The counts and displacements of `all_to_all_v`. Row 2, which the exchange writes, need not have been written."""
+    """The counts and displacements of an exchange. Row 2, which the exchange writes, need not have been written."""
     expected = (rows, ranks) if operands.tensor(call, "metadata_tensor", view).memory == HBM else (1, rows, ranks)
     if view.dtype is not dtypes.uint32 or view.shape != expected:
         errors.fail(call, f"metadata_tensor: {view.describe()}, expected uint32 {list(expected)}")
@@ -249,13 +262,13 @@ def collective_permute_implicit_reduce(srcs0_by_channel, srcs1_by_channel, dsts_
     return DONE
 
 
-def collective_permute_implicit_current_processing_rank_id(iteration_id, replica_group, channel_id=0):
+def collective_permute_implicit_current_processing_rank_id(iteration_id, replica_group, channel_id=0, name=None):
     """The rank whose data this one has after `iteration_id` steps of the ring."""
     ranks = _ranks("nki.collectives.collective_permute_implicit_current_processing_rank_id", replica_group)
     return registers.Register(ranks[-int(iteration_id) % len(ranks)])
 
 
-def rank_id():
+def rank_id(name=None):
     """Of the traced rank: 0."""
     sessions.active("nki.collectives.rank_id").note(_NOTE.format(0))
     return registers.Register(0)

@@ -1,22 +1,30 @@
-"""Packages that kernels' files import for their tests and that are not installed: torch, jax, pytest and the like.
+"""Packages that kernels' files import and that are not installed: torch, jax, pytest and the like, but any other too.
 
 An import of one of them gives a placeholder that lets the file be imported: decorators, annotations and
 base classes made of it do nothing. To compute with it is an error that names the package and the line.
+
+A file may ask whether a package is there: an import inside of `try` fails as ever, but for the packages listed here, which
+published kernels import so without need.
 """
 
 from __future__ import annotations
 
+import ast
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import re
 import sys
 
-from .tracer import errors
+from .tracer import errors, location
 from .tracer import session as sessions
 
 PACKAGES = {"torch", "torch_xla", "torch_neuronx", "torch_neuron", "jax", "jaxlib", "flax", "pytest", "scipy", "ml_dtypes",
             "neuron_dtypes", "neuronxcc", "neuronxlogger", "transformers", "matplotlib", "tqdm", "absl", "pandas", "diffusers",
             "typing_extensions", "einops", "typeguard", "hypothesis"}  # fmt: skip
+
+unlisted: list[str] = []  # packages beside these that a file wanted; reports name them
 
 
 class Placeholder:
@@ -70,6 +78,19 @@ class Placeholder:
             self._refuse()
         return iter(())
 
+    def _computed(self, *others):
+        if sessions.current is not None:
+            self._refuse()
+        return self
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _computed
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _computed
+
+    def _number(self):
+        self._refuse()
+
+    __len__ = __int__ = __float__ = __index__ = _number
+
     def _refuse(self):
         package = self._name.partition(".")[0]
         errors.fail(self._name, f"the kernel uses {package}, which is not installed")
@@ -85,7 +106,11 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Comes last: finds what nothing else has found."""
 
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in PACKAGES:
+        package = name.partition(".")[0]
+        inside = name != package and isinstance(sys.modules.get(package), _Module)
+        if package in PACKAGES or inside or (name == package and _plainly_imported()):
+            if package not in PACKAGES and not inside:
+                unlisted.append(package)
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
         return None
 
@@ -96,6 +121,29 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
+def _plainly_imported() -> bool:
+    """Whether what asks for a module is an import statement of a user's file that does not expect to fail."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        frame = frame.f_back
+    if frame is None or not location.is_user_file(frame.f_code.co_filename):
+        return False
+    return frame.f_lineno in _plain_imports(frame.f_code.co_filename)
+
+
+@functools.lru_cache
+def _plain_imports(name: str) -> frozenset:
+    """The lines of import statements outside of `try`; of installed packages, which cope with what is missing, none."""
+    if re.search(r"[\\/](site|dist)-packages[\\/]", name):
+        return frozenset()
+    with open(name, "rb") as file:
+        tree = ast.parse(file.read())
+    tried = {node for outer in ast.walk(tree) if isinstance(outer, ast.Try) for node in ast.walk(outer)}
+    imports = (n for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom)) and n not in tried)
+    return frozenset(line for n in imports for line in range(n.lineno, n.end_lineno + 1))
+
+
 def install():
+    unlisted.clear()
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.append(Finder())

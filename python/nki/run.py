@@ -23,6 +23,7 @@ from . import arguments, launch, missing, reference
 from .arguments import UsageError
 from .tracer import device as devices
 from .tracer import errors, location
+from .tracer.layout import HBM
 from .tracer.session import Session
 from .tracer.trace import Trace
 
@@ -82,19 +83,27 @@ def run(options) -> int:
     module, kernel, grid = _find(options.kernel)
     given = dict(arguments.literal(text, vars(module)) for text in options.kwarg)
     generator = np.random.default_rng(options.seed) if with_values else None
-    call, numbers = arguments.bind(_parameters(kernel), tensors, given, generator)
+    try:
+        call, numbers = arguments.bind(_parameters(kernel), tensors, given, generator)
+    except (MemoryError, ValueError) as error:  # NumPy's, of random numbers that no memory holds
+        raise UsageError(f"--arg: the tensors' numbers do not fit into memory: {error}") from None
     absent = _required(kernel).difference(call)
     if absent:
         raise UsageError(f"{options.kernel}: the kernel needs {', '.join(sorted(absent))}: give --arg or --kwarg")
     trace = Trace(options.trace)
     session = Session(device, trace, with_values, grid, seed=options.seed, max_instructions=options.max_instructions,
                       max_seconds=options.max_seconds)  # fmt: skip
+    for package in missing.unlisted:
+        session.note(f"{package} is not installed; decorators of it do nothing here")
     try:
         returned = _guarded(session, kernel, call)
         if inspect.isgenerator(returned) or inspect.iscoroutine(returned):
             returned.close()
             raise KernelFailed(f"{_definition(kernel)}: the kernel yields or awaits, which runs nothing; expected a plain function")
         outputs = launch.tensors_of(returned)
+        for i, view in enumerate(outputs):
+            if view.memory != HBM:
+                session.note(f"result {i}, {view.describe()}, is not in hbm, where a kernel's results have to be")
         if not with_values:
             _check_written(session, outputs)
         report = _report(session, kernel, outputs)
@@ -141,6 +150,8 @@ def _is_legacy(kernel):
 
 
 def _import_failure(place, error):
+    if isinstance(error, errors.NkiValidationError):
+        return str(error)
     if isinstance(error, ImportError):
         return f"{_where(error) or place}: import: {error}"
     if isinstance(error, SyntaxError):
@@ -188,8 +199,10 @@ def _raised(error, place="<no file>"):
     frames = [f for f in raised if location.is_user_file(f.filename)]
     call = _call_of(error)
     lines = [f"{_where(error) or place}: {f'{call}: ' if call else ''}{type(error).__name__}: {error}"]
-    lines += [f"  {location.short(f.filename)}:{f.lineno} in {f.name}: {f.line}" for f in frames]
-    return "\n".join(lines)
+    shown = [f"  {location.short(f.filename)}:{f.lineno} in {f.name}: {f.line}" for f in frames]
+    if len(shown) > 20:  # an endless recursion
+        shown[10:-10] = [f"  and {len(shown) - 20} calls more"]
+    return "\n".join(lines + shown)
 
 
 _MODULES = {"nki.isa": "nki.isa", "nki.language": "nki.language", "nki.tracer.tensor": "tensor", "nki.collectives": "nki.collectives",
@@ -203,6 +216,8 @@ def _call_of(error) -> str:
     if not users or users[-1] + 1 >= len(frames):
         return ""
     called = frames[users[-1] + 1]
+    if called.f_code.co_name == "checked_call" and users[-1] + 2 < len(frames):  # neuronxcc/nki/keywords.py
+        called = frames[users[-1] + 2]
     module = called.f_globals.get("__name__", "")
     prefix = next((text for name, text in _MODULES.items() if module == name or module.startswith(name + ".")), None)
     return f"{prefix}.{called.f_code.co_name}" if prefix else ""

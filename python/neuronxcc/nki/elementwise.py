@@ -283,3 +283,20 @@ def softmax(x, axis=-1, dtype=None, mask=None, call: str = "nl.softmax"):
     inverse.tensor
     settle()
     return scalar(powers, "multiply", inverse, dtype=dtype or x.dtype, mask=mask, call=call)
+
+
+def rms_norm(x, w, axis, count, epsilon, dtype, compute_dtype, mask, call: str = "nl.rms_norm"):
+    """The squares and their sum, one activation for the root of the mean, two products."""
+    x, w = tile(x, call, "x"), tile(w, call, "w")
+    if not operands.is_number(count) or count <= 0:
+        errors.fail(call, f"n: expected the number of values, found {operands.describe(count)}")
+    computed = found_dtype(compute_dtype, call)
+    squares = function("square", x, dtype=computed, mask=mask, call=call)
+    squares.tensor
+    total = reduced("add", squares, axis, float32, mask, keepdims=True, call=call)
+    total.tensor
+    root = function("rsqrt", total, bias=float(epsilon), scale=1.0 / count, dtype=float32, call=call)
+    root.tensor
+    normed = binary("multiply", x, root, computed, mask, call=call)
+    normed.tensor
+    return binary("multiply", normed, w, dtype or x.dtype, mask, call=call)

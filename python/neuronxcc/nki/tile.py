@@ -107,6 +107,15 @@ class Tile:
         return (self[i] for i in range(self.shape[0]))
 
 
+class Truth(Tile):
+    """What a comparison of tiles gives. Its numbers are the hardware's, so that no branch of the program can follow them."""
+
+    __slots__ = ()
+
+    def __bool__(self):
+        errors.fail("bool", "a branch on a comparison of tiles; what they hold is not known to the program, nl.where selects by it")
+
+
 def same(a: Tile, b: Tile) -> bool:
     if b.waiting is not None:
         return False

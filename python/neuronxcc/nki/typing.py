@@ -1,4 +1,4 @@
-"""Types in annotations: `nt.tensor[128, 512]` says nothing to the tracer."""
+"""Types in annotations: `nt.tensor[128, 512]` and `nt.tensor[nt.mutable]` say nothing to the tracer."""
 
 
 class tensor:
@@ -7,3 +7,10 @@ class tensor:
 
 
 mutable_tensor = tensor
+
+
+class mutable:
+    """A tensor that the kernel writes."""
+
+
+scalar = int

@@ -46,6 +46,7 @@ from .creation import (
     ndarray,
     ones,
     rand,
+    random_seed,
     shared_constant,
     shared_identity_matrix,
     store,

@@ -74,6 +74,14 @@ def rand(shape, dtype, buffer=sbuf, name="") -> Tensor:
     return made
 
 
+def random_seed(seed):
+    """What `rand` makes from here on follows from `seed`, one integer on chip."""
+    call = "nki.language.random_seed"
+    if operands.tensor(call, "seed", seed).size != 1:
+        errors.fail(call, f"seed: {seed.describe()}, expected [1, 1]")
+    isa.set_rng_seed(seed)
+
+
 def load(src, dtype=None) -> Tensor:
     """A new tile in SBUF with what `src` in HBM holds."""
     operands.tensor("nki.language.load", "src", src)

@@ -69,6 +69,8 @@ def index(tensor, key):
         elif isinstance(part, Register):
             start, size, step = 0, (1 if on_chip and axis == 0 else 0), 1
             dynamic = _once(tensor, dynamic, part, stride, n)
+        elif isinstance(getattr(part, "range", None), range):  # `x[nl.affine_range(128)]`
+            start, size, step = _range(tensor, slice(part.range.start, part.range.stop, part.range.step), n, axis)
         else:
             _out(tensor, f"an index of dimension {axis} is a {kind.__name__}")
         offset += start * stride

@@ -113,6 +113,7 @@ class Folder(unittest.TestCase):
 
     def file(self, text: str, name: str = "kernel.py") -> str:
         path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as file:
             file.write(textwrap.dedent(text))
         return path

@@ -75,16 +75,27 @@ class Collectives(unittest.TestCase):
             zeros = nl.zeros((7, 6), x.dtype, buffer=nl.sbuf)
             for end, begin in ((src, x), (dst, zeros), (counts, table)):
                 nisa.dma_copy(end, begin)
-            ncc.all_to_all_v([src], [dst], ALONE, counts, has_rdispls=True)
+            exchange([src], [dst], ALONE, counts, has_rdispls=True)
             nisa.dma_copy(out, dst)
             nisa.dma_copy(seen, counts)
             return out, seen
 
-        found, counts = harness.outputs(kernel, x, table)
-        expected = np.zeros(42, np.float32)
-        expected[at : at + count] = x.data.reshape(-1)[begin : begin + count]
-        np.testing.assert_array_equal(found.reshape(-1), expected)
-        np.testing.assert_array_equal(counts, [[count], [begin], [count], [at]])
+        for exchange in (ncc.all_to_all_v, ncc.all_gather_v):
+            found, counts = harness.outputs(kernel, x, table)
+            expected = np.zeros(42, np.float32)
+            expected[at : at + count] = x.data.reshape(-1)[begin : begin + count]
+            np.testing.assert_array_equal(found.reshape(-1), expected)
+            np.testing.assert_array_equal(counts, [[count], [begin], [count], [at]])
+
+    def test_a_gathering_with_a_table_fills_a_slot_for_each_rank(self):
+        x, table = argument("fp32", np.zeros((8, 6))), argument("u32", np.zeros((3, 4)))
+
+        def kernel(x, table):
+            dst = in_hbm((4 * 10, 6), x)
+            ncc.all_gather_v([x], [dst], FOUR, table)
+            return dst
+
+        self.assertEqual(traced(kernel, x, table).trace.instruction_counts(), {"sendrecv": 4})
 
     def test_numbers_of_other_ranks_are_not_known(self):
         x = argument("fp32", np.zeros((8, 6)))

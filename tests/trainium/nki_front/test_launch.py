@@ -230,6 +230,20 @@ class Registers(unittest.TestCase):
         )
         self.assertEqual(seen, [0, 1, 2, 3])
 
+    def test_the_same_seed_makes_the_same_random_numbers(self):
+        def kernel():
+            outs = []
+            for number in (42, 42, 7):
+                nl.random_seed(nl.full((1, 1), number, dtype=nl.int32, buffer=nl.sbuf))
+                outs.append(nl.ndarray((16, 40), nl.float32, buffer=nl.shared_hbm))
+                nl.store(outs[-1], nl.rand((16, 40), dtype=nl.float32))
+            return tuple(outs)
+
+        first, again, other = outputs(kernel)
+        np.testing.assert_array_equal(first, again)
+        self.assertTrue((first != other).any())
+        self.assertTrue(((0 <= first) & (first < 1)).all())
+
 
 if __name__ == "__main__":
     unittest.main()

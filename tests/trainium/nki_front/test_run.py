@@ -120,10 +120,60 @@ class Run(harness.Folder):
         self.good("tests.py:kernel", "--arg", "x=fp32[8,8]", "--ref", "x")
         found = self.bad(1, "tests.py:kernel", "--arg", "x=fp32[8,8]", "--kwarg", "wrong=True")
         self.assertIn("tests.py:13: jax.numpy.sum: the kernel uses jax, which is not installed", found)
-        self.file("import frobnicate\n\ndef kernel(x):\n    pass\n", "other.py")
-        self.assertIn("other.py:1: import: No module named 'frobnicate'", self.bad(1, "other.py:kernel"))
         self.file("def kernel(x:\n    pass\n", "broken.py")
         self.assertIn("broken.py:1: ", self.bad(1, "broken.py:kernel"))
+
+    def test_any_package_may_be_missing_where_the_file_does_not_ask(self):
+        self.file(
+            """
+            import frobnicate.ops as ops
+            import nki.language as nl
+            from twiddle import tuned
+
+            SCALE = 2 * ops.limits("bf16").max / 3
+            try:
+                import knobs
+            except ImportError:
+                knobs = None
+
+            @tuned(parts=2)
+            def kernel(x, wrong=False):
+                out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+                nl.store(out, nl.load(x))
+                assert knobs is None
+                return out * SCALE if wrong else out
+        """,
+            "other.py",
+        )
+        printed = self.good("other.py:kernel", "--arg", "x=fp32[8,8]", "--ref", "x")
+        self.assertIn("note: frobnicate is not installed", printed)
+        self.assertIn("note: twiddle is not installed", printed)
+        found = self.bad(1, "other.py:kernel", "--arg", "x=fp32[8,8]", "--kwarg", "wrong=True")
+        self.assertIn("other.py:17: frobnicate.ops.limits().max: the kernel uses frobnicate, which is not installed", found)
+        self.file("import frobnicate\n\nN = len(frobnicate.parts())\n\ndef kernel(x):\n    pass\n", "counts.py")
+        self.assertIn("counts.py:3: frobnicate.parts(): the kernel uses frobnicate", self.bad(1, "counts.py:kernel"))
+        self.file("import nki.languages\n\ndef kernel(x):\n    pass\n", "typo.py")
+        self.assertIn("typo.py:1: import: No module named 'nki.languages'", self.bad(1, "typo.py:kernel"))
+        self.file("from .helpers import kernel\n", "parts/__init__.py")
+        self.file("from . import helpers\n", "parts/kernel.py")
+        self.assertIn("parts/__init__.py:1: import: No module named 'parts.helpers'", self.bad(1, "parts/kernel.py:kernel"))
+
+    def test_arguments_that_no_memory_holds(self):
+        huge = self.bad(2, "kernel.py:kernel", "--values", "--arg", "x=fp32[99999999999,99999999]", "--arg", "w=fp32[8,8]")
+        self.assertIn("--arg: the tensors' numbers do not fit into memory", huge)
+
+    def test_a_result_on_chip_is_noted(self):
+        self.file("import nki.language as nl\n\ndef kernel(x):\n    return nl.load(x)\n", "chip.py")
+        printed = self.good("chip.py:kernel", "--arg", "x=fp32[8,8]")
+        self.assertIn("note: result 0, float32 [8, 8] in sbuf, is not in hbm", printed)
+
+    def test_an_endless_recursion_is_shown_in_part(self):
+        self.file("def kernel(x):\n    return kernel(x)\n", "again.py")
+        done = self.run_here("again.py:kernel", "--arg", "x=fp32[8,8]")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("again.py:2: RecursionError", done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 22)
+        self.assertRegex(done.stderr, r"and \d+ calls more")
 
     def test_nothing_is_left_of_a_kernel_that_fails(self):
         self.bad(1, "kernel.py:kernel", "--arg", "x=bf16[128,64]", "--arg", "w=bf16[64,96]", "--trace", "t.trace")

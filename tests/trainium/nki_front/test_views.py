@@ -28,6 +28,21 @@ def _by_definition(numbers, index, count, group):
     return picked
 
 
+class Ranges(unittest.TestCase):
+    def test_the_range_of_a_loop_is_an_index(self):
+        x = np.random.default_rng(harness.SEED).standard_normal((16, 24)).astype(np.float32)
+
+        def kernel(x):
+            rows, columns = nl.affine_range(1, 13, 2), nl.affine_range(24)
+            out = nl.ndarray((6, 24), x.dtype, buffer=nl.shared_hbm)
+            nl.store(out[nl.affine_range(6), columns], nl.load(x[rows, columns]))
+            return out
+
+        np.testing.assert_array_equal(harness.output(kernel, harness.argument("fp32", x)), x[1:13:2])
+        with self.assertRaisesRegex(NkiValidationError, r"test_views.py:\d+: .* of dimension 0, which has 16 elements"):
+            harness.output(lambda x: nl.load(x[nl.affine_range(17)]), harness.argument("fp32", x))
+
+
 class Columns(unittest.TestCase):
     """`tensor.indirect`: elements at run-time offsets along the free dimension."""
 

@@ -110,6 +110,47 @@ class Functions(unittest.TestCase):
         close(self, found, powers / powers.sum(1, keepdims=True))
         self.assertEqual([n for n, _ in instructions], ["tensor_reduce", "activation", "reciprocal", "tensor_scalar"])
 
+    def test_rms_norm(self):
+        x, w = 3 * random(40, 96), random(1, 96, seed=2)
+        expected = x / np.sqrt((x.astype(np.float64) ** 2).mean(1, keepdims=True) + 1e-5) * w
+        found, instructions = run(lambda x, w: nl.rms_norm(x, w, 1, 96, 1e-5), x, w)
+        close(self, found, expected)
+        self.assertEqual([n for n, _ in instructions][:3], ["activation", "tensor_reduce", "memset"])
+        found, _ = run(lambda x, w: nl.rms_norm(x, w, axis=[1], n=96, epsilon=1e-5, dtype=nl.bfloat16), x, w)
+        self.assertLessEqual(np.abs(found / expected - 1).max(), 2.0**-8)
+
+    def test_rms_norm_of_a_part(self):
+        @nki.jit
+        def kernel(x, w):
+            out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+            ix, iy = nl.arange(128)[:, None], nl.arange(96)[None, :]
+            row = nl.load(w.reshape((1, 96)))
+            for i in nl.affine_range(2):
+                held = i * 128 + ix < 200
+                tile = nl.rms_norm(nl.load(x[i * 128 + ix, iy], mask=held), row, 1, 96, mask=held)
+                nl.store(out[i * 128 + ix, iy], tile, mask=held)
+            return out
+
+        x, w = random(200, 96), random(96, seed=2)
+        expected = x / np.sqrt((x.astype(np.float64) ** 2).mean(1, keepdims=True) + 1e-6) * w
+        close(self, Run(kernel, x, w).output, expected)
+
+    def test_random_numbers_follow_from_the_seed(self):
+        def differences(x):
+            made = []
+            for seed in (5, nl.full((1, 1), 5, dtype=nl.int32), 6):
+                nl.random_seed(seed)
+                made.append(nl.rand((16, 40)))
+            return nl.maximum(nl.abs(made[0] - made[1]), 0.5 * nl.not_equal(made[0], made[2], dtype=nl.float32))
+
+        np.testing.assert_array_equal(run(differences, random(4, 4))[0], np.full((16, 40), 0.5))
+
+    def test_operators(self):
+        x = np.arange(-60, 60, dtype=np.float32).reshape(8, 15)
+        close(self, run(lambda x: abs(x), x)[0], np.abs(x))
+        np.testing.assert_array_equal(run(lambda x: nl.copy(abs(x), dtype=nl.int32) % 7, x)[0], np.abs(x) % 7)
+        np.testing.assert_array_equal(run(lambda x: ~nl.copy(x, dtype=nl.int32), x)[0], ~x.astype(np.int32))
+
     def test_where(self):
         x, y = random(40, 30), random(40, 30, seed=2)
         found, _ = run(lambda x, y: nl.where(nl.greater(x, y), x, y), x, y)

@@ -26,7 +26,7 @@ def host_function(a, b):
     return tiles_of_a_grid[a.shape[0] // 128, nl.spmd_dim(1, nl.nc(2))](a, b)
 
 
-def into_its_argument(a: nt.tensor[8, 4], out: nt.mutable_tensor):
+def into_its_argument(a: nt.tensor[8, 4], out: nt.tensor[nt.mutable]):
     nl.store(out, nl.exp(nl.load(a)))
 
 

@@ -47,6 +47,25 @@ class Mistakes(unittest.TestCase):
 
         self.fails(kernel, "a mask is no condition")
 
+    def test_a_comparison_of_tiles_is_no_condition(self):
+        def kernel(x):
+            tile = nl.load(x)
+            return stored(tile) if tile > 0 else x
+
+        self.fails(kernel, "a branch on a comparison of tiles")
+        self.fails(lambda x: stored((nl.load(x) > 0) and nl.load(x)), "nl.where selects by it")
+
+    def test_misspelt_keywords(self):
+        for function, text in (
+            (lambda x: nl.load(x, dtpye=nl.bfloat16), "nl.load: dtpye: no keyword of it; did you mean dtype?"),
+            (lambda x: nl.exp(nl.load(x), msak=None), "nl.exp: msak: no keyword of it; did you mean mask?"),
+            (lambda x: nl.softmax(nl.load(x), axes=1), "nl.softmax: axes: no keyword of it; did you mean axis?"),
+            (lambda x: nisa.activation(nl.exp, nl.load(x), bais=0.0), "nisa.activation: bais: no keyword of it; did you mean bias?"),
+        ):
+            self.fails(function, text)
+        unknown = Run(lambda x: stored(nl.exp(nl.load(x, lazy=True), hint=3)), random(100, 64))  # the compiler's own
+        self.assertEqual(unknown.names(), ["dma_copy", "activation", "dma_copy"])
+
     def test_an_index_that_is_not_affine(self):
         self.fails(lambda x: stored(nl.load(x[I // 3, J], mask=I < 4)), "not affine")
 

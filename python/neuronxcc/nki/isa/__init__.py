@@ -15,6 +15,7 @@ from nki.isa.enums import (
 from nki.tracer import errors as _errors
 from nki.tracer import location as _location
 
+from ..keywords import checked as _checked
 from .arithmetic import (
     activation,
     activation_reduce,
@@ -56,6 +57,9 @@ def get_nc_version():
     from nki import isa
 
     return isa.get_nc_version()
+
+
+_checked(globals(), "nisa")
 
 
 def __getattr__(name):

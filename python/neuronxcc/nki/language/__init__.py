@@ -21,6 +21,7 @@ from nki.tracer.dtypes import (
 )
 
 from ..index import arange, mgrid
+from ..keywords import checked as _checked
 from .creation import (
     BUFFERS,
     device_print,
@@ -54,6 +55,9 @@ class fp32:
     """The limits of float32 as numbers of the program."""
 
     min = float(np.finfo(np.float32).min)
+
+
+_checked(globals(), "nl")
 
 
 def __getattr__(name):

@@ -9,7 +9,7 @@ from nki.tracer.layout import HBM, PSUM, SBUF
 
 from ..blocks import Blocks, ParDim, allocated
 from ..results import settle
-from ..tile import Tile
+from ..tile import Tile, readable
 from ..views import Slice
 
 
@@ -109,7 +109,9 @@ def rand(shape, dtype=np.float32, **unused):
 
 
 def random_seed(seed, **unused):
-    """Random numbers come from NumPy's generator; its seed is the run's."""
+    """A number, or a tile of one."""
+    settle()
+    core.random_seed(readable(seed) if isinstance(seed, Tile) else core.full((1, 1), seed, dtypes.int32))
 
 
 def shared_constant(constant, dtype=None, **unused):

@@ -9,7 +9,7 @@ from nki.tracer.dtypes import float32
 from .. import elementwise, moves, products
 from ..index import Index
 from ..results import issue_later, settle
-from ..tile import Tile, readable
+from ..tile import Tile, Truth, readable
 from .loop_reduction import loop_reduce
 
 _BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "mod", "fmod", "equal", "not_equal", "less",
@@ -105,6 +105,11 @@ def softmax(x, axis=-1, *, dtype=None, mask=None, **unused):
     return elementwise.softmax(x, axis, dtype, mask)
 
 
+def rms_norm(x, w, axis, n, epsilon=1e-6, *, dtype=None, compute_dtype=None, mask=None, **unused):
+    """x over the root of the sum of its squares by `n`, times `w`."""
+    return elementwise.rms_norm(x, w, axis, n, epsilon, dtype, compute_dtype or float32, mask)
+
+
 def where(condition, x, y, *, dtype=None, mask=None, **unused):
     return elementwise.chosen(condition, x, y, dtype, mask)
 
@@ -155,14 +160,16 @@ def dropout(x, rate, *, dtype=None, **unused):
 # The operators of tiles
 
 
-def _operator(name, reverse=False):
+def _operator(name, reverse=False, made=Tile):
     op = operators.ALL[name]
 
     def method(self, other):
         if not isinstance(other, Tile) and not operands.is_number(other):
             return NotImplemented
         a, b = (other, self) if reverse else (self, other)
-        return elementwise.binary(op, a, b, call=f"nl.{name}")
+        result = elementwise.binary(op, a, b, call=f"nl.{name}")
+        result.__class__ = made
+        return result
 
     return method
 
@@ -173,13 +180,16 @@ for _sign, _name in (("add", "add"), ("sub", "subtract"), ("mul", "multiply"), (
     setattr(Tile, f"__{_sign}__", _operator(_name))
     setattr(Tile, f"__r{_sign}__", _operator(_name, reverse=True))
 for _sign, _name in (("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal")):
-    setattr(Tile, f"__{_sign}__", _operator(_name))
+    setattr(Tile, f"__{_sign}__", _operator(_name, made=Truth))
 Tile.__neg__ = negative
+Tile.__mod__ = _operator("mod")
+Tile.__abs__ = abs
+Tile.__invert__ = invert
 Tile.broadcast_to = broadcast_to
 Tile.expand_dims = expand_dims
 Tile.astype = lambda self, dtype: elementwise.copied(self, dtype, call="astype")
 
 __all__ = (
     *_BINARY, *_SCALAR_ENGINE, *_VECTOR_ENGINE, "all", "broadcast_to", "dropout", "expand_dims", "gather_flattened", "loop_reduce",
-    "matmul", "max", "mean", "min", "negative", "prod", "reciprocal", "softmax", "sum", "transpose", "var", "where",
+    "matmul", "max", "mean", "min", "negative", "prod", "reciprocal", "rms_norm", "softmax", "sum", "transpose", "var", "where",
 )  # fmt: skip
