@@ -109,7 +109,7 @@ Result<ComparedModel> evaluate_model(const std::string& folder,
                                      const eval::Reference* dense) {
   ComparedModel column = {.name = short_name(folder),
                           .size_bytes = transformer.checkpoint().size_bytes(),
-                          .mlp = mlp_size(transformer.checkpoint()),
+                          .mlp = mlp_size(transformer.checkpoint(), transformer.config()),
                           .record = transformer.config().compression};
   evaluator.progress.print(fmt::format("model {}", folder));
   NMM_ASSIGN(column.evaluation, eval::evaluate(transformer, tokenizer, evaluator.data,

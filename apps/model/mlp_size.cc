@@ -1,38 +1,26 @@
 #include "model/mlp_size.h"
 
-#include <algorithm>
-#include <charconv>
 #include <numeric>
-#include <string_view>
+
+#include "model/layer_weights.h"
 
 namespace neuronmm::apps {
-namespace {
-
-// The layer of "model.layers.3.mlp.up_proj.weight"; -1: no MLP's tensor.
-int64_t mlp_layer(std::string_view name) {
-  constexpr std::string_view kBegin = "model.layers.", kMlp = ".mlp.";
-  if (!name.starts_with(kBegin)) return -1;
-  name.remove_prefix(kBegin.size());
-  int64_t layer = -1;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
-  if (error != std::errc()) return -1;
-  name.remove_prefix(static_cast<size_t>(end - name.data()));
-  return name.starts_with(kMlp) ? layer : -1;
-}
-
-}  // namespace
 
 int64_t MlpSize::parameters() const {
   return std::accumulate(layers.begin(), layers.end(), int64_t{0});
 }
 
-MlpSize mlp_size(const io::Checkpoint& checkpoint) {
+MlpSize mlp_size(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
   MlpSize size;
-  for (const auto& [name, tensor] : checkpoint.tensors()) {
-    const int64_t layer = mlp_layer(name);
-    if (layer < 0 || tensor.shape.size() != 2) continue;
-    if (std::ssize(size.layers) <= layer) size.layers.resize(static_cast<size_t>(layer) + 1);
-    size.layers[static_cast<size_t>(layer)] += checkpoint.parameters(name);
+  const auto& tensors = checkpoint.tensors();
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    int64_t& parameters = size.layers.emplace_back();
+    const std::string prefix =
+        fmt::format("{}layers.{}.mlp.", model::tensor_prefix(checkpoint), layer);
+    for (auto it = tensors.lower_bound(prefix);
+         it != tensors.end() && it->first.starts_with(prefix); ++it) {
+      if (it->second.shape.size() == 2) parameters += checkpoint.parameters(it->first);
+    }
   }
   return size;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "io/checkpoint.h"
+#include "io/model_config.h"
 
 namespace neuronmm::apps {
 
@@ -17,6 +18,6 @@ struct MlpSize {
   int64_t parameters() const;
   int64_t flops_per_token() const { return 2 * parameters(); }  // a product and a sum each
 };
-MlpSize mlp_size(const io::Checkpoint& checkpoint);
+MlpSize mlp_size(const io::Checkpoint& checkpoint, const io::ModelConfig& config);
 
 }  // namespace neuronmm::apps

@@ -1,5 +1,6 @@
 #include "compress/form.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -34,6 +35,15 @@ double exact_size(Form form, double h, double i, double kept) {
   return i * kept;
 }
 
+// A rank as large as this is that of the whole matrix, and saves nothing.
+int64_t smaller_side(const MlpSizes& sizes) { return std::min(sizes.hidden, sizes.inner); }
+
+io::MlpShape shape_of_size(Form form, int64_t size) {
+  if (form == Form::kNeurons) return io::MlpShape{.neurons = size};
+  if (form == Form::kNarrow) return io::MlpShape{.down = size, .input = size};
+  return io::MlpShape{size, size, size};
+}
+
 }  // namespace
 
 std::string_view form_name(Form form) {
@@ -61,7 +71,7 @@ int64_t MlpSizes::parameters(const io::MlpShape& shape) const {
 }
 
 io::MlpShape smallest_shape(Form form, const MlpSizes& sizes, int64_t block) {
-  const int64_t rank = block < sizes.hidden ? block : 0;
+  const int64_t rank = block < smaller_side(sizes) ? block : 0;
   const int64_t neurons = block < sizes.inner ? block : 0;
   if (form == Form::kUv || form == Form::kPivoted) return io::MlpShape{rank, rank, rank};
   if (form == Form::kNeurons) return io::MlpShape{.neurons = neurons};
@@ -73,17 +83,18 @@ Result<io::MlpShape> uniform_shape(Form form, const MlpSizes& sizes, const RankR
   const double exact = exact_size(form, static_cast<double>(sizes.hidden),
                                   static_cast<double>(sizes.inner), 1.0 - rule.ratio);
   const int64_t size = aligned(exact / static_cast<double>(rule.block), rule.align) * rule.block;
-  const int64_t whole = form == Form::kNeurons ? sizes.inner : sizes.hidden;
-  if (size < 1 || size >= whole) {
+  const int64_t whole = form == Form::kNeurons ? sizes.inner : smaller_side(sizes);
+  const io::MlpShape shape = shape_of_size(form, size);
+  const MlpSizes counted = {sizes.hidden, sizes.inner, form == Form::kUv};
+  const bool saves = size < whole && counted.parameters(shape) < counted.dense_parameters();
+  if (size < 1 || !saves) {
     return fail(
         "ratio {} with block {} and align {} gives {} of {}, {}; use {} ratio or a smaller block",
         rule.ratio, rule.block, align_name(rule.align), size, whole,
         size < 1 ? "which keeps nothing" : "which saves nothing",
         size < 1 ? "a smaller" : "a larger");
   }
-  if (form == Form::kNeurons) return io::MlpShape{.neurons = size};
-  if (form == Form::kNarrow) return io::MlpShape{.down = size, .input = size};
-  return io::MlpShape{size, size, size};
+  return shape;
 }
 
 }  // namespace neuronmm::compress

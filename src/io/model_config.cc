@@ -140,9 +140,13 @@ Result<int64_t> count_sliding_layers(const JsonFields& fields, const ModelConfig
   return config.num_hidden_layers - std::clamp<int64_t>(full, 0, config.num_hidden_layers);
 }
 
-// All layers with a window or none: the KV cache has one shape for all.
-Status read_sliding_window(const JsonFields& fields, ModelConfig& config) {
-  if (config.architecture == Architecture::kLlama) return {};
+// All layers with a window or none: the KV cache has one shape for all. Null says that there is no
+// window, while an absent one is the default, which shorter contexts do not reach.
+Status read_sliding_window(const JsonFields& fields, const json& document, ModelConfig& config) {
+  constexpr int64_t kDefaultWindow = 4096;  // MistralConfig, Qwen2Config, Qwen3Config
+  const std::string key = "sliding_window";
+  const bool is_null = document.contains(key) && document.at(key).is_null();
+  if (config.architecture == Architecture::kLlama || is_null) return {};
   if (config.architecture != Architecture::kMistral) {
     NMM_ASSIGN(const auto used, fields.boolean("use_sliding_window"));
     if (!used.value_or(false)) return {};
@@ -151,10 +155,10 @@ Status read_sliding_window(const JsonFields& fields, ModelConfig& config) {
     if (sliding != config.num_hidden_layers)
       return fail("{}: a sliding window in {} of {} layers is not supported (all or none)",
                   fields.source(), sliding, config.num_hidden_layers);
-  } else if (fields.find("sliding_window") == nullptr) {
-    return {};
   }
-  NMM_ASSIGN(config.sliding_window, read_size(fields, "sliding_window", kMaxPositions));
+  NMM_ASSIGN(const int64_t window, read_size(fields, key, kMaxPositions, kDefaultWindow));
+  const bool given = fields.find(key) != nullptr;
+  if (given || window < config.max_position_embeddings) config.sliding_window = window;
   return {};
 }
 
@@ -212,7 +216,7 @@ Result<ModelConfig> ModelConfig::parse(std::string_view json_text, const std::st
   NMM_TRY(read_sizes(fields, config));
   NMM_TRY(read_switches(fields, config));
   NMM_TRY(read_rope_into(fields, config));
-  NMM_TRY(read_sliding_window(fields, config));
+  NMM_TRY(read_sliding_window(fields, document, config));
   NMM_TRY(read_special_tokens(fields, config));
   NMM_TRY(read_dtype(fields, config));
   NMM_ASSIGN(config.compression, read_compression_record(fields, config));

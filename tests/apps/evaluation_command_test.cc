@@ -1,5 +1,6 @@
 // `neuronmm eval` and `neuronmm compare` on the bundled model, with data sets of a few lines.
 
+#include <cstring>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -132,6 +133,38 @@ TEST_F(EvaluationCommand, CompareShowsQualityAndSpeedSideBySide) {
   EXPECT_TRUE(models[0]["gamma"].is_null());
   EXPECT_TRUE(models[2]["gamma"].is_null());  // a difference of nothing over a speed-up of noise
   EXPECT_GT(models[1]["speedup"], 0.0);
+}
+
+// The same file with names that lack "model.", as some exports have them.
+std::string without_prefix(const std::string& safetensors) {
+  uint64_t size = 0;
+  std::memcpy(&size, safetensors.data(), sizeof size);
+  const auto header = nlohmann::json::parse(safetensors.substr(sizeof size, size));
+  nlohmann::json renamed;
+  for (const auto& [name, entry] : header.items()) {
+    renamed[name.starts_with("model.") ? name.substr(6) : name] = entry;
+  }
+  std::string text = renamed.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // what follows stays aligned
+  const uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text +
+         safetensors.substr(sizeof size + size);
+}
+
+TEST_F(EvaluationCommand, CompareCountsMlpsWhosePathsHaveNoPrefix) {
+  fs::create_directories(folder_ / "plain");
+  for (const std::string name : {"config.json", "tokenizer.json"}) {
+    fs::copy(kDemo + "/" + name, folder_ / "plain" / name);
+  }
+  write("plain/model.safetensors", without_prefix(read(kDemo + "/model.safetensors")));
+  expect(neuronmm("compare " + kDemo + " " + path("plain") + " --data " + folder_.string() +
+                  " --tasks piqa --limit 1 --prompt-tokens 4 --new-tokens 2 --runs 1 --json " +
+                  path("compare.json")),
+         0, {});
+  const auto models = nlohmann::json::parse(read(path("compare.json")))["models"];
+  ASSERT_EQ(models.size(), 2u);
+  EXPECT_GT(models[0]["mlp_parameters"], 0);
+  EXPECT_EQ(models[1]["mlp_parameters"], models[0]["mlp_parameters"]);
 }
 
 TEST_F(EvaluationCommand, EvalShowsWhatLiesBetweenTwoModels) {

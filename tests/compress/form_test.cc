@@ -1,6 +1,7 @@
 #include "compress/form.h"
 
 #include <cmath>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -51,7 +52,7 @@ TEST(Form, ParametersAreThoseOfTheTensors) {
 // With blocks of 1 the next size down keeps no more than was asked, the next one up no less.
 TEST(Form, UniformSizesKeepWhatWasAskedFor) {
   for (const MlpSizes sizes : {MlpSizes{2048, 8192}, MlpSizes{576, 1536}, MlpSizes{256, 256},
-                               MlpSizes{100, 37}, MlpSizes{4096, 14336}}) {
+                               MlpSizes{100, 87}, MlpSizes{4096, 14336}}) {
     for (const Form form : {Form::kPivoted, Form::kNarrow, Form::kNeurons}) {
       for (const double ratio : {0.05, 0.2, 0.5, 0.9}) {
         SCOPED_TRACE(
@@ -102,6 +103,38 @@ TEST(Form, SizesThatKeepNothingOrSaveNothingAreRefused) {
     EXPECT_NE(all.error().message.find("saves nothing; use a larger ratio"), std::string::npos)
         << all.error().message;
   }
+}
+
+// Two factors save nothing from H·I / (H + I) on, 32.4 here, long before the rank is 48.
+TEST(Form, RanksOfTwoFactorsBeyondTheBreakEvenAreRefused) {
+  for (const MlpSizes sizes : {MlpSizes{48, 100, true}, MlpSizes{100, 48, true}}) {
+    const auto saves = uniform_shape(Form::kUv, sizes, {0.01, 4, Align::kFloor});
+    ASSERT_TRUE(saves.ok());
+    EXPECT_EQ(*saves, (io::MlpShape{32, 32, 32}));
+    const auto larger = uniform_shape(Form::kUv, sizes, {0.01, 4, Align::kCeil});
+    ASSERT_FALSE(larger.ok());
+    EXPECT_NE(larger.error().message.find("gives 36 of 48, which saves nothing"), std::string::npos)
+        << larger.error().message;
+  }
+}
+
+// Of an MLP with fewer neurons than inputs a rank ends at the neurons: pivots beyond them would be
+// more parameters than the matrix has, and no reader takes such a rank.
+TEST(Form, RanksEndAtTheSmallerSide) {
+  for (const auto& [form, inner, block] :
+       {std::tuple(Form::kPivoted, 40, 64), std::tuple(Form::kNarrow, 64, 8)}) {
+    SCOPED_TRACE(form_name(form));
+    const auto shape = uniform_shape(form, {128, inner}, {0.1, block, Align::kNearest});
+    ASSERT_FALSE(shape.ok());
+    EXPECT_NE(shape.error().message.find(fmt::format("of {}, which saves nothing", inner)),
+              std::string::npos)
+        << shape.error().message;
+    const auto smaller = uniform_shape(form, {128, inner}, {0.3, 8, Align::kNearest});
+    ASSERT_TRUE(smaller.ok());
+    EXPECT_LT(smaller->down, inner);
+  }
+  const MlpSizes sizes = {128, 40};
+  EXPECT_EQ(sizes.parameters(smallest_shape(Form::kPivoted, sizes, 64)), sizes.dense_parameters());
 }
 
 TEST(Form, NamesAreReadBack) {

@@ -118,6 +118,31 @@ TEST(ModelConfig, SlidingWindows) {
   EXPECT_TRUE(fails_with(qwen(R"("layer_types":["chunked",1])"), {"layer_types", "chunked"}));
 }
 
+// As in MistralConfig, Qwen2Config and Qwen3Config of transformers: null is none, absent is 4096.
+TEST(ModelConfig, AnAbsentSlidingWindowIsTheDefaultOfTransformers) {
+  const auto window = [](const std::string& fields, const std::string& architecture) {
+    nlohmann::json config = small_config(architecture);
+    config.update(nlohmann::json::parse(fields));  // keeps null
+    const auto read = ModelConfig::parse(config.dump(), "config.json");
+    EXPECT_TRUE(read.ok()) << read.error().message;
+    return read.ok() ? read->sliding_window : -1;
+  };
+  const std::string longer = R"({"max_position_embeddings":4097,"max_window_layers":0)";
+  for (const std::string name : {"MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}) {
+    SCOPED_TRACE(name);
+    const std::string used = longer + R"(,"use_sliding_window":true)";
+    EXPECT_EQ(window(used + "}", name), 4096);
+    EXPECT_EQ(window(used + R"(,"sliding_window":null})", name), 0);
+    EXPECT_EQ(window(used + R"(,"sliding_window":9})", name), 9);
+    EXPECT_EQ(window(R"({"use_sliding_window":true,"max_window_layers":0})", name), 0)
+        << "its 128 positions are all within the window";
+  }
+  EXPECT_EQ(window(longer + "}", "LlamaForCausalLM"), 0);
+  EXPECT_EQ(window(longer + "}", "Qwen2ForCausalLM"), 0);
+  EXPECT_TRUE(
+      fails_with(parse(R"({"sliding_window":0})", "MistralForCausalLM"), {"sliding_window"}));
+}
+
 TEST(ModelConfig, SpecialTokens) {
   const ModelConfig one = parsed(R"({"bos_token_id":1,"eos_token_id":2})");
   EXPECT_EQ(one.bos_token_id, 1);
