@@ -73,7 +73,7 @@ for count in $tokens; do
     # shellcheck disable=SC2086
     [ -d "$out" ] || "$neuronmm" finetune "$form" -o "$out" --data train.txt --which "$which" --teacher "$model" \
       --self-generated "$generated" --cutoff "$length" --batch "$batch" --steps "$steps" --epochs 100 \
-      --validation validation.txt --validate-every $((steps / 8 + 1)) --json "$out.json" $flags >"$out.txt" 2>>errors.txt
+      --validation validation.txt --validate-every $((steps / 3 + 1)) --json "$out.json" $flags >"$out.txt" 2>>errors.txt
     point "$form" "$count" "$out" $((SECONDS - start))
   done
 done
