@@ -101,7 +101,7 @@ Status read_calibration(const CompressFlags& flags, compress::CompressRequest& r
     request.calibration->max_tokens = compress::kShapeCalibrationTokens;
   if (flags.calibration_tokens > 0) request.calibration->max_tokens = flags.calibration_tokens;
   for (const std::string& name : flags.calibration) {
-    NMM_ASSIGN(auto text, io::read_user_text(name));
+    NMM_ASSIGN(auto text, io::read_corpus(name));
     request.calibration->texts.push_back(compress::NamedText::of_file(name, std::move(text)));
   }
   return {};

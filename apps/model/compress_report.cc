@@ -198,8 +198,8 @@ void print_loss(const ReportWriter& writer, bool asked,
   }
   writer.print("against the dense model: {}\n", compress::loss_text(loss));
   constexpr double kMostDivergence = 0.5, kMostPerplexity = 1.5;
-  const bool far = !(loss->divergence <= kMostDivergence);  // also where it is not a number
-  if (!far && loss->perplexity <= kMostPerplexity * loss->dense_perplexity) return;
+  const bool near = loss->divergence <= kMostDivergence;
+  if (near && loss->perplexity <= kMostPerplexity * loss->dense_perplexity) return;
   warn(
       "the compressed model predicts much worse than the dense one (KL {:.3g}, perplexity {:.4g} "
       "after {:.4g}); remove less, or calibrate on more text",

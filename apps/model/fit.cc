@@ -98,7 +98,7 @@ Result<int> fit_with(const FitFlags& flags, const ops::Backend& backend,
   NMM_ASSIGN(OutputFile html, OutputFile::open(flags.html));
   request.calibration.max_tokens = flags.calibration_tokens;
   for (const std::string& name : flags.calibration) {
-    NMM_ASSIGN(auto text, io::read_user_text(name));
+    NMM_ASSIGN(auto text, io::read_corpus(name));
     request.calibration.texts.push_back(compress::NamedText::of_file(name, std::move(text)));
   }
   if (!metric_program_available()) {

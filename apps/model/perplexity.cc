@@ -138,7 +138,7 @@ Status write_json(ReportWriter& writer, const PerplexityFlags& flags, const Meas
 Result<int> run_perplexity(const PerplexityFlags& flags) {
   NMM_ASSIGN(ReportWriter writer, ReportWriter::open(flags.json));
   NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(flags.model_dir));
-  NMM_ASSIGN(const auto text, io::read_user_text(flags.text));
+  NMM_ASSIGN(const auto text, io::read_corpus(flags.text));
   NMM_ASSIGN(const auto backend, make_backend(flags.device));
   NMM_ASSIGN(const auto transformer, model::Transformer::load(flags.model_dir, *backend));
   const int64_t default_context = eval::default_context(transformer.config());

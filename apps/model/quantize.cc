@@ -73,7 +73,7 @@ Status read_calibration(const QuantizeFlags& flags, compress::QuantizeRequest& r
   request.calibration.emplace();
   request.calibration->max_tokens = flags.calibration_tokens;
   for (const std::string& name : flags.calibration) {
-    NMM_ASSIGN(auto text, io::read_user_text(name));
+    NMM_ASSIGN(auto text, io::read_corpus(name));
     request.calibration->texts.push_back(compress::NamedText::of_file(name, std::move(text)));
   }
   return {};

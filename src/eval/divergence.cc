@@ -137,6 +137,24 @@ DivergenceSummary summarize(std::span<const SequenceDivergence> sequences) {
   return summary;
 }
 
+namespace {
+
+// Weights that hold NaN, or that overflowed when they were rounded to the dtype of their folder.
+Status check_finite(const std::filesystem::path& dense, const SequenceDivergence& sequence) {
+  for (const TokenDivergence& token : sequence) {
+    if (!std::isfinite(token.dense_loss)) {
+      return fail("{}: its predictions hold NaN or infinity", dense.string());
+    }
+    if (!std::isfinite(token.loss) || !std::isfinite(token.divergence)) {
+      return fail("the model made of {} predicts NaN or infinity where that one does not",
+                  dense.string());
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<DivergenceSummary> folder_divergence(const std::filesystem::path& dense,
                                             const std::filesystem::path& other,
                                             std::span<const std::vector<text::TokenId>> sequences,
@@ -144,6 +162,7 @@ Result<DivergenceSummary> folder_divergence(const std::filesystem::path& dense,
   NMM_ASSIGN(const auto dense_model, model::Transformer::load(dense, backend));
   NMM_ASSIGN(const auto other_model, model::Transformer::load(other, backend));
   NMM_ASSIGN(const auto tokens, token_divergences(dense_model, other_model, sequences, progress));
+  for (const SequenceDivergence& sequence : tokens) NMM_TRY(check_finite(dense, sequence));
   return summarize(tokens);
 }
 

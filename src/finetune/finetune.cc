@@ -183,6 +183,7 @@ Result<Dataset> load_data(const fs::path& path, const FinetuneRequest& request,
                           const io::ModelConfig& config) {
   if (path.empty()) return Dataset();
   NMM_ASSIGN(const auto content, io::read_text_file(path, io::kMaxTextBytes));
+  NMM_TRY(io::check_corpus(content, path.string()));
   NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(request.model));
   return read_dataset(content, path, tokenizer, config, request.recipe.cutoff);
 }

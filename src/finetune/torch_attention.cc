@@ -7,6 +7,7 @@
 
 #include "finetune/torch_loops.h"
 #include "finetune/torch_plain.h"
+#include "finetune/torch_product.h"
 #include "finetune/torch_types.h"
 
 namespace neuronmm::finetune {
@@ -108,10 +109,10 @@ struct Attention : torch::autograd::Function<Attention> {
     variable_list saved = {q, k, v};
     for (const QueryBlock& block : query_blocks(length, window)) {
       const at::Tensor scores =
-          at::matmul(queries_of(q, block), k.slice(2, block.begin, block.last).transpose(2, 3));
+          matrix_product(queries_of(q, block), k.slice(2, block.begin, block.last).transpose(2, 3));
       const at::Tensor weights = weights_of(scores, block, window, v.scalar_type());
       mixed.slice(1, block.first, block.last)
-          .copy_(at::matmul(weights, v.slice(2, block.begin, block.last))
+          .copy_(matrix_product(weights, v.slice(2, block.begin, block.last))
                      .view({batch, heads, group, block.rows(), q.size(4)})
                      .permute({0, 3, 1, 2, 4}));
       saved.push_back(weights);
@@ -135,13 +136,14 @@ struct Attention : torch::autograd::Function<Attention> {
       const at::Tensor& weights = saved[index++];
       const at::Tensor gradient = queries_of(of_mixed, block);
       at::Tensor of_scores =
-          at::matmul(gradient, v.slice(2, block.begin, block.last).transpose(2, 3));
+          matrix_product(gradient, v.slice(2, block.begin, block.last).transpose(2, 3));
       scores_back(weights, of_scores);
-      of_v.slice(2, block.begin, block.last).add_(at::matmul(weights.transpose(2, 3), gradient));
+      of_v.slice(2, block.begin, block.last)
+          .add_(matrix_product(weights.transpose(2, 3), gradient));
       of_k.slice(2, block.begin, block.last)
-          .add_(at::matmul(of_scores.transpose(2, 3), queries_of(q, block)));
+          .add_(matrix_product(of_scores.transpose(2, 3), queries_of(q, block)));
       of_q.slice(3, block.first, block.last)
-          .copy_(at::matmul(of_scores, k.slice(2, block.begin, block.last))
+          .copy_(matrix_product(of_scores, k.slice(2, block.begin, block.last))
                      .view({batch, heads, group, block.rows(), q.size(4)}));
     }
     return {of_q, of_k, of_v.to(products), {}};

@@ -8,6 +8,16 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+// What oneDNN asks for to multiply bf16.
+bool onednn_multiplies_bf16() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq");
+#else
+  return false;
+#endif
+}
+
 at::Tensor as_matrix(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
 struct Product : torch::autograd::Function<Product> {
@@ -15,20 +25,26 @@ struct Product : torch::autograd::Function<Product> {
                             const at::Tensor& narrow) {
     context->save_for_backward({x, narrow});
     context->saved_data["type"] = static_cast<int64_t>(weight.scalar_type());
-    return at::linear(x, narrow);
+    return matrix_product(x, narrow.t());
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], of_y = as_matrix(gradients[0]);
     const auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
     at::Tensor of_x, of_weight;
-    if (context->needs_input_grad(0)) of_x = at::mm(of_y, saved[1]).view(x.sizes());
-    if (context->needs_input_grad(1)) of_weight = at::mm(of_y.t(), as_matrix(x)).to(type);
+    if (context->needs_input_grad(0)) of_x = matrix_product(of_y, saved[1]).view(x.sizes());
+    if (context->needs_input_grad(1)) of_weight = matrix_product(of_y.t(), as_matrix(x)).to(type);
     return {of_x, of_weight, {}};
   }
 };
 
 }  // namespace
+
+at::Tensor matrix_product(const at::Tensor& a, const at::Tensor& b) {
+  static const bool as_they_are = onednn_multiplies_bf16();
+  if (a.scalar_type() != at::kBFloat16 || !a.is_cpu() || as_they_are) return at::matmul(a, b);
+  return at::matmul(a.to(at::kFloat), b.to(at::kFloat)).to(at::kBFloat16);
+}
 
 const at::Tensor& NarrowCopy::of(const at::Tensor& weight, at::ScalarType type) {
   if (weight.scalar_type() == type) return weight;

@@ -17,6 +17,10 @@ class NarrowCopy {
   uint32_t version_ = 0;
 };
 
+// a · b, in their dtype, with sums in fp32 at least. torch adds up bf16 in bf16 where oneDNN does
+// not multiply it, on x86 without AVX-512; there the factors are widened first.
+at::Tensor matrix_product(const at::Tensor& a, const at::Tensor& b);
+
 // x · weightᵀ, x [..., in] and `narrow` [out, in] of one dtype, in it; the gradient is that of
 // `weight`, of which `narrow` is a copy.
 at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& narrow);

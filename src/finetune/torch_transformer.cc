@@ -121,10 +121,12 @@ Status refuse_quantized(const io::Checkpoint& checkpoint) {
 // The adapter's product is small and kept apart from the weight, which is not trained.
 at::Tensor TorchMatrix::apply(const at::Tensor& x) const {
   const at::ScalarType dots = x.scalar_type();
-  if (rounded.defined()) return at::linear(rounded_activations(x), rounded.to(dots));
+  if (rounded.defined()) return matrix_product(rounded_activations(x), rounded.to(dots).t());
   const at::Tensor& copy = narrow.of(weight, dots);
-  const at::Tensor y = weight.requires_grad() ? product(x, weight, copy) : at::linear(x, copy);
-  return a.defined() ? y + at::linear(at::linear(x, a.to(dots)), b.to(dots)) * scale : y;
+  const at::Tensor y =
+      weight.requires_grad() ? product(x, weight, copy) : matrix_product(x, copy.t());
+  if (!a.defined()) return y;
+  return y + matrix_product(matrix_product(x, a.to(dots).t()), b.to(dots).t()) * scale;
 }
 
 at::Tensor TorchPivots::narrow(const at::Tensor& x) const {
@@ -248,7 +250,7 @@ at::Tensor TorchTransformer::final_norm(const at::Tensor& rows) const {
 }
 
 at::Tensor TorchTransformer::logits(const at::Tensor& rows) const {
-  return at::linear(final_norm(rows), lm_head_);
+  return matrix_product(final_norm(rows), lm_head_.t());
 }
 
 // Element j of every head is turned together with element j + head_dim / 2. Angles are computed in

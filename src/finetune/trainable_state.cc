@@ -5,6 +5,7 @@
 
 #include "finetune/torch_divergence.h"
 #include "finetune/torch_factors.h"
+#include "finetune/torch_product.h"
 
 namespace neuronmm::finetune {
 namespace {
@@ -127,12 +128,12 @@ double TrainableModel::State::head(const at::Tensor& rows, const PaddedBatch& ba
   std::vector<at::Tensor> pieces;
   for (int64_t first = 0; first < count; first += together) {
     const int64_t last = std::min(count, first + together);
-    at::Tensor logits = at::linear(normed.slice(0, first, last), model.lm_head());
+    at::Tensor logits = matrix_product(normed.slice(0, first, last), model.lm_head().t());
     at::Tensor theirs;
     if (teacher) theirs = teacher->logits(teacher_hidden.slice(0, first, last));
     // The logits become their gradients.
     sum += loss_of_logits(logits, theirs, batch.targets.slice(0, first, last), gradient != nullptr);
-    if (gradient != nullptr) pieces.push_back(at::matmul(logits, model.lm_head()));
+    if (gradient != nullptr) pieces.push_back(matrix_product(logits, model.lm_head()));
   }
   if (gradient != nullptr) {
     normed.backward(at::cat(pieces));

@@ -117,4 +117,16 @@ Result<std::string> read_user_text(const std::string& path_or_dash) {
   return read_all(descriptor.get(), path_or_dash, kMaxTextBytes);
 }
 
+Result<std::string> read_corpus(const std::string& path_or_dash) {
+  NMM_ASSIGN(std::string text, read_user_text(path_or_dash));
+  NMM_TRY(check_corpus(text, path_or_dash == "-" ? "standard input" : path_or_dash));
+  return text;
+}
+
+Status check_corpus(std::string_view text, const std::string& source) {
+  const size_t nul = text.find('\0');
+  if (nul == std::string_view::npos) return {};
+  return fail("{}: expected a text in UTF-8, found a NUL byte at {}, as UTF-16 has", source, nul);
+}
+
 }  // namespace neuronmm::io

@@ -24,5 +24,10 @@ Status write_text_file(const std::filesystem::path& path, std::string_view text)
 Result<std::string> read_text_file(const std::filesystem::path& path, int64_t max_bytes);
 // A text of the user's own: also from a pipe or, as "-", from standard input.
 Result<std::string> read_user_text(const std::string& path_or_dash);
+// The same for a text to calibrate on or to measure with, which check_corpus takes.
+Result<std::string> read_corpus(const std::string& path_or_dash);
+// An error if it has a NUL byte, as UTF-16 and files that are no texts have: tokenizers take any
+// bytes, and a model would be fitted to them without a word.
+Status check_corpus(std::string_view text, const std::string& source);
 
 }  // namespace neuronmm::io

@@ -132,6 +132,24 @@ TEST_F(DivergenceTest, ModelsWithoutFiniteLogitsAreNotTakenForGoodOnes) {
   EXPECT_TRUE(std::isfinite(summary.dense_perplexity));
 }
 
+TEST_F(DivergenceTest, FoldersThatPredictNaNAreNamed) {
+  const model::TestTensors good = model::random_tensors(config_, 1);
+  model::TestTensors wild = good;
+  wild.at("model.norm.weight").values[3] = NAN;
+  const model::ModelFolder a, b;
+  for (const model::ModelFolder* const folder : {&a, &b}) {
+    folder->write_text("config.json", model::config_json(config_));
+    folder->write_tensors(folder == &a ? good : wild);
+  }
+  const std::vector<std::vector<TokenId>> sequences = {random_tokens(10, config_.vocab_size, 8)};
+  const auto message = [&](const model::ModelFolder& dense, const model::ModelFolder& other) {
+    return message_of(folder_divergence(dense.path(), other.path(), sequences, backend_, silent_));
+  };
+  EXPECT_EQ(message(a, a), "no error");
+  EXPECT_TRUE(has(message(b, a), b.path().string() + ": its predictions hold NaN"));
+  EXPECT_TRUE(has(message(a, b), "the model made of " + a.path().string() + " predicts NaN"));
+}
+
 TEST_F(DivergenceTest, RefusesWhatCannotBeCompared) {
   const auto model = random_model(1);
   const auto message = [&](std::vector<TokenId> sequence) {

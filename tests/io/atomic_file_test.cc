@@ -152,6 +152,14 @@ TEST(TextFile, AUsersTextMayComeFromAPipe) {
   EXPECT_TRUE(fails_with(read_user_text("/dev/zero"), {"/dev/zero", "regular file"}));
 }
 
+TEST(TextFile, ACorpusHasNoNulBytes) {
+  const TemporaryFolder folder;
+  put(folder / "text", "caf\xC3\xA9\n");
+  EXPECT_EQ(*read_corpus(folder / "text"), "caf\xC3\xA9\n");
+  put(folder / "utf16", std::string("\xFF\xFE\x61\0\x62\0", 6));
+  EXPECT_TRUE(fails_with(read_corpus(folder / "utf16"), {"utf16", "UTF-8", "NUL byte at 3"}));
+}
+
 TEST(TextFile, NamesWhatCannotBeRead) {
   const TemporaryFolder folder;
   EXPECT_TRUE(fails_with(read_text_file(folder / "absent", 100), {"absent", "No such file"}));
