@@ -99,7 +99,7 @@ Status SchemaLowering::lower_string(const StringLimits& limits, const Place& pla
     return {};
   }
   if (!limits.only_lengths()) {
-    const auto language = string_language(limits);
+    const auto language = string_language_or_some(limits);
     if (!language.ok()) return wrong(place, language.error().message);
     if (language->empty()) note_contradiction(place.schemas, "no string is within its limits");
     syntax_.add_string_of(place.from, *language, place.to);

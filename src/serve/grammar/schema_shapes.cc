@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "serve/grammar/counted_strings.h"
 #include "serve/grammar/decimal.h"
 
 namespace neuronmm::grammar {
@@ -23,6 +24,14 @@ std::optional<NumberBound> tighter(const std::optional<NumberBound>& a,
   if (!a || !b) return a ? a : b;
   if (a->value == b->value) return NumberBound{a->value, a->exclusive || b->exclusive};
   return (a->value < b->value) == is_minimum ? b : a;
+}
+
+Result<StringLanguage> language_of_any_length(const StringLimits& limits) {
+  StringLanguage language = StringLanguage::any();
+  for (const Language& other : limits.languages) {
+    NMM_ASSIGN(language, language.intersect(*other));
+  }
+  return language;
 }
 
 }  // namespace
@@ -71,15 +80,22 @@ Shape both(const Shape& a, const Shape& b) {
 }
 
 Result<StringLanguage> string_language(const StringLimits& limits) {
-  const bool has_length = limits.minimum > 0 || limits.maximum;
-  StringLanguage language = StringLanguage::any();
-  for (const Language& other : limits.languages) {
-    NMM_ASSIGN(language, language.intersect(*other));
-  }
-  if (!has_length) return language;
+  NMM_ASSIGN(const StringLanguage language, language_of_any_length(limits));
+  if (limits.minimum == 0 && !limits.maximum) return language;
+  if (limits.maximum && !can_count(language, *limits.maximum))
+    return StringLanguage::too_many_states();
   NMM_ASSIGN(const StringLanguage lengths,
              StringLanguage::of_length(limits.minimum, limits.maximum));
   return language.intersect(lengths);
+}
+
+Result<StringLanguage> string_language_or_some(const StringLimits& limits) {
+  auto all = string_language(limits);
+  if (all.ok() || !limits.maximum) return all;
+  NMM_ASSIGN(const StringLanguage language, language_of_any_length(limits));
+  NMM_ASSIGN(const StringLanguage lengths, StringLanguage::of_length(limits.minimum, {}));
+  auto some = some_up_to(language, *limits.maximum).intersect(lengths);
+  return some.ok() && !some->empty() ? some : all;
 }
 
 std::string canonical_text(const Json& value) {

@@ -90,6 +90,8 @@ using Shapes = std::vector<Shape>;
 Shape both(const Shape& a, const Shape& b);
 // The strings within the limits.
 Result<StringLanguage> string_language(const StringLimits& limits);
+// The same, or where counting characters takes too many states, some of these strings.
+Result<StringLanguage> string_language_or_some(const StringLimits& limits);
 // The value as text that equal values share: 1.0 and 1, objects in any order.
 std::string canonical_text(const Json& value);
 

@@ -12,10 +12,6 @@ namespace {
 
 constexpr int32_t kDead = -1;
 
-Error too_many_states() {
-  return fail("its automaton would have more than {} states", StringLanguage::kMaxStates);
-}
-
 int32_t step(const StringLanguage::State& state, char32_t character) {
   const auto edge =
       std::upper_bound(state.edges.begin(), state.edges.end(), character,
@@ -57,7 +53,7 @@ class Product {
       expand(i);
       edges += std::ssize(states_[i].edges);
       if (std::ssize(pairs_) > StringLanguage::kMaxStates || edges > StringLanguage::kMaxEdges)
-        return too_many_states();
+        return StringLanguage::too_many_states();
     }
     return StringLanguage(std::move(states_));
   }
@@ -118,6 +114,10 @@ std::vector<StringLanguage::Edge> edges_of_all(int32_t target) {
 StringLanguage::StringLanguage(std::vector<State> states) : states_(std::move(states)) {
   NMM_CHECK(!states_.empty());
   trim();
+}
+
+Error StringLanguage::too_many_states() {
+  return fail("its automaton would have more than {} states", kMaxStates);
 }
 
 StringLanguage StringLanguage::any() { return StringLanguage({State{edges_of_all(0), true}}); }

@@ -18,6 +18,7 @@ class StringLanguage {
  public:
   // What any automaton here may have. Operations that would make more return an error.
   static constexpr int64_t kMaxStates = 50'000, kMaxEdges = 400'000;
+  static Error too_many_states();
 
   struct Edge {
     CharacterRange range;

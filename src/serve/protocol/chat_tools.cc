@@ -131,7 +131,7 @@ void read_choice(FieldReader& fields, ToolFields& tools) {
     tools.choice = choice_of_word(fields, "tool_choice", *value);
   } else {
     FieldReader choice(*value, "tool_choice.", fields.problem());
-    const std::string type = choice.required_string("type");
+    const std::string type = choice.string("type").value_or("function");
     if (type == "allowed_tools") return read_allowed(fields, choice, tools);
     if (type != "function") choice.wrong("type", "\"function\" or \"allowed_tools\"");
     tools.choice = {Kind::kNamed, read_function_name(choice)};

@@ -53,8 +53,12 @@ ApiResult<std::string> answer_detokenize(const ServedModel& model, std::string_v
   NMM_TRY(check_model(model, fields.string("model").value_or("")));
   if (fields.find("tokens") == nullptr) fields.wrong("tokens", "an array of token ids");
   std::vector<TokenId> ids;
-  for (const int64_t id : fields.integers("tokens", std::numeric_limits<TokenId>::max()))
+  for (const int64_t id : fields.integers("tokens", std::numeric_limits<TokenId>::max())) {
+    if (id >= model.vocab_size)
+      fields.fail("tokens",
+                  fmt::format("expected token ids below {}, found {}", model.vocab_size, id));
     ids.push_back(static_cast<TokenId>(id));
+  }
   if (problem.found()) return problem.error();
   return dump_json({{"prompt", model.tokenizer->decode(ids)}});
 }

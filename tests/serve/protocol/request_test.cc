@@ -140,6 +140,8 @@ TEST(ChatRequests, ReadTools) {
   body["tool_choice"] = {{"type", "function"}, {"function", {{"name", "g"}}}};
   EXPECT_EQ(chat(body).tools.choice.kind, ToolChoice::Kind::kNamed);
   EXPECT_EQ(chat(body).tools.choice.name, "g");
+  body["tool_choice"].erase("type");  // as vLLM, and as of a tool
+  EXPECT_EQ(chat(body).tools.choice.name, "g");
   EXPECT_EQ(chat(body).tools.tools[1].parameters["type"], "object");
 }
 

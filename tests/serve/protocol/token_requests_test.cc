@@ -1,5 +1,6 @@
 #include "serve/protocol/token_requests.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "serve/protocol/fake_server.h"
@@ -44,6 +45,10 @@ TEST(TokenRequests, SayWhatIsWrong) {
   EXPECT_TRUE(text_of(answer_detokenize(folder.model, "{}")).starts_with("tokens!"));
   EXPECT_TRUE(
       text_of(answer_detokenize(folder.model, R"({"tokens": [-1]})")).starts_with("tokens[0]!"));
+  const int64_t vocabulary = folder.model.vocab_size;
+  EXPECT_EQ(text_of(answer_detokenize(folder.model,
+                                      fmt::format(R"({{"tokens": [72, {}]}})", vocabulary))),
+            fmt::format("tokens! tokens: expected token ids below {0}, found {0}", vocabulary));
   EXPECT_TRUE(text_of(answer_apply_template(folder.model, "{}")).starts_with("messages!"));
   EXPECT_TRUE(text_of(answer_tokenize(folder.model, R"({"model": "x", "prompt": "a"})"))
                   .starts_with("model!"));
