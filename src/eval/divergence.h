@@ -58,8 +58,8 @@ struct DivergenceSummary {
 // There is at least one token.
 DivergenceSummary summarize(std::span<const SequenceDivergence> sequences);
 
-// Of two model folders, which are both in memory for it; there is at least one sequence. An error if
-// either predicts NaN or infinity.
+// Of two model folders, which are both in memory for it; there is at least one sequence. An error
+// if either predicts NaN or infinity.
 Result<DivergenceSummary> folder_divergence(const std::filesystem::path& dense,
                                             const std::filesystem::path& other,
                                             std::span<const std::vector<text::TokenId>> sequences,
