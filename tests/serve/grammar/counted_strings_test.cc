@@ -82,7 +82,7 @@ TEST(CountedStrings, AreCountedWhereStatesSuffice) {
 TEST(CountedStrings, HoldAddressesThatHaveALimit) {
   Compiled url(R"({"type": "string", "format": "uri", "minLength": 1, "maxLength": 2083})");
   EXPECT_TRUE(url.accepts("\"https://user@example.com:8080/articles/a%20b/c.html?q=1&r=2#top\""));
-  EXPECT_TRUE(url.accepts("\"http://[::1]/" + std::string(80, 'a') + "\""));
+  EXPECT_TRUE(url.accepts("\"http://[::1]/" + std::string(40, 'a') + "\""));
   EXPECT_FALSE(url.accepts("\"https://example.com/" + std::string(2083, 'a') + "\""));
   EXPECT_FALSE(url.accepts("\"example.com\""));
   Compiled email(R"({"type": "string", "format": "email", "maxLength": 255})");
