@@ -37,8 +37,8 @@ bool has(const io::SafetensorsFile& file, const std::string& name, DType dtype,
 
 // Every sequence's visit makes matrices as large as the last one's. glibc would hand their memory
 // back to the system, which clears it for the next: a tenth of the processor time of a short
-// compression of SmolLM2, 172 s before and 154 s after (Zen 3, one run each). From here on it keeps
-// what is freed.
+// compression of SmolLM2, 172 s before and 154 s after (Zen 3, one run each, the same settings made
+// by GLIBC_TUNABLES). From here on it keeps what is freed.
 void keep_freed_memory() {
 #ifdef __GLIBC__
   constexpr int kLargestKept = 1 << 30;  // bytes; assumed: the matrices of 2,048 tokens are smaller

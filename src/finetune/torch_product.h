@@ -18,7 +18,7 @@ class NarrowCopy {
 };
 
 // a · b, in their dtype, with sums in fp32 at least. torch adds up bf16 in bf16 where oneDNN does
-// not multiply it, on x86 without AVX-512; there the factors are widened first.
+// not multiply it; everywhere but on x86 with AVX-512 the factors are widened first.
 at::Tensor matrix_product(const at::Tensor& a, const at::Tensor& b);
 
 // x · weightᵀ, x [..., in] and `narrow` [out, in] of one dtype, in it; the gradient is that of
