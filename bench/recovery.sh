@@ -4,17 +4,18 @@
 #   bench/recovery.sh MODEL_DIR DATA_DIR [WORK_DIR]
 # MODEL_DIR: dense. DATA_DIR: has text/wiki.valid.raw, text/wiki.test.raw, text/c4_sample.jsonl ({"text": ...} a line) and
 # text/alpaca_sample.json. Training text: C4's documents 0-199, articles of WikiText's validation text, Alpaca's answers, and
-# then what the dense model writes itself; the first 60 kB of that validation text, which are in none of it, stop and choose;
-# reported on WikiText's test text and C4's documents 200-299.
+# then what the dense model writes itself; compression sees the documents and the articles. The first 60 kB of that validation
+# text, which are in none of it, stop and choose; reported on WikiText's test text and C4's documents 200-299.
 # Every point is a run of its own, whose learning rate ends at 0. Interrupted, the same command goes on: lines that
 # WORK_DIR/points.txt has are not measured again, and an unfinished training resumes.
-# FORMS, TOKENS, RATIO; WHICH, FLAGS: of finetune, what is trained and all else; BATCH: sequences of 512 tokens in a step; CONTEXT, LIMIT: length and
-# number of the windows of each text. What programs say goes to WORK_DIR/errors.txt.
+# FORMS, TOKENS, RATIO, CALIBRATION: of compress, the last the tokens that it sees; WHICH, FLAGS: of finetune, what is trained
+# and all else; BATCH: sequences of 512 tokens in a step; CONTEXT, LIMIT: length and number of the windows of each text. What
+# programs say goes to WORK_DIR/errors.txt.
 set -euo pipefail
 root=$(realpath "$(dirname "$0")/..")
 neuronmm=${NEURONMM:-$root/build/release/neuronmm}
 model=$(realpath "$1") data=$(realpath "$2") work=${3:-$root/build/recovery}
-forms=${FORMS:-neurons mixed uv} tokens=${TOKENS:-76800 153600 307200 614400 2000000} ratio=${RATIO:-0.2}
+forms=${FORMS:-neurons mixed uv} tokens=${TOKENS:-76800 153600 307200 614400 2000000} ratio=${RATIO:-0.2} calibration=${CALIBRATION:-65536}
 which=${WHICH:-factors} flags=${FLAGS:---lr 1e-4 --refine-blocks 1} batch=${BATCH:-1} limit=${LIMIT:-6} context=${CONTEXT:-1024}
 length=512
 mkdir -p "$work"
@@ -32,6 +33,7 @@ open("c4_held_out.txt", "w").write("\n\n".join(documents[200:300]))
 open("calibration.txt", "w").write("\n\n".join(documents[:200]))
 articles = open(folder + "/wiki.valid.raw").read()
 articles = articles[articles.index("\n = ", 62000):][:650000]
+open("articles.txt", "w").write(articles)
 open("train.txt", "w").write("\n\n".join([*documents[:200], articles, "\n\n".join(answers)[:200000]]))
 PY
 head -c 110000 "$data/text/wiki.test.raw" | iconv -c -f utf-8 -t utf-8 >wiki_held_out.txt || true
@@ -56,8 +58,8 @@ for form in $forms; do
       *) choice="" ;;
     esac
     # shellcheck disable=SC2086
-    "$neuronmm" compress "$model" -o "$form" --form "$form" $choice --ratio "$ratio" --no-measure --calibration-tokens 24576 \
-      --calibration calibration.txt --calibration validation.txt 2>>errors.txt >/dev/null
+    "$neuronmm" compress "$model" -o "$form" --form "$form" $choice --ratio "$ratio" --no-measure --calibration-tokens "$calibration" \
+      --calibration calibration.txt --calibration articles.txt 2>>errors.txt >/dev/null
   fi
   measured "$form" 0 || point "$form" 0 "$form" 0
 done
