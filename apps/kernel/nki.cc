@@ -123,6 +123,8 @@ bool values_are_wrong(const KernelRun& run) {
 struct Outputs {
   OutputFile trace, timeline, html;
   ReportWriter writer;
+
+  bool wants_timeline() const { return timeline.wanted() || html.wanted(); }
 };
 
 // Files that cannot be written are refused before any work.
@@ -171,8 +173,9 @@ Result<int> run_nki(const NkiFlags& flags) {
   NMM_ASSIGN(const std::vector<WhatIf> what_ifs, parse_what_ifs(flags, device));
   simulator::Trace timeline;
   NkiReport report;
-  NMM_ASSIGN(report.run, run_kernel(runs ? flags.call.kernel : flags.from_trace, traced,
-                                    flags.as_written, device, &timeline));
+  NMM_ASSIGN(report.run,
+             run_kernel(runs ? flags.call.kernel : flags.from_trace, traced, flags.as_written,
+                        device, outputs.wants_timeline() ? &timeline : nullptr));
   if (!flags.compare.empty()) {
     NMM_ASSIGN(const Traced other, trace_of(flags.compare, flags, folder.path() / "other.trace"));
     if (!other.file) return refuse(other.tracer);

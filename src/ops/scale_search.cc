@@ -76,10 +76,12 @@ using Words = hn::RebindToSigned<Floats>;
 using WordVector = hn::Vec<Words>;
 constexpr size_t kLanes = hn::MaxLanes(Floats()), kVectors = kTried / kLanes;
 
+// Behind 1.5 · 2^23 floats are whole numbers, whose last 16 bits are those of what was added.
+constexpr float kWhole = 12582912.0f;
 // std::nearbyint for |x| < 2^22.
 HWY_INLINE Vector nearest(Vector x) {
-  const Vector magic = hn::Set(Floats(), 12582912.0f);  // 1.5 · 2^23
-  return hn::Sub(hn::Add(x, magic), magic);
+  const Vector whole = hn::Set(Floats(), kWhole);
+  return hn::Sub(hn::Add(x, whole), whole);
 }
 HWY_INLINE Vector clamp(Vector x, float low, float high) {
   const Floats d;
@@ -120,23 +122,27 @@ using PairVector = hn::Vec<Pairs>;
 
 // x, rounded, in both halves of each word.
 HWY_INLINE PairVector twice(Vector x) {
-  const WordVector words = hn::ConvertTo(Words(), nearest(x));
+  const WordVector words = hn::BitCast(Words(), hn::Add(x, hn::Set(Floats(), kWhole)));
   const WordVector low = hn::And(words, hn::Set(Words(), 0xFFFF));
   return hn::BitCast(Pairs(), hn::Or(low, hn::ShiftLeft<16>(words)));
 }
 
+// Codes are moved up so that the highest one, with all that would be rounded to it, ends where
+// additions saturate, which cuts off what lies beyond.
 template <size_t N>
 HWY_INLINE void add_up_errors(const FixedValues& values, int low, int high, Tried (&tried)[N]) {
   const Pairs d;
   const Words words;
   const auto constant = [&](int x) HWY_ATTR { return hn::Set(d, static_cast<int16_t>(x)); };
+  const int up = INT16_MAX + 1 - (high + 1) * kCode;
   const PairVector half = constant(kCode / 2), whole = constant(-kCode);
-  const PairVector lowest = constant(low * kCode), highest = constant(high * kCode);
-  PairVector to_code[N], zero[N];
+  const PairVector lowest = constant(low * kCode + up);
+  PairVector to_code[N], zero[N], zero_and_half[N];
   WordVector even[N], odd[N];
   for (size_t n = 0; n < N; ++n) {
     to_code[n] = twice(tried[n].to_code);
-    zero[n] = twice(tried[n].zero);
+    zero[n] = hn::Add(twice(tried[n].zero), constant(up));
+    zero_and_half[n] = hn::Add(zero[n], half);
     even[n] = odd[n] = hn::Zero(words);
   }
   const auto add = [&](int64_t first, WordVector mask) HWY_ATTR {
@@ -144,10 +150,10 @@ HWY_INLINE void add_up_errors(const FixedValues& values, int low, int high, Trie
     std::memcpy(&two_values, values.fixed.data() + first, sizeof two_values);
     const PairVector value = hn::BitCast(d, hn::Set(words, two_values));
     for (size_t n = 0; n < N; ++n) {
-      const PairVector code = hn::Add(hn::MulFixedPoint15(value, to_code[n]), zero[n]);
-      const PairVector nearest_code = hn::And(hn::Add(code, half), whole);
-      const PairVector within = hn::Min(hn::Max(nearest_code, lowest), highest);
-      const PairVector off = hn::And(hn::Sub(code, within), hn::BitCast(d, mask));
+      const PairVector scaled = hn::MulFixedPoint15(value, to_code[n]);
+      const PairVector code = hn::Add(scaled, zero[n]);  // may wrap, and the difference back
+      const PairVector cut = hn::Max(hn::SaturatedAdd(scaled, zero_and_half[n]), lowest);
+      const PairVector off = hn::And(hn::Sub(code, hn::And(cut, whole)), hn::BitCast(d, mask));
       even[n] = hn::ReorderWidenMulAccumulate(words, off, off, even[n], odd[n]);
     }
   };
@@ -197,16 +203,19 @@ void nearest_codes(const float* values, int64_t count, float step, float zero, f
                    float high, float offset, uint8_t* q) {
   const Floats d;
   const hn::Rebind<uint8_t, Words> bytes;
-  for (int64_t i = 0; i < count; i += kLanes) {
-    const auto now = static_cast<size_t>(std::min<int64_t>(kLanes, count - i));
-    float from[kLanes] = {};
-    std::copy_n(values + i, now, from);
+  const auto round = [&](const float* from, uint8_t* to) HWY_ATTR {
     const Vector code = hn::Add(hn::Div(hn::LoadU(d, from), hn::Set(d, step)), hn::Set(d, zero));
     const Vector whole = hn::Add(nearest(clamp(code, low, high)), hn::Set(d, offset));
-    uint8_t to[kLanes];
     hn::StoreU(hn::DemoteTo(bytes, hn::ConvertTo(Words(), whole)), bytes, to);
-    std::copy_n(to, now, q + i);
-  }
+  };
+  int64_t i = 0;
+  for (; i + static_cast<int64_t>(kLanes) <= count; i += kLanes) round(values + i, q + i);
+  if (i == count) return;
+  float from[kLanes] = {};
+  uint8_t to[kLanes];
+  std::copy(values + i, values + count, from);
+  round(from, to);
+  std::copy_n(to, count - i, q + i);
 }
 
 // Grids with the multiplier that covers a group and with lower ones.

@@ -167,13 +167,17 @@ void DmaSystem::plan(const Transfer& t) {
   std::fill(work.begin(), work.end(), 0.0);
   int64_t priced = 0;
   double ns = 0;
+  // Summed in registers: a write to `work` might change a member, for all that the compiler knows.
+  double packet_time = packet_time_, engine_time = engine_time_;
   for_each_engine(t, [&](size_t engine, int64_t partitions) {
     if (partitions != priced) ns = engine_ns(device_, t, partitions);
     priced = partitions;
     work[engine] = ns;
-    packet_time_ += ns - device_.dma_transfer_ns;
-    engine_time_ += ns;
+    packet_time += ns - device_.dma_transfer_ns;
+    engine_time += ns;
   });
+  packet_time_ = packet_time;
+  engine_time_ = engine_time;
 }
 
 // Queues of a class take turns. A queue issues in order, at most one transfer per issue interval,

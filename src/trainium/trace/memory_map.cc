@@ -18,10 +18,22 @@ size_t MemoryMap::segment_at(int64_t at) const {
   return static_cast<size_t>(behind - segments_.begin()) - 1;
 }
 
-// When the whole range became free; nothing where a part of it is taken.
-std::optional<uint32_t> MemoryMap::freed(const MemoryRange& range) const {
+void MemoryMap::add_free(const Segment& segment) {
+  const std::pair key(segment.freed, segment.begin);
+  free_.insert(std::upper_bound(free_.begin(), free_.end(), key), key);
+}
+
+void MemoryMap::drop_free(const Segment& segment) {
+  const std::pair key(segment.freed, segment.begin);
+  const auto at = std::lower_bound(free_.begin(), free_.end(), key);
+  if (at != free_.end() && *at == key) free_.erase(at);
+}
+
+// When the whole range, which begins in that segment, became free; nothing where a part of it is
+// taken.
+std::optional<uint32_t> MemoryMap::freed(const MemoryRange& range, size_t segment) const {
   uint32_t last = 0;
-  for (size_t i = segment_at(range.begin); i < segments_.size(); ++i) {
+  for (size_t i = segment; i < segments_.size(); ++i) {
     if (segments_[i].begin >= range.end) break;
     if (segments_[i].taken != 0) return std::nullopt;
     last = std::max(last, segments_[i].freed);
@@ -49,8 +61,9 @@ std::vector<MemoryRange> MemoryMap::find(int64_t bytes, const Blocked& blocked) 
   uint32_t best_freed = UINT32_MAX;
   for (const auto& [since, begin] : free_) {
     if (since >= best_freed) break;
-    const auto range = first_fit(begin, end_of(segment_at(begin)), bytes, blocked);
-    const auto at = range ? freed(*range) : std::nullopt;
+    const size_t segment = segment_at(begin);
+    const auto range = first_fit(begin, end_of(segment), bytes, blocked);
+    const auto at = range ? freed(*range, segment) : std::nullopt;
     if (!at || *at >= best_freed) continue;
     best = range;
     best_freed = *at;
@@ -99,7 +112,7 @@ size_t MemoryMap::cut(int64_t at) {
   if (segments_[i].begin == at) return i;
   Segment behind = segments_[i];
   behind.begin = at;
-  if (behind.taken == 0) free_.emplace(behind.freed, at);
+  if (behind.taken == 0) add_free(behind);
   for (const Occupant who : behind.who) remember(who, 1);
   segments_.insert(segments_.begin() + static_cast<std::ptrdiff_t>(i) + 1, behind);
   return i + 1;
@@ -119,7 +132,7 @@ void MemoryMap::put(const MemoryRange& range, Occupant who) {
   const size_t end = range.end < size_ ? cut(range.end) : segments_.size();
   for (size_t i = first; i < end; ++i) {
     Segment& s = segments_[i];
-    if (s.taken == 0) free_.erase({s.freed, s.begin});
+    if (s.taken == 0) drop_free(s);
     Piece piece{.range = {s.begin, end_of(i), range.quarters}};
     for (size_t q = 0; q < kQuarters; ++q) {
       if ((range.quarters >> q & 1) == 0) continue;
@@ -149,7 +162,7 @@ void MemoryMap::leave(const std::vector<MemoryRange>& ranges, Occupant who, uint
       }
       if (before == s.taken) continue;
       s.freed = now;
-      if (s.taken == 0) free_.emplace(s.freed, s.begin);
+      if (s.taken == 0) add_free(s);
     }
   }
   remember(who, -1);

@@ -5,9 +5,9 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -63,17 +63,20 @@ class MemoryMap {
   }
   size_t cut(int64_t at);  // the segment that begins there, which it makes
   size_t segment_at(int64_t at) const;
-  std::optional<uint32_t> freed(const MemoryRange& range) const;
+  std::optional<uint32_t> freed(const MemoryRange& range, size_t segment) const;
   std::optional<MemoryRange> first_fit(int64_t begin, int64_t end, int64_t bytes,
                                        const Blocked& blocked) const;
   std::vector<MemoryRange> scattered(int64_t bytes, const Blocked& blocked) const;
+  void add_free(const Segment& segment);
+  void drop_free(const Segment& segment);
   void remember(Occupant who, int32_t more);
   void put(const MemoryRange& range, Occupant who);
 
   int64_t capacity_, size_, unit_;
   std::vector<Segment> segments_;  // ascending, without gaps
-  // The free segments by the time when they became free, and where they begin.
-  std::set<std::pair<uint32_t, int64_t>> free_;
+  // The free segments by the time when they became free, and where they begin: ascending. They come
+  // at the end and go near the front, so that a deque is faster than a tree.
+  std::deque<std::pair<uint32_t, int64_t>> free_;
   std::vector<Piece> pieces_;
   std::vector<int32_t> references_;  // by occupant: quarters of segments, and one until it leaves
   Released released_;

@@ -19,7 +19,13 @@ TraceSource::TraceSource(const TraceFile& file, const Contents& contents,
       memory_(file, contents, device, rotation, spilling == nullptr),
       spilling_(spilling),
       stalls_(header_.sources.size(), contents.instructions),
-      predecessors_(device) {}
+      predecessors_(device) {
+  for (const Operation& operation : header_.operations) {
+    const bool matmul = operation.name == "nc_matmul" || operation.name == "nc_matmul_mx";
+    const auto at = std::ranges::find(operation.operands, matmul ? "stationary" : "src");
+    stationary_.push_back(static_cast<size_t>(at - operation.operands.begin()));
+  }
+}
 
 bool TraceSource::next() {
   while (true) {
@@ -45,7 +51,7 @@ Status TraceSource::resolve() {
   operands_.clear();
   forms_.clear();
   const Operation& operation = header_.operations[cursor_.subject()];
-  const bool matmul = operation.name == "nc_matmul" || operation.name == "nc_matmul_mx";
+  const size_t stationary = stationary_[cursor_.subject()];
   for (size_t i = 0; i < cursor_.num_operands(); ++i) {
     const OperandRecord record = cursor_.operand(i);
     const Access& access = contents_.access(record, operation.anywhere[i]);
@@ -53,7 +59,7 @@ Status TraceSource::resolve() {
     forms_.push_back(access.form);
     Operand operand{.cells = contents_.accesses.cells(access),
                     .writes = operation.writes[i],
-                    .stationary = operation.operands[i] == (matmul ? "stationary" : "src"),
+                    .stationary = i == stationary,
                     .first_partition = access.first_partition};
     NMM_ASSIGN(operand.state, memory_.touch(roots_.back()));
     operands_.push_back(operand);

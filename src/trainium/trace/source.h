@@ -76,6 +76,8 @@ class TraceSource {
   StallLog stalls_;
   Predecessors predecessors_;
   std::unordered_map<uint64_t, std::string> labels_;  // by operation and source line
+  // By operation: which of its operands the Tensor engine holds; beyond the last: none.
+  std::vector<size_t> stationary_;
   Status status_;
 };
 
