@@ -33,6 +33,20 @@ std::string uuid() {
   return fmt::format("{0}{{8}}-{0}{{4}}-{0}{{4}}-{0}{{4}}-{0}{{12}}", kHexadecimal);
 }
 
+// Of one version, and of the variant that RFC 9562 describes, as pydantic's UUID4 asks for it.
+std::string uuid_of_version(int version) {
+  return fmt::format("{0}{{8}}-{0}{{4}}-{1}{0}{{3}}-[89abAB]{0}{{3}}-{0}{{12}}", kHexadecimal,
+                     version);
+}
+
+// RFC 4648, padded; `alphabet`: letters 62 and 63.
+std::string base64(std::string_view alphabet) {
+  return fmt::format(
+      "(?:[A-Za-z0-9{0}]{{4}})*(?:[A-Za-z0-9{0}][AQgw]==|"
+      "[A-Za-z0-9{0}]{{2}}[AEIMQUYcgkosw048]=)?",
+      alphabet);
+}
+
 std::string ipv4() { return fmt::format(R"({0}\.{0}\.{0}\.{0})", kOctet); }
 
 // RFC 3986, section 3.2.2.
@@ -96,6 +110,16 @@ std::optional<std::string> format_pattern(std::string_view format) {
       {"date-time", kDate + "[tT]" + kTime},
       {"duration", duration()},
       {"uuid", uuid()},
+      {"uuid1", uuid_of_version(1)},
+      {"uuid3", uuid_of_version(3)},
+      {"uuid4", uuid_of_version(4)},
+      {"uuid5", uuid_of_version(5)},
+      {"uuid6", uuid_of_version(6)},
+      {"uuid7", uuid_of_version(7)},
+      {"uuid8", uuid_of_version(8)},
+      {"base64", base64("+/")},
+      {"base64url", base64("_-")},
+      {"ipvanyaddress", fmt::format("(?:{}|{})", ipv4(), ipv6())},
       {"ipv4", ipv4()},
       {"ipv6", ipv6()},
       {"hostname", hostname()},

@@ -84,6 +84,8 @@ class Nfa {
         return link(from, to);
       case PatternNode::Kind::kRepeat:
         return repeat(node, from, to);
+      case PatternNode::Kind::kLookahead:
+        NMM_CHECK(false);  // taken out or refused before
     }
   }
 
@@ -223,13 +225,61 @@ class Determinizer {
   std::vector<StringLanguage::State> states_;
 };
 
+// Moves lookaheads to `looks` that stand behind a ^, before anything is read: each is a condition
+// on the whole text. True while nothing but those and ^ was met.
+bool take_leading_lookaheads(PatternNode& node, bool& held, std::vector<PatternNode>& looks) {
+  using Kind = PatternNode::Kind;
+  if (node.kind == Kind::kBegin) {
+    held = true;
+    return true;
+  }
+  if (node.kind == Kind::kLookahead && held) {
+    looks.push_back(std::move(node));
+    node = PatternNode{Kind::kSequence, {}, {}, 0, {}};
+    return true;
+  }
+  return node.kind == Kind::kSequence &&
+         std::ranges::all_of(node.children, [&](PatternNode& child) {
+           return take_leading_lookaheads(child, held, looks);
+         });
+}
+
+Status refuse_lookaheads(const PatternNode& node) {
+  if (node.kind == PatternNode::Kind::kLookahead) {
+    return fail(
+        "lookaround {:?} at byte {} is not supported: only behind a ^ that begins the pattern",
+        node.negative ? "(?!" : "(?=", node.at);
+  }
+  for (const PatternNode& child : node.children) NMM_TRY(refuse_lookaheads(child));
+  return {};
+}
+
+Result<StringLanguage> language_of(PatternNode tree) {
+  bool held = false;
+  std::vector<PatternNode> looks;
+  take_leading_lookaheads(tree, held, looks);
+  NMM_TRY(refuse_lookaheads(tree));
+  const Nfa nfa(tree);
+  if (nfa.too_large()) return fail("its automaton would be too large");
+  NMM_ASSIGN(StringLanguage language, Determinizer(nfa).run());
+  for (PatternNode& look : looks) {
+    PatternNode from_begin{PatternNode::Kind::kSequence, {}, {}, 0, {}};
+    from_begin.children.push_back({PatternNode::Kind::kBegin, {}, {}, 0, {}});
+    from_begin.children.push_back(std::move(look.children.front()));
+    NMM_ASSIGN(StringLanguage ahead, language_of(std::move(from_begin)));
+    if (look.negative) {
+      NMM_ASSIGN(ahead, ahead.complement());
+    }
+    NMM_ASSIGN(language, language.intersect(ahead));
+  }
+  return language;
+}
+
 }  // namespace
 
 Result<StringLanguage> compile_pattern(std::string_view pattern) {
-  NMM_ASSIGN(const PatternNode tree, parse_pattern(pattern));
-  const Nfa nfa(tree);
-  if (nfa.too_large()) return fail("its automaton would be too large");
-  return Determinizer(nfa).run();
+  NMM_ASSIGN(PatternNode tree, parse_pattern(pattern));
+  return language_of(std::move(tree));
 }
 
 }  // namespace neuronmm::grammar

@@ -12,6 +12,7 @@ namespace {
 using Kind = PatternNode::Kind;
 
 constexpr int kMaxGroupDepth = 100;
+constexpr int kMaxLookaheads = 16;  // each takes as long as a pattern
 constexpr int64_t kMaxRepeat = int64_t{1} << 20;
 
 const CharacterSet kDigits = {{'0', '9'}};
@@ -80,6 +81,9 @@ class PatternParser {
   Result<PatternNode> term() {
     if (take("^")) return PatternNode{Kind::kBegin, {}, {}, 0, {}};
     if (take("$")) return PatternNode{Kind::kEnd, {}, {}, 0, {}};
+    for (const std::string_view look : {"(?=", "(?!"}) {
+      if (pattern_.substr(at_).starts_with(look)) return lookahead(look);
+    }
     NMM_ASSIGN(PatternNode item, atom());
     NMM_ASSIGN(const auto repeat, quantifier());
     if (!repeat) return item;
@@ -88,6 +92,18 @@ class PatternParser {
     PatternNode repeated{Kind::kRepeat, {}, {}, repeat->first, repeat->second};
     repeated.children.push_back(std::move(item));
     return repeated;
+  }
+
+  Result<PatternNode> lookahead(std::string_view look) {
+    PatternNode node{Kind::kLookahead, {}, {}, 0, {}, look.ends_with('!'), at_};
+    at_ += look.size();
+    if (++lookaheads_ > kMaxLookaheads) return fail("more than {} lookaheads", kMaxLookaheads);
+    NMM_ASSIGN(PatternNode seen, alternatives());
+    if (!take(")")) return fail("a group has no ')'");
+    NMM_ASSIGN(const auto repeat, quantifier());
+    if (repeat) return fail("nothing to repeat before byte {}", at_);
+    node.children.push_back(std::move(seen));
+    return node;
   }
 
   using Bounds = std::pair<int64_t, std::optional<int64_t>>;
@@ -144,7 +160,7 @@ class PatternParser {
   }
 
   Result<PatternNode> group() {
-    for (const std::string_view look : {"(?=", "(?!", "(?<=", "(?<!"}) {
+    for (const std::string_view look : {"(?<=", "(?<!"}) {
       if (pattern_.substr(at_).starts_with(look)) {
         return unsupported(fmt::format("lookaround {:?}", look));
       }
@@ -287,6 +303,7 @@ class PatternParser {
   std::string_view pattern_;
   size_t at_ = 0;
   int depth_ = 0;
+  int lookaheads_ = 0;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// The syntax of ECMA-262 regular expressions, as far as they are regular languages: no lookaround,
+// The syntax of ECMA-262 regular expressions, as far as they are regular languages: no lookbehind,
 // no backreferences, no word borders, no \p{...}.
 
 #include <cstdint>
@@ -20,12 +20,15 @@ struct PatternNode {
     kRepeat,        // the child `minimum` to `maximum` times
     kBegin,         // ^
     kEnd,           // $
+    kLookahead,     // (?=child), or (?!child) if `negative`; reads nothing
   };
   Kind kind;
   CharacterSet set;
   std::vector<PatternNode> children;
   int64_t minimum = 0;
   std::optional<int64_t> maximum;
+  bool negative = false;
+  size_t at = 0;  // of kLookahead: the byte where it begins
 };
 
 // Greedy and lazy repeats are the same language and the same tree. Errors say what is not

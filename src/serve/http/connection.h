@@ -242,7 +242,7 @@ class HttpConnection : public Connection,
     const std::string_view id(request["X-Request-Id"].data(), request["X-Request-Id"].size());
     record_.request_id = is_request_id(id) ? std::string(id) : random_request_id();
     record_.method = std::string(request.method_string());
-    record_.path = std::string(path_of({request.target().data(), request.target().size()}));
+    record_.path = path_of({request.target().data(), request.target().size()});
     origin_ = std::string(request[http::field::origin]);
     is_head_ = request.method() == http::verb::head;
     chunks_ = request.version() == 11;

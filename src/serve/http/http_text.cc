@@ -51,6 +51,12 @@ std::optional<char> decoded_octet(std::string_view escape) {
   return static_cast<char>(value);
 }
 
+// RFC 3986, section 2.3: characters that mean the same when they are escaped.
+bool is_unreserved(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+         std::string_view("-._~").find(c) != std::string_view::npos;
+}
+
 std::string_view reason_phrase(int status) {
   switch (status) {
     case 200:
@@ -95,13 +101,23 @@ bool is_allowed(const std::vector<std::string>& allowed, std::string_view origin
 
 std::span<const Route> routes() { return kRoutes; }
 
-std::string_view path_of(std::string_view target) {
-  for (const std::string_view scheme : {"http://", "https://"}) {
-    if (!target.starts_with(scheme)) continue;
-    const size_t path = target.find_first_of("/?", scheme.size());
+std::string path_of(std::string_view target) {
+  if (const size_t scheme = target.find("://"); scheme < target.find_first_of("/?")) {
+    const size_t path = target.find_first_of("/?", scheme + std::string_view("://").size());
     target = path == std::string_view::npos || target[path] == '?' ? "/" : target.substr(path);
   }
-  return target.substr(0, target.find('?'));
+  target = target.substr(0, target.find('?'));
+  std::string path;
+  for (size_t i = 0; i < target.size(); ++i) {
+    if (target[i] == '/' && path.ends_with('/')) continue;
+    const auto octet =
+        target[i] == '%' ? decoded_octet(target.substr(i + 1, 2)) : std::optional<char>();
+    const bool plain = octet && is_unreserved(*octet);
+    path += plain ? *octet : target[i];
+    if (plain) i += 2;
+  }
+  if (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
 }
 
 std::string model_in_path(std::string_view path) {

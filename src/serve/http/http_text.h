@@ -42,8 +42,10 @@ std::span<const Route> routes();
 ApiResult<Route> find_route(std::string_view method, std::string_view path);
 // "GET, HEAD, OPTIONS", for the header Allow; empty for a path that nobody knows.
 std::string allowed_methods(std::string_view path);
-// A request's target without its query, and without the server's own address before it.
-std::string_view path_of(std::string_view target);
+// A request's target without its query, and without the server's own address before it. Addresses
+// are put together by people: slashes that follow another or end the path are left out, and what
+// needs no escape has none.
+std::string path_of(std::string_view target);
 // Which model a path of kListedModel means.
 std::string model_in_path(std::string_view path);
 

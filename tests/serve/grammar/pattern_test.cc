@@ -27,6 +27,13 @@ class RandomPattern {
     while (below(4) == 0) text += "|" + sequence(depth);
     return text;
   }
+  // Conditions on the whole text, and what it has to be beside them.
+  std::string with_lookaheads() {
+    std::string text = "^";
+    for (int i = below(3); i >= 0; --i)
+      text += (below(2) == 0 ? "(?=" : "(?!") + alternatives(1) + ")";
+    return text + sequence(2);
+  }
   std::string text() {
     std::string text;
     for (int i = below(7); i > 0; --i) text += "abc1_ -\n."[below(9)];
@@ -63,7 +70,7 @@ TEST(Pattern, FindsWhatStdRegexFinds) {
   int found = 0, not_found = 0, too_large = 0;
   for (uint32_t seed = 1; seed <= 3000; ++seed) {
     RandomPattern random(seed);
-    const std::string pattern = random.alternatives(2);
+    const std::string pattern = seed % 3 == 0 ? random.with_lookaheads() : random.alternatives(2);
     const auto language = compile_pattern(pattern);
     if (!language.ok()) {
       ASSERT_THAT(language.error().message, HasSubstr("too large")) << pattern;
@@ -98,6 +105,12 @@ TEST(Pattern, CharactersAreUnicode) {
 TEST(Pattern, WhatIsNotRegularIsRefused) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"a(?!b)", "lookaround \"(?!\" at byte 1"},
+      {"(?!b)a", "lookaround \"(?!\" at byte 0"},
+      {"^a|^(?=b)", "lookaround \"(?=\" at byte 4"},
+      {"^(?=a(?!b))", "lookaround \"(?!\" at byte 5"},
+      {"^(?:(?=b)a)*", "lookaround \"(?=\" at byte 4"},
+      {"^(?=a)*b", "nothing to repeat"},
+      {"^(?=a", "a group has no ')'"},
       {"(?<=a)b", "lookaround \"(?<=\""},
       {"(a)\\1", "a backreference"},
       {"\\ba", "the word border"},
@@ -124,6 +137,22 @@ TEST(Pattern, WhatIsNotRegularIsRefused) {
   }
 }
 
+// What zod writes for an email, and what many ask of a password.
+TEST(Pattern, LookaheadsBehindTheBeginAreConditionsOnTheText) {
+  const auto email = compile_pattern(
+      "^(?!\\.)(?!.*\\.\\.)([A-Za-z0-9_'+\\-\\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\\-]*\\.)+"
+      "[A-Za-z]{2,}$");
+  ASSERT_TRUE(email.ok()) << email.error().message;
+  for (const char* text : {"a.b@example.com", "a@b.cd"}) EXPECT_TRUE(email->accepts(text)) << text;
+  for (const char* text : {".a@example.com", "a..b@example.com", "a@b..cd", "a@b"})
+    EXPECT_FALSE(email->accepts(text)) << text;
+  const auto password = compile_pattern("^(?:(?=.*[A-Z])(?=.*\\d)(?!.*\\s).{4,6})$");
+  ASSERT_TRUE(password.ok()) << password.error().message;
+  for (const char* text : {"aB3d", "1234éZ"}) EXPECT_TRUE(password->accepts(text)) << text;
+  for (const char* text : {"ab3d", "aBcd", "aB3", "aB3 d", "aB3defg"})
+    EXPECT_FALSE(password->accepts(text)) << text;
+}
+
 TEST(Pattern, LargeOnesAreRefusedInTime) {
   const auto begin = std::chrono::steady_clock::now();
   for (const std::string pattern :
@@ -134,13 +163,34 @@ TEST(Pattern, LargeOnesAreRefusedInTime) {
     EXPECT_THAT(language.error().message, HasSubstr("too large")) << pattern;
   }
   EXPECT_FALSE(compile_pattern(std::string(100'000, '(')).ok());
+  std::string lookaheads = "^";
+  for (int i = 0; i < 1000; ++i) lookaheads += "(?=(a|b)*a(a|b){12}$)";
+  EXPECT_THAT(compile_pattern(lookaheads).error().message, HasSubstr("more than 16 lookaheads"));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 
 TEST(Pattern, EveryFormatIsAPatternThatSomethingMatches) {
-  for (const char* format :
-       {"date", "time", "date-time", "duration", "uuid", "ipv4", "ipv6", "hostname", "email", "uri",
-        "uri-reference", "json-pointer", "relative-json-pointer"}) {
+  for (const char* format : {"date",
+                             "time",
+                             "date-time",
+                             "duration",
+                             "uuid",
+                             "ipv4",
+                             "ipv6",
+                             "hostname",
+                             "email",
+                             "uri",
+                             "uri-reference",
+                             "json-pointer",
+                             "relative-json-pointer",
+                             "uuid1",
+                             "uuid3",
+                             "uuid5",
+                             "uuid6",
+                             "uuid7",
+                             "uuid8",
+                             "base64url",
+                             "ipvanyaddress"}) {
     const auto pattern = format_pattern(format);
     ASSERT_TRUE(pattern) << format;
     const auto language = compile_pattern(*pattern);

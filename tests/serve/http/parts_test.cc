@@ -41,9 +41,25 @@ TEST(AccessLog, LinesAreJsonWhateverThePathIs) {
 
 TEST(HttpText, RoutesAreFoundByPathAndMethod) {
   EXPECT_EQ(path_of("/health?x=/y"), "/health");
+  EXPECT_EQ(find_route("GET", "/healthy").error().status, 404);
   EXPECT_EQ(find_route("HEAD", "/health")->endpoint, Endpoint::kHealth);
-  EXPECT_EQ(find_route("GET", "/health/").error().status, 404);
   EXPECT_EQ(find_route("HEAD", "/v1/completions").error().status, 405);
+}
+
+TEST(HttpText, PathsAreTakenHoweverTheyAreWritten) {
+  for (const char* target :
+       {"/v1/models", "/v1/models/", "//v1//models//", "/v1/models/?limit=/3", "/%76%31/mode%6Cs",
+        "http://host:8000/v1/models", "HTTPS://host/v1//models/", "/v1/models?next=http://x/"}) {
+    EXPECT_EQ(path_of(target), "/v1/models") << target;
+  }
+  for (const char* target : {"/", "//", "///?x", "http://host", "http://host?x=/y", "http://host/"})
+    EXPECT_EQ(path_of(target), "/") << target;
+  // What is more than a way to write the same is kept.
+  for (const char* target :
+       {"/v1%2Fmodels", "/v1/%zz", "/v1/%", "/v1/%4", "/v1/../models", "*", ""})
+    EXPECT_EQ(path_of(target), target);
+  EXPECT_EQ(model_in_path(path_of("/v1/models/org%2F%64emo/")), "org/demo");
+  EXPECT_EQ(model_in_path(path_of("/v1/models/%2564emo")), "%64emo");
 }
 
 // Allows one token alone.
