@@ -37,6 +37,16 @@ Result<int64_t> read_size(const JsonFields& fields, const std::string& key, int6
   return size;
 }
 
+// What transformers' configs have where the field is absent; null is a head of keys and values for
+// each of queries in all of them.
+int64_t default_kv_heads(const json& document, const ModelConfig& config) {
+  if (!document.contains("num_key_value_heads")) {
+    if (config.architecture == Architecture::kMistral) return 8;
+    if (config.architecture != Architecture::kLlama) return 32;  // Qwen2Config, Qwen3Config
+  }
+  return config.num_attention_heads;
+}
+
 // Older configs leave head_dim out, where it is hidden_size over heads, except for Qwen3.
 Result<int64_t> read_head_dim(const JsonFields& fields, const ModelConfig& config) {
   constexpr int64_t kQwen3HeadDim = 128;  // Qwen3Config's default, whatever hidden_size is
@@ -60,7 +70,7 @@ Result<int64_t> read_head_dim(const JsonFields& fields, const ModelConfig& confi
 }
 
 // Sizes are checked before anything is multiplied or allocated with them.
-Status read_sizes(const JsonFields& fields, ModelConfig& config) {
+Status read_sizes(const JsonFields& fields, const json& document, ModelConfig& config) {
   NMM_ASSIGN(config.hidden_size, read_size(fields, "hidden_size", kMaxSize));
   NMM_ASSIGN(config.intermediate_size, read_size(fields, "intermediate_size", kMaxSize));
   NMM_ASSIGN(config.num_hidden_layers, read_size(fields, "num_hidden_layers", kMaxLayers));
@@ -68,11 +78,12 @@ Status read_sizes(const JsonFields& fields, ModelConfig& config) {
   NMM_ASSIGN(config.max_position_embeddings,
              read_size(fields, "max_position_embeddings", kMaxPositions));
   NMM_ASSIGN(config.num_attention_heads, read_size(fields, "num_attention_heads", kMaxSize));
-  NMM_ASSIGN(config.num_key_value_heads,
-             read_size(fields, "num_key_value_heads", kMaxSize, config.num_attention_heads));
+  NMM_ASSIGN(config.num_key_value_heads, read_size(fields, "num_key_value_heads", kMaxSize,
+                                                   default_kv_heads(document, config)));
   if (config.num_attention_heads % config.num_key_value_heads != 0)
-    return fail("{}: num_attention_heads {} is no multiple of num_key_value_heads {}",
-                fields.source(), config.num_attention_heads, config.num_key_value_heads);
+    return fail("{}: num_attention_heads {} is no multiple of num_key_value_heads {}{}",
+                fields.source(), config.num_attention_heads, config.num_key_value_heads,
+                document.contains("num_key_value_heads") ? "" : " (the default; it is missing)");
   NMM_ASSIGN(config.head_dim, read_head_dim(fields, config));
   NMM_ASSIGN(config.rms_norm_eps, fields.number_in("rms_norm_eps", 1e-30, 1.0, 1e-6));
   NMM_ASSIGN(config.initializer_range, fields.number_in("initializer_range", 0.0, 10.0, 0.02));
@@ -213,7 +224,7 @@ Result<ModelConfig> ModelConfig::parse(std::string_view json_text, const std::st
   ModelConfig config;
   NMM_ASSIGN(config.architecture, read_architecture(fields));
   NMM_TRY(refuse_unsupported(fields));
-  NMM_TRY(read_sizes(fields, config));
+  NMM_TRY(read_sizes(fields, document, config));
   NMM_TRY(read_switches(fields, config));
   NMM_TRY(read_rope_into(fields, config));
   NMM_TRY(read_sliding_window(fields, document, config));

@@ -9,9 +9,10 @@
 namespace neuronmm::io {
 
 inline nlohmann::json small_config(std::string_view architecture = "LlamaForCausalLM") {
-  return {{"architectures", {architecture}}, {"hidden_size", 64},        {"intermediate_size", 96},
-          {"num_hidden_layers", 2},          {"num_attention_heads", 4}, {"vocab_size", 100},
-          {"max_position_embeddings", 128}};
+  return {{"architectures", {architecture}}, {"hidden_size", 64},
+          {"intermediate_size", 96},         {"num_hidden_layers", 2},
+          {"num_attention_heads", 4},        {"vocab_size", 100},
+          {"num_key_value_heads", 4},        {"max_position_embeddings", 128}};
 }
 
 // `small_config` with the fields of the JSON object `changes` set; a null removes a field.

@@ -1,5 +1,7 @@
 #include "io/model_config.h"
 
+#include <map>
+
 #include "config_text.h"
 #include "io_test.h"
 
@@ -20,7 +22,7 @@ ModelConfig parsed(std::string_view changes, std::string_view architecture = "Ll
 TEST(ModelConfig, DefaultsAreThoseOfTransformers) {
   const ModelConfig config = parsed("{}");
   EXPECT_EQ(config.architecture, Architecture::kLlama);
-  EXPECT_EQ(config.num_key_value_heads, 4);
+  EXPECT_EQ(parsed(R"({"num_key_value_heads":null})").num_key_value_heads, 4);
   EXPECT_EQ(config.head_dim, 16);
   EXPECT_EQ(config.rms_norm_eps, 1e-6);
   EXPECT_EQ(config.rope_theta, 10000.0);
@@ -93,8 +95,9 @@ TEST(ModelConfig, SizesMustFitEachOther) {
   EXPECT_TRUE(fails_with(parse(R"({"num_key_value_heads":3})"), {"num_key_value_heads 3"}));
   EXPECT_TRUE(fails_with(parse(R"({"num_key_value_heads":8})"), {"num_key_value_heads 8"}));
   EXPECT_TRUE(fails_with(parse(R"({"head_dim":15})"), {"head_dim", "even", "15"}));
-  EXPECT_TRUE(fails_with(parse(R"({"num_attention_heads":6})"), {"head_dim", "missing", "64"}));
-  EXPECT_TRUE(parse(R"({"num_attention_heads":6,"head_dim":16})").ok());
+  EXPECT_TRUE(fails_with(parse(R"({"num_attention_heads":6,"num_key_value_heads":2})"),
+                         {"head_dim", "missing", "64"}));
+  EXPECT_TRUE(parse(R"({"num_attention_heads":6,"head_dim":16,"num_key_value_heads":2})").ok());
   EXPECT_TRUE(fails_with(parse(R"({"head_dim":4194304})"), {"heads", "at most"}));
 }
 
@@ -141,6 +144,28 @@ TEST(ModelConfig, AnAbsentSlidingWindowIsTheDefaultOfTransformers) {
   EXPECT_EQ(window(longer + "}", "Qwen2ForCausalLM"), 0);
   EXPECT_TRUE(
       fails_with(parse(R"({"sliding_window":0})", "MistralForCausalLM"), {"sliding_window"}));
+}
+
+// As in transformers' configs: null is a head for each of queries, absent is 8 or 32.
+TEST(ModelConfig, HeadsOfKeysAndValuesThatAreMissing) {
+  const auto heads = [](const std::string& name, bool is_null) {
+    nlohmann::json config = small_config(name + "ForCausalLM");
+    config["num_attention_heads"] = 64;
+    config["head_dim"] = 2;
+    config.erase("num_key_value_heads");
+    if (is_null) config["num_key_value_heads"] = nullptr;
+    const auto read = ModelConfig::parse(config.dump(), "config.json");
+    EXPECT_TRUE(read.ok()) << read.error().message;
+    return read.ok() ? read->num_key_value_heads : -1;
+  };
+  const std::map<std::string, int64_t> absent = {
+      {"Llama", 64}, {"Mistral", 8}, {"Qwen2", 32}, {"Qwen3", 32}};
+  for (const auto& [name, count] : absent) {
+    EXPECT_EQ(heads(name, false), count) << name;
+    EXPECT_EQ(heads(name, true), 64) << name;
+  }
+  EXPECT_TRUE(fails_with(parse(R"({"num_key_value_heads":null})", "Qwen2ForCausalLM"),
+                         {"4 is no multiple of num_key_value_heads 32", "it is missing"}));
 }
 
 TEST(ModelConfig, SpecialTokens) {
