@@ -54,7 +54,12 @@ Result<MatrixReport> factorize_matrix(const ops::MlpWeight& mlp, const MatrixPla
 
 Result<MatrixReport> save_factors(const MatrixPlan& plan, const Factors& factors,
                                   const StoredFormat& stored, const StagedWork& work) {
-  NMM_TRY(work.save(plan, staged_dtype(stored), factors));
+  const DType dtype = staged_dtype(stored);
+  for (const DoubleMatrix* const factor : {&factors.u_t, &factors.v_t}) {
+    NMM_TRY(check_range(fmt::format("layer {} {}", plan.layer, matrix_name(plan.matrix)), *factor,
+                        dtype));
+  }
+  NMM_TRY(work.save(plan, dtype, factors));
   return MatrixReport{plan.layer, plan.matrix, plan.rank, plan.kept_share,
                       energy_lost(factors.singular_values, plan.rank)};
 }

@@ -235,11 +235,16 @@ Result<StoredFormat> layer_format(const CompressionInputs& inputs, int64_t layer
 Status save_layer(const CompressionInputs& inputs, const ShapedModel& model, const fs::path& out,
                   int64_t layer, const NarrowMlp& mlp) {
   NMM_ASSIGN(const StoredFormat stored, layer_format(inputs, layer));
-  return write_narrow_mlp(shaped_path(out, layer),
-                          model.padded > 0          ? with_zero_neurons(mlp, model.padded)
+  const DType dtype = staged_dtype(stored);
+  const NarrowMlp saved = model.padded > 0          ? with_zero_neurons(mlp, model.padded)
                           : model.form == Form::kUv ? with_factors(mlp, stored)
-                                                    : mlp,
-                          staged_dtype(stored));
+                                                    : mlp;
+  for (const MlpTensor& tensor : saved.tensors) {
+    NMM_TRY(check_range(
+        fmt::format("{}: layer {} {}", inputs.checkpoint.folder().string(), layer, tensor.name),
+        tensor.values, dtype));
+  }
+  return write_narrow_mlp(shaped_path(out, layer), saved, dtype);
 }
 
 // Layer by layer, each fitted to what the ones before it have become.

@@ -1,5 +1,9 @@
 #include "compress/stored_format.h"
 
+#include <cmath>
+
+#include "base/tensor.h"
+
 namespace neuronmm::compress {
 
 StoredFormat stored_format(const WeightFormats& weights, DType weight) {
@@ -14,6 +18,19 @@ StoredFormat map_format(const StoredFormat& weight) {
 DType staged_dtype(const StoredFormat& format) {
   const DType* const dtype = std::get_if<DType>(&format);
   return dtype != nullptr ? *dtype : DType::kF32;
+}
+
+Status check_range(const std::string& where, const DoubleMatrix& values, DType dtype) {
+  DoubleMatrix largest(1, 1);
+  for (int64_t j = 0; j < values.columns(); ++j) {
+    for (int64_t i = 0; i < values.rows(); ++i) {
+      if (!(std::abs(values(i, j)) <= std::abs(largest(0, 0)))) largest(0, 0) = values(i, j);
+    }
+  }
+  const double exact = largest(0, 0);
+  round_to(dtype, largest);
+  if (largest.all_finite()) return {};
+  return fail("{}: {:.6g} is beyond the range of {}", where, exact, dtype_name(dtype));
 }
 
 void round_to(const StoredFormat& format, DoubleMatrix& matrix) {

@@ -449,6 +449,13 @@ TEST_F(Compress, RefusesModelsThatCannotBeFactorized) {
   expect_refused(request("out", Method::kSvd), {"layer 1 down", "NaN"});
   expect_refused(request("out2"), {"layer 1", "NaN", "calibration"});
   values[7] = saved;
+  model::TestTensors halves = tensors_;
+  for (auto& [name, tensor] : halves) tensor.dtype = DType::kF16;
+  // Inputs so small need a first factor so large.
+  std::ranges::fill(halves.at("model.layers.1.post_attention_layernorm.weight").values, 1e-6f);
+  std::ranges::fill(halves.at(mlp_name(1, MlpMatrix::kGate, "_proj")).values, 6e4f);
+  write_model(input_, halves);
+  expect_refused(request("out"), {"layer 1 gate", "beyond", "F16"});
   tensors_.erase(mlp_name(2, MlpMatrix::kGate, "_proj"));
   write_model(input_, tensors_);
   expect_refused(request("out3", Method::kSvd), {"model.layers.2.mlp.gate_proj.weight"});

@@ -410,6 +410,25 @@ TEST_F(Shaped, SizesThatCannotBeAreRefused) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
+// Of two equal neurons one stays, with both columns of down.
+TEST_F(Shaped, ValuesBeyondTheRangeOfTheirDtypeAreRefused) {
+  model::TestTensors twins = tensors_;
+  for (auto& [name, tensor] : twins) tensor.dtype = DType::kF16;
+  for (const MlpMatrix matrix : {MlpMatrix::kGate, MlpMatrix::kUp}) {
+    auto& values = twins.at(mlp_name(1, matrix, "_proj")).values;
+    for (int64_t i = 0; i < kInner / 2; ++i) {
+      std::copy_n(values.begin() + i * kHidden, kHidden,
+                  values.begin() + (kInner / 2 + i) * kHidden);
+    }
+  }
+  std::ranges::fill(twins.at(mlp_name(1, MlpMatrix::kDown, "_proj")).values, 4e4f);
+  write_model(input_, twins);
+  CompressRequest request = shaped("out", Form::kNeurons, 0.5);
+  request.allocate = Allocate::kUniform;
+  expect_refused(request, {input_.path().string(), "layer 1 down_proj.weight", "beyond", "F16"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
 TEST_F(Shaped, AWeightThatIsNotANumberIsNamed) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
