@@ -453,7 +453,7 @@ TEST_F(Compress, RefusesModelsThatCannotBeFactorized) {
   for (auto& [name, tensor] : halves) tensor.dtype = DType::kF16;
   // Inputs so small need a first factor so large.
   std::ranges::fill(halves.at("model.layers.1.post_attention_layernorm.weight").values, 1e-6f);
-  for (float& w : halves.at(mlp_name(1, MlpMatrix::kGate, "_proj")).values) w *= 1e4f;
+  std::ranges::fill(halves.at(mlp_name(1, MlpMatrix::kGate, "_proj")).values, 6e4f);
   write_model(input_, halves);
   expect_refused(request("out"), {"layer 1 gate", "beyond", "F16"});
   tensors_.erase(mlp_name(2, MlpMatrix::kGate, "_proj"));
