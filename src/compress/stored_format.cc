@@ -22,10 +22,10 @@ DType staged_dtype(const StoredFormat& format) {
 
 Status check_range(const std::string& where, const DoubleMatrix& values, DType dtype) {
   DoubleMatrix largest(1, 1);
-  for (int64_t j = 0; j < values.columns(); ++j) {
-    for (int64_t i = 0; i < values.rows(); ++i) {
-      if (!(std::abs(values(i, j)) <= std::abs(largest(0, 0)))) largest(0, 0) = values(i, j);
-    }
+  for (int64_t i = 0; i < values.size(); ++i) {
+    const double value = values.data()[i];
+    if (std::isnan(value)) return fail("{}: expected numbers, found NaN", where);
+    if (std::abs(value) > std::abs(largest(0, 0))) largest(0, 0) = value;
   }
   const double exact = largest(0, 0);
   round_to(dtype, largest);

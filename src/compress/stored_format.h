@@ -20,7 +20,7 @@ StoredFormat map_format(const StoredFormat& weight);
 // who run it and by the writer: rounding to 6 or 4 bits twice is not rounding once.
 DType staged_dtype(const StoredFormat& format);
 
-// An error that begins with `where` if `dtype` has no number near one of these.
+// An error that begins with `where` if one of these is NaN or beyond the range of `dtype`.
 Status check_range(const std::string& where, const DoubleMatrix& values, DType dtype);
 
 void round_to(const StoredFormat& format, DoubleMatrix& matrix);
