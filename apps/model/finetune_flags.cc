@@ -91,10 +91,17 @@ void add_teacher_flags(CLI::App* command, FinetuneFlags& flags) {
           ->add_option(
               "--refine-blocks", recipe.block_epochs,
               "first train each decoder layer by itself to do what the teacher's does, with so "
-              "many passes over at most 65536 tokens; 0: no")
+              "many passes; 0: no")
           ->check(CLI::Range(int64_t{0}, int64_t{1024}))
           ->capture_default_str()
           ->needs(teacher);
+  command
+      ->add_option("--refine-tokens", recipe.block_tokens,
+                   "how much of the training text --refine-blocks takes at most; both models' "
+                   "hidden states of it are in memory, 8 bytes per token and hidden feature")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 32))
+      ->capture_default_str()
+      ->needs(blocks);
   command
       ->add_option("--refine-lr", recipe.block_learning_rate,
                    "the largest learning rate of --refine-blocks")

@@ -10,8 +10,6 @@
 namespace neuronmm::finetune {
 namespace {
 
-// Both models' hidden states of so many tokens are in memory: 1 GB at a hidden_size of 2048.
-constexpr int64_t kBlockTokens = 1 << 16;
 constexpr int64_t kBlockBatch = 4;  // sequences of a step: a layer alone needs no large ones
 
 int64_t tokens_of(const std::vector<const Example*>& examples) {
@@ -42,7 +40,7 @@ BlockRefinement::BlockRefinement(const Recipe& recipe, const Dataset& data,
   int64_t tokens = 0;
   for (const size_t i : shuffled(data.examples.size(), recipe.seed, 0, 0)) {
     const Example& example = data.examples[i];
-    if (!trained_.empty() && tokens + example.length() > kBlockTokens) break;
+    if (!trained_.empty() && tokens + example.length() > recipe.block_tokens) break;
     tokens += example.length();
     trained_.push_back(&example);
   }

@@ -16,9 +16,9 @@ namespace neuronmm::finetune {
 
 class BlockRefinement {
  public:
-  // On 65,536 tokens of `data` at most. A layer is left as it was where training has not lowered
-  // its error on `validation` (or, if that is empty, on what it was trained on). All arguments must
-  // outlive it.
+  // On recipe.block_tokens of `data` at most. A layer is left as it was where training has not
+  // lowered its error on `validation` (or, if that is empty, on what it was trained on). All
+  // arguments must outlive it.
   BlockRefinement(const Recipe& recipe, const Dataset& data, const Dataset& validation,
                   TrainableModel& model, Progress& progress);
 

@@ -78,6 +78,7 @@ std::string settings_of(const FinetuneRequest& request, const ModelIdentities& m
                                      {"cutoff", recipe.cutoff},
                                      {"seed", recipe.seed},
                                      {"block_epochs", recipe.block_epochs},
+                                     {"block_tokens", recipe.block_tokens},
                                      {"block_learning_rate", recipe.block_learning_rate},
                                      {"validate_every", recipe.validate_every},
                                      {"patience", recipe.patience},

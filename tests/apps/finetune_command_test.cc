@@ -146,6 +146,7 @@ TEST_F(FinetuneProgram, RefusesBadInput) {
   expect(neuronmm(finetune("out", "--rank 0")), 2, {"--rank"});
   expect(neuronmm(finetune("out", "--refine-blocks 1")), 2, {"--refine-blocks", "--teacher"});
   expect(neuronmm(finetune("out", "--refine-lr 1e-3")), 2, {"--refine-lr", "--refine-blocks"});
+  expect(neuronmm(finetune("out", "--refine-tokens 5")), 2, {"--refine-tokens", "--refine-blocks"});
   expect(neuronmm(finetune("out", "--patience 1")), 2, {"--patience", "--validation"});
   expect(neuronmm("finetune " + model() + " -o " + path("out")), 2, {"--data", "--self-generated"});
   write("broken.json", "[\n{\"instruction\": \"Sing.\"}]");
