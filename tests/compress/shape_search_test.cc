@@ -209,7 +209,7 @@ TEST(ShapeSearch, LossesOfAnySizeAreWeighed) {
   const int64_t budget = sizes.dense_parameters() * 6 / 5;
   const auto expected = find_shapes(Form::kMixed, sizes, 1, layers, budget);
   ASSERT_TRUE(expected.ok());
-  for (const double scale : {0x1p-60, 0x1p-30, 0x1p20, 0x1p33}) {
+  for (const double scale : {0x1p-60, 0x1p-30, 0x1p20, 0x1p33, 0x1p90, 0x1p150}) {
     auto scaled = layers;
     for (PredictedLosses& layer : scaled) {
       for (auto* curve : {&layer.gate, &layer.up, &layer.input, &layer.output, &layer.neurons}) {
