@@ -183,8 +183,8 @@ Result<FoundShapes> find_shapes(Form form, const MlpSizes& sizes, int64_t block,
   const LayerChoice choice(form, sizes, block);
   double low = 0.0, high = 1.0;
   FoundShapes best = at_price(choice, sizes, layers, high);
-  // A price at which it fits. The highest is for losses that are no nats any more: of weights that
-  // lie 24 orders of magnitude apart.
+  // A price at which it fits. The limit is far above any real divergence, because weights that lie
+  // 24 orders of magnitude apart are predicted to lose that much.
   while (best.parameters > budget && high < 1e60) {
     low = high;
     high *= 1e3;

@@ -37,8 +37,8 @@ struct Recipe {
   int64_t cutoff = 256;         // tokens of a sequence
   uint64_t seed = 0;
   int64_t block_epochs = 0;  // of each decoder layer by itself, before the phases
-  // Of the training text for that. Both models' hidden states of them are in memory: 1 GB at a
-  // hidden_size of 2048.
+  // Of the training text for that, at most. Both models' hidden states of them are in memory: of
+  // these 1 GB at a hidden_size of 2048.
   int64_t block_tokens = 1 << 16;
   // The largest there. Measured for 1e-4 and 1e-3: a layer alone bears more than a model, and has
   // few steps.

@@ -211,6 +211,29 @@ TEST_F(Finetune, EverythingResumesToTheSameBytes) {
   }
 }
 
+// Limited to the length of one example, layers learn from the first of the shuffled order alone.
+TEST_F(Finetune, LayersAreRefinedOnNoMoreTextThanAsked) {
+  const std::vector<Example> examples = random_examples(10, config_.vocab_size, 9);
+  const Example& first = examples[shuffled(examples.size(), 0, 0, 0).front()];
+  const auto refined = [&](const Dataset& data, int64_t tokens) {
+    Recipe recipe;
+    recipe.block_learning_rate = 1e-2;
+    recipe.block_epochs = 2;
+    recipe.block_tokens = tokens;
+    TrainableModel model = load_or_throw({input_.path(), dense_.path()});
+    Position position;
+    const Dataset none;
+    EXPECT_TRUE(
+        BlockRefinement(recipe, data, none, model, silent_).run(position, [] { return Status(); }));
+    std::vector<double> errors;
+    for (const auto& block : position.blocks) errors.push_back(block.after);
+    return errors;
+  };
+  const std::vector<double> limited = refined({examples}, first.length());
+  EXPECT_EQ(limited, refined({{first}}, int64_t{1} << 16));
+  EXPECT_NE(limited, refined({examples}, int64_t{1} << 16));
+}
+
 // An interrupted refinement goes on with the next layer.
 TEST_F(Finetune, RefinedLayersAreKept) {
   const std::vector<Example> examples = random_examples(10, config_.vocab_size, 9);
