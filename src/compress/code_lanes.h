@@ -2,7 +2,6 @@
 // Rows of a weight that are rounded side by side, a row per lane of the processor's vectors: what
 // is done to a column is the same for all of them. A column of a tile is kLanes floats.
 
-#include <algorithm>
 #include <cstdint>
 
 namespace neuronmm::compress {
@@ -31,21 +30,5 @@ struct LaneGrid {
     zero[lane] = new_zero;
   }
 };
-
-// Of one lane.
-inline float nearest_code(float target, const LaneGrid& grid, int64_t lane, CodeRange range) {
-  const float steps = (target + grid.zero[lane]) * grid.inverse[lane];
-  const float clamped = std::min(std::max(steps, range.lowest), range.highest);
-  return (clamped + kRoundingBias) - kRoundingBias;
-}
-
-inline float grid_value(float code, const LaneGrid& grid, int64_t lane) {
-  return grid.step[lane] * code - grid.zero[lane];
-}
-
-// to += factor · from, a column.
-inline void add_column(float factor, const float* __restrict from, float* __restrict to) {
-  for (int64_t r = 0; r < kLanes; ++r) to[r] += factor * from[r];
-}
 
 }  // namespace neuronmm::compress

@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
-
+#include "base/freed_memory.h"
 #include "compress/data_parallel.h"
 #include "io/safetensors.h"
 #include "io/safetensors_writer.h"
@@ -33,18 +30,6 @@ bool has(const io::SafetensorsFile& file, const std::string& name, DType dtype,
   const auto found = file.tensors().find(name);
   return found != file.tensors().end() && found->second.dtype == dtype &&
          found->second.shape == shape;
-}
-
-// Every sequence's visit makes matrices as large as the last one's. glibc would hand their memory
-// back to the system, which clears it for the next: a tenth of the processor time of a short
-// compression of SmolLM2, 172 s before and 154 s after (Zen 3, one run each, the same settings made
-// by GLIBC_TUNABLES). From here on it keeps what is freed.
-void keep_freed_memory() {
-#ifdef __GLIBC__
-  constexpr int kLargestKept = 1 << 30;  // bytes; assumed: the matrices of 2,048 tokens are smaller
-  mallopt(M_MMAP_THRESHOLD, kLargestKept);
-  mallopt(M_TRIM_THRESHOLD, kLargestKept);
-#endif
 }
 
 }  // namespace

@@ -47,14 +47,15 @@ Status lapack_status(const char* routine, int info) {
   return fail("LAPACK {} did not succeed (info {})", routine, info);
 }
 
-// out[j * columns + i] = in[i * rows + j]: turns row-major into column-major and back.
-void transpose(const double* in, int64_t rows, int64_t columns, double* out) {
+// out[j * stride + i] = in[i * rows + j] for j < rows, i < columns: turns row-major into
+// column-major and back.
+void transpose(const double* in, int64_t rows, int64_t columns, double* out, int64_t stride) {
   for (int64_t j0 = 0; j0 < rows; j0 += kTransposeBlock) {
     const int64_t j1 = std::min(rows, j0 + kTransposeBlock);
     for (int64_t i0 = 0; i0 < columns; i0 += kTransposeBlock) {
       const int64_t i1 = std::min(columns, i0 + kTransposeBlock);
       for (int64_t j = j0; j < j1; ++j) {
-        for (int64_t i = i0; i < i1; ++i) out[j * columns + i] = in[i * rows + j];
+        for (int64_t i = i0; i < i1; ++i) out[j * stride + i] = in[i * rows + j];
       }
     }
   }
@@ -64,12 +65,12 @@ void transpose(const double* in, int64_t rows, int64_t columns, double* out) {
 void round_rows(const LowBitFormat& format, DoubleMatrix& matrix) {
   const int64_t rows = matrix.rows(), columns = matrix.columns();
   std::vector<double> row_major(static_cast<size_t>(matrix.size()));
-  transpose(matrix.data(), rows, columns, row_major.data());
+  transpose(matrix.data(), rows, columns, row_major.data(), columns);
   const ops::QuantizedWeight rounded = ops::quantize(row_major.data(), rows, columns, format);
   for (int64_t i = 0; i < rows; ++i) {
     ops::to_doubles(rounded.view(), i * columns, columns, row_major.data() + i * columns);
   }
-  transpose(row_major.data(), columns, rows, matrix.data());
+  transpose(row_major.data(), columns, rows, matrix.data(), rows);
 }
 
 CBLAS_TRANSPOSE blas_transpose(Transpose op) {
@@ -140,22 +141,18 @@ bool DoubleMatrix::all_finite() const {
 DoubleMatrix to_double_matrix(const TensorView& tensor) {
   const int64_t rows = tensor.rows(), columns = tensor.columns();
   DoubleMatrix out(rows, columns);
-  std::vector<double> strip(static_cast<size_t>(kTransposeBlock * columns));
-  for (int64_t i0 = 0; i0 < rows; i0 += kTransposeBlock) {
-    const int64_t count = std::min(rows - i0, kTransposeBlock);
+  parallel_for((rows + kTransposeBlock - 1) / kTransposeBlock, [&](int64_t i) {
+    const int64_t i0 = i * kTransposeBlock, count = std::min(rows - i0, kTransposeBlock);
+    std::vector<double> strip(static_cast<size_t>(count * columns));
     to_doubles(tensor, i0 * columns, count * columns, strip.data());
-    for (int64_t j = 0; j < columns; ++j) {
-      for (int64_t i = 0; i < count; ++i) {
-        out(i0 + i, j) = strip[static_cast<size_t>(i * columns + j)];
-      }
-    }
-  }
+    transpose(strip.data(), columns, count, out.data() + i0, rows);
+  });
   return out;
 }
 
 std::vector<std::byte> to_checkpoint(const DoubleMatrix& matrix, DType dtype) {
   std::vector<double> row_major(static_cast<size_t>(matrix.size()));
-  transpose(matrix.data(), matrix.rows(), matrix.columns(), row_major.data());
+  transpose(matrix.data(), matrix.rows(), matrix.columns(), row_major.data(), matrix.columns());
   std::vector<std::byte> bytes;
   bytes.reserve(static_cast<size_t>(matrix.size() * dtype_size_bytes(dtype)));
   append_rounded(dtype, row_major.data(), matrix.size(), bytes);
@@ -308,7 +305,7 @@ Result<DoubleMatrix> least_squares(const DoubleMatrix& p, const DoubleMatrix& w)
 
 DoubleMatrix transposed(const DoubleMatrix& a) {
   DoubleMatrix out(a.columns(), a.rows());
-  transpose(a.data(), a.rows(), a.columns(), out.data());
+  transpose(a.data(), a.rows(), a.columns(), out.data(), a.columns());
   return out;
 }
 
@@ -333,14 +330,15 @@ std::vector<double> diagonal(const DoubleMatrix& a) {
 // Block by block, since one of the two sides is read or written across its columns.
 void mirror_lower_triangle(DoubleMatrix& a) {
   const int64_t size = a.columns();
-  for (int64_t j0 = 0; j0 < size; j0 += kTransposeBlock) {
+  parallel_for((size + kTransposeBlock - 1) / kTransposeBlock, [&](int64_t block) {
+    const int64_t j0 = block * kTransposeBlock;
     for (int64_t i0 = j0; i0 < size; i0 += kTransposeBlock) {
       for (int64_t j = j0; j < std::min(size, j0 + kTransposeBlock); ++j) {
         const int64_t end = std::min(size, i0 + kTransposeBlock);
         for (int64_t i = std::max(i0, j + 1); i < end; ++i) a(j, i) = a(i, j);
       }
     }
-  }
+  });
 }
 
 // Column blocks from left to right: each is factorized, then taken from all that are right of it.

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/parallel.h"
-#include "compress/row_rounding.h"
 #include "ops/weights.h"
 
 namespace neuronmm::compress {
@@ -39,13 +38,14 @@ ops::Codes empty_codes(ops::LowBitFormat format, int64_t rows, int64_t columns) 
   return codes;
 }
 
-void store_rows(const RowRounding& rows, double unit, int64_t first, int64_t count,
+void store_rows(const RoundedRows& rows, double unit, int64_t first, int64_t count,
                 ops::Codes& codes) {
-  const RowGrids& grids = rows.grids();
+  const RowGrids& grids = rows.grids;
   for (int64_t r = 0; r < count; ++r) {
     const int64_t row = first + r;
     for (int64_t c = 0; c < codes.columns; ++c) {
-      codes.q[static_cast<size_t>(row * codes.columns + c)] = static_cast<uint8_t>(rows.code(c, r));
+      codes.q[static_cast<size_t>(row * codes.columns + c)] =
+          rows.code[static_cast<size_t>(c * kLanes + r)];
     }
     for (int64_t b = 0; b < grids.blocks(); ++b) {
       const double scale = unit * grids.scale[static_cast<size_t>(b * kLanes + r)];
@@ -73,10 +73,8 @@ Result<ops::Codes> round_by_gram(const DoubleMatrix& w_t, const RoundingGram& gr
   const double unit = magnitude_of(w_t);
   parallel_for((w_t.rows() + kLanes - 1) / kLanes, [&](int64_t block) {
     const int64_t first = block * kLanes, count = std::min(kLanes, w_t.rows() - first);
-    RowRounding rows(gram, roots, format, lanes_of(w_t, unit, first, count));
-    rows.round_in_order();
-    for (int i = 0; i < settings.descents; ++i) rows.sweep(false);
-    for (int i = 0; i < settings.refits; ++i) rows.sweep(true);
+    const RoundedRows rows =
+        round_rows(gram, roots, format, lanes_of(w_t, unit, first, count), settings);
     store_rows(rows, unit, first, count, codes);
   });
   return codes;

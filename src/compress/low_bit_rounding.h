@@ -6,14 +6,10 @@
 #include "base/result.h"
 #include "compress/linear_algebra.h"
 #include "compress/rounding_gram.h"
+#include "compress/row_rounding.h"
 #include "ops/low_bit.h"
 
 namespace neuronmm::compress {
-
-struct RoundingSettings {
-  int descents = 1;  // sweeps over the codes after all columns are rounded once
-  int refits = 2;    // sweeps that choose groups and scales again as well
-};
 
 // Codes of w_t [rows, columns]. Refused: NaN or infinity. Rows are rounded on all threads, with the
 // same result for any number of them; in memory beside the arguments are a few hundred rows in fp32

@@ -13,7 +13,7 @@ namespace {
 constexpr double kRoundedFitRidge = 1e-6;
 
 // The Gram matrix of the first `count` inputs.
-DoubleMatrix leading(const DoubleMatrix& gram, int64_t count) {
+DoubleMatrix leading(DoubleMatrix gram, int64_t count) {
   if (count == gram.columns()) return gram;
   DoubleMatrix out(count, count);
   for (int64_t j = 0; j < count; ++j) std::copy_n(gram.column(j), count, out.column(j));
@@ -83,11 +83,11 @@ class MlpRounding {
     return {};
   }
 
-  Status round_down(const DoubleMatrix& neurons) const {
-    const DoubleMatrix gram = leading(neurons, mlp_.neurons());
+  Status round_down(DoubleMatrix neurons) const {
+    DoubleMatrix gram = leading(std::move(neurons), mlp_.neurons());
     if (mlp_.down.low_rank()) return round_factors_of("down", gram);
     NMM_ASSIGN(const RoundingGram inputs,
-               RoundingGram::of(divided_inputs(gram, factors("down", "_proj"))));
+               RoundingGram::of(divided_inputs(std::move(gram), factors("down", "_proj"))));
     DoubleMatrix weight = this->weight("down", "_proj");
     if (!mlp_.down.out.empty()) {
       const DoubleMatrix map = this->weight("down", "_pivot_proj");
@@ -186,7 +186,7 @@ Status round_mlp(const TensorRounding& tensors, const ops::MlpWeight& mlp,
   if (rounding.finished()) return {};
   NMM_ASSIGN(MlpStatistics found, statistics());
   NMM_TRY(rounding.round_inputs(std::move(found.in)));
-  return rounding.round_down(found.neurons);
+  return rounding.round_down(std::move(found.neurons));
 }
 
 }  // namespace neuronmm::compress

@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/freed_memory.h"
 #include "base/interrupt.h"
 #include "compress/mlp_rounding.h"
 #include "compress/mlp_statistics.h"
@@ -96,6 +97,7 @@ Status check_layers(const ModelRounding& rounding) {
 
 Status round_model(const ModelRounding& rounding, const fs::path& work, Progress& progress) {
   NMM_TRY(check_layers(rounding));
+  keep_freed_memory();
   const RoundingRun run(rounding, work);
   progress.start("rounding", run.steps());
   for (int64_t step = 0; step < run.steps(); ++step) {

@@ -1,319 +1,41 @@
 #include "compress/row_rounding.h"
 
-#include <array>
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "compress/row_rounding.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "compress/row_rounding-inl.h"
+// clang-format on
 
-#include "compress/blas.h"
-#include "ops/weights.h"
-
+HWY_BEFORE_NAMESPACE();
 namespace neuronmm::compress {
-namespace {
+namespace HWY_NAMESPACE {
 
-using ops::GroupOf4Bits;
-
-// Columns whose errors reach each other one by one; all earlier ones come in one matrix product.
-constexpr int64_t kOrderBlock = 64;
-// Passes of the coordinate descent over a block: the second finds little, and costs little beside
-// the matrix product that brings the block's gradient.
-constexpr int kPasses = 2;
-// The largest group of 4 bits.
-constexpr int64_t kMostColumns = 32;
-// What a group's multiplier and twice its zero point may move by in a sweep.
-constexpr int kMultiplierSteps = 1, kZeroSteps = 2;
-
-constexpr size_t kNearby = (2 * kMultiplierSteps + 1) * (2 * kZeroSteps + 1);
-
-// One of the groups around the present one.
-GroupOf4Bits nearby(GroupOf4Bits present, size_t choice) {
-  constexpr int kZeros = 2 * kZeroSteps + 1;
-  const int sc = static_cast<int>(choice) / kZeros - kMultiplierSteps;
-  const int zz = static_cast<int>(choice) % kZeros - kZeroSteps;
-  return {std::clamp(present.sc + sc, 1, 16), std::clamp(present.zz + zz, 8, 23)};
+RoundedRows round_lanes(const RoundingGram& gram, const std::vector<float>& group_roots,
+                        ops::LowBitFormat format, std::vector<float> weight,
+                        const RoundingSettings& settings) {
+  RowRounding rows(gram, group_roots, format, std::move(weight));
+  rows.round_in_order();
+  for (int i = 0; i < settings.descents; ++i) rows.sweep(false);
+  for (int i = 0; i < settings.refits; ++i) rows.sweep(true);
+  return rows.take();
 }
 
-using GroupTile = std::array<float, kMostColumns * kLanes>;
-using LaneValues = std::array<float, kLanes>;
+}  // namespace HWY_NAMESPACE
+}  // namespace neuronmm::compress
+HWY_AFTER_NAMESPACE();
 
-// product [kLanes, n] = rows [kLanes, k] · matrix [k, n] of leading dimension `stride`.
-void multiply_tile(const float* rows, const float* matrix, int64_t k, int64_t n, int64_t stride,
-                   float* product) {
-  blas().sgemm(CblasColMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(kLanes),
-               static_cast<int>(n), static_cast<int>(k), 1.0F, rows, static_cast<int>(kLanes),
-               matrix, static_cast<int>(stride), 0.0F, product, static_cast<int>(kLanes));
-}
+#if HWY_ONCE
+namespace neuronmm::compress {
 
-// A group whose columns are rounded one after the other, each by what the errors before it ask for
-// (nearest plane); target [count, kLanes].
-struct GroupTrial {
-  const float* target;
-  const float* upper;  // [count, stride], column-major
-  int64_t count, stride;
+HWY_EXPORT(round_lanes);
 
-  // codes [count, kLanes], J of each lane.
-  void round(const LaneGrid& grid, CodeRange range, GroupTile& codes, LaneValues& cost) const {
-    GroupTile wanted;
-    std::fill_n(wanted.begin(), count * kLanes, 0.0F);
-    cost.fill(0);
-    for (int64_t j = 0; j < count; ++j) {
-      const float pivot = upper[j * stride + j], inverse = 1.0F / pivot;
-      float* const code = codes.data() + j * kLanes;
-      const float* const t = target + j * kLanes;
-      const float* const sum = wanted.data() + j * kLanes;
-      LaneValues error;
-      for (int64_t r = 0; r < kLanes; ++r) {
-        code[r] = nearest_code(t[r] + sum[r] * inverse, grid, r, range);
-        error[static_cast<size_t>(r)] = t[r] - grid_value(code[r], grid, r);
-        const float residual = sum[r] + pivot * error[static_cast<size_t>(r)];
-        cost[static_cast<size_t>(r)] += residual * residual;
-      }
-      for (int64_t k = j + 1; k < count; ++k) {
-        add_column(upper[k * stride + j], error.data(), wanted.data() + k * kLanes);
-      }
-    }
-  }
-
-  // J of errors from the target.
-  void cost_of(const float* errors, LaneValues& cost) const {
-    cost.fill(0);
-    for (int64_t j = 0; j < count; ++j) {
-      LaneValues residual{};
-      for (int64_t i = 0; i <= j; ++i) {
-        add_column(upper[j * stride + i], errors + i * kLanes, residual.data());
-      }
-      for (size_t r = 0; r < kLanes; ++r) cost[r] += residual[r] * residual[r];
-    }
-  }
-};
-
-// x [count, kLanes] with x·U·Uᵀ = b, in place of b.
-void solve_group(const float* upper, int64_t count, int64_t stride, float* b) {
-  for (int64_t j = 0; j < count; ++j) {  // y = x·U, from the last column on
-    const int64_t k = count - 1 - j;
-    float* const y = b + k * kLanes;
-    for (int64_t i = k + 1; i < count; ++i) add_column(-upper[i * stride + k], b + i * kLanes, y);
-    for (int64_t r = 0; r < kLanes; ++r) y[r] /= upper[k * stride + k];
-  }
-  for (int64_t k = 0; k < count; ++k) {
-    float* const x = b + k * kLanes;
-    for (int64_t i = 0; i < k; ++i) add_column(-upper[k * stride + i], b + i * kLanes, x);
-    for (int64_t r = 0; r < kLanes; ++r) x[r] /= upper[k * stride + k];
-  }
-}
-
-}  // namespace
-
-RowRounding::RowRounding(const RoundingGram& gram, const std::vector<float>& group_roots,
-                         ops::LowBitFormat format, std::vector<float> weight)
-    : gram_(gram),
-      group_roots_(group_roots),
-      grids_(format, gram.columns),
-      weight_(std::move(weight)),
-      error_(weight_.size()),
-      code_(weight_.size()) {
-  fit_grids(weight_.data(), gram_.diagonal.data(), grids_);
-}
-
-void RowRounding::set_error(int64_t column) {
-  const LaneGrid& grid = grids_.grid[static_cast<size_t>(grids_.group_of(column))];
-  const float* const w = weight_.data() + column * kLanes;
-  const uint8_t* const code = code_.data() + column * kLanes;
-  float* const error = error_.data() + column * kLanes;
-  for (int64_t r = 0; r < kLanes; ++r) {
-    error[r] = w[r] - grid_value(static_cast<float>(code[r]), grid, r);
-  }
-}
-
-void RowRounding::place(int64_t column, const float* target) {
-  const LaneGrid& grid = grids_.grid[static_cast<size_t>(grids_.group_of(column))];
-  uint8_t* const code = code_.data() + column * kLanes;
-  for (int64_t r = 0; r < kLanes; ++r) {
-    code[r] =
-        static_cast<uint8_t>(static_cast<int>(nearest_code(target[r], grid, r, grids_.range)));
-  }
-  set_error(column);
-}
-
-void RowRounding::round_in_order() {
-  const int64_t size = gram_.columns;
-  std::vector<float> errors(error_.size());  // in the order of rounding
-  std::vector<float> sums(kOrderBlock * kLanes);
-  for (int64_t first = 0; first < size; first += kOrderBlock) {
-    const int64_t count = std::min(kOrderBlock, size - first);
-    multiply_tile(errors.data(), gram_.upper.data() + first * size, first, count, size,
-                  sums.data());
-    for (int64_t j = 0; j < count; ++j) {
-      const int64_t column = gram_.order[static_cast<size_t>(first + j)];
-      const float* const row = gram_.upper.data() + first + j;  // of U; U(first + j, k) at k · size
-      const float inverse = 1.0F / row[(first + j) * size];
-      LaneValues target;
-      for (int64_t r = 0; r < kLanes; ++r) {
-        target[static_cast<size_t>(r)] = weight_[static_cast<size_t>(column * kLanes + r)] +
-                                         sums[static_cast<size_t>(j * kLanes + r)] * inverse;
-      }
-      place(column, target.data());
-      const float* const error = error_.data() + column * kLanes;
-      std::copy_n(error, kLanes, errors.data() + (first + j) * kLanes);
-      for (int64_t k = j + 1; k < count; ++k) {
-        add_column(row[(first + k) * size], error, sums.data() + k * kLanes);
-      }
-    }
-  }
-}
-
-// gradient [last - first, kLanes] += change · H[column, first ... last).
-void RowRounding::spread_change(int64_t first, int64_t last, int64_t column, const float* change,
-                                float* gradient) const {
-  const float* const h = gram_.h.data() + column * gram_.columns;
-  for (int64_t k = first; k < last; ++k) {
-    add_column(h[k], change, gradient + (k - first) * kLanes);
-  }
-}
-
-void RowRounding::sweep(bool choose_grids) {
-  const int64_t size = gram_.columns;
-  std::vector<float> gradient(ops::kQuantGroup * kLanes);  // half of J's: e·H
-  for (int64_t b = 0; b < grids_.blocks(); ++b) {
-    const int64_t first = b * ops::kQuantGroup;
-    multiply_tile(error_.data(), gram_.h.data() + first * size, size, grids_.block_end(b) - first,
-                  size, gradient.data());
-    if (choose_grids) {
-      if (grids_.format.bits == 4) choose_groups(b, gradient.data());
-      fit_scale(b, gradient.data());
-    }
-    for (int pass = 0; pass < kPasses; ++pass) descend(b, gradient.data());
-  }
-}
-
-// A code's cost is a parabola around where the gradient is 0.
-void RowRounding::descend(int64_t block, float* gradient) {
-  const int64_t first = block * ops::kQuantGroup, last = grids_.block_end(block);
-  LaneValues target, change;
-  for (int64_t c = first; c < last; ++c) {
-    const float inverse = 1.0F / gram_.diagonal[static_cast<size_t>(c)];
-    const float* const error = error_.data() + c * kLanes;
-    const float* const w = weight_.data() + c * kLanes;
-    const float* const g = gradient + (c - first) * kLanes;
-    for (size_t r = 0; r < kLanes; ++r) {
-      change[r] = -error[r];
-      target[r] = w[r] - error[r] + g[r] * inverse;
-    }
-    place(c, target.data());
-    for (size_t r = 0; r < kLanes; ++r) change[r] += error[r];
-    spread_change(first, last, c, change.data(), gradient);
-  }
-}
-
-// Of each group the multiplier, zero point and codes near the present ones that cost least.
-void RowRounding::choose_groups(int64_t block, float* gradient) {
-  const int64_t first = block * ops::kQuantGroup, last = grids_.block_end(block);
-  for (int64_t g = grids_.first_group(block); g < grids_.first_group(block + 1); ++g) {
-    const int64_t begin = g * grids_.format.group, end = grids_.group_end(g);
-    GroupTile before;
-    std::copy(error_.begin() + begin * kLanes, error_.begin() + end * kLanes, before.begin());
-    choose_group(g, gradient + (begin - first) * kLanes);
-    for (int64_t c = begin; c < end; ++c) {
-      set_error(c);
-      LaneValues change;
-      for (int64_t r = 0; r < kLanes; ++r) {
-        change[static_cast<size_t>(r)] = error_[static_cast<size_t>(c * kLanes + r)] -
-                                         before[static_cast<size_t>((c - begin) * kLanes + r)];
-      }
-      spread_change(first, last, c, change.data(), gradient);
-    }
-  }
-}
-
-// Where J is least of what this group could be, all others as they are, its values differ from the
-// present ones by gradient · H⁻¹ of the group's own part of H; J grows from there as that part
-// says.
-void RowRounding::choose_group(int64_t g, const float* gradient) {
-  const int64_t stride = grids_.format.group, begin = g * stride;
-  const int64_t count = grids_.group_end(g) - begin;
-  const float* const upper = group_roots_.data() + begin * stride;
-  GroupTile away, target, codes;
-  std::copy_n(gradient, count * kLanes, away.begin());
-  solve_group(upper, count, stride, away.data());
-  for (int64_t i = 0; i < count * kLanes; ++i) {
-    const auto at = static_cast<size_t>(i), in_row = static_cast<size_t>(begin * kLanes + i);
-    target[at] = weight_[in_row] - error_[in_row] + away[at];
-  }
-  const GroupTrial trial = {target.data(), upper, count, stride};
-  LaneValues least, cost;
-  trial.cost_of(away.data(), least);
-  GroupOf4Bits* const chosen = grids_.group.data() + g * kLanes;
-  std::array<GroupOf4Bits, kLanes> present;
-  std::copy_n(chosen, kLanes, present.begin());
-  for (size_t choice = 0; choice < kNearby; ++choice) {
-    const LaneGrid grid = trial_grid(g, present, choice);
-    trial.round(grid, grids_.range, codes, cost);
-    for (size_t r = 0; r < kLanes; ++r) {
-      const GroupOf4Bits tried = nearby(present[r], choice);
-      if (cost[r] >= least[r] || !tried.fits()) continue;
-      least[r] = cost[r];
-      chosen[r] = tried;
-      for (int64_t c = 0; c < count; ++c) {
-        const auto at = static_cast<size_t>(c * kLanes) + r;
-        code_[static_cast<size_t>(begin * kLanes) + at] = static_cast<uint8_t>(codes[at]);
-      }
-    }
-  }
-  for (int64_t lane = 0; lane < kLanes; ++lane) grids_.update(g, lane);
-}
-
-// Each lane's grid with its choice beside the present group.
-LaneGrid RowRounding::trial_grid(int64_t g, std::span<const GroupOf4Bits> present,
-                                 size_t choice) const {
-  const float* const scale = grids_.scale.data() + grids_.block_of_group(g) * kLanes;
-  LaneGrid grid;
-  for (int64_t r = 0; r < kLanes; ++r) {
-    const GroupOf4Bits tried = nearby(present[static_cast<size_t>(r)], choice);
-    grid.set(r, scale[r] * static_cast<float>(tried.sc),
-             scale[r] * static_cast<float>(tried.zero()));
-  }
-  return grid;
-}
-
-// The scale that is best for the block's bytes: J is a parabola of it.
-void RowRounding::fit_scale(int64_t block, float* gradient) {
-  const int64_t first = block * ops::kQuantGroup, last = grids_.block_end(block);
-  const int64_t count = last - first;
-  std::vector<float> unit(static_cast<size_t>(count * kLanes)), moved(unit.size());
-  float* const scale = grids_.scale.data() + block * kLanes;
-  LaneValues along{}, curvature{};
-  for (int64_t c = 0; c < count; ++c) {
-    for (int64_t r = 0; r < kLanes; ++r) {
-      const auto at = static_cast<size_t>(c * kLanes + r);
-      const size_t in_row = static_cast<size_t>(first * kLanes) + at;
-      unit[at] = scale[r] > 0 ? (weight_[in_row] - error_[in_row]) / scale[r] : 0.0F;
-    }
-  }
-  multiply_tile(unit.data(), gram_.h.data() + first * gram_.columns + first, count, count,
-                gram_.columns, moved.data());
-  for (int64_t c = 0; c < count; ++c) {
-    for (size_t r = 0; r < kLanes; ++r) {
-      const size_t at = static_cast<size_t>(c * kLanes) + r;
-      along[r] += unit[at] * gradient[at];
-      curvature[r] += unit[at] * moved[at];
-    }
-  }
-  LaneValues step;
-  for (size_t r = 0; r < kLanes; ++r) {
-    const float best = curvature[r] > 0 ? scale[r] + along[r] / curvature[r] : scale[r];
-    const float rounded = best > 0 ? bf16_value(best) : scale[r];
-    step[r] = rounded - scale[r];
-    // Rounding the scale may have taken the gain away.
-    if (step[r] * (step[r] * curvature[r] - 2 * along[r]) >= 0) step[r] = 0;
-    scale[r] += step[r];
-  }
-  for (int64_t g = grids_.first_group(block); g < grids_.first_group(block + 1); ++g) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) grids_.update(g, lane);
-  }
-  for (int64_t c = 0; c < count; ++c) {
-    set_error(first + c);
-    for (size_t r = 0; r < kLanes; ++r) {
-      const size_t at = static_cast<size_t>(c * kLanes) + r;
-      gradient[at] -= step[r] * moved[at];
-    }
-  }
+RoundedRows round_rows(const RoundingGram& gram, const std::vector<float>& group_roots,
+                       ops::LowBitFormat format, std::vector<float> weight,
+                       const RoundingSettings& settings) {
+  return HWY_DYNAMIC_DISPATCH(round_lanes)(gram, group_roots, format, std::move(weight), settings);
 }
 
 }  // namespace neuronmm::compress
+#endif

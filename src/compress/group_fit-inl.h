@@ -1,12 +1,24 @@
-#include "compress/group_fit.h"
+// Scales, multipliers and zero points of a weight that is about to be rounded (ops/low_bit.h), by
+// the weighted squared error of its values, each rounded to nearest: the grid that codes are then
+// chosen on. For one instruction set; Highway includes this file once per target.
+
+#if defined(NEURONMM_COMPRESS_GROUP_FIT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef NEURONMM_COMPRESS_GROUP_FIT_INL_H_
+#undef NEURONMM_COMPRESS_GROUP_FIT_INL_H_
+#else
+#define NEURONMM_COMPRESS_GROUP_FIT_INL_H_
+#endif
 
 #include <array>
+#include <cmath>
 
-#include "base/float16.h"
+#include "compress/code_lanes-inl.h"
+#include "compress/row_grids.h"
 #include "ops/weights.h"
 
+HWY_BEFORE_NAMESPACE();
 namespace neuronmm::compress {
-namespace {
+namespace HWY_NAMESPACE {
 
 using ops::GroupOf4Bits;
 using ops::kQuantGroup;
@@ -29,7 +41,7 @@ struct Tile {
   int64_t columns;
 };
 
-void squared_errors(const Tile& tile, const LaneGrid& grid, CodeRange range, Lanes& sum) {
+inline void squared_errors(const Tile& tile, const LaneGrid& grid, CodeRange range, Lanes& sum) {
   sum.fill(0);
   for (int64_t c = 0; c < tile.columns; ++c) {
     const float* const w = tile.weight + c * kLanes;
@@ -45,7 +57,7 @@ struct Extent {
   Lanes low{}, high{};
 };
 
-Extent extent_of(const Tile& tile) {
+inline Extent extent_of(const Tile& tile) {
   Extent extent;
   for (int64_t c = 0; c < tile.columns; ++c) {
     for (size_t r = 0; r < kLanes; ++r) {
@@ -63,12 +75,12 @@ struct FreeGroup {
   std::array<int, kLanes> halves{};
 };
 
-int zero_halves(float low, float high) {
+inline int zero_halves(float low, float high) {
   const float halves = high > low ? std::rint(kHalfSteps * -low / (high - low)) : 15.0F;
   return std::clamp(static_cast<int>(halves), kFewestHalves, kMostHalves);
 }
 
-FreeGroup fit_free(const Tile& tile, CodeRange range) {
+inline FreeGroup fit_free(const Tile& tile, CodeRange range) {
   const Extent extent = extent_of(tile);
   FreeGroup best;
   Lanes least, sum;
@@ -99,8 +111,8 @@ FreeGroup fit_free(const Tile& tile, CodeRange range) {
 
 // The multiplier and zero point near the free ones that suit a scale best; adds the errors to
 // `total`.
-void fit_group(const Tile& tile, CodeRange range, const FreeGroup& free, const Lanes& scale,
-               LaneGroups& best, Lanes& total) {
+inline void fit_group(const Tile& tile, CodeRange range, const FreeGroup& free, const Lanes& scale,
+                      LaneGroups& best, Lanes& total) {
   Lanes least, sum;
   least.fill(kNever);
   LaneGrid grid;
@@ -126,8 +138,8 @@ void fit_group(const Tile& tile, CodeRange range, const FreeGroup& free, const L
 }
 
 // Every scale that gives the coarsest group one of the multipliers is tried with the best groups.
-void fit_block_of_groups(const float* weight, const float* importance, int64_t block,
-                         RowGrids& grids) {
+inline void fit_block_of_groups(const float* weight, const float* importance, int64_t block,
+                                RowGrids& grids) {
   const int64_t first = grids.first_group(block), count = grids.first_group(block + 1) - first;
   std::vector<Tile> tiles;
   std::vector<FreeGroup> free;
@@ -162,8 +174,8 @@ void fit_block_of_groups(const float* weight, const float* importance, int64_t b
 }
 
 // The scale of a symmetric block: the one that covers all values, or a finer one.
-void fit_symmetric_block(const float* weight, const float* importance, int64_t block,
-                         RowGrids& grids) {
+inline void fit_symmetric_block(const float* weight, const float* importance, int64_t block,
+                                RowGrids& grids) {
   const int64_t begin = block * kQuantGroup;
   const Tile tile = {weight + begin * kLanes, importance + begin, grids.block_end(block) - begin};
   const Extent extent = extent_of(tile);
@@ -187,50 +199,9 @@ void fit_symmetric_block(const float* weight, const float* importance, int64_t b
   }
 }
 
-CodeRange range_of(int bits) {
-  if (bits == 8) return {1, 255};
-  if (bits == 6) return {1, 63};
-  return {0, 15};
-}
-
-int64_t parts(int64_t count, int64_t each) { return (count + each - 1) / each; }
-
-}  // namespace
-
-RowGrids::RowGrids(ops::LowBitFormat form, int64_t column_count)
-    : format(form), columns(column_count), range(range_of(form.bits)) {
-  grid.resize(static_cast<size_t>(parts(columns, format.group)));
-  scale.resize(static_cast<size_t>(blocks() * kLanes));
-  if (format.bits == 4) group.resize(grid.size() * kLanes);
-}
-
-int64_t RowGrids::blocks() const { return parts(columns, kQuantGroup); }
-
-int64_t RowGrids::block_of_group(int64_t g) const { return g * format.group / kQuantGroup; }
-
-int64_t RowGrids::group_end(int64_t g) const { return std::min(columns, (g + 1) * format.group); }
-
-int64_t RowGrids::block_end(int64_t b) const { return std::min(columns, (b + 1) * kQuantGroup); }
-
-int64_t RowGrids::first_group(int64_t b) const {
-  return std::min(groups(), b * (kQuantGroup / format.group));
-}
-
-void RowGrids::update(int64_t g, int64_t lane) {
-  const float step = scale[static_cast<size_t>(block_of_group(g) * kLanes + lane)];
-  LaneGrid& of_group = grid[static_cast<size_t>(g)];
-  if (format.bits == 4) {
-    const GroupOf4Bits& chosen = group[static_cast<size_t>(g * kLanes + lane)];
-    of_group.set(lane, step * static_cast<float>(chosen.sc),
-                 step * static_cast<float>(chosen.zero()));
-  } else {
-    of_group.set(lane, step, step * 0.5F * (range.lowest + range.highest));
-  }
-}
-
-float bf16_value(float value) { return bf16::from_float(value).to_float(); }
-
-void fit_grids(const float* weight, const float* importance, RowGrids& grids) {
+// Sets scales and groups for `weight` [columns, kLanes]; importance [columns] > 0 weighs a column's
+// squared errors.
+inline void fit_grids(const float* weight, const float* importance, RowGrids& grids) {
   for (int64_t b = 0; b < grids.blocks(); ++b) {
     if (grids.format.bits == 4) {
       fit_block_of_groups(weight, importance, b, grids);
@@ -243,4 +214,8 @@ void fit_grids(const float* weight, const float* importance, RowGrids& grids) {
   }
 }
 
+}  // namespace HWY_NAMESPACE
 }  // namespace neuronmm::compress
+HWY_AFTER_NAMESPACE();
+
+#endif  // NEURONMM_COMPRESS_GROUP_FIT_INL_H_

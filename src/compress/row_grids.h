@@ -1,7 +1,6 @@
 #pragma once
-// Scales, multipliers and zero points of a weight that is about to be rounded (ops/low_bit.h), by
-// the weighted squared error of its values, each rounded to nearest: the grid that codes are then
-// chosen on.
+// The scales, multipliers and zero points (ops/low_bit.h) of rows that are rounded side by side:
+// the grid that their codes are chosen on.
 
 #include <cstdint>
 #include <vector>
@@ -36,9 +35,5 @@ struct RowGrids {
 
 // Of bf16 the nearest.
 float bf16_value(float value);
-
-// Sets scales and groups for `weight` [columns, kLanes]; importance [columns] > 0 weighs a column's
-// squared errors.
-void fit_grids(const float* weight, const float* importance, RowGrids& grids);
 
 }  // namespace neuronmm::compress
