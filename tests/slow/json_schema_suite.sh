@@ -25,5 +25,5 @@ run http://json-schema.org/draft-07/schema# draft7
 printf '\n== formats\n'
 # Leap seconds are those of UTC only, which the suite's times with an offset are not; host names are not decoded.
 cd "$suite/draft2020-12/optional/format"
-"$program" https://json-schema.org/draft/2020-12/schema date.json duration.json email.json ipv4.json ipv6.json json-pointer.json \
-  relative-json-pointer.json uri.json uri-reference.json uuid.json
+"$program" https://json-schema.org/draft/2020-12/schema date.json duration.json email.json ipv4.json ipv6.json iri.json \
+  iri-reference.json json-pointer.json regex.json relative-json-pointer.json uri.json uri-reference.json uri-template.json uuid.json

@@ -10,10 +10,6 @@ namespace {
 
 using States = std::vector<StringLanguage::State>;
 
-// Of an automaton that counts with less care, within loops and between. Assumed: a schema may have
-// dozens of such strings.
-constexpr int64_t kStatesOfKind = 8192;
-
 // Strongly connected components by Tarjan's algorithm, with a stack of its own.
 class Loops {
  public:
@@ -85,7 +81,7 @@ class Loops {
 // rounded up, so that few occur there.
 class RoughCount {
  public:
-  RoughCount(const States& states, int64_t maximum)
+  RoughCount(const States& states, int64_t maximum, int64_t of_kind)
       : states_(states), loops_(states), ways_(states.size(), 0) {
     int64_t within = 0, between = 0;
     for (const int32_t state : loops_.last_first()) {
@@ -93,8 +89,8 @@ class RoughCount {
       const auto at = static_cast<size_t>(state);
       if (!loops_.has(state)) ways_[at] = shortest_way(states_[at]);
     }
-    maximum_ = std::min(maximum, kStatesOfKind / std::max<int64_t>(within, 1));
-    step_ = 1 + between * maximum_ / kStatesOfKind;
+    maximum_ = std::min(maximum, of_kind / std::max<int64_t>(within, 1));
+    step_ = 1 + between * maximum_ / of_kind;
   }
 
   StringLanguage run() {
@@ -173,8 +169,8 @@ bool can_count(const StringLanguage& language, int64_t maximum) {
   return true;
 }
 
-StringLanguage some_up_to(const StringLanguage& language, int64_t maximum) {
-  return RoughCount(language.states(), maximum).run();
+StringLanguage some_up_to(const StringLanguage& language, int64_t maximum, int64_t states) {
+  return RoughCount(language.states(), maximum, states).run();
 }
 
 }  // namespace neuronmm::grammar

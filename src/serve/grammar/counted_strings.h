@@ -11,7 +11,8 @@ namespace neuronmm::grammar {
 
 // Whether an automaton that counts all characters up to `maximum` has at most kMaxStates.
 bool can_count(const StringLanguage& language, int64_t maximum);
-// Strings of the language that have at most `maximum` characters; perhaps none though there are.
-StringLanguage some_up_to(const StringLanguage& language, int64_t maximum);
+// Strings of the language that have at most `maximum` characters, by an automaton of about `states`
+// within loops and as many between them; perhaps none though there are.
+StringLanguage some_up_to(const StringLanguage& language, int64_t maximum, int64_t states);
 
 }  // namespace neuronmm::grammar

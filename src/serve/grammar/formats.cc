@@ -1,6 +1,5 @@
 #include "serve/grammar/formats.h"
 
-#include <algorithm>
 #include <map>
 
 #include <fmt/format.h>
@@ -64,39 +63,81 @@ std::string ipv6() {
 
 std::string hostname() { return fmt::format(R"((?:{0}\.)*{0})", kLabel); }
 
-// RFC 5321, with a quoted name or an address in brackets.
-std::string email() {
-  const std::string atom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
+// RFC 5321, with a quoted name or an address in brackets. `more`: letters besides those of ASCII.
+std::string email(std::string_view more) {
+  const std::string atom = fmt::format("[A-Za-z0-9!#$%&'*+/=?^_`{{|}}~{}-]+", more);
   const std::string quoted = R"("(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\[\x20-\x7e])*")";
   return fmt::format(R"((?:{0}(?:\.{0})*|{1})@(?:{2}|\[{3}\]|\[IPv6:{4}\]))", atom, quoted,
                      hostname(), ipv4(), ipv6());
 }
 
+// Letters of RFC 3987 and RFC 6570 besides those of ASCII, as far as they have four digits.
+constexpr std::string_view kOtherLetters = R"(\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef)";
+
+// RFC 3986; RFC 3987 with `more` letters.
 struct UriParts {
-  std::string percent = "%" + kHexadecimal + "{2}";
-  std::string name = fmt::format("(?:[A-Za-z0-9._~!$&'()*+,;=-]|{})*", percent);
-  std::string user = fmt::format("(?:[A-Za-z0-9._~!$&'()*+,;=:-]|{})*", percent);
-  std::string character = fmt::format("(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|{})", percent);
-  std::string plain = fmt::format("(?:[A-Za-z0-9._~!$&'()*+,;=@-]|{})", percent);  // no colon
-  std::string future = fmt::format("v{}+\\.[A-Za-z0-9._~!$&'()*+,;=:-]+", kHexadecimal);
-  std::string authority =
-      fmt::format("(?:{}@)?(?:\\[(?:{}|{})\\]|{})(?::\\d*)?", user, ipv6(), future, name);
-  std::string segments = fmt::format("(?:/{}*)*", character);
-  std::string rooted = fmt::format("//{}{}|/(?:{}+{})?", authority, segments, character, segments);
-  std::string tail = fmt::format("(?:\\?(?:{0}|[/?])*)?(?:#(?:{0}|[/?])*)?", character);
+  explicit UriParts(std::string_view more)
+      : name(any_of("", more)),
+        user(any_of(":", more)),
+        character(any_of(":@", more)),
+        plain(any_of("@", more)) {}
+
+  std::string any_of(std::string_view signs, std::string_view more) const {
+    return fmt::format("(?:[A-Za-z0-9._~!$&'()*+,;={}{}-]|%{}{{2}})", signs, more, kHexadecimal);
+  }
+  std::string authority() const {
+    const std::string future = fmt::format("v{}+\\.[A-Za-z0-9._~!$&'()*+,;=:-]+", kHexadecimal);
+    return fmt::format("(?:{}*@)?(?:\\[(?:{}|{})\\]|{}*)(?::\\d*)?", user, ipv6(), future, name);
+  }
+  std::string segments() const { return fmt::format("(?:/{}*)*", character); }
+  std::string rooted() const {
+    return fmt::format("//{0}{1}|/(?:{2}+{1})?", authority(), segments(), character);
+  }
+  std::string tail() const {
+    return fmt::format("(?:\\?(?:{0}|[/?])*)?(?:#(?:{0}|[/?])*)?", character);
+  }
+
+  std::string name, user, character, plain;  // one character; `plain` is no colon
 };
 
-// RFC 3986.
-std::string uri() {
-  const UriParts parts;
-  return fmt::format("[A-Za-z][A-Za-z0-9+.-]*:(?:{}|{}+{})?{}", parts.rooted, parts.character,
-                     parts.segments, parts.tail);
+std::string uri(std::string_view more) {
+  const UriParts parts(more);
+  return fmt::format("[A-Za-z][A-Za-z0-9+.-]*:(?:{}|{}+{})?{}", parts.rooted(), parts.character,
+                     parts.segments(), parts.tail());
 }
 
-std::string uri_reference() {
-  const UriParts parts;
-  return fmt::format("(?:{}|(?:{}|{}+{})?{})", uri(), parts.rooted, parts.plain, parts.segments,
-                     parts.tail);
+std::string uri_reference(std::string_view more) {
+  const UriParts parts(more);
+  return fmt::format("(?:{}|(?:{}|{}+{})?{})", uri(more), parts.rooted(), parts.plain,
+                     parts.segments(), parts.tail());
+}
+
+// RFC 6570.
+std::string uri_template() {
+  const std::string percent = "%" + kHexadecimal + "{2}";
+  const std::string name =
+      fmt::format(R"((?:[A-Za-z0-9_]|{0})(?:\.?(?:[A-Za-z0-9_]|{0}))*)", percent);
+  const std::string variable = fmt::format(R"({}(?:\*|:[1-9]\d{{0,3}})?)", name);
+  return fmt::format(R"((?:[!#$&(-;=?-\[\]_a-z~{0}]|{1}|\{{[+#./;?&=,!@|]?{2}(?:,{2})*\}})*)",
+                     kOtherLetters, percent, variable);
+}
+
+// Regular expressions of ECMA-262: those without lookarounds, references, other ranges than those
+// of all digits and letters, and more than two groups within each other.
+std::string regex() {
+  const std::string escape = R"(\\[dDsSwWtrnvf^$\\.*+?()\[\]{}|/])";
+  const std::string set =
+      fmt::format(R"(\[\^?(?:a-z|A-Z|0-9|[A-Za-z0-9_ .,:;@!#%&=<>~]|{}|\\-)+\])", escape);
+  const std::string one =
+      fmt::format(R"((?:[^\x00-\x1f\\^$.*+?()\[\]{{}}|/]|\.|{}|{}))", escape, set);
+  const std::string range =  // no end before its beginning
+      R"(\d{1,3},?|0,\d|1,[1-9]|2,[2-9]|3,[3-9]|4,[4-9]|5,[5-9]|[0-9],[1-9]\d{1,2})";
+  const std::string times = fmt::format(R"((?:(?:[*+?]|\{{(?:{})\}})\??)?)", range);
+  std::string all = fmt::format(R"((?:{}{}|[\^$|])*)", one, times);
+  for (int depth = 0; depth < 2; ++depth) {
+    all = fmt::format(R"((?:{0}{1}|[\^$|]|\((?:\?:)?{2}\){1})*)", one, times, all);
+  }
+  return all;
 }
 
 const std::string kJsonPointer = "(?:/(?:[^~/]|~[01])*)*";
@@ -123,9 +164,15 @@ std::optional<std::string> format_pattern(std::string_view format) {
       {"ipv4", ipv4()},
       {"ipv6", ipv6()},
       {"hostname", hostname()},
-      {"email", email()},
-      {"uri", uri()},
-      {"uri-reference", uri_reference()},
+      {"email", email("")},
+      {"idn-email", email(kOtherLetters)},
+      {"idn-hostname", hostname()},
+      {"uri", uri("")},
+      {"uri-reference", uri_reference("")},
+      {"iri", uri(kOtherLetters)},
+      {"iri-reference", uri_reference(kOtherLetters)},
+      {"uri-template", uri_template()},
+      {"regex", regex()},
       {"json-pointer", kJsonPointer},
       {"relative-json-pointer", fmt::format(R"((?:0|[1-9]\d*)(?:#|{}))", kJsonPointer)},
   };
@@ -134,10 +181,8 @@ std::optional<std::string> format_pattern(std::string_view format) {
   return "^(?:" + found->second + ")$";
 }
 
-bool is_refused_format(std::string_view format) {
-  static constexpr std::string_view kRefused[] = {"idn-email",     "idn-hostname", "iri",
-                                                  "iri-reference", "uri-template", "regex"};
-  return std::find(std::begin(kRefused), std::end(kRefused), format) != std::end(kRefused);
+bool is_partial_format(std::string_view format) {
+  return format == "idn-email" || format == "idn-hostname" || format == "regex";
 }
 
 }  // namespace neuronmm::grammar

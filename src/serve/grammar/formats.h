@@ -7,10 +7,10 @@
 
 namespace neuronmm::grammar {
 
-// Anchored at both ends. Nothing for a format that is not enforced.
+// Anchored at both ends. Nothing for names that the standard does not have, which are annotations
+// ("int32", "password").
 std::optional<std::string> format_pattern(std::string_view format);
-// A format of the standard that is refused rather than left unchecked. Names that the standard does
-// not have are annotations ("int32", "password").
-bool is_refused_format(std::string_view format);
+// Whether the pattern has some of the format's strings only.
+bool is_partial_format(std::string_view format);
 
 }  // namespace neuronmm::grammar

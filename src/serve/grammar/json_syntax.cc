@@ -1,6 +1,7 @@
 #include "serve/grammar/json_syntax.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -45,37 +46,13 @@ void add_hexadecimal(Grammar& grammar, PositionId from, std::string_view digits,
 
 constexpr std::string_view kAnyDigit = "0123456789abcdefABCDEF";
 
-// Edges of the states of a language; escapes of one state share their backslash.
-class LanguageEdges {
+// Edges that read one character; escapes of one position share their backslash.
+class CharacterEdges {
  public:
-  LanguageEdges(Grammar& grammar, const StringLanguage& language, bool in_string)
-      : grammar_(grammar), utf8_(grammar), language_(language), in_string_(in_string) {}
+  CharacterEdges(Grammar& grammar, bool in_string)
+      : grammar_(grammar), utf8_(grammar), in_string_(in_string) {}
 
-  void add(PositionId from, PositionId to) {
-    positions_.assign(language_.states().size(), -1);
-    std::vector<int32_t> queue = {0};
-    positions_[0] = grammar_.add_position();
-    grammar_.add_empty(from, positions_[0]);
-    while (!queue.empty() && !grammar_.too_large()) {
-      const int32_t id = queue.back();
-      queue.pop_back();
-      const StringLanguage::State& state = language_.states()[static_cast<size_t>(id)];
-      const PositionId at = positions_[static_cast<size_t>(id)];
-      if (state.accepting) grammar_.add_empty(at, to);
-      escapes_.clear();
-      for (const StringLanguage::Edge& edge : state.edges) {
-        PositionId& target = positions_[static_cast<size_t>(edge.target)];
-        if (target < 0) {
-          target = grammar_.add_position();
-          queue.push_back(edge.target);
-        }
-        add_range(at, edge.range, target);
-      }
-    }
-  }
-
- private:
-  void add_range(PositionId from, CharacterRange range, PositionId to) {
+  void add(PositionId from, CharacterRange range, PositionId to) {
     if (!in_string_) return utf8_.add(from, range, to);
     char32_t first = range.first;
     for (char32_t c = first; c <= std::min<char32_t>(range.last, '\\'); ++c) {
@@ -87,6 +64,7 @@ class LanguageEdges {
     if (first <= range.last) utf8_.add(from, {first, range.last}, to);
   }
 
+ private:
   void add_escaped(PositionId from, char32_t character, PositionId to) {
     const PositionId backslash = step(from, '\\');
     if (const auto letter = short_escape(character)) {
@@ -111,10 +89,66 @@ class LanguageEdges {
 
   Grammar& grammar_;
   Utf8Edges utf8_;
-  const StringLanguage& language_;
   const bool in_string_;
-  std::vector<PositionId> positions_;                          // by state; -1: not met
-  std::map<std::pair<PositionId, char>, PositionId> escapes_;  // of the present state
+  std::map<std::pair<PositionId, char>, PositionId> escapes_;
+};
+
+// Whether a few edges of one byte read it.
+bool is_short(const std::vector<CharacterRange>& set) {
+  constexpr size_t kFew = 3;
+  const auto is_plain = [](const CharacterRange& range) {
+    return range.first >= kFirstPlain && range.last < 0x80;
+  };
+  const bool is_one = set.size() == 1 && set[0].first == set[0].last;
+  return is_one || (set.size() <= kFew && std::ranges::all_of(set, is_plain));
+}
+
+// Edges of the states of a language. `rule_of`: a rule that reads a character of the set; empty:
+// there are to be no calls.
+class LanguageEdges {
+ public:
+  using RuleOf = std::function<RuleId(const std::vector<CharacterRange>& set)>;
+  LanguageEdges(Grammar& grammar, const StringLanguage& language, bool in_string, RuleOf rule_of)
+      : grammar_(grammar),
+        characters_(grammar, in_string),
+        language_(language),
+        rule_of_(std::move(rule_of)) {}
+
+  void add(PositionId from, PositionId to) {
+    positions_.assign(language_.states().size(), -1);
+    std::vector<int32_t> queue = {0};
+    positions_[0] = grammar_.add_position();
+    grammar_.add_empty(from, positions_[0]);
+    while (!queue.empty() && !grammar_.too_large()) {
+      const int32_t id = queue.back();
+      queue.pop_back();
+      const StringLanguage::State& state = language_.states()[static_cast<size_t>(id)];
+      const PositionId at = positions_[static_cast<size_t>(id)];
+      if (state.accepting) grammar_.add_empty(at, to);
+      std::map<PositionId, std::vector<CharacterRange>> sets;  // by where they lead
+      for (const StringLanguage::Edge& edge : state.edges) {
+        PositionId& target = positions_[static_cast<size_t>(edge.target)];
+        if (target < 0) {
+          target = grammar_.add_position();
+          queue.push_back(edge.target);
+        }
+        sets[target].push_back(edge.range);
+      }
+      for (const auto& [target, set] : sets) add_set(at, set, target);
+    }
+  }
+
+ private:
+  void add_set(PositionId from, const std::vector<CharacterRange>& set, PositionId to) {
+    if (rule_of_ && !is_short(set)) return grammar_.add_call(from, rule_of_(set), to);
+    for (const CharacterRange range : set) characters_.add(from, range, to);
+  }
+
+  Grammar& grammar_;
+  CharacterEdges characters_;
+  const StringLanguage& language_;
+  const RuleOf rule_of_;
+  std::vector<PositionId> positions_;  // by state; -1: not met
 };
 
 }  // namespace
@@ -216,6 +250,39 @@ RuleId JsonSyntax::string() {
   return *string_;
 }
 
+// Characters are counted by calls of one rule, so that a count costs one position.
+RuleId JsonSyntax::counted_string(int64_t minimum, std::optional<int64_t> maximum) {
+  if (minimum == 0 && !maximum) return string();
+  const auto [found, is_new] = counted_.try_emplace({minimum, maximum}, -1);
+  if (!is_new) return found->second;
+  found->second = grammar_.add_rule();
+  const auto [start, end] = grammar_.rule(found->second);
+  PositionId at = position();
+  grammar_.add_text(start, "\"", at);
+  const int64_t last = maximum.value_or(minimum);
+  for (int64_t i = 0; i < last && !grammar_.too_large(); ++i) {
+    if (i >= minimum) grammar_.add_text(at, "\"", end);
+    const PositionId next = position();
+    grammar_.add_call(at, character(), next);
+    at = next;
+  }
+  grammar_.add_text(at, "\"", end);
+  if (!maximum) grammar_.add_call(at, character(), at);
+  return found->second;
+}
+
+RuleId JsonSyntax::character_of(const std::vector<CharacterRange>& set, bool in_string) {
+  std::vector<std::pair<char32_t, char32_t>> key;
+  for (const CharacterRange range : set) key.emplace_back(range.first, range.last);
+  const auto [found, is_new] = sets_.try_emplace({std::move(key), in_string}, -1);
+  if (!is_new) return found->second;
+  found->second = grammar_.add_rule();
+  const auto [start, end] = grammar_.rule(found->second);
+  CharacterEdges edges(grammar_, in_string);
+  for (const CharacterRange range : set) edges.add(start, range, end);
+  return found->second;
+}
+
 RuleId JsonSyntax::integer() {
   if (integer_) return *integer_;
   integer_ = grammar_.add_rule();
@@ -295,12 +362,24 @@ void JsonSyntax::add_string(PositionId from, std::string_view utf8, PositionId t
 void JsonSyntax::add_string_of(PositionId from, const StringLanguage& language, PositionId to) {
   const PositionId begin = position(), end = position();
   grammar_.add_text(from, "\"", begin);
-  LanguageEdges(grammar_, language, true).add(begin, end);
+  LanguageEdges(grammar_, language, true, [this](const auto& set) {
+    return character_of(set, true);
+  }).add(begin, end);
+  grammar_.add_text(end, "\"", to);
+}
+
+void JsonSyntax::add_string_without_calls(PositionId from, const StringLanguage& language,
+                                          PositionId to) {
+  const PositionId begin = position(), end = position();
+  grammar_.add_text(from, "\"", begin);
+  LanguageEdges(grammar_, language, true, {}).add(begin, end);
   grammar_.add_text(end, "\"", to);
 }
 
 void JsonSyntax::add_text_of(PositionId from, const StringLanguage& language, PositionId to) {
-  LanguageEdges(grammar_, language, false).add(from, to);
+  LanguageEdges(grammar_, language, false, [this](const auto& set) {
+    return character_of(set, false);
+  }).add(from, to);
 }
 
 }  // namespace neuronmm::grammar

@@ -63,7 +63,7 @@ bool ObjectLowering::is_closed() const {
   const auto mentions = [](const auto& properties) { return properties->mentions_others; };
   const auto closes = [](const auto& properties) { return properties->closes; };
   if (std::none_of(all.begin(), all.end(), mentions))
-    return lowering_.closed_objects_ && std::any_of(all.begin(), all.end(), closes);
+    return lowering_.settings_.closed_objects && std::any_of(all.begin(), all.end(), closes);
   return std::any_of(all.begin(), all.end(), [](const auto& properties) {
     return properties->patterns.empty() && properties->additional != nullptr &&
            allows_nothing({properties->additional});

@@ -1,7 +1,10 @@
 #include "serve/grammar/schema_compiler.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "serve/grammar/json_syntax.h"
@@ -11,11 +14,13 @@
 namespace neuronmm::grammar {
 namespace {
 
+constexpr std::string_view kNoDocument = "no document satisfies the schema";
+
 // One schema on its way into the grammar that all of them share.
 struct SchemaInWork {
-  SchemaInWork(SchemaDocument read, const SchemaOptions& options, Grammar& grammar,
+  SchemaInWork(SchemaDocument read, const LoweringSettings& settings, Grammar& grammar,
                JsonSyntax& syntax)
-      : document(std::move(read)), lowering(document, options.closed_objects, grammar, syntax) {}
+      : document(std::move(read)), lowering(document, settings, grammar, syntax) {}
 
   SchemaDocument document;
   SchemaLowering lowering;
@@ -30,7 +35,8 @@ struct ComparedBranches {
 
 class SequenceCompiler {
  public:
-  explicit SequenceCompiler(const SchemaOptions& options) : options_(options), syntax_(grammar_) {}
+  explicit SequenceCompiler(const LoweringSettings& settings)
+      : settings_(settings), syntax_(grammar_) {}
 
   Result<CompiledGrammar> run(const RepeatedSequences& sequences) {
     const RuleId root = grammar_.add_rule(), one = grammar_.add_rule();
@@ -46,6 +52,15 @@ class SequenceCompiler {
     std::vector<std::string> wider = notes(heights);
     return CompiledGrammar{std::move(grammar_), std::move(wider)};
   }
+
+  // Whether it was too large, and might not be with fewer counted states.
+  bool may_fit() const {
+    return grammar_.too_large() && std::ranges::any_of(schemas_, [](const auto& schema) {
+             return schema->lowering.counts_roughly();
+           });
+  }
+  // Branches of oneOf that were found to share values.
+  const std::set<BranchNames>& shared() const { return shared_; }
 
  private:
   Status add(const Sequence& sequence, RuleId rule) {
@@ -68,7 +83,7 @@ class SequenceCompiler {
   Result<RuleId> add(const SchemaPart& part) {
     NMM_ASSIGN(SchemaDocument document, SchemaDocument::read(*part.schema, part.source));
     schemas_.push_back(
-        std::make_unique<SchemaInWork>(std::move(document), options_, grammar_, syntax_));
+        std::make_unique<SchemaInWork>(std::move(document), settings_, grammar_, syntax_));
     SchemaInWork& schema = *schemas_.back();
     schema.rule = schema.lowering.rule_of({part.schema});
     return schema.rule;
@@ -111,20 +126,20 @@ class SequenceCompiler {
     for (const auto& schema : schemas_) {
       if (heights[static_cast<size_t>(grammar_.rule(schema->rule).start)] != kNoWay) continue;
       const std::string& reason = schema->lowering.contradiction();
-      if (reason.empty())
-        return fail("no document satisfies the schema: every one would have to be endless");
-      return fail("no document satisfies the schema: {}", reason);
+      if (reason.empty()) return fail("{}: every one would have to be endless", kNoDocument);
+      return fail("{}: {}", kNoDocument, reason);
     }
     return {};
   }
 
-  std::vector<std::string> notes(const std::vector<int32_t>& heights) const {
+  std::vector<std::string> notes(const std::vector<int32_t>& heights) {
     std::map<const Json*, std::string> found;
     for (const ComparedBranches& compared : compared_) {
       const bool overlap =
           compared.both < 0 ||
           heights[static_cast<size_t>(grammar_.rule(compared.both).start)] != kNoWay;
       if (!overlap) continue;
+      if (compared.both >= 0) shared_.emplace(compared.pair.first, compared.pair.second);
       const std::string what =
           compared.both < 0
               ? "its branches share values, or are too many to compare; it is taken as anyOf"
@@ -140,18 +155,40 @@ class SequenceCompiler {
     return texts;
   }
 
-  const SchemaOptions options_;
+  const LoweringSettings& settings_;
+  std::set<BranchNames> shared_;
   Grammar grammar_;
   JsonSyntax syntax_;
   std::vector<std::unique_ptr<SchemaInWork>> schemas_;
   std::vector<ComparedBranches> compared_;
 };
 
+// The more states the longer are strings that cannot be counted, and the fewer fit. Assumed: few
+// schemas have more than one of them, others have dozens.
+constexpr int64_t kCountedStates[] = {32'768, 2'048};
+
 }  // namespace
 
 Result<CompiledGrammar> compile_sequences(const RepeatedSequences& sequences,
                                           const SchemaOptions& options) {
-  return SequenceCompiler(options).run(sequences);
+  LoweringSettings settings;
+  settings.closed_objects = options.closed_objects;
+  std::optional<Result<CompiledGrammar>> compiled;
+  for (const int64_t states : kCountedStates) {
+    settings.counted_states = states;
+    SequenceCompiler compiler(settings);
+    compiled = compiler.run(sequences);
+    if (compiled->ok()) {
+      settings.exclusive = compiler.shared();
+      break;
+    }
+    if (!compiler.may_fit()) break;
+  }
+  if (settings.exclusive.empty()) return std::move(*compiled);
+  // What branches of oneOf share is known now. Where it cannot be taken out, the notes say so.
+  auto without = SequenceCompiler(settings).run(sequences);
+  const bool is_known = without.ok() || without.error().message.starts_with(kNoDocument);
+  return is_known ? std::move(without) : std::move(*compiled);
 }
 
 Result<CompiledGrammar> compile_schema(const Json& schema, const std::string& source,

@@ -65,6 +65,7 @@ class ShapeComplement {
   }
 
   Status string(const StringLimits& limits) {
+    if (limits.partial) return fail("a format of which only some strings are known is not negated");
     counts(ComplementKind::kString, limits.minimum, limits.maximum,
            [](Shape& shape) -> StringLimits& { return shape.string; });
     for (const Language& language : limits.languages) {

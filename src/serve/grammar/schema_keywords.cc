@@ -182,7 +182,7 @@ class KeywordReader {
     if (format == nullptr) return {};
     if (!format->is_string()) return expected("format", "a string");
     const auto name = format->get<std::string>();
-    if (is_refused_format(name)) return wrong("format", fmt::format("{:?} is not supported", name));
+    limits.partial = is_partial_format(name);
     if (const auto pattern = format_pattern(name)) {
       NMM_ASSIGN(Language language, pattern_language("format", *pattern));
       limits.languages.push_back(std::move(language));

@@ -10,6 +10,10 @@
 namespace neuronmm::grammar {
 namespace {
 
+// Of a string without a pattern, and of an array, that may be longer still. Assumed: no answer has
+// longer ones.
+constexpr int64_t kMostCharacters = 1 << 16, kMostItems = 1 << 14;
+
 bool allows_all(const Json& schema) {
   return (schema.is_boolean() && schema.get<bool>()) || (schema.is_object() && schema.empty());
 }
@@ -92,34 +96,32 @@ Status SchemaLowering::lower_number(const NumberLimits& limits, const Place& pla
   return {};
 }
 
-// Characters are counted by calls of one rule, so that a count costs one position.
+// Strings with the same limits share a rule.
 Status SchemaLowering::lower_string(const StringLimits& limits, const Place& place) {
   if (limits.maximum && *limits.maximum < limits.minimum) {
     note_contradiction(place.schemas, "no string is within its limits");
     return {};
   }
-  if (!limits.only_lengths()) {
-    const auto language = string_language_or_some(limits);
+  if (limits.only_lengths()) {
+    std::optional<int64_t> maximum = limits.maximum;
+    if (maximum) maximum = std::min(*maximum, std::max(limits.minimum, kMostCharacters));
+    grammar_.add_call(place.from, syntax_.counted_string(limits.minimum, maximum), place.to);
+    return {};
+  }
+  std::vector<const StringLanguage*> languages;
+  for (const Language& language : limits.languages) languages.push_back(language.get());
+  const auto [found, is_new] =
+      strings_.try_emplace({std::move(languages), limits.minimum, limits.maximum}, -1);
+  if (is_new) {
+    counts_roughly_ |= limits.maximum.has_value();
+    const auto language = string_language_or_some(limits, settings_.counted_states);
     if (!language.ok()) return wrong(place, language.error().message);
     if (language->empty()) note_contradiction(place.schemas, "no string is within its limits");
-    syntax_.add_string_of(place.from, *language, place.to);
-    return {};
+    found->second = grammar_.add_rule();
+    const auto [start, end] = grammar_.rule(found->second);
+    syntax_.add_string_of(start, *language, end);
   }
-  if (limits.minimum == 0 && !limits.maximum) {
-    grammar_.add_call(place.from, syntax_.string(), place.to);
-    return {};
-  }
-  PositionId at = grammar_.add_position();
-  grammar_.add_text(place.from, "\"", at);
-  const int64_t last = limits.maximum.value_or(limits.minimum);
-  for (int64_t i = 0; i < last && !grammar_.too_large(); ++i) {
-    if (i >= limits.minimum) grammar_.add_text(at, "\"", place.to);
-    const PositionId next = grammar_.add_position();
-    grammar_.add_call(at, syntax_.character(), next);
-    at = next;
-  }
-  grammar_.add_text(at, "\"", place.to);
-  if (!limits.maximum) grammar_.add_call(at, syntax_.character(), at);
+  grammar_.add_call(place.from, found->second, place.to);
   return {};
 }
 
@@ -151,8 +153,8 @@ Status SchemaLowering::lower_array(const ArrayLimits& limits, const Place& place
   }
   size_t prefix = 0;
   for (const ItemSchemas& items : limits.items) prefix = std::max(prefix, items.prefix.size());
-  const int64_t last =
-      limits.maximum.value_or(std::max(limits.minimum, static_cast<int64_t>(prefix)));
+  const int64_t fewest = std::max(limits.minimum, static_cast<int64_t>(prefix));
+  const int64_t last = std::min(limits.maximum.value_or(fewest), std::max(fewest, kMostItems));
   const auto new_row = [&] {
     std::vector<PositionId> row(static_cast<size_t>(most) + 1);
     for (PositionId& position : row) position = grammar_.add_position();

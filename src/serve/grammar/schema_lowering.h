@@ -2,7 +2,10 @@
 // Shapes become rules of a grammar: one rule for every set of schemas that hold for the same value.
 
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "serve/grammar/grammar.h"
@@ -11,14 +14,21 @@
 
 namespace neuronmm::grammar {
 
+struct LoweringSettings {
+  bool closed_objects = false;  // see SchemaOptions
+  // What a string's automaton may have where it cannot count all characters.
+  int64_t counted_states = 0;
+  // Branches of oneOf that share values: the others are excluded from each.
+  std::set<BranchNames> exclusive;
+};
+
 class SchemaLowering {
  public:
-  // `closed_objects`: see SchemaOptions.
-  SchemaLowering(const SchemaDocument& document, bool closed_objects, Grammar& grammar,
+  SchemaLowering(const SchemaDocument& document, const LoweringSettings& settings, Grammar& grammar,
                  JsonSyntax& syntax)
       : document_(document),
-        normalizer_(document),
-        closed_objects_(closed_objects),
+        normalizer_(document, settings.exclusive),
+        settings_(settings),
         grammar_(grammar),
         syntax_(syntax) {}
 
@@ -27,6 +37,8 @@ class SchemaLowering {
   // Builds what was asked for, and what that asks for.
   Status run();
   const std::vector<BranchPair>& branch_pairs() const { return normalizer_.branch_pairs(); }
+  // Whether fewer counted states might have made it smaller.
+  bool counts_roughly() const { return counts_roughly_; }
   // Where the schema was first found to allow nothing, for messages; empty: nowhere.
   const std::string& contradiction() const { return contradiction_; }
 
@@ -53,12 +65,15 @@ class SchemaLowering {
 
   const SchemaDocument& document_;
   SchemaNormalizer normalizer_;
-  const bool closed_objects_;
+  const LoweringSettings& settings_;
   Grammar& grammar_;
   JsonSyntax& syntax_;
   std::map<Conjunction, RuleId> rules_;
+  std::map<std::tuple<std::vector<const StringLanguage*>, int64_t, std::optional<int64_t>>, RuleId>
+      strings_;
   std::vector<Job> queue_;
   std::string contradiction_;
+  bool counts_roughly_ = false;
 };
 
 }  // namespace neuronmm::grammar

@@ -78,9 +78,10 @@ Result<const Shapes*> SchemaNormalizer::shapes_of(const Json& schema) {
   if (std::ssize(in_progress_) > kMaxDepth)
     return document_.wrong(schema, "",
                            fmt::format("more than {} schemas refer to each other", kMaxDepth));
-  NMM_ASSIGN(Shapes shapes, read(schema));
+  auto shapes = read(schema);
   in_progress_.erase(&schema);
-  return &known_.emplace(&schema, std::move(shapes)).first->second;
+  if (!shapes.ok()) return shapes.error();
+  return &known_.emplace(&schema, std::move(shapes).value()).first->second;
 }
 
 Result<Shapes> SchemaNormalizer::read(const Json& schema) {
@@ -110,10 +111,8 @@ Result<Shapes> SchemaNormalizer::read_object(const Json& schema) {
   for (const char* name : {"anyOf", "oneOf"}) {
     if (!schema.contains(name)) continue;
     NMM_ASSIGN(const Literals some, branches(schema, name));
-    NMM_ASSIGN(Shapes more, any_of(some));
-    const size_t before = branch_pairs_.size();
-    if (std::string_view(name) == "oneOf") NMM_TRY(compare_branches(schema, some));
-    for (Shape& shape : more) shape.may_be_wider |= branch_pairs_.size() > before;
+    const bool is_one_of = std::string_view(name) == "oneOf";
+    NMM_ASSIGN(const Shapes more, is_one_of ? one_of(schema, some) : any_of(some));
     NMM_ASSIGN(shapes, all_of(shapes, more));
   }
   NMM_TRY(apply_not(schema, shapes));
@@ -121,6 +120,42 @@ Result<Shapes> SchemaNormalizer::read_object(const Json& schema) {
   NMM_TRY(apply_dependencies(schema, shapes));
   NMM_TRY(apply_unevaluated(schema, shapes));
   return shapes;
+}
+
+Result<Shapes> SchemaNormalizer::one_of(const Json& schema, const Literals& branches) {
+  NMM_ASSIGN(Shapes shapes, any_of(branches));
+  const size_t before = branch_pairs_.size();
+  NMM_TRY(compare_branches(schema, branches));
+  const auto is_exclusive = [&](const BranchPair& pair) {
+    return exclusive_.contains({pair.first, pair.second});
+  };
+  const auto own = branch_pairs_.begin() + static_cast<ptrdiff_t>(before);
+  if (std::any_of(own, branch_pairs_.end(), is_exclusive)) {
+    if (auto alone = in_one_alone(branches); alone.ok()) {
+      shapes = std::move(alone).value();
+      branch_pairs_.erase(std::remove_if(own, branch_pairs_.end(), is_exclusive),
+                          branch_pairs_.end());
+    }
+  }
+  for (Shape& shape : shapes) shape.may_be_wider |= branch_pairs_.size() > before;
+  return shapes;
+}
+
+Result<Shapes> SchemaNormalizer::in_one_alone(const Literals& branches) {
+  Shapes result;
+  for (const Json* branch : branches) {
+    NMM_ASSIGN(const Shapes* own, shapes_of(*branch));
+    Shapes shapes = *own;
+    for (const Json* other : branches) {
+      if (!exclusive_.contains({branch, other}) && !exclusive_.contains({other, branch})) continue;
+      NMM_ASSIGN(const Shapes* without, shapes_of(*negated(*other)));
+      NMM_ASSIGN(shapes, all_of(shapes, *without));
+    }
+    std::move(shapes.begin(), shapes.end(), std::back_inserter(result));
+    if (std::ssize(result) > kMaxExclusive)
+      return document_.wrong(*branch, "", fmt::format("more than {} alternatives", kMaxExclusive));
+  }
+  return result;
 }
 
 // Branches of constants are compared by their texts, others two by two.

@@ -22,13 +22,21 @@ struct BranchPair {
   const Json *first, *second;
 };
 
+// Two branches, each by its place in the document.
+using BranchNames = std::pair<const Json*, const Json*>;
+
 class SchemaNormalizer {
  public:
   static constexpr int64_t kMaxShapes = 1000;  // that one value may have
   static constexpr int kMaxDepth = 200;        // of schemas that hold for the same value
   static constexpr size_t kMaxBranches = 50;   // of a oneOf that are compared
+  // Of a oneOf without the values that its branches share. Assumed: each is a way to write it.
+  static constexpr int64_t kMaxExclusive = 100;
 
-  explicit SchemaNormalizer(const SchemaDocument& document) : document_(document) {}
+  // `exclusive`: branches of oneOf that share values, which are then in neither. Where they cannot
+  // be excluded they stay, as if they were not named.
+  SchemaNormalizer(const SchemaDocument& document, const std::set<BranchNames>& exclusive)
+      : document_(document), exclusive_(exclusive) {}
 
   Result<Shapes> shapes_of(const Conjunction& schemas);
   // A schema that allows exactly what the given one does not. What cannot be negated is an error
@@ -54,6 +62,8 @@ class SchemaNormalizer {
   Result<std::vector<const Json*>> branches(const Json& schema, const char* keyword) const;
   Status compare_branches(const Json& schema, const std::vector<const Json*>& branches);
   Result<Shapes> any_of(const std::vector<const Json*>& branches);
+  Result<Shapes> one_of(const Json& schema, const std::vector<const Json*>& branches);
+  Result<Shapes> in_one_alone(const std::vector<const Json*>& branches);
   Result<Shapes> all_of(const Shapes& a, const Shapes& b);
   Result<Language> name_language(const Json& schema);
 
@@ -65,6 +75,7 @@ class SchemaNormalizer {
                                                const std::vector<const Json*>& values);
 
   const SchemaDocument& document_;
+  const std::set<BranchNames>& exclusive_;
   std::unordered_map<const Json*, Shapes> known_;
   std::set<const Json*> in_progress_;
   std::vector<BranchPair> branch_pairs_;

@@ -8,6 +8,9 @@
 namespace neuronmm::grammar {
 namespace {
 
+// Of an automaton that counts some strings; fewer are not tried. Assumed.
+constexpr int64_t kFewestStates = 256;
+
 template <typename T>
 void append(std::vector<T>& to, const std::vector<T>& from) {
   to.insert(to.end(), from.begin(), from.end());
@@ -66,6 +69,7 @@ Shape both(const Shape& a, const Shape& b) {
   shape.string.minimum = std::max(a.string.minimum, b.string.minimum);
   shape.string.maximum = smaller(a.string.maximum, b.string.maximum);
   append(shape.string.languages, b.string.languages);
+  shape.string.partial |= b.string.partial;
   append(shape.array.items, b.array.items);
   append(shape.array.contains, b.array.contains);
   shape.array.minimum = std::max(a.array.minimum, b.array.minimum);
@@ -89,13 +93,16 @@ Result<StringLanguage> string_language(const StringLimits& limits) {
   return language.intersect(lengths);
 }
 
-Result<StringLanguage> string_language_or_some(const StringLimits& limits) {
+Result<StringLanguage> string_language_or_some(const StringLimits& limits, int64_t states) {
   auto all = string_language(limits);
-  if (all.ok() || !limits.maximum) return all;
+  if (!limits.maximum || (all.ok() && std::ssize(all->states()) <= 2 * states)) return all;
   NMM_ASSIGN(const StringLanguage language, language_of_any_length(limits));
   NMM_ASSIGN(const StringLanguage lengths, StringLanguage::of_length(limits.minimum, {}));
-  auto some = some_up_to(language, *limits.maximum).intersect(lengths);
-  return some.ok() && !some->empty() ? some : all;
+  for (; states >= kFewestStates; states /= 2) {
+    auto some = some_up_to(language, *limits.maximum, states).intersect(lengths);
+    if (some.ok() && !some->empty()) return some;
+  }
+  return all;
 }
 
 std::string canonical_text(const Json& value) {

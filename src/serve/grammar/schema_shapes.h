@@ -22,6 +22,7 @@ struct StringLimits {
   int64_t minimum = 0;  // in characters
   std::optional<int64_t> maximum;
   std::vector<Language> languages;  // it is in all of them
+  bool partial = false;             // there are others: what is not in them is not known
 
   bool only_lengths() const { return languages.empty(); }
 };
@@ -90,8 +91,9 @@ using Shapes = std::vector<Shape>;
 Shape both(const Shape& a, const Shape& b);
 // The strings within the limits.
 Result<StringLanguage> string_language(const StringLimits& limits);
-// The same, or where counting characters takes too many states, some of these strings.
-Result<StringLanguage> string_language_or_some(const StringLimits& limits);
+// The same, or where counting characters takes too many states, some of these strings, by an
+// automaton of about so many.
+Result<StringLanguage> string_language_or_some(const StringLimits& limits, int64_t states);
 // The value as text that equal values share: 1.0 and 1, objects in any order.
 std::string canonical_text(const Json& value);
 

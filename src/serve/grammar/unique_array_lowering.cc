@@ -264,7 +264,7 @@ void UniqueArrayLowering::add_strings(const StringLanguage& language) {
   const RuleId rule = grammar_.add_rule();
   const auto [start, end] = grammar_.rule(rule);
   const PositionId first = grammar_.add_position();
-  lowering_.syntax_.add_string_of(start, language, end);
+  lowering_.syntax_.add_string_without_calls(start, language, end);
   grammar_.mark(first, grammar_.add_position());
   add_rows(1, [&](size_t, PositionId from, const auto& behind, const auto&) {
     grammar_.add_call(from, rule, behind[0]);

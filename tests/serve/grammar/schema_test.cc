@@ -151,9 +151,35 @@ TEST(Schema, OneOfIsAnyOfOnlyWhereItSaysSo) {
       R"({"oneOf": [{"type": "object", "properties": {"t": {"const": "a"}}, "required": ["t"]},
           {"type": "object", "properties": {"t": {"const": "b"}}, "required": ["t"]}, {"type": "string"}]})";
   EXPECT_THAT(Compiled(kApart).notes(), testing::IsEmpty());
+  // Multiples are not negated, so that the zero of both stays.
+  constexpr std::string_view kMultiples =
+      R"({"properties": {"x": {"type": "integer", "oneOf": [{"multipleOf": 2}, {"multipleOf": 3}]}}})";
   EXPECT_THAT(
-      Compiled(R"({"properties": {"x": {"oneOf": [{"minimum": 1}, {"minimum": 3}]}}})").notes(),
+      Compiled(kMultiples).notes(),
       testing::ElementsAre(AllOf(HasSubstr("schema: /properties/x/oneOf"), HasSubstr("anyOf"))));
+  EXPECT_TRUE(Compiled(kMultiples).accepts(R"({"x":6})"));
+}
+
+// What branches share is in none of them.
+TEST(Schema, OneOfIsInOneBranchAlone) {
+  expect_texts(
+      R"({"type": "object", "properties": {"a": {}, "b": {}, "c": {}}, "additionalProperties": false,
+                   "oneOf": [{"required": ["a"]}, {"required": ["b"]}, {"required": ["c"]}]})",
+      {R"({"a":1})", R"({"b":1})", R"({"c":1})"},
+      {"{}", R"({"a":1,"b":1})", R"({"a":1,"c":1})", R"({"a":1,"b":1,"c":1})"});
+  expect_texts(R"({"oneOf": [{"minimum": 1}, {"minimum": 3}], "type": "integer"})", {"1", "2"},
+               {"0", "3", "4"});
+  expect_texts(R"({"oneOf": [{"type": "number"}, {"type": "integer"}, {"type": "string"}]})",
+               {"0.5", R"("a")"}, {"1", "null"});
+  const std::string_view kNested =
+      R"({"type": "array", "items": {"oneOf": [{"$ref": "#/$defs/named"}, {"$ref": "#/$defs/sized"}]},
+          "$defs": {"named": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+                    "sized": {"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}}})";
+  expect_texts(kNested, {R"([{"name":"a"},{"size":1}])", R"([{"name":"a","size":"b"}])"},
+               {R"([{"name":"a","size":1}])", "[{}]"});
+  EXPECT_THAT(Compiled(kNested).notes(), testing::IsEmpty());
+  EXPECT_THAT(Compiled::error(R"({"oneOf": [{"type": "string"}, {"type": "string"}]})"),
+              HasSubstr("no document satisfies"));
 }
 
 TEST(Schema, WhatIsNegatedIsAllThatIsNotAllowed) {
@@ -224,7 +250,7 @@ TEST(Schema, WhatIsNotEnforcedIsRefusedByNameAndPath) {
       {R"__({"type": "string", "pattern": "^a(?=b)"})__", "/pattern: lookaround"},
       {R"__({"type": "string", "pattern": "(a)\\1"})__", "/pattern: a backreference"},
       {R"({"type": "string", "pattern": "\\bx"})", "/pattern: the word border"},
-      {R"({"type": "string", "format": "regex"})", "/format: \"regex\" is not supported"},
+      {R"({"type": "string", "not": {"format": "regex"}})", "only some strings are known"},
       {R"({"$ref": "https://example.com/x"})", "/$ref: expected a reference into the same schema"},
       {R"({"$ref": "#/$defs/x"})", "/$ref: \"#/$defs/x\" leads nowhere"},
       {R"({"type": "strnig"})",
@@ -304,6 +330,18 @@ TEST(Schema, FormatsAreEnforced) {
   expect_texts(format("ipv4"), {R"("127.0.0.1")"}, {R"("256.0.0.1")", R"("127.0.1")"});
   expect_texts(format("ipv6"), {R"("::1")", R"("2001:db8::ff00:42:8329")"}, {R"("1::2::3")"});
   expect_texts(format("email"), {R"("a.b@example.com")"}, {R"("a@")", R"(".a@b.c")"});
+  expect_texts(format("idn-email"), {R"("a.b@example.com")", R"("실례@example.com")"}, {R"("a@")"});
+  expect_texts(format("idn-hostname"), {R"("example.com")"}, {R"("-a.com")"});
+  expect_texts(format("iri"), {R"("http://ƒøø.ßår/?∂éœ=πîx#πîüx")", R"("urn:a:b")"},
+               {R"("//ƒøø.ßår")", R"("http://2001:0db8:85a3::8a2e:0370:7334")", R"("âππ")"});
+  expect_texts(format("iri-reference"), {R"("âππ")", R"("/a?b")"}, {R"("a b")"});
+  expect_texts(format("uri-template"), {R"("http://example.com/{term:1}/{a,b*}")", R"("/x{?q}")"},
+               {R"("http://example.com/{term:1}/{term")", R"("{}")", R"("a b")"});
+  expect_texts(format("regex"),
+               {R"("^[A-Za-z_]\\w*(?:\\.\\d{2,}x{3,16})?$")", R"__("([abc])+\\s+$")__", R"("")",
+                R"__("a|(b|(c*))")__"},
+               {R"__("^(abc]")__", R"("*a")", R"("a**")", R"("[z-a]")", R"("a{2,1}")", R"__("(")__",
+                R"("\\q")"});
   expect_texts(format("int32"), {R"("anything")"}, {});
 }
 
