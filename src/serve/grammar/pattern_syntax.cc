@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "serve/grammar/unicode_property.h"
 #include "text/utf8.h"
 
 namespace neuronmm::grammar {
@@ -197,9 +198,22 @@ class PatternParser {
     if (take("W")) return kWord.complement();
     if (take("s")) return kSpace;
     if (take("S")) return kSpace.complement();
-    if (peek() == 'p' || peek() == 'P') return unsupported("the property \\p");
+    if (take("p{")) return property();
+    if (take("P{")) {
+      NMM_ASSIGN(const CharacterSet set, property());
+      return set.complement();
+    }
     NMM_ASSIGN(const char32_t character, escaped_character());
     return one(character);
+  }
+
+  // Behind the brace.
+  Result<CharacterSet> property() {
+    const size_t end = pattern_.find('}', at_);
+    if (end == std::string_view::npos) return fail("a property \\p{{ has no '}}'");
+    const std::string_view name = pattern_.substr(at_, end - at_);
+    at_ = end + 1;
+    return characters_with_property(name);
   }
 
   Result<char32_t> escaped_character() {

@@ -102,6 +102,29 @@ TEST(Pattern, CharactersAreUnicode) {
   EXPECT_FALSE(language->accepts("e😁日😀"));
 }
 
+// Of the Unicode Character Database, by hand.
+TEST(Pattern, PropertiesOfCharacters) {
+  const auto accepts = [](const char* pattern, const char* text) {
+    const auto language = compile_pattern(pattern);
+    EXPECT_TRUE(language.ok()) << pattern;
+    return language.ok() && language->accepts(text);
+  };
+  for (const char* letters :
+       {"^\\p{L}+$", "^\\p{Letter}+$", "^\\p{gc=L}+$", "^[\\p{Lu}\\p{Ll}\\p{Lo}]+$"}) {
+    EXPECT_TRUE(accepts(letters, "Straßeжλ字")) << letters;
+    EXPECT_FALSE(accepts(letters, "a1")) << letters;
+    EXPECT_FALSE(accepts(letters, "a b")) << letters;
+  }
+  EXPECT_TRUE(accepts("^\\P{L}+$", "12 -_."));
+  EXPECT_FALSE(accepts("^\\P{L}+$", "12ж"));
+  EXPECT_TRUE(accepts("^\\p{Script=Greek}+$", "λόγος"));
+  EXPECT_FALSE(accepts("^\\p{Script=Greek}+$", "logos"));
+  EXPECT_TRUE(accepts("^[^\\p{P}\\s]+$", "ab1"));
+  EXPECT_FALSE(accepts("^[^\\p{P}\\s]+$", "a!"));
+  EXPECT_TRUE(accepts("^\\p{Sc}\\p{Nd}+$", "€5٣"));
+  EXPECT_TRUE(accepts("^\\p{Emoji_Presentation}$", "😀"));
+}
+
 TEST(Pattern, WhatIsNotRegularIsRefused) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"a(?!b)", "lookaround \"(?!\" at byte 1"},
@@ -114,7 +137,9 @@ TEST(Pattern, WhatIsNotRegularIsRefused) {
       {"(?<=a)b", "lookaround \"(?<=\""},
       {"(a)\\1", "a backreference"},
       {"\\ba", "the word border"},
-      {"\\p{L}", "the property \\p"},
+      {"\\p{Elvish}", "the property \\p{Elvish} is not known"},
+      {"\\p{L", "has no '}'"},
+      {"\\p{L}\\p{", "has no '}'"},
       {"(a", "a group has no ')'"},
       {"a)", "unmatched ')'"},
       {"[a", "a character class has no ']'"},

@@ -1,0 +1,122 @@
+#include "serve/grammar/unicode_property.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "text/split_regex.h"
+#include "text/utf8.h"
+
+namespace neuronmm::grammar {
+namespace {
+
+constexpr std::pair<std::string_view, std::string_view> kCategories[] = {
+    {"Letter", "L"},
+    {"Cased_Letter", "L&"},
+    {"LC", "L&"},
+    {"Uppercase_Letter", "Lu"},
+    {"Lowercase_Letter", "Ll"},
+    {"Titlecase_Letter", "Lt"},
+    {"Modifier_Letter", "Lm"},
+    {"Other_Letter", "Lo"},
+    {"Mark", "M"},
+    {"Combining_Mark", "M"},
+    {"Nonspacing_Mark", "Mn"},
+    {"Spacing_Mark", "Mc"},
+    {"Enclosing_Mark", "Me"},
+    {"Number", "N"},
+    {"Decimal_Number", "Nd"},
+    {"digit", "Nd"},
+    {"Letter_Number", "Nl"},
+    {"Other_Number", "No"},
+    {"Punctuation", "P"},
+    {"punct", "P"},
+    {"Connector_Punctuation", "Pc"},
+    {"Dash_Punctuation", "Pd"},
+    {"Open_Punctuation", "Ps"},
+    {"Close_Punctuation", "Pe"},
+    {"Initial_Punctuation", "Pi"},
+    {"Final_Punctuation", "Pf"},
+    {"Other_Punctuation", "Po"},
+    {"Symbol", "S"},
+    {"Math_Symbol", "Sm"},
+    {"Currency_Symbol", "Sc"},
+    {"Modifier_Symbol", "Sk"},
+    {"Other_Symbol", "So"},
+    {"Separator", "Z"},
+    {"Space_Separator", "Zs"},
+    {"Line_Separator", "Zl"},
+    {"Paragraph_Separator", "Zp"},
+    {"Other", "C"},
+    {"Control", "Cc"},
+    {"cntrl", "Cc"},
+    {"Format", "Cf"},
+    {"Private_Use", "Co"},
+    {"Unassigned", "Cn"},
+};
+
+// Names that PCRE2 takes for the same property are many, those that people write are few.
+constexpr size_t kMostKept = 256;
+
+// The name that PCRE2 has for it.
+std::string library_name(std::string_view name) {
+  for (const std::string_view prefix : {"General_Category=", "gc="}) {
+    if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+  }
+  for (const auto& [prefix, kind] :
+       {std::pair("Script=", "sc:"), std::pair("sc=", "sc:"),
+        std::pair("Script_Extensions=", "scx:"), std::pair("scx=", "scx:")}) {
+    if (name.starts_with(prefix))
+      return kind + std::string(name.substr(std::string_view(prefix).size()));
+  }
+  const auto* const found =
+      std::ranges::find(kCategories, name, &std::pair<std::string_view, std::string_view>::first);
+  return std::string(found == std::end(kCategories) ? name : found->second);
+}
+
+// Every character once, in order: 4.4 MB.
+std::string all_characters() {
+  std::string text;
+  for (const CharacterRange range : CharacterSet::all().ranges()) {
+    for (char32_t c = range.first; c <= range.last; ++c) text::append_utf8(c, text);
+  }
+  return text;
+}
+
+Result<CharacterSet> find(std::string_view name) {
+  const auto is_word = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
+           c == '=';
+  };
+  const auto regex =
+      text::SplitRegex::compile("\\p{" + library_name(name) + "}+", text::SplitRegex::Kind::kRegex);
+  if (name.empty() || !std::ranges::all_of(name, is_word) || !regex.ok())
+    return fail("the property \\p{{{}}} is not known", name);
+  const std::string text = all_characters();
+  text::MatchBudget budget(text.size());
+  text::SplitRegex::Matches matches(*regex, text, budget);
+  CharacterSet set;
+  while (matches.next()) {
+    size_t last = matches.end() - 1;
+    while ((text[last] & 0xC0) == 0x80) --last;
+    const std::string_view from = std::string_view(text).substr(matches.begin());
+    set.add({text::next_utf8(from).code_point,
+             text::next_utf8(std::string_view(text).substr(last)).code_point});
+  }
+  return set;
+}
+
+}  // namespace
+
+Result<CharacterSet> characters_with_property(std::string_view name) {
+  static std::mutex mutex;
+  static std::map<std::string, CharacterSet, std::less<>> known;
+  const std::lock_guard lock(mutex);
+  if (const auto kept = known.find(name); kept != known.end()) return kept->second;
+  NMM_ASSIGN(CharacterSet set, find(name));
+  if (known.size() < kMostKept) known.emplace(name, set);
+  return set;
+}
+
+}  // namespace neuronmm::grammar
