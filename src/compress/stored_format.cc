@@ -5,6 +5,28 @@
 #include "base/tensor.h"
 
 namespace neuronmm::compress {
+namespace {
+
+// By magnitude; NaN where there is one.
+template <typename T>
+double largest_of(std::span<const T> values) {
+  T largest = 0;
+  for (const T value : values) {
+    if (!(std::abs(value) <= std::abs(largest))) largest = value;
+    if (std::isnan(largest)) break;
+  }
+  return largest;
+}
+
+Status check_largest(const std::string& where, double exact, DType dtype) {
+  DoubleMatrix largest(1, 1);
+  largest(0, 0) = exact;
+  round_to(dtype, largest);
+  if (largest.all_finite()) return {};
+  return fail("{}: {:.6g} is beyond the range of {}", where, exact, dtype_name(dtype));
+}
+
+}  // namespace
 
 StoredFormat stored_format(const WeightFormats& weights, DType weight) {
   if (weights) return weights->linear;
@@ -21,16 +43,13 @@ DType staged_dtype(const StoredFormat& format) {
 }
 
 Status check_range(const std::string& where, const DoubleMatrix& values, DType dtype) {
-  DoubleMatrix largest(1, 1);
-  for (int64_t i = 0; i < values.size(); ++i) {
-    const double value = values.data()[i];
-    if (std::isnan(value)) return fail("{}: expected numbers, found NaN", where);
-    if (std::abs(value) > std::abs(largest(0, 0))) largest(0, 0) = value;
-  }
-  const double exact = largest(0, 0);
-  round_to(dtype, largest);
-  if (largest.all_finite()) return {};
-  return fail("{}: {:.6g} is beyond the range of {}", where, exact, dtype_name(dtype));
+  return check_largest(
+      where, largest_of<double>(std::span(values.data(), static_cast<size_t>(values.size()))),
+      dtype);
+}
+
+Status check_range(const std::string& where, std::span<const float> values, DType dtype) {
+  return check_largest(where, largest_of(values), dtype);
 }
 
 void round_to(const StoredFormat& format, DoubleMatrix& matrix) {

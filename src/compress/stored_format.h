@@ -1,6 +1,8 @@
 #pragma once
 // How a weight will lie in the model folder, and what that makes of its values.
 
+#include <span>
+#include <string>
 #include <variant>
 
 #include "compress/linear_algebra.h"
@@ -22,6 +24,7 @@ DType staged_dtype(const StoredFormat& format);
 
 // An error that begins with `where` if one of these is NaN or beyond the range of `dtype`.
 Status check_range(const std::string& where, const DoubleMatrix& values, DType dtype);
+Status check_range(const std::string& where, std::span<const float> values, DType dtype);
 
 void round_to(const StoredFormat& format, DoubleMatrix& matrix);
 // What the folder will hold of `staged`, as values of staged_dtype(format).

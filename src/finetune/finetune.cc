@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "compress/found_ranks.h"
 #include "compress/model_card.h"
+#include "compress/stored_format.h"
 #include "compress/tensor_writer.h"
 #include "compress/transformers_code.h"
 #include "finetune/dataset.h"
@@ -98,8 +99,9 @@ compress::TensorSource factor_source(const TrainableModel& model, const io::Tens
     return source;
   }
   source.spec.dtype = model.checkpoint().tensors().at(factor.name).dtype;
-  source.visit = [&model, spec = source.spec](const compress::TensorSource::Use& use) {
+  source.visit = [&model, spec = source.spec](const compress::TensorSource::Use& use) -> Status {
     const std::vector<float> values = model.read(spec.name);
+    NMM_TRY(compress::check_range(spec.name, values, spec.dtype));
     std::vector<std::byte> bytes;
     append_rounded(spec.dtype, values.data(), std::ssize(values), bytes);
     return use({spec.dtype, spec.shape, bytes.data()});

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/parallel.h"
+#include "compress/stored_format.h"
 #include "oracle.h"
 
 namespace neuronmm::compress {
@@ -194,6 +195,21 @@ TEST_F(Algebra, PartsOfMatrices) {
       ASSERT_EQ(square(i, j), before(std::max(i, j), std::min(i, j)));
     }
   }
+}
+
+// The largest number of fp16 is 65504; halfway to the next step it rounds to infinity.
+TEST(StoredFormat, NumbersBeyondADtypeAreAnError) {
+  const std::vector<float> largest = {1, -65504}, beyond = {1, -65520}, nan = {3, std::nanf(""), 2};
+  EXPECT_TRUE(check_range("w", largest, DType::kF16).ok());
+  EXPECT_TRUE(check_range("w", beyond, DType::kBF16).ok());
+  const Status refused = check_range("w", beyond, DType::kF16);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message, "w: -65520 is beyond the range of F16");
+  EXPECT_FALSE(check_range("w", nan, DType::kF32).ok());
+  DoubleMatrix matrix(2, 2);
+  matrix(1, 0) = 1e39;
+  EXPECT_FALSE(check_range("w", matrix, DType::kF32).ok());
+  EXPECT_TRUE(check_range("w", matrix, DType::kF64).ok());
 }
 
 }  // namespace
