@@ -26,6 +26,7 @@ constexpr std::array kRoutes = {
     Route{"POST", "/tokenize", Endpoint::kTokenize, false},
     Route{"POST", "/detokenize", Endpoint::kDetokenize, false},
     Route{"POST", "/apply-template", Endpoint::kApplyTemplate, false},
+    Route{"GET", "/tokenizer_info", Endpoint::kTokenizerInfo, false},
 };
 
 constexpr std::string_view kModelsPrefix = "/v1/models/";

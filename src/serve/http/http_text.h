@@ -24,6 +24,7 @@ enum class Endpoint {
   kModels,
   kListedModel,
   kModel,
+  kTokenizerInfo,
   kChat,
   kCompletion,
   kTokenize,

@@ -2,6 +2,7 @@
 
 #include "serve/protocol/json_body.h"
 #include "serve/protocol/openapi.h"
+#include "serve/protocol/token_requests.h"
 #include "serve/web/page.h"
 
 namespace neuronmm::serve {
@@ -47,6 +48,7 @@ HttpReply immediate_reply(const ServerState& state, Endpoint endpoint, std::stri
   if (service == nullptr) return error_reply(*refusal_now(state));
   if (endpoint == Endpoint::kModels) return {.body = models_json(service->model())};
   if (endpoint == Endpoint::kListedModel) return listed_model_reply(service->model(), path);
+  if (endpoint == Endpoint::kTokenizerInfo) return {.body = tokenizer_info_json(service->model())};
   if (endpoint == Endpoint::kModel) return {.body = service->description_json()};
   return {.content_type = "text/plain; version=0.0.4; charset=utf-8",
           .body = service->metrics().text(service->engine().statistics(),

@@ -63,6 +63,23 @@ ApiResult<std::string> answer_detokenize(const ServedModel& model, std::string_v
   return dump_json({{"prompt", model.tokenizer->decode(ids)}});
 }
 
+std::string tokenizer_info_json(const ServedModel& model) {
+  const text::TokenizerConfig& config = model.tokenizer->config();
+  // Files of models say which class of Hugging Face's reads them; this one reads all
+  // tokenizer.json.
+  Json info = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+               {"model_max_length", model.context_tokens}};
+  for (const auto& [name, token] : config.special_tokens) info[name] = token;
+  const auto& templates = config.chat_templates;
+  if (templates.size() == 1) {
+    info["chat_template"] = templates.begin()->second;
+  } else if (!templates.empty()) {
+    for (const auto& [name, text] : templates)
+      info["chat_template"].push_back({{"name", name}, {"template", text}});
+  }
+  return dump_json(info);
+}
+
 ApiResult<std::string> answer_apply_template(const ServedModel& model, std::string_view body) {
   NMM_ASSIGN(const Json root, parse_body(body));
   RequestProblem problem;

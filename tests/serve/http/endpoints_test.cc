@@ -28,6 +28,7 @@ TEST_F(HttpTest, EveryEndpointAnswers) {
   const TestJson chat = TestJson::parse(
       client.post("/apply-template", R"({"messages": [{"role": "user", "content": "hi"}]})").body);
   EXPECT_EQ(chat["prompt"], "hi\n");
+  EXPECT_EQ(TestJson::parse(client.get("/tokenizer_info").body)["model_max_length"], 512);
 }
 
 TEST_F(HttpTest, TheDescriptionHasEveryEndpointAndNoOthers) {

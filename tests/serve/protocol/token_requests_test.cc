@@ -38,6 +38,17 @@ TEST(TokenRequests, ApplyTheTemplate) {
             R"({"prompt":"<|begin|>|user|Hi|assistant|"})");
 }
 
+TEST(TokenRequests, DescribeTheTokenizer) {
+  const ServedFolder folder;
+  const auto info = nlohmann::json::parse(tokenizer_info_json(folder.model));
+  EXPECT_EQ(info["tokenizer_class"], "PreTrainedTokenizerFast");
+  EXPECT_EQ(info["model_max_length"], 4096);
+  EXPECT_EQ(info["bos_token"], "<|begin|>");
+  EXPECT_EQ(info["eos_token"], "<|end|>");
+  ASSERT_TRUE(info["chat_template"].is_string());
+  EXPECT_NE(std::string(info["chat_template"]).find("message"), std::string::npos);
+}
+
 TEST(TokenRequests, SayWhatIsWrong) {
   const ServedFolder folder;
   EXPECT_TRUE(text_of(answer_tokenize(folder.model, "{}")).starts_with("prompt! prompt: expected"));
