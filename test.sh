@@ -51,7 +51,7 @@ ctest --preset dev -j "$jobs"
 
 step "fuzzers, side by side for $fuzz_seconds s"
 running=()
-for target in safetensors config generation_config chat_template tokenizer task_item tuner_cache instructions gguf json_schema chat_request \
+for target in safetensors config generation_config chat_template tokenizer task_item tuner_cache training_records gguf json_schema chat_request \
     tool_calls event_stream kernel_trace; do
   fuzz "$target" &
   running+=($!)

@@ -123,10 +123,10 @@ void add_finetune_flags(CLI::App* command, FinetuneFlags& flags) {
   finetune::FinetuneRequest& request = flags.request;
   command->add_option("MODEL_DIR", request.model, "a folder that compress wrote")->required();
   add_output_option(command, request.out, "the new model folder")->required();
-  command->add_option(
-      "--data", request.data,
-      "alpaca.json (or .jsonl): instructions, the loss is on the responses; any other "
-      "file: text");
+  command->add_option("--data", request.data,
+                      "NAME.json or NAME.jsonl: records with instruction and output, messages, or "
+                      "text; the loss is "
+                      "on the responses, for text on all. Any other file: text");
   add_teacher_flags(command, flags);
   add_validation_flags(command, flags);
   add_recipe_flags(command, flags);

@@ -1,6 +1,6 @@
 #pragma once
-// Training data as token sequences: instructions with responses (the format of alpaca.json), or
-// plain text.
+// Training data as token sequences: instructions with responses (the format of alpaca.json), chats,
+// documents, or plain text.
 
 #include <filesystem>
 #include <string>
@@ -28,16 +28,19 @@ struct Dataset {
   int64_t skipped = 0;    // examples whose prompt alone reaches the cut-off
 };
 
-// `path` decides: NAME.json is a list of instructions (text/instructions.h), NAME.jsonl has one per
+// `path` decides: NAME.json is a list of records (text/training_records.h), NAME.jsonl has one per
 // line; everything else is text.
 //
 // Instructions, as alpaca-lora encodes them: prompt and response are encoded together and cut at
 // `cutoff` tokens, the end-of-sequence token follows where it fits, and the loss is on what follows
-// the tokens of the prompt. Text is encoded once and cut into sequences of `cutoff` tokens (the
-// last may be shorter), with the loss on all of them.
+// the tokens of the prompt. Chats are written by the model's template and cut; the loss is on all
+// from the assistant's first answer on. Text is encoded once and cut into sequences of `cutoff`
+// tokens (the last may be shorter), with the loss on all of them, and so are documents, one behind
+// the other.
 //
 // Errors name the file and, for instructions, the line of the record: malformed JSON, a field that
-// is missing or no string, no examples, token ids outside the model's vocabulary.
+// is missing or no string, a chat that has no answer or that the template refuses, no examples,
+// token ids outside the model's vocabulary.
 Result<Dataset> read_dataset(std::string_view content, const std::filesystem::path& path,
                              const text::Tokenizer& tokenizer, const io::ModelConfig& config,
                              int64_t cutoff);

@@ -1,9 +1,13 @@
 #include "finetune/dataset.h"
 
-#include <gtest/gtest.h>
+#include <filesystem>
+#include <fstream>
 
-#include "text/instructions.h"
+#include <gtest/gtest.h>
+#include <unistd.h>
+
 #include "text/small_tokenizer.h"
+#include "text/training_records.h"
 
 namespace neuronmm::finetune {
 namespace {
@@ -90,6 +94,69 @@ TEST(Dataset, TheExtensionDecidesHowInstructionsAreRead) {
   expect_refused(lines, "a.jsonl", {"a.jsonl:3", "\"instruction\"", "missing"});
   expect_refused("[" + lines + "]", "a.json", {"a.json", "line 3"});
   expect_refused("[]", "a.json", {"a.json", "found none"});
+}
+
+// A tokenizer folder with a template.
+class Chats : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directories(folder_);
+    std::ofstream(folder_ / "tokenizer.json") << text::small_tokenizer().dump();
+    std::ofstream(folder_ / "chat_template.jinja")
+        << "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% "
+           "endif %}"
+           "<{{ m.role }}>{{ m.content }};{% endfor %}{% if add_generation_prompt %}<assistant>{% "
+           "endif %}";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  Result<Dataset> read(const std::string& content, int64_t cutoff) const {
+    NMM_ASSIGN(const auto tokenizer, text::Tokenizer::load(folder_));
+    return read_dataset(content, "chats.jsonl", tokenizer, byte_config(), cutoff);
+  }
+
+ private:
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / fmt::format("neuronmm-chats-{}", getpid());
+};
+
+TEST_F(Chats, HaveTheLossFromTheFirstAnswerOn) {
+  const std::string chat =
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "bc"},)"
+      R"( {"role": "user", "content": "d"}, {"role": "assistant", "content": "e"}]})";
+  const auto data = read(chat, 1000);
+  ASSERT_TRUE(data.ok()) << data.error().message;
+  ASSERT_EQ(data->examples.size(), 1u);
+  EXPECT_EQ(tokens_as_text(data->examples[0]), "<user>a;<assistant>bc;<user>d;<assistant>e;");
+  EXPECT_EQ(data->examples[0].scored_from, std::ssize(std::string("<user>a;<assistant>")));
+  const auto cut = read(chat, 21);
+  ASSERT_TRUE(cut.ok());
+  EXPECT_EQ(tokens_as_text(cut->examples[0]), "<user>a;<assistant>bc");
+  EXPECT_EQ(cut->truncated, 1);
+  EXPECT_FALSE(read(chat, 19).ok()) << "the prompt alone is as long";
+}
+
+TEST_F(Chats, ThatCannotBeLearnedFromAreNamed) {
+  const auto error_of = [&](const std::string& content) {
+    const auto data = read(content, 100);
+    return data.ok() ? "no error" : data.error().message;
+  };
+  EXPECT_EQ(error_of("\n"
+                     R"({"messages": [{"role": "user", "content": "a"}]})"),
+            "chats.jsonl:2: expected an answer of the assistant, found none");
+  const std::string refused = error_of(
+      R"({"messages": [{"role": "tool", "content": "a"}, {"role": "assistant", "content": "b"}]})");
+  EXPECT_TRUE(refused.starts_with("chats.jsonl:1: ")) << refused;
+  EXPECT_NE(refused.find("no tools"), std::string::npos) << refused;
+}
+
+TEST_F(Chats, DocumentsStandOneBehindTheOther) {
+  const auto data = read("{\"text\": \"ab\"}\n{\"text\": \"cde\"}\n", 4);
+  ASSERT_TRUE(data.ok()) << data.error().message;
+  ASSERT_EQ(data->examples.size(), 2u);
+  EXPECT_EQ(tokens_as_text(data->examples[0]), "ab\n\n");
+  EXPECT_EQ(tokens_as_text(data->examples[1]), "cde");
+  EXPECT_EQ(data->examples[1].scored_from, 1);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "text/instructions.h"
+#include "text/training_records.h"
 
 #include <random>
 
@@ -7,9 +7,9 @@
 namespace neuronmm::text {
 namespace {
 
-Result<std::vector<Instruction>> parse(const std::string& content, const std::string& source) {
-  return source.ends_with(".json") ? parse_instruction_list(content, source)
-                                   : parse_instruction_lines(content, source);
+Result<std::vector<TrainingRecord>> parse(const std::string& content, const std::string& source) {
+  return source.ends_with(".json") ? parse_record_list(content, source)
+                                   : parse_record_lines(content, source);
 }
 
 void expect_refused(const std::string& content, const std::string& source,
@@ -20,7 +20,7 @@ void expect_refused(const std::string& content, const std::string& source,
     EXPECT_NE(all.error().message.find(word), std::string::npos) << all.error().message;
 }
 
-TEST(Instructions, AListAndLinesGiveTheSame) {
+TEST(TrainingRecords, AListAndLinesGiveTheSame) {
   const std::string first = R"({"instruction": "Add [{\"1\\", "input": "1 2", "output": "3\n"})";
   const std::string second = R"({"output": "Hi", "instruction": "Greet.", "input": null})";
   const auto list = parse("[" + first + ",\n\n" + second + "]", "a.json");
@@ -28,16 +28,41 @@ TEST(Instructions, AListAndLinesGiveTheSame) {
   for (const auto& all : {list, lines}) {
     ASSERT_TRUE(all.ok()) << all.error().message;
     ASSERT_EQ(all->size(), 2u);
-    EXPECT_EQ((*all)[0].prompt, alpaca_prompt("Add [{\"1\\", "1 2"));
-    EXPECT_EQ((*all)[0].response, "3\n");
+    EXPECT_EQ(std::get<Instruction>((*all)[0].content).prompt, alpaca_prompt("Add [{\"1\\", "1 2"));
+    EXPECT_EQ(std::get<Instruction>((*all)[0].content).response, "3\n");
     EXPECT_EQ((*all)[0].line, 1);
-    EXPECT_EQ((*all)[1].prompt, alpaca_prompt("Greet.", ""));
-    EXPECT_EQ((*all)[1].response, "Hi");
+    EXPECT_EQ(std::get<Instruction>((*all)[1].content).prompt, alpaca_prompt("Greet.", ""));
+    EXPECT_EQ(std::get<Instruction>((*all)[1].content).response, "Hi");
     EXPECT_EQ((*all)[1].line, 3);
   }
 }
 
-TEST(Instructions, ErrorsNameFileAndLine) {
+TEST(TrainingRecords, ChatsAndDocuments) {
+  const auto all = parse(R"({"text": "Once."}
+{"id": 3, "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}], "tools": null}
+{"conversations": [{"from": "system", "value": "Be."}, {"from": "human", "value": "hi"}, {"from": "gpt", "value": "ho"}]}
+{"text": "the prompt and the answer", "instruction": "Greet.", "output": "Hi"})",
+                         "a.jsonl");
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  ASSERT_EQ(all->size(), 4u);
+  EXPECT_EQ(std::get<std::string>((*all)[0].content), "Once.");
+  const auto& chat = std::get<Conversation>((*all)[1].content);
+  EXPECT_EQ(chat.messages.dump(),
+            R"([{"role":"user","content":"hi"},{"role":"assistant","content":"ho"}])");
+  const auto& shared = std::get<Conversation>((*all)[2].content);
+  EXPECT_EQ(
+      shared.messages.dump(),
+      R"([{"role":"system","content":"Be."},{"role":"user","content":"hi"},{"role":"assistant","content":"ho"}])");
+  EXPECT_EQ(std::get<Instruction>((*all)[3].content).response, "Hi");
+  expect_refused(R"({"messages": "hi"})", "a.jsonl",
+                 {"a.jsonl:1", "\"messages\"", "list of objects"});
+  expect_refused(R"({"conversations": [{"from": "human"}]})", "a.jsonl",
+                 {"a.jsonl:1", "\"conversations\"", "\"value\""});
+  expect_refused(R"({"text": 5})", "a.jsonl", {"a.jsonl:1", "\"text\"", "5"});
+  expect_refused(R"({"txt": "a"})", "a.jsonl", {"a.jsonl:1", "\"messages\""});
+}
+
+TEST(TrainingRecords, ErrorsNameFileAndLine) {
   expect_refused("[\n{\"instruction\": \"a\",\n\"output\": \"b\"},\n{\"instruction\": \"[{\\\"\"}]",
                  "a.json", {"a.json:4", "\"output\"", "missing"});
   expect_refused("[{\"instruction\": \"a\", \"output\": 7}]", "a.json",
@@ -51,7 +76,7 @@ TEST(Instructions, ErrorsNameFileAndLine) {
   expect_refused("{\"output\": \"b\"}", "a.jsonl", {"a.jsonl:1", "\"instruction\""});
 }
 
-TEST(Instructions, DamagedFilesAreReadOrRefusedByName) {
+TEST(TrainingRecords, DamagedFilesAreReadOrRefusedByName) {
   const std::string whole =
       "[{\"instruction\": \"Add.\", \"input\": \"1 {2}\", \"output\": \"[\\\"3\\u00e9\"},\n"
       " {\"instruction\": \"Greet.\", \"output\": \"Hi\"}]\n";

@@ -1,0 +1,162 @@
+#include "text/training_records.h"
+
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "io/json_file.h"
+
+namespace neuronmm::text {
+namespace {
+
+using Json = Conversation::Json;
+
+constexpr std::string_view kRecordFields =
+    "\"instruction\" and \"output\", \"text\", or \"messages\"";
+
+// The line on which each element of a JSON list of objects begins. The text is known to be JSON.
+std::vector<int64_t> element_lines(std::string_view text) {
+  std::vector<int64_t> lines;
+  int64_t line = 1, depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\n') ++line;
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth == 2) lines.push_back(line);
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return lines;
+}
+
+Result<Instruction> instruction_of(const nlohmann::json& record, const std::string& where) {
+  const io::JsonFields fields(record, where);
+  NMM_ASSIGN(const auto instruction, fields.string("instruction"));
+  NMM_ASSIGN(const auto input, fields.string("input"));
+  NMM_ASSIGN(const auto output, fields.string("output"));
+  if (!instruction) return fields.missing("instruction");
+  if (!output) return fields.missing("output");
+  return Instruction{alpaca_prompt(*instruction, input.value_or("")), *output};
+}
+
+// ShareGPT's names of roles, and their own.
+std::string role_of(const std::string& from) {
+  if (from == "human") return "user";
+  if (from == "gpt" || from == "chatgpt") return "assistant";
+  return from;
+}
+
+Result<Json> messages_of(const Json& turns, const std::string& where) {
+  const auto wrong = [&](const Json& found) {
+    return fail(
+        "{}: \"conversations\": expected a list of objects with \"from\" and \"value\", found {}",
+        where, io::describe_json(nlohmann::json(found)));
+  };
+  if (!turns.is_array()) return wrong(turns);
+  Json messages = Json::array();
+  for (const Json& turn : turns) {
+    const bool is_turn = turn.is_object() && turn.contains("from") && turn["from"].is_string() &&
+                         turn.contains("value") && turn["value"].is_string();
+    if (!is_turn) return wrong(turn);
+    messages.push_back({{"role", role_of(turn["from"])}, {"content", turn["value"]}});
+  }
+  return messages;
+}
+
+// The fields that a template sees, checked as those of a file of its own.
+Result<Conversation> conversation_of(const Json& record, const std::string& where) {
+  Json chat = Json::object();
+  if (record.contains("messages")) {
+    chat["messages"] = record["messages"];
+  } else {
+    NMM_ASSIGN(chat["messages"], messages_of(record["conversations"], where));
+  }
+  if (record.contains("tools")) chat["tools"] = record["tools"];
+  return parse_conversation(chat.dump(), where);
+}
+
+// The record of this line of `source`.
+Result<TrainingRecord> parse_record(const Json& record, const std::string& source, int64_t line) {
+  const std::string where = fmt::format("{}:{}", source, line);
+  if (!record.is_object()) {
+    return fail("{}: expected an object with {}, found {}", where, kRecordFields,
+                io::describe_json(nlohmann::json(record)));
+  }
+  const nlohmann::json unordered(record);
+  if (record.contains("instruction") || record.contains("output")) {
+    NMM_ASSIGN(auto instruction, instruction_of(unordered, where));
+    return TrainingRecord{std::move(instruction), line};
+  }
+  if (record.contains("messages") || record.contains("conversations")) {
+    NMM_ASSIGN(auto conversation, conversation_of(record, where));
+    return TrainingRecord{std::move(conversation), line};
+  }
+  if (!record.contains("text"))
+    return fail("{}: expected {}, found none of them", where, kRecordFields);
+  NMM_ASSIGN(auto text, io::JsonFields(unordered, where).required_string("text"));
+  return TrainingRecord{std::move(text), line};
+}
+
+}  // namespace
+
+// The prompt of Stanford Alpaca, with and without an input; the response follows.
+std::string alpaca_prompt(std::string_view instruction, std::string_view input) {
+  if (input.empty()) {
+    return fmt::format(
+        "Below is an instruction that describes a task. Write a response that appropriately "
+        "completes the request.\n\n### Instruction:\n{}\n\n### Response:\n",
+        instruction);
+  }
+  return fmt::format(
+      "Below is an instruction that describes a task, paired with an input that provides further "
+      "context. Write a response that appropriately completes the request.\n\n### "
+      "Instruction:\n{}\n\n### Input:\n{}\n\n### Response:\n",
+      instruction, input);
+}
+
+// The parser does not keep positions, so that the lines are counted apart, for messages.
+Result<std::vector<TrainingRecord>> parse_record_list(std::string_view content,
+                                                      const std::string& source) {
+  NMM_TRY(io::parse_json(content, source));
+  const Json list = Json::parse(content);  // templates see the order of keys
+  if (!list.is_array()) {
+    return fail("{}: expected a list of objects with {}, found {}", source, kRecordFields,
+                io::describe_json(nlohmann::json(list)));
+  }
+  for (size_t i = 0; i < list.size(); ++i) {
+    // Lines are known of objects and lists only; the first of another kind is the error.
+    if (!list[i].is_structured()) {
+      return fail("{}: record {}: expected an object, found {}", source, i + 1,
+                  io::describe_json(nlohmann::json(list[i])));
+    }
+  }
+  const std::vector<int64_t> lines = element_lines(content);
+  std::vector<TrainingRecord> all;
+  for (size_t i = 0; i < list.size(); ++i) {
+    NMM_ASSIGN(all.emplace_back(), parse_record(list[i], source, lines[i]));
+  }
+  return all;
+}
+
+Result<std::vector<TrainingRecord>> parse_record_lines(std::string_view content,
+                                                       const std::string& source) {
+  std::vector<TrainingRecord> all;
+  for (int64_t line = 1; !content.empty(); ++line) {
+    const size_t end = content.find('\n');
+    const std::string_view text = content.substr(0, end);
+    content.remove_prefix(end == std::string_view::npos ? content.size() : end + 1);
+    if (text.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    NMM_TRY(io::parse_json(text, fmt::format("{}:{}", source, line)));
+    NMM_ASSIGN(all.emplace_back(), parse_record(Json::parse(text), source, line));
+  }
+  return all;
+}
+
+}  // namespace neuronmm::text
