@@ -152,6 +152,8 @@ class SequenceCompiler {
     }
     std::vector<std::string> texts;
     for (auto& [schema, text] : found) texts.push_back(std::move(text));
+    for (const auto& schema : schemas_)
+      texts.insert(texts.end(), schema->lowering.notes().begin(), schema->lowering.notes().end());
     return texts;
   }
 

@@ -24,7 +24,7 @@ struct SchemaOptions {
 
 struct CompiledGrammar {
   Grammar grammar;
-  // What is allowed beyond the schema: oneOf whose branches overlap, with their paths.
+  // What is allowed beyond the schema: where branches of oneOf overlap, and where items may repeat.
   std::vector<std::string> notes;
 };
 

@@ -139,8 +139,14 @@ RuleId SchemaLowering::item_rule(const ArrayLimits& limits, int64_t index, const
 // Rows of positions: behind so many items, each with a count of those that `contains` speaks of, as
 // far as they have to be counted. Where there is a maximum, the others are told apart from them.
 Status SchemaLowering::lower_array(const ArrayLimits& limits, const Place& place) {
-  if (limits.unique && limits.maximum.value_or(2) > 1)
-    return UniqueArrayLowering(*this, limits, place).run();
+  if (limits.unique && limits.maximum.value_or(2) > 1) {
+    NMM_ASSIGN(const bool enforced, UniqueArrayLowering(*this, limits, place).run());
+    if (enforced) return {};
+    const auto note = document_.wrong(*place.schemas.front(), "uniqueItems",
+                                      "is enforced for constants, and for strings that have no "
+                                      "longest one; these items may repeat");
+    notes_.insert(note.message);
+  }
   if (limits.contains.size() > 1)
     return wrong(place, "more than one `contains` for the same array is not supported");
   const ContainsLimits none{nullptr, 0, {}};

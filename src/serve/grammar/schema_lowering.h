@@ -39,6 +39,8 @@ class SchemaLowering {
   const std::vector<BranchPair>& branch_pairs() const { return normalizer_.branch_pairs(); }
   // Whether fewer counted states might have made it smaller.
   bool counts_roughly() const { return counts_roughly_; }
+  // What is allowed beyond the schemas, with paths, but for oneOf.
+  const std::set<std::string>& notes() const { return notes_; }
   // Where the schema was first found to allow nothing, for messages; empty: nowhere.
   const std::string& contradiction() const { return contradiction_; }
 
@@ -73,6 +75,7 @@ class SchemaLowering {
       strings_;
   std::vector<Job> queue_;
   std::string contradiction_;
+  std::set<std::string> notes_;
   bool counts_roughly_ = false;
 };
 

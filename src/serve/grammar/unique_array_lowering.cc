@@ -89,8 +89,8 @@ class ConstantSets {
 
 }  // namespace
 
-Status UniqueArrayLowering::run() {
-  if (has_contains()) return refused();
+Result<bool> UniqueArrayLowering::run() {
+  if (has_contains()) return false;
   std::vector<Literals> by_index;  // of the prefix, and of what is behind it
   for (int64_t i = 0; i <= prefix_items(); ++i) {
     NMM_ASSIGN(const Shapes shapes, shapes_at(i));
@@ -100,21 +100,14 @@ Status UniqueArrayLowering::run() {
       continue;
     }
     NMM_ASSIGN(const auto strings, strings_of(shapes));
-    if (!strings || prefix_items() > 0) return refused();
+    if (!strings || prefix_items() > 0) return false;
     add_strings(*strings);
-    return {};
+    return true;
   }
-  if (add_subsets(by_index)) return {};
-  if (by_index.size() > 1) return refused();
+  if (add_subsets(by_index)) return true;
+  if (by_index.size() > 1) return false;
   add_in_order(by_index.front());
-  return {};
-}
-
-Error UniqueArrayLowering::refused() const {
-  return lowering_.document_.wrong(
-      *place_.schemas.front(), "uniqueItems",
-      "is enforced for constants, and for strings that have no longest one; without it items may "
-      "repeat");
+  return true;
 }
 
 int64_t UniqueArrayLowering::prefix_items() const {

@@ -1,7 +1,7 @@
 #pragma once
 // Arrays whose items differ from each other (uniqueItems). Of constants the automaton itself knows
 // which were used. Free strings it cannot remember: they are marked, and UniqueStrings looks at
-// them while an answer is written. Other items are refused: nothing could be done once all that is
+// them while an answer is written. Other items may repeat: nothing could be done once all that is
 // left is to repeat one.
 
 #include <optional>
@@ -21,7 +21,8 @@ class UniqueArrayLowering {
                       const SchemaLowering::Place& place)
       : lowering_(lowering), limits_(limits), place_(place), grammar_(lowering.grammar_) {}
 
-  Status run();
+  // False, and nothing is built: of its items it is not known in time which repeat.
+  Result<bool> run();
 
  private:
   using Literals = std::vector<const Json*>;
@@ -36,7 +37,6 @@ class UniqueArrayLowering {
   void add_in_order(const Literals& values);
   void add_strings(const StringLanguage& language);
   RuleId constant(const Json& value);
-  Error refused() const;
 
   // Rows of states, one for every count of items that matters. add_items(state, from, behind, next)
   // adds the ways from `from`, before an item, to behind[some state], or to next[some state], which

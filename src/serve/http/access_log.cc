@@ -49,6 +49,7 @@ std::string access_line(const AccessRecord& record, double unix_seconds) {
                {"bytes_out", record.bytes_out},
                {"complete", record.complete}};
   if (!record.unknown_fields.empty()) line["unknown_fields"] = record.unknown_fields;
+  if (!record.schema_notes.empty()) line["schema_notes"] = record.schema_notes;
   return dump_json(line) + "\n";
 }
 

@@ -21,6 +21,7 @@ struct AccessRecord {
   int64_t bytes_in = 0, bytes_out = 0;      // of bodies
   bool complete = true;                     // false: the client went away, or was too slow
   std::vector<std::string> unknown_fields;  // of the request, which were left out
+  std::vector<std::string> schema_notes;    // what the answer may be beyond the request's schema
 };
 
 // {"time": "2026-11-23T15:00:00.123Z", "request_id": ..., ...} with a line end.

@@ -86,8 +86,8 @@ AnswerConstraints::AnswerConstraints(const ServedModel& model)
       known_tokens(*model.tokenizer, special_tokens_of(model.tool_chats.tools)));
 }
 
-ApiResult<AnswerConstraints::Factory> AnswerConstraints::factory(const AnswerShape& shape) {
-  if (shape.kind == AnswerShape::Kind::kText) return Factory();
+ApiResult<AnswerConstraints::Constraint> AnswerConstraints::constraint(const AnswerShape& shape) {
+  if (shape.kind == AnswerShape::Kind::kText) return Constraint();
   const auto make = [&]() -> Result<std::shared_ptr<TokenMasks>> {
     NMM_ASSIGN(CompiledGrammar compiled, compile(shape));
     return TokenMasks::make(std::move(compiled), vocabulary_, kMaskBytes);
@@ -97,12 +97,13 @@ ApiResult<AnswerConstraints::Factory> AnswerConstraints::factory(const AnswerSha
     const bool calls = shape.kind == AnswerShape::Kind::kToolCalls;
     return invalid_request(calls ? "tools" : shape.param, masks.error().message);
   }
-  return Factory([masks = *masks, vocabulary = vocabulary_, tokens = thought_tokens_,
-                  thinking = shape.thinking]() -> std::unique_ptr<model::TokenConstraint> {
+  Factory factory = [masks = *masks, vocabulary = vocabulary_, tokens = thought_tokens_,
+                     thinking = shape.thinking]() -> std::unique_ptr<model::TokenConstraint> {
     auto matcher = std::make_unique<grammar::Matcher>(masks);
     if (thinking == Thinking::kNone) return matcher;
     return after_thoughts(std::move(matcher), *vocabulary, tokens, thinking == Thinking::kInside);
-  });
+  };
+  return Constraint{std::move(factory), (*masks)->notes()};
 }
 
 }  // namespace neuronmm::serve

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "model/token_constraint.h"
 #include "serve/grammar/grammar_cache.h"
@@ -18,11 +19,15 @@ namespace neuronmm::serve {
 class AnswerConstraints {
  public:
   using Factory = std::function<std::unique_ptr<model::TokenConstraint>()>;
+  struct Constraint {
+    Factory make;                    // empty for an answer of any text
+    std::vector<std::string> notes;  // what it allows beyond the request's schema
+  };
 
   explicit AnswerConstraints(const ServedModel& model);
-  // Empty for an answer of any text. A schema that cannot be enforced is an error that names the
-  // request's field. Objects that say nothing of other properties have none, as in vLLM.
-  ApiResult<Factory> factory(const AnswerShape& shape);
+  // A schema that cannot be enforced is an error that names the request's field. Objects that say
+  // nothing of other properties have none, as in vLLM.
+  ApiResult<Constraint> constraint(const AnswerShape& shape);
 
  private:
   std::shared_ptr<const grammar::TokenVocabulary> vocabulary_;

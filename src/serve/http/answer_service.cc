@@ -55,15 +55,16 @@ ApiResult<PreparedAnswer> AnswerService::prepare(AnswerKind kind, std::string_vi
   auto prepared = kind == AnswerKind::kChat ? prepare_chat(parts_.model, body, context)
                                             : prepare_completion(parts_.model, body, context);
   if (!prepared.ok()) return prepared;
-  NMM_ASSIGN(const auto constraint, constraints_.factory(prepared->shape));
-  for (Request& request : prepared->requests) request.make_constraint = constraint;
+  NMM_ASSIGN(auto constraint, constraints_.constraint(prepared->shape));
+  for (Request& request : prepared->requests) request.make_constraint = constraint.make;
+  prepared->schema_notes = std::move(constraint.notes);
   return prepared;
 }
 
 ApiResult<BegunAnswer> AnswerRun::begin_or_throw(AnswerKind kind, std::string_view body,
                                                  std::shared_ptr<AnswerSink> sink) {
   NMM_ASSIGN(PreparedAnswer answer, service_->prepare(kind, body, std::move(sink)));
-  BegunAnswer begun{answer.stream, answer.unknown_fields, nullptr};
+  BegunAnswer begun{answer.stream, answer.unknown_fields, answer.schema_notes, nullptr};
   const ServiceParts& parts = service_->parts_;
   if (parts.device_clock) begun.predicted = std::make_shared<PredictedTimes>();
   const Measures measures{&service_->metrics_, parts.device_clock, begun.predicted};

@@ -32,7 +32,7 @@ enum class TextTask { kTokenize, kDetokenize, kApplyTemplate };
 
 struct BegunAnswer {
   bool stream = false;
-  std::vector<std::string> unknown_fields;
+  std::vector<std::string> unknown_fields, schema_notes;
   std::shared_ptr<PredictedTimes> predicted;  // null without a simulated device
 };
 

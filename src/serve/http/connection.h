@@ -415,6 +415,7 @@ class HttpConnection : public Connection,
       co_await send(std::move(reply));
     } else {
       record_.unknown_fields = (*begun)->unknown_fields;
+      record_.schema_notes = (*begun)->schema_notes;
       const bool complete = co_await forward(*queue, **begun);
       if (!complete) {
         run->abandon();
@@ -459,7 +460,7 @@ class HttpConnection : public Connection,
         HttpReply reply;
         reply.status = content.response->status;
         reply.body = std::move(content.response->body);
-        add_predicted(reply.headers, begun);
+        add_own(reply.headers, begun);
         ping_at_ = Clock::time_point::max();
         co_await send(std::move(reply));
         co_return !gone_;
@@ -487,14 +488,16 @@ class HttpConnection : public Connection,
     Headers headers = {{"Content-Type", "text/event-stream; charset=utf-8"},
                        {"Cache-Control", "no-cache"},
                        {"X-Accel-Buffering", "no"}};
-    add_predicted(headers, begun);
+    add_own(headers, begun);
     add_common(headers);
     return response_head(200, headers, chunks_ ? Framing::kChunked : Framing::kClose, 0,
                          keep_alive_ && chunks_);
   }
 
   // A stream's head goes out with its first token: the rest is not known then.
-  void add_predicted(Headers& headers, const BegunAnswer& begun) {
+  void add_own(Headers& headers, const BegunAnswer& begun) {
+    if (!begun.schema_notes.empty())
+      headers.emplace_back("X-Schema-Notes", header_text(begun.schema_notes));
     if (!begun.predicted) return;
     headers.emplace_back("X-Predicted-Device", state_.service()->device());
     const double first = begun.predicted->first_token, total = begun.predicted->total;

@@ -185,6 +185,23 @@ bool is_request_id(std::string_view id) {
   });
 }
 
+std::string header_text(const std::vector<std::string>& texts) {
+  constexpr size_t kLongest = 2000;  // proxies take 4 or 8 KiB for all headers; assumed
+  std::string value;
+  for (const std::string& text : texts) {
+    if (!value.empty()) value += "; ";
+    for (const char c : text) {
+      if (c >= ' ' && c <= '~') {
+        value += c;
+      } else {
+        value += fmt::format("%{:02X}", static_cast<uint8_t>(c));
+      }
+    }
+    if (value.size() > kLongest) return value.substr(0, kLongest) + "...";
+  }
+  return value;
+}
+
 Headers cors_headers(const std::vector<std::string>& allowed, std::string_view origin) {
   if (allowed.empty()) return {};
   if (!is_allowed(allowed, origin)) return {{"Vary", "Origin"}};
@@ -192,7 +209,7 @@ Headers cors_headers(const std::vector<std::string>& allowed, std::string_view o
   return {{"Access-Control-Allow-Origin", any ? "*" : std::string(origin)},
           {"Access-Control-Expose-Headers",
            "X-Request-Id, Retry-After, X-Predicted-Device, X-Predicted-First-Token-Seconds, "
-           "X-Predicted-Total-Seconds"},
+           "X-Predicted-Total-Seconds, X-Schema-Notes"},
           {"Vary", "Origin"}};
 }
 

@@ -74,6 +74,10 @@ inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
 // digits, and -_.:
 bool is_request_id(std::string_view id);
 
+// Texts as the value of a header: separated by "; ", bytes that are no printable ASCII as %XX, and
+// no longer than a proxy takes.
+std::string header_text(const std::vector<std::string>& texts);
+
 // The headers by which a browser lets a page of `origin` see the response; none where the origin is
 // not allowed. `allowed` has origins, or "*".
 Headers cors_headers(const std::vector<std::string>& allowed, std::string_view origin);

@@ -30,6 +30,7 @@ struct PreparedAnswer {
   AnswerShape shape;         // whoever has grammars sets the requests' make_constraint by it
   std::string prompt_param;  // the field with the prompt, for errors
   std::vector<std::string> unknown_fields;  // for a line of the log
+  std::vector<std::string> schema_notes;    // what `shape` allows beyond the request's schema
 };
 
 // POST /v1/chat/completions and /v1/completions. `model` must outlive the answer.

@@ -200,6 +200,30 @@ TEST_F(HttpTest, AnswersObeyTheirSchema) {
   EXPECT_EQ(error_of(refused)["param"], "response_format");
 }
 
+// A name that would be two headers stays one.
+TEST_F(HttpTest, WhatASchemaIsNotHeldToIsSaidInAHeader) {
+  start();
+  HttpClient client(port());
+  TestJson schema = {{"type", "object"}, {"additionalProperties", false}};
+  schema["properties"]["a\r\nX-Other: \xC3\xA9"] = {
+      {"type", "array"}, {"items", {{"type", "integer"}}}, {"uniqueItems", true}};
+  TestJson body = {{"messages", {{{"role", "user"}, {"content", "Once"}}}}, {"max_tokens", 4}};
+  body["response_format"] = {{"type", "json_schema"},
+                             {"json_schema", {{"name", "s"}, {"schema", schema}}}};
+  for (const bool stream : {false, true}) {
+    body["stream"] = stream;
+    const HttpResponse response = client.post("/v1/chat/completions", body.dump());
+    EXPECT_EQ(response.status, 200);
+    EXPECT_EQ(response.header("x-other"), "");
+    EXPECT_NE(
+        response.header("x-schema-notes").find("/properties/a%0D%0AX-Other: %C3%A9/uniqueItems: "),
+        std::string::npos)
+        << response.header("x-schema-notes");
+  }
+  body.erase("response_format");
+  EXPECT_EQ(client.post("/v1/chat/completions", body.dump()).header("x-schema-notes"), "");
+}
+
 TEST_F(HttpTest, ASimulatedDeviceTellsItsTimesInHeadersAndMetrics) {
   parts_.device = "trn1";
   parts_.device_clock = [now = std::make_shared<std::atomic<int>>(0)] { return 0.25 * ++*now; };
