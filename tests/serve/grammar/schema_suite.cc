@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
   for (const auto& [reason, count] : counts.reasons)
     std::printf("refused %d: %s\n", count, reason.c_str());
   std::printf(
-      "%d schemas, %d of them refused; %d instances, %d wrong, %d accepted by oneOf as anyOf, %d "
+      "%d schemas, %d of them refused; %d instances, %d wrong, %d accepted as notes say, %d "
       "in "
       "too many orders to try\n",
       counts.schemas, counts.refused, counts.instances, counts.wrong, counts.wider,
