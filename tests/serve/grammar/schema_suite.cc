@@ -89,9 +89,8 @@ int main(int argc, char** argv) {
   for (const auto& [reason, count] : counts.reasons)
     std::printf("refused %d: %s\n", count, reason.c_str());
   std::printf(
-      "%d schemas, %d of them refused; %d instances, %d wrong, %d accepted as notes say, %d "
-      "in "
-      "too many orders to try\n",
+      "%d schemas, %d of them refused; %d instances, %d wrong, %d accepted as notes say, "
+      "%d in too many orders to try\n",
       counts.schemas, counts.refused, counts.instances, counts.wrong, counts.wider,
       counts.undecided);
   return counts.wrong == 0 ? 0 : 1;
