@@ -5,6 +5,23 @@
 #include <utility>
 
 namespace neuronmm::grammar {
+namespace {
+
+constexpr int kFirstOfSeveral = 0x80;  // bytes from here on are parts of a character
+
+// A byte of the characters that a JSON string has as they are.
+bool is_plain(int byte) { return byte >= 0x20 && byte != '"' && byte != '\\'; }
+
+// Of UTF-8 all but C0, C1 and F5 to FF, which no character has.
+bool spells_all(const ByteSet& bytes) {
+  for (int byte = 0; byte <= 0xF4; ++byte) {
+    const bool is_used = is_plain(byte) && byte != 0xC0 && byte != 0xC1;
+    if (is_used && !bytes[static_cast<size_t>(byte)]) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 // All stacks that reading nothing leads to, of which those count whose top reads a byte.
 class Automaton::Closure {
@@ -64,7 +81,8 @@ Automaton::Automaton(const Grammar& grammar, const ByteSet& bytes)
       bytes_(bytes),
       heights_(call_heights(grammar, bytes)),
       rule_of_end_(heights_.size(), -1),
-      reads_bytes_(heights_.size(), false) {
+      reads_bytes_(heights_.size(), false),
+      spells_all_characters_(spells_all(bytes)) {
   for (RuleId rule = 0; rule < grammar.rules(); ++rule)
     rule_of_end_[static_cast<size_t>(grammar.rule(rule).end)] = rule;
   for (PositionId position = 0; position < grammar.positions(); ++position) {
@@ -123,31 +141,47 @@ bool Automaton::reads_any(const Edge& edge) const {
   return false;
 }
 
-// Through all of UTF-8's forms, of which the first byte tells what may follow.
-bool Automaton::loops_on_plain_text(StateId state) {
-  const auto returns = [&](StateId from, int first, int last, const auto& then) {
-    for (int byte = first; byte <= last; ++byte) {
-      const StateId next = from == kDead ? kDead : step(from, static_cast<uint8_t>(byte));
-      if (!then(next)) return false;
+bool Automaton::is_plain_at(PositionId position) const {
+  bool reads = false;
+  grammar_.for_each_edge(position, [&](const Edge& edge) {
+    if (edge.kind != Edge::Kind::kBytes) return;
+    for (int byte = edge.first; byte <= edge.last; ++byte) reads |= is_plain(byte);
+  });
+  return reads;
+}
+
+bool Automaton::reads_plain_text(StateId state) const {
+  return std::ranges::any_of(stacks_.frames(set_of(state)),
+                             [&](const Frame& frame) { return is_plain_at(frame.top); });
+}
+
+StateId Automaton::behind_any_character(StateId state) {
+  if (grammar_.character() < 0 || !spells_all_characters_) return kDead;
+  const auto at = static_cast<size_t>(state);
+  if (at >= behind_any_character_.size()) behind_any_character_.resize(sets_.size(), kUnknown);
+  if (behind_any_character_[at] == kUnknown) {
+    const StateId behind = find_behind_any_character(state);
+    behind_any_character_[at] = behind;
+    if (behind == kDead) return kDead;
+    for (int byte = 0; byte < kFirstOfSeveral; ++byte) {
+      if (is_plain(byte)) tables_[at][static_cast<size_t>(byte)] = behind;
     }
-    return true;
-  };
-  const auto is_back = [&](StateId at) { return at == state; };
-  const auto last = [&](StateId at) { return returns(at, 0x80, 0xBF, is_back); };
-  const auto last_two = [&](StateId at) { return returns(at, 0x80, 0xBF, last); };
-  for (int byte = 0x20; byte < 0x80; ++byte) {
-    if (byte == '"' || byte == '\\') continue;
-    if (step(state, static_cast<uint8_t>(byte)) != state) return false;
   }
-  const auto second = [&](int first, int low, int high, const auto& then) {
-    return returns(step(state, static_cast<uint8_t>(first)), low, high, then);
-  };
-  return returns(state, 0xC2, 0xDF, last) && second(0xE0, 0xA0, 0xBF, last) &&
-         returns(state, 0xE1, 0xEC, last_two) && second(0xED, 0x80, 0x9F, last) &&
-         returns(state, 0xEE, 0xEF, last_two) && second(0xF0, 0x90, 0xBF, last_two) &&
-         returns(state, 0xF1, 0xF3,
-                 [&](StateId at) { return returns(at, 0x80, 0xBF, last_two); }) &&
-         second(0xF4, 0x80, 0x8F, last_two);
+  return behind_any_character_[at];
+}
+
+// All such characters go through one call of the rule for any, and nothing else reads them.
+StateId Automaton::find_behind_any_character(StateId state) {
+  const Rule& character = grammar_.rule(grammar_.character());
+  const std::vector<Frame> frames = stacks_.frames(set_of(state));
+  const auto reader = std::ranges::find(frames, character.start, &Frame::top);
+  if (reader == frames.end()) return kDead;
+  for (const Frame& frame : frames) {
+    if (frame.top != character.start && is_plain_at(frame.top)) return kDead;
+  }
+  Closure closure(*this);
+  closure.add(character.end, reader->below);
+  return state_of(closure.run());
 }
 
 bool Automaton::is_marked(StateId state) const {

@@ -40,9 +40,11 @@ class Automaton {
   // It must end here.
   bool is_final(StateId state) const { return stacks_.frames(set_of(state)).empty(); }
   bool accepts(std::string_view text);
-  // Every character that a JSON string may have as it is leads back to the state, as in the middle
-  // of a string without limits.
-  bool loops_on_plain_text(StateId state);
+  // The state that every character leads to that a JSON string may have as it is: in the middle of
+  // a string of any characters, or of so many. kDead: there is no such state.
+  StateId behind_any_character(StateId state);
+  // Whether one of these characters can come.
+  bool reads_plain_text(StateId state) const;
 
   int64_t states() const { return std::ssize(sets_); }
   int64_t bytes() const;  // of memory
@@ -55,6 +57,8 @@ class Automaton {
   StateId state_of(StackSetId set);
   StateId find_step(StateId state, uint8_t byte);
   bool reads_any(const Edge& edge) const;
+  bool is_plain_at(PositionId position) const;  // it reads such a character
+  StateId find_behind_any_character(StateId state);
   // The way goes on from the position, below which the stack has `depth` positions.
   bool is_passable(PositionId position, int32_t depth) const {
     const int32_t height = heights_[static_cast<size_t>(position)];
@@ -70,6 +74,8 @@ class Automaton {
   std::vector<StackSetId> sets_;                      // by state
   std::vector<std::array<StateId, 256>> tables_;      // by state
   std::unordered_map<StackSetId, StateId> state_of_;  // by set
+  std::vector<StateId> behind_any_character_;         // by state
+  bool spells_all_characters_ = false;
   StateId start_ = kDead;
 };
 

@@ -40,6 +40,8 @@ class Grammar {
   void add_call(PositionId from, RuleId callee, PositionId to);
   void add_text(PositionId from, std::string_view text, PositionId to);
   void set_root(RuleId root) { root_ = root; }
+  // The rule that reads one character of a free string, each that JSON has as it is among them.
+  void set_character(RuleId rule) { character_ = rule; }
   // Of the positions in [first, last): a string that ends there must differ from those before it in
   // its array (UniqueStrings).
   void mark(PositionId first, PositionId last) { marks_.emplace_back(first, last); }
@@ -47,6 +49,7 @@ class Grammar {
   void set_too_large() { too_large_ = true; }
   bool too_large() const { return too_large_; }
   RuleId root() const { return root_; }
+  RuleId character() const { return character_; }  // -1: there is none
   const Rule& rule(RuleId id) const { return rules_[static_cast<size_t>(id)]; }
   bool has_marks() const { return !marks_.empty(); }
   bool is_marked(PositionId position) const;
@@ -71,7 +74,7 @@ class Grammar {
   std::vector<Edge> edges_;
   std::vector<Rule> rules_;
   std::vector<std::pair<PositionId, PositionId>> marks_;  // ascending
-  RuleId root_ = -1;
+  RuleId root_ = -1, character_ = -1;
   bool too_large_ = false;
 };
 

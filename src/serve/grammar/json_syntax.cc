@@ -212,6 +212,7 @@ RuleId JsonSyntax::character() {
   utf8.add(start, {'"' + 1, '\\' - 1}, end);
   utf8.add(start, {'\\' + 1, kLastCharacter}, end);
   add_escapes(start, end);
+  grammar_.set_character(*character_);
   return *character_;
 }
 

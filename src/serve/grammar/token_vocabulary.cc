@@ -16,6 +16,11 @@ bool is_plain(std::string_view text) {
          });
 }
 
+size_t characters(std::string_view utf8) {
+  return static_cast<size_t>(
+      std::ranges::count_if(utf8, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
 std::vector<std::string> texts_of(const text::Tokenizer& tokenizer, int64_t size,
                                   std::span<const text::TokenId> written,
                                   const std::vector<text::TokenId>& stop_tokens) {
@@ -59,19 +64,39 @@ TokenVocabulary::TokenVocabulary(std::vector<std::string> texts,
     if (texts_[id].find('"') != std::string::npos)
       quoting_.push_back(static_cast<text::TokenId>(id));
     if (texts_[id].size() == 1) bytes_.set(static_cast<uint8_t>(texts_[id][0]));
-    if (!texts_[id].empty() && is_plain(texts_[id]))
-      plain_mask_[id / 64] |= uint64_t{1} << (id % 64);
+    if (texts_[id].empty() || !is_plain(texts_[id])) continue;
+    plain_mask_[id / 64] |= uint64_t{1} << (id % 64);
+    plain_lengths_.emplace_back(characters(texts_[id]), static_cast<text::TokenId>(id));
   }
+  std::sort(plain_lengths_.begin(), plain_lengths_.end());
 }
 
 bool TokenVocabulary::is_stop(text::TokenId id) const {
   return std::find(stop_tokens_.begin(), stop_tokens_.end(), id) != stop_tokens_.end();
 }
 
+bool TokenVocabulary::allow_plain(Automaton& automaton, StateId state,
+                                  std::span<uint64_t> mask) const {
+  const size_t longest = plain_lengths_.empty() ? 0 : plain_lengths_.back().first;
+  size_t room = 0;  // characters that can come
+  for (StateId at = state; room < longest; ++room) {
+    const StateId behind = automaton.behind_any_character(at);
+    if (behind == Automaton::kDead && (room == 0 || automaton.reads_plain_text(at))) return false;
+    if (behind == Automaton::kDead) break;
+    if (behind == at) room = longest - 1;
+    at = behind;
+  }
+  std::copy(plain_mask_.begin(), plain_mask_.end(), mask.begin());
+  for (auto token = plain_lengths_.rbegin(); token != plain_lengths_.rend(); ++token) {
+    if (token->first <= room) break;
+    const auto id = static_cast<size_t>(token->second);
+    mask[id / 64] &= ~(uint64_t{1} << (id % 64));
+  }
+  return true;
+}
+
 void TokenVocabulary::allow(Automaton& automaton, StateId state, std::span<uint64_t> mask) const {
-  if (automaton.loops_on_plain_text(state)) {
-    std::copy(plain_mask_.begin(), plain_mask_.end(), mask.begin());
-  } else {
+  if (!allow_plain(automaton, state, mask)) {
     std::fill(mask.begin(), mask.end(), 0);
     plain_.allow(automaton, state, mask);
   }

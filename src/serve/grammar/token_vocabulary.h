@@ -40,10 +40,15 @@ class TokenVocabulary {
   std::vector<std::string> texts_;
   std::vector<text::TokenId> stop_tokens_, quoting_;
   ByteSet bytes_;
+  // Sets the bits of the plain tokens that can come, where strings are of any characters; false
+  // elsewhere.
+  bool allow_plain(Automaton& automaton, StateId state, std::span<uint64_t> mask) const;
+
   // Tokens of characters that a JSON string has as they are, which are most, and all others: in the
-  // middle of a string the former need no look.
+  // middle of a string the former need no look, only a count of their characters.
   TokenTrie plain_, others_;
   std::vector<uint64_t> plain_mask_;
+  std::vector<std::pair<size_t, text::TokenId>> plain_lengths_;  // in characters, ascending
 };
 
 }  // namespace neuronmm::grammar

@@ -28,6 +28,10 @@ std::vector<Json> schemas() {
       {kPerson, std::string_view(R"({"type": "object"})"), std::string_view("true"),
        std::string_view(R"({"type": "number", "multipleOf": 0.5, "maximum": 20})"),
        std::string_view(
+           R"({"type": "array", "maxItems": 6, "items": {"type": "string", "minLength": 2, "maxLength": 30}})"),
+       std::string_view(
+           R"({"anyOf": [{"type": "string", "maxLength": 9}, {"type": "string", "pattern": "^[a-z é]{4,20}$"}]})"),
+       std::string_view(
            R"({"patternProperties": {"^s_": {"type": "string"}}, "additionalProperties": {"type": "boolean"}, "type": "object", "maxProperties": 3})")})
     list.push_back(Json::parse(text));
   return list;
