@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs what is missing, then: format check; with clang, ASan and UBSan the unit tests of the folders that read input or
-# handle raw memory, and a short fuzz of each parser; a g++ release build and the tests in it, whole commands included.
-# Exits non-zero at the first failure.
+# Installs what is missing, then: format check; with clang, ASan and UBSan a short fuzz of each parser, its corpus first; a g++
+# release build and the tests in it, whole commands included. Exits non-zero at the first failure.
 #   ./test.sh --quick     only the release build of the program and the unit tests
-#   ./test.sh --slow      all of that and what takes longer: tests of a minute, the other tests under the sanitizers, every fault
-#                         at every system call, the benchmark programs, clang-tidy, a build file by file
+#   ./test.sh --slow      all of that and what takes longer: the tests under the sanitizers, tests that wait for processes to die
+#                         or compute for a minute, every fault at every system call, the benchmark programs, clang-tidy, a build
+#                         file by file
 #   ./test.sh --aarch64   only what concerns 64-bit ARM: a cross build; the kernels' tests and the program under QEMU
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -44,10 +44,9 @@ fi
 step "format"
 git ls-files -z -- '*.cc' '*.h' | xargs -0 clang-format --dry-run -Werror
 
-step "clang and sanitizers: build and unit tests"
+step "clang and sanitizers: the fuzzers"
 cmake --preset dev >/dev/null
-cmake --build --preset dev
-ctest --preset dev -j "$jobs"
+cmake --build --preset fuzzers
 
 step "fuzzers, side by side for $fuzz_seconds s"
 running=()
@@ -59,9 +58,9 @@ done
 for process in "${running[@]}"; do wait "$process"; done
 
 if [ "$mode" = --slow ]; then
-  step "clang and sanitizers: the other folders and whole commands"
-  cmake --build --preset dev --target all
-  ctest --preset dev-slow -j "$jobs"
+  step "clang and sanitizers: all tests but the longest"
+  cmake --build --preset dev
+  ctest --preset dev -j "$jobs"
 
   step "clang-tidy"
   tools/tidy.sh
