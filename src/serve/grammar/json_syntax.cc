@@ -103,6 +103,12 @@ bool is_short(const std::vector<CharacterRange>& set) {
   return is_one || (set.size() <= kFew && std::ranges::all_of(set, is_plain));
 }
 
+bool is_all(const std::vector<CharacterRange>& ranges) {
+  CharacterSet set;
+  for (const CharacterRange range : ranges) set.add(range);
+  return set.ranges() == CharacterSet::all().ranges();
+}
+
 // Edges of the states of a language. `rule_of`: a rule that reads a character of the set; empty:
 // there are to be no calls.
 class LanguageEdges {
@@ -273,6 +279,7 @@ RuleId JsonSyntax::counted_string(int64_t minimum, std::optional<int64_t> maximu
 }
 
 RuleId JsonSyntax::character_of(const std::vector<CharacterRange>& set, bool in_string) {
+  if (in_string && is_all(set)) return character();
   std::vector<std::pair<char32_t, char32_t>> key;
   for (const CharacterRange range : set) key.emplace_back(range.first, range.last);
   const auto [found, is_new] = sets_.try_emplace({std::move(key), in_string}, -1);

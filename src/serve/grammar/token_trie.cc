@@ -5,7 +5,8 @@
 
 namespace neuronmm::grammar {
 
-TokenTrie::TokenTrie(std::vector<std::pair<std::string, text::TokenId>> tokens) {
+TokenTrie::TokenTrie(std::vector<std::pair<std::string, text::TokenId>> tokens, bool plain)
+    : plain_(plain) {
   std::sort(tokens.begin(), tokens.end());
   std::vector<uint32_t> path;  // the nodes of the text before
   const auto leave = [&](size_t depth) {
@@ -40,11 +41,13 @@ void TokenTrie::allow(Automaton& automaton, StateId state, std::span<uint64_t> m
       continue;
     }
     states[node.depth] = next;
-    for (uint32_t k = i == 0 ? 0 : nodes_[i - 1].tokens_end; k < node.tokens_end; ++k) {
+    const bool is_free = plain_ && automaton.behind_any_character(next) == next;
+    const uint32_t end = is_free ? node.end : i + 1;
+    for (uint32_t k = i == 0 ? 0 : nodes_[i - 1].tokens_end; k < nodes_[end - 1].tokens_end; ++k) {
       const auto id = static_cast<uint32_t>(tokens_[k]);
       mask[id / 64] |= uint64_t{1} << (id % 64);
     }
-    ++i;
+    i = end;
   }
 }
 

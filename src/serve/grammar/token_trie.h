@@ -14,8 +14,9 @@ namespace neuronmm::grammar {
 
 class TokenTrie {
  public:
-  // No text is empty; several tokens may have the same.
-  explicit TokenTrie(std::vector<std::pair<std::string, text::TokenId>> tokens);
+  // No text is empty; several tokens may have the same. `plain`: all are of characters that a JSON
+  // string has as they are, so that none needs a look where a string of any characters goes on.
+  TokenTrie(std::vector<std::pair<std::string, text::TokenId>> tokens, bool plain);
 
   // Sets the bits of the tokens that the automaton can read from `state` on.
   void allow(Automaton& automaton, StateId state, std::span<uint64_t> mask) const;
@@ -30,6 +31,7 @@ class TokenTrie {
   std::vector<Node> nodes_;  // a text before those that it begins
   std::vector<text::TokenId> tokens_;
   size_t depth_ = 0;
+  bool plain_;
 };
 
 }  // namespace neuronmm::grammar

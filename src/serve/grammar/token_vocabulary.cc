@@ -43,7 +43,7 @@ TokenTrie trie_of(const std::vector<std::string>& texts, bool plain) {
     if (!texts[id].empty() && is_plain(texts[id]) == plain)
       tokens.emplace_back(texts[id], static_cast<text::TokenId>(id));
   }
-  return TokenTrie(std::move(tokens));
+  return TokenTrie(std::move(tokens), plain);
 }
 
 }  // namespace
