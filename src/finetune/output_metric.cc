@@ -38,13 +38,9 @@ MlpOffsets zero_offsets(const TorchTransformer& model, int64_t layer, const at::
 
 class MetricSums {
  public:
-  MetricSums(const TorchTransformer& model, uint64_t seed) : model_(model), random_(seed) {
-    const auto zeros = [](at::IntArrayRef shape) { return at::zeros(shape, at::kDouble); };
-    for (const TorchLayer& layer : model.layers()) {
-      const int64_t neurons = layer.gate.out_features(), hidden = model.config().hidden_size;
-      sums_.push_back({zeros({neurons}), zeros({neurons}), zeros({hidden, hidden})});
-    }
-  }
+  // Of a model whose layers are read one by one.
+  MetricSums(TorchTransformer& model, uint64_t seed)
+      : model_(model), random_(seed), sums_(model.layers().size()) {}
 
   // Backpropagation with nothing kept but the input of each layer (arXiv 1604.06174).
   Status add(const std::vector<text::TokenId>& tokens, Progress& progress) {
@@ -54,13 +50,17 @@ class MetricSums {
     const int64_t layers = model_.config().num_hidden_layers;
     for (int64_t i = 0; i < layers; ++i) {
       if (interrupted()) return interrupted_error("nothing is kept");
+      NMM_TRY(model_.read_layer(i));
       inputs.push_back(model_.run_layer(inputs.back(), i));
+      model_.drop_layer(i);
     }
     at::Tensor gradient = head(inputs.back().squeeze(0)).unsqueeze(0);
     for (int64_t i = layers - 1; i >= 0; --i) {
       if (interrupted()) return interrupted_error("nothing is kept");
       inputs.pop_back();
+      NMM_TRY(model_.read_layer(i));
       gradient = backward(i, inputs.back(), gradient);
+      model_.drop_layer(i);
       progress.update(++layers_done_);
     }
     summary_.tokens += std::ssize(tokens);
@@ -137,13 +137,18 @@ class MetricSums {
       return offset.grad().squeeze(0).to(at::kDouble);
     };
     const at::Tensor gate = rows(offsets.gate), up = rows(offsets.up), down = rows(offsets.down);
+    if (!sums.gate.defined()) {
+      const int64_t hidden = down.size(1);
+      sums = {at::zeros_like(gate[0]), at::zeros_like(up[0]),
+              at::zeros({hidden, hidden}, at::kDouble)};
+    }
     sums.gate += (gate * gate).sum(0);
     sums.up += (up * up).sum(0);
     sums.down.addmm_(down.t(), down);
     return leaf.grad();
   }
 
-  const TorchTransformer& model_;
+  TorchTransformer& model_;
   std::mt19937_64 random_;
   std::vector<MlpOffsets> sums_;  // per layer, fp64: the sums of the offsets' gradients, squared
   MetricSummary summary_;         // mean_loss is the sum until it is handed out
@@ -171,7 +176,9 @@ Result<MetricSummary> measure(const MetricRequest& request, Progress& progress) 
   const at::NoGradGuard no_gradients;
   set_torch_threads(num_threads());
   const at::ScalarType values = request.compute == DType::kF64 ? at::kDouble : at::kFloat;
-  NMM_ASSIGN(const TorchTransformer model, TorchTransformer::load(request.model, values, values));
+  NMM_ASSIGN(TorchTransformer model,
+             TorchTransformer::load(request.model, values, values, {}, false,
+                                    TorchTransformer::Layers::kOneByOne));
   NMM_TRY(check_sequences(request, model.config()));
   MetricSums sums(model, request.seed);
   progress.start("output metric", std::ssize(request.sequences) * model.config().num_hidden_layers);

@@ -45,10 +45,10 @@ struct MetricSummary {
 //   model.layers.0.mlp.metric_up    F64 [I]     gate (before silu) and up make
 // and the metadata hidden_size, intermediate_size, num_hidden_layers, tokens.
 //
-// Memory beside the model: 8 H² bytes per layer, one sequence's hidden states per layer, and the
-// activations of one layer, which are computed again on the way back. Errors: no or empty
-// sequences, tokens outside the vocabulary, sequences longer than the model takes; interrupts,
-// which keep nothing.
+// Memory: the embedding and the LM head, the weights of one layer, 8 H² bytes per layer, one
+// sequence's hidden states per layer, and the activations of one layer, which are computed again on
+// the way back. Errors: no or empty sequences, tokens outside the vocabulary, sequences longer than
+// the model takes; interrupts, which keep nothing.
 Result<MetricSummary> write_output_metric(const MetricRequest& request, Progress& progress);
 
 }  // namespace neuronmm::finetune

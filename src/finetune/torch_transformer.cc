@@ -149,7 +149,7 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
                                                 const at::TensorOptions& options,
                                                 at::ScalarType dots,
                                                 const std::optional<io::Quantization>& rounding,
-                                                bool whole) {
+                                                bool whole, Layers layers) {
   TorchTransformer model;
   NMM_ASSIGN(model.config_, io::ModelConfig::load(folder / "config.json"));
   NMM_ASSIGN(model.checkpoint_, io::Checkpoint::open(folder));
@@ -177,6 +177,10 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
     model.lm_head_ = loader.matrix("lm_head.weight", head).used().to(dots);
   }
   for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    if (layers == Layers::kOneByOne) {
+      model.layers_.emplace_back();
+      continue;
+    }
     NMM_ASSIGN(auto weights, loader.layer(layer));
     weights.whole = whole;
     for (TorchLinear* const linear : {&weights.q, &weights.k, &weights.v, &weights.o}) {
@@ -191,6 +195,14 @@ Result<TorchTransformer> TorchTransformer::load(const std::filesystem::path& fol
       at::tensor(at::ArrayRef<float>(rotary.inverse_frequencies)).to(options.dtype(at::kDouble));
   model.attention_factor_ = rotary.attention_factor;
   return model;
+}
+
+Status TorchTransformer::read_layer(int64_t index) {
+  const std::optional<io::Quantization> none;
+  const Loader loader(checkpoint_, config_, options_, none);
+  NMM_ASSIGN(layers_[static_cast<size_t>(index)], loader.layer(index));
+  checkpoint_.release_pages();
+  return {};
 }
 
 void TorchTransformer::freeze() {

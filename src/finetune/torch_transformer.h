@@ -86,14 +86,19 @@ struct TorchHidden {
 
 class TorchTransformer {
  public:
+  enum class Layers { kLoaded, kOneByOne };
+
   // Weights in `options`' dtype and device, none of which requires a gradient; products in `dots`.
   // With a `rounding` all linear layers are rounded as in such a folder, those that are there in
   // few bits stay as they are, and what they are multiplied with is rounded as the kernels round
-  // it. A checkpoint with rounded weights is refused without it. `whole`: of all layers.
+  // it. A checkpoint with rounded weights is refused without it. `whole`: of all layers. kOneByOne:
+  // a layer is in memory between read_layer and drop_layer only; without a `rounding`.
   static Result<TorchTransformer> load(const std::filesystem::path& folder,
                                        const at::TensorOptions& options, at::ScalarType dots,
                                        const std::optional<io::Quantization>& rounding = {},
-                                       bool whole = false);
+                                       bool whole = false, Layers layers = Layers::kLoaded);
+  Status read_layer(int64_t index);
+  void drop_layer(int64_t index) { layers_[static_cast<size_t>(index)] = {}; }
 
   const io::ModelConfig& config() const { return config_; }
   const io::Checkpoint& checkpoint() const { return checkpoint_; }
