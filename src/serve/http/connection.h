@@ -274,9 +274,8 @@ class HttpConnection : public Connection,
       return error_reply({.status = 417, .message = "Expect: only 100-continue is known"});
     if (request.method() == http::verb::options) return std::nullopt;
     const auto route = find_route(record_.method, record_.path);
-    const auto authorization = request[http::field::authorization];
-    if ((!route.ok() || !route->open) &&
-        !state_.keys.admit({authorization.data(), authorization.size()}))
+    const auto authorization = request[http::field::authorization], key = request["X-Api-Key"];
+    if ((!route.ok() || !route->open) && !state_.keys.admit(authorization, key))
       return error_reply(invalid_api_key());
     if (route.ok()) return take_room();
     HttpReply reply = error_reply(route.error());

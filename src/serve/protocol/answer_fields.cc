@@ -92,9 +92,11 @@ void read_end(FieldReader& fields, AnswerFields& answer) {
 
 // Fields that would change the answer, which must not be lost silently, and those that would not.
 void read_other_fields(FieldReader& fields) {
-  for (const char* key : {"use_beam_search", "bad_words", "allowed_token_ids", "logprob_token_ids",
-                          "prompt_logprobs", "truncate_prompt_tokens"})
+  for (const char* key :
+       {"use_beam_search", "bad_words", "allowed_token_ids", "logprob_token_ids", "prompt_logprobs",
+        "truncate_prompt_tokens", "return_tokens_as_token_ids"})
     fields.refuse(key, "this server does not know how");
+  fields.refuse("n_predict", "expected max_tokens instead");
   fields.ignore({"user", "metadata", "store", "service_tier", "prompt_cache_key",
                  "prompt_cache_retention", "safety_identifier", "verbosity", "request_id",
                  "session_id", "length_penalty", "spaces_between_special_tokens",

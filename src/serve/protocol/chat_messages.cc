@@ -15,7 +15,7 @@ bool is_role(std::string_view role) {
   });
 }
 
-// One part: a text, {"type": "text", "text": ...}, or what a model once refused.
+// One part: a text, {"type": "text", "text": ...}, or what a model once refused or thought.
 std::optional<std::string> read_part(const Json& part, const std::string& path,
                                      RequestProblem& problem) {
   if (part.is_string()) return part.get<std::string>();
@@ -27,8 +27,9 @@ std::optional<std::string> read_part(const Json& part, const std::string& path,
   }
   FieldReader reader(part, path + ".", problem);
   const std::string type = reader.required_string("type");
-  if (type == "text" || type == "input_text") return reader.required_string("text");
-  if (type == "refusal") return reader.required_string("refusal");
+  if (type == "text" || type == "input_text" || type == "output_text")
+    return reader.required_string("text");
+  if (type == "refusal" || type == "thinking") return reader.required_string(type);
   reader.wrong("type", "\"text\", the only thing that this model reads");
   return std::nullopt;
 }

@@ -22,6 +22,19 @@ std::string read_name(FieldReader& function) {
   return name;
 }
 
+// Arguments are an object, of which a schema may say nothing, or that they may be something else.
+Json schema_of_arguments(const Json* parameters) {
+  if (parameters == nullptr || parameters->empty())
+    return {{"type", "object"}, {"properties", Json::object()}};
+  Json schema = *parameters;
+  Json& all = schema["allOf"];
+  if (all.is_null()) all = Json::array();
+  if (schema.value("type", Json()) != "object" && all.is_array())
+    all.push_back({{"type", "object"}});
+  if (all.empty()) schema.erase("allOf");
+  return schema;
+}
+
 Tool read_tool(const Json& value, const std::string& path, RequestProblem& problem) {
   if (!value.is_object()) {
     problem.add(invalid_request(
@@ -41,7 +54,7 @@ Tool read_tool(const Json& value, const std::string& path, RequestProblem& probl
   (void)parts.string("description");
   const Json* parameters = parts.object("parameters");
   return {.name = read_name(parts),
-          .parameters = parameters == nullptr ? Json::object() : *parameters,
+          .parameters = schema_of_arguments(parameters),
           .strict = parts.boolean("strict").value_or(false)};
 }
 

@@ -130,10 +130,10 @@ ResponseFormat read_response_format(FieldReader& fields) {
   format.add("response_format", read_openai(fields));
   format.add("structured_outputs", read_structured_outputs(fields));
   format.add("guided_json", read_schema(fields, "guided_json"));
-  format.add("guided_regex", read_pattern(fields, "guided_regex"));
+  for (const char* key : {"guided_regex", "regex"}) format.add(key, read_pattern(fields, key));
   format.add("guided_choice", read_choice(fields, "guided_choice"));
   format.add("json_schema", read_schema(fields, "json_schema"));
-  for (const char* key : {"guided_grammar", "grammar"})
+  for (const char* key : {"guided_grammar", "grammar", "ebnf"})
     fields.refuse(key, "expected response_format or structured_outputs instead");
   return format.take();
 }

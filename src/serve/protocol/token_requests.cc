@@ -17,6 +17,23 @@ ApiResult<ChatPromptTokens> prompt_of_chat(const ServedModel& model, FieldReader
   return chat_prompt(model, conversation, add_special_tokens);
 }
 
+// llama.cpp's "content", without special tokens unless "add_special" says so, or vLLM's "prompt".
+ApiResult<std::vector<TokenId>> tokens_of_text(const ServedModel& model, FieldReader& fields,
+                                               std::optional<bool> add_special_tokens,
+                                               bool add_special) {
+  const bool is_content = fields.find("content") != nullptr;
+  const std::string text = fields.required_string(is_content ? "content" : "prompt");
+  if (fields.problem().found()) return fields.problem().error();
+  return text_prompt(model, text, is_content ? add_special : add_special_tokens.value_or(true));
+}
+
+Json with_pieces(const text::Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
+  Json tokens = Json::array();
+  for (const TokenId id : ids)
+    tokens.push_back({{"id", id}, {"piece", tokenizer.decode_inside(id)}});
+  return tokens;
+}
+
 Json token_texts(const text::Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
   Json texts = Json::array();
   for (const TokenId id : ids) texts.push_back(tokenizer.decode_inside(id));
@@ -31,17 +48,18 @@ ApiResult<std::string> answer_tokenize(const ServedModel& model, std::string_vie
   FieldReader fields(root, "", problem);
   NMM_TRY(check_model(model, fields.string("model").value_or("")));
   const auto special = fields.boolean("add_special_tokens");
+  const bool special_of_content = fields.boolean("add_special").value_or(false);
   const bool texts = fields.boolean("return_token_strs").value_or(false);
+  const bool pieces = fields.boolean("with_pieces").value_or(false);
   std::vector<TokenId> ids;
   if (fields.find("messages") != nullptr) {
     NMM_ASSIGN(ChatPromptTokens prompt, prompt_of_chat(model, fields, special.value_or(false)));
     ids = std::move(prompt.tokens);
   } else {
-    const std::string text = fields.required_string("prompt");
-    if (problem.found()) return problem.error();
-    NMM_ASSIGN(ids, text_prompt(model, text, special.value_or(true)));
+    NMM_ASSIGN(ids, tokens_of_text(model, fields, special, special_of_content));
   }
   Json answer = {{"count", ids.size()}, {"max_model_len", model.context_tokens}, {"tokens", ids}};
+  if (pieces) answer["tokens"] = with_pieces(*model.tokenizer, ids);
   answer["token_strs"] = texts ? token_texts(*model.tokenizer, ids) : Json();
   return dump_json(answer);
 }
@@ -60,7 +78,8 @@ ApiResult<std::string> answer_detokenize(const ServedModel& model, std::string_v
     ids.push_back(static_cast<TokenId>(id));
   }
   if (problem.found()) return problem.error();
-  return dump_json({{"prompt", model.tokenizer->decode(ids)}});
+  const std::string text = model.tokenizer->decode(ids);
+  return dump_json({{"prompt", text}, {"content", text}});  // vLLM's name and llama.cpp's
 }
 
 std::string tokenizer_info_json(const ServedModel& model) {

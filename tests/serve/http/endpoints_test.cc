@@ -164,6 +164,40 @@ TEST_F(HttpTest, HeadHasNoBodyAndHttp10EndsWithTheConnection) {
   EXPECT_TRUE(all.ends_with("data: [DONE]\n\n")) << all;
 }
 
+// Whatever a tool's parameters say of it, or do not say.
+TEST_F(HttpTest, ForcedCallsHaveAnObjectOfArguments) {
+  start();
+  HttpClient client(port());
+  TestJson body = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}},
+                   {"max_tokens", 200},
+                   {"temperature", 1},
+                   {"parallel_tool_calls", false}};
+  for (const char* parameters :
+       {"", "null", "{}", R"({"properties": {"a": {"const": 1}}, "required": ["a"]})",
+        R"({"type": ["object", "null"], "properties": {"a": {"const": 1}}})",
+        R"({"anyOf": [{"type": "string"}, {"type": "object", "properties": {}}]})",
+        R"({"$ref": "#/$defs/f", "$defs": {"f": {"properties": {"a": {"const": 1}}}}})"}) {
+    TestJson function = {{"name", "go"}};
+    if (*parameters != '\0') function["parameters"] = TestJson::parse(parameters);
+    body["tools"] = {{{"type", "function"}, {"function", function}}};
+    for (int seed = 0; seed < 4; ++seed) {
+      body["seed"] = seed;
+      body["tool_choice"] =
+          seed % 2 == 0 ? TestJson("required")
+                        : TestJson::parse(R"({"type": "function", "function": {"name": "go"}})");
+      const TestJson answer =
+          TestJson::parse(client.post("/v1/chat/completions", body.dump()).body);
+      const TestJson& choice = answer["choices"][0];
+      ASSERT_TRUE(choice["message"].contains("tool_calls")) << parameters << answer;
+      if (choice["finish_reason"] == "length") continue;
+      const std::string arguments = choice["message"]["tool_calls"][0]["function"]["arguments"];
+      EXPECT_TRUE(TestJson::parse(arguments).is_object()) << parameters << answer;
+    }
+  }
+  body["tools"][0]["function"]["parameters"] = {{"type", "string"}};
+  EXPECT_EQ(client.post("/v1/chat/completions", body.dump()).status, 400);
+}
+
 TEST_F(HttpTest, AnswersObeyTheirSchema) {
   start();
   HttpClient client(port());

@@ -261,6 +261,8 @@ TEST_F(HttpTest, KeysAreAskedForWhatTheModelSaysAndIs) {
   for (const char* header : {"Bearer firs", "Bearer firstt", "first", "Basic first", "Bearer"})
     EXPECT_EQ(client.get("/v1/models", std::string("Authorization: ") + header + "\r\n").status,
               401);
+  EXPECT_EQ(client.get("/v1/models", "X-Api-Key: second\r\n").status, 200);
+  EXPECT_EQ(client.get("/v1/models", "X-Api-Key: secon\r\n").status, 401);
   EXPECT_EQ(HttpClient(port()).post("/v1/completions", completion(2, false)).status, 401);
 }
 

@@ -64,7 +64,8 @@ TEST(OpenApi, TheFieldsThatAreReadAreDescribedAndNoOthers) {
       [](FieldReader& fields) { (void)read_conversation(fields, read_tool_fields(fields)); });
   prompt.insert("model");
   EXPECT_EQ(prompt, properties_of("ApplyTemplateRequest"));
-  prompt.insert({"prompt", "add_special_tokens", "return_token_strs"});
+  prompt.insert({"prompt", "content", "add_special_tokens", "add_special", "return_token_strs",
+                 "with_pieces"});
   EXPECT_EQ(prompt, properties_of("TokenizeRequest"));
 }
 

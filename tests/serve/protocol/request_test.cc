@@ -109,6 +109,7 @@ TEST(ChatRequests, ReadMessages) {
 TEST(ChatRequests, ReadMessagesWithoutContentAndWithCallsThatWereCutOff) {
   const ChatRequest request = chat(Json::parse(R"({"messages": [
     {"role": "user", "content": ["a", {"type": "text", "text": "b"}]},
+    {"role": "assistant", "content": [{"type": "thinking", "thinking": "t"}, {"type": "output_text", "text": "o"}]},
     {"role": "assistant", "content": null, "reasoning_content": "r"},
     {"role": "assistant"},
     {"role": "assistant", "tool_calls": [
@@ -117,7 +118,7 @@ TEST(ChatRequests, ReadMessagesWithoutContentAndWithCallsThatWereCutOff) {
     {"role": "tool", "content": null},
     {"role": "function", "name": "f", "content": "42"}]})"));
   EXPECT_EQ(request.conversation.messages.dump(),
-            R"([{"role":"user","content":"a\nb"},)"
+            R"([{"role":"user","content":"a\nb"},{"role":"assistant","content":"t\no"},)"
             R"({"role":"assistant","reasoning_content":"r","content":""},)"
             R"({"role":"assistant","content":""},)"
             R"({"role":"assistant","tool_calls":[)"
@@ -143,6 +144,21 @@ TEST(ChatRequests, ReadTools) {
   body["tool_choice"].erase("type");  // as vLLM, and as of a tool
   EXPECT_EQ(chat(body).tools.choice.name, "g");
   EXPECT_EQ(chat(body).tools.tools[1].parameters["type"], "object");
+}
+
+TEST(ChatRequests, ArgumentsAreAnObjectWhateverAToolSays) {
+  const auto schema = [](const char* parameters) {
+    Json body = chat_body();
+    body["tools"] = {tool("f")};
+    body["tools"][0]["function"]["parameters"] = Json::parse(parameters);
+    return chat(body).tools.tools[0].parameters.dump();
+  };
+  for (const char* nothing : {"null", "{}"})
+    EXPECT_EQ(schema(nothing), R"({"type":"object","properties":{}})");
+  EXPECT_EQ(schema(R"({"type":"object","required":["a"]})"),
+            R"({"type":"object","required":["a"]})");
+  EXPECT_EQ(schema(R"({"required":["a"]})"), R"({"required":["a"],"allOf":[{"type":"object"}]})");
+  EXPECT_EQ(schema(R"({"allOf":[true]})"), R"({"allOf":[true,{"type":"object"}]})");
 }
 
 TEST(ChatRequests, NoToolsAreAsIfTheFieldWereMissing) {

@@ -25,10 +25,20 @@ TEST(TokenRequests, Tokenize) {
             R"("token_strs":null})");
 }
 
+TEST(TokenRequests, TokenizeAsLlamaCppHasIt) {
+  const ServedFolder folder;
+  EXPECT_EQ(text_of(answer_tokenize(folder.model, R"({"content": "ab", "with_pieces": true})")),
+            R"({"count":2,"max_model_len":4096,"tokens":[{"id":97,"piece":"a"},)"
+            R"({"id":98,"piece":"b"}],"token_strs":null})");
+  const std::string plain = text_of(answer_tokenize(folder.model, R"({"prompt": "ab"})"));
+  EXPECT_EQ(text_of(answer_tokenize(folder.model, R"({"content": "ab", "add_special": true})")),
+            plain);
+}
+
 TEST(TokenRequests, Detokenize) {
   const ServedFolder folder;
   EXPECT_EQ(text_of(answer_detokenize(folder.model, R"({"tokens": [72, 105, 257]})")),
-            R"({"prompt":"Hi<|end|>"})");
+            R"({"prompt":"Hi<|end|>","content":"Hi<|end|>"})");
 }
 
 TEST(TokenRequests, ApplyTheTemplate) {
