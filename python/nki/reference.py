@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import inspect
@@ -9,13 +10,14 @@ import math
 import os
 import re
 import sys
-from types import ModuleType
+import types
 
 import numpy as np
 
 from .arguments import UsageError
 from .tracer import dtypes
 
+notes: list[str] = []  # on files that were loaded, for the report
 _FUNCTION = re.compile(r"(?P<place>[\w./-]+):(?P<name>[A-Za-z_]\w*)")
 
 
@@ -33,23 +35,71 @@ _NAMES = {
 }  # fmt: skip
 
 
-def load(place: str) -> ModuleType:
+def load(place: str) -> types.ModuleType:
     """The module of FILE.py or a dotted name; the file's folder becomes one to import from."""
     if not place.endswith(".py"):
         return importlib.import_module(place)
     path = os.path.abspath(place)
     folder, file = os.path.split(path)
     package = []
-    while os.path.exists(os.path.join(folder, "__init__.py")):  # so that its relative imports work
+    levels = _levels(path)
+    while os.path.exists(os.path.join(folder, "__init__.py")) or len(package) < levels:  # so that its relative imports work
         folder, name = os.path.split(folder)
         package.insert(0, name)
     for entry in (folder, os.path.dirname(path)):
         if entry not in sys.path:
             sys.path.insert(0, entry)
-    if file[:-3].isidentifier():
-        return importlib.import_module(".".join([*package, file[:-3]]))
-    name = re.sub(r"\W", "_", file[:-3])  # `kernel_2.1.py` is a file that no import statement reaches
-    spec = importlib.util.spec_from_file_location(name, path)
+    if file[:-3].isidentifier() and _imported(package, folder, needed=levels > 0):
+        module = importlib.import_module(".".join([*package, file[:-3]]))
+        if getattr(module, "__file__", None) and os.path.samefile(module.__file__, path):
+            return module
+    # `kernel_2.1.py` or `copy.py`, which no import statement reaches
+    return _module(re.sub(r"\W", "_", file[:-3]) + "_of_the_user", path)
+
+
+def _levels(path: str) -> int:
+    """How many folders the file's relative imports need around it: `from ..utils import x` two."""
+    with open(path, "rb") as file:
+        return max((n.level for n in ast.walk(ast.parse(file.read(), path)) if isinstance(n, ast.ImportFrom)), default=0)
+
+
+def _imported(package: list[str], folder: str, needed: bool) -> bool:
+    """Imports the packages around a file. Where one cannot be imported here, a file that needs none of them, as
+    it has no relative imports, does without."""
+    if package:
+        package[0] = _package(package[0], os.path.join(folder, package[0]))
+    try:
+        for end in range(1, len(package) + 1):
+            importlib.import_module(".".join(package[:end]))
+    except Exception as error:  # whatever a user's package raises
+        if needed:
+            raise
+        notes.append(f"the package {'.'.join(package)} cannot be imported here ({type(error).__name__}: {error}); "
+                     "its kernel's file is read alone")  # fmt: skip
+        return False
+    return True
+
+
+def _package(name: str, folder: str) -> str:
+    """The name to import the user's package by: its own, or another one if it is called `nki` as ours is, or as another
+    package that is imported already."""
+    taken = sys.modules.get(name)
+    if taken is None or folder in map(os.path.abspath, getattr(taken, "__path__", [])):
+        return name
+    name = f"{name}_of_the_user"
+    if name not in sys.modules:
+        start = os.path.join(folder, "__init__.py")
+        if os.path.exists(start):
+            _module(name, start, [folder])
+        else:
+            sys.modules[name] = types.ModuleType(name)
+            sys.modules[name].__path__ = [folder]
+    return name
+
+
+def _module(name: str, path: str, folders: list[str] | None = None) -> types.ModuleType:
+    """The module, or with `folders` the package, of the file under this name."""
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=folders)
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -95,6 +95,8 @@ def run(options) -> int:
                       max_seconds=options.max_seconds)  # fmt: skip
     for package in missing.unlisted:
         session.note(f"{package} is not installed; decorators of it do nothing here")
+    for text in reference.notes:
+        session.note(text)
     try:
         returned = _guarded(session, kernel, call)
         if inspect.isgenerator(returned) or inspect.iscoroutine(returned):
@@ -124,6 +126,7 @@ def _find(text):
         raise UsageError(f"expected FILE.py:KERNEL, found {text!r}")
     if match["place"].endswith(".py") and not os.path.isfile(match["place"]):
         raise UsageError(f"{match['place']}: no such file")
+    reference.notes.clear()
     try:
         module = reference.load(match["place"])
     except BaseException as error:

@@ -158,6 +158,32 @@ class Run(harness.Folder):
         self.file("from . import helpers\n", "parts/kernel.py")
         self.assertIn("parts/__init__.py:1: import: No module named 'parts.helpers'", self.bad(1, "parts/kernel.py:kernel"))
 
+    def test_files_of_packages(self):
+        """A file's folders may be called as a package that is imported already, need no __init__.py, and fail to import."""
+        kernel = """
+            import nki.language as nl
+            {}
+
+            def kernel(x):
+                out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+                nl.store(out, nl.multiply(nl.load(x), SCALE))
+                return out
+        """
+        arguments = "--arg", "x=fp32[8,8]", "--ref", "3 * x"
+        scale = "SCALE = 3.0\n"
+        self.file(kernel.format("from .sizes import SCALE"), "deep/nki/scaled.py")
+        self.file(scale, "deep/nki/sizes.py")
+        self.file("", "deep/nki/__init__.py")
+        self.good("deep/nki/scaled.py:kernel", *arguments)
+        self.file(kernel.format("from ..sizes import SCALE"), "bare/parts/scaled.py")
+        self.file(scale, "bare/sizes.py")
+        self.good("bare/parts/scaled.py:kernel", *arguments)
+        self.file(kernel.format(scale), "deep/copy.py")
+        self.good("deep/copy.py:kernel", *arguments)
+        self.file(kernel.format(scale), "whole/scaled.py")
+        self.file("raise RuntimeError('no device')\n", "whole/__init__.py")
+        self.assertIn("the package whole cannot be imported here (RuntimeError: no device)", self.good("whole/scaled.py:kernel", *arguments))
+
     def test_arguments_that_no_memory_holds(self):
         huge = self.bad(2, "kernel.py:kernel", "--values", "--arg", "x=fp32[99999999999,99999999]", "--arg", "w=fp32[8,8]")
         self.assertIn("--arg: the tensors' numbers do not fit into memory", huge)
