@@ -42,10 +42,12 @@ class Kernel:
 
 
 def jit(function=None, **options):
-    """`@nki.jit` and `@nki.jit(mode=..., ...)`; the options concern the compiler."""
+    """`@nki.jit` and `@nki.jit(mode=..., ...)`; the options concern the compiler, but for `grid=[2]`: the launch on two
+    cores that `kernel[2]` is, for all calls."""
     if function is None:
         return functools.partial(jit, **options)
-    return function if isinstance(function, Kernel) else Kernel(function)
+    kernel = function if isinstance(function, Kernel) else Kernel(function)
+    return kernel[tuple(options["grid"])] if options.get("grid") else kernel
 
 
 def simulate(kernel):

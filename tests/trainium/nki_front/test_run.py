@@ -222,6 +222,8 @@ class Run(harness.Folder):
         printed = self.good("halves.py:kernel[2]", "--arg", "x=fp32[16,4]", "--ref", "x", "--trace", "t.trace")
         self.assertIn("launched on [2] cores", printed)
         self.assertEqual(harness.TraceFile(os.path.join(self.folder, "t.trace")).header["grid"], [2])
+        self.file("import nki, halves\nkernel = nki.jit(grid=[2])(halves.kernel)\n", "both.py")
+        self.assertIn("launched on [2] cores", self.good("both.py:kernel", "--arg", "x=fp32[16,4]", "--ref", "x"))
 
 
 if __name__ == "__main__":
