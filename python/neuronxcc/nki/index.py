@@ -147,6 +147,14 @@ class Mask:
 
     __rand__ = __and__
 
+    def __or__(self, other):
+        _wrong("masks are combined with & only")  # documented: nki.api.shared, NKI API Masking
+
+    __ror__ = __xor__ = __rxor__ = __or__
+
+    def __invert__(self):
+        _wrong("a mask has no ~: write the opposite comparison")
+
     def __bool__(self):
         _wrong("a mask is no condition of the program: combine masks with &, and give them to an instruction's `mask`")
 

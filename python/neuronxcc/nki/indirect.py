@@ -1,4 +1,5 @@
-"""`tensor[rows[...], columns]`: the rows of a tensor in HBM that the numbers of a tile name."""
+"""`tensor[rows[...], columns]`: the rows of a tensor in HBM that the numbers of a tile name. Numbers may come before them, as
+in `cache[0, rows[...], columns]`."""
 
 from __future__ import annotations
 
@@ -12,11 +13,13 @@ from .views import view
 
 
 def indirect_view(tensor, key):
+    while isinstance(key[0], int):
+        tensor, key = tensor[key[0]], key[1:]
     rows = key[0]
     if tensor.layout.memory != HBM or not isinstance(rows, Tile) or any(n != 1 for n in rows.shape[1:]):
         errors.fail(
             "tensor[...]",
-            f"{tensor.describe()}: a tile indexes the first dimension of a tensor in hbm, one number per partition",
+            f"{tensor.describe()}: a tile indexes the first dimension of a tensor in hbm, behind numbers alone, one number per partition",
         )
     index = readable(rows)
     first = 0 if any(isinstance(part, Index) for part in key[1:]) else slice(0, 1)

@@ -86,6 +86,14 @@ def gathered_rows(x, rows):
 
 
 @nki.jit
+def gathered_values(caches, rows):
+    out = nl.ndarray((rows.shape[0], caches.shape[2]), dtype=caches.dtype, buffer=nl.shared_hbm)
+    index = nl.load(rows)
+    nl.store(out, nl.load(caches[1, index[nl.arange(rows.shape[0])[:, None], 0], nl.arange(caches.shape[2])[None, :]]))
+    return out
+
+
+@nki.jit
 def masked_part(x):
     """`tile[mask]` takes part in a product with what the mask leaves."""
     out = nl.ndarray((64, 100), dtype=nl.float32, buffer=nl.shared_hbm)
@@ -155,6 +163,8 @@ class Indexing(unittest.TestCase):
         run = Run(gathered_rows, x, rows)
         close(self, run.output, x[rows[:, 0]])
         self.assertIn("src", [a.get("indirect") for n, _, a, _ in run.instructions if n == "dma_copy"])
+        caches = random(2, 50, 24)  # as of keys and of values: the rows of one of them
+        close(self, Run(gathered_values, caches, rows).output, caches[1, rows[:, 0]])
 
     def test_a_mask_on_an_operand(self):
         x = random(128, 512)

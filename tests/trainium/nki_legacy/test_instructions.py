@@ -99,6 +99,9 @@ class Instructions(unittest.TestCase):
         i, j = nl.arange(64)[:, None], nl.arange(48)[None, :]
         found, _ = run(lambda x: nl.add(nl.copy(nisa.iota(48 * i + 2 * j + 5, dtype=nl.int32), dtype=nl.float32), x), x)
         close(self, found, x + 48 * np.arange(64)[:, None] + 2 * np.arange(48) + 5)
+        head = 7  # a loop's counter, or program_id
+        found, _ = run(lambda x: nl.add(nl.copy(nisa.iota(head, dtype=nl.int32), dtype=nl.float32).broadcast_to((64, 48)), x), x)
+        close(self, found, x + 7)
         found, made = run(lambda x: nisa.affine_select(pred=(i >= j + 3), on_true_tile=x, on_false_value=-9.0), x)
         close(self, found, np.where(np.arange(64)[:, None] >= np.arange(48) + 3, x, -9))
         self.assertEqual([m[0] for m in made], ["affine_select"])

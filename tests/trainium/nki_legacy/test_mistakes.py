@@ -40,6 +40,10 @@ class Mistakes(unittest.TestCase):
     def test_a_mask_that_cuts_no_box(self):
         self.fails(lambda x: stored(nl.load(x[I, J], mask=(I + J < 100))), "nl.load", "mask", "cuts no box")
 
+    def test_masks_are_combined_with_and_alone(self):
+        self.fails(lambda x: stored(nl.load(x[I, J], mask=(I < 100) | (J < 0))), "masks are combined with & only")
+        self.fails(lambda x: stored(nl.load(x[I, J], mask=~(I < 100))), "write the opposite comparison")
+
     def test_a_mask_is_no_condition(self):
         def kernel(x):
             if I < 100:

@@ -26,7 +26,10 @@ def _pattern(expression: Index, shape, call, operand):
 
 
 def iota(expr, dtype, *, mask=None, **unused):
+    """Numbers of an index expression; a loop's counter or program_id, which have no dimensions, gives one."""
     call = "nisa.iota"
+    if isinstance(expr, int) and not isinstance(expr, bool):
+        return issue_later((1, 1), found_dtype(dtype, call), SBUF, lambda dst: isa.iota(dst, [[0, 1]], expr))
     if not isinstance(expr, Index):
         errors.fail(call, f"expr: expected an index expression, found {operands.describe(expr)}")
     shape = expr.shape if expr.ndim > 1 else (1, *expr.shape)
