@@ -5,8 +5,8 @@
 `nki.tracer` is what both dialects are built on; `nki.isa` and `nki.language` are this dialect. See docs/nki_front_end.md.
 """
 
-from . import collectives, isa, language
+from . import collectives, compiler, isa, language
 from .launch import Kernel, jit, simulate
 from .tracer.dtypes import DType as dtype
 
-__all__ = ["Kernel", "collectives", "dtype", "isa", "jit", "language", "simulate"]
+__all__ = ["Kernel", "collectives", "compiler", "dtype", "isa", "jit", "language", "simulate"]

@@ -9,10 +9,11 @@ public figure and is not in it; a note of the trace says so.
 from __future__ import annotations
 
 from enum import Enum
+from functools import partial
 
 import numpy as np
 
-from .isa.instruction import DONE
+from .isa.instruction import DONE, NkiInstruction
 from .language.objects import NKIObject
 from .tracer import dtypes, errors, operands, operators, registers
 from .tracer import location as _location
@@ -164,6 +165,42 @@ def all_gather_v(srcs, dsts, replica_group, metadata_tensor, recv_counts_known=F
     """dsts = a chunk of every rank's srcs, in slots of one size; a run-time table says how long the chunks are."""
     call = "nki.collectives.all_gather_v"
     return _of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, slots=True)
+
+
+class Prepared(NkiInstruction):
+    """What a trigger runs. The table is read by then; its setup has no time of its own (assumed: it is hidden)."""
+
+    __slots__ = ("kind", "arguments")
+
+    def __init__(self, kind, arguments):
+        self.kind = kind
+        self.arguments = arguments
+
+
+def _prepare(kind, srcs, dsts, replica_group, metadata_tensor, recv_counts_known=False, has_rdispls=False, priority=None,
+             name=None):  # fmt: skip
+    call = f"nki.collectives.{kind}_prepare"
+    s = sessions.active(call)
+    if s.state.get("prepared") is not None:
+        errors.fail(call, "the collective prepared before has not been triggered; they share one slot")
+    _table(call, metadata_tensor, 4 if has_rdispls else 3, len(_ranks(call, replica_group)))
+    made = s.state["prepared"] = Prepared(kind, (srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls))
+    return made
+
+
+def _trigger(kind, prepare_instr, name=None):
+    call = f"nki.collectives.{kind}_trigger"
+    s = sessions.active(call)
+    if getattr(prepare_instr, "kind", None) != kind or s.state.get("prepared") is not prepare_instr:
+        errors.fail(call, f"prepare_instr: expected what the {kind}_prepare before it returned, and once")
+    s.state["prepared"] = None
+    return _EXCHANGES[kind](*prepare_instr.arguments)
+
+
+# An exchange in two steps, since NKI 0.7: the trigger moves the data.
+_EXCHANGES = {"all_to_all_v": all_to_all_v, "all_gather_v": all_gather_v}
+all_to_all_v_prepare, all_to_all_v_trigger = partial(_prepare, "all_to_all_v"), partial(_trigger, "all_to_all_v")
+all_gather_v_prepare, all_gather_v_trigger = partial(_prepare, "all_gather_v"), partial(_trigger, "all_gather_v")
 
 
 def _of_run_time_sizes(call, srcs, dsts, replica_group, metadata_tensor, recv_counts_known, has_rdispls, slots=False):

@@ -4,6 +4,7 @@ its values if the run computes values. The names and parameters are those of the
 from ..tracer import errors as _errors
 from ..tracer import location as _location
 from ..tracer.errors import NkiValidationError
+from ..tracer.registers import NkiScalar
 from ..tracer.registers import Register as VirtualRegister
 from .activations import activation, activation_reduce, exponential
 from .cores import core_barrier, sendrecv
@@ -56,7 +57,7 @@ from .selection import (
     range_select,
     select_reduce,
 )
-from .sequencer import register_alloc, register_load, register_move, register_store
+from .sequencer import register_alloc, register_load, register_move, register_store, scalar_load, scalar_store
 from .staged_activation import activate2
 from .tensor_engine import nc_matmul, nc_transpose
 

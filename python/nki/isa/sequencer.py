@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..tracer import errors, operands
+from ..tracer import dtypes, errors, operands
 from ..tracer import session as sessions
-from ..tracer.registers import Register
+from ..tracer.registers import NkiScalar, Register
 from ..tracer.tensor import Tensor
 from .instruction import DONE
 
@@ -53,3 +53,27 @@ def register_store(dst, src):
         s.write(dst, np.full(dst.shape, src.known(call, "the number")))
     s.writes(dst)
     return DONE
+
+
+def _wide(call, operand, view):
+    found = _one(call, operand, view)
+    if found.dtype not in (dtypes.int32, dtypes.int64):
+        errors.fail(call, f"{operand}: {found.describe()}, expected int32 or int64")
+    return found
+
+
+def scalar_load(src):
+    """A scalar with the number of a tensor of one element, of its width."""
+    call = "nki.isa.scalar_load"
+    scalar = NkiScalar(dtype=_wide(call, "src", src).dtype)
+    register_load(scalar, src)
+    return scalar
+
+
+def scalar_store(dst, value):
+    call = "nki.isa.scalar_store"
+    if not isinstance(value, NkiScalar):
+        errors.fail(call, f"value: expected an NkiScalar, found {operands.describe(value)}")
+    if _wide(call, "dst", dst).dtype is not value.dtype:
+        errors.fail(call, f"dst: {dst.describe()}, expected the width of value, {value.dtype}")
+    register_store(dst, value)

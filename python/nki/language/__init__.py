@@ -18,6 +18,7 @@ from ..tracer.dtypes import (
     int8,
     int16,
     int32,
+    int64,
     tfloat32,
     uint8,
     uint16,

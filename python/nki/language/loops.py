@@ -6,9 +6,9 @@ registers run too, as far as the numbers in the registers are known.
 
 from __future__ import annotations
 
-from ..tracer import errors, trace
+from ..tracer import dtypes, errors, trace
 from ..tracer import session as sessions
-from ..tracer.registers import Register
+from ..tracer.registers import NkiScalar, Register
 
 _KINDS = {"affine_range": "affine", "sequential_range": "sequential", "static_range": "static", "dynamic_range": "dynamic",
           "range": "static"}  # fmt: skip
@@ -76,8 +76,13 @@ def dynamic_range(start, stop=None, step=1, **unused):
 
 
 def fori_loop(lower, upper, body_fun, step=1):
+    """The body gets a register of the kind that the bounds are, of numbers the kind that NKI 0.7 has."""
+    for bound in (lower, upper):
+        if getattr(bound, "dtype", None) is dtypes.int64:
+            errors.fail("nki.language.fori_loop", "a bound is a scalar of 64 bits, expected 32")
+    plain = any(isinstance(bound, Register) and not isinstance(bound, NkiScalar) for bound in (lower, upper))
     for i in _loop("dynamic_range", lower, upper, step):
-        body_fun(Register(i))
+        body_fun(Register(i) if plain else NkiScalar(i))
 
 
 def while_loop(init, body_fun):

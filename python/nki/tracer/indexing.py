@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from . import errors
+from . import dtypes, errors
 from .dtypes import find
 from .layout import HBM, SBUF, row_major
 from .registers import Register
@@ -137,6 +137,8 @@ def _once(tensor, dynamic, register, stride, limit, vector=False):
         _out(tensor, "more than one run-time index")
     if isinstance(register, Tensor):
         return Dynamic(register, None, stride, limit, vector)
+    if tensor.memory != HBM and getattr(register, "dtype", None) is dtypes.int64:
+        _out(tensor, "a scalar of 64 bits indexes tensors in hbm only")
     return Dynamic(None, register, stride, limit, vector)
 
 

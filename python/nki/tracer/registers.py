@@ -6,7 +6,7 @@ there are known; whoever needs another is told to run with values.
 
 from __future__ import annotations
 
-from . import errors
+from . import dtypes, errors
 
 
 class Register:
@@ -47,5 +47,29 @@ class Register:
 
     __radd__, __rmul__ = __add__, __mul__
 
+    def __rsub__(self, other):
+        return self._with(other, lambda ours, theirs: theirs - ours)
+
+    def __neg__(self):
+        return 0 - self
+
     def __repr__(self):
         return "<register>" if self.number is None else f"<register {self.number}>"
+
+
+class NkiScalar(Register):
+    """A register of a width: what `nisa.scalar_load` gives since NKI 0.7. Sums and products wrap around at 32 or 64 bits."""
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, number: int | None = None, dtype: dtypes.DType = dtypes.int32):
+        if number is not None:
+            bits = 8 * dtype.itemsize
+            number = (number + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+        super().__init__(number)
+        self.dtype = dtype
+
+    def _with(self, other, operation):
+        if getattr(other, "dtype", self.dtype) is not self.dtype:
+            errors.fail("NkiScalar", f"{self.dtype} and {other.dtype}: expected one width")
+        return NkiScalar(super()._with(other, operation).number, self.dtype)

@@ -87,6 +87,33 @@ class Collectives(unittest.TestCase):
             np.testing.assert_array_equal(found.reshape(-1), expected)
             np.testing.assert_array_equal(counts, [[count], [begin], [count], [at]])
 
+    def test_an_exchange_in_two_steps(self):
+        """Only the trigger reads the data, so that what fills it may come between."""
+        x, table = argument("fp32", np.arange(48).reshape(8, 6)), argument("u32", [[48], [0], [48]])
+
+        def kernel(x, table):
+            src, dst = in_hbm((8, 6), x), in_hbm((8, 6), x)
+            prepared = ncc.all_to_all_v_prepare([src], [dst], ALONE, table, recv_counts_known=True)
+            nisa.dma_copy(src, x)
+            ncc.all_to_all_v_trigger(prepared)
+            prepared = ncc.all_gather_v_prepare([dst], [src], ALONE, table, recv_counts_known=True)
+            ncc.all_gather_v_trigger(prepared)
+            return src
+
+        np.testing.assert_array_equal(output(kernel, x, table), x.data)
+
+        def twice(x, table):
+            for _ in range(2):
+                prepared = ncc.all_gather_v_prepare([x], [in_hbm((8, 6), x)], ALONE, table)
+            ncc.all_gather_v_trigger(prepared)
+
+        def other(x, table):
+            ncc.all_to_all_v_trigger(ncc.all_gather_v_prepare([x], [in_hbm((8, 6), x)], ALONE, table))
+
+        for wrong, text in ((twice, "they share one slot"), (other, "the all_to_all_v_prepare before it")):
+            with self.assertRaisesRegex(NkiValidationError, text):
+                traced(wrong, x, table)
+
     def test_a_gathering_with_a_table_fills_a_slot_for_each_rank(self):
         x, table = argument("fp32", np.zeros((8, 6))), argument("u32", np.zeros((3, 4)))
 

@@ -13,6 +13,7 @@ import nki.isa as nisa
 import nki.language as nl
 import numpy as np
 from harness import argument, outputs
+from nki import compiler
 from nki.launch import execute
 from nki.tracer import dtypes, values
 from nki.tracer.errors import NkiValidationError
@@ -93,6 +94,12 @@ class Calls(unittest.TestCase):
 
         with mock.patch.dict(os.environ, NEURON_PLATFORM_TARGET_OVERRIDE="trn3"):
             nki.simulate(kernel)(np.ones((4, 4), np.float32))
+
+    def test_configurations_of_the_compiler(self):
+        config = compiler.CompileConfig(non_ssa_legalization=True, address_rotation=compiler.AddressRotation.DISABLE)
+        special = compiler.SpecializationConfig(allow_nested_config_override=True)
+        x = generator.standard_normal((8, 5)).astype(np.float32)
+        np.testing.assert_array_equal(nki.jit(compile_config=config, specialization_config=special)(doubled.func)(x), 2 * x)
 
     def test_a_call_inside_of_a_kernel_is_part_of_it(self):
         x = generator.standard_normal((8, 5)).astype(np.float32)
@@ -229,6 +236,50 @@ class Registers(unittest.TestCase):
             {},
         )
         self.assertEqual(seen, [0, 1, 2, 3])
+
+    def test_scalars_have_a_width_and_wrap_around(self):
+        def computed(dtype, n):
+            def kernel(index):
+                scalar = nisa.scalar_load(nl.load(index))
+                tile = nl.ndarray((1, 1), dtype, nl.sbuf)
+                nisa.scalar_store(tile, -(3 - scalar * 100000) + 1)
+                out = nl.ndarray((1, 1), dtype, nl.shared_hbm)
+                nl.store(out, tile)
+                return out
+
+            return harness.output(kernel, argument(str(dtype), [[n]])).item()
+
+        self.assertEqual(computed(nl.int32, 5), 499998)
+        self.assertEqual(computed(nl.int32, 100000), 1410065408 - 2)
+        self.assertEqual(computed(nl.int64, 100000), 10**10 - 2)
+
+    def test_scalars_bound_loops_and_address_tensors(self):
+        def kernel(x, count):
+            total = nl.zeros((1, 8), nl.float32)
+
+            def add(i):
+                row = nl.ndarray((1, 8), nl.float32)
+                nisa.dma_copy(row, x.ap([[8, 1], [1, 8]], scalar_offset=2 * i + 1))
+                nisa.tensor_tensor(total, total, row, nl.add)
+
+            nl.fori_loop(0, nisa.scalar_load(nl.load(count)) + 1, add)
+            out = nl.ndarray((1, 8), x.dtype, buffer=nl.shared_hbm)
+            nl.store(out, total)
+            return out
+
+        x = generator.standard_normal((16, 8)).astype(np.float32)
+        np.testing.assert_allclose(harness.output(kernel, x, argument("i32", [[2]])), x[1:7:2].sum(0, keepdims=True), rtol=1e-6)
+        with self.assertRaisesRegex(NkiValidationError, "a bound is a scalar of 64 bits"):
+            harness.output(kernel, x, argument("i64", [[2]]))
+
+    def test_scalars_that_are_wrong(self):
+        def kernel(index):
+            scalar = nisa.scalar_load(nl.load(index))
+            nisa.scalar_store(nl.ndarray((1, 1), nl.int32), scalar if index.dtype == nl.int64 else 3)
+
+        for dtype, text in (("fp32", "expected int32 or int64"), ("i32", "expected an NkiScalar, found 3"), ("i64", "the width")):
+            with self.assertRaisesRegex(NkiValidationError, text):
+                harness.outputs(kernel, argument(dtype, [[1]]))
 
     def test_the_same_seed_makes_the_same_random_numbers(self):
         def kernel():
