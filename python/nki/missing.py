@@ -24,6 +24,9 @@ PACKAGES = {"torch", "torch_xla", "torch_neuronx", "torch_neuron", "jax", "jaxli
             "neuron_dtypes", "neuronxcc", "neuronxlogger", "transformers", "matplotlib", "tqdm", "absl", "pandas", "diffusers",
             "typing_extensions", "einops", "typeguard", "hypothesis"}  # fmt: skip
 
+# Parts of the real `nki` that are no part of its interface; generated kernels annotate their parameters with a class of them.
+_INNER = ("nki.backends", "nki.framework")
+
 unlisted: list[str] = []  # packages beside these that a file wanted; reports name them
 
 
@@ -92,7 +95,8 @@ class Placeholder:
     __len__ = __int__ = __float__ = __index__ = _number
 
     def _refuse(self):
-        package = self._name.partition(".")[0]
+        inner = self._name.startswith(_INNER)
+        package = ".".join(self._name.split(".")[:2]) if inner else self._name.partition(".")[0]
         errors.fail(self._name, f"the kernel uses {package}, which is not installed")
 
 
@@ -108,6 +112,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name, path=None, target=None):
         package = name.partition(".")[0]
         inside = name != package and isinstance(sys.modules.get(package), _Module)
+        inside = inside or name.startswith(_INNER)
         if package in PACKAGES or inside or (name == package and _plainly_imported()):
             if package not in PACKAGES and not inside:
                 unlisted.append(package)

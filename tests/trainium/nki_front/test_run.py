@@ -120,6 +120,20 @@ class Run(harness.Folder):
         self.good("tests.py:kernel", "--arg", "x=fp32[8,8]", "--ref", "x")
         found = self.bad(1, "tests.py:kernel", "--arg", "x=fp32[8,8]", "--kwarg", "wrong=True")
         self.assertIn("tests.py:13: jax.numpy.sum: the kernel uses jax, which is not installed", found)
+        annotated = """
+            import nki
+            import nki.language as nl
+            from nki.backends.mlir_tracer.tensor import Tensor
+
+            def kernel(x: Tensor, wrong=False):
+                out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+                nl.store(out, nl.load(x))
+                return Tensor(out) if wrong else out
+        """
+        self.file(annotated, "annotated.py")
+        self.good("annotated.py:kernel", "--arg", "x=fp32[8,8]", "--ref", "x")
+        found = self.bad(1, "annotated.py:kernel", "--arg", "x=fp32[8,8]", "--kwarg", "wrong=True")
+        self.assertIn("annotated.py:9: nki.backends.mlir_tracer.tensor.Tensor: the kernel uses nki.backends, which", found)
         self.file("def kernel(x:\n    pass\n", "broken.py")
         self.assertIn("broken.py:1: ", self.bad(1, "broken.py:kernel"))
 
