@@ -20,14 +20,32 @@ class MemoryRegion(Enum):
 sbuf, psum = MemoryRegion.sbuf, MemoryRegion.psum
 private_hbm = hbm = MemoryRegion.private_hbm
 shared_hbm = MemoryRegion.shared_hbm
-tensors.BUFFERS.update({SBUF: sbuf, PSUM: psum, HBM: shared_hbm})
+
+
+class _GivenHbm:
+    """Where arguments are: in HBM, either kind of it. AWS's MX samples ask for `nl.hbm`, nki-library for `nl.shared_hbm`."""
+
+    name = value = "shared_hbm"
+
+    def __eq__(self, other):
+        return other is self or other is private_hbm or other is shared_hbm
+
+    def __hash__(self):
+        return hash(shared_hbm)
+
+    def __repr__(self):
+        return repr(shared_hbm)
+
+
+_given = _GivenHbm()
+tensors.BUFFERS.update({SBUF: sbuf, PSUM: psum, HBM: _given})
 _MEMORY = {sbuf: SBUF, psum: PSUM, private_hbm: HBM, shared_hbm: HBM}
 _NAMES = {"sbuf": sbuf, "psum": psum, "hbm": hbm, "private_hbm": private_hbm, "shared_hbm": shared_hbm}
 
 
 def region(buffer) -> tuple:
     """The region and the tracer's memory that `buffer` means; (None, None) if it means none."""
-    found = _NAMES.get(buffer) if isinstance(buffer, str) else buffer
+    found = _NAMES.get(buffer) if isinstance(buffer, str) else shared_hbm if buffer is _given else buffer
     return (found, _MEMORY[found]) if isinstance(found, MemoryRegion) else (None, None)
 
 

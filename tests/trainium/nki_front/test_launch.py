@@ -116,6 +116,20 @@ class Calls(unittest.TestCase):
         harness.output(kernel, x, (x, y), 0.5, "silu", options=(1, None))
         self.assertEqual(seen, [((2, 3), 0.5, "silu", None, (1, None))])
 
+    def test_an_argument_is_in_either_kind_of_hbm(self):
+        """As AWS's MX samples and nki-library ask, each for the other one."""
+
+        def kernel(x):
+            self.assertTrue(x.buffer == nl.hbm and x.buffer == nl.shared_hbm and nl.private_hbm == x.buffer == x.buffer)
+            self.assertTrue(x.buffer != nl.sbuf and nl.is_hbm(x.buffer) and x.buffer in (nl.psum, nl.hbm))
+            out, scratch = nl.empty_like(x), nl.ndarray(x.shape, x.dtype, buffer=nl.private_hbm)
+            self.assertTrue(out.buffer == nl.shared_hbm and scratch.buffer == nl.hbm != out.buffer)
+            nl.store(out, nl.load(x))
+            return out
+
+        x = generator.standard_normal((8, 5)).astype(np.float32)
+        np.testing.assert_array_equal(harness.output(kernel, x), x)
+
     def test_calls_of_the_language_outside_of_a_kernel(self):
         with self.assertRaisesRegex(NkiValidationError, "called outside of a kernel"):
             nl.ndarray((4, 4), nl.float32)
