@@ -32,6 +32,17 @@ class Kernel:
         sizes = grid if isinstance(grid, tuple) else (grid,)
         return Kernel(self.func, tuple(int(n) for n in sizes))
 
+    def with_schedule(self, edges) -> Kernel:
+        """`kernel.with_schedule([("plus1", "recip")])` (guide "How to Use the NKI Scheduling APIs"): instructions, by the names
+        that the calls give, that the compiler's scheduler has to keep in an order. The trace has the program's order anyway."""
+
+        @functools.wraps(self.func)
+        def scheduled(*args, **kwargs):
+            sessions.current.note("with_schedule: the trace keeps the program's order, whatever the pairs of names ask")
+            return self.func(*args, **kwargs)
+
+        return Kernel(scheduled, self.grid)
+
     def __call__(self, *args, **kwargs):
         if sessions.current is not None:
             return self.func(*args, **kwargs)

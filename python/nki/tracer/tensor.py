@@ -144,6 +144,9 @@ class Tensor:
         made = storage.session.layout(layout.dtype, layout.memory, layout.row, shape, strides)
         return Tensor(storage, made, self.offset if offset is None else offset, dynamic or self.dynamic)
 
+    def __class_getitem__(cls, shape):
+        return cls  # the annotation `nt.tensor[128, 512]`
+
     def __getitem__(self, key) -> Tensor:
         return indexing.index(self, key)
 

@@ -11,6 +11,7 @@ import harness
 import nki
 import nki.isa as nisa
 import nki.language as nl
+import nki.typing as nt
 import numpy as np
 from harness import argument, outputs
 from nki import compiler
@@ -166,6 +167,22 @@ class Cores(unittest.TestCase):
         np.testing.assert_array_equal(exchanged[2](x), np.concatenate([x[16:], x[:16]]))
         with self.assertRaisesRegex(NkiValidationError, "runs on one core"):
             exchanged(x)
+
+    def test_a_schedule_keeps_the_order_of_the_program(self):
+        scheduled = doubled[2].with_schedule([("second", ["first"])])
+        self.assertEqual(scheduled.grid, (2,))
+        x = np.ones((4, 4), np.float32)
+        np.testing.assert_array_equal(doubled.with_schedule([("second", "first")])(x), 2 * x)
+        s = harness.session()
+        execute(s, scheduled.func, (x,), {})
+        self.assertTrue(any("with_schedule" in note for note in s.notes))
+
+    def test_annotations_with_shapes(self):
+        def kernel(x: nt.tensor[128, 512], y: nt.tensor):
+            return nl.load(x) if isinstance(x, nt.tensor) and not isinstance(3, nt.tensor) else None
+
+        x = generator.standard_normal((4, 4)).astype(np.float32)
+        np.testing.assert_array_equal(harness.output(kernel, x, x), x)
 
     def test_programs_of_a_grid(self):
         @nki.jit
