@@ -51,7 +51,7 @@ function(neuronmm_test name)
   target_include_directories(test_${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(
     test_${name} PRIVATE neuronmm_flags fmt::fmt ${ARG_LINKS} neuronmm_test_places GTest::gtest_main Threads::Threads)
-  target_compile_options(test_${name} PRIVATE -O0)  # what takes them long is in the libraries
+  target_compile_options(test_${name} PRIVATE -O1)  # tests build faster, and run as fast
   target_compile_definitions(test_${name} PRIVATE $<$<BOOL:${NEURONMM_SANITIZE}>:NEURONMM_SANITIZED>)
   neuronmm_use_headers(test_${name} test)
   if(ARG_SLOW)

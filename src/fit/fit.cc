@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/freed_memory.h"
 #include "compress/blas.h"
 #include "compress/shape_model.h"
 #include "eval/divergence.h"
@@ -107,6 +108,7 @@ class Fitting {
                                                 .method = request_.method,
                                                 .what = compress::Gathered::kAllLinears};
     NMM_ASSIGN(const auto files, compress::gathered_statistics(inputs, wanted, work, make_metric_));
+    return_freed_memory();
     Known known{.checkpoint = checkpoint_,
                 .config = config_,
                 .shapes = {},
@@ -119,6 +121,7 @@ class Fitting {
     shape_request.metric = files.metric;
     shape_request.losses = files.losses;
     NMM_ASSIGN(known.shapes, compress::measured_curves(inputs, shape_request, shapes));
+    return_freed_memory();
     if (!device_.simulated) {
       NMM_ASSIGN(known.rounding,
                  measure_rounding(inputs, files.statistics, request_.sensitivities));

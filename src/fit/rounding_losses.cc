@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/freed_memory.h"
 #include "base/interrupt.h"
 #include "compress/calibrated_rounding.h"
 #include "compress/codes_file.h"
@@ -58,6 +59,13 @@ double of(const std::vector<double>& factors, int64_t i) {
   return factors.empty() ? 1.0 : factors[static_cast<size_t>(i)];
 }
 
+// Mean squares of what an MLP's matrices read. A layer's Gram matrices are gigabytes of a large
+// model, and both of its parts want their diagonals.
+struct MlpSquares {
+  int64_t layer = -1;
+  std::vector<double> in, neurons;
+};
+
 class RoundingMeasurement {
  public:
   RoundingMeasurement(const compress::CompressionInputs& inputs, const fs::path& statistics,
@@ -88,6 +96,7 @@ class RoundingMeasurement {
     NMM_ASSIGN(losses.head, known("head", [&] { return measure_head(); }));
     inputs_.progress.finish();
     reference_.reset();
+    return_freed_memory();
     NMM_ASSIGN(const FormatLosses whole, known("int8", [&] { return measure_int8(); }));
     losses.activations = std::max(0.0, whole[0] - of_weights(losses));
     std::error_code ignored;
@@ -103,6 +112,7 @@ class RoundingMeasurement {
     const compress::CalibratedRounding rounding = {.saved = &saved, .save_statistics = {}};
     NMM_ASSIGN(rounded_,
                compress::round_by_text(inputs_, rounding, {kCandidates[kProbe]}, folder_));
+    return_freed_memory();
     NMM_ASSIGN(reference_, compress::DenseReference::run(inputs_, probes(inputs_.text->held_out)));
     return {};
   }
@@ -238,10 +248,13 @@ class RoundingMeasurement {
   }
 
   // Of the elements of what the part reads.
-  Result<std::vector<double>> mean_squares(int64_t layer, Part part) const {
+  Result<std::vector<double>> mean_squares(int64_t layer, Part part) {
     if (part == kGateAndUp || part == kDown) {
-      NMM_ASSIGN(const auto mlp, compress::read_statistics(statistics_, layer, inputs_.config));
-      return compress::diagonal(part == kDown ? mlp.neurons : mlp.in);
+      if (mlp_.layer != layer) {
+        NMM_ASSIGN(const auto mlp, compress::read_statistics(statistics_, layer, inputs_.config));
+        mlp_ = {layer, compress::diagonal(mlp.in), compress::diagonal(mlp.neurons)};
+      }
+      return part == kDown ? mlp_.neurons : mlp_.in;
     }
     NMM_ASSIGN(const auto attention,
                compress::read_attention_statistics(statistics_, layer, inputs_.config));
@@ -285,6 +298,7 @@ class RoundingMeasurement {
   LossesByName saved_;
   compress::RoundedByText rounded_;
   std::optional<compress::DenseReference> reference_;
+  MlpSquares mlp_;  // of the layer that was asked for last
 };
 
 }  // namespace
