@@ -44,7 +44,7 @@ add_custom_target(unit_tests)
 
 # neuronmm_test(NAME SOURCES file... LINKS library... [SLOW] [ONE_PROCESS] [LONG filter]): the tests of one folder; skips
 # carry their reason. ONE_PROCESS: they share work that takes long, so that one process runs them all. LONG: those that
-# GoogleTest's filter names take a minute or more, get the label `long`, and run by `./test.sh --slow` only.
+# GoogleTest's filter names take a quarter of a minute or more, get the label `long`, and run by `./test.sh --slow` only.
 function(neuronmm_test name)
   cmake_parse_arguments(ARG "ONE_PROCESS;SLOW" "LONG" "SOURCES;LINKS" ${ARGN})
   add_executable(test_${name} ${ARG_SOURCES})

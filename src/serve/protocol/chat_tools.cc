@@ -27,11 +27,10 @@ Json schema_of_arguments(const Json* parameters) {
   if (parameters == nullptr || parameters->empty())
     return {{"type", "object"}, {"properties", Json::object()}};
   Json schema = *parameters;
+  if (schema.value("type", Json()) == "object") return schema;
   Json& all = schema["allOf"];
   if (all.is_null()) all = Json::array();
-  if (schema.value("type", Json()) != "object" && all.is_array())
-    all.push_back({{"type", "object"}});
-  if (all.empty()) schema.erase("allOf");
+  if (all.is_array()) all.push_back({{"type", "object"}});  // else the grammar says what is wrong
   return schema;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "places.h"
 #include "serve/protocol/fake_server.h"
 
 namespace neuronmm::serve {
@@ -30,9 +31,16 @@ TEST(TokenRequests, TokenizeAsLlamaCppHasIt) {
   EXPECT_EQ(text_of(answer_tokenize(folder.model, R"({"content": "ab", "with_pieces": true})")),
             R"({"count":2,"max_model_len":4096,"tokens":[{"id":97,"piece":"a"},)"
             R"({"id":98,"piece":"b"}],"token_strs":null})");
-  const std::string plain = text_of(answer_tokenize(folder.model, R"({"prompt": "ab"})"));
-  EXPECT_EQ(text_of(answer_tokenize(folder.model, R"({"content": "ab", "add_special": true})")),
-            plain);
+  // Whose texts begin with a special token.
+  const ServedFolder demo = ServedFolder::published(source_dir() / "models/demo");
+  const auto tokenized = [&](const char* body) {
+    return text_of(answer_tokenize(demo.model, body));
+  };
+  const std::string special = tokenized(R"({"prompt": "ab"})");
+  EXPECT_EQ(tokenized(R"({"content": "ab", "add_special": true})"), special);
+  EXPECT_NE(tokenized(R"({"content": "ab"})"), special);
+  EXPECT_EQ(tokenized(R"({"content": "ab"})"),
+            tokenized(R"({"prompt": "ab", "add_special_tokens": false})"));
 }
 
 TEST(TokenRequests, Detokenize) {
