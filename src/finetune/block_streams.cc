@@ -1,5 +1,7 @@
 // Block refinement of finetune/trainable_model.h: both models' hidden states, layer after layer.
 
+#include <ATen/core/grad_mode.h>
+
 #include "finetune/torch_factors.h"
 #include "finetune/trainable_state.h"
 

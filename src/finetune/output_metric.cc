@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <random>
 
+#include <ATen/core/grad_mode.h>
+
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "finetune/torch_transformer.h"

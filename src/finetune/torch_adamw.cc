@@ -39,11 +39,8 @@ NMM_VECTOR_CLONES V squares_of(const V* x, int64_t n) {
   return sum;
 }
 
-}  // namespace
-
-void adam_update(at::Tensor& value, at::Tensor& m, at::Tensor& v, const at::Tensor& gradient,
-                 const AdamStep& step) {
-  if (!value.is_cpu()) return plain_adam_update(value, m, v, gradient, step);
+void update_one(at::Tensor value, at::Tensor m, at::Tensor v, const at::Tensor& gradient,
+                const AdamStep& step) {
   NMM_CHECK(value.is_contiguous() && m.is_contiguous() && v.is_contiguous());
   const at::Tensor g = gradient.contiguous();
   for_types(value.scalar_type(), value.scalar_type(), [&]<typename V, typename D>() {
@@ -52,12 +49,9 @@ void adam_update(at::Tensor& value, at::Tensor& m, at::Tensor& v, const at::Tens
                 g.data_ptr<V>() + first, last - first, step);
     });
   });
-  // Written behind torch's back: what was made of the old value must know.
-  value.unsafeGetTensorImpl()->bump_version();
 }
 
-double sum_of_squares(const at::Tensor& tensor) {
-  if (!tensor.is_cpu()) return std::pow(tensor.norm().item<double>(), 2);
+double squares_of_one(const at::Tensor& tensor) {
   const at::Tensor x = tensor.contiguous();
   std::vector<double> pieces(static_cast<size_t>((x.numel() + kPiece - 1) / kPiece));
   for_types(x.scalar_type(), x.scalar_type(), [&]<typename V, typename D>() {
@@ -70,6 +64,32 @@ double sum_of_squares(const at::Tensor& tensor) {
     });
   });
   return std::accumulate(pieces.begin(), pieces.end(), 0.0);
+}
+
+bool on_cpu(const std::vector<at::Tensor>& tensors) {
+  return tensors.empty() || tensors.front().is_cpu();
+}
+
+}  // namespace
+
+void adam_update(const AdamTensors& tensors, const AdamStep& step) {
+  if (on_cpu(tensors.values)) {
+    for (size_t i = 0; i < tensors.values.size(); ++i) {
+      update_one(tensors.values[i], tensors.m[i], tensors.v[i], tensors.gradients[i], step);
+    }
+  } else {
+    plain_adam_update(tensors, step);
+  }
+  // Our loops write behind torch's back, and old torch's operations on lists do not tell: what was
+  // made of the old value must know.
+  for (const at::Tensor& value : tensors.values) value.unsafeGetTensorImpl()->bump_version();
+}
+
+double sum_of_squares(const std::vector<at::Tensor>& tensors) {
+  if (!on_cpu(tensors)) return plain_sum_of_squares(tensors);
+  double sum = 0.0;
+  for (const at::Tensor& tensor : tensors) sum += squares_of_one(tensor);
+  return sum;
 }
 
 }  // namespace neuronmm::finetune

@@ -1,5 +1,7 @@
 #pragma once
-// AdamW in one pass over a tensor. Includes torch: internal to this folder.
+// AdamW in one pass over each tensor. Includes torch: internal to this folder.
+
+#include <vector>
 
 #include <ATen/ATen.h>
 
@@ -13,10 +15,13 @@ struct AdamStep {
   double root_correction = 1.0;  // what the root of the second moment is divided by
 };
 
-// All contiguous and of one shape and dtype, fp32 or fp64; all but the gradient change.
-void adam_update(at::Tensor& value, at::Tensor& m, at::Tensor& v, const at::Tensor& gradient,
-                 const AdamStep& step);
-// The sum of the squares, in fp64; the same for any number of threads.
-double sum_of_squares(const at::Tensor& tensor);
+// Of each parameter the value, AdamW's two moments and the gradient: contiguous, of one shape and
+// dtype, fp32 or fp64; all parameters on one device. All but the gradients change.
+struct AdamTensors {
+  std::vector<at::Tensor> values, m, v, gradients;
+};
+void adam_update(const AdamTensors& tensors, const AdamStep& step);
+// The sum of the squares of all elements, in fp64; the same for any number of threads.
+double sum_of_squares(const std::vector<at::Tensor>& tensors);
 
 }  // namespace neuronmm::finetune

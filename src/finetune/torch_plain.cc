@@ -54,13 +54,22 @@ double plain_loss_of_logits(at::Tensor& logits, const at::Tensor& wanted, const 
   return loss;
 }
 
-void plain_adam_update(at::Tensor& value, at::Tensor& m, at::Tensor& v, const at::Tensor& gradient,
-                       const AdamStep& step) {
-  const at::Tensor g = gradient * step.gradient_scale;
-  m.mul_(step.beta1).add_(g, 1.0 - step.beta1);
-  v.mul_(step.beta2).addcmul_(g, g, 1.0 - step.beta2);
-  const at::Tensor root = (at::sqrt(v) / step.root_correction).add_(step.epsilon);
-  value.addcdiv_(m, root, -step.rate);
+void plain_adam_update(const AdamTensors& tensors, const AdamStep& step) {
+  const auto& [values, m, v, gradients] = tensors;
+  const std::vector<at::Tensor> g = at::_foreach_mul(gradients, step.gradient_scale);
+  at::_foreach_mul_(m, step.beta1);
+  at::_foreach_add_(m, g, 1.0 - step.beta1);
+  at::_foreach_mul_(v, step.beta2);
+  at::_foreach_addcmul_(v, g, g, 1.0 - step.beta2);
+  const std::vector<at::Tensor> roots = at::_foreach_sqrt(v);
+  at::_foreach_div_(roots, step.root_correction);
+  at::_foreach_add_(roots, step.epsilon);
+  at::_foreach_addcdiv_(values, m, roots, -step.rate);
+}
+
+double plain_sum_of_squares(const std::vector<at::Tensor>& tensors) {
+  const at::Tensor norms = at::stack(at::_foreach_norm(tensors)).to(at::kDouble);
+  return (norms * norms).sum().item<double>();
 }
 
 }  // namespace neuronmm::finetune

@@ -17,7 +17,9 @@ at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, const at::T
                            int64_t window);
 double plain_loss_of_logits(at::Tensor& logits, const at::Tensor& wanted, const at::Tensor& targets,
                             bool with_gradient);
-void plain_adam_update(at::Tensor& value, at::Tensor& m, at::Tensor& v, const at::Tensor& gradient,
-                       const AdamStep& step);
+// In operations on lists, and with one number to wait for: a GPU takes longer to be told of a small
+// tensor than to compute it.
+void plain_adam_update(const AdamTensors& tensors, const AdamStep& step);
+double plain_sum_of_squares(const std::vector<at::Tensor>& tensors);
 
 }  // namespace neuronmm::finetune

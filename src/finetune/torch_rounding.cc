@@ -1,5 +1,7 @@
 #include "finetune/torch_rounding.h"
 
+#include <ATen/core/grad_mode.h>
+
 #include "base/parallel.h"
 
 namespace neuronmm::finetune {

@@ -5,6 +5,7 @@
 #include <random>
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include "finetune/torch_adamw.h"
 #include "finetune/torch_factors.h"
@@ -157,13 +158,7 @@ void TrainableModel::clear_gradients() {
 // Of all parameters as one vector, in fp64.
 double TrainableModel::gradient_norm() const {
   if (state_->gradient_norm) return *state_->gradient_norm;
-  double squares = 0.0;
-  for (const Parameter& parameter : state_->parameters) {
-    const at::Tensor& gradient = state_->leaf(parameter).grad();
-    if (!gradient.defined()) continue;
-    squares += sum_of_squares(gradient);
-  }
-  state_->gradient_norm = std::sqrt(squares);
+  state_->gradient_norm = std::sqrt(sum_of_squares(state_->with_gradients().gradients));
   return *state_->gradient_norm;
 }
 
@@ -175,12 +170,7 @@ void TrainableModel::update(double learning_rate, int64_t step) {
   adam.gradient_scale = std::min(1.0, kLargestNorm / (gradient_norm() + 1e-6));  // as torch's does
   adam.rate = learning_rate / (1.0 - std::pow(kBeta1, count));
   adam.root_correction = std::sqrt(1.0 - std::pow(kBeta2, count));
-  for (Parameter& parameter : state_->parameters) {
-    const at::Tensor& gradient = state_->leaf(parameter).grad();
-    if (gradient.defined()) {
-      adam_update(parameter.value, parameter.m, parameter.v, gradient, adam);
-    }
-  }
+  adam_update(state_->with_gradients(), adam);
   state_->round_parameters();
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <ATen/core/grad_mode.h>
+
 #include "finetune/torch_divergence.h"
 #include "finetune/torch_factors.h"
 #include "finetune/torch_product.h"
@@ -58,6 +60,19 @@ PaddedBatch::PaddedBatch(Batch batch, const at::Device& device) {
 const at::Tensor& TrainableModel::State::leaf(const Parameter& parameter) const {
   const auto found = rounded.find(parameter.name);
   return found == rounded.end() ? parameter.value : found->second.value;
+}
+
+AdamTensors TrainableModel::State::with_gradients() const {
+  AdamTensors tensors;
+  for (const Parameter& parameter : parameters) {
+    const at::Tensor& gradient = leaf(parameter).grad();
+    if (!gradient.defined()) continue;
+    tensors.values.push_back(parameter.value);
+    tensors.m.push_back(parameter.m);
+    tensors.v.push_back(parameter.v);
+    tensors.gradients.push_back(gradient);
+  }
+  return tensors;
 }
 
 void TrainableModel::State::round_parameters() {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "finetune/torch_adamw.h"
 #include "finetune/torch_transformer.h"
 #include "finetune/trainable_model.h"
 
@@ -53,6 +54,8 @@ struct TrainableModel::State {
 
   // What has the gradient of a parameter: itself or its rounding.
   const at::Tensor& leaf(const Parameter& parameter) const;
+  // The parameters that the last way back reached, and their gradients.
+  AdamTensors with_gradients() const;
   // After parameters have changed.
   void round_parameters();
   // Its two moments begin at zero with every phase.

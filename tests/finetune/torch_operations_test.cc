@@ -188,12 +188,18 @@ TEST_P(Fused, AdamW) {
   ours[2].square_();  // a second moment
   for (const at::Tensor& tensor : ours) theirs.push_back(tensor.to(at::kDouble));
   const auto version = ours[0]._version();
-  adam_update(ours[0], ours[1], ours[2], ours[3], step);
-  plain_adam_update(theirs[0], theirs[1], theirs[2], theirs[3], step);
+  const Tensors small = {at::ones({3}, ours[0].options()), at::zeros({3}, ours[0].options())};
+  adam_update({{ours[0], small[0]},
+               {ours[1], small[1]},
+               {ours[2], small[1].clone()},
+               {ours[3], at::ones_like(small[0])}},
+              step);
+  plain_adam_update({{theirs[0]}, {theirs[1]}, {theirs[2]}, {theirs[3]}}, step);
   for (size_t i = 0; i < 4; ++i) EXPECT_LT(difference(ours[i], theirs[i]), after(0, 16)) << i;
   EXPECT_NE(ours[0]._version(), version);
-  EXPECT_NEAR(sum_of_squares(ours[3]), (theirs[3] * theirs[3]).sum().item<double>(),
-              9100 * after(0, 32));
+  const double squares = (theirs[3] * theirs[3]).sum().item<double>();
+  EXPECT_NEAR(sum_of_squares({ours[3], small[0]}), squares + 3, 9100 * after(0, 32));
+  EXPECT_NEAR(plain_sum_of_squares({theirs[3], small[0].to(at::kDouble)}), squares + 3, 1e-9);
 }
 
 TEST_P(Fused, Product) {
@@ -221,7 +227,7 @@ TEST(NarrowCopy, FollowsItsWeight) {
   weight.detach().fill_(2.0);
   EXPECT_EQ(first(), 2.0);
   at::Tensor m = at::zeros({4, 4}), v = at::zeros({4, 4});
-  adam_update(weight, m, v, at::ones({4, 4}), {0.0, 0.0, 0.0, 1.0, 1.0, 1.0});
+  adam_update({{weight}, {m}, {v}, {at::ones({4, 4})}}, {0.0, 0.0, 0.0, 1.0, 1.0, 1.0});
   EXPECT_EQ(first(), 1.0);
   EXPECT_EQ(narrow.of(weight, at::kFloat).data_ptr(), weight.data_ptr());
 }
