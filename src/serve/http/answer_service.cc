@@ -52,8 +52,10 @@ ApiResult<std::string> AnswerService::text_answer(TextTask task, std::string_vie
 ApiResult<PreparedAnswer> AnswerService::prepare(AnswerKind kind, std::string_view body,
                                                  std::shared_ptr<AnswerSink> sink) {
   const AnswerContext context{std::move(sink), unix_seconds(), random_number};
-  auto prepared = kind == AnswerKind::kChat ? prepare_chat(parts_.model, body, context)
-                                            : prepare_completion(parts_.model, body, context);
+  const auto prepare_kind = kind == AnswerKind::kChat    ? prepare_chat
+                            : kind == AnswerKind::kItems ? prepare_items
+                                                         : prepare_completion;
+  auto prepared = prepare_kind(parts_.model, body, context);
   if (!prepared.ok()) return prepared;
   NMM_ASSIGN(auto constraint, constraints_.constraint(prepared->shape));
   for (Request& request : prepared->requests) request.make_constraint = constraint.make;

@@ -27,7 +27,7 @@ struct ServiceParts {
   std::string metrics_prefix = "vllm:";
 };
 
-enum class AnswerKind { kChat, kCompletion };
+enum class AnswerKind { kChat, kItems, kCompletion };
 enum class TextTask { kTokenize, kDetokenize, kApplyTemplate };
 
 struct BegunAnswer {

@@ -330,10 +330,8 @@ class HttpConnection : public Connection,
         reply.headers.emplace_back("Allow", allowed_methods(record_.path));
       } else {
         const Endpoint endpoint = find_route(record_.method, record_.path)->endpoint;
-        if (endpoint == Endpoint::kChat || endpoint == Endpoint::kCompletion) {
-          const auto kind =
-              endpoint == Endpoint::kChat ? AnswerKind::kChat : AnswerKind::kCompletion;
-          co_await answer_from_model(kind);
+        if (const auto kind = answer_kind(endpoint)) {
+          co_await answer_from_model(*kind);
           co_return;
         }
         if (record_.method == "POST") {
@@ -371,10 +369,7 @@ class HttpConnection : public Connection,
       reply = error_reply(*refusal);
       co_return reply;
     }
-    const TextTask task = endpoint == Endpoint::kTokenize     ? TextTask::kTokenize
-                          : endpoint == Endpoint::kDetokenize ? TextTask::kDetokenize
-                                                              : TextTask::kApplyTemplate;
-    auto work = [service = state_.service(), task,
+    auto work = [service = state_.service(), task = text_task(endpoint),
                  body = std::move(parser_->get().body())]() -> ApiResult<std::string> {
       try {
         return service->text_answer(task, body);

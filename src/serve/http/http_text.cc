@@ -22,6 +22,7 @@ constexpr std::array kRoutes = {
     Route{"GET", "/v1/models/{model}", Endpoint::kListedModel, false},
     Route{"GET", "/v1/model", Endpoint::kModel, false},
     Route{"POST", "/v1/chat/completions", Endpoint::kChat, false},
+    Route{"POST", "/v1/responses", Endpoint::kResponses, false},
     Route{"POST", "/v1/completions", Endpoint::kCompletion, false},
     Route{"POST", "/tokenize", Endpoint::kTokenize, false},
     Route{"POST", "/detokenize", Endpoint::kDetokenize, false},

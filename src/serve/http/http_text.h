@@ -26,6 +26,7 @@ enum class Endpoint {
   kModel,
   kTokenizerInfo,
   kChat,
+  kResponses,
   kCompletion,
   kTokenize,
   kDetokenize,

@@ -55,4 +55,28 @@ HttpReply immediate_reply(const ServerState& state, Endpoint endpoint, std::stri
                                           std::ssize(state.connections))};
 }
 
+std::optional<AnswerKind> answer_kind(Endpoint endpoint) {
+  switch (endpoint) {
+    case Endpoint::kChat:
+      return AnswerKind::kChat;
+    case Endpoint::kResponses:
+      return AnswerKind::kItems;
+    case Endpoint::kCompletion:
+      return AnswerKind::kCompletion;
+    default:
+      return std::nullopt;
+  }
+}
+
+TextTask text_task(Endpoint endpoint) {
+  switch (endpoint) {
+    case Endpoint::kTokenize:
+      return TextTask::kTokenize;
+    case Endpoint::kDetokenize:
+      return TextTask::kDetokenize;
+    default:
+      return TextTask::kApplyTemplate;
+  }
+}
+
 }  // namespace neuronmm::serve

@@ -66,6 +66,11 @@ class BodyRoom {
 
 // Of the endpoints that need no thought: all GETs.
 HttpReply immediate_reply(const ServerState& state, Endpoint endpoint, std::string_view path);
+
+// What the model is asked for at this endpoint; nothing where it is not asked.
+std::optional<AnswerKind> answer_kind(Endpoint endpoint);
+// Of the endpoints whose answers only need the tokenizer.
+TextTask text_task(Endpoint endpoint);
 // Why no work is taken now, if none is.
 std::optional<ApiError> refusal_now(const ServerState& state);
 

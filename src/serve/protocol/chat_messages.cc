@@ -34,18 +34,20 @@ std::optional<std::string> read_part(const Json& part, const std::string& path,
   return std::nullopt;
 }
 
-std::optional<std::string> read_content(FieldReader& message) {
-  const Json* content = message.find("content");
+}  // namespace
+
+std::optional<std::string> read_content(FieldReader& message, const char* key) {
+  const Json* content = message.find(key);
   if (content == nullptr) return std::nullopt;
   if (content->is_string()) return content->get<std::string>();
   if (!content->is_array()) {
-    message.wrong("content", "a string or an array of parts");
+    message.wrong(key, "a string or an array of parts");
     return std::nullopt;
   }
   std::string text;
   for (size_t i = 0; i < content->size(); ++i) {
-    const auto part = read_part((*content)[i], fmt::format("{}[{}]", message.path("content"), i),
-                                message.problem());
+    const auto part =
+        read_part((*content)[i], fmt::format("{}[{}]", message.path(key), i), message.problem());
     if (!part) return std::nullopt;
     text += (i > 0 ? "\n" : "") + *part;
   }
@@ -67,6 +69,8 @@ Json read_arguments(FieldReader& function) {
   auto parsed = parse_json_text(text, function.path("arguments"));
   return parsed.ok() && parsed->is_object() ? *std::move(parsed) : *arguments;
 }
+
+namespace {
 
 Json read_call(const Json& call, const std::string& path, RequestProblem& problem) {
   if (!call.is_object()) {
@@ -111,6 +115,8 @@ void read_assistant(FieldReader& reader, Json& message) {
   if (!message.contains("content")) message["content"] = refusal.value_or("");
 }
 
+}  // namespace
+
 Json read_message(const Json& value, const std::string& path, RequestProblem& problem) {
   if (!value.is_object()) {
     problem.add(invalid_request(
@@ -122,7 +128,7 @@ Json read_message(const Json& value, const std::string& path, RequestProblem& pr
   const std::string role = reader.required_string("role");
   if (!is_role(role)) reader.wrong("role", "developer, system, user, assistant, tool or the like");
   Json message = {{"role", role}};
-  if (const auto content = read_content(reader)) message["content"] = *content;
+  if (const auto content = read_content(reader, "content")) message["content"] = *content;
   if (const auto name = reader.string("name")) message["name"] = *name;
   if (role == "assistant") {
     read_assistant(reader, message);
@@ -134,8 +140,6 @@ Json read_message(const Json& value, const std::string& path, RequestProblem& pr
   }
   return message;
 }
-
-}  // namespace
 
 Json read_messages(FieldReader& fields) {
   Json messages = Json::array();

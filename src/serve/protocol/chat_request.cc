@@ -41,24 +41,28 @@ Json read_documents(FieldReader& fields) {
   return {};
 }
 
-// As vLLM: the effort is a variable of the template, and one that is not "none" asks for thoughts.
-void read_effort(FieldReader& fields, Json& variables) {
-  const auto effort = fields.string("reasoning_effort");
+}  // namespace
+
+void read_template_variables(FieldReader& fields, text::Conversation& conversation) {
+  conversation.documents = read_documents(fields);
+  if (const Json* variables = fields.object("chat_template_kwargs"))
+    conversation.template_kwargs = *variables;
+}
+
+void read_effort(FieldReader& fields, const char* key, text::Conversation& conversation) {
+  const auto effort = fields.string(key);
   if (!effort) return;
+  Json& variables = conversation.template_kwargs;
   if (!variables.contains("reasoning_effort")) variables["reasoning_effort"] = *effort;
   if (!variables.contains("enable_thinking")) variables["enable_thinking"] = *effort != "none";
 }
-
-}  // namespace
 
 text::Conversation read_conversation(FieldReader& fields, const ToolFields& tools) {
   text::Conversation conversation;
   conversation.messages = read_messages(fields);
   if (tools.choice.kind != ToolChoice::Kind::kNone) conversation.tools = tools.shown;
-  conversation.documents = read_documents(fields);
-  if (const Json* variables = fields.object("chat_template_kwargs"))
-    conversation.template_kwargs = *variables;
-  read_effort(fields, conversation.template_kwargs);
+  read_template_variables(fields, conversation);
+  read_effort(fields, "reasoning_effort", conversation);
   const auto prompted = fields.boolean("add_generation_prompt");
   const bool continues = fields.boolean("continue_final_message").value_or(false);
   if (continues) conversation.continue_field = "content";
@@ -70,7 +74,7 @@ text::Conversation read_conversation(FieldReader& fields, const ToolFields& tool
 
 ChatRequest read_chat_request(FieldReader& fields) {
   ChatRequest request;
-  request.tools = read_tool_fields(fields);
+  request.tools = read_tool_fields(fields, ToolSpelling::kNested);
   request.conversation = read_conversation(fields, request.tools);
   request.answer = read_answer_fields(fields);
   request.answer.max_tokens = read_max_tokens(fields);

@@ -22,5 +22,10 @@ ChatRequest read_chat_request(FieldReader& fields);  // what is wrong is the rea
 // What a chat template is given: messages, tools, documents, add_generation_prompt,
 // continue_final_message, chat_template_kwargs and reasoning_effort.
 text::Conversation read_conversation(FieldReader& fields, const ToolFields& tools);
+// Of these the variables of the template: documents and chat_template_kwargs.
+void read_template_variables(FieldReader& fields, text::Conversation& conversation);
+// How much the model shall think: a variable of the template, as vLLM has it, and one that is not
+// "none" asks for thoughts. Variables that the client has set stay.
+void read_effort(FieldReader& fields, const char* key, text::Conversation& conversation);
 
 }  // namespace neuronmm::serve

@@ -6,32 +6,16 @@ namespace neuronmm::serve {
 
 ChatResponse::ChatResponse(ResponseSettings settings_in, ChatSettings chat,
                            std::shared_ptr<AnswerSink> sink)
-    : ResponseWriter(std::move(settings_in), std::move(sink)),
+    : ChoicesResponse(std::move(settings_in), std::move(sink)),
       chat_(std::move(chat)),
       random_(chat_.id_seed) {
-  AnswerTextOptions options = settings().text;
-  for (const std::string& token : special_tokens_of(chat_.tools)) {
-    if (const auto id = tokenizer().token_to_id(token)) options.kept_tokens.insert(*id);
-  }
-  for (size_t i = 0; i < answers(); ++i) {
-    AnswerText text(tokenizer(), options);
-    if (chat_.continues_message) text.continue_after(settings().prompts.front());
+  for (size_t i = 0; i < answers(); ++i)
     choices_.emplace_back(
-        std::move(text),
-        AnswerParser(chat_.thinking, make_tool_call_parser(chat_.tools, chat_.tool_list),
-                     chat_.parallel_calls));
-  }
+        ChatAnswer(tokenizer(), settings().text, chat_, settings().prompts.front()));
 }
 
 const char* ChatResponse::object_name() const {
   return settings().stream ? "chat.completion.chunk" : "chat.completion";
-}
-
-// Mistral's templates want nine letters and digits; others take anything.
-std::string ChatResponse::call_id() {
-  const bool mistral =
-      chat_.tools == ToolSyntax::kMistral || chat_.tools == ToolSyntax::kMistralByName;
-  return mistral ? random_id("", 9, random_) : random_id("call_", 24, random_);
 }
 
 // The first chunk comes with the first token: clients take its time for that.
@@ -57,20 +41,17 @@ bool ChatResponse::add_token(size_t index, const GeneratedToken& token) {
   if (settings().logprobs && token.logprobs)
     choice.logprobs.push_back(chat_logprob(tokenizer(), *token.logprobs));
   if (settings().return_token_ids) choice.token_ids.push_back(token.id);
-  tell(index, choice.parser.push(choice.text.push(token.id)));
-  return !choice.text.stopped() && !choice.parser.ended();
+  tell(index, choice.answer.push(token.id));
+  return !choice.answer.ended();
 }
 
 void ChatResponse::add_end(size_t index, const End& end) {
   begin(index);
   Choice& choice = choices_[index];
-  tell(index, choice.parser.push(choice.text.finish(end.stop_token)));
-  tell(index, choice.parser.finish());
-  if (!choice.parser.has_calls() && !chat_.named_call.empty())
-    tell(index, {{AnswerDelta::Kind::kCall, chat_.named_call, 0}});
-  const bool calls = choice.parser.has_calls() && chat_.named_call.empty() && end.reason == "stop";
+  tell(index, choice.answer.finish(end.stop_token));
+  const bool calls = choice.answer.has_calls() && chat_.named_call.empty() && end.reason == "stop";
   choice.finish_reason = calls ? "tool_calls" : end.reason;
-  choice.stop_reason = stop_reason(choice.text, end);
+  choice.stop_reason = stop_reason(choice.answer.text(), end);
   if (!settings().stream) return;
   if (!choice.logprobs.empty() || !choice.token_ids.empty()) send_delta(index, {{"content", ""}});
   send({{"index", index},
@@ -82,7 +63,6 @@ void ChatResponse::add_end(size_t index, const End& end) {
 
 void ChatResponse::tell(size_t index, const std::vector<AnswerDelta>& deltas) {
   for (const AnswerDelta& delta : deltas) {
-    if (chat_.forced_calls && delta.kind == AnswerDelta::Kind::kContent) continue;
     if (settings().stream)
       send_delta(index, delta_json(delta));
     else
@@ -99,7 +79,7 @@ void ChatResponse::collect(Choice& choice, const AnswerDelta& delta) {
       choice.content += delta.text;
       break;
     case AnswerDelta::Kind::kCall:
-      choice.calls.push_back({call_id(), delta.text, ""});
+      choice.calls.push_back({random_call_id(chat_.tools, random_), delta.text, ""});
       break;
     case AnswerDelta::Kind::kArguments:
       choice.calls[static_cast<size_t>(delta.call)].arguments += delta.text;
@@ -115,7 +95,7 @@ Json ChatResponse::delta_json(const AnswerDelta& delta) {
       return {{"content", delta.text}};
     case AnswerDelta::Kind::kCall: {
       const Json call = {{"index", delta.call},
-                         {"id", call_id()},
+                         {"id", random_call_id(chat_.tools, random_)},
                          {"type", "function"},
                          {"function", {{"name", delta.text}, {"arguments", ""}}}};
       return {{"tool_calls", Json::array({call})}};

@@ -7,24 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "serve/protocol/answer_parser.h"
-#include "serve/protocol/response_writer.h"
+#include "serve/protocol/chat_answer.h"
+#include "serve/protocol/choices_response.h"
 
 namespace neuronmm::serve {
 
-struct ChatSettings {
-  Thinking thinking = Thinking::kNone;
-  ToolSyntax tools = ToolSyntax::kNone;  // kNone: nothing is a call
-  ToolList tool_list = std::make_shared<const std::vector<Tool>>();
-  bool parallel_calls = true;
-  bool forced_calls = false;       // the answer is calls and nothing else
-  std::string named_call = {};     // that the client chose: the answer ends with "stop"
-  bool continues_message = false;  // the answer goes on with the prompt's last message,
-  std::string echo = {};           // which is told before it
-  uint64_t id_seed = 0;            // of the ids of calls
-};
-
-class ChatResponse : public ResponseWriter {
+class ChatResponse : public ChoicesResponse {
  public:
   // `settings` has one prompt.
   ChatResponse(ResponseSettings settings, ChatSettings chat, std::shared_ptr<AnswerSink> sink);
@@ -41,10 +29,8 @@ class ChatResponse : public ResponseWriter {
     std::string id, name, arguments;
   };
   struct Choice {
-    Choice(AnswerText text_in, AnswerParser parser_in)
-        : text(std::move(text_in)), parser(std::move(parser_in)) {}
-    AnswerText text;
-    AnswerParser parser;
+    explicit Choice(ChatAnswer answer_in) : answer(std::move(answer_in)) {}
+    ChatAnswer answer;
     bool begun = false;
     // Not told yet; of a whole response, all.
     std::string reasoning, content;
@@ -60,7 +46,6 @@ class ChatResponse : public ResponseWriter {
   void send_delta(size_t index, Json delta);
   Json delta_json(const AnswerDelta& delta);
   Json take_logprobs(Choice& choice);
-  std::string call_id();
 
   const ChatSettings chat_;
   std::vector<Choice> choices_;

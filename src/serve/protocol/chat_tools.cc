@@ -34,34 +34,48 @@ Json schema_of_arguments(const Json* parameters) {
   return schema;
 }
 
-Tool read_tool(const Json& value, const std::string& path, RequestProblem& problem) {
+Tool read_function(FieldReader& function) {
+  (void)function.string("description");
+  const Json* parameters = function.object("parameters");
+  return {.name = read_name(function),
+          .parameters = schema_of_arguments(parameters),
+          .strict = function.boolean("strict").value_or(false)};
+}
+
+Tool read_tool(const Json& value, ToolSpelling spelling, const std::string& path,
+               RequestProblem& problem) {
   if (!value.is_object()) {
     problem.add(invalid_request(
-        path, fmt::format("{}: expected an object with \"type\" and \"function\", found {}", path,
+        path, fmt::format("{}: expected an object with \"type\" and {}, found {}", path,
+                          spelling == ToolSpelling::kFlat ? "\"name\"" : "\"function\"",
                           describe(value))));
     return {};
   }
   FieldReader reader(value, path + ".", problem);
   if (reader.string("type").value_or("function") != "function")
     reader.wrong("type", "\"function\"");
+  if (spelling == ToolSpelling::kFlat) return read_function(reader);
   const Json* function = reader.object("function");
   if (function == nullptr) {
     reader.wrong("function", "an object with \"name\"");
     return {};
   }
   FieldReader parts(*function, reader.path("function."), problem);
-  (void)parts.string("description");
-  const Json* parameters = parts.object("parameters");
-  return {.name = read_name(parts),
-          .parameters = schema_of_arguments(parameters),
-          .strict = parts.boolean("strict").value_or(false)};
+  return read_function(parts);
 }
 
-std::vector<Tool> read_tools(FieldReader& fields, const Json& list) {
+// As a chat writes it.
+Json nested(const Json& tool) {
+  Json function = tool;
+  function.erase("type");
+  return {{"type", "function"}, {"function", std::move(function)}};
+}
+
+std::vector<Tool> read_tools(FieldReader& fields, const Json& list, ToolSpelling spelling) {
   std::vector<Tool> tools;
   if (list.size() > kMostTools) fields.wrong("tools", fmt::format("at most {} tools", kMostTools));
   for (size_t i = 0; i < list.size() && !fields.problem().found(); ++i) {
-    Tool tool = read_tool(list[i], fmt::format("tools[{}]", i), fields.problem());
+    Tool tool = read_tool(list[i], spelling, fmt::format("tools[{}]", i), fields.problem());
     const auto same = [&](const Tool& other) { return other.name == tool.name; };
     if (std::ranges::any_of(tools, same))
       fields.fail("tools", fmt::format("expected distinct names, found {:?} twice", tool.name));
@@ -70,8 +84,9 @@ std::vector<Tool> read_tools(FieldReader& fields, const Json& list) {
   return tools;
 }
 
-// The name in {"type": "function", "function": {"name": ...}}, whose type has been read.
-std::string read_function_name(FieldReader& reader) {
+// The function that an object means whose type has been read.
+std::string read_function_name(FieldReader& reader, ToolSpelling spelling) {
+  if (spelling == ToolSpelling::kFlat) return reader.required_string("name");
   const Json* function = reader.object("function");
   if (function == nullptr) {
     reader.wrong("function", "an object with \"name\"");
@@ -113,12 +128,9 @@ void expect_tool(FieldReader& fields, const std::string& name, const ToolFields&
 }
 
 // {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"type": "function",
-// ...}]}}
-void read_allowed(FieldReader& fields, FieldReader& choice, ToolFields& tools) {
-  const Json* object = choice.object("allowed_tools");
-  if (object == nullptr)
-    return choice.wrong("allowed_tools", "an object with \"mode\" and \"tools\"");
-  FieldReader allowed(*object, choice.path("allowed_tools."), choice.problem());
+// ...}]}}, of responses without the inner object.
+void read_allowed(FieldReader& fields, FieldReader& allowed, ToolSpelling spelling,
+                  ToolFields& tools) {
   const Json* mode = allowed.find("mode");
   tools.choice = choice_of_word(allowed, "mode", mode == nullptr ? Json("auto") : *mode);
   const Json* list = allowed.array("tools");
@@ -128,13 +140,29 @@ void read_allowed(FieldReader& fields, FieldReader& choice, ToolFields& tools) {
   for (size_t i = 0; i < list->size() && !fields.problem().found(); ++i) {
     FieldReader entry((*list)[i], fmt::format("{}[{}].", allowed.path("tools"), i),
                       fields.problem());
-    names.push_back(read_function_name(entry));
+    names.push_back(read_function_name(entry, spelling));
     expect_tool(fields, names.back(), tools);
   }
   keep_tools(names, tools);
 }
 
-void read_choice(FieldReader& fields, ToolFields& tools) {
+void read_chosen(FieldReader& fields, const Json& value, ToolSpelling spelling, ToolFields& tools) {
+  FieldReader choice(value, "tool_choice.", fields.problem());
+  const std::string type = choice.string("type").value_or("function");
+  if (type == "allowed_tools") {
+    if (spelling == ToolSpelling::kFlat) return read_allowed(fields, choice, spelling, tools);
+    const Json* object = choice.object("allowed_tools");
+    if (object == nullptr)
+      return choice.wrong("allowed_tools", "an object with \"mode\" and \"tools\"");
+    FieldReader allowed(*object, choice.path("allowed_tools."), choice.problem());
+    return read_allowed(fields, allowed, spelling, tools);
+  }
+  if (type != "function") choice.wrong("type", "\"function\" or \"allowed_tools\"");
+  tools.choice = {ToolChoice::Kind::kNamed, read_function_name(choice, spelling)};
+  if (!tools.tools.empty()) expect_tool(fields, tools.choice.name, tools);
+}
+
+void read_choice(FieldReader& fields, ToolSpelling spelling, ToolFields& tools) {
   using Kind = ToolChoice::Kind;
   const Json* value = fields.find("tool_choice");
   if (value == nullptr) {
@@ -142,12 +170,8 @@ void read_choice(FieldReader& fields, ToolFields& tools) {
   } else if (!value->is_object()) {
     tools.choice = choice_of_word(fields, "tool_choice", *value);
   } else {
-    FieldReader choice(*value, "tool_choice.", fields.problem());
-    const std::string type = choice.string("type").value_or("function");
-    if (type == "allowed_tools") return read_allowed(fields, choice, tools);
-    if (type != "function") choice.wrong("type", "\"function\" or \"allowed_tools\"");
-    tools.choice = {Kind::kNamed, read_function_name(choice)};
-    if (!tools.tools.empty()) expect_tool(fields, tools.choice.name, tools);
+    read_chosen(fields, *value, spelling, tools);
+    if (fields.problem().found()) return;
   }
   if (tools.choice.forced() && tools.tools.empty())
     fields.fail("tool_choice", "expected \"tools\" to choose from, found nothing");
@@ -155,14 +179,16 @@ void read_choice(FieldReader& fields, ToolFields& tools) {
 
 }  // namespace
 
-ToolFields read_tool_fields(FieldReader& fields) {
+ToolFields read_tool_fields(FieldReader& fields, ToolSpelling spelling) {
   ToolFields read;
   const Json* list = fields.array("tools");
   if (list != nullptr && !list->empty()) {
+    read.tools = read_tools(fields, *list, spelling);
     read.shown = *list;
-    read.tools = read_tools(fields, *list);
+    if (spelling == ToolSpelling::kFlat && !fields.problem().found())
+      for (Json& tool : read.shown) tool = nested(tool);
   }
-  read_choice(fields, read);
+  read_choice(fields, spelling, read);
   read.parallel = fields.boolean("parallel_tool_calls").value_or(true);
   fields.refuse("functions", "expected tools instead");
   fields.refuse("function_call", "expected tool_choice instead");

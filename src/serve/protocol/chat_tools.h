@@ -31,13 +31,17 @@ struct ToolChoice {
 };
 
 struct ToolFields {
-  Json shown;               // what the template is given: the array as it came; null: no tools
+  Json shown;               // what the template is given: the array of a chat; null: no tools
   std::vector<Tool> tools;  // the same, to call
   ToolChoice choice;        // kAuto where there are tools and nothing is said
   bool parallel = true;     // more than one call in an answer
 };
 
+// Where the name of a function is: chats have {"type": "function", "function": {"name": ...}},
+// responses {"type": "function", "name": ...}.
+enum class ToolSpelling { kNested, kFlat };
+
 // tools, tool_choice and parallel_tool_calls.
-ToolFields read_tool_fields(FieldReader& fields);
+ToolFields read_tool_fields(FieldReader& fields, ToolSpelling spelling);
 
 }  // namespace neuronmm::serve

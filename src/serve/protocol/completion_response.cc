@@ -4,7 +4,7 @@ namespace neuronmm::serve {
 
 CompletionResponse::CompletionResponse(ResponseSettings settings_in, CompletionSettings completion,
                                        std::shared_ptr<AnswerSink> sink)
-    : ResponseWriter(std::move(settings_in), std::move(sink)),
+    : ChoicesResponse(std::move(settings_in), std::move(sink)),
       completion_(std::move(completion)),
       prompt_logprobs_(settings().prompts.size()) {
   for (size_t i = 0; i < answers(); ++i) {

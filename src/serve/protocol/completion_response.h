@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "serve/protocol/choices_response.h"
 #include "serve/protocol/logprob_json.h"
-#include "serve/protocol/response_writer.h"
 
 namespace neuronmm::serve {
 
@@ -16,7 +16,7 @@ struct CompletionSettings {
   bool only_echo = false;              // the prompt alone is wanted: the answer is left out
 };
 
-class CompletionResponse : public ResponseWriter {
+class CompletionResponse : public ChoicesResponse {
  public:
   CompletionResponse(ResponseSettings settings, CompletionSettings completion,
                      std::shared_ptr<AnswerSink> sink);

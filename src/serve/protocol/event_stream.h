@@ -12,6 +12,9 @@ inline constexpr std::string_view kDoneEvent = "data: [DONE]\n\n";
 inline constexpr std::string_view kPingEvent = ": ping\n\n";  // a comment, for who waits long
 
 std::string data_event(const Json& data);
+// One that has a type and is number `number` of its stream, as the Responses API has them: "event:
+// TYPE", and {"type": TYPE, "sequence_number": number, ...data}.
+std::string typed_event(std::string_view type, const Json& data, int64_t number);
 // In the middle of a stream, whose status is told already; the stream ends behind it.
 std::string error_event(const ApiError& error);
 

@@ -2,6 +2,9 @@
 
 #include "serve/protocol/chat_response.h"
 #include "serve/protocol/completion_response.h"
+#include "serve/protocol/items_request.h"
+#include "serve/protocol/items_response.h"
+#include "serve/protocol/random_id.h"
 
 namespace neuronmm::serve {
 namespace {
@@ -65,27 +68,57 @@ std::string shown_prompt(const ServedModel& model, const TextOrTokens& prompt) {
   return model.tokenizer->decode(std::get<std::vector<TokenId>>(prompt));
 }
 
-}  // namespace
+struct TurnNames {
+  const char *id_prefix, *prompt_param;
+};
 
-ApiResult<PreparedAnswer> prepare_chat(const ServedModel& model, std::string_view body,
-                                       const AnswerContext& context) {
-  NMM_ASSIGN(const ChatRequest request, parse_chat_request(body));
+// The next turn of a chat. `make_writer`: from the settings, and what the engine is asked for.
+template <typename MakeWriter>
+ApiResult<PreparedAnswer> prepare_turn(const ServedModel& model, const ChatRequest& request,
+                                       const TurnNames& names, const AnswerContext& context,
+                                       const MakeWriter& make_writer) {
   const AnswerFields& fields = request.answer;
   NMM_TRY(check_model(model, fields.model));
   const ToolSyntax syntax = call_syntax(model.tool_chats.tools, request.tools.choice);
   NMM_ASSIGN(const ChatPromptTokens prompt,
              chat_prompt(model, request.conversation, fields.add_special_tokens.value_or(false)));
-  NMM_TRY(check_prompt(model, prompt.tokens, "messages"));
+  NMM_TRY(check_prompt(model, prompt.tokens, names.prompt_param));
   NMM_ASSIGN(Request asked, engine_request(model, fields, prompt.tokens, true, context.random));
-  ResponseSettings settings = response_settings(model, fields, context, "chatcmpl-");
+  ResponseSettings settings = response_settings(model, fields, context, names.id_prefix);
   settings.prompts = {prompt.tokens};
-  auto writer = std::make_shared<ChatResponse>(
-      settings, chat_settings(request, syntax, prompt.thinking, context.random()), context.sink);
-  PreparedAnswer answer = prepared(std::move(writer), settings, fields);
+  PreparedAnswer answer = prepared(
+      make_writer(settings, chat_settings(request, syntax, prompt.thinking, context.random()),
+                  asked),
+      settings, fields);
   answer.requests.push_back(std::move(asked));
   answer.shape = answer_shape(request, syntax, prompt.thinking);
-  answer.prompt_param = "messages";
+  answer.prompt_param = names.prompt_param;
   return answer;
+}
+
+}  // namespace
+
+ApiResult<PreparedAnswer> prepare_chat(const ServedModel& model, std::string_view body,
+                                       const AnswerContext& context) {
+  NMM_ASSIGN(const ChatRequest request, parse_chat_request(body));
+  return prepare_turn(model, request, {"chatcmpl-", "messages"}, context,
+                      [&](ResponseSettings settings, ChatSettings chat, const Request&) {
+                        return std::make_shared<ChatResponse>(std::move(settings), std::move(chat),
+                                                              context.sink);
+                      });
+}
+
+ApiResult<PreparedAnswer> prepare_items(const ServedModel& model, std::string_view body,
+                                        const AnswerContext& context) {
+  NMM_ASSIGN(ItemsRequest request, parse_items_request(body));
+  return prepare_turn(model, request.chat, {"resp_", "input"}, context,
+                      [&](ResponseSettings settings, ChatSettings chat, const Request& asked) {
+                        Json& echoed = request.echoed;
+                        echoed["temperature"] = asked.sampling.temperature;
+                        echoed["top_p"] = asked.sampling.top_p;
+                        return std::make_shared<ItemsResponse>(std::move(settings), std::move(chat),
+                                                               std::move(echoed), context.sink);
+                      });
 }
 
 ApiResult<PreparedAnswer> prepare_completion(const ServedModel& model, std::string_view body,

@@ -57,7 +57,7 @@ ResponseFormat read_choice(FieldReader& fields, const char* key) {
 }
 
 // {"type": "json_schema", "json_schema": {"name": ..., "schema": ...}}
-ResponseFormat read_json_schema(FieldReader& format) {
+ResponseFormat read_json_schema(FieldReader& format, const std::string& param) {
   const Json* described = format.object("json_schema");
   if (described == nullptr) {
     format.wrong("json_schema", "an object with \"schema\"");
@@ -69,23 +69,8 @@ ResponseFormat read_json_schema(FieldReader& format) {
   (void)reader.boolean("strict");
   const Json* schema = reader.object("schema");
   // Without a schema any object will do, as for OpenAI.
-  if (schema == nullptr) return {.kind = Kind::kJsonObject, .param = "response_format"};
-  return {.kind = Kind::kJsonSchema, .schema = *schema, .param = "response_format"};
-}
-
-ResponseFormat read_openai(FieldReader& fields) {
-  const Json* object = fields.object("response_format");
-  if (object == nullptr) return {};
-  FieldReader reader(*object, "response_format.", fields.problem());
-  const std::string type = reader.required_string("type");
-  // llama.cpp and others take the schema of a json_object beside its type.
-  const Json* schema = reader.object("schema");
-  if (type == "json_schema" && schema == nullptr) return read_json_schema(reader);
-  if (type != "text" && type != "json_object" && type != "json_schema")
-    reader.wrong("type", "\"text\", \"json_object\" or \"json_schema\"");
-  if (type == "text") return {};
-  if (schema == nullptr) return {.kind = Kind::kJsonObject, .param = "response_format"};
-  return {.kind = Kind::kJsonSchema, .schema = *schema, .param = "response_format"};
+  if (schema == nullptr) return {.kind = Kind::kJsonObject, .param = param};
+  return {.kind = Kind::kJsonSchema, .schema = *schema, .param = param};
 }
 
 // Of several formats the one that is not any text.
@@ -125,9 +110,25 @@ ResponseFormat read_structured_outputs(FieldReader& fields) {
 
 }  // namespace
 
+ResponseFormat read_openai_format(FieldReader& fields, const char* key) {
+  const Json* object = fields.object(key);
+  if (object == nullptr) return {};
+  const std::string param = fields.path(key);
+  FieldReader reader(*object, param + ".", fields.problem());
+  const std::string type = reader.required_string("type");
+  // llama.cpp and others take the schema of a json_object beside its type.
+  const Json* schema = reader.object("schema");
+  if (type == "json_schema" && schema == nullptr) return read_json_schema(reader, param);
+  if (type != "text" && type != "json_object" && type != "json_schema")
+    reader.wrong("type", "\"text\", \"json_object\" or \"json_schema\"");
+  if (type == "text") return {};
+  if (schema == nullptr) return {.kind = Kind::kJsonObject, .param = param};
+  return {.kind = Kind::kJsonSchema, .schema = *schema, .param = param};
+}
+
 ResponseFormat read_response_format(FieldReader& fields) {
   OnlyFormat format(fields);
-  format.add("response_format", read_openai(fields));
+  format.add("response_format", read_openai_format(fields, "response_format"));
   format.add("structured_outputs", read_structured_outputs(fields));
   format.add("guided_json", read_schema(fields, "guided_json"));
   for (const char* key : {"guided_regex", "regex"}) format.add(key, read_pattern(fields, key));

@@ -23,5 +23,7 @@ struct ResponseFormat {
 
 // At most one field may ask for a shape.
 ResponseFormat read_response_format(FieldReader& fields);
+// Of these OpenAI's: an object whose "type" is text, json_object or json_schema.
+ResponseFormat read_openai_format(FieldReader& fields, const char* key);
 
 }  // namespace neuronmm::serve

@@ -4,14 +4,6 @@
 
 namespace neuronmm::serve {
 
-std::string random_id(std::string_view prefix, size_t length, std::mt19937_64& random) {
-  constexpr std::string_view kLetters =
-      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-  std::string id(prefix);
-  for (size_t i = 0; i < length; ++i) id += kLetters[random() % kLetters.size()];
-  return id;
-}
-
 class ResponseWriter::PromptListener : public Listener {
  public:
   PromptListener(std::shared_ptr<ResponseWriter> writer, size_t prompt)
@@ -19,7 +11,7 @@ class ResponseWriter::PromptListener : public Listener {
 
   void on_start(const PromptUsage& usage) override {
     const std::lock_guard lock(writer_->mutex_);
-    writer_->cached_tokens_ += usage.cached_tokens;
+    writer_->counts_.cached += usage.cached_tokens;
   }
   void on_prompt_logprobs(std::vector<model::TokenLogprobs> logprobs) override {
     const std::lock_guard lock(writer_->mutex_);
@@ -42,7 +34,7 @@ class ResponseWriter::PromptListener : public Listener {
 
 ResponseWriter::ResponseWriter(ResponseSettings settings, std::shared_ptr<AnswerSink> sink)
     : settings_(std::move(settings)), sink_(std::move(sink)), unfinished_(answers()) {
-  for (const auto& prompt : settings_.prompts) prompt_tokens_ += std::ssize(prompt);
+  for (const auto& prompt : settings_.prompts) counts_.prompt += std::ssize(prompt);
 }
 
 std::vector<std::shared_ptr<Listener>> ResponseWriter::listeners(
@@ -60,14 +52,14 @@ void ResponseWriter::close() {
 
 bool ResponseWriter::on_token(size_t prompt, int64_t choice, const GeneratedToken& token) {
   if (closed_ || !keep(token)) return false;
-  ++completion_tokens_;
+  ++counts_.completion;
   const auto choices = static_cast<size_t>(settings_.choices);
   return add_token(prompt * choices + static_cast<size_t>(choice), token);
 }
 
 bool ResponseWriter::keep(const GeneratedToken& token) {
   constexpr int64_t kTokenBytes = 32, kLikelyTokenBytes = 320;  // as JSON values; measured
-  if (settings_.stream) return true;
+  if (!keeps_tokens()) return true;
   kept_bytes_ += kTokenBytes;
   if (token.logprobs) kept_bytes_ += (1 + std::ssize(token.logprobs->top)) * kLikelyTokenBytes;
   if (kept_bytes_ <= settings_.most_kept_bytes) return true;
@@ -88,58 +80,16 @@ void ResponseWriter::on_finish(size_t prompt, int64_t choice, FinishReason reaso
   const auto choices = static_cast<size_t>(settings_.choices);
   add_end(prompt * choices + static_cast<size_t>(choice),
           {reason == FinishReason::kLength ? "length" : "stop", stop_token});
-  if (--unfinished_ == 0) complete();
-}
-
-Json ResponseWriter::head() const {
-  return {{"id", settings_.id},
-          {"object", object_name()},
-          {"created", settings_.created},
-          {"model", settings_.model}};
-}
-
-Json ResponseWriter::usage() const {
-  return {{"prompt_tokens", prompt_tokens_},
-          {"completion_tokens", completion_tokens_},
-          {"total_tokens", prompt_tokens_ + completion_tokens_},
-          {"prompt_tokens_details", {{"cached_tokens", cached_tokens_}}}};
-}
-
-void ResponseWriter::send(Json choice, const Json& fields) {
-  Json chunk = head();
-  chunk["system_fingerprint"] =
-      settings_.fingerprint.empty() ? Json() : Json(settings_.fingerprint);
-  chunk["choices"] = Json::array({std::move(choice)});
-  if (settings_.continuous_usage)
-    chunk["usage"] = usage();
-  else if (settings_.include_usage)
-    chunk["usage"] = nullptr;
-  chunk.update(fields);
-  sink_->event(data_event(chunk));
-}
-
-void ResponseWriter::complete() {
+  if (--unfinished_ > 0) return;
   closed_ = true;
-  Json body = head();
-  body["system_fingerprint"] = settings_.fingerprint.empty() ? Json() : Json(settings_.fingerprint);
-  body["choices"] = Json::array();
-  if (settings_.stream) {
-    body["usage"] = usage();
-    if (settings_.include_usage) sink_->event(data_event(body));
-    sink_->event(kDoneEvent);
-  } else {
-    for (Json& choice : whole_choices()) body["choices"].push_back(std::move(choice));
-    body["usage"] = usage();
-    add_head_fields(body);
-    sink_->response(200, dump_json(body));
-  }
+  send_rest();
   sink_->end();
 }
 
 void ResponseWriter::fail(const ApiError& error) {
   closed_ = true;
   if (settings_.stream)
-    sink_->event(error_event(error));
+    sink_->event(last_event(error));
   else
     sink_->response(error.status, error_json(error));
   sink_->end();

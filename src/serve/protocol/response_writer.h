@@ -1,12 +1,11 @@
 #pragma once
-// What the responses of chats and of text completions have in common: from what the engine tells of
-// one or several prompts to one response, whole or as a stream of events.
+// What all responses have in common: from what the engine tells of one or several prompts to one
+// response, whole or as a stream of events.
 
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,12 +25,9 @@ struct ResponseSettings {
   AnswerTextOptions text;
   bool stream = false, include_usage = false, continuous_usage = false;
   bool logprobs = false, return_token_ids = false;
-  // That the tokens of a response may take until it is whole; a stream keeps none.
+  // That the tokens may take which a response keeps until it is whole.
   int64_t most_kept_bytes = int64_t{256} << 20;
 };
-
-// Letters and digits behind a prefix: "chatcmpl-", "call_".
-std::string random_id(std::string_view prefix, size_t length, std::mt19937_64& random);
 
 class ResponseWriter {
  public:
@@ -53,9 +49,12 @@ class ResponseWriter {
   virtual bool add_token(size_t index, const GeneratedToken& token) = 0;
   virtual void add_end(size_t index, const End& end) = 0;
   virtual void add_prompt_logprobs(size_t, std::vector<model::TokenLogprobs>) {}
-  virtual std::vector<Json> whole_choices() = 0;  // of a response that is no stream
-  virtual const char* object_name() const = 0;
-  virtual void add_head_fields(Json&) {}  // of a whole response
+  // All answers have ended: what is left of a stream, or the whole response.
+  virtual void send_rest() = 0;
+  // The last event of a stream that breaks off.
+  virtual std::string last_event(const ApiError& error) { return error_event(error); }
+  // Whether tokens are kept until all answers have ended.
+  virtual bool keeps_tokens() const { return !settings_.stream; }
 
   const ResponseSettings& settings() const { return settings_; }
   const text::Tokenizer& tokenizer() const { return *settings_.tokenizer; }
@@ -65,8 +64,11 @@ class ResponseWriter {
   size_t answers() const {
     return settings_.prompts.size() * static_cast<size_t>(settings_.choices);
   }
-  // A chunk of the stream with this choice; `fields` are beside the choices.
-  void send(Json choice, const Json& fields = Json::object());
+  AnswerSink& sink() { return *sink_; }
+  struct TokenCounts {
+    int64_t prompt = 0, cached = 0, completion = 0;  // of the prompts, of these in memory, made
+  };
+  const TokenCounts& counts() const { return counts_; }
   // The text or the token that ended an answer, or null (vLLM's stop_reason).
   static Json stop_reason(const AnswerText& text, const End& end);
 
@@ -77,16 +79,13 @@ class ResponseWriter {
                  std::optional<TokenId> stop_token, const std::string& message);
   // False: the response would become too large, which its client has been told.
   bool keep(const GeneratedToken& token);
-  Json head() const;
-  Json usage() const;
-  void complete();
   void fail(const ApiError& error);
 
   const ResponseSettings settings_;
   const std::shared_ptr<AnswerSink> sink_;
   std::mutex mutex_;
   size_t unfinished_;
-  int64_t prompt_tokens_ = 0, cached_tokens_ = 0, completion_tokens_ = 0;
+  TokenCounts counts_;
   int64_t kept_bytes_ = 0;
   bool closed_ = false;
 };

@@ -11,7 +11,7 @@ namespace {
 // A chat of which only the prompt is wanted: also without tool_choice and the like.
 ApiResult<ChatPromptTokens> prompt_of_chat(const ServedModel& model, FieldReader& fields,
                                            bool add_special_tokens) {
-  const ToolFields tools = read_tool_fields(fields);
+  const ToolFields tools = read_tool_fields(fields, ToolSpelling::kNested);
   const text::Conversation conversation = read_conversation(fields, tools);
   if (fields.problem().found()) return fields.problem().error();
   return chat_prompt(model, conversation, add_special_tokens);

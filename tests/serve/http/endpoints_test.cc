@@ -31,6 +31,24 @@ TEST_F(HttpTest, EveryEndpointAnswers) {
   EXPECT_EQ(TestJson::parse(client.get("/tokenizer_info").body)["model_max_length"], 512);
 }
 
+TEST_F(HttpTest, ResponsesAreWholeOrStreamsOfTypedEvents) {
+  start();
+  HttpClient client(port());
+  TestJson body = {{"input", "Once upon a time"}, {"max_output_tokens", 8}, {"temperature", 0}};
+  const TestJson whole = TestJson::parse(client.post("/v1/responses", body.dump()).body);
+  EXPECT_EQ(whole["status"], "incomplete");
+  EXPECT_EQ(whole["usage"]["output_tokens"], 8);
+  body["stream"] = true;
+  const HttpResponse response = client.post("/v1/responses", body.dump());
+  EXPECT_EQ(response.header("content-type"), "text/event-stream; charset=utf-8");
+  EXPECT_TRUE(response.body.starts_with("event: response.created\ndata: {"));
+  const size_t last = response.body.rfind("event: ");
+  EXPECT_TRUE(response.body.substr(last).starts_with("event: response.incomplete\ndata: {"));
+  const TestJson end =
+      TestJson::parse(response.body.substr(response.body.find("data: ", last) + 6));
+  EXPECT_EQ(end["response"]["output"][0]["content"], whole["output"][0]["content"]);
+}
+
 TEST_F(HttpTest, TheDescriptionHasEveryEndpointAndNoOthers) {
   listen();  // also while the model is loaded
   const HttpResponse response = HttpClient(port()).get("/openapi.json");

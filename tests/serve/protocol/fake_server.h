@@ -83,6 +83,17 @@ class FakeSink : public AnswerSink {
     EXPECT_FALSE(ended);
     ended = true;
   }
+  // The data of events that have types.
+  std::vector<Json> typed_events() const {
+    std::vector<Json> list;
+    for (const std::string& event : events) {
+      const size_t line = event.find('\n');
+      list.push_back(Json::parse(event.substr(line + 7)));
+      EXPECT_EQ(event, typed_event(list.back()["type"].get<std::string>(), list.back(),
+                                   static_cast<int64_t>(list.size()) - 1));
+    }
+    return list;
+  }
   // The data of events, but for the last, [DONE].
   std::vector<Json> chunks() const {
     std::vector<Json> list;
@@ -163,8 +174,10 @@ inline Exchange exchange(const ServedModel& model, const Json& body,
   Exchange result;
   uint64_t next = 7;
   const AnswerContext context{result.sink, 1700000001, [&] { return next++; }};
-  auto prepared = body.contains("messages") ? prepare_chat(model, body.dump(), context)
-                                            : prepare_completion(model, body.dump(), context);
+  const auto prepare = body.contains("messages") ? prepare_chat
+                       : body.contains("input")  ? prepare_items
+                                                 : prepare_completion;
+  auto prepared = prepare(model, body.dump(), context);
   if (!prepared.ok()) {
     result.error = prepared.error();
     return result;

@@ -9,6 +9,7 @@
 #include "serve/protocol/chat_request.h"
 #include "serve/protocol/completion_request.h"
 #include "serve/protocol/fake_server.h"
+#include "serve/protocol/items_request.h"
 
 namespace neuronmm::serve {
 namespace {
@@ -60,8 +61,10 @@ Names asked_by(Read read) {
 TEST(OpenApi, TheFieldsThatAreReadAreDescribedAndNoOthers) {
   EXPECT_EQ(asked_by(read_chat_request), properties_of("ChatCompletionRequest"));
   EXPECT_EQ(asked_by(read_completion_request), properties_of("CompletionRequest"));
-  Names prompt = asked_by(
-      [](FieldReader& fields) { (void)read_conversation(fields, read_tool_fields(fields)); });
+  EXPECT_EQ(asked_by(read_items_request), properties_of("ResponseRequest"));
+  Names prompt = asked_by([](FieldReader& fields) {
+    (void)read_conversation(fields, read_tool_fields(fields, ToolSpelling::kNested));
+  });
   prompt.insert("model");
   EXPECT_EQ(prompt, properties_of("ApplyTemplateRequest"));
   prompt.insert({"prompt", "content", "add_special_tokens", "add_special", "return_token_strs",
@@ -213,10 +216,33 @@ std::vector<Json> other_chats() {
   return chats;
 }
 
+Json response_with_items() {
+  return Json::parse(R"({"instructions": "i", "input": [
+    {"role": "developer", "content": "d"}, {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "x"}]},
+    {"type": "reasoning", "summary": [{"type": "summary_text", "text": "s"}],
+     "content": [{"type": "reasoning_text", "text": "t"}]},
+    {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "1", "output": "o"}],
+    "tools": [{"type": "function", "name": "f", "description": "d", "parameters": {"type": "object"}, "strict": true}],
+    "tool_choice": {"type": "function", "name": "f"}, "parallel_tool_calls": false, "reasoning": {"effort": "low"},
+    "include": ["message.output_text.logprobs"], "top_logprobs": 2, "background": false})");
+}
+
+std::vector<Json> other_responses() {
+  Json allowed = response_with_items();
+  allowed["tool_choice"] = Json::parse(
+      R"({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "f"}]})");
+  Json shaped = Json::parse(R"({"input": "x", "stream": true, "text": {"format": {
+    "type": "json_schema", "name": "n", "strict": true, "schema": {"type": "object"}}}})");
+  return {allowed, shaped};
+}
+
 TEST(OpenApi, RequestsAreTakenThatItAllowsAndNoOthers) {
   expect_same_verdicts("ChatCompletionRequest", {chat_with_tools(), chat_with_a_shape()},
                        parse_chat_request);
   expect_same_verdicts("ChatCompletionRequest", other_chats(), parse_chat_request);
+  expect_same_verdicts("ResponseRequest", {response_with_items()}, parse_items_request);
+  expect_same_verdicts("ResponseRequest", other_responses(), parse_items_request);
   expect_same_verdicts("CompletionRequest",
                        {Json::parse(R"({"prompt": [[1, 2], [3]], "echo": true, "stream": true})"),
                         Json::parse(R"({"prompt": ["a", "b"], "echo": true, "logprobs": 3})")},
@@ -283,6 +309,16 @@ TEST(OpenApi, AnswersAreAsItDescribesThem) {
   expect_answers("Completion", Json::parse(R"({"prompt": "ab", "logprobs": 2, "echo": true, "n": 1,
                                  "return_token_ids": true})"),
                  "a story");
+  Json items = response_with_items();
+  items["tool_choice"] = "auto";
+  const std::string calls =
+      "I look.<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}}</tool_call>";
+  const ServedFolder folder;
+  expect_answer("Response", exchange(folder.model, items, {says(calls)}).body());
+  items["stream"] = true;
+  const auto events = exchange(folder.model, items, {says(calls)}).sink->typed_events();
+  EXPECT_GT(events.size(), 10u);
+  for (const Json& event : events) expect_answer("ResponseEvent", event);
   expect_answer("Error", Json::parse(error_json(queue_full("full", 1))));
   expect_answer("Models", Json::parse(models_json(ServedFolder().model)));
 }

@@ -39,7 +39,8 @@ ToolList read_tools() {
   const Json body = {{"tools", Json::parse(kTools)}};
   RequestProblem problem;
   FieldReader fields(body, "", problem);
-  return std::make_shared<const std::vector<Tool>>(read_tool_fields(fields).tools);
+  return std::make_shared<const std::vector<Tool>>(
+      read_tool_fields(fields, ToolSpelling::kNested).tools);
 }
 
 // What stands behind `turn` in the prompt, up to `end`, is what the model would have said.

@@ -144,6 +144,47 @@ def test_tools(client, stream):
     assert choice.finish_reason == "tool_calls"
 
 
+def test_responses_and_their_streams_are_the_same(client):
+    asked = dict(model="demo", instructions="Tell.", input="Once", max_output_tokens=12, temperature=0)
+    whole = client.responses.create(**asked, top_logprobs=2)
+    assert whole.status == "incomplete" and whole.incomplete_details.reason == "max_output_tokens"
+    assert whole.usage.output_tokens == 12 and len(whole.output[0].content[0].logprobs) == 12
+    told = ""
+    with client.responses.stream(**asked) as stream:
+        for event in stream:
+            if event.type == "response.output_text.delta":
+                told += event.delta
+        end = stream.get_final_response()
+    assert told == end.output_text == whole.output_text
+    assert [event.type for event in client.responses.create(**asked, stream=True)][-1] == "response.incomplete"
+
+
+def test_responses_have_shapes_and_call_tools(client):
+    class Child(pydantic.BaseModel):
+        name: str
+        happy: bool
+
+    parsed = client.responses.parse(model="demo", input="Who?", text_format=Child, max_output_tokens=64)
+    assert isinstance(parsed.output_parsed, Child)
+    with client.responses.stream(model="demo", input="Who?", text_format=Child, max_output_tokens=64) as stream:
+        assert isinstance(stream.get_final_response().output_parsed, Child)
+    tool = {
+        "type": "function",
+        "name": "find",
+        "parameters": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+    }
+    asked = dict(model="demo", input=[{"role": "user", "content": "Find it."}], tools=[tool], tool_choice="required")
+    asked |= dict(parallel_tool_calls=False, max_output_tokens=64, extra_body={"seed": 3})
+    call = client.responses.create(**asked).output[0]
+    assert call.type == "function_call" and call.name == "find" and isinstance(json.loads(call.arguments)["n"], int)
+    streamed = [event for event in client.responses.create(**asked, stream=True)]
+    (done,) = [event for event in streamed if event.type == "response.function_call_arguments.done"]
+    assert done.arguments == call.arguments
+    asked["input"] += [call, {"type": "function_call_output", "call_id": call.call_id, "output": "here"}]
+    asked["tool_choice"] = "none"
+    assert client.responses.create(**asked).output[0].type == "message"
+
+
 def test_a_set_has_no_item_twice(client):
     class Bag(pydantic.BaseModel):
         colours: set[Literal["red", "green", "blue"]] = pydantic.Field(min_length=3)
