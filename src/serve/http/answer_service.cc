@@ -43,6 +43,8 @@ ApiResult<std::string> AnswerService::text_answer(TextTask task, std::string_vie
       return answer_tokenize(parts_.model, body);
     case TextTask::kDetokenize:
       return answer_detokenize(parts_.model, body);
+    case TextTask::kCountTokens:
+      return answer_count_tokens(parts_.model, body);
     case TextTask::kApplyTemplate:
       break;
   }
@@ -52,9 +54,10 @@ ApiResult<std::string> AnswerService::text_answer(TextTask task, std::string_vie
 ApiResult<PreparedAnswer> AnswerService::prepare(AnswerKind kind, std::string_view body,
                                                  std::shared_ptr<AnswerSink> sink) {
   const AnswerContext context{std::move(sink), unix_seconds(), random_number};
-  const auto prepare_kind = kind == AnswerKind::kChat    ? prepare_chat
-                            : kind == AnswerKind::kItems ? prepare_items
-                                                         : prepare_completion;
+  const auto prepare_kind = kind == AnswerKind::kChat       ? prepare_chat
+                            : kind == AnswerKind::kItems    ? prepare_items
+                            : kind == AnswerKind::kMessages ? prepare_messages
+                                                            : prepare_completion;
   auto prepared = prepare_kind(parts_.model, body, context);
   if (!prepared.ok()) return prepared;
   NMM_ASSIGN(auto constraint, constraints_.constraint(prepared->shape));
@@ -66,7 +69,8 @@ ApiResult<PreparedAnswer> AnswerService::prepare(AnswerKind kind, std::string_vi
 ApiResult<BegunAnswer> AnswerRun::begin_or_throw(AnswerKind kind, std::string_view body,
                                                  std::shared_ptr<AnswerSink> sink) {
   NMM_ASSIGN(PreparedAnswer answer, service_->prepare(kind, body, std::move(sink)));
-  BegunAnswer begun{answer.stream, answer.unknown_fields, answer.schema_notes, nullptr};
+  BegunAnswer begun{answer.stream, kind == AnswerKind::kMessages ? kTypedPingEvent : kPingEvent,
+                    answer.unknown_fields, answer.schema_notes, nullptr};
   const ServiceParts& parts = service_->parts_;
   if (parts.device_clock) begun.predicted = std::make_shared<PredictedTimes>();
   const Measures measures{&service_->metrics_, parts.device_clock, begun.predicted};

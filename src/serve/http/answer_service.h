@@ -27,11 +27,12 @@ struct ServiceParts {
   std::string metrics_prefix = "vllm:";
 };
 
-enum class AnswerKind { kChat, kItems, kCompletion };
-enum class TextTask { kTokenize, kDetokenize, kApplyTemplate };
+enum class AnswerKind { kChat, kItems, kMessages, kCompletion };
+enum class TextTask { kTokenize, kDetokenize, kApplyTemplate, kCountTokens };
 
 struct BegunAnswer {
   bool stream = false;
+  std::string_view ping = kPingEvent;  // of a stream, for who waits long
   std::vector<std::string> unknown_fields, schema_notes;
   std::shared_ptr<PredictedTimes> predicted;  // null without a simulated device
 };

@@ -253,32 +253,33 @@ class HttpConnection : public Connection,
     return fmt::format("req-{:016x}", random());
   }
 
+  HttpReply reply_of(const ApiError& error) const { return error_reply(error, record_.path); }
+
   // What is wrong with a request whose body is not needed to tell.
   std::optional<HttpReply> refuse_head() {
     const auto& request = parser_->get();
     const auto host = request[http::field::host];
     const size_t hosts = request.count(http::field::host);
     if ((chunks_ && hosts != 1) || hosts > 1 || !is_host({host.data(), host.size()}))
-      return error_reply(invalid_request("", "expected one header Host, with a name and a port"));
+      return reply_of(invalid_request("", "expected one header Host, with a name and a port"));
     // Where others see another end of the body than we do, they see another next request, too.
     const bool coded = request.count(http::field::transfer_encoding) > 0;
     const auto coding = request[http::field::transfer_encoding];
     if (coded && (!chunks_ || !boost::beast::iequals(coding, "chunked")))
-      return error_reply(invalid_request("", "Transfer-Encoding: only chunked is known"));
+      return reply_of(invalid_request("", "Transfer-Encoding: only chunked is known"));
     const auto packing = request[http::field::content_encoding];
     if (!packing.empty() && !boost::beast::iequals(packing, "identity"))
-      return error_reply(
-          {.status = 415, .message = "Content-Encoding: bodies are read as they are"});
+      return reply_of({.status = 415, .message = "Content-Encoding: bodies are read as they are"});
     const auto expect = request[http::field::expect];
     if (!expect.empty() && !boost::beast::iequals(expect, "100-continue"))
-      return error_reply({.status = 417, .message = "Expect: only 100-continue is known"});
+      return reply_of({.status = 417, .message = "Expect: only 100-continue is known"});
     if (request.method() == http::verb::options) return std::nullopt;
     const auto route = find_route(record_.method, record_.path);
     const auto authorization = request[http::field::authorization], key = request["X-Api-Key"];
     if ((!route.ok() || !route->open) && !state_.keys.admit(authorization, key))
-      return error_reply(invalid_api_key());
+      return reply_of(invalid_api_key());
     if (route.ok()) return take_room();
-    HttpReply reply = error_reply(route.error());
+    HttpReply reply = reply_of(route.error());
     if (route.error().status == 405)
       reply.headers.emplace_back("Allow", allowed_methods(record_.path));
     return reply;
@@ -289,7 +290,7 @@ class HttpConnection : public Connection,
     const auto length = parser_->content_length();
     const uint64_t bytes = length ? *length : parser_->chunked() ? limits().body_bytes : 0;
     if (bytes > 0 && state_.body_bytes + bytes > limits().all_body_bytes)
-      return error_reply(queue_full("The bodies of all requests together are too large.", 1));
+      return reply_of(queue_full("The bodies of all requests together are too large.", 1));
     body_room_.emplace(state_, bytes);
     return std::nullopt;
   }
@@ -317,7 +318,7 @@ class HttpConnection : public Connection,
     if (timed_out_)
       error = {.status = 408, .message = "The request did not come to its end in time."};
     phase_ = Phase::kAnswering;
-    HttpReply reply = error_reply(error);
+    HttpReply reply = reply_of(error);
     co_await send(std::move(reply));
   }
 
@@ -341,7 +342,7 @@ class HttpConnection : public Connection,
         }
       }
     } catch (const std::exception& error) {
-      reply = error_reply(internal_error(error.what()));
+      reply = reply_of(internal_error(error.what()));
     }
     co_await send(std::move(reply));
   }
@@ -366,7 +367,7 @@ class HttpConnection : public Connection,
   Task<HttpReply> answer_from_pool(Endpoint endpoint) {
     HttpReply reply;
     if (const auto refusal = refusal_now(state_)) {
-      reply = error_reply(*refusal);
+      reply = reply_of(*refusal);
       co_return reply;
     }
     auto work = [service = state_.service(), task = text_task(endpoint),
@@ -382,14 +383,14 @@ class HttpConnection : public Connection,
     if (text->ok()) {
       reply.body = std::move(**text);
     } else {
-      reply = error_reply(text->error());
+      reply = reply_of(text->error());
     }
     co_return reply;
   }
 
   Task<void> answer_from_model(AnswerKind kind) {
     if (const auto refusal = refusal_now(state_)) {
-      HttpReply reply = error_reply(*refusal);
+      HttpReply reply = reply_of(*refusal);
       co_await send(std::move(reply));
       co_return;
     }
@@ -405,7 +406,7 @@ class HttpConnection : public Connection,
       keep_alive_ = false;
       log(0, 0, false);
     } else if (!begun->ok()) {
-      HttpReply reply = error_reply(begun->error());
+      HttpReply reply = reply_of(begun->error());
       co_await send(std::move(reply));
     } else {
       record_.unknown_fields = (*begun)->unknown_fields;
@@ -459,7 +460,7 @@ class HttpConnection : public Connection,
         co_await send(std::move(reply));
         co_return !gone_;
       }
-      if (content.events.empty() && !content.ended) content.events = kPingEvent;
+      if (content.events.empty() && !content.ended) content.events = begun.ping;
       text.clear();
       if (!std::exchange(head_sent, true)) text = event_head(begun);
       if (!content.events.empty()) text += chunks_ ? chunk(content.events) : content.events;

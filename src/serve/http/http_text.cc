@@ -23,6 +23,8 @@ constexpr std::array kRoutes = {
     Route{"GET", "/v1/model", Endpoint::kModel, false},
     Route{"POST", "/v1/chat/completions", Endpoint::kChat, false},
     Route{"POST", "/v1/responses", Endpoint::kResponses, false},
+    Route{"POST", "/v1/messages", Endpoint::kMessages, false},
+    Route{"POST", "/v1/messages/count_tokens", Endpoint::kCountTokens, false},
     Route{"POST", "/v1/completions", Endpoint::kCompletion, false},
     Route{"POST", "/tokenize", Endpoint::kTokenize, false},
     Route{"POST", "/detokenize", Endpoint::kDetokenize, false},
@@ -160,6 +162,13 @@ HttpReply error_reply(const ApiError& error) {
   if (error.retry_after_s)
     reply.headers.emplace_back("Retry-After", std::to_string(*error.retry_after_s));
   if (error.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return reply;
+}
+
+HttpReply error_reply(const ApiError& error, std::string_view path) {
+  HttpReply reply = error_reply(error);
+  if (path.starts_with("/v1/messages") || path.starts_with("/messages"))
+    reply.body = message_error_json(error);
   return reply;
 }
 

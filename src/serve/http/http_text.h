@@ -27,6 +27,8 @@ enum class Endpoint {
   kTokenizerInfo,
   kChat,
   kResponses,
+  kMessages,
+  kCountTokens,
   kCompletion,
   kTokenize,
   kDetokenize,
@@ -60,6 +62,8 @@ struct HttpReply {
   Headers headers = {};
 };
 HttpReply error_reply(const ApiError& error);
+// In the shape that clients of this path know.
+HttpReply error_reply(const ApiError& error, std::string_view path);
 
 // How the body's end is told.
 enum class Framing { kLength, kChunked, kClose };

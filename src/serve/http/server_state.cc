@@ -61,6 +61,8 @@ std::optional<AnswerKind> answer_kind(Endpoint endpoint) {
       return AnswerKind::kChat;
     case Endpoint::kResponses:
       return AnswerKind::kItems;
+    case Endpoint::kMessages:
+      return AnswerKind::kMessages;
     case Endpoint::kCompletion:
       return AnswerKind::kCompletion;
     default:
@@ -74,6 +76,8 @@ TextTask text_task(Endpoint endpoint) {
       return TextTask::kTokenize;
     case Endpoint::kDetokenize:
       return TextTask::kDetokenize;
+    case Endpoint::kCountTokens:
+      return TextTask::kCountTokens;
     default:
       return TextTask::kApplyTemplate;
   }

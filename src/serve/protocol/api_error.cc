@@ -7,6 +7,28 @@ namespace {
 
 Json null_if_empty(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
+std::string cut_message(const std::string& message) {
+  constexpr size_t kMost = 2000;  // it may quote what a client sent
+  return message.size() > kMost ? message.substr(0, kMost) + "..." : message;
+}
+
+const char* message_error_type(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "overloaded_error";
+    default:
+      return status >= 500 ? "api_error" : "invalid_request_error";
+  }
+}
+
 }  // namespace
 
 ApiError invalid_request(std::string param, std::string message) {
@@ -19,11 +41,14 @@ ApiError context_length_exceeded(std::string param, std::string message) {
 }
 
 ApiError prompt_too_long(std::string param, int64_t prompt_tokens, int64_t context_tokens) {
-  return context_length_exceeded(
+  ApiError error = context_length_exceeded(
       std::move(param),
       fmt::format("This model's maximum context length is {} tokens. However, your prompt has {} "
                   "tokens, which leaves no room for an answer. Please reduce its length.",
                   context_tokens, prompt_tokens));
+  error.prompt_tokens = prompt_tokens;
+  error.most_tokens = context_tokens - 1;
+  return error;
 }
 
 ApiError invalid_api_key() {
@@ -85,14 +110,23 @@ ApiError refusal_error(Refusal refusal, const std::string& message, const std::s
 }
 
 std::string error_json(const ApiError& error) {
-  constexpr size_t kMostMessage = 2000;  // it may quote what a client sent
-  std::string message = error.message;
-  if (message.size() > kMostMessage) message = message.substr(0, kMostMessage) + "...";
   return dump_json({{"error",
-                     {{"message", message},
+                     {{"message", cut_message(error.message)},
                       {"type", error.type},
                       {"param", null_if_empty(error.param)},
                       {"code", null_if_empty(error.code)}}}});
+}
+
+std::string message_error_json(const ApiError& error) {
+  std::string message = cut_message(error.message);
+  // In the words by which clients know that they have to shorten what they send.
+  if (error.prompt_tokens > 0)
+    message = fmt::format("prompt is too long: {} tokens > {} maximum. {}", error.prompt_tokens,
+                          error.most_tokens, message);
+  else if (error.code == "context_length_exceeded")
+    message = "prompt is too long: " + message;
+  return dump_json({{"type", "error"},
+                    {"error", {{"type", message_error_type(error.status)}, {"message", message}}}});
 }
 
 }  // namespace neuronmm::serve

@@ -16,8 +16,9 @@ struct ApiError {
   int status = 400;
   std::string message;
   std::string type = "invalid_request_error";
-  std::string param = {}, code = {};          // empty: null
-  std::optional<int64_t> retry_after_s = {};  // the header Retry-After
+  std::string param = {}, code = {};           // empty: null
+  std::optional<int64_t> retry_after_s = {};   // the header Retry-After
+  int64_t prompt_tokens = 0, most_tokens = 0;  // of a prompt that is too long, where they are known
 };
 
 // A value or what to answer instead.
@@ -42,5 +43,7 @@ ApiError refusal_error(Refusal refusal, const std::string& message, const std::s
 
 // {"error": {"message", "type", "param", "code"}}
 std::string error_json(const ApiError& error);
+// As Anthropic's Messages API has it: {"type": "error", "error": {"type", "message"}}
+std::string message_error_json(const ApiError& error);
 
 }  // namespace neuronmm::serve

@@ -44,9 +44,9 @@ std::vector<AnswerDelta> ChatAnswer::wanted(std::vector<AnswerDelta> deltas) con
   return deltas;
 }
 
-std::string random_call_id(ToolSyntax syntax, std::mt19937_64& random) {
+std::string random_call_id(ToolSyntax syntax, std::mt19937_64& random, std::string_view prefix) {
   const bool mistral = syntax == ToolSyntax::kMistral || syntax == ToolSyntax::kMistralByName;
-  return mistral ? random_id("", 9, random) : random_id("call_", 24, random);
+  return mistral ? random_id("", 9, random) : random_id(prefix, 24, random);
 }
 
 }  // namespace neuronmm::serve

@@ -7,6 +7,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "serve/protocol/answer_parser.h"
@@ -50,7 +51,8 @@ class ChatAnswer {
 };
 
 // For a call in this syntax: Mistral's templates want nine letters and digits, others take
-// anything.
-std::string random_call_id(ToolSyntax syntax, std::mt19937_64& random);
+// anything, so that it begins with `prefix`.
+std::string random_call_id(ToolSyntax syntax, std::mt19937_64& random,
+                           std::string_view prefix = "call_");
 
 }  // namespace neuronmm::serve

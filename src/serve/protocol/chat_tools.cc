@@ -5,7 +5,7 @@
 namespace neuronmm::serve {
 namespace {
 
-constexpr size_t kMostNameBytes = 256, kMostTools = 1024;
+constexpr size_t kMostNameBytes = 256;
 
 bool is_name(std::string_view name) {
   const auto fits = [](char c) {
@@ -34,13 +34,17 @@ Json schema_of_arguments(const Json* parameters) {
   return schema;
 }
 
-Tool read_function(FieldReader& function) {
+}  // namespace
+
+Tool read_function(FieldReader& function, const char* schema_key) {
   (void)function.string("description");
-  const Json* parameters = function.object("parameters");
+  const Json* parameters = function.object(schema_key);
   return {.name = read_name(function),
           .parameters = schema_of_arguments(parameters),
           .strict = function.boolean("strict").value_or(false)};
 }
+
+namespace {
 
 Tool read_tool(const Json& value, ToolSpelling spelling, const std::string& path,
                RequestProblem& problem) {
@@ -54,14 +58,14 @@ Tool read_tool(const Json& value, ToolSpelling spelling, const std::string& path
   FieldReader reader(value, path + ".", problem);
   if (reader.string("type").value_or("function") != "function")
     reader.wrong("type", "\"function\"");
-  if (spelling == ToolSpelling::kFlat) return read_function(reader);
+  if (spelling == ToolSpelling::kFlat) return read_function(reader, "parameters");
   const Json* function = reader.object("function");
   if (function == nullptr) {
     reader.wrong("function", "an object with \"name\"");
     return {};
   }
   FieldReader parts(*function, reader.path("function."), problem);
-  return read_function(parts);
+  return read_function(parts, "parameters");
 }
 
 // As a chat writes it.

@@ -30,6 +30,8 @@ struct ToolChoice {
   bool forced() const { return kind == Kind::kRequired || kind == Kind::kNamed; }
 };
 
+inline constexpr size_t kMostTools = 1024;
+
 struct ToolFields {
   Json shown;               // what the template is given: the array of a chat; null: no tools
   std::vector<Tool> tools;  // the same, to call
@@ -41,6 +43,8 @@ struct ToolFields {
 // responses {"type": "function", "name": ...}.
 enum class ToolSpelling { kNested, kFlat };
 
+// A function's name, description and strict, and under `schema_key` what its arguments are.
+Tool read_function(FieldReader& function, const char* schema_key);
 // tools, tool_choice and parallel_tool_calls.
 ToolFields read_tool_fields(FieldReader& fields, ToolSpelling spelling);
 

@@ -10,8 +10,12 @@ namespace neuronmm::serve {
 
 inline constexpr std::string_view kDoneEvent = "data: [DONE]\n\n";
 inline constexpr std::string_view kPingEvent = ": ping\n\n";  // a comment, for who waits long
+// The same as Anthropic's Messages API has it.
+inline constexpr std::string_view kTypedPingEvent = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
 
 std::string data_event(const Json& data);
+// One that has a type: "event: TYPE", and {"type": TYPE, ...data}.
+std::string typed_event(std::string_view type, const Json& data);
 // One that has a type and is number `number` of its stream, as the Responses API has them: "event:
 // TYPE", and {"type": TYPE, "sequence_number": number, ...data}.
 std::string typed_event(std::string_view type, const Json& data, int64_t number);

@@ -167,7 +167,7 @@ void ItemsResponse::send(const char* type, Json fields) {
 
 Json ItemsResponse::usage() const {
   return {{"input_tokens", counts().prompt},
-          {"input_tokens_details", {{"cached_tokens", counts().cached}}},
+          {"input_tokens_details", {{"cached_tokens", counts().cached}, {"cache_write_tokens", 0}}},
           {"output_tokens", counts().completion},
           {"output_tokens_details", {{"reasoning_tokens", reasoning_tokens_}}},
           {"total_tokens", counts().prompt + counts().completion}};

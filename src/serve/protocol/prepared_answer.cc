@@ -4,6 +4,8 @@
 #include "serve/protocol/completion_response.h"
 #include "serve/protocol/items_request.h"
 #include "serve/protocol/items_response.h"
+#include "serve/protocol/messages_request.h"
+#include "serve/protocol/messages_response.h"
 #include "serve/protocol/random_id.h"
 
 namespace neuronmm::serve {
@@ -118,6 +120,16 @@ ApiResult<PreparedAnswer> prepare_items(const ServedModel& model, std::string_vi
                         echoed["top_p"] = asked.sampling.top_p;
                         return std::make_shared<ItemsResponse>(std::move(settings), std::move(chat),
                                                                std::move(echoed), context.sink);
+                      });
+}
+
+ApiResult<PreparedAnswer> prepare_messages(const ServedModel& model, std::string_view body,
+                                           const AnswerContext& context) {
+  NMM_ASSIGN(const ChatRequest request, parse_messages_request(body));
+  return prepare_turn(model, request, {"msg_", "messages"}, context,
+                      [&](ResponseSettings settings, ChatSettings chat, const Request&) {
+                        return std::make_shared<MessagesResponse>(std::move(settings),
+                                                                  std::move(chat), context.sink);
                       });
 }
 

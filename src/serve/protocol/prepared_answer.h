@@ -33,11 +33,14 @@ struct PreparedAnswer {
   std::vector<std::string> schema_notes;    // what `shape` allows beyond the request's schema
 };
 
-// POST /v1/chat/completions, /v1/responses and /v1/completions. `model` must outlive the answer.
+// POST /v1/chat/completions, /v1/responses, /v1/messages and /v1/completions. `model` must outlive
+// the answer.
 ApiResult<PreparedAnswer> prepare_chat(const ServedModel& model, std::string_view body,
                                        const AnswerContext& context);
 ApiResult<PreparedAnswer> prepare_items(const ServedModel& model, std::string_view body,
                                         const AnswerContext& context);
+ApiResult<PreparedAnswer> prepare_messages(const ServedModel& model, std::string_view body,
+                                           const AnswerContext& context);
 ApiResult<PreparedAnswer> prepare_completion(const ServedModel& model, std::string_view body,
                                              const AnswerContext& context);
 

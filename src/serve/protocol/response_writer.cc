@@ -91,7 +91,7 @@ void ResponseWriter::fail(const ApiError& error) {
   if (settings_.stream)
     sink_->event(last_event(error));
   else
-    sink_->response(error.status, error_json(error));
+    sink_->response(error.status, error_body(error));
   sink_->end();
 }
 

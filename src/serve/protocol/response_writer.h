@@ -51,6 +51,8 @@ class ResponseWriter {
   virtual void add_prompt_logprobs(size_t, std::vector<model::TokenLogprobs>) {}
   // All answers have ended: what is left of a stream, or the whole response.
   virtual void send_rest() = 0;
+  // The body where a response that is no stream breaks off.
+  virtual std::string error_body(const ApiError& error) { return error_json(error); }
   // The last event of a stream that breaks off.
   virtual std::string last_event(const ApiError& error) { return error_event(error); }
   // Whether tokens are kept until all answers have ended.

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "serve/protocol/chat_request.h"
+#include "serve/protocol/messages_request.h"
 #include "serve/protocol/prompt.h"
 
 namespace neuronmm::serve {
@@ -106,6 +107,17 @@ ApiResult<std::string> answer_apply_template(const ServedModel& model, std::stri
   NMM_TRY(check_model(model, fields.string("model").value_or("")));
   NMM_ASSIGN(ChatPromptTokens prompt, prompt_of_chat(model, fields, false));
   return dump_json({{"prompt", prompt.text}});
+}
+
+ApiResult<std::string> answer_count_tokens(const ServedModel& model, std::string_view body) {
+  NMM_ASSIGN(const Json root, parse_body(body));
+  RequestProblem problem;
+  FieldReader fields(root, "", problem);
+  const ChatRequest request = read_messages_prompt(fields);
+  if (problem.found()) return problem.error();
+  NMM_TRY(check_model(model, request.answer.model));
+  NMM_ASSIGN(const ChatPromptTokens prompt, chat_prompt(model, request.conversation, false));
+  return dump_json({{"input_tokens", prompt.tokens.size()}});
 }
 
 }  // namespace neuronmm::serve

@@ -1,6 +1,7 @@
 #pragma once
 // Text, tokens and prompts without an answer: POST /tokenize and /detokenize and GET
-// /tokenizer_info as vLLM has them, and /apply-template as llama.cpp has it.
+// /tokenizer_info as vLLM has them, /apply-template as llama.cpp has it, and
+// /v1/messages/count_tokens as Anthropic has it.
 
 #include <string>
 #include <string_view>
@@ -18,6 +19,8 @@ ApiResult<std::string> answer_tokenize(const ServedModel& model, std::string_vie
 ApiResult<std::string> answer_detokenize(const ServedModel& model, std::string_view body);
 // A chat as for /v1/chat/completions; gives {"prompt": text}.
 ApiResult<std::string> answer_apply_template(const ServedModel& model, std::string_view body);
+// A chat as for /v1/messages; gives {"input_tokens": count}.
+ApiResult<std::string> answer_count_tokens(const ServedModel& model, std::string_view body);
 // The special tokens' texts by their names, chat_template, tokenizer_class and model_max_length.
 std::string tokenizer_info_json(const ServedModel& model);
 

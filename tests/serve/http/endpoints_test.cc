@@ -49,6 +49,31 @@ TEST_F(HttpTest, ResponsesAreWholeOrStreamsOfTypedEvents) {
   EXPECT_EQ(end["response"]["output"][0]["content"], whole["output"][0]["content"]);
 }
 
+TEST_F(HttpTest, MessagesHaveAnthropicsShapesErrorsToo) {
+  start();
+  HttpClient client(port());
+  TestJson body = {{"messages", {{{"role", "user"}, {"content", "Once upon a time"}}}},
+                   {"max_tokens", 8},
+                   {"temperature", 0}};
+  const TestJson whole = TestJson::parse(client.post("/v1/messages?beta=true", body.dump()).body);
+  EXPECT_EQ(whole["stop_reason"], "max_tokens");
+  EXPECT_EQ(whole["usage"]["output_tokens"], 8);
+  const TestJson counted =
+      TestJson::parse(client.post("/v1/messages/count_tokens", body.dump()).body);
+  const int64_t read = whole["usage"]["cache_read_input_tokens"];
+  EXPECT_EQ(counted["input_tokens"], whole["usage"]["input_tokens"].get<int64_t>() + read);
+  body["stream"] = true;
+  const HttpResponse streamed = client.post("/v1/messages", body.dump());
+  EXPECT_TRUE(streamed.body.starts_with("event: message_start\ndata: {"));
+  EXPECT_TRUE(
+      streamed.body.ends_with("event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"));
+  body["model"] = "other";
+  const HttpResponse unknown = client.post("/v1/messages", body.dump());
+  EXPECT_EQ(unknown.status, 404);
+  EXPECT_EQ(TestJson::parse(unknown.body)["error"]["type"], "not_found_error");
+  EXPECT_EQ(TestJson::parse(client.post("/v1/messages", "{").body)["type"], "error");
+}
+
 TEST_F(HttpTest, TheDescriptionHasEveryEndpointAndNoOthers) {
   listen();  // also while the model is loaded
   const HttpResponse response = HttpClient(port()).get("/openapi.json");

@@ -169,14 +169,12 @@ struct Exchange {
 
 // A request, what the engine was asked for, and what became of the scripted answers (to every
 // prompt the same).
-inline Exchange exchange(const ServedModel& model, const Json& body,
-                         const std::vector<ScriptedAnswer>& answers, int64_t cached = 0) {
+inline Exchange exchange_by(decltype(&prepare_chat) prepare, const ServedModel& model,
+                            const Json& body, const std::vector<ScriptedAnswer>& answers,
+                            int64_t cached = 0) {
   Exchange result;
   uint64_t next = 7;
   const AnswerContext context{result.sink, 1700000001, [&] { return next++; }};
-  const auto prepare = body.contains("messages") ? prepare_chat
-                       : body.contains("input")  ? prepare_items
-                                                 : prepare_completion;
   auto prepared = prepare(model, body.dump(), context);
   if (!prepared.ok()) {
     result.error = prepared.error();
@@ -188,6 +186,15 @@ inline Exchange exchange(const ServedModel& model, const Json& body,
   for (size_t i = 0; i < result.requests.size(); ++i)
     play(result.requests[i], *prepared->listeners[i], answers, cached);
   return result;
+}
+
+// By what the body has.
+inline Exchange exchange(const ServedModel& model, const Json& body,
+                         const std::vector<ScriptedAnswer>& answers, int64_t cached = 0) {
+  const auto prepare = body.contains("messages") ? prepare_chat
+                       : body.contains("input")  ? prepare_items
+                                                 : prepare_completion;
+  return exchange_by(prepare, model, body, answers, cached);
 }
 
 inline ScriptedAnswer says(std::string_view text) { return {.tokens = bytes(text)}; }

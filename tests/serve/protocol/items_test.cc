@@ -165,7 +165,7 @@ TEST(ItemsResponse, IsWhole) {
       R"("reasoning":{"effort":null,"summary":null},"service_tier":"default","store":false,)"
       R"("text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],"top_logprobs":0,)"
       R"("truncation":"disabled","user":null,"temperature":0.5,"top_p":1.0,)"
-      R"("usage":{"input_tokens":20,"input_tokens_details":{"cached_tokens":8},"output_tokens":6,)"
+      R"("usage":{"input_tokens":20,"input_tokens_details":{"cached_tokens":8,"cache_write_tokens":0},"output_tokens":6,)"
       R"("output_tokens_details":{"reasoning_tokens":0},"total_tokens":26}})");
 }
 

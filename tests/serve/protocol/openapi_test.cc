@@ -10,6 +10,7 @@
 #include "serve/protocol/completion_request.h"
 #include "serve/protocol/fake_server.h"
 #include "serve/protocol/items_request.h"
+#include "serve/protocol/messages_request.h"
 
 namespace neuronmm::serve {
 namespace {
@@ -62,6 +63,8 @@ TEST(OpenApi, TheFieldsThatAreReadAreDescribedAndNoOthers) {
   EXPECT_EQ(asked_by(read_chat_request), properties_of("ChatCompletionRequest"));
   EXPECT_EQ(asked_by(read_completion_request), properties_of("CompletionRequest"));
   EXPECT_EQ(asked_by(read_items_request), properties_of("ResponseRequest"));
+  EXPECT_EQ(asked_by(read_messages_request), properties_of("MessagesRequest"));
+  EXPECT_EQ(asked_by(read_messages_prompt), properties_of("CountTokensRequest"));
   Names prompt = asked_by([](FieldReader& fields) {
     (void)read_conversation(fields, read_tool_fields(fields, ToolSpelling::kNested));
   });
@@ -237,12 +240,39 @@ std::vector<Json> other_responses() {
   return {allowed, shaped};
 }
 
+Json messages_with_blocks() {
+  return Json::parse(
+      R"({"model": "small", "max_tokens": 9, "system": [{"type": "text", "text": "s"}], "messages": [
+    {"role": "user", "content": [{"type": "text", "text": "x"}]},
+    {"role": "assistant", "content": [{"type": "thinking", "thinking": "t", "signature": "s"},
+      {"type": "redacted_thinking", "data": "d"}, {"type": "text", "text": "a"},
+      {"type": "tool_use", "id": "1", "name": "f", "input": {}}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "is_error": true, "content": [
+      {"type": "text", "text": "r"}, {"type": "tool_reference", "tool_name": "g"}]}]},
+    {"role": "system", "content": [{"type": "tool_addition", "tool": {"type": "tool_reference", "name": "f"}}]}],
+    "tools": [{"type": "custom", "name": "f", "description": "d", "input_schema": {"type": "object"}, "strict": true,
+      "defer_loading": false}],
+    "tool_choice": {"type": "tool", "name": "f", "disable_parallel_tool_use": true},
+    "thinking": {"type": "enabled", "budget_tokens": 1024}, "stop_sequences": ["a"]})");
+}
+
+std::vector<Json> other_messages() {
+  Json any = messages_with_blocks();
+  any["tool_choice"] = {{"type", "any"}};
+  Json shaped = Json::parse(
+      R"({"messages": [{"role": "user", "content": "x"}], "stream": true, "output_config": {
+    "effort": "low", "format": {"type": "json_schema", "schema": {"type": "object"}}}})");
+  return {any, shaped};
+}
+
 TEST(OpenApi, RequestsAreTakenThatItAllowsAndNoOthers) {
   expect_same_verdicts("ChatCompletionRequest", {chat_with_tools(), chat_with_a_shape()},
                        parse_chat_request);
   expect_same_verdicts("ChatCompletionRequest", other_chats(), parse_chat_request);
   expect_same_verdicts("ResponseRequest", {response_with_items()}, parse_items_request);
   expect_same_verdicts("ResponseRequest", other_responses(), parse_items_request);
+  expect_same_verdicts("MessagesRequest", {messages_with_blocks()}, parse_messages_request);
+  expect_same_verdicts("MessagesRequest", other_messages(), parse_messages_request);
   expect_same_verdicts("CompletionRequest",
                        {Json::parse(R"({"prompt": [[1, 2], [3]], "echo": true, "stream": true})"),
                         Json::parse(R"({"prompt": ["a", "b"], "echo": true, "logprobs": 3})")},
@@ -319,6 +349,16 @@ TEST(OpenApi, AnswersAreAsItDescribesThem) {
   const auto events = exchange(folder.model, items, {says(calls)}).sink->typed_events();
   EXPECT_GT(events.size(), 10u);
   for (const Json& event : events) expect_answer("ResponseEvent", event);
+  Json blocks = messages_with_blocks();
+  blocks.erase("tool_choice");
+  expect_answer("MessagesAnswer",
+                exchange_by(prepare_messages, folder.model, blocks, {says(calls)}).body());
+  blocks["stream"] = true;
+  const auto streamed = exchange_by(prepare_messages, folder.model, blocks, {says(calls)});
+  EXPECT_GT(streamed.sink->events.size(), 10u);
+  for (const std::string& event : streamed.sink->events)
+    expect_answer("MessagesEvent", Json::parse(event.substr(event.find("data: ") + 6)));
+  expect_answer("MessagesError", Json::parse(message_error_json(queue_full("full", 1))));
   expect_answer("Error", Json::parse(error_json(queue_full("full", 1))));
   expect_answer("Models", Json::parse(models_json(ServedFolder().model)));
 }
