@@ -3,24 +3,18 @@
 import asyncio
 import json
 import re
-import shutil
 import signal
 import ssl
 import subprocess
 import time
-from pathlib import Path
 from typing import Literal
 
 import httpx
 import openai
 import pydantic
 import pytest
+from served_demo import Served, demo_with
 
-ROOT = Path(__file__).resolve().parents[3]
-PROGRAM = ROOT / "build/release/neuronmm"
-TEMPLATE = (
-    "{% if tools %}<tool_call>{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content }}\n{% endfor %}"
-)
 SCHEMA = {
     "type": "object",
     "properties": {"age": {"type": "integer", "minimum": 1, "maximum": 9}, "name": {"enum": ["Tom", "Lily"]}},
@@ -28,44 +22,6 @@ SCHEMA = {
     "additionalProperties": False,
 }
 ONCE = [{"role": "user", "content": "Once upon a time there was"}]
-
-
-def demo_with(template, place):
-    folder = place / "demo"
-    shutil.copytree(ROOT / "models/demo", folder)
-    config = json.loads((folder / "tokenizer_config.json").read_text())
-    config["chat_template"] = template
-    (folder / "tokenizer_config.json").write_text(json.dumps(config))
-    return folder
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory):
-    return demo_with(TEMPLATE, tmp_path_factory.mktemp("model"))
-
-
-class Served:
-    def __init__(self, folder, *flags):
-        self.process = subprocess.Popen(
-            [PROGRAM, "serve", folder, "--port", "0", *flags], stdout=subprocess.PIPE, text=True
-        )
-        self.url = re.fullmatch(r"listening on (https?://\S+)\n", self.process.stdout.readline())[1]
-        for _ in range(200):
-            if httpx.get(self.url + "/ready", verify=False).status_code == 200:
-                return
-            time.sleep(0.05)
-        raise TimeoutError("the model was not loaded")
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=60)
-
-
-@pytest.fixture(scope="session")
-def served(folder):
-    served = Served(folder, "--api-key", "secret")
-    yield served
-    assert served.stop() == 0
 
 
 @pytest.fixture
