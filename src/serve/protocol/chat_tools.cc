@@ -46,51 +46,113 @@ Tool read_function(FieldReader& function, const char* schema_key) {
 
 namespace {
 
-Tool read_tool(const Json& value, ToolSpelling spelling, const std::string& path,
-               RequestProblem& problem) {
-  if (!value.is_object()) {
-    problem.add(invalid_request(
-        path, fmt::format("{}: expected an object with \"type\" and {}, found {}", path,
-                          spelling == ToolSpelling::kFlat ? "\"name\"" : "\"function\"",
-                          describe(value))));
-    return {};
-  }
-  FieldReader reader(value, path + ".", problem);
-  if (reader.string("type").value_or("function") != "function")
-    reader.wrong("type", "\"function\"");
-  if (spelling == ToolSpelling::kFlat) return read_function(reader, "parameters");
-  const Json* function = reader.object("function");
-  if (function == nullptr) {
-    reader.wrong("function", "an object with \"name\"");
-    return {};
-  }
-  FieldReader parts(*function, reader.path("function."), problem);
-  return read_function(parts, "parameters");
-}
-
-// As a chat writes it.
-Json nested(const Json& tool) {
+Json nested(const Json& tool, const std::string& name) {
   Json function = tool;
   function.erase("type");
+  function["name"] = name;
   return {{"type", "function"}, {"function", std::move(function)}};
 }
 
-std::vector<Tool> read_tools(FieldReader& fields, const Json& list, ToolSpelling spelling) {
-  std::vector<Tool> tools;
-  if (list.size() > kMostTools) fields.wrong("tools", fmt::format("at most {} tools", kMostTools));
-  for (size_t i = 0; i < list.size() && !fields.problem().found(); ++i) {
-    Tool tool = read_tool(list[i], spelling, fmt::format("tools[{}]", i), fields.problem());
-    const auto same = [&](const Tool& other) { return other.name == tool.name; };
-    if (std::ranges::any_of(tools, same))
-      fields.fail("tools", fmt::format("expected distinct names, found {:?} twice", tool.name));
-    tools.push_back(std::move(tool));
+// What OpenAI's servers do beside the model, which answers without it where no call must be made.
+bool runs_on_openais_servers(std::string_view type) {
+  return type.starts_with("web_search") || type.starts_with("computer") || type == "file_search" ||
+         type == "code_interpreter" || type == "image_generation" || type == "mcp" ||
+         type == "tool_search";
+}
+
+class ToolReader {
+ public:
+  explicit ToolReader(FieldReader& fields) : fields_(fields) {}
+
+  // `read` reads one of the array at `key` of `object`.
+  template <typename Read>
+  void read_all(FieldReader& object, const Json& list, const Read& read) {
+    if (list.size() > kMostTools)
+      object.wrong("tools", fmt::format("at most {} tools", kMostTools));
+    for (size_t i = 0; i < list.size() && !fields_.problem().found(); ++i) {
+      const std::string path = fmt::format("{}[{}]", object.path("tools"), i);
+      if (!list[i].is_object()) {
+        fields_.problem().add(invalid_request(
+            path, fmt::format("{}: expected an object with \"type\" and the function, found {}",
+                              path, describe(list[i]))));
+        return;
+      }
+      FieldReader reader(list[i], path + ".", fields_.problem());
+      read(reader, list[i]);
+    }
   }
-  return tools;
+
+  // {"type": "function", "function": {"name": ...}}
+  void read_nested(FieldReader& tool, const Json& value) {
+    expect_function(tool, tool.string("type").value_or("function"));
+    const Json* function = tool.object("function");
+    if (function == nullptr) return tool.wrong("function", "an object with \"name\"");
+    FieldReader parts(*function, tool.path("function."), fields_.problem());
+    add(read_function(parts, "parameters"), value);
+  }
+
+  // {"type": "function", "name": ...}, or several in a namespace.
+  void read_flat(FieldReader& tool, const Json& value) {
+    const std::string type = tool.string("type").value_or("function");
+    if (runs_on_openais_servers(type)) return read_.left_out.push_back(type);
+    if (type == "namespace") return read_namespace(tool);
+    if (type != "function")
+      return tool.wrong("type", "\"function\", \"namespace\" or what OpenAI's servers run");
+    Tool function = read_function(tool, "parameters");
+    Json shown = nested(value, function.name);
+    add(std::move(function), std::move(shown));
+  }
+
+  ToolFields take() { return std::move(read_); }
+
+ private:
+  void expect_function(FieldReader& tool, const std::string& type) {
+    if (type != "function") tool.wrong("type", "\"function\"");
+  }
+
+  void read_namespace(FieldReader& tool) {
+    const std::string space = read_name(tool);
+    const Json* list = tool.array("tools");
+    if (list == nullptr) return tool.wrong("tools", "an array of functions");
+    read_all(tool, *list, [&](FieldReader& inner, const Json& value) {
+      expect_function(inner, inner.string("type").value_or("function"));
+      Tool function = read_function(inner, "parameters");
+      function.space = space;
+      function.name = fmt::format("{}.{}", space, function.name);
+      Json shown = nested(value, function.name);
+      add(std::move(function), std::move(shown));
+    });
+  }
+
+  void add(Tool tool, Json shown) {
+    const auto same = [&](const Tool& other) { return other.name == tool.name; };
+    if (std::ranges::any_of(read_.tools, same))
+      fields_.fail("tools", fmt::format("expected distinct names, found {:?} twice", tool.name));
+    read_.tools.push_back(std::move(tool));
+    read_.shown.push_back(std::move(shown));
+  }
+
+  FieldReader& fields_;
+  ToolFields read_;
+};
+
+ToolFields read_tools(FieldReader& fields, ToolSpelling spelling) {
+  ToolReader tools(fields);
+  const Json* list = fields.array("tools");
+  if (list == nullptr) return {};
+  tools.read_all(fields, *list, [&](FieldReader& tool, const Json& value) {
+    spelling == ToolSpelling::kFlat ? tools.read_flat(tool, value) : tools.read_nested(tool, value);
+  });
+  return tools.take();
 }
 
 // The function that an object means whose type has been read.
 std::string read_function_name(FieldReader& reader, ToolSpelling spelling) {
-  if (spelling == ToolSpelling::kFlat) return reader.required_string("name");
+  if (spelling == ToolSpelling::kFlat) {
+    const auto space = reader.string("namespace");
+    const std::string name = reader.required_string("name");
+    return space ? fmt::format("{}.{}", *space, name) : name;
+  }
   const Json* function = reader.object("function");
   if (function == nullptr) {
     reader.wrong("function", "an object with \"name\"");
@@ -184,14 +246,7 @@ void read_choice(FieldReader& fields, ToolSpelling spelling, ToolFields& tools) 
 }  // namespace
 
 ToolFields read_tool_fields(FieldReader& fields, ToolSpelling spelling) {
-  ToolFields read;
-  const Json* list = fields.array("tools");
-  if (list != nullptr && !list->empty()) {
-    read.tools = read_tools(fields, *list, spelling);
-    read.shown = *list;
-    if (spelling == ToolSpelling::kFlat && !fields.problem().found())
-      for (Json& tool : read.shown) tool = nested(tool);
-  }
+  ToolFields read = read_tools(fields, spelling);
   read_choice(fields, spelling, read);
   read.parallel = fields.boolean("parallel_tool_calls").value_or(true);
   fields.refuse("functions", "expected tools instead");

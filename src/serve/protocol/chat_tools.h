@@ -10,9 +10,10 @@
 namespace neuronmm::serve {
 
 struct Tool {
-  std::string name;
+  std::string name;      // of a tool in a namespace "SPACE.NAME"
   Json parameters = {};  // a JSON schema of an object
   bool strict = false;   // the client asks for arguments that obey the schema
+  std::string space = {};
 };
 
 using ToolList = std::shared_ptr<const std::vector<Tool>>;  // never null
@@ -37,6 +38,7 @@ struct ToolFields {
   std::vector<Tool> tools;  // the same, to call
   ToolChoice choice;        // kAuto where there are tools and nothing is said
   bool parallel = true;     // more than one call in an answer
+  std::vector<std::string> left_out = {};  // types of tools that OpenAI's servers would run
 };
 
 // Where the name of a function is: chats have {"type": "function", "function": {"name": ...}},

@@ -33,7 +33,6 @@ class InputMessages {
   explicit InputMessages(RequestProblem& problem) : problem_(problem) {}
 
   void instruct(const std::string& text) {
-    instructed_ = true;
     messages_.push_back({{"role", "system"}, {"content", text}});
   }
 
@@ -72,7 +71,7 @@ class InputMessages {
       return;
     }
     assistant_ = false;
-    if (instructed_ && messages_.size() == 1 && is_system(message)) {
+    if (messages_.size() == 1 && is_system(*last) && is_system(message)) {
       (*last)["content"] =
           fmt::format("{}\n\n{}", last->at("content").get_ref<const std::string&>(),
                       message["content"].get_ref<const std::string&>());
@@ -83,7 +82,9 @@ class InputMessages {
 
   void add_call(FieldReader& item) {
     Json call = {{"id", item.required_string("call_id")}, {"type", "function"}};
-    call["function"] = {{"name", item.required_string("name")},
+    const auto space = item.string("namespace");
+    const std::string name = item.required_string("name");
+    call["function"] = {{"name", space ? fmt::format("{}.{}", *space, name) : name},
                         {"arguments", read_arguments(item)}};
     Json& calls = assistant()["tool_calls"];
     calls.push_back(std::move(call));
@@ -118,8 +119,7 @@ class InputMessages {
 
   RequestProblem& problem_;
   Json messages_ = Json::array();
-  bool assistant_ = false;   // the last message is of the assistant, and may get more parts
-  bool instructed_ = false;  // the first message has the instructions
+  bool assistant_ = false;  // the last message is of the assistant, and may get more parts
 };
 
 }  // namespace

@@ -6,8 +6,8 @@
 namespace neuronmm::serve {
 
 // instructions and input: a text, or items: messages, calls, the outputs of these, and thoughts.
-// Calls and thoughts become parts of the assistant's message that they belong to; a system message
-// that follows the instructions at once becomes one with them, because most templates know one.
+// Calls and thoughts become parts of the assistant's message that they belong to; system
+// messages that begin it become one, with the instructions, because most templates know one.
 // What is wrong is recorded in `fields`, of the body.
 Json read_input(FieldReader& fields);
 

@@ -96,6 +96,8 @@ ChatRequest read_items_request(FieldReader& fields) {
       request.answer.response_format.kind != ResponseFormat::Kind::kText)
     fields.fail("tool_choice", "expected no \"text.format\" beside a call that must be made");
   request.answer.unknown_fields = unknown_fields(fields);
+  for (const std::string& type : request.tools.left_out)
+    request.answer.unknown_fields.push_back("tools." + type);
   return request;
 }
 

@@ -1,5 +1,6 @@
 #include "serve/protocol/items_response.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "serve/protocol/logprob_json.h"
@@ -83,11 +84,22 @@ void ItemsResponse::open(Kind kind, const std::string& name) {
   Item item{.kind = kind, .name = name};
   const char* const prefixes[] = {"rs_", "msg_", "fc_"};
   item.id = random_id(prefixes[static_cast<size_t>(kind)], kIdLength, random_);
-  if (kind == Kind::kCall) item.call_id = random_call_id(chat_.tools, random_);
+  if (kind == Kind::kCall) {
+    item.call_id = random_call_id(chat_.tools, random_);
+    leave_space(item);
+  }
   items_.push_back(std::move(item));
   send_of_item("response.output_item.added", {{"item", item_json(items_.back())}}, false);
   if (kind == Kind::kCall) return;
   send_of_item("response.content_part.added", {{"part", part_json(items_.back())}}, true);
+}
+
+// The model knows a function of a namespace by both names.
+void ItemsResponse::leave_space(Item& call) const {
+  const auto tool = std::ranges::find(*chat_.tool_list, call.name, &Tool::name);
+  if (tool == chat_.tool_list->end() || tool->space.empty()) return;
+  call.space = tool->space;
+  call.name = call.name.substr(call.space.size() + 1);
 }
 
 void ItemsResponse::add_text(const std::string& text) {
@@ -147,8 +159,10 @@ Json ItemsResponse::item_json(const Item& item) {
     case Kind::kCall:
       break;
   }
-  return {{"id", item.id},     {"type", "function_call"}, {"call_id", item.call_id},
-          {"name", item.name}, {"arguments", item.text},  {"status", item.status}};
+  Json call = {{"id", item.id},     {"type", "function_call"}, {"call_id", item.call_id},
+               {"name", item.name}, {"arguments", item.text},  {"status", item.status}};
+  if (!item.space.empty()) call["namespace"] = item.space;
+  return call;
 }
 
 void ItemsResponse::send_of_item(const char* type, Json fields, bool of_part) {

@@ -29,7 +29,7 @@ class ItemsResponse : public ResponseWriter {
   enum class Kind { kReasoning, kMessage, kCall };
   struct Item {
     Kind kind = Kind::kMessage;
-    std::string id = {}, call_id = {}, name = {};
+    std::string id = {}, call_id = {}, name = {}, space = {};
     std::string text = {};  // of a call its arguments
     Json logprobs = Json::array();
     const char* status = "in_progress";
@@ -39,6 +39,7 @@ class ItemsResponse : public ResponseWriter {
   void begin();
   void tell(const std::vector<AnswerDelta>& deltas);
   void open(Kind kind, const std::string& name = {});
+  void leave_space(Item& call) const;
   // The last item has ended.
   void close(const char* status);
   void add_text(const std::string& text);

@@ -61,11 +61,11 @@ TEST(ItemsRequest, AnswersThatFollowOneAnotherStayApart) {
 }
 
 // Most templates know one system message, at the beginning.
-TEST(ItemsRequest, ASystemMessageBehindTheInstructionsIsOneWithThem) {
+TEST(ItemsRequest, SystemMessagesThatBeginItAreOneWithTheInstructions) {
   Json body =
       items({R"({"role": "developer", "content": "b"})", R"({"role": "system", "content": "c"})",
              R"({"role": "user", "content": "d"})", R"({"role": "system", "content": "e"})"});
-  EXPECT_EQ(messages_of(body)[0]["content"], "b");
+  EXPECT_EQ(messages_of(body)[0]["content"], "b\n\nc");
   body["instructions"] = "a";
   const Json messages = messages_of(body);
   EXPECT_EQ(messages[0]["content"], "a\n\nb\n\nc");
@@ -97,6 +97,18 @@ TEST(ItemsRequest, FieldsHaveTheirMeanings) {
   EXPECT_EQ(likely->chat.answer.logprobs, 0);
 }
 
+// Programs send them whether the model needs them or not.
+TEST(ItemsRequest, ToolsThatOpenAisServersRunAreLeftOut) {
+  const auto parsed = parse_items_request(
+      R"({"input": "x", "tools": [{"type": "web_search", "external_web_access": false},
+                                  {"type": "function", "name": "f"}, {"type": "image_generation"}]})");
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(parsed->chat.tools.tools.size(), 1u);
+  EXPECT_EQ(parsed->chat.conversation.tools.size(), 1u);
+  EXPECT_EQ(parsed->chat.answer.unknown_fields,
+            (std::vector<std::string>{"tools.web_search", "tools.image_generation"}));
+}
+
 TEST(ItemsRequest, SaysWhatIsWrong) {
   const std::vector<std::pair<const char*, const char*>> cases = {
       {R"({})", "input: expected a string or an array of at least one item, found nothing"},
@@ -113,8 +125,12 @@ TEST(ItemsRequest, SaysWhatIsWrong) {
       {R"({"input": "x", "background": true})", "background: expected false"},
       {R"({"input": "x", "n": 2})", "n: expected 1"},
       {R"({"input": "x", "max_tokens": 5})", "max_tokens: "},
-      {R"({"input": "x", "tools": [{"type": "web_search"}]})",
+      {R"({"input": "x", "tools": [{"type": "custom", "name": "c"}]})",
        "tools[0].type: expected \"function\""},
+      {R"({"input": "x", "tools": [{"type": "web_search"}], "tool_choice": "required"})",
+       "tool_choice: expected \"tools\" to choose from"},
+      {R"({"input": "x", "tools": [{"type": "namespace", "name": "s", "tools": [{"type": "custom"}]}]})",
+       "tools[0].tools[0].type: expected \"function\""},
       {R"({"input": "x", "tools": [{"type": "function", "function": {"name": "f"}}]})",
        "tools[0].name: expected a string"},
       {R"({"input": "x", "tools": [{"name": "f"}], "tool_choice": {"type": "function", "name": "g"}})",
@@ -269,6 +285,25 @@ TEST(ItemsResponse, ForcedCallsAreNothingElse) {
   EXPECT_EQ(cut.body()["output"][0]["name"], "g");
   EXPECT_EQ(cut.body()["output"][0]["status"], "incomplete");
   EXPECT_EQ(cut.shape.kind, AnswerShape::Kind::kToolCalls);
+}
+
+TEST(ItemsResponse, FunctionsOfANamespaceHaveBothNames) {
+  const ServedFolder folder;
+  Json asked = Json::parse(R"({"input": [
+      {"type": "function_call", "call_id": "1", "name": "f", "namespace": "s", "arguments": "{}"},
+      {"type": "function_call_output", "call_id": "1", "output": "o"}],
+    "tools": [{"type": "namespace", "name": "s", "description": "d", "tools": [{"type": "function", "name": "f"}]},
+              {"type": "function", "name": "f"}], "tool_choice": {"type": "function", "name": "f", "namespace": "s"}})");
+  const auto parsed = parse_items_request(asked.dump());
+  ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+  EXPECT_EQ(parsed->chat.conversation.messages[0]["tool_calls"][0]["function"]["name"], "s.f");
+  EXPECT_EQ(parsed->chat.conversation.tools[0]["function"]["name"], "s.f");
+  const Json call =
+      exchange(folder.model, asked,
+               {says("<tool_call>\n{\"name\": \"s.f\", \"arguments\": {}}\n</tool_call>")})
+          .body()["output"][0];
+  EXPECT_EQ(call["name"], "f");
+  EXPECT_EQ(call["namespace"], "s");
 }
 
 TEST(ItemsResponse, TellsLogprobs) {
