@@ -1,4 +1,4 @@
-// neuronmm serve: a model behind OpenAI's API.
+// neuronmm serve: a model behind OpenAI's and Anthropic's APIs.
 
 #include <chrono>
 #include <filesystem>
@@ -149,8 +149,8 @@ Result<int> run_serve(const ServeFlags& flags) {
 
 void add_serve(Program& program) {
   auto flags = std::make_shared<ServeFlags>();
-  CLI::App* command =
-      program.add(CommandGroup::kModels, "serve", "Serve a model over HTTP, with OpenAI's API");
+  CLI::App* command = program.add(CommandGroup::kModels, "serve",
+                                  "Serve a model over HTTP, with OpenAI's and Anthropic's APIs");
   add_serve_flags(command, *flags);
   program.set_run(
       command, [flags] { return run_serve(*flags); }, Processes::kLeads);
