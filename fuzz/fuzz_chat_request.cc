@@ -1,5 +1,6 @@
-// Any bytes as the body of a chat or, behind a first byte that is odd, of a text completion: an
-// error of status 400 that is JSON, or a request within the limits that were promised.
+// Any bytes as a body, of which the first one says what it is: a chat, a text completion, or a chat
+// in the words of OpenAI's responses or of Anthropic's messages. An error of status 400 that is
+// JSON, or a request within the limits that were promised.
 
 #include <cstddef>
 #include <cstdint>
@@ -7,6 +8,8 @@
 
 #include "serve/protocol/chat_request.h"
 #include "serve/protocol/completion_request.h"
+#include "serve/protocol/items_request.h"
+#include "serve/protocol/messages_request.h"
 
 namespace {
 
@@ -14,7 +17,7 @@ using namespace neuronmm::serve;
 
 void check_error(const ApiError& error) {
   NMM_CHECK(error.status == 400 && !error.message.empty());
-  NMM_CHECK(Json::accept(error_json(error)));
+  NMM_CHECK(Json::accept(error_json(error)) && Json::accept(message_error_json(error)));
 }
 
 void check_answer(const AnswerFields& answer) {
@@ -24,22 +27,41 @@ void check_answer(const AnswerFields& answer) {
   NMM_CHECK(answer.logprobs.value_or(0) <= kMostLogprobs);
 }
 
+void check_chat(const ChatRequest& request) {
+  check_answer(request.answer);
+  NMM_CHECK(!request.conversation.messages.empty());
+  NMM_CHECK(!request.tools.choice.forced() || !request.tools.tools.empty());
+}
+
+void check_completion(const CompletionRequest& request) {
+  check_answer(request.answer);
+  NMM_CHECK(!request.prompts.empty() && request.prompts.size() <= kMostPrompts);
+}
+
+template <typename Request, typename Check>
+void check(const ApiResult<Request>& request, const Check& check_request) {
+  if (!request.ok()) return check_error(request.error());
+  check_request(*request);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view body(reinterpret_cast<const char*>(data) + 1, size - 1);
-  if (data[0] % 2 == 0) {
-    const auto request = parse_chat_request(body);
-    if (!request.ok()) return check_error(request.error()), 0;
-    check_answer(request->answer);
-    NMM_CHECK(!request->conversation.messages.empty());
-    NMM_CHECK(!request->tools.choice.forced() || !request->tools.tools.empty());
-  } else {
-    const auto request = parse_completion_request(body);
-    if (!request.ok()) return check_error(request.error()), 0;
-    check_answer(request->answer);
-    NMM_CHECK(!request->prompts.empty() && request->prompts.size() <= kMostPrompts);
+  switch (data[0] % 4) {
+    case 0:
+      check(parse_chat_request(body), check_chat);
+      break;
+    case 1:
+      check(parse_completion_request(body), check_completion);
+      break;
+    case 2:
+      check(parse_items_request(body),
+            [](const ItemsRequest& request) { check_chat(request.chat); });
+      break;
+    default:
+      check(parse_messages_request(body), check_chat);
   }
   return 0;
 }

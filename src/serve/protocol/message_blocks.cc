@@ -77,6 +77,7 @@ class BlockMessages {
 
   BlockConversation take() {
     tell_late_words();
+    if (said_.messages.empty()) say("user", "");  // templates want somebody to answer
     if (!system_.empty())
       said_.messages.insert(said_.messages.begin(), Json{{"role", "system"}, {"content", system_}});
     const Json* last = said_.messages.empty() ? nullptr : &said_.messages.back();

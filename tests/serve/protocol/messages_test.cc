@@ -48,6 +48,11 @@ TEST(MessagesRequest, WhatTheSystemSaysLaterIsAPartOfTheUsersMessage) {
     {"role": "assistant", "content": "b"}, {"role": "user", "content": "c\n\nv"}])"));
 }
 
+TEST(MessagesRequest, SomebodyAlwaysSpeaks) {
+  EXPECT_EQ(messages_of(R"({"messages": [{"role": "system", "content": []}]})").dump(),
+            R"([{"role":"user","content":""}])");
+}
+
 TEST(MessagesRequest, AnAnswerThatIsLastIsContinued) {
   const ChatRequest request = parsed(Json::parse(
       R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})"));
