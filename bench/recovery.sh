@@ -15,7 +15,7 @@ set -euo pipefail
 root=$(realpath "$(dirname "$0")/..")
 neuronmm=${NEURONMM:-$root/build/release/neuronmm}
 model=$(realpath "$1") data=$(realpath "$2") work=${3:-$root/build/recovery}
-forms=${FORMS:-neurons mixed uv} tokens=${TOKENS:-76800 153600 307200 614400 2000000} ratio=${RATIO:-0.2} calibration=${CALIBRATION:-262144}
+forms=${FORMS:-neurons mixed uv} tokens=${TOKENS-76800 153600 307200 614400 2000000} ratio=${RATIO:-0.2} calibration=${CALIBRATION:-262144}
 which=${WHICH:-all} flags=${FLAGS:---lr 1e-4 --refine-blocks 1 --refine-tokens 262144} batch=${BATCH:-1} limit=${LIMIT:-24} context=${CONTEXT:-1024}
 length=512
 mkdir -p "$work"

@@ -183,24 +183,34 @@ TEST_P(Fused, ALossOfNothingButNumbersIsNotANumber) {
 
 TEST_P(Fused, AdamW) {
   const AdamStep step = {0.9, 0.999, 1e-8, 0.7, 1e-2, 0.3};
-  Tensors ours, theirs;
-  for (int i = 0; i < 4; ++i) ours.push_back(random_tensor({91, 100}, values_));
-  ours[2].square_();  // a second moment
-  for (const at::Tensor& tensor : ours) theirs.push_back(tensor.to(at::kDouble));
-  const auto version = ours[0]._version();
-  const Tensors small = {at::ones({3}, ours[0].options()), at::zeros({3}, ours[0].options())};
-  adam_update({{ours[0], small[0]},
-               {ours[1], small[1]},
-               {ours[2], small[1].clone()},
-               {ours[3], at::ones_like(small[0])}},
-              step);
-  plain_adam_update({{theirs[0]}, {theirs[1]}, {theirs[2]}, {theirs[3]}}, step);
-  for (size_t i = 0; i < 4; ++i) EXPECT_LT(difference(ours[i], theirs[i]), after(0, 16)) << i;
-  EXPECT_NE(ours[0]._version(), version);
-  const at::Tensor ones = at::ones({3}, ours[0].options());
-  const double squares = (theirs[3] * theirs[3]).sum().item<double>();
-  EXPECT_NEAR(sum_of_squares({ours[3], ones}), squares + 3, 9100 * after(0, 32));
-  EXPECT_NEAR(plain_sum_of_squares({theirs[3], ones.to(at::kDouble)}), squares + 3, 1e-9);
+  AdamTensors ours, theirs;  // of two parameters
+  const auto lists = [](AdamTensors& all) {
+    return std::vector{&all.values, &all.m, &all.v, &all.gradients};
+  };
+  for (size_t list = 0; list < 4; ++list) {
+    for (const std::vector<int64_t>& shape : {std::vector<int64_t>{91, 100}, {7}}) {
+      at::Tensor tensor = random_tensor(shape, values_);
+      if (list == 2) tensor.square_();  // a second moment
+      lists(theirs)[list]->push_back(tensor.to(at::kDouble, false, true));
+      lists(ours)[list]->push_back(std::move(tensor));
+    }
+  }
+  const auto version = ours.values[1]._version();
+  adam_update(ours, step);
+  plain_adam_update(theirs, step);
+  for (size_t list = 0; list < 4; ++list) {
+    for (size_t i = 0; i < 2; ++i)
+      EXPECT_LT(difference((*lists(ours)[list])[i], (*lists(theirs)[list])[i]), after(0, 16))
+          << list << " " << i;
+  }
+  EXPECT_NE(ours.values[1]._version(), version);
+  double squares = 0.0;
+  for (const at::Tensor& gradient : theirs.gradients)
+    squares += (gradient * gradient).sum().item<double>();
+  const auto count = static_cast<double>(91 * 100 + 7);
+  EXPECT_NEAR(sum_of_squares(ours.gradients), squares, count * after(0, 32));
+  // Of numbers of fp64: each of so many sums rounds once.
+  EXPECT_NEAR(plain_sum_of_squares(theirs.gradients), squares, squares * count * 0x1p-52);
 }
 
 TEST_P(Fused, Product) {

@@ -131,8 +131,10 @@ AnswerFields read_answer_fields(FieldReader& fields) {
   return answer;
 }
 
-std::vector<std::string> unknown_fields(const FieldReader& fields) {
+std::vector<std::string> unknown_fields(const FieldReader& fields,
+                                        const std::vector<std::string>& left_out) {
   std::vector<std::string> names = fields.unknown();
+  names.insert(names.end(), left_out.begin(), left_out.end());
   if (names.size() > kMostUnknownFields) names.resize(kMostUnknownFields);
   for (std::string& name : names) name.resize(std::min(name.size(), kMostUnknownBytes));
   return names;

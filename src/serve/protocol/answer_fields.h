@@ -50,7 +50,8 @@ AnswerFields read_answer_fields(FieldReader& fields);
 // How many tokens may be made; -1, as in llama.cpp: as many as there is room for.
 std::optional<int64_t> read_token_limit(FieldReader& fields, const std::string& key);
 
-// The names for a log line: few, and short.
-std::vector<std::string> unknown_fields(const FieldReader& fields);
+// The names for a log line: few, and short. `left_out`: more of them.
+std::vector<std::string> unknown_fields(const FieldReader& fields,
+                                        const std::vector<std::string>& left_out = {});
 
 }  // namespace neuronmm::serve

@@ -19,12 +19,7 @@ bool is_role(std::string_view role) {
 std::optional<std::string> read_part(const Json& part, const std::string& path,
                                      RequestProblem& problem) {
   if (part.is_string()) return part.get<std::string>();
-  if (!part.is_object()) {
-    problem.add(invalid_request(path, fmt::format("{}: expected an object with \"type\" or a text, "
-                                                  "found {}",
-                                                  path, describe(part))));
-    return std::nullopt;
-  }
+  if (!expect_object(part, path, "\"type\" or a text", problem)) return std::nullopt;
   FieldReader reader(part, path + ".", problem);
   const std::string type = reader.required_string("type");
   if (type == "text" || type == "input_text" || type == "output_text")
@@ -118,12 +113,7 @@ void read_assistant(FieldReader& reader, Json& message) {
 }  // namespace
 
 Json read_message(const Json& value, const std::string& path, RequestProblem& problem) {
-  if (!value.is_object()) {
-    problem.add(invalid_request(
-        path, fmt::format("{}: expected an object with \"role\" and \"content\", found {}", path,
-                          describe(value))));
-    return {};
-  }
+  if (!expect_object(value, path, "\"role\" and \"content\"", problem)) return {};
   FieldReader reader(value, path + ".", problem);
   const std::string role = reader.required_string("role");
   if (!is_role(role)) reader.wrong("role", "developer, system, user, assistant, tool or the like");

@@ -88,12 +88,7 @@ ChatRequest read_chat_request(FieldReader& fields) {
 }
 
 ApiResult<ChatRequest> parse_chat_request(std::string_view body) {
-  NMM_ASSIGN(const Json root, parse_body(body));
-  RequestProblem problem;
-  FieldReader fields(root, "", problem);
-  ChatRequest request = read_chat_request(fields);
-  if (problem.found()) return problem.error();
-  return request;
+  return read_body(body, read_chat_request);
 }
 
 }  // namespace neuronmm::serve

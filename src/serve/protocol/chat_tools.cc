@@ -71,12 +71,7 @@ class ToolReader {
       object.wrong("tools", fmt::format("at most {} tools", kMostTools));
     for (size_t i = 0; i < list.size() && !fields_.problem().found(); ++i) {
       const std::string path = fmt::format("{}[{}]", object.path("tools"), i);
-      if (!list[i].is_object()) {
-        fields_.problem().add(invalid_request(
-            path, fmt::format("{}: expected an object with \"type\" and the function, found {}",
-                              path, describe(list[i]))));
-        return;
-      }
+      if (!expect_object(list[i], path, "\"type\" and the function", fields_.problem())) return;
       FieldReader reader(list[i], path + ".", fields_.problem());
       read(reader, list[i]);
     }
@@ -94,7 +89,7 @@ class ToolReader {
   // {"type": "function", "name": ...}, or several in a namespace.
   void read_flat(FieldReader& tool, const Json& value) {
     const std::string type = tool.string("type").value_or("function");
-    if (runs_on_openais_servers(type)) return read_.left_out.push_back(type);
+    if (runs_on_openais_servers(type)) return read_.left_out.push_back("tools." + type);
     if (type == "namespace") return read_namespace(tool);
     if (type != "function")
       return tool.wrong("type", "\"function\", \"namespace\" or what OpenAI's servers run");
@@ -125,6 +120,9 @@ class ToolReader {
   }
 
   void add(Tool tool, Json shown) {
+    // Of all namespaces together.
+    if (read_.tools.size() == kMostTools)
+      fields_.fail("tools", fmt::format("expected at most {} functions", kMostTools));
     const auto same = [&](const Tool& other) { return other.name == tool.name; };
     if (std::ranges::any_of(read_.tools, same))
       fields_.fail("tools", fmt::format("expected distinct names, found {:?} twice", tool.name));

@@ -38,7 +38,7 @@ struct ToolFields {
   std::vector<Tool> tools;  // the same, to call
   ToolChoice choice;        // kAuto where there are tools and nothing is said
   bool parallel = true;     // more than one call in an answer
-  std::vector<std::string> left_out = {};  // types of tools that OpenAI's servers would run
+  std::vector<std::string> left_out = {};  // "tools.TYPE" of those that OpenAI's servers would run
 };
 
 // Where the name of a function is: chats have {"type": "function", "function": {"name": ...}},

@@ -76,12 +76,7 @@ CompletionRequest read_completion_request(FieldReader& fields) {
 }
 
 ApiResult<CompletionRequest> parse_completion_request(std::string_view body) {
-  NMM_ASSIGN(const Json root, parse_body(body));
-  RequestProblem problem;
-  FieldReader fields(root, "", problem);
-  CompletionRequest request = read_completion_request(fields);
-  if (problem.found()) return problem.error();
-  return request;
+  return read_body(body, read_completion_request);
 }
 
 }  // namespace neuronmm::serve

@@ -13,6 +13,14 @@ std::string integer_range(int64_t lowest, int64_t highest) {
 
 }  // namespace
 
+bool expect_object(const Json& value, const std::string& path, std::string_view with,
+                   RequestProblem& problem) {
+  if (value.is_object()) return true;
+  problem.add(invalid_request(
+      path, fmt::format("{}: expected an object with {}, found {}", path, with, describe(value))));
+  return false;
+}
+
 FieldReader::FieldReader(const Json& object, std::string path, RequestProblem& problem)
     : object_(object), path_(std::move(path)), problem_(problem) {}
 

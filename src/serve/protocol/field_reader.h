@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "serve/protocol/json_body.h"
@@ -25,6 +26,10 @@ class RequestProblem {
  private:
   std::optional<ApiError> error_;
 };
+
+// False where `value` is none, which is recorded: `path: expected an object with WITH, found ...`.
+bool expect_object(const Json& value, const std::string& path, std::string_view with,
+                   RequestProblem& problem);
 
 // A field that is absent or null reads as nullopt.
 class FieldReader {
@@ -65,5 +70,17 @@ class FieldReader {
   RequestProblem& problem_;
   std::set<std::string, std::less<>> asked_;
 };
+
+// What `read` makes of the object that `body` is, or the first thing that is wrong with it.
+template <typename Read>
+auto read_body(std::string_view body, const Read& read)
+    -> ApiResult<std::invoke_result_t<Read, FieldReader&>> {
+  NMM_ASSIGN(const Json root, parse_body(body));
+  RequestProblem problem;
+  FieldReader fields(root, "", problem);
+  auto value = read(fields);
+  if (problem.found()) return problem.error();
+  return value;
+}
 
 }  // namespace neuronmm::serve

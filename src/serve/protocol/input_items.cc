@@ -10,6 +10,14 @@ bool is_system(const Json& message) {
   return role == "system" || role == "developer";
 }
 
+// In place: a request may have thousands of pieces.
+void append(Json& text, std::string_view between, const Json& more) {
+  if (text.is_null()) text = "";
+  auto& whole = text.get_ref<std::string&>();
+  if (!whole.empty()) whole += between;
+  whole += more.get_ref<const std::string&>();
+}
+
 // The texts of parts whose "type" is `type`.
 std::string texts_of(FieldReader& item, const char* key, std::string_view type) {
   std::string text;
@@ -39,12 +47,7 @@ class InputMessages {
   void ask(const std::string& text) { messages_.push_back({{"role", "user"}, {"content", text}}); }
 
   void add(const Json& item, const std::string& path) {
-    if (!item.is_object()) {
-      problem_.add(invalid_request(
-          path,
-          fmt::format("{}: expected an object with \"type\", found {}", path, describe(item))));
-      return;
-    }
+    if (!expect_object(item, path, "\"type\"", problem_)) return;
     FieldReader reader(item, path + ".", problem_);
     const std::string type = reader.string("type").value_or("message");
     if (type == "message") return add_message(item, path);
@@ -72,9 +75,7 @@ class InputMessages {
     }
     assistant_ = false;
     if (messages_.size() == 1 && is_system(*last) && is_system(message)) {
-      (*last)["content"] =
-          fmt::format("{}\n\n{}", last->at("content").get_ref<const std::string&>(),
-                      message["content"].get_ref<const std::string&>());
+      append((*last)["content"], "\n\n", message["content"]);
       return;
     }
     messages_.push_back(std::move(message));
@@ -107,7 +108,7 @@ class InputMessages {
         (messages_.back().contains("tool_calls") || messages_.back().at("content") != ""))
       assistant_ = false;  // it thinks again
     Json& message = assistant();
-    if (!text.empty()) message["reasoning_content"] = text;
+    if (!text.empty()) append(message["reasoning_content"], "\n", text);
   }
 
   // The message of the assistant that calls and thoughts belong to.

@@ -50,7 +50,7 @@ void refuse_kept_responses(FieldReader& fields) {
 }
 
 // As OpenAI tells them where a request does not say.
-Json echoed_fields(const Json& body) {
+Json echoed_fields(FieldReader& fields) {
   Json echoed = {{"background", false},
                  {"instructions", nullptr},
                  {"max_output_tokens", nullptr},
@@ -70,8 +70,7 @@ Json echoed_fields(const Json& body) {
   for (const char* key :
        {"instructions", "max_output_tokens", "max_tool_calls", "metadata", "parallel_tool_calls",
         "reasoning", "text", "tool_choice", "tools", "top_logprobs", "truncation", "user"}) {
-    const auto found = body.find(key);
-    if (found != body.end() && !found->is_null()) echoed[key] = *found;
+    if (const Json* value = fields.find(key)) echoed[key] = *value;
   }
   return echoed;
 }
@@ -95,19 +94,14 @@ ChatRequest read_items_request(FieldReader& fields) {
   if (request.tools.choice.forced() &&
       request.answer.response_format.kind != ResponseFormat::Kind::kText)
     fields.fail("tool_choice", "expected no \"text.format\" beside a call that must be made");
-  request.answer.unknown_fields = unknown_fields(fields);
-  for (const std::string& type : request.tools.left_out)
-    request.answer.unknown_fields.push_back("tools." + type);
+  request.answer.unknown_fields = unknown_fields(fields, request.tools.left_out);
   return request;
 }
 
 ApiResult<ItemsRequest> parse_items_request(std::string_view body) {
-  NMM_ASSIGN(const Json root, parse_body(body));
-  RequestProblem problem;
-  FieldReader fields(root, "", problem);
-  ItemsRequest request = {read_items_request(fields), echoed_fields(root)};
-  if (problem.found()) return problem.error();
-  return request;
+  return read_body(body, [](FieldReader& fields) {
+    return ItemsRequest{read_items_request(fields), echoed_fields(fields)};
+  });
 }
 
 }  // namespace neuronmm::serve

@@ -24,12 +24,7 @@ void for_each_block(FieldReader& fields, const char* key, const Read& read) {
   for (size_t i = 0; i < content->size() && !fields.problem().found(); ++i) {
     const std::string path = fmt::format("{}[{}]", fields.path(key), i);
     const Json& block = (*content)[i];
-    if (!block.is_object()) {
-      fields.problem().add(invalid_request(
-          path,
-          fmt::format("{}: expected an object with \"type\", found {}", path, describe(block))));
-      return;
-    }
+    if (!expect_object(block, path, "\"type\"", fields.problem())) return;
     FieldReader reader(block, path + ".", fields.problem());
     read(reader, reader.required_string("type"));
   }
@@ -56,12 +51,7 @@ class BlockMessages {
   }
 
   void add(const Json& message, const std::string& path) {
-    if (!message.is_object()) {
-      fields_.problem().add(invalid_request(
-          path, fmt::format("{}: expected an object with \"role\" and \"content\", found {}", path,
-                            describe(message))));
-      return;
-    }
+    if (!expect_object(message, path, "\"role\" and \"content\"", fields_.problem())) return;
     FieldReader reader(message, path + ".", fields_.problem());
     const std::string role = reader.required_string("role");
     if (role == "user") {
@@ -135,9 +125,11 @@ class BlockMessages {
         return block.wrong("type",
                            "\"text\", \"thinking\", \"redacted_thinking\" or \"tool_use\": this "
                            "server runs no tools");
-      std::string thoughts = said.value("reasoning_content", "");
-      append(thoughts, "\n", block.required_string("thinking"));
-      if (!thoughts.empty()) said["reasoning_content"] = thoughts;
+      const std::string thought = block.required_string("thinking");
+      if (thought.empty()) return;
+      Json& thoughts = said["reasoning_content"];
+      if (thoughts.is_null()) thoughts = "";
+      append(thoughts.get_ref<std::string&>(), "\n", thought);
     });
   }
 

@@ -23,12 +23,7 @@ bool is_offered(const Tool& tool, bool deferred, const BlockConversation& said) 
 
 void read_tool(FieldReader& fields, const Json& value, const std::string& path,
                const BlockConversation& said, ToolFields& read) {
-  if (!value.is_object()) {
-    fields.problem().add(invalid_request(
-        path,
-        fmt::format("{}: expected an object with \"name\", found {}", path, describe(value))));
-    return;
-  }
+  if (!expect_object(value, path, "\"name\"", fields.problem())) return;
   FieldReader reader(value, path + ".", fields.problem());
   if (reader.string("type").value_or("custom") != "custom")
     reader.wrong("type",

@@ -102,12 +102,7 @@ ChatRequest read_messages_request(FieldReader& fields) {
 }
 
 ApiResult<ChatRequest> parse_messages_request(std::string_view body) {
-  NMM_ASSIGN(const Json root, parse_body(body));
-  RequestProblem problem;
-  FieldReader fields(root, "", problem);
-  ChatRequest request = read_messages_request(fields);
-  if (problem.found()) return problem.error();
-  return request;
+  return read_body(body, read_messages_request);
 }
 
 }  // namespace neuronmm::serve

@@ -110,11 +110,7 @@ ApiResult<std::string> answer_apply_template(const ServedModel& model, std::stri
 }
 
 ApiResult<std::string> answer_count_tokens(const ServedModel& model, std::string_view body) {
-  NMM_ASSIGN(const Json root, parse_body(body));
-  RequestProblem problem;
-  FieldReader fields(root, "", problem);
-  const ChatRequest request = read_messages_prompt(fields);
-  if (problem.found()) return problem.error();
+  NMM_ASSIGN(const ChatRequest request, read_body(body, read_messages_prompt));
   NMM_TRY(check_model(model, request.answer.model));
   NMM_ASSIGN(const ChatPromptTokens prompt, chat_prompt(model, request.conversation, false));
   return dump_json({{"input_tokens", prompt.tokens.size()}});

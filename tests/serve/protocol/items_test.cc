@@ -109,6 +109,42 @@ TEST(ItemsRequest, ToolsThatOpenAisServersRunAreLeftOut) {
             (std::vector<std::string>{"tools.web_search", "tools.image_generation"}));
 }
 
+TEST(ItemsRequest, ThoughtsInARowAreOneThought) {
+  EXPECT_EQ(
+      messages_of(
+          items({R"({"type": "reasoning", "content": [{"type": "reasoning_text", "text": "a"}]})",
+                 R"({"type": "reasoning", "summary": [{"type": "summary_text", "text": "b"}]})",
+                 R"({"role": "assistant", "content": "c"})"}))
+          .dump(),
+      R"([{"role":"assistant","content":"c","reasoning_content":"a\nb"}])");
+}
+
+// However a request spreads them over namespaces.
+TEST(ItemsRequest, HasAtMostSoManyFunctions) {
+  Json body = {{"input", "x"}, {"tools", Json::array()}};
+  for (const char* space : {"s", "t"}) {
+    Json functions = Json::array();
+    for (int i = 0; i < 600; ++i) functions.push_back({{"name", fmt::format("f{}", i)}});
+    body["tools"].push_back({{"type", "namespace"}, {"name", space}, {"tools", functions}});
+  }
+  const auto parsed = parse_items_request(body.dump());
+  ASSERT_FALSE(parsed.ok());
+  EXPECT_EQ(parsed.error().message, "tools: expected at most 1024 functions");
+  body["tools"].erase(1);
+  EXPECT_TRUE(parse_items_request(body.dump()).ok());
+}
+
+// The log's line stays short.
+TEST(ItemsRequest, WhatIsLeftOutHasAShortName) {
+  const Json hosted = {{"type", "web_search" + std::string(1000, 'a')}};
+  Json body = {{"input", "x"}, {"tools", Json::array()}};
+  for (int i = 0; i < 100; ++i) body["tools"].push_back(hosted);
+  const auto parsed = parse_items_request(body.dump());
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(parsed->chat.answer.unknown_fields.size(), 16u);
+  EXPECT_EQ(parsed->chat.answer.unknown_fields[0].size(), 64u);
+}
+
 TEST(ItemsRequest, SaysWhatIsWrong) {
   const std::vector<std::pair<const char*, const char*>> cases = {
       {R"({})", "input: expected a string or an array of at least one item, found nothing"},
