@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs what is missing, then: format check; with clang, ASan and UBSan a short fuzz of each parser, its corpus first; a g++
-# release build and the tests in it, whole commands included. Exits non-zero at the first failure.
+# Installs what is missing, then: format check, a g++ release build and the tests in it, whole commands included. Exits non-zero
+# at the first failure.
 #   ./test.sh --quick     only the release build of the program and the unit tests
-#   ./test.sh --slow      all of that and what takes longer: the tests under the sanitizers, tests that wait for processes to die
-#                         or compute for a minute, every fault at every system call, the benchmark programs, clang-tidy, a build
-#                         file by file
+#   ./test.sh --slow      all of that and what takes longer: with clang, ASan and UBSan a fuzz of each parser and the tests; tests
+#                         that wait for processes to die or compute for a minute, every fault at every system call, the
+#                         benchmark programs, clang-tidy, a build file by file
 #   ./test.sh --aarch64   only what concerns 64-bit ARM: a cross build; the kernels' tests and the program under QEMU
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -44,20 +44,20 @@ fi
 step "format"
 git ls-files -z -- '*.cc' '*.h' | xargs -0 clang-format --dry-run -Werror
 
-step "clang and sanitizers: the fuzzers"
-cmake --preset dev >/dev/null
-cmake --build --preset fuzzers
-
-step "fuzzers, side by side for $fuzz_seconds s"
-running=()
-for target in safetensors config generation_config chat_template tokenizer task_item tuner_cache training_records gguf json_schema chat_request \
-    tool_calls event_stream kernel_trace; do
-  fuzz "$target" &
-  running+=($!)
-done
-for process in "${running[@]}"; do wait "$process"; done
-
 if [ "$mode" = --slow ]; then
+  step "clang and sanitizers: the fuzzers"
+  cmake --preset dev >/dev/null
+  cmake --build --preset fuzzers
+
+  step "fuzzers, side by side for $fuzz_seconds s"
+  running=()
+  for target in safetensors config generation_config chat_template tokenizer task_item tuner_cache training_records gguf json_schema chat_request \
+      tool_calls event_stream kernel_trace; do
+    fuzz "$target" &
+    running+=($!)
+  done
+  for process in "${running[@]}"; do wait "$process"; done
+
   step "clang and sanitizers: all tests but the longest"
   cmake --build --preset dev
   ctest --preset dev -j "$jobs"

@@ -22,11 +22,11 @@ void check_sizes(const ModelConfig& config) {
   NMM_CHECK(config.num_attention_heads % config.num_key_value_heads == 0);
   NMM_CHECK(config.head_dim > 0 && config.head_dim % 2 == 0);
   NMM_CHECK(config.sliding_window >= 0 && config.rms_norm_eps > 0.0 && config.rope_theta >= 1.0);
-  const __int128 layer =
-      __int128{3} * config.hidden_size * config.intermediate_size +
-      __int128{4} * config.hidden_size * config.num_attention_heads * config.head_dim;
-  const __int128 model =
-      layer * config.num_hidden_layers + __int128{2} * config.vocab_size * config.hidden_size;
+  const long double layer =
+      3.0L * config.hidden_size * config.intermediate_size +
+      4.0L * config.hidden_size * config.num_attention_heads * config.head_dim;
+  const long double model =
+      layer * config.num_hidden_layers + 2.0L * config.vocab_size * config.hidden_size;
   NMM_CHECK(model * 8 <= INT64_MAX);  // bytes, even in F64
 }
 

@@ -13,7 +13,7 @@ namespace neuronmm::finetune {
 namespace {
 
 // fp32 sums of so many squares lose little; those of them are added in fp64.
-constexpr int64_t kPiece = 4096;
+constexpr int64_t kSquaresPiece = 4096;
 
 template <typename V>
 NMM_VECTOR_CLONES void adam_loop(V* value, V* m, V* v, const V* gradient, int64_t n,
@@ -53,13 +53,13 @@ void update_one(at::Tensor value, at::Tensor m, at::Tensor v, const at::Tensor& 
 
 double squares_of_one(const at::Tensor& tensor) {
   const at::Tensor x = tensor.contiguous();
-  std::vector<double> pieces(static_cast<size_t>((x.numel() + kPiece - 1) / kPiece));
+  std::vector<double> pieces(static_cast<size_t>((x.numel() + kSquaresPiece - 1) / kSquaresPiece));
   for_types(x.scalar_type(), x.scalar_type(), [&]<typename V, typename D>() {
     at::parallel_for(0, std::ssize(pieces), 4, [&](int64_t from, int64_t to) {
       for (int64_t i = from; i < to; ++i) {
-        const int64_t n = std::min(kPiece, x.numel() - i * kPiece);
+        const int64_t n = std::min(kSquaresPiece, x.numel() - i * kSquaresPiece);
         pieces[static_cast<size_t>(i)] =
-            static_cast<double>(squares_of(x.data_ptr<V>() + i * kPiece, n));
+            static_cast<double>(squares_of(x.data_ptr<V>() + i * kSquaresPiece, n));
       }
     });
   });

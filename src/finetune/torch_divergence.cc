@@ -13,7 +13,7 @@ namespace neuronmm::finetune {
 namespace {
 
 // fp32 sums of so many terms lose little; those of them are added in fp64.
-constexpr int64_t kPiece = 2048;
+constexpr int64_t kLogitsPiece = 2048;
 
 template <typename D>
 NMM_VECTOR_CLONES Wide<D> largest_of(const D* x, int64_t n) {
@@ -76,9 +76,9 @@ double divergence_of_row(D* x, const D* wanted, int64_t n, bool with_gradient) {
   using V = Wide<D>;
   const V largest = largest_of(x, n), largest_wanted = largest_of(wanted, n);
   Sums<double> all;
-  for (int64_t first = 0; first < n; first += kPiece) {
-    const Sums<V> piece =
-        sums_of(x + first, largest, wanted + first, largest_wanted, std::min(kPiece, n - first));
+  for (int64_t first = 0; first < n; first += kLogitsPiece) {
+    const Sums<V> piece = sums_of(x + first, largest, wanted + first, largest_wanted,
+                                  std::min(kLogitsPiece, n - first));
     all.own += static_cast<double>(piece.own);
     all.wanted += static_cast<double>(piece.wanted);
     all.difference += static_cast<double>(piece.difference);
@@ -95,8 +95,8 @@ double surprise_of_row(D* x, int64_t target, int64_t n, bool with_gradient) {
   using V = Wide<D>;
   const V largest = largest_of(x, n), own = widened(x[target]);
   double sum = 0;
-  for (int64_t first = 0; first < n; first += kPiece) {
-    sum += static_cast<double>(sum_of(x + first, largest, std::min(kPiece, n - first)));
+  for (int64_t first = 0; first < n; first += kLogitsPiece) {
+    sum += static_cast<double>(sum_of(x + first, largest, std::min(kLogitsPiece, n - first)));
   }
   const double loss = std::log(sum) - static_cast<double>(own - largest);
   if (with_gradient) {
