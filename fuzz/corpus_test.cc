@@ -13,15 +13,13 @@
 
 #include "places.h"
 
-#define NMM_FUZZ_TARGETS(X)                                                                      \
-  X(chat_request)                                                                                \
-  X(chat_template) X(config) X(event_stream) X(generation_config) X(gguf) X(json_schema)         \
-      X(kernel_trace) X(safetensors) X(task_item) X(tokenizer) X(tool_calls) X(training_records) \
-          X(tuner_cache)
-
 // CMakeLists.txt calls each target's function by the target's name.
-#define NMM_DECLARE(name) extern "C" int fuzz_##name(const uint8_t* data, size_t size);
-NMM_FUZZ_TARGETS(NMM_DECLARE)
+extern "C" {
+using FuzzFunction = int(const uint8_t*, size_t);
+FuzzFunction fuzz_chat_request, fuzz_chat_template, fuzz_config, fuzz_event_stream,
+    fuzz_generation_config, fuzz_gguf, fuzz_json_schema, fuzz_kernel_trace, fuzz_safetensors,
+    fuzz_task_item, fuzz_tokenizer, fuzz_tool_calls, fuzz_training_records, fuzz_tuner_cache;
+}
 
 namespace neuronmm {
 namespace {
@@ -30,10 +28,22 @@ namespace fs = std::filesystem;
 
 struct FuzzTarget {
   std::string name;
-  int (*run)(const uint8_t*, size_t);
+  FuzzFunction* run;
 };
-#define NMM_ROW(name) {#name, fuzz_##name},
-const std::vector<FuzzTarget> kTargets = {NMM_FUZZ_TARGETS(NMM_ROW)};
+const std::vector<FuzzTarget> kTargets = {{"chat_request", fuzz_chat_request},
+                                          {"chat_template", fuzz_chat_template},
+                                          {"config", fuzz_config},
+                                          {"event_stream", fuzz_event_stream},
+                                          {"generation_config", fuzz_generation_config},
+                                          {"gguf", fuzz_gguf},
+                                          {"json_schema", fuzz_json_schema},
+                                          {"kernel_trace", fuzz_kernel_trace},
+                                          {"safetensors", fuzz_safetensors},
+                                          {"task_item", fuzz_task_item},
+                                          {"tokenizer", fuzz_tokenizer},
+                                          {"tool_calls", fuzz_tool_calls},
+                                          {"training_records", fuzz_training_records},
+                                          {"tuner_cache", fuzz_tuner_cache}};
 
 fs::path corpora() { return source_dir() / "fuzz/corpus"; }
 

@@ -53,8 +53,9 @@ void run_loop(int64_t count, LoopBody body, const void* context);
 // body(i), or body(i, thread), for i in [0, count), in any order, on all threads; 0 <= thread <
 // num_threads(), and no two iterations run on the same one at the same time. Iterations must not
 // touch the same data. What an iteration throws (memory may run out) ends the loop and is thrown
-// here; so is the system's error when no thread can be started. A loop that begins while the team is
-// at work, for the loop around it or for another caller, runs on its own thread alone, as thread 0.
+// here; so is the system's error when no thread can be started. A loop that begins while the team
+// is at work, for the loop around it or for another caller, runs on its own thread alone, as thread
+// 0.
 template <typename Body>
 void parallel_for(int64_t count, const Body& body) {
   internal::run_loop(

@@ -1,8 +1,8 @@
 #pragma once
 // What the fused operations of this folder share: loops over contiguous numbers that the compiler
 // makes vectors of. The .cc files that include this are `torch_loops` of CMakeLists.txt, with
-// options of their own; sums are marked `omp simd`, without which their order would be fixed. Includes
-// torch: internal to this folder.
+// options of their own; sums are marked `omp simd`, without which their order would be fixed.
+// Includes torch: internal to this folder.
 
 #include <bit>
 #include <cmath>
