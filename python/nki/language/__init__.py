@@ -54,6 +54,7 @@ from .creation import (
     zeros,
     zeros_like,
 )
+from .grids import NkiBlockGrid, NkiGrid, NkiTileGrid, alloc_blocks, alloc_tiles, blocks, tiles
 from .loops import (
     affine_range,
     dynamic_range,

@@ -15,8 +15,11 @@ from .tensor import Tensor
 def tensor(call: str, operand: str, value) -> Tensor:
     if isinstance(value, Tensor):
         return value
-    found = getattr(value, "get_view", None)  # wrappers of kernel libraries are unwrapped by their own code
-    hint = "; call get_view() first" if found else ""
+    hint = ""
+    if hasattr(value, "get_view"):  # wrappers of kernel libraries are unwrapped by their own code
+        hint = "; call get_view() first"
+    elif isinstance(getattr(type(value), "data", None), property):  # a grid of tiles
+        hint = "; its .data is one"
     errors.fail(call, f"{operand}: expected a tensor, found {describe(value)}{hint}")
 
 

@@ -89,6 +89,11 @@ class Tensor:
     def buffer(self):
         return self.storage.root.buffer or BUFFERS[self.layout.memory]
 
+    @property
+    def data(self) -> Tensor:
+        """Itself, as the grids of `nl.tiles` have it."""
+        return self
+
     def is_contiguous(self) -> bool:
         return self.layout.contiguous
 
