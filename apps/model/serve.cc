@@ -131,6 +131,7 @@ Result<int> run_serve(const ServeFlags& flags) {
   Loaded loaded;
   serve::ServerOptions options = flags.server;
   options.version = kVersion;
+  options.limits.ping = std::chrono::seconds(std::max<int64_t>(flags.ping_interval_s, 0));
   NMM_ASSIGN(const auto server, serve::Server::start(options));
   fmt::print("listening on {}\n", server->url());
   std::fflush(stdout);

@@ -28,6 +28,13 @@ std::string check_visible(const std::string& text) {
   return good ? "" : "expected visible ASCII characters without spaces";
 }
 
+std::string check_interval(const std::string& text) {
+  int64_t seconds = 0;
+  const bool good =
+      CLI::detail::lexical_cast(text, seconds) && seconds != 0 && seconds >= -1 && seconds <= 86400;
+  return good ? "" : "expected -1 or 1 to 86400 seconds";
+}
+
 void add_address_flags(CLI::App* command, serve::ServerOptions& server) {
   command->add_option("--host", server.host, "the address to listen at; 0.0.0.0: all of IPv4")
       ->capture_default_str();
@@ -98,6 +105,12 @@ void add_serve_flags(CLI::App* command, ServeFlags& flags) {
       ->add_option("--shutdown-timeout", flags.shutdown_timeout_s,
                    "seconds that running answers have after SIGTERM or Ctrl-C")
       ->check(real_range(0.0, 86400.0))
+      ->capture_default_str();
+  command
+      ->add_option("--sse-ping-interval", flags.ping_interval_s,
+                   "seconds without an event after which a stream has a comment, so that proxies "
+                   "keep it open; -1: never, for clients that read no comments")
+      ->check(check_interval)
       ->capture_default_str();
   command->add_option("--metrics-prefix", flags.metrics_prefix, "of the names in /metrics")
       ->check(check_prefix)

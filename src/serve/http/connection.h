@@ -443,7 +443,8 @@ class HttpConnection : public Connection,
     size_t sent = 0;
     bool head_sent = false;
     for (;;) {
-      ping_at_ = begun.stream ? Clock::now() + limits().ping : Clock::time_point::max();
+      const bool pings = begun.stream && limits().ping.count() > 0;
+      ping_at_ = pings ? Clock::now() + limits().ping : Clock::time_point::max();
       AnswerQueue::Content content = queue.take();
       while (content.events.empty() && !content.response && !content.ended && !input_ended() &&
              !content.overflowed && Clock::now() < ping_at_) {

@@ -26,7 +26,7 @@ struct ServerLimits {
   Milliseconds header{10'000};         // from a request's first byte to the end of its head
   Milliseconds body{60'000};           // from there to the end of its body
   Milliseconds send{30'000};           // in which a client takes nothing of a response
-  Milliseconds ping{15'000};           // without an event, before a comment is sent
+  Milliseconds ping{30'000};           // without an event, before a comment is sent; 0: none is
   Milliseconds linger{1'000};          // for a client to take the end of a last response
   Milliseconds tick{100};              // how exact all of these are
 };

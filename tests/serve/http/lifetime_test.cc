@@ -71,6 +71,19 @@ TEST_F(HttpTest, WhoWaitsLongIsSentComments) {
   while (text.find("[DONE]") == std::string::npos) text += client.read_some();
 }
 
+TEST_F(HttpTest, WithoutAnIntervalNobodyIsSentComments) {
+  options_.limits.ping = std::chrono::milliseconds(0);
+  backend_.hold();
+  start();
+  HttpClient client(port());
+  client.send(post_text("/v1/completions", completion(2, true)));
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  backend_.release();
+  std::string text;
+  while (text.find("[DONE]") == std::string::npos) text += client.read_some();
+  EXPECT_EQ(text.find(": ping"), std::string::npos);
+}
+
 TEST_F(HttpTest, WithoutAModelThereIsHealthAndNothingElse) {
   listen();
   HttpClient client(port());
