@@ -1,5 +1,6 @@
 // neuronmm serve: a model behind OpenAI's and Anthropic's APIs.
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <optional>

@@ -28,13 +28,6 @@ std::string check_visible(const std::string& text) {
   return good ? "" : "expected visible ASCII characters without spaces";
 }
 
-std::string check_interval(const std::string& text) {
-  int64_t seconds = 0;
-  const bool good =
-      CLI::detail::lexical_cast(text, seconds) && seconds != 0 && seconds >= -1 && seconds <= 86400;
-  return good ? "" : "expected -1 or 1 to 86400 seconds";
-}
-
 void add_address_flags(CLI::App* command, serve::ServerOptions& server) {
   command->add_option("--host", server.host, "the address to listen at; 0.0.0.0: all of IPv4")
       ->capture_default_str();
@@ -109,8 +102,8 @@ void add_serve_flags(CLI::App* command, ServeFlags& flags) {
   command
       ->add_option("--sse-ping-interval", flags.ping_interval_s,
                    "seconds without an event after which a stream has a comment, so that proxies "
-                   "keep it open; -1: never, for clients that read no comments")
-      ->check(check_interval)
+                   "keep it open; -1 or 0: never, for clients that read no comments")
+      ->check(CLI::Range(int64_t{-1}, int64_t{86400}))
       ->capture_default_str();
   command->add_option("--metrics-prefix", flags.metrics_prefix, "of the names in /metrics")
       ->check(check_prefix)

@@ -19,7 +19,7 @@ struct ServeFlags {
   serve::EngineOptions engine;
   std::string metrics_prefix = "vllm:";
   double shutdown_timeout_s = 45.0;
-  int64_t ping_interval_s = 30;  // -1: never
+  int64_t ping_interval_s = 30;  // below 1: never
   DeviceOptions device;
 };
 
