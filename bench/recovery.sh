@@ -10,14 +10,15 @@
 # WORK_DIR/points.txt has are not measured again, and an unfinished training resumes.
 # FORMS, TOKENS, RATIO, CALIBRATION: of compress, the last the tokens that it sees; WHICH, FLAGS: of finetune, what is trained
 # and all else; BATCH: sequences of 512 tokens in a step; CONTEXT, LIMIT: length and number of the windows of each text. What
-# programs say goes to WORK_DIR/errors.txt.
+# programs say goes to WORK_DIR/errors.txt. TRAIN: other training text, as bench/recovery_text.py writes, to which the dense model
+# adds nothing.
 set -euo pipefail
 root=$(realpath "$(dirname "$0")/..")
 neuronmm=${NEURONMM:-$root/build/release/neuronmm}
 model=$(realpath "$1") data=$(realpath "$2") work=${3:-$root/build/recovery}
 forms=${FORMS:-neurons mixed uv} tokens=${TOKENS-76800 153600 307200 614400 2000000} ratio=${RATIO:-0.2} calibration=${CALIBRATION:-262144}
 which=${WHICH:-all} flags=${FLAGS:---lr 1e-4 --refine-blocks 1 --refine-tokens 262144} batch=${BATCH:-1} limit=${LIMIT:-24} context=${CONTEXT:-1024}
-length=512
+length=512 more_text=${TRAIN:+$(realpath "$TRAIN")}
 mkdir -p "$work"
 cd "$work"
 touch points.txt
@@ -66,14 +67,15 @@ done
 
 # The fewest tokens first: the curve of every form begins before any ends.
 for count in $tokens; do
+  # What the texts lack, the dense model writes. They have some 300,000 tokens.
+  generated=$((count > 300000 ? count - 300000 : 0))
+  [ -z "$more_text" ] || generated=0
   for form in $forms; do
     measured "$form" "$count" && continue
     out=$form-$count start=$SECONDS
     steps=$((count / (batch * length)))
-    # What the texts lack, the dense model writes. They have some 300,000 tokens.
-    generated=$((count > 300000 ? count - 300000 : 0))
     # shellcheck disable=SC2086
-    [ -d "$out" ] || "$neuronmm" finetune "$form" -o "$out" --data train.txt --which "$which" --teacher "$model" \
+    [ -d "$out" ] || "$neuronmm" finetune "$form" -o "$out" --data "${more_text:-train.txt}" --which "$which" --teacher "$model" \
       --self-generated "$generated" --cutoff "$length" --batch "$batch" --steps "$steps" --epochs 100 \
       --validation validation.txt --validate-every $((steps / 3 + 1)) --json "$out.json" $flags >"$out.txt" 2>>errors.txt
     point "$form" "$count" "$out" $((SECONDS - start))
