@@ -218,11 +218,16 @@ void add_tracer_flags(CLI::App* command, TracerCall& call) {
   command->add_option("--ref", call.reference,
                       "compare them with MODULE:FUNCTION, or an expression over the arguments");
   command->add_option("--seed", call.seed, "of the random inputs")->capture_default_str();
-  command->add_option("--tolerance", call.tolerance, "the relative error that is allowed");
-  command->add_option("--max-instructions", call.most_instructions,
-                      "the kernel is stopped beyond them; default 20,000,000");
-  command->add_option("--max-seconds", call.most_seconds,
-                      "the kernel's Python is stopped after them; default 600");
+  command->add_option("--tolerance", call.tolerance, "the relative error that is allowed")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--max-instructions", call.most_instructions,
+                   "the kernel is stopped beyond them; default 20,000,000")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--max-seconds", call.most_seconds,
+                   "the kernel's Python is stopped after them; default 600")
+      ->check(CLI::PositiveNumber);
 }
 
 }  // namespace
@@ -246,6 +251,7 @@ void add_nki(Program& program) {
   command->add_flag("--as-written", flags->as_written,
                     "a legacy kernel in the order of its program, without what its compiler does");
   command->add_option("--lines", flags->lines, "source lines that are listed")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--trace", flags->trace, "write a timeline that ui.perfetto.dev opens");
   command->add_option("--html", flags->html, "write a page with plots");

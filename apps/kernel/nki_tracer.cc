@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -65,21 +66,23 @@ std::string python_path(const fs::path& package) {
                                               : fmt::format("{}:{}", package.string(), before);
 }
 
+// JSON has no number for an error that is infinite; the runner writes a word.
 std::optional<double> number_in(const nlohmann::json& object, const char* name) {
   const auto at = object.find(name);
-  if (at == object.end() || !at->is_number()) return std::nullopt;
-  return at->get<double>();
+  if (at == object.end()) return std::nullopt;
+  return at->is_number() ? at->get<double>() : std::numeric_limits<double>::infinity();
 }
 
-void read_report(const fs::path& path, TracerReport& report) {
+Status read_report(const fs::path& path, TracerReport& report) {
   std::ifstream stream(path);
   const nlohmann::json json = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return;
+  if (!json.is_object()) return fail("{}: the report of the run cannot be read", path.string());
   for (const nlohmann::json& output : json.value("outputs", nlohmann::json::array())) {
     report.results.push_back({output.value("dtype", ""),
                               output.value("shape", std::vector<int64_t>()),
                               number_in(output, "error"), number_in(output, "tolerance")});
   }
+  return {};
 }
 
 // The first python3 that has NumPy: the one of the path, or the system's.
@@ -124,7 +127,9 @@ Result<TracerReport> run_tracer(const TracerCall& call, const fs::path& trace) {
   }
   report.exit_code = WEXITSTATUS(end.status);
   report.message = message_of(std::move(end.output));
-  read_report(report_file, report);
+  // What is wrong before the kernel's end has no report; a wrong result has one, and exit code 1.
+  const bool reported = fs::exists(report_file);
+  if (reported || report.exit_code == 0) NMM_TRY(read_report(report_file, report));
   return report;
 }
 

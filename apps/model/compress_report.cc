@@ -257,10 +257,15 @@ void warn_of_share(const compress::CompressRequest& request, const compress::Pla
   for (const compress::MatrixPlan& matrix : plan.matrices) kept += matrix.kept_share;
   kept /= static_cast<double>(plan.matrices.size());
   if (std::abs(kept - (1.0 - request.rule.ratio)) <= kShareTolerance) return;
-  warn(
-      "the MLPs keep {:.4f} of their parameters, asked was {:.4f}: sizes are multiples of --block "
-      "{}; a smaller block comes nearer",
-      kept, 1.0 - request.rule.ratio, request.rule.block);
+  // More than asked: padding, or steps that are too large. Less: layers that lose nothing by it, or
+  // steps that are.
+  const std::string why =
+      request.pad ? "--pad gives all layers the neurons of the widest"
+                  : fmt::format("sizes are multiples of --block {}{}", request.rule.block,
+                                request.rule.block > 1 ? "; a smaller block may come nearer" : "");
+  warn("the MLPs keep {:.4f} of their parameters, asked was {:.4f}: {}{}", kept,
+       1.0 - request.rule.ratio, why,
+       kept < 1.0 - request.rule.ratio ? ", unless larger sizes gain nothing" : "");
 }
 
 }  // namespace neuronmm::apps

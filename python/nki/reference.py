@@ -49,6 +49,9 @@ def load(place: str) -> types.ModuleType:
     for entry in (folder, os.path.dirname(path)):
         if entry not in sys.path:
             sys.path.insert(0, entry)
+    for entry in (*_roots(path), os.getcwd()):
+        if entry not in sys.path:
+            sys.path.append(entry)
     if file[:-3].isidentifier() and _imported(package, folder, needed=levels > 0):
         module = importlib.import_module(".".join([*package, file[:-3]]))
         if getattr(module, "__file__", None) and os.path.samefile(module.__file__, path):
@@ -61,6 +64,21 @@ def _levels(path: str) -> int:
     """How many folders the file's relative imports need around it: `from ..utils import x` two."""
     with open(path, "rb") as file:
         return max((n.level for n in ast.walk(ast.parse(file.read(), path)) if isinstance(n, ast.ImportFrom)), default=0)
+
+
+def _roots(path: str) -> list[str]:
+    """The folders above the file in which modules lie that it imports by their whole names."""
+    with open(path, "rb") as file:
+        nodes = list(ast.walk(ast.parse(file.read(), path)))
+    names = {n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module and not n.level}
+    names |= {alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names}
+    roots, folder = [], os.path.dirname(path)
+    while folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+        modules = (os.path.join(folder, *name.split(".")) for name in names if "." in name)
+        if any(os.path.isdir(module) or os.path.isfile(module + ".py") for module in modules):
+            roots.append(folder)
+    return roots
 
 
 def _imported(package: list[str], folder: str, needed: bool) -> bool:
@@ -149,11 +167,11 @@ def default_tolerance(types: list[dtypes.DType]) -> float:
 
 def distance(found: np.ndarray, reference: np.ndarray) -> float:
     """The larger of the relative Frobenius error and each element's error relative to |ref| + 8 RMS(ref); infinite
-    where exactly one of the two is finite."""
+    where one of the two is NaN or infinite and the other is not the same."""
     found, reference = found.astype(np.float64), np.asarray(reference, np.float64)
-    if (np.isfinite(found) != np.isfinite(reference)).any():
-        return math.inf
     finite = np.isfinite(reference)
+    if not np.isfinite(found[finite]).all() or not np.array_equal(found[~finite], reference[~finite], equal_nan=True):
+        return math.inf
     a, b = found[finite], reference[finite]
     if not b.size:
         return 0.0

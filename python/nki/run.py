@@ -27,6 +27,7 @@ from .tracer.layout import HBM
 from .tracer.session import Session
 from .tracer.trace import Trace
 
+_MOST_SECONDS = 10_000_000  # that a timer takes
 _KERNEL = re.compile(r"(?P<place>.+):(?P<name>[A-Za-z_]\w*)(?:\[(?P<grid>\d+(?:,\d+)*)\])?")
 
 
@@ -78,6 +79,7 @@ def run(options) -> int:
     device = devices.find(options.device)
     if device is None:
         raise UsageError(f"--device: expected trn1, trn2 or trn3, found {options.device!r}")
+    _check_limits(options)
     tensors = [arguments.tensor_argument(text) for text in options.arg]
     with_values = options.values or options.ref is not None
     module, kernel, grid = _find(options.kernel)
@@ -103,6 +105,8 @@ def run(options) -> int:
             returned.close()
             raise KernelFailed(f"{_definition(kernel)}: the kernel yields or awaits, which runs nothing; expected a plain function")
         outputs = launch.tensors_of(returned)
+        if not session.trace.instructions:
+            session.note("the kernel has issued no instructions: what is predicted is a launch of nothing")
         for i, view in enumerate(outputs):
             if view.memory != HBM:
                 session.note(f"result {i}, {view.describe()}, is not in hbm, where a kernel's results have to be")
@@ -120,6 +124,17 @@ def run(options) -> int:
     return 1 if wrong else 0
 
 
+def _check_limits(options):
+    if options.tolerance is not None and not 0 <= options.tolerance < math.inf:
+        raise UsageError(f"--tolerance: expected a number from 0, found {options.tolerance:g}")
+    if not 0 < options.max_seconds <= _MOST_SECONDS:
+        raise UsageError(f"--max-seconds: expected more than 0 and at most {_MOST_SECONDS:,}, found {options.max_seconds:g}")
+    if options.max_instructions < 1:
+        raise UsageError(f"--max-instructions: expected 1 or more, found {options.max_instructions}")
+    if options.seed < 0:
+        raise UsageError(f"--seed: expected 0 or more, found {options.seed}")
+
+
 def _find(text):
     match = _KERNEL.fullmatch(text)
     if match is None:
@@ -132,15 +147,21 @@ def _find(text):
     except BaseException as error:
         raise KernelFailed(_import_failure(match["place"], error)) from None
     kernel = getattr(module, match["name"], None)
-    if isinstance(kernel, missing.Placeholder) or not callable(kernel):
-        names = [n for n, v in vars(module).items() if isinstance(v, launch.Kernel)]
-        raise UsageError(f"{match['place']} has no kernel {match['name']!r}, only {', '.join(names) or 'none'}")
+    if isinstance(kernel, (missing.Placeholder, type)) or not callable(kernel):
+        raise UsageError(_no_kernel(match["place"], match["name"], module))
     grid = tuple(int(n) for n in match["grid"].split(",")) if match["grid"] else getattr(kernel, "grid", ())
     if not 1 <= math.prod(grid) <= 1024:
         raise UsageError(f"{text}: expected a launch on 1 to 1024 cores, found {list(grid)}")
     if _is_legacy(getattr(kernel, "func", kernel)):
         return module, sys.modules["neuronxcc.nki"].adopt(kernel), grid
     return module, getattr(kernel, "func", kernel), grid
+
+
+def _no_kernel(place, name, module):
+    names = [n for n, v in vars(module).items() if isinstance(v, launch.Kernel)]
+    text = f"{place} has no kernel {name!r}; " + (f"it has {', '.join(names)}" if names else "it has none")
+    why = [f"{package} is not installed" for package in missing.unlisted] + reference.notes
+    return "; ".join([text, *why])
 
 
 def _is_legacy(kernel):
@@ -158,7 +179,7 @@ def _import_failure(place, error):
     if isinstance(error, ImportError):
         return f"{_where(error) or place}: import: {error}"
     if isinstance(error, SyntaxError):
-        return f"{error.filename}:{error.lineno}: {error.msg}"
+        return f"{error.filename or place}:{error.lineno or 1}: {error.msg}"
     return _raised(error, place)
 
 
@@ -284,7 +305,7 @@ def _check(session, options, outputs, arguments_, tensors):
         if tuple(wanted.shape) != view.shape:
             raise KernelFailed(f"result {i}: {view.describe()}, the reference has shape {list(wanted.shape)}")
         error = reference.distance(session.read(view), wanted)
-        row.update(error=error, tolerance=allowed, passed=bool(error <= allowed))
+        row.update(error=error if math.isfinite(error) else "infinity", tolerance=allowed, passed=bool(error <= allowed))
     return found
 
 
@@ -301,7 +322,7 @@ def _print(options, report):
     for name, count in sorted(report["by_instruction"].items(), key=lambda item: -item[1]):
         print(f"  {count:10d} {name}")
     for i, row in enumerate(report["outputs"]):
-        verdict = "" if "error" not in row else f": error {row['error']:.3g} of {row['tolerance']:.3g} allowed"
+        verdict = "" if "error" not in row else f": error {float(row['error']):.3g} of {row['tolerance']:.3g} allowed"
         print(f"result {i}: {row['dtype']} {row['shape']}{verdict}{'' if row.get('passed', True) else ', too far'}")
     for note in report["notes"]:
         print(f"note: {note}")

@@ -48,7 +48,7 @@ struct GramInput {
 
 // A folder whose config hides that it is compressed: the tensors tell.
 Status check_dense(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
-  NMM_TRY(model::check_tied_head(checkpoint, config));
+  NMM_TRY(model::check_head(checkpoint, config));
   if (config.quantization) {
     return fail(
         "{}: its weights are {}; compress the original model, with weights int8, int6 or int4, or "
@@ -449,7 +449,9 @@ class Compression {
   }
 
   Status write_card(const io::FolderWriter& output, const std::optional<MeasuredLoss>& loss) const {
-    ModelCard card = model_card(output.out(), request_.model, form_text(form_name(plan_.form)));
+    ModelCard card = model_card(output.out(), request_.model,
+                                fmt::format(", {}", form_text(form_name(plan_.form))));
+    card.plain = plain_dense() && !request_.weights;
     card.tags = {std::string(form_tag(form_name(plan_.form)))};
     if (request_.weights) card.tags.push_back(bits_tag(request_.weights->linear));
     const io::CompressionRecord record = this->record();

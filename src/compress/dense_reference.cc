@@ -46,6 +46,7 @@ Result<DenseReference> DenseReference::run(
     inputs.checkpoint.release_pages();
   }
   NMM_ASSIGN(reference.head_, model::LmHead::load(inputs.checkpoint, config, inputs.backend));
+  inputs.checkpoint.release_pages();
   reference.last_ = hidden;
   reference.logits_ = reference.head_->logits(hidden.view());
   return reference;

@@ -2,9 +2,12 @@
 
 #include <cmath>
 #include <optional>
+#include <system_error>
 
+#include "base/freed_memory.h"
 #include "base/interrupt.h"
 #include "compress/measured_file.h"
+#include "compress/narrow_file.h"
 #include "compress/narrow_weights.h"
 #include "compress/shape_search.h"
 
@@ -17,17 +20,76 @@ fs::path measured_path(const fs::path& work, int64_t layer) {
   return work / fmt::format("measured-{:05}.safetensors", layer);
 }
 
-Result<double> measure_layer(const CompressionInputs& inputs, const MeasureRequest& request,
-                             const DenseReference& reference, int64_t layer) {
+fs::path narrowed_path(const fs::path& work, int64_t layer) {
+  return work / fmt::format("narrowed-{:05}.safetensors", layer);
+}
+
+// Layers that are to be measured and have not been.
+std::vector<int64_t> unmeasured_layers(const MeasureRequest& request, const fs::path& work) {
+  std::vector<int64_t> layers;
+  for (int64_t layer = 0; layer < std::ssize(request.shapes); ++layer) {
+    if (request.shapes[static_cast<size_t>(layer)] == io::MlpShape{}) continue;
+    if (!read_measured(measured_path(work, layer))) layers.push_back(layer);
+  }
+  return layers;
+}
+
+Error stopped(int64_t layer, const MeasureRequest& request, const fs::path& work) {
+  return interrupted_error(
+      fmt::format("losses of {} of {} layers are measured and kept in {}; run the same command "
+                  "again to go on",
+                  layer, request.shapes.size(), work.parent_path().string()));
+}
+
+Status narrow_layer(const MeasureRequest& request, const fs::path& work, int64_t layer) {
+  const fs::path path = narrowed_path(work, layer);
+  if (read_narrow_mlp(path)) return {};
   NMM_ASSIGN(const KnownMlp known, request.know(layer));
   NMM_ASSIGN(const NarrowMlp mlp,
              narrow_mlp(known.mlp, known.statistics, known.metric, known.order,
                         request.shapes[static_cast<size_t>(layer)], DType::kF32));
-  const NarrowWeights held(mlp, DType::kF32);
+  return write_narrow_mlp(path, mlp, DType::kF32);
+}
+
+Status measure_layer(const CompressionInputs& inputs, const fs::path& work,
+                     const DenseReference& reference, int64_t layer) {
+  const fs::path path = narrowed_path(work, layer);
+  const auto mlp = read_narrow_mlp(path);
+  if (!mlp) return fail("{}: cannot be read", path.string());
+  const NarrowWeights held(*mlp, DType::kF32);
   const double measured = reference.divergence_with(layer, held.mlp());
-  if (std::isfinite(measured)) return measured;
-  return fail("{}: the model makes NaN or infinity of the calibration text",
-              inputs.checkpoint.folder().string());
+  if (!std::isfinite(measured)) {
+    return fail("{}: the model makes NaN or infinity of the calibration text",
+                inputs.checkpoint.folder().string());
+  }
+  NMM_TRY(save_measured(measured_path(work, layer), measured));
+  std::error_code ignored;
+  fs::remove(path, ignored);
+  return {};
+}
+
+// First what each layer becomes, then what that costs: a layer's Gram matrices are gigabytes of a
+// large model, and so is the dense model that the measurements need.
+Status measure_layers(const CompressionInputs& inputs, const MeasureRequest& request,
+                      const fs::path& work, const std::vector<int64_t>& layers) {
+  const int64_t all = std::ssize(request.shapes);
+  inputs.progress.start("narrowing layers", all);
+  for (const int64_t layer : layers) {
+    if (interrupted()) return stopped(all - std::ssize(layers), request, work);
+    NMM_TRY(narrow_layer(request, work, layer));
+    inputs.progress.update(layer + 1, fmt::format("layer {}", layer));
+  }
+  inputs.progress.finish();
+  return_freed_memory();
+  NMM_ASSIGN(const auto reference, DenseReference::run(inputs, inputs.text->held_out));
+  inputs.progress.start("measuring losses", all);
+  for (const int64_t layer : layers) {
+    if (interrupted()) return stopped(layer, request, work);
+    NMM_TRY(measure_layer(inputs, work, reference, layer));
+    inputs.progress.update(layer + 1, fmt::format("layer {}", layer));
+  }
+  inputs.progress.finish();
+  return {};
 }
 
 // 0 where there is none: a loss that is predicted or measured to be nothing tells of no other size.
@@ -39,31 +101,16 @@ double factor_of(double predicted, double measured) {
 
 Result<std::vector<double>> measure_losses(const CompressionInputs& inputs,
                                            const MeasureRequest& request, const fs::path& work) {
-  std::optional<DenseReference> reference;  // made when the first layer needs it
+  const std::vector<int64_t> layers = unmeasured_layers(request, work);
+  if (!layers.empty()) NMM_TRY(measure_layers(inputs, request, work, layers));
   std::vector<double> measured(request.shapes.size());
-  inputs.progress.start("measuring losses", std::ssize(measured));
-  for (int64_t layer = 0; layer < std::ssize(measured); ++layer) {
-    const auto at = static_cast<size_t>(layer);
-    if (request.shapes[at] == io::MlpShape{}) continue;
-    const fs::path path = measured_path(work, layer);
-    if (const auto saved = read_measured(path)) {
-      measured[at] = *saved;
-    } else {
-      if (interrupted()) {
-        return interrupted_error(fmt::format(
-            "losses of {} of {} layers are measured and kept in {}; run the same command again to "
-            "go on",
-            layer, measured.size(), work.parent_path().string()));
-      }
-      if (!reference) {
-        NMM_ASSIGN(reference, DenseReference::run(inputs, inputs.text->held_out));
-      }
-      NMM_ASSIGN(measured[at], measure_layer(inputs, request, *reference, layer));
-      NMM_TRY(save_measured(path, measured[at]));
-    }
-    inputs.progress.update(layer + 1, fmt::format("layer {}", layer));
+  for (size_t layer = 0; layer < measured.size(); ++layer) {
+    if (request.shapes[layer] == io::MlpShape{}) continue;
+    const fs::path path = measured_path(work, static_cast<int64_t>(layer));
+    const auto saved = read_measured(path);
+    if (!saved) return fail("{}: cannot be read", path.string());
+    measured[layer] = *saved;
   }
-  inputs.progress.finish();
   return measured;
 }
 

@@ -26,7 +26,8 @@ struct MeasureRequest {
   std::function<Result<KnownMlp>(int64_t layer)> know;
 };
 // Per layer; 0 where the whole layer is kept. Leaves a checked file per layer in `work` and skips
-// layers whose file is there. Asks interrupted() between layers.
+// layers whose file is there; until all are measured, the narrowed layers lie there, too. Asks
+// interrupted() between layers.
 Result<std::vector<double>> measure_losses(const CompressionInputs& inputs,
                                            const MeasureRequest& request,
                                            const std::filesystem::path& work);

@@ -85,27 +85,32 @@ std::string sizes_text(const io::CompressionRecord& record, const io::ModelConfi
   return text;
 }
 
-std::string how_to_load(const std::string& folder) {
+constexpr const char* kNamesOfTensors =
+    "\n"
+    "A low-rank MLP weight is stored as two factors, `X_v_proj.weight` (applied first) and\n"
+    "`X_u_proj.weight`. In other forms elements of the hidden state, whose numbers are in\n"
+    "`X_pivots`, stand for all of it, and `X_pivot_proj.weight` leads from or to the others;\n"
+    "`input` is what gate and up share. Rounded weights have their scales beside them as\n"
+    "`NAME_scale`, those of 4 bits `NAME_group`, too. `neuronmm_compression` and\n"
+    "`neuronmm_quantization` of config.json say which there are.\n";
+
+std::string how_to_load(const std::string& folder, bool plain) {
+  const std::string trust = plain ? "" : ", trust_remote_code=True";
   return fmt::format(
-      "\n## How to load it\n\n"
-      "With transformers, which runs the Python files of this folder:\n\n"
-      "```python\n"
-      "from transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
-      "model = AutoModelForCausalLM.from_pretrained(\"{0}\", trust_remote_code=True)\n"
-      "tokenizer = AutoTokenizer.from_pretrained(\"{0}\", trust_remote_code=True)\n"
-      "```\n\n"
-      "With neuronmm:\n\n"
-      "```\n"
-      "neuronmm inspect {0}\n"
-      "neuronmm generate {0} \"Once upon a time\"\n"
-      "```\n\n"
-      "A low-rank MLP weight is stored as two factors, `X_v_proj.weight` (applied first) and\n"
-      "`X_u_proj.weight`. In other forms elements of the hidden state, whose numbers are in\n"
-      "`X_pivots`, stand for all of it, and `X_pivot_proj.weight` leads from or to the others;\n"
-      "`input` is what gate and up share. Rounded weights have their scales beside them as\n"
-      "`NAME_scale`, those of 4 bits `NAME_group`, too. `neuronmm_compression` and\n"
-      "`neuronmm_quantization` of config.json say which there are.\n",
-      folder);
+             "\n## How to load it\n\n"
+             "With transformers{1}:\n\n"
+             "```python\n"
+             "from transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
+             "model = AutoModelForCausalLM.from_pretrained(\"{0}\"{2})\n"
+             "tokenizer = AutoTokenizer.from_pretrained(\"{0}\"{2})\n"
+             "```\n\n"
+             "With neuronmm:\n\n"
+             "```\n"
+             "neuronmm inspect {0}\n"
+             "neuronmm generate {0} \"Once upon a time\"\n"
+             "```\n",
+             folder, plain ? "" : ", which runs the Python files of this folder", trust) +
+         (plain ? "" : kNamesOfTensors);
 }
 
 }  // namespace
@@ -167,7 +172,7 @@ std::string model_card_text(const ModelCard& card) {
   for (const auto& [name, value] : card.facts) {
     text += "| " + in_cell(name) + " | " + in_cell(value) + " |\n";
   }
-  return text + how_to_load(in_cell(card.folder));
+  return text + how_to_load(in_cell(card.folder), card.plain);
 }
 
 std::string folder_name(const std::filesystem::path& folder) {

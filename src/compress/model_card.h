@@ -31,6 +31,7 @@ struct ModelCard {
   std::string license;                      // license_lines() of the base model's page
   std::vector<std::string> tags;            // beyond "neuronmm"
   std::vector<std::pair<std::string, std::string>> facts;  // rows of its table
+  bool plain = false;  // a model that other programs know, without code of ours
 };
 
 // The card of `out`, made of `model`: title, names and licence. "OUT: MODEL" and `what` are the

@@ -293,7 +293,7 @@ Result<QuantizeSummary> quantize(const QuantizeRequest& request, const ops::Back
         model.string(), io::quantization_text(*config.quantization));
   }
   NMM_ASSIGN(const auto checkpoint, io::Checkpoint::open(model));
-  NMM_TRY(model::check_tied_head(checkpoint, config));
+  NMM_TRY(model::check_head(checkpoint, config));
   NMM_ASSIGN(const auto matrices, low_rank_matrices(checkpoint, config));
   NMM_ASSIGN(const RoundingText text, rounding_text(request, checkpoint, config, progress));
   const auto if_exists =

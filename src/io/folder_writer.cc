@@ -46,7 +46,10 @@ bool has_safetensors(const fs::path& folder) {
 Status check_replaceable(const fs::path& out, FolderWriter::IfExists if_exists) {
   std::error_code error;
   const fs::file_status status = fs::status(out, error);
-  if (status.type() == fs::file_type::not_found) return {};
+  if (status.type() == fs::file_type::not_found) {
+    if (!fs::is_symlink(fs::symlink_status(out, error))) return {};
+    return fail("{}: expected an output folder, found a link to nothing", out.string());
+  }
   if (error) return fail("{}: cannot be read: {}", out.string(), error.message());
   if (!fs::is_directory(status))
     return fail("{}: expected an output folder, found a file", out.string());
@@ -103,9 +106,12 @@ bool has_nothing(const fs::path& folder) {
 Status check_apart(const fs::path& out, const fs::path& input) {
   NMM_ASSIGN(const fs::path target, identity(out));
   NMM_ASSIGN(const fs::path source, identity(input));
-  if (is_within(target, source) || is_within(source, target))
+  if (is_within(target, source))
     return fail("{}: the output must lie outside the input folder {}", target.string(),
                 source.string());
+  if (is_within(source, target))
+    return fail("{}: the input folder {} lies in it; expected an output folder of its own",
+                target.string(), source.string());
   return {};
 }
 

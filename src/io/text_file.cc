@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utf8proc.h>
 
 #include "base/interrupt.h"
 #include "io/atomic_file.h"
@@ -82,6 +83,20 @@ Error not_regular(const fs::path& path, mode_t mode) {
                                : "a device or a socket");
 }
 
+// How far the text is UTF-8. A character that its end cuts off, as `head -c` does, counts as whole.
+size_t characters_length(std::string_view text) {
+  const auto* const bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+  const size_t size = text.size();
+  for (size_t at = 0; at < size;) {
+    utf8proc_int32_t code_point = 0;
+    const auto left = static_cast<utf8proc_ssize_t>(size - at);
+    const utf8proc_ssize_t length = utf8proc_iterate(bytes + at, left, &code_point);
+    if (length < 1) return left < 4 && bytes[at] >= 0xC2 && bytes[at] <= 0xF4 ? size : at;
+    at += static_cast<size_t>(length);
+  }
+  return size;
+}
+
 }  // namespace
 
 Status write_text_file(const fs::path& path, std::string_view text) {
@@ -125,8 +140,13 @@ Result<std::string> read_corpus(const std::string& path_or_dash) {
 
 Status check_corpus(std::string_view text, const std::string& source) {
   const size_t nul = text.find('\0');
-  if (nul == std::string_view::npos) return {};
-  return fail("{}: expected a text in UTF-8, found a NUL byte at {}, as UTF-16 has", source, nul);
+  if (nul != std::string_view::npos) {
+    return fail("{}: expected a text in UTF-8, found a NUL byte at {}, as UTF-16 has", source, nul);
+  }
+  const size_t wrong = characters_length(text);
+  if (wrong == text.size()) return {};
+  return fail("{}: expected a text in UTF-8, found the byte 0x{:02X} at {}", source,
+              static_cast<unsigned char>(text[wrong]), wrong);
 }
 
 }  // namespace neuronmm::io

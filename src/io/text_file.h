@@ -26,8 +26,9 @@ Result<std::string> read_text_file(const std::filesystem::path& path, int64_t ma
 Result<std::string> read_user_text(const std::string& path_or_dash);
 // The same for a text to calibrate on or to measure with, which check_corpus takes.
 Result<std::string> read_corpus(const std::string& path_or_dash);
-// An error if it has a NUL byte, as UTF-16 and files that are no texts have: tokenizers take any
-// bytes, and a model would be fitted to them without a word.
+// An error if it is not UTF-8 or has a NUL byte, as UTF-16 and files that are no texts have:
+// tokenizers take any bytes, and a model would be fitted to them without a word. A last character
+// may be cut off.
 Status check_corpus(std::string_view text, const std::string& source);
 
 }  // namespace neuronmm::io

@@ -117,7 +117,13 @@ std::string tensor_prefix(const io::Checkpoint& checkpoint) {
   return checkpoint.has("embed_tokens.weight") ? "" : "model.";
 }
 
-Status check_tied_head(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
+Status check_head(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
+  if (!config.tie_word_embeddings && !checkpoint.has("lm_head.weight")) {
+    return fail(
+        "{}: expected tensor lm_head.weight because config.json has tie_word_embeddings false, "
+        "found none",
+        checkpoint.folder().string());
+  }
   if (!config.tie_word_embeddings || !checkpoint.has("lm_head.weight")) return {};
   const std::string table_name = tensor_prefix(checkpoint) + "embed_tokens.weight";
   const TensorView head = checkpoint.tensors().at("lm_head.weight");

@@ -19,8 +19,8 @@ std::string tensor_prefix(const io::Checkpoint& checkpoint);
 
 // An error where config.json ties the LM head to the embedding table and the checkpoint has a float
 // lm_head.weight of other values: versions of transformers read such folders differently (4 takes
-// the table, 5 the tensor).
-Status check_tied_head(const io::Checkpoint& checkpoint, const io::ModelConfig& config);
+// the table, 5 the tensor). Also where it does not and there is no lm_head.weight.
+Status check_head(const io::Checkpoint& checkpoint, const io::ModelConfig& config);
 
 // The weights of one layer in the checkpoint, with their names and shapes checked. A checkpoint
 // that has more weights in the layer than the config describes (an unknown bias, say) is refused.

@@ -22,16 +22,10 @@ Result<ops::LinearWeight> lm_head_weight(const io::Checkpoint& checkpoint,
                                          const io::ModelConfig& config,
                                          const ops::WeightView& embedding) {
   ops::LinearWeight weight = {.fine_input = true};
-  NMM_TRY(check_tied_head(checkpoint, config));
+  NMM_TRY(check_head(checkpoint, config));
   if (config.tie_word_embeddings) {
     weight.w_t = embedding;
     return weight;
-  }
-  if (!checkpoint.has("lm_head.weight")) {
-    return fail(
-        "{}: expected tensor lm_head.weight because config.json has tie_word_embeddings false, "
-        "found none",
-        checkpoint.folder().string());
   }
   NMM_ASSIGN(weight.w_t, require_weight(checkpoint, config, "lm_head.weight",
                                         {config.vocab_size, config.hidden_size}));

@@ -407,8 +407,9 @@ TEST_F(Compress, TheModelCardSaysWhatWasMeasured) {
        {"---\nlibrary_name: transformers\npipeline_tag: text-generation\nbase_model: "
         "someone/Dense-1B\nbase_model_relation: quantized\nlicense: mit\ntags:\n- neuronmm\n- "
         "low-rank\n---\n",
-        "trust_remote_code=True", "whitened", "KL 0.1234", "13.75", "dense 12.50",
-        "991 tokens of the calibration text", "text.txt", "neuronmm inspect out"}) {
+        "# out: ", ", low-rank MLP weights\n", "trust_remote_code=True", "whitened", "KL 0.1234",
+        "13.75", "dense 12.50", "991 tokens of the calibration text", "text.txt",
+        "neuronmm inspect out"}) {
     EXPECT_NE(card->find(word), std::string::npos) << word << " in:\n" << *card;
   }
   EXPECT_EQ(card->find("perfect"), std::string::npos);

@@ -114,6 +114,15 @@ class Quantize : public testing::Test {
   std::unique_ptr<ops::Backend> backend_ = cpu::make_backend();
 };
 
+TEST_F(Quantize, AnUntiedModelWithoutAHeadIsRefusedBeforeAnyWork) {
+  tensors_.erase("lm_head.weight");
+  write_tensors();
+  const auto refused = run({.model = input_.path(), .out = path("out")});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("lm_head.weight"), std::string::npos);
+  EXPECT_FALSE(fs::exists(path("out.partial")));
+}
+
 TEST_F(Quantize, ADenseModel) {
   for (const bool tied : {false, true}) {
     SCOPED_TRACE(testing::Message() << "tied " << tied);

@@ -152,12 +152,20 @@ TEST(TextFile, AUsersTextMayComeFromAPipe) {
   EXPECT_TRUE(fails_with(read_user_text("/dev/zero"), {"/dev/zero", "regular file"}));
 }
 
-TEST(TextFile, ACorpusHasNoNulBytes) {
+TEST(TextFile, ACorpusIsUtf8WithoutNulBytes) {
   const TemporaryFolder folder;
   put(folder / "text", "caf\xC3\xA9\n");
   EXPECT_EQ(*read_corpus(folder / "text"), "caf\xC3\xA9\n");
   put(folder / "utf16", std::string("\xFF\xFE\x61\0\x62\0", 6));
   EXPECT_TRUE(fails_with(read_corpus(folder / "utf16"), {"utf16", "UTF-8", "NUL byte at 3"}));
+  put(folder / "latin", "caf\xE9 au lait");
+  EXPECT_TRUE(fails_with(read_corpus(folder / "latin"), {"latin", "UTF-8", "0xE9 at 3"}));
+  put(folder / "surrogate", "\xED\xA0\x80 text");
+  EXPECT_TRUE(fails_with(read_corpus(folder / "surrogate"), {"0xED at 0"}));
+  put(folder / "cut", "caf\xC3");  // as head -c does
+  EXPECT_TRUE(read_corpus(folder / "cut").ok());
+  put(folder / "wrong end", "caf\xFF");
+  EXPECT_EQ(read_corpus(folder / "wrong end").ok(), false);
 }
 
 TEST(TextFile, NamesWhatCannotBeRead) {

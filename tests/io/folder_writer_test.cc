@@ -44,6 +44,15 @@ TEST_F(FolderWriterTest, AppearsWithCommit) {
   EXPECT_EQ(get(root_ / "new/deep/out/config.json"), "x");
 }
 
+TEST_F(FolderWriterTest, LinksToNothingAndFoldersAroundTheInputAreRefused) {
+  fs::create_symlink(root_ / "nowhere", root_ / "link");
+  EXPECT_TRUE(
+      fails_with(FolderWriter::create(root_ / "link", IfExists::kRefuse), {"link to nothing"}));
+  const fs::path input = make_model("around/input");
+  EXPECT_TRUE(fails_with(FolderWriter::create(root_ / "around", IfExists::kReplace, input),
+                         {"around", "lies in it"}));
+}
+
 TEST_F(FolderWriterTest, ExistingFoldersAreRefusedOrReplacedWhole) {
   const fs::path old = make_model("old");
   put(old / "stale", "");
@@ -99,7 +108,7 @@ TEST_F(FolderWriterTest, TheInputFolderIsNeverTheOutput) {
   EXPECT_TRUE(fails_with(create(root_ / "x/../in/", in), {"outside the input folder"}));
   EXPECT_TRUE(fails_with(create(root_ / "link", in), {"outside the input folder"}));
   EXPECT_TRUE(fails_with(create(in / "sub/out", in), {"outside the input folder"}));
-  EXPECT_TRUE(fails_with(create(in, in / "sub"), {"outside the input folder"}));
+  EXPECT_TRUE(fails_with(create(in, in / "sub"), {"lies in it"}));
   EXPECT_TRUE(fails_with(create(root_ / "out", root_ / "out.partial"), {"outside the input"}));
   EXPECT_TRUE(fails_with(create("", in), {"empty"}));
   EXPECT_TRUE(create(root_ / "in2", in).ok()) << "a common prefix is no nesting";

@@ -10,6 +10,8 @@ a broadcast across partitions   a product with ones (moves.across_partitions)
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from nki import isa
 from nki.tracer import dtypes, errors, operands
@@ -30,13 +32,7 @@ def found_dtype(dtype, call: str):
 
 def promoted(*types):
     """The type of a result whose operands have these types."""
-    kinds = list(dict.fromkeys(types))
-    if len(kinds) == 1:
-        return kinds[0]
-    floats = [d for d in kinds if d.float]
-    if len(floats) == 1:
-        return floats[0]
-    return float32 if floats else max(kinds, key=lambda d: d.itemsize)
+    return functools.reduce(dtypes.promoted, types)
 
 
 def tile(value, call: str, operand: str) -> Tile:

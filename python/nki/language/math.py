@@ -10,7 +10,7 @@ import builtins
 
 from .. import isa
 from ..isa import activations
-from ..tracer import errors, operands, operators
+from ..tracer import dtypes, errors, operands, operators
 from ..tracer.tensor import Tensor
 from .creation import ndarray
 
@@ -29,7 +29,8 @@ def _broadcast(call, x, y):
     x, y = (v.reshape((v.shape[0], *(1,) * (rank - v.ndim), *v.shape[1:])) for v in (x, y))
     shape = tuple(builtins.max(n, m) for n, m in zip(x.shape, y.shape))
     if x.shape[0] != y.shape[0] or any(n not in (1, m) for v in (x, y) for n, m in zip(v.shape, shape)):
-        errors.fail(call, f"{x.describe()} and {y.describe()} have no common shape")
+        partitions = "; partitions do not repeat by themselves, nl.broadcast_to repeats them" if 1 in (x.shape[0], y.shape[0]) else ""
+        errors.fail(call, f"{x.describe()} and {y.describe()} have no common shape{partitions}")
     return x.broadcast_to(shape), y.broadcast_to(shape)
 
 
@@ -54,13 +55,18 @@ def elementwise(op, x, y, dtype=None) -> Tensor:
         isa.tensor_scalar(out, y, op, x, reverse0=op.name not in _REVERSED)
         return out
     x = operands.tensor(call, "x", x)
-    if operands.is_number(y) or (_is_column(y, x) and not op.bitwise):
+    if operands.is_number(y):
         out = ndarray(x.shape, dtype or x.dtype)
         isa.tensor_scalar(out, x, op, y)
         return out
     y = operands.tensor(call, "y", y)
+    dtype = dtype or dtypes.promoted(x.dtype, y.dtype)
+    if _is_column(y, x) and not op.bitwise:
+        out = ndarray(x.shape, dtype)
+        isa.tensor_scalar(out, x, op, y)
+        return out
     x, y = _broadcast(call, x, y)
-    out = ndarray(x.shape, dtype or x.dtype)
+    out = ndarray(x.shape, dtype)
     isa.tensor_tensor(out, x, y, op)
     return out
 

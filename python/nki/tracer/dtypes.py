@@ -115,6 +115,24 @@ def _by_numpy(value):
     return _NUMPY.get(dtype) or _NAMES.get(dtype.name)  # ml_dtypes registers its own names
 
 
+def promoted(a: DType, b: DType) -> DType:
+    """The type of a result whose operands have these types, by the documentation's table "NKI Type Promotion"."""
+    if a is b or a.packed or b.packed:
+        return a
+    if a.float and b.float:
+        if a.itemsize == b.itemsize and a.itemsize < 4:  # neither holds the other's range and precision
+            return bfloat16 if a.itemsize == 1 else float32
+        return max(a, b, key=lambda d: (d.itemsize, d.mantissa))
+    if a.float or b.float:
+        return a if a.float else b
+    if a.raw.kind == b.raw.kind:
+        return max(a, b, key=lambda d: d.itemsize)
+    signed, unsigned = (a, b) if a.raw.kind == "i" else (b, a)
+    if signed.itemsize > unsigned.itemsize:
+        return signed
+    return {1: int16, 2: int32}.get(unsigned.itemsize, float32)
+
+
 def find(value) -> DType | None:
     """The type that a kernel or a command line means by `value`: a name, one of ours, or NumPy's; None: no type."""
     if isinstance(value, DType):

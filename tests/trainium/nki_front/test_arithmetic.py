@@ -68,6 +68,16 @@ class Rounding(unittest.TestCase):
         self.assertEqual(found.tolist(), [0, 2, -2, 127, -128, 0])
         self.assertEqual(values.encode(np.array([-1.0, 4e9], np.float32), dtypes.uint32).tolist(), [0, 4000000000])
 
+    def test_types_of_results(self):
+        """The documentation's table, and both orders of each pair."""
+        table = """int32 float16 float16, uint16 tfloat32 tfloat32, float32 tfloat32 float32, float32 bfloat16 float32,
+                   float16 bfloat16 float32, float8_e4m3 float16 float16, float8_e4m3 bfloat16 bfloat16,
+                   float8_e4m3 float8_e5m2 bfloat16, int16 int32 int32, uint8 uint16 uint16, uint16 int32 int32, int8 uint8 int16,
+                   int8 uint16 int32, int32 uint32 float32, int8 int8 int8"""
+        for row in table.split(","):
+            a, b, wanted = map(dtypes.find, row.split())
+            self.assertEqual((dtypes.promoted(a, b), dtypes.promoted(b, a)), (wanted, wanted), row)
+
     def test_names_of_types(self):
         self.assertIs(dtypes.find("bf16"), dtypes.bfloat16)
         self.assertIs(dtypes.find(np.float32), dtypes.float32)

@@ -90,11 +90,58 @@ class Run(harness.Folder):
         self.assertIn(
             "--device: expected trn1, trn2 or trn3, found 'trn9'", self.bad(2, *_ARGUMENTS, "--device", "trn9")
         )
-        self.assertIn("has no kernel 'kernal', only kernel", self.bad(2, "kernel.py:kernal"))
+        self.assertIn("has no kernel 'kernal'; it has kernel", self.bad(2, "kernel.py:kernal"))
         self.assertIn("nothing.py: no such file", self.bad(2, "nothing.py:kernel"))
         self.assertIn("expected FILE.py:KERNEL", self.bad(2, "kernel.py"))
         self.assertIn("1 to 1024 cores, found [0]", self.bad(2, "kernel.py:kernel[0]"))
         self.assertIn("--ref", self.bad(2, *_ARGUMENTS, "--ref", "x.T @@ w"))
+
+        for flag, value in (("--tolerance", "nan"), ("--tolerance", "-1"), ("--max-seconds", "nan"), ("--max-seconds", "1e300"),
+                            ("--max-seconds", "-1"), ("--max-instructions", "0"), ("--seed", "-1")):  # fmt: skip
+            self.assertIn(f"{flag}: expected", self.bad(2, *_ARGUMENTS, f"{flag}={value}"))
+        self.file("class Kernel:\n    pass\n", "none.py")
+        self.assertIn("none.py has no kernel 'Kernel'; it has none", self.bad(2, "none.py:Kernel"))
+
+    def test_numbers_that_are_none(self):
+        self.file(
+            """
+            import nki
+            import nki.language as nl
+
+            @nki.jit
+            def kernel(x):
+                out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+                nl.store(out, nl.log(nl.load(x)))
+                return out
+        """,
+            "log.py",
+        )
+        self.good("log.py:kernel", "--arg", "x=fp32[64,32]", "--ref", "log(x)")
+        wrong = ("log.py:kernel", "--arg", "x=fp32[64,32]", "--ref", "log(abs(x))", "--json", "report.json")
+        self.assertEqual(self.run_command(*wrong).returncode, 1)
+        with open(os.path.join(self.folder, "report.json")) as file:
+            report = json.load(file, parse_constant=self.fail)
+        self.assertEqual([(o["error"], o["passed"]) for o in report["outputs"]], [("infinity", False)])
+
+    def test_modules_beside_the_kernel_by_their_whole_names(self):
+        self.file("TILE = 64\n", "p/q/util.py")
+        self.file(
+            """
+            import nki.language as nl
+            from p.q.util import TILE
+
+            def kernel(x):
+                out = nl.ndarray((TILE, 8), x.dtype, buffer=nl.shared_hbm)
+                nl.store(out, nl.load(x))
+                return out
+        """,
+            "p/q/k.py",
+        )
+        self.good("p/q/k.py:kernel", "--arg", "x=fp32[64,8]", "--ref", "x")
+
+    def test_a_kernel_that_does_nothing(self):
+        self.file("def kernel():\n    pass\n", "nothing.py")
+        self.assertIn("note: the kernel has issued no instructions", self.good("nothing.py:kernel"))
 
     def test_arguments_that_are_missing(self):
         self.assertIn("the kernel needs w", self.bad(2, "kernel.py:kernel", "--arg", "x=bf16[128,64]"))
