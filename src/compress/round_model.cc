@@ -23,7 +23,10 @@ class RoundingRun {
   int64_t steps() const { return 4 * run_.config.num_hidden_layers + 1; }
   Status round(int64_t step) const {
     const int64_t layer = step / 4;
-    if (layer == run_.config.num_hidden_layers) return round_head();
+    if (layer == run_.config.num_hidden_layers) {
+      return_freed_memory();  // the head is larger than what the layers let go of
+      return round_head();
+    }
     const std::string at = fmt::format("{}layers.{}.", prefix_, layer);
     const auto attention = [&](const char* which) {
       return fmt::format("{}self_attn.{}_proj.weight", at, which);

@@ -166,10 +166,12 @@ TEST_F(QuantizeCommand, DequantizeRefuses) {
   expect(neuronmm(quantize), 1, {"4 bits", "--dequantize"});
   expect(neuronmm("compress " + four + " -o " + out + " --method svd --ratio 0.2"), 1,
          {"4 bits", "--dequantize"});
-  for (const std::string& into : {four, four + "/inside", folder_.string()}) {
+  for (const std::string& into : {four, four + "/inside"}) {
     expect(neuronmm("quantize " + four + " -o " + into + " --dequantize --force"), 1,
            {"outside the input folder"});
   }
+  expect(neuronmm("quantize " + four + " -o " + folder_.string() + " --dequantize --force"), 1,
+         {"four lies in it"});
   expect(neuronmm("inspect " + four), 0, {"4 bits"});
   fs::create_directories(out);
   expect(neuronmm(quantize + " --dequantize"), 1, {"out", "exists"});
