@@ -72,7 +72,8 @@ void add_engine_flags(CLI::App* command, serve::EngineOptions& engine) {
       ->add_option("--kv-cache-memory", engine.kv_cache_bytes,
                    "for the keys and values of all answers, as 4G; default: four contexts, or "
                    "1,024 positions for each of --max-num-seqs, within half of the memory")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->check(CLI::Range(int64_t{1}, kMost));
   command
       ->add_option("--prefill-chunk", engine.chunk_tokens,
                    "tokens of prompts in one step; the answers that run wait for them")

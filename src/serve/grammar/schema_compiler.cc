@@ -9,6 +9,7 @@
 
 #include "serve/grammar/json_syntax.h"
 #include "serve/grammar/pattern.h"
+#include "serve/grammar/pattern_syntax.h"
 #include "serve/grammar/schema_lowering.h"
 
 namespace neuronmm::grammar {
@@ -201,6 +202,9 @@ Result<CompiledGrammar> compile_schema(const Json& schema, const std::string& so
 }
 
 Result<CompiledGrammar> compile_text(std::string_view pattern, const std::string& source) {
+  // By itself first: a parenthesis too many would close the group, and places are the user's.
+  const auto alone = parse_pattern(pattern);
+  if (!alone.ok()) return fail("{}: {}", source, alone.error().message);
   const auto language = compile_pattern(fmt::format("^(?:{})$", pattern));
   if (!language.ok()) return fail("{}: {}", source, language.error().message);
   if (language->empty()) return fail("{}: no text matches it", source);

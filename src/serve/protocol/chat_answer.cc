@@ -1,5 +1,7 @@
 #include "serve/protocol/chat_answer.h"
 
+#include <nlohmann/json.hpp>
+
 #include "serve/protocol/random_id.h"
 
 namespace neuronmm::serve {
@@ -37,7 +39,15 @@ std::vector<AnswerDelta> ChatAnswer::finish(std::optional<TokenId> stop_token) {
   return wanted(std::move(deltas));
 }
 
-std::vector<AnswerDelta> ChatAnswer::wanted(std::vector<AnswerDelta> deltas) const {
+bool ChatAnswer::cut_call() const {
+  return text_.stopped() && has_calls() && !nlohmann::json::accept(arguments_);
+}
+
+std::vector<AnswerDelta> ChatAnswer::wanted(std::vector<AnswerDelta> deltas) {
+  for (const AnswerDelta& delta : deltas) {
+    if (delta.kind == AnswerDelta::Kind::kCall) arguments_.clear();
+    if (delta.kind == AnswerDelta::Kind::kArguments) arguments_ += delta.text;
+  }
   if (forced_calls_)
     std::erase_if(
         deltas, [](const AnswerDelta& delta) { return delta.kind == AnswerDelta::Kind::kContent; });

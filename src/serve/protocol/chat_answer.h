@@ -39,15 +39,18 @@ class ChatAnswer {
   // By itself: a stop string, or a second call where one is wanted.
   bool ended() const { return text_.stopped() || parser_.ended(); }
   bool has_calls() const { return parser_.has_calls(); }
+  // A stop string has cut the last call off.
+  bool cut_call() const;
   const AnswerText& text() const { return text_; }
 
  private:
-  std::vector<AnswerDelta> wanted(std::vector<AnswerDelta> deltas) const;
+  std::vector<AnswerDelta> wanted(std::vector<AnswerDelta> deltas);
 
   AnswerText text_;
   AnswerParser parser_;
   bool forced_calls_;
   std::string named_call_;
+  std::string arguments_;  // of the last call
 };
 
 // For a call in this syntax: Mistral's templates want nine letters and digits, others take

@@ -49,7 +49,8 @@ void ChatResponse::add_end(size_t index, const End& end) {
   begin(index);
   Choice& choice = choices_[index];
   tell(index, choice.answer.finish(end.stop_token));
-  const bool calls = choice.answer.has_calls() && chat_.named_call.empty() && end.reason == "stop";
+  const bool calls = choice.answer.has_calls() && chat_.named_call.empty() &&
+                     end.reason == "stop" && !choice.answer.cut_call();
   choice.finish_reason = calls ? "tool_calls" : end.reason;
   choice.stop_reason = stop_reason(choice.answer.text(), end);
   if (!settings().stream) return;

@@ -51,7 +51,7 @@ bool ItemsResponse::add_token(size_t, const GeneratedToken& token) {
 void ItemsResponse::add_end(size_t, const End& end) {
   begin();
   tell(answer_.finish(end.stop_token));
-  incomplete_ = end.reason == "length";
+  incomplete_ = end.reason == "length" || answer_.cut_call();
   if (items_.empty() && !chat_.forced_calls) open(Kind::kMessage);
   if (!items_.empty()) close(incomplete_ ? "incomplete" : "completed");
 }

@@ -27,6 +27,7 @@ ResponseSettings response_settings(const ServedModel& model, const AnswerFields&
                    .include_stop = fields.include_stop_str_in_output,
                    .min_tokens = fields.min_tokens,
                    .skip_special_tokens = fields.skip_special_tokens};
+  settings.stop_token_ids = fields.stop_token_ids;
   settings.stream = fields.stream;
   settings.include_usage = fields.include_usage;
   settings.continuous_usage = fields.continuous_usage;

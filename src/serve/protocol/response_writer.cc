@@ -1,5 +1,7 @@
 #include "serve/protocol/response_writer.h"
 
+#include <algorithm>
+
 #include "serve/protocol/api_error.h"
 
 namespace neuronmm::serve {
@@ -95,9 +97,11 @@ void ResponseWriter::fail(const ApiError& error) {
   sink_->end();
 }
 
-Json ResponseWriter::stop_reason(const AnswerText& text, const End& end) {
+Json ResponseWriter::stop_reason(const AnswerText& text, const End& end) const {
   if (text.stopped()) return text.stop();
-  return end.stop_token ? Json(*end.stop_token) : Json();
+  const auto& asked = settings_.stop_token_ids;
+  const bool own = end.stop_token && std::ranges::find(asked, *end.stop_token) != asked.end();
+  return own ? Json(*end.stop_token) : Json();
 }
 
 }  // namespace neuronmm::serve

@@ -23,6 +23,7 @@ struct ResponseSettings {
   std::vector<std::vector<TokenId>> prompts;   // at least one
   int64_t choices = 1;                         // of each prompt
   AnswerTextOptions text;
+  std::vector<TokenId> stop_token_ids;  // that the request adds to the model's
   bool stream = false, include_usage = false, continuous_usage = false;
   bool logprobs = false, return_token_ids = false;
   // That the tokens may take which a response keeps until it is whole.
@@ -71,8 +72,9 @@ class ResponseWriter {
     int64_t prompt = 0, cached = 0, completion = 0;  // of the prompts, of these in memory, made
   };
   const TokenCounts& counts() const { return counts_; }
-  // The text or the token that ended an answer, or null (vLLM's stop_reason).
-  static Json stop_reason(const AnswerText& text, const End& end);
+  // The text or the token of the request's own that ended an answer; null where the model ended it
+  // (vLLM's stop_reason).
+  Json stop_reason(const AnswerText& text, const End& end) const;
 
  private:
   class PromptListener;

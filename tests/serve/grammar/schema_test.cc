@@ -377,5 +377,15 @@ TEST(Schema, AnyObjectIsAnyObject) {
   EXPECT_FALSE(object.accepts(R"({"a": 01})"));
 }
 
+TEST(Text, PatternsStandByThemselves) {
+  for (const char* pattern : {"a)|(?:b", "a|b)(c", ")(", "(a"}) {
+    EXPECT_FALSE(compile_text(pattern, "regex").ok()) << pattern;
+  }
+  EXPECT_TRUE(compile_text("a|b", "regex").ok());
+  const auto boundary = compile_text("\\bfoo", "regex");
+  ASSERT_FALSE(boundary.ok());
+  EXPECT_NE(boundary.error().message.find("byte 1"), std::string::npos) << boundary.error().message;
+}
+
 }  // namespace
 }  // namespace neuronmm::grammar

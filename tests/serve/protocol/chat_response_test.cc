@@ -44,7 +44,7 @@ TEST(ChatCompletion, IsWhole) {
             R"({"object":"chat.completion","created":1700000001,"model":"small",)"
             R"("system_fingerprint":"fp","choices":[{"index":0,"message":{"role":"assistant",)"
             R"("content":"Hello!","refusal":null},"logprobs":null,"finish_reason":"stop",)"
-            R"("stop_reason":257}],"usage":{"prompt_tokens":20,"completion_tokens":6,)"
+            R"("stop_reason":null}],"usage":{"prompt_tokens":20,"completion_tokens":6,)"
             R"("total_tokens":26,"prompt_tokens_details":{"cached_tokens":8}}})");
 }
 
@@ -199,6 +199,27 @@ TEST(ChatCompletion, TellsCalls) {
   named["tool_choice"] = Json::parse(R"({"type": "function", "function": {"name": "f"}})");
   EXPECT_EQ(exchange(folder.model, named, {says(call)}).body()["choices"][0]["finish_reason"],
             "stop");
+}
+
+// A client would run a call whose arguments are no JSON.
+TEST(ChatCompletion, ACallThatAStopStringCutsIsNone) {
+  const ServedFolder folder;
+  const std::string text =
+      "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": \"x}b\"}}</tool_call>\nEND";
+  const auto reason_of = [&](const char* stop) -> std::string {
+    const Json body = with_tool(chat_with({{"stop", stop}}));
+    return exchange(folder.model, body, {says(text)}).body()["choices"][0]["finish_reason"];
+  };
+  EXPECT_EQ(reason_of("}b"), "stop");
+  EXPECT_EQ(reason_of("END"), "tool_calls");
+}
+
+TEST(ChatCompletion, NamesTheStopTokenOfTheRequest) {
+  const ServedFolder folder;
+  ScriptedAnswer answer = says("Hello!");
+  answer.stop_token = kEndId;
+  const Json body = chat_with({{"stop_token_ids", Json::array({kEndId})}});
+  EXPECT_EQ(exchange(folder.model, body, {answer}).body()["choices"][0]["stop_reason"], kEndId);
 }
 
 TEST(ChatCompletion, StreamsCalls) {
