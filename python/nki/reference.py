@@ -42,14 +42,16 @@ def load(place: str) -> types.ModuleType:
     path = os.path.abspath(place)
     folder, file = os.path.split(path)
     package = []
-    levels = _levels(path)
+    with open(path, "rb") as source:
+        nodes = list(ast.walk(ast.parse(source.read(), path)))
+    levels = _levels(nodes)
     while os.path.exists(os.path.join(folder, "__init__.py")) or len(package) < levels:  # so that its relative imports work
         folder, name = os.path.split(folder)
         package.insert(0, name)
     for entry in (folder, os.path.dirname(path)):
         if entry not in sys.path:
             sys.path.insert(0, entry)
-    for entry in (*_roots(path), os.getcwd()):
+    for entry in (*_roots(path, nodes), os.getcwd()):
         if entry not in sys.path:
             sys.path.append(entry)
     if file[:-3].isidentifier() and _imported(package, folder, needed=levels > 0):
@@ -60,16 +62,13 @@ def load(place: str) -> types.ModuleType:
     return _module(re.sub(r"\W", "_", file[:-3]) + "_of_the_user", path)
 
 
-def _levels(path: str) -> int:
+def _levels(nodes: list[ast.AST]) -> int:
     """How many folders the file's relative imports need around it: `from ..utils import x` two."""
-    with open(path, "rb") as file:
-        return max((n.level for n in ast.walk(ast.parse(file.read(), path)) if isinstance(n, ast.ImportFrom)), default=0)
+    return max((n.level for n in nodes if isinstance(n, ast.ImportFrom)), default=0)
 
 
-def _roots(path: str) -> list[str]:
+def _roots(path: str, nodes: list[ast.AST]) -> list[str]:
     """The folders above the file in which modules lie that it imports by their whole names."""
-    with open(path, "rb") as file:
-        nodes = list(ast.walk(ast.parse(file.read(), path)))
     names = {n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module and not n.level}
     names |= {alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names}
     roots, folder = [], os.path.dirname(path)
