@@ -118,13 +118,15 @@ std::string tensor_prefix(const io::Checkpoint& checkpoint) {
 }
 
 Status check_head(const io::Checkpoint& checkpoint, const io::ModelConfig& config) {
-  if (!config.tie_word_embeddings && !checkpoint.has("lm_head.weight")) {
+  const bool has_head = checkpoint.has("lm_head.weight");
+  if (!config.tie_word_embeddings) {
+    if (has_head) return {};
     return fail(
         "{}: expected tensor lm_head.weight because config.json has tie_word_embeddings false, "
         "found none",
         checkpoint.folder().string());
   }
-  if (!config.tie_word_embeddings || !checkpoint.has("lm_head.weight")) return {};
+  if (!has_head) return {};
   const std::string table_name = tensor_prefix(checkpoint) + "embed_tokens.weight";
   const TensorView head = checkpoint.tensors().at("lm_head.weight");
   if (!is_float(head.dtype)) return {};  // rounded from a folder that was checked

@@ -150,6 +150,9 @@ TEST_F(NkiCommand, TracesAKernel) {
     EXPECT_NE(read(page).find(part), std::string::npos) << part;
   }
   expect(neuronmm("nki " + kernel + ":double --arg 'x=bf16[128,512]' --ref x*3"), 1, {"WRONG"});
+  // An infinite error, which JSON cannot write.
+  expect(neuronmm("nki " + kernel + ":double --arg 'x=bf16[128,512]' --ref x/0"), 1,
+         {"relative error inf", "WRONG"});
   expect(neuronmm("nki " + kernel + ":double --arg 'x=bf16[256,512]'"), 1, {"kernel.py:7", "256"});
   write("leaves.py", "import os\n\ndef kernel(x):\n    os._exit(3)\n");
   expect(neuronmm("nki " + path("leaves.py") + ":kernel --arg 'x=bf16[128,512]'"), 1,
