@@ -65,11 +65,12 @@ struct Traced {
 };
 
 // A kernel of a Python file, by its name, is run and its trace put at `path`; anything else is a
-// trace that was kept.
+// trace that was kept. Of a file without a name it is the tracer that says what is missing.
 Result<Traced> trace_of(const std::string& kernel, const NkiFlags& flags, const fs::path& path) {
   Traced traced;
   fs::path file = kernel;
-  if (kernel != flags.from_trace && kernel.find(".py:") != std::string::npos) {
+  const bool python = kernel.find(".py:") != std::string::npos || kernel.ends_with(".py");
+  if (kernel != flags.from_trace && python) {
     TracerCall call = flags.call;
     call.kernel = kernel;
     file = path;

@@ -95,9 +95,8 @@ double DenseReference::divergence_with_attention(int64_t layer,
   return divergence_after(layer, std::move(hidden));
 }
 
-double DenseReference::divergence_with_head(const ops::LinearWeight& head) const {
-  const auto projection = inputs_->backend.make_linear(head);
-  return divergence(last_, projection.get());
+double DenseReference::divergence_with_head(const ops::Linear& head) const {
+  return divergence(last_, &head);
 }
 
 Result<double> DenseReference::divergence_of(const WithMlp& with_mlp) const {

@@ -28,7 +28,7 @@ class DenseReference {
   // Of the model with this attention in the place of one layer's; weights.mlp is not read.
   double divergence_with_attention(int64_t layer, const model::LayerWeights& weights) const;
   // Of the model with this LM head [vocab_size, H], behind the dense layers.
-  double divergence_with_head(const ops::LinearWeight& head) const;
+  double divergence_with_head(const ops::Linear& head) const;
   const model::LayerWeights& weights(int64_t layer) const {
     return weights_[static_cast<size_t>(layer)];
   }

@@ -31,6 +31,10 @@ constexpr int64_t kSampleRows = 64;
 // Every part takes so many tokens through half of the model. Assumed.
 constexpr int64_t kProbeTokens = 1024;
 
+// Rows of an LM head that are in memory as floats at a time: of a vocabulary of 128 thousand the
+// whole head takes more than the rest of a small model. Assumed.
+constexpr int64_t kHeadPiece = 8192;
+
 // The values that a rounded weight stands for, in fp32, without the factors of smoothing.
 struct HeldWeight {
   Shape shape;
@@ -39,6 +43,49 @@ struct HeldWeight {
   TensorView view() const {
     return {DType::kF32, shape, reinterpret_cast<const std::byte*>(values.data())};
   }
+};
+
+double of(const std::vector<double>& factors, int64_t i) {
+  return factors.empty() ? 1.0 : factors[static_cast<size_t>(i)];
+}
+
+HeldWeight held_rows(const ops::Codes& codes, const compress::TensorScale& scale, int64_t first,
+                     int64_t count) {
+  HeldWeight held{{count, codes.columns}, {}};
+  held.values.reserve(static_cast<size_t>(count * codes.columns));
+  for (int64_t i = first; i < first + count; ++i) {
+    const double row = of(scale.rows, i);
+    for (int64_t j = 0; j < codes.columns; ++j) {
+      held.values.push_back(static_cast<float>(codes.value(i, j) / (row * of(scale.columns, j))));
+    }
+  }
+  return held;
+}
+
+// A rounded LM head whose floats are made while it multiplies, piece by piece.
+class HeadOfCodes final : public ops::Linear {
+ public:
+  HeadOfCodes(ops::Codes codes, compress::TensorScale scale, const ops::Backend& backend)
+      : codes_(std::move(codes)), scale_(std::move(scale)), backend_(&backend) {}
+
+  void apply(ConstMatrixView x, MutableMatrixView y) const override {
+    for (int64_t first = 0; first < codes_.rows; first += kHeadPiece) {
+      const int64_t count = std::min(kHeadPiece, codes_.rows - first);
+      const HeldWeight held = held_rows(codes_, scale_, first, count);
+      ops::LinearWeight weight;
+      weight.w_t = held.view();
+      Matrix piece(x.rows, count);
+      backend_->make_linear(weight)->apply(x, piece.view());
+      for (int64_t i = 0; i < x.rows; ++i) {
+        std::copy_n(piece.view().row(i), count, y.row(i) + first);
+      }
+    }
+  }
+
+ private:
+  ops::Codes codes_;
+  compress::TensorScale scale_;
+  const ops::Backend* backend_;
 };
 
 // Sequences spread over all of them, of about kProbeTokens tokens.
@@ -53,10 +100,6 @@ std::vector<std::vector<text::TokenId>> probes(
     chosen.push_back(sequences[static_cast<size_t>(i * available / count)]);
   }
   return chosen;
-}
-
-double of(const std::vector<double>& factors, int64_t i) {
-  return factors.empty() ? 1.0 : factors[static_cast<size_t>(i)];
 }
 
 // Mean squares of what an MLP's matrices read. A layer's Gram matrices are gigabytes of a large
@@ -207,13 +250,12 @@ class RoundingMeasurement {
   Result<FormatLosses> measure_head() {
     const std::string tensor =
         inputs_.config.tie_word_embeddings ? prefix_ + "embed_tokens.weight" : "lm_head.weight";
-    NMM_ASSIGN(const HeldWeight held, rounded(tensor));
     NMM_ASSIGN(const DoubleMatrix gram,
                compress::read_head_statistics(statistics_, inputs_.config));
     FormatLosses errors = {};
     add_errors(tensor, compress::diagonal(gram), errors);
-    ops::LinearWeight head;
-    head.w_t = held.view();
+    NMM_ASSIGN(ops::Codes codes, codes_of(tensor));
+    const HeadOfCodes head(std::move(codes), scale_of(tensor), inputs_.backend);
     return of_formats(reference_->divergence_with_head(head), errors);
   }
 
@@ -225,21 +267,14 @@ class RoundingMeasurement {
     return losses;
   }
 
-  Result<HeldWeight> rounded(const std::string& tensor) const {
+  Result<ops::Codes> codes_of(const std::string& tensor) const {
     const Shape shape = inputs_.checkpoint.tensors().at(tensor).shape;
-    NMM_ASSIGN(
-        const ops::Codes codes,
-        compress::read_codes(rounded_.codes, tensor, kCandidates[kProbe], shape[0], shape[1]));
-    const compress::TensorScale scale = scale_of(tensor);
-    HeldWeight held{shape, {}};
-    held.values.reserve(static_cast<size_t>(shape[0] * shape[1]));
-    for (int64_t i = 0; i < shape[0]; ++i) {
-      const double row = of(scale.rows, i);
-      for (int64_t j = 0; j < shape[1]; ++j) {
-        held.values.push_back(static_cast<float>(codes.value(i, j) / (row * of(scale.columns, j))));
-      }
-    }
-    return held;
+    return compress::read_codes(rounded_.codes, tensor, kCandidates[kProbe], shape[0], shape[1]);
+  }
+
+  Result<HeldWeight> rounded(const std::string& tensor) const {
+    NMM_ASSIGN(const ops::Codes codes, codes_of(tensor));
+    return held_rows(codes, scale_of(tensor), 0, codes.rows);
   }
 
   compress::TensorScale scale_of(const std::string& tensor) const {
@@ -263,26 +298,34 @@ class RoundingMeasurement {
                                                       : attention.heads);
   }
 
-  // Of rows spread over the matrix, what rounding them to nearest makes of the products.
-  void add_errors(const std::string& tensor, const std::vector<double>& inputs,
-                  FormatLosses& errors) const {
-    const DoubleMatrix weight =
-        compress::scaled_matrix(rounded_.scales, tensor, inputs_.checkpoint);
-    const compress::TensorScale scale = scale_of(tensor);
-    const int64_t rows = std::min(kSampleRows, weight.rows());
-    DoubleMatrix sample(rows, weight.columns());
+  // Rows spread over the matrix, times its factors.
+  DoubleMatrix sample_of(const std::string& tensor, const compress::TensorScale& scale) const {
+    const TensorView& weight = inputs_.checkpoint.tensors().at(tensor);
+    const int64_t columns = weight.shape[1], rows = std::min(kSampleRows, weight.rows());
+    DoubleMatrix sample(rows, columns);
+    std::vector<double> values(static_cast<size_t>(columns));
     for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < weight.columns(); ++j) {
-        sample(i, j) = weight(i * weight.rows() / rows, j);
+      const int64_t row = i * weight.rows() / rows;
+      to_doubles(weight, row * columns, columns, values.data());
+      for (int64_t j = 0; j < columns; ++j) {
+        sample(i, j) = values[static_cast<size_t>(j)] * of(scale.rows, row) * of(scale.columns, j);
       }
     }
+    return sample;
+  }
+
+  // Of these rows, what rounding them to nearest makes of the products.
+  void add_errors(const std::string& tensor, const std::vector<double>& inputs,
+                  FormatLosses& errors) const {
+    const compress::TensorScale scale = scale_of(tensor);
+    const DoubleMatrix sample = sample_of(tensor, scale);
     for (size_t format = 0; format < kFormats; ++format) {
       DoubleMatrix nearest = sample;
       compress::round_to(kCandidates[format], nearest);
       for (int64_t j = 0; j < sample.columns(); ++j) {
         const double s = of(scale.columns, j);
         const double weight_of = inputs[static_cast<size_t>(j)] / (s * s);
-        for (int64_t i = 0; i < rows; ++i) {
+        for (int64_t i = 0; i < sample.rows(); ++i) {
           const double error = sample(i, j) - nearest(i, j);
           errors[format] += weight_of * error * error;
         }

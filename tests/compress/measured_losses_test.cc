@@ -143,7 +143,7 @@ TEST_F(MeasuredLosses, AReferenceHoldsOtherAttentionAndHeadsBesideIt) {
   expect("lm_head.weight", [&](const TensorView& changed) {
     ops::LinearWeight head;
     head.w_t = changed;
-    return reference->divergence_with_head(head);
+    return reference->divergence_with_head(*backend_.make_linear(head));
   });
 }
 

@@ -73,8 +73,12 @@ class Index:
     def __add__(self, other):
         if isinstance(other, WHOLE):
             return Index(self.shape, self.steps, self.first + int(other))
+        if hasattr(other, "tensor"):
+            return Moved(self, other)
         if not isinstance(other, Index):
             return NotImplemented
+        if isinstance(other, Moved):
+            return other + self
         shape, mine, theirs = _together(self, other)
         return Index(shape, tuple(a + b for a, b in zip(mine, theirs)), self.first + other.first)
 
@@ -126,6 +130,35 @@ class Index:
     def __eq__(self, other):
         return (self >= other) & (self <= other)
 
+    __hash__ = None
+
+
+class Moved(Index):
+    """An index that a number in memory moves, a tile of one element: `nl.arange(64)[None, :] + offsets[0, i]`."""
+
+    __slots__ = ("by",)
+
+    def __init__(self, index: Index, by):
+        if by.size != 1:
+            _wrong(f"{by.describe()}: a tile that moves an index has one element")
+        super().__init__(index.shape, index.steps, index.first)
+        self.by = by
+
+    def __getitem__(self, key):
+        return Moved(super().__getitem__(key), self.by)
+
+    def __add__(self, other):
+        if hasattr(other, "tensor") or isinstance(other, Moved):
+            _wrong("one number in memory moves an index, found two: add them before")
+        return Moved(super().__add__(other), self.by)
+
+    __radd__ = __add__
+
+    def _unknown(self, *_):
+        _wrong(f"{self.by.describe()} is known when the kernel runs: an index that it moves can be added to, and nothing else")
+
+    __neg__ = __mul__ = __rmul__ = __floordiv__ = __rsub__ = _unknown
+    __ge__ = __gt__ = __le__ = __lt__ = __eq__ = _unknown
     __hash__ = None
 
 

@@ -1,5 +1,8 @@
-"""`tensor[rows[...], columns]`: the rows of a tensor in HBM that the numbers of a tile name. Numbers may come before them, as
-in `cache[0, rows[...], columns]`."""
+"""Indices that are in memory when the kernel runs.
+
+`tensor[rows[...], columns]` has the rows of a tensor in HBM that the numbers of a tile name. Numbers may come before them, as
+in `cache[0, rows[...], columns]`. A tile of one element behind them, or one that is added to an index expression or begins a
+`nl.ds`, moves the whole view along its dimension; on chip too, as `nisa.tensor_copy_dynamic_src` reads it."""
 
 from __future__ import annotations
 
@@ -10,6 +13,24 @@ from nki.tracer.tensor import Dynamic
 from .index import Index
 from .tile import Tile, readable
 from .views import view
+
+
+def names_rows(tensor, key, axis: int) -> bool:
+    """Whether the tile at this place of a key has a row for each partition, and not one number for all."""
+    rows_are_here = tensor.layout.memory == HBM and all(isinstance(part, int) for part in key[:axis])
+    return rows_are_here or key[axis].size != 1
+
+
+def moved_by(tensor, moved) -> Dynamic:
+    """`moved`: the dimension and the tile that moves the view along it."""
+    if len(moved) > 1 or tensor.dynamic is not None:
+        errors.fail("tensor[...]", f"{tensor.describe()}: one number in memory moves a view, found {len(moved)}")
+    axis, by = moved[0]
+    if by.size != 1:
+        errors.fail("tensor[...]", f"{by.describe()}: a tile that moves a view has one element")
+    if tensor.layout.memory != HBM and axis == 0:
+        errors.fail("tensor[...]", f"{tensor.describe()}: a number in memory moves a view within partitions, not among them")
+    return Dynamic(readable(by), None, tensor.strides[axis], tensor.shape[axis], False)
 
 
 def indirect_view(tensor, key):

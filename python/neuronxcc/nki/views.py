@@ -12,7 +12,7 @@ from nki.tracer import errors
 from nki.tracer.layout import HBM
 from nki.tracer.tensor import Tensor
 
-from .index import Index, broadcast_shape, spread
+from .index import Index, Moved, broadcast_shape, spread
 
 _FULL = slice(None)
 
@@ -87,12 +87,13 @@ def view(tensor, key: tuple):
     shape = layout.shape
     if len(key) != len(shape) or any(part is Ellipsis or part is None for part in key):
         key = _expanded(tensor, key, len(shape))
-    forms, firsts, axis = [], [], 0
+    forms, firsts, axis, moved = [], [], 0, ()
     for part in key:
         kind = type(part)
-        if kind is Index:
+        if kind is Index or kind is Moved:
             forms.append((part.shape, part.steps))
             firsts.append(part.first)
+            moved = (*moved, (axis, part.by)) if kind is Moved else moved
         elif kind is slice:
             start, size, step = _range(part, shape[axis])
             if size < 1:
@@ -100,8 +101,10 @@ def view(tensor, key: tuple):
             forms.append((size, step))
             firsts.append(start)
         elif kind is Slice:
+            by_tile = hasattr(part.start, "tensor")
             forms.append((int(part.size), 1))
-            firsts.append(int(part.start))
+            firsts.append(0 if by_tile else int(part.start))
+            moved = (*moved, (axis, part.start)) if by_tile else moved
         elif kind is int or isinstance(part, (int, np.integer)):
             forms.append(1)
             firsts.append(int(part) + shape[axis] if part < 0 else int(part))
@@ -109,9 +112,13 @@ def view(tensor, key: tuple):
             forms.append(None)
             continue
         elif hasattr(part, "tensor"):
-            from .indirect import indirect_view
+            from .indirect import indirect_view, names_rows
 
-            return indirect_view(tensor, key)
+            if names_rows(tensor, key, axis):
+                return indirect_view(tensor, key)
+            forms.append(1)
+            firsts.append(0)
+            moved = (*moved, (axis, part))
         else:
             errors.fail("tensor[...]", f"{tensor.describe()}: an index of dimension {axis} is a {kind.__name__}")
         axis += 1
@@ -125,7 +132,11 @@ def view(tensor, key: tuple):
         offset += first * stride
         if first + low < 0 or first + high >= n:
             overflow = (*overflow, Overflow(plan.steps[axis], first, n, axis))
-    return Tensor(tensor.storage, plan.layout, offset), overflow
+    if not moved:
+        return Tensor(tensor.storage, plan.layout, offset), overflow
+    from .indirect import moved_by
+
+    return Tensor(tensor.storage, plan.layout, offset, moved_by(tensor, moved)), overflow
 
 
 def _expanded(tensor, key, rank):

@@ -56,6 +56,26 @@ def transposing_store(x):
 
 
 @nki.jit
+def moved_views(x, offsets, masks):
+    out = nl.ndarray((x.shape[0], 192), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile, o = nl.load(x), nl.load(offsets)
+    result = nl.ndarray((x.shape[0], 192), dtype=x.dtype)
+    p, i = nl.mgrid[0 : x.shape[0], 0:64]
+    result[p, i] = nisa.tensor_copy_dynamic_src(tile[p, i + o[0, 0]])
+    result[p, i + 64] = nl.copy(tile[p, o[0, 1] + i])
+    nisa.tensor_copy_dynamic_dst(dst=result[:, nl.ds(o[0, 3], 64)], src=nl.load(masks[:, o[0, 2], :]))
+    nl.store(out, result)
+    return out
+
+
+@nki.jit
+def moved_view(x, offsets, key):
+    out = nl.ndarray((x.shape[0], 64), dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.copy(nl.load(x)[key(nl.arange(64)[None, :], nl.load(offsets))]))
+    return out
+
+
+@nki.jit
 def backwards(x):
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     i, j = nl.arange(x.shape[0])[:, None], nl.arange(x.shape[1])[None, :]
@@ -165,6 +185,23 @@ class Indexing(unittest.TestCase):
         self.assertIn("src", [a.get("indirect") for n, _, a, _ in run.instructions if n == "dma_copy"])
         caches = random(2, 50, 24)  # as of keys and of values: the rows of one of them
         close(self, Run(gathered_values, caches, rows).output, caches[1, rows[:, 0]])
+
+    def test_numbers_in_memory_move_views(self):
+        x, offsets, masks = random(16, 256), np.array([[5, 77, 2, 128]], np.uint32), random(16, 4, 64, seed=2)
+        run = Run(moved_views, x, offsets, masks)
+        first, second, which, place = offsets[0]
+        expected = np.concatenate([x[:, first : first + 64], x[:, second : second + 64], masks[:, which]], axis=1)
+        self.assertEqual(place, 128)
+        np.testing.assert_array_equal(run.output, expected)
+        self.assertEqual(sum("index" in v for _, _, _, v in run.instructions), 4)  # each waits for its number
+        for key, message in (
+            (lambda i, o: (slice(None), (i + o[0, 0]) * 2), "can be added to, and nothing else"),
+            (lambda i, o: (slice(None), i + o[0, 0] + o[0, 1]), "found two"),
+            (lambda i, o: (slice(None), i + o[0, 0:2]), "has one element"),
+            (lambda i, o: (nl.ds(o[0, 0], 8), slice(None)), "within partitions"),
+        ):
+            with self.assertRaisesRegex(Exception, message):
+                Run(moved_view, x, offsets, key)
 
     def test_a_mask_on_an_operand(self):
         x = random(128, 512)

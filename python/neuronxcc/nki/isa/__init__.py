@@ -31,6 +31,8 @@ from .arithmetic import (
     reciprocal,
     scalar_tensor_tensor,
     tensor_copy,
+    tensor_copy_dynamic_dst,
+    tensor_copy_dynamic_src,
     tensor_copy_predicated,
     tensor_partition_reduce,
     tensor_reduce,

@@ -64,6 +64,17 @@ def tensor_copy(src, *, mask=None, dtype=None, engine=isa.engine.unknown, **unus
     return elementwise.copied(src, dtype, mask, engine, "nisa.tensor_copy")
 
 
+def tensor_copy_dynamic_src(src, *, mask=None, dtype=None, engine=isa.engine.unknown, **unused):
+    """A copy of a part that a number in memory moves: `src[p, i + offsets[0, k]]`."""
+    return elementwise.copied(src, dtype, mask, engine, "nisa.tensor_copy_dynamic_src")
+
+
+def tensor_copy_dynamic_dst(*, dst, src, mask=None, dtype=None, engine=isa.engine.unknown, **unused):
+    call = "nisa.tensor_copy_dynamic_dst"
+    dst, src = elementwise.tile(dst, call, "dst"), elementwise.tile(src, call, "src")
+    moves.copy(dst, src, elementwise.mask_box(mask, dst.shape, call), call)
+
+
 def reciprocal(data, *, dtype=None, mask=None, **unused):
     return elementwise.reciprocal(data, dtype, mask)
 

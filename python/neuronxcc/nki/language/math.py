@@ -164,6 +164,8 @@ def _operator(name, reverse=False, made=Tile):
     op = operators.ALL[name]
 
     def method(self, other):
+        if name == "add" and isinstance(other, Index):
+            return other + self  # a number in memory that moves an index
         if not isinstance(other, Tile) and not operands.is_number(other):
             return NotImplemented
         a, b = (other, self) if reverse else (self, other)
