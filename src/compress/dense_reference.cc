@@ -99,6 +99,13 @@ double DenseReference::divergence_with_head(const ops::Linear& head) const {
   return divergence(last_, &head);
 }
 
+double DenseReference::divergence_with_table(const ops::Linear& head, Matrix embedded) const {
+  for (const model::DecoderLayer& layer : layers_) {
+    layer.forward(embedded.view(), rotary_, batch_);
+  }
+  return divergence(std::move(embedded), &head);
+}
+
 Result<double> DenseReference::divergence_of(const WithMlp& with_mlp) const {
   Matrix hidden = residuals_.at(0);
   for (int64_t layer = 0; layer < std::ssize(layers_); ++layer) {

@@ -29,6 +29,9 @@ class DenseReference {
   double divergence_with_attention(int64_t layer, const model::LayerWeights& weights) const;
   // Of the model with this LM head [vocab_size, H], behind the dense layers.
   double divergence_with_head(const ops::Linear& head) const;
+  // Of the model with another embedding table, which is its LM head, too. `embedded` [tokens, H]:
+  // the table's rows of the tokens, sequence after sequence.
+  double divergence_with_table(const ops::Linear& head, Matrix embedded) const;
   const model::LayerWeights& weights(int64_t layer) const {
     return weights_[static_cast<size_t>(layer)];
   }

@@ -68,6 +68,20 @@ class HeadOfCodes final : public ops::Linear {
   HeadOfCodes(ops::Codes codes, compress::TensorScale scale, const ops::Backend& backend)
       : codes_(std::move(codes)), scale_(std::move(scale)), backend_(&backend) {}
 
+  // Its rows of the tokens, as the embedding table that it may be, too.
+  Matrix embed(const std::vector<std::vector<text::TokenId>>& sequences) const {
+    std::vector<float> values;
+    for (const auto& sequence : sequences) {
+      for (const text::TokenId token : sequence) {
+        const HeldWeight row = held_rows(codes_, scale_, token, 1);
+        values.insert(values.end(), row.values.begin(), row.values.end());
+      }
+    }
+    Matrix embedded(std::ssize(values) / codes_.columns, codes_.columns);
+    std::copy(values.begin(), values.end(), embedded.data());
+    return embedded;
+  }
+
   void apply(ConstMatrixView x, MutableMatrixView y) const override {
     for (int64_t first = 0; first < codes_.rows; first += kHeadPiece) {
       const int64_t count = std::min(kHeadPiece, codes_.rows - first);
@@ -89,7 +103,7 @@ class HeadOfCodes final : public ops::Linear {
 };
 
 // Sequences spread over all of them, of about kProbeTokens tokens.
-std::vector<std::vector<text::TokenId>> probes(
+std::vector<std::vector<text::TokenId>> probes_of(
     const std::vector<std::vector<text::TokenId>>& sequences) {
   int64_t tokens = 0;
   for (const auto& sequence : sequences) tokens += std::ssize(sequence);
@@ -136,7 +150,8 @@ class RoundingMeasurement {
         inputs_.progress.update(++done, fmt::format("layer {}", layer));
       }
     }
-    NMM_ASSIGN(losses.head, known("head", [&] { return measure_head(); }));
+    const std::string head = inputs_.config.tie_word_embeddings ? "table" : "head";
+    NMM_ASSIGN(losses.head, known(head, [&] { return measure_head(); }));
     inputs_.progress.finish();
     reference_.reset();
     return_freed_memory();
@@ -156,7 +171,8 @@ class RoundingMeasurement {
     NMM_ASSIGN(rounded_,
                compress::round_by_text(inputs_, rounding, {kCandidates[kProbe]}, folder_));
     return_freed_memory();
-    NMM_ASSIGN(reference_, compress::DenseReference::run(inputs_, probes(inputs_.text->held_out)));
+    probes_ = probes_of(inputs_.text->held_out);
+    NMM_ASSIGN(reference_, compress::DenseReference::run(inputs_, probes_));
     return {};
   }
 
@@ -246,17 +262,19 @@ class RoundingMeasurement {
     return sum;
   }
 
-  // The projection alone: what a tied table's other end does to the first layer is not in it.
+  // A tied table is rounded at both of its ends: what the layers read, too.
   Result<FormatLosses> measure_head() {
-    const std::string tensor =
-        inputs_.config.tie_word_embeddings ? prefix_ + "embed_tokens.weight" : "lm_head.weight";
+    const bool tied = inputs_.config.tie_word_embeddings;
+    const std::string tensor = tied ? prefix_ + "embed_tokens.weight" : "lm_head.weight";
     NMM_ASSIGN(const DoubleMatrix gram,
                compress::read_head_statistics(statistics_, inputs_.config));
     FormatLosses errors = {};
     add_errors(tensor, compress::diagonal(gram), errors);
     NMM_ASSIGN(ops::Codes codes, codes_of(tensor));
     const HeadOfCodes head(std::move(codes), scale_of(tensor), inputs_.backend);
-    return of_formats(reference_->divergence_with_head(head), errors);
+    return of_formats(tied ? reference_->divergence_with_table(head, head.embed(probes_))
+                           : reference_->divergence_with_head(head),
+                      errors);
   }
 
   static FormatLosses of_formats(double measured, const FormatLosses& errors) {
@@ -340,6 +358,7 @@ class RoundingMeasurement {
   std::string prefix_;
   LossesByName saved_;
   compress::RoundedByText rounded_;
+  std::vector<std::vector<text::TokenId>> probes_;
   std::optional<compress::DenseReference> reference_;
   MlpSquares mlp_;  // of the layer that was asked for last
 };
