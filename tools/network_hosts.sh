@@ -9,10 +9,10 @@
 #   network_hosts.sh mpirun COUNT ARGUMENT... mpirun on nmm-0, one process on each of COUNT hosts
 #   network_hosts.sh bytes HOST               what the interface has sent so far, headers of Ethernet, IP and TCP included
 #   network_hosts.sh rate HOST RATE           another rate of what the host sends
-#   network_hosts.sh has-delay                whether this kernel can add a delay (netem)
+#   network_hosts.sh has-delay                whether a delay can be added: by the kernel (netem), or by link_delay.cc with a compiler and TAP devices
 #   network_hosts.sh down
 set -euo pipefail
-readonly prefix=nmm bridge=nmm-switch network=10.213.77
+readonly prefix=nmm bridge=nmm-switch network=10.213.77 state=/run/nmm-hosts
 # tbf sends this much at once: two of the longest packets that Linux gives a device, which segments them.
 readonly burst=128kb
 
@@ -22,13 +22,14 @@ hosts() { ip netns list | grep -oE "^$prefix-[0-9]+" || true; }
 on() { local host=$1; shift; ip netns exec "$host" unshare --uts bash -c 'hostname "$0" && exec "$@"' "$host" "$@"; }
 
 # The rate is that of the host's card and of its port at the switch.
-shape() {  # HOST RATE [DELAY]
+shape() {  # HOST RATE
   ip netns exec "$1" tc qdisc replace dev eth0 root handle 1: tbf rate "$2" burst $burst latency 50ms
   tc qdisc replace dev "$1" root tbf rate "$2" burst $burst latency 50ms
-  [ -z "${3:-}" ] || ip netns exec "$1" tc qdisc replace dev eth0 parent 1:1 netem delay "$3" limit 100000
 }
 
-has_delay() {
+has_delay() { has_netem || { [ -w /dev/net/tun ] && command -v c++ >/dev/null; }; }
+
+has_netem() {
   ip link add $prefix-probe type dummy 2>/dev/null || ip link add $prefix-probe type veth peer name $prefix-prob2
   local can=0
   tc qdisc add dev $prefix-probe root netem delay 1ms 2>/dev/null || can=1
@@ -36,8 +37,33 @@ has_delay() {
   return $can
 }
 
+# What a host sends arrives so much later. Without netem two devices and a program between them are the cable.
+connect() {  # HOST DELAY
+  local microseconds
+  if [ -z "$2" ] || has_netem; then
+    ip link add "$1" type veth peer name eth0 netns "$1"
+    return
+  fi
+  case "$2" in
+    *us) microseconds=${2%us} ;;
+    *ms) microseconds=$(awk "BEGIN {print int(1000 * ${2%ms})}") ;;
+    *) fail "a delay like 50us or 0.05ms, not $2" ;;
+  esac
+  [ -x "$state/link_delay" ] || c++ -std=c++20 -O2 -o "$state/link_delay" "$(dirname "$(readlink -f "$0")")/link_delay.cc"
+  mkfifo "$state/$1"
+  "$state/link_delay" "$1" "$microseconds" >"$state/$1" 2>"$state/$1.errors" </dev/null &  # it holds no pipe of the caller's
+  read -r _ <"$state/$1" || fail "$(cat "$state/$1.errors")"
+}
+
+delay_by_kernel() {  # HOST DELAY
+  [ -n "$2" ] && has_netem || return 0
+  ip netns exec "$1" tc qdisc replace dev eth0 parent 1:1 netem delay "$2" limit 100000
+}
+
 down() {
   local host
+  pkill -f "^$state/link_delay " || true
+  rm -rf "$state"
   for host in $(hosts); do
     ip link del "$host" 2>/dev/null || true  # at once; a namespace in which something still runs stays until that has ended
     ip netns del "$host"
@@ -48,8 +74,9 @@ down() {
 
 up() {  # COUNT RATE [DELAY]
   local count=$1 rate=$2 delay=${3:-} i host
-  [ -z "$delay" ] || has_delay || fail "a delay of $delay needs netem, which this kernel has not"
+  [ -z "$delay" ] || has_delay || fail "a delay of $delay needs a kernel with netem, or TAP devices and a compiler (g++)"
   down
+  mkdir -p "$state"
   ip link add $bridge type bridge
   ip link set $bridge up
   for ((i = 0; i < count; i++)); do
@@ -57,12 +84,13 @@ up() {  # COUNT RATE [DELAY]
     mkdir -p "/etc/netns/$host"  # `ip netns exec` shows its files as those of /etc
     { echo "127.0.0.1 localhost"; for ((j = 0; j < count; j++)); do echo "$network.$((j + 1)) $prefix-$j"; done; } >"/etc/netns/$host/hosts"
     ip netns add "$host"
-    ip link add "$host" type veth peer name eth0 netns "$host"
+    connect "$host" "$delay"
     ip link set "$host" master $bridge up
     ip -n "$host" link set lo up
     ip -n "$host" link set eth0 up
     ip -n "$host" address add "$network.$((i + 1))/24" dev eth0
-    shape "$host" "$rate" "$delay"
+    shape "$host" "$rate"
+    delay_by_kernel "$host" "$delay"
   done
 }
 

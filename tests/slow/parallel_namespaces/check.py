@@ -57,8 +57,9 @@ def check_bytes(count):
         counted = (after[i] - between[i]) - (between[i] - before[i])
         overheads.append(counted / expected - 1)
     # 66 bytes of Ethernet, IP and TCP per packet, which Linux counts once per up to 64 KiB that a card would segment; acknowledgements
-    # of as much; MPI's headers; four signs of life per second.
-    assert all(0 <= overhead < 0.02 for overhead in overheads), overheads
+    # of as much; MPI's headers; four signs of life per second. The shorter run's are taken off, and with a delay acknowledgements join
+    # data more often in one run than in the other.
+    assert all(-0.001 < overhead < 0.02 for overhead in overheads), overheads
     print(f"  bytes sent by each host: the formula's and {min(overheads):.2%} to {max(overheads):.2%} of headers")
 
 
@@ -67,7 +68,7 @@ def check_results(model):
     text_of_model = generate(1, model, 256) if model else None
     can_delay = subprocess.run([hosts.SCRIPT, "has-delay"], check=False).returncode == 0
     if not can_delay:
-        print("skipped: delays, since this kernel has no netem; the delay is that of veth and TCP")
+        print("skipped: delays, without netem, and without TAP devices and a compiler; the delay is that of veth and TCP")
     for count in (2, 4):
         for rate in RATES:
             for delay in DELAYS if can_delay else (None,):
