@@ -65,7 +65,7 @@ using Results = std::vector<eval::TaskResult>;
 // Of each task what lies between the two models; intervals are 95 %.
 void print_against(const ReportWriter& writer, const Results& results,
                    const eval::ReferenceResults& reference) {
-  writer.print("\nagainst {}\n", reference.name);
+  writer.print("\nagainst {}, ± half of a 95 % interval\n", reference.name);
   for (const eval::TaskResult& result : results) {
     if (result.divergence) {
       const eval::DivergenceSummary& summary = *result.divergence;
@@ -111,7 +111,7 @@ void print_results(const ReportWriter& writer, const std::vector<eval::TaskResul
     if (result.perplexity) print_text(writer, result);
   }
   if (!any(false)) return;
-  writer.print("{:14} {:>15}   {:>15}   {:>6}\n", "", "acc", "acc_norm", "items");
+  writer.print("{:14} {:>15}   {:>15}   {:>6}\n", "", "acc ± s.e.", "acc_norm ± s.e.", "items");
   for (const eval::TaskResult& result : results) {
     if (result.score) print_accuracy(writer, result);
   }

@@ -138,20 +138,18 @@ class RoundingMeasurement {
     const int64_t layers = inputs_.config.num_hidden_layers;
     RoundingLosses losses;
     losses.layers.resize(static_cast<size_t>(layers));
-    const int64_t all = layers * static_cast<int64_t>(kParts) + 1;  // and the head
-    if (std::ssize(saved_) < all) NMM_TRY(prepare());
-    inputs_.progress.start("measuring rounding", all);
+    if (!all_known()) NMM_TRY(prepare());
+    inputs_.progress.start("measuring rounding", layers * static_cast<int64_t>(kParts) + 1);
     int64_t done = 0;
     for (int64_t layer = 0; layer < layers; ++layer) {
       for (size_t part = 0; part < kParts; ++part) {
         NMM_ASSIGN(losses.layers[static_cast<size_t>(layer)][part],
-                   known(fmt::format("layers.{}.{}", layer, part),
+                   known(part_name(layer, part),
                          [&] { return measure_part(layer, static_cast<Part>(part)); }));
         inputs_.progress.update(++done, fmt::format("layer {}", layer));
       }
     }
-    const std::string head = inputs_.config.tie_word_embeddings ? "table" : "head";
-    NMM_ASSIGN(losses.head, known(head, [&] { return measure_head(); }));
+    NMM_ASSIGN(losses.head, known(head_name(), [&] { return measure_head(); }));
     inputs_.progress.finish();
     reference_.reset();
     return_freed_memory();
@@ -163,6 +161,22 @@ class RoundingMeasurement {
   }
 
  private:
+  static std::string part_name(int64_t layer, size_t part) {
+    return fmt::format("layers.{}.{}", layer, part);
+  }
+  // What older programs measured of a table as a head alone has the other name.
+  std::string head_name() const { return inputs_.config.tie_word_embeddings ? "table" : "head"; }
+
+  // Of the parts and the head, which take the codes to measure.
+  bool all_known() const {
+    for (int64_t layer = 0; layer < inputs_.config.num_hidden_layers; ++layer) {
+      for (size_t part = 0; part < kParts; ++part) {
+        if (!saved_.contains(part_name(layer, part))) return false;
+      }
+    }
+    return saved_.contains(head_name());
+  }
+
   // Codes of 4 bits for all of the model, and the model itself in memory.
   Status prepare() {
     NMM_ASSIGN(const auto saved,

@@ -203,6 +203,21 @@ TEST_F(Fit, GoesOnWhereItWasInterrupted) {
   EXPECT_EQ(compress::CompressTest::bytes("out"), compress::CompressTest::bytes("undisturbed"));
 }
 
+// Older programs measured a table as a head alone, and kept that under another name.
+TEST_F(Fit, MeasuresATableThatAnOlderProgramTookForAHead) {
+  const Budget budget = at_most(0.2 * dense_bytes());
+  run_well(request("undisturbed", budget));
+  const fs::path kept = path("sensitivities") / "rounding.json";
+  const auto text = io::read_text_file(kept);
+  ASSERT_TRUE(text.ok());
+  std::string older = *text;
+  const size_t at = older.find("\"table\"");
+  ASSERT_NE(at, std::string::npos);
+  ASSERT_TRUE(io::write_text_file(kept, older.replace(at, 7, "\"head\"")).ok());
+  run_well(request("out", budget));
+  EXPECT_EQ(compress::CompressTest::bytes("out"), compress::CompressTest::bytes("undisturbed"));
+}
+
 TEST_F(Fit, RefusesDamagedSensitivities) {
   const Budget budget = at_most(0.2 * dense_bytes());
   run_well(request("out", budget));
