@@ -208,7 +208,7 @@ TEST_F(Fit, MeasuresATableThatAnOlderProgramTookForAHead) {
   const Budget budget = at_most(0.2 * dense_bytes());
   run_well(request("undisturbed", budget));
   const fs::path kept = path("sensitivities") / "rounding.json";
-  const auto text = io::read_text_file(kept);
+  const auto text = io::read_text_file(kept, 1 << 20);
   ASSERT_TRUE(text.ok());
   std::string older = *text;
   const size_t at = older.find("\"table\"");
