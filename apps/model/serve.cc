@@ -54,7 +54,9 @@ Result<serve::ServedModel> served_model(const ServeFlags& flags, const Loaded& l
   model.names = {flags.model_name.empty() ? default_name(flags.model_dir) : flags.model_name};
   model.tokenizer = loaded.tokenizer.get();
   model.vocab_size = config.vocab_size;
-  model.context_tokens = loaded.engine->sequence_tokens();
+  model.context_tokens = config.max_position_embeddings;
+  if (flags.engine.context_tokens > 0)
+    model.context_tokens = std::min(model.context_tokens, flags.engine.context_tokens);
   NMM_ASSIGN(model.generation, io::GenerationConfig::load(flags.model_dir));
   model.stop_tokens = model::stop_tokens_of(model.generation, config);
   model.system_fingerprint = fmt::format("neuronmm-{}", kVersion);
@@ -80,41 +82,17 @@ Result<std::string> description(const ServeFlags& flags, const serve::ServedMode
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-// The engine takes whole blocks of positions, one at least.
-Status check_kv_cache_memory(int64_t bytes, const model::Transformer& transformer) {
-  const int64_t block = transformer.make_cache(1)->block_bytes();
-  if (bytes == 0 || bytes >= block) return {};
-  return fail("--kv-cache-memory: expected at least {} bytes, which {} positions take, found {}",
-              block, ops::kKvBlock, bytes);
-}
-
-// Where an answer gets less room than was asked for or than the model has.
-void tell_context(const ServeFlags& flags, int64_t of_model, int64_t tokens) {
-  if (flags.engine.context_tokens > of_model) {
-    print_message("--context-length {}: the model has {} positions, which are the context\n",
-                  flags.engine.context_tokens, of_model);
-  }
-  const int64_t wanted = flags.engine.context_tokens;
-  if (tokens < (wanted > 0 ? std::min(wanted, of_model) : of_model)) {
-    print_message("--kv-cache-memory {}: it has room for {} tokens, which are the context\n",
-                  flags.engine.kv_cache_bytes, tokens);
-  }
-}
-
 Result<std::shared_ptr<serve::AnswerService>> load(const ServeFlags& flags, Loaded& loaded) {
   NMM_ASSIGN(auto tokenizer, text::Tokenizer::load(flags.model_dir));
   loaded.tokenizer = std::make_unique<text::Tokenizer>(std::move(tokenizer));
   NMM_ASSIGN(loaded.backend, make_backend(flags.device));
   NMM_ASSIGN(auto transformer, model::Transformer::load(flags.model_dir, *loaded.backend));
   loaded.transformer = std::make_unique<model::Transformer>(std::move(transformer));
-  NMM_TRY(check_kv_cache_memory(flags.engine.kv_cache_bytes, *loaded.transformer));
-  loaded.engine = std::make_unique<serve::Engine>(*loaded.transformer, flags.engine);
   serve::ServiceParts parts;
-  parts.engine = loaded.engine.get();
   NMM_ASSIGN(parts.model, served_model(flags, loaded));
   NMM_ASSIGN(parts.description_json, description(flags, parts.model, *loaded.transformer));
-  tell_context(flags, loaded.transformer->config().max_position_embeddings,
-               parts.model.context_tokens);
+  loaded.engine = std::make_unique<serve::Engine>(*loaded.transformer, flags.engine);
+  parts.engine = loaded.engine.get();
   parts.metrics_prefix = flags.metrics_prefix;
   if (flags.device.simulated()) {
     parts.device = flags.device.device;

@@ -97,7 +97,6 @@ class Engine::Impl {
     stopping_ = true;
   }
 
-  int64_t sequence_tokens() const { return room_.tokens(); }
   bool idle() const {
     const std::lock_guard lock(mutex_);
     return live_ == 0;
@@ -222,7 +221,6 @@ Admission Engine::submit(Request request, std::shared_ptr<Listener> listener) {
 }
 void Engine::cancel(RequestId id) { impl_->cancel(id); }
 void Engine::stop_admission() { impl_->stop_admission(); }
-int64_t Engine::sequence_tokens() const { return impl_->sequence_tokens(); }
 bool Engine::idle() const { return impl_->idle(); }
 Statistics Engine::statistics() const { return impl_->statistics(); }
 void Engine::abort() { impl_->abort(); }

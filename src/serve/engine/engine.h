@@ -51,9 +51,6 @@ class Engine {
   // unknown is ignored: a client that goes away may be late.
   void cancel(RequestId id);
 
-  // What a sequence has room for, prompt and answer: of the context or of kv_cache_bytes, whichever
-  // is less.
-  int64_t sequence_tokens() const;
   void stop_admission();          // new work is refused; what was admitted goes on
   bool idle() const;              // nothing is queued or running
   Statistics statistics() const;  // a snapshot, taken after a step

@@ -44,10 +44,6 @@ class SequenceCompiler {
     grammar_.set_root(root);
     for (const Sequence& sequence : sequences.alternatives) NMM_TRY(add(sequence, one));
     repeat(sequences, one, root);
-    if (sequences.instead) {
-      NMM_ASSIGN(const RuleId schema, add(*sequences.instead));
-      grammar_.add_call(grammar_.rule(root).start, schema, grammar_.rule(root).end);
-    }
     NMM_TRY(build());
     if (grammar_.too_large()) return fail("the grammar has more than {} edges", Grammar::kMaxEdges);
     ByteSet all;

@@ -5,7 +5,6 @@
 // stands; so are schemas that no document satisfies, that need an endless one, or whose automaton
 // would be too large. Time and memory are bounded whatever the schema says.
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -37,13 +36,11 @@ struct SchemaPart {
 using Sequence = std::vector<std::variant<std::string, SchemaPart>>;
 
 // Literal text and documents, one after the other: one of several sequences. `before`, `between`
-// and `behind` stand around and between `minimum` to `maximum` of them. Or, in the place of all
-// that, one document of `instead`.
+// and `behind` stand around and between `minimum` to `maximum` of them.
 struct RepeatedSequences {
   std::vector<Sequence> alternatives;
   std::string before, between, behind;
   int64_t minimum = 1, maximum = 1;
-  std::optional<SchemaPart> instead = {};
 };
 
 Result<CompiledGrammar> compile_schema(const Json& schema, const std::string& source,

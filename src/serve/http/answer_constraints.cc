@@ -18,7 +18,7 @@ constexpr int64_t kMaskBytes = int64_t{16} << 20;  // of one grammar
 constexpr int64_t kMostCalls = 16;                 // in one answer
 constexpr grammar::SchemaOptions kSchemas = {.closed_objects = true};
 
-grammar::RepeatedSequences sequences_of(const ToolCallShape& calls) {
+Result<CompiledGrammar> compile_calls(const ToolCallShape& calls) {
   grammar::RepeatedSequences sequences;
   sequences.before = calls.begin;
   sequences.between = calls.between;
@@ -29,19 +29,7 @@ grammar::RepeatedSequences sequences_of(const ToolCallShape& calls) {
         {calls.before_name + tool.name + calls.before_arguments,
          grammar::SchemaPart{&tool.parameters, "tools: the parameters of " + tool.name},
          calls.after_arguments});
-  return sequences;
-}
-
-// A function whose parameters cannot be held to their schema makes no answer of the schema
-// impossible: then it alone is allowed, and a note says why.
-Result<CompiledGrammar> compile_schema_or_calls(const AnswerShape& shape) {
-  grammar::RepeatedSequences sequences = sequences_of(shape.calls);
-  sequences.instead = grammar::SchemaPart{&shape.schema, shape.param};
-  auto both = grammar::compile_sequences(sequences, kSchemas);
-  if (both.ok()) return both;
-  NMM_ASSIGN(CompiledGrammar alone, grammar::compile_schema(shape.schema, shape.param, kSchemas));
-  alone.notes.push_back(fmt::format("no function can be called: {}", both.error().message));
-  return alone;
+  return grammar::compile_sequences(sequences, kSchemas);
 }
 
 Result<CompiledGrammar> compile(const AnswerShape& shape) {
@@ -51,9 +39,7 @@ Result<CompiledGrammar> compile(const AnswerShape& shape) {
     case AnswerShape::Kind::kPattern:
       return grammar::compile_text(shape.pattern, shape.param);
     case AnswerShape::Kind::kToolCalls:
-      return grammar::compile_sequences(sequences_of(shape.calls), kSchemas);
-    case AnswerShape::Kind::kSchemaOrCalls:
-      return compile_schema_or_calls(shape);
+      return compile_calls(shape.calls);
     case AnswerShape::Kind::kText:
     case AnswerShape::Kind::kJsonObject:
       break;

@@ -21,18 +21,7 @@ Result<std::optional<asio::ssl::context>> tls_context(const ServerOptions& optio
   context->use_certificate_chain_file(options.tls_certificate, error);
   if (error)
     return fail("{:?}: no certificate in PEM: {}", options.tls_certificate, error.message());
-  // Without it OpenSSL would ask on the terminal.
-  const auto encrypted = std::make_shared<bool>(false);
-  context->set_password_callback([encrypted](size_t, asio::ssl::context::password_purpose) {
-    *encrypted = true;
-    return std::string();
-  });
   context->use_private_key_file(options.tls_key, asio::ssl::context::pem, error);
-  if (error && *encrypted)
-    return fail(
-        "{:?}: the private key is encrypted: expected one without a password, as "
-        "`openssl pkey -in KEY -out PLAIN` writes it",
-        options.tls_key);
   if (error)
     return fail("{:?}: no private key in PEM of the certificate {:?}: {}", options.tls_key,
                 options.tls_certificate, error.message());

@@ -41,20 +41,6 @@ ToolCallShape tool_call_shape(ToolSyntax syntax, std::vector<Tool> functions, bo
   return shape;
 }
 
-namespace {
-
-// Calls as the model would write them by itself can be held to a shape.
-bool may_call(const ToolFields& tools, ToolSyntax syntax) {
-  return tools.choice.kind == ToolChoice::Kind::kAuto && !tools.tools.empty() &&
-         syntax != ToolSyntax::kNone && syntax != ToolSyntax::kXml;
-}
-
-bool is_json(AnswerShape::Kind kind) {
-  return kind == AnswerShape::Kind::kJsonSchema || kind == AnswerShape::Kind::kJsonObject;
-}
-
-}  // namespace
-
 AnswerShape answer_shape(const ResponseFormat& format) {
   using Kind = ResponseFormat::Kind;
   AnswerShape shape;
@@ -71,11 +57,6 @@ AnswerShape answer_shape(const ChatRequest& request, ToolSyntax syntax, Thinking
   const ToolFields& tools = request.tools;
   AnswerShape shape = answer_shape(request.answer.response_format);
   shape.thinking = thinking;
-  if (is_json(shape.kind) && may_call(tools, syntax)) {
-    if (shape.kind == AnswerShape::Kind::kJsonObject) shape.schema = {{"type", "object"}};
-    shape.kind = AnswerShape::Kind::kSchemaOrCalls;
-    shape.calls = tool_call_shape(syntax, tools.tools, tools.parallel);
-  }
   if (!tools.choice.forced()) return shape;
   const bool named = tools.choice.kind == ToolChoice::Kind::kNamed;
   std::vector<Tool> functions;

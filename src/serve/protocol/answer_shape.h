@@ -22,12 +22,11 @@ struct ToolCallShape {
 
 struct AnswerShape {
   enum class Kind {
-    kText,           // any
-    kJsonObject,     // any JSON object
-    kJsonSchema,     // JSON of `schema`
-    kPattern,        // what the regular expression `pattern` matches from end to end
-    kToolCalls,      // as `calls` says
-    kSchemaOrCalls,  // JSON of `schema`, or as `calls` says
+    kText,        // any
+    kJsonObject,  // any JSON object
+    kJsonSchema,  // JSON of `schema`
+    kPattern,     // what the regular expression `pattern` matches from end to end
+    kToolCalls,   // as `calls` says
   };
   Kind kind = Kind::kText;
   Json schema = {};
@@ -47,8 +46,7 @@ ToolSyntax call_syntax(ToolSyntax of_model, const ToolChoice& choice);
 ToolCallShape tool_call_shape(ToolSyntax syntax, std::vector<Tool> functions, bool several);
 
 AnswerShape answer_shape(const ResponseFormat& format);
-// What the tool choice says, else the response format; beside JSON that it asks for the model may
-// call functions in its place, unless it writes calls as no JSON.
+// What the tool choice says, else the response format.
 AnswerShape answer_shape(const ChatRequest& request, ToolSyntax syntax, Thinking thinking);
 
 }  // namespace neuronmm::serve

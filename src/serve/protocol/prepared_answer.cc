@@ -140,10 +140,9 @@ ApiResult<PreparedAnswer> prepare_completion(const ServedModel& model, std::stri
   AnswerFields& fields = request.answer;
   NMM_TRY(check_model(model, fields.model));
   CompletionSettings completion;
-  const bool prompts_alone = fields.max_tokens == 0;
-  if (prompts_alone) fields.max_tokens = 1;
+  completion.only_echo = fields.max_tokens == 0;
+  if (completion.only_echo) fields.max_tokens = 1;
   ResponseSettings settings = response_settings(model, fields, context, "cmpl-");
-  settings.prompts_alone = prompts_alone;
   std::vector<Request> requests;
   for (const TextOrTokens& prompt : request.prompts) {
     NMM_ASSIGN(std::vector<TokenId> tokens,

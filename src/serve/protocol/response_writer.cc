@@ -54,7 +54,7 @@ void ResponseWriter::close() {
 
 bool ResponseWriter::on_token(size_t prompt, int64_t choice, const GeneratedToken& token) {
   if (closed_ || !keep(token)) return false;
-  if (!settings_.prompts_alone) ++counts_.completion;
+  ++counts_.completion;
   const auto choices = static_cast<size_t>(settings_.choices);
   return add_token(prompt * choices + static_cast<size_t>(choice), token);
 }

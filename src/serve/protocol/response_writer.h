@@ -26,7 +26,6 @@ struct ResponseSettings {
   std::vector<TokenId> stop_token_ids;  // that the request adds to the model's
   bool stream = false, include_usage = false, continuous_usage = false;
   bool logprobs = false, return_token_ids = false;
-  bool prompts_alone = false;  // the one token that the engine makes is left out
   // That the tokens may take which a response keeps until it is whole.
   int64_t most_kept_bytes = int64_t{256} << 20;
 };

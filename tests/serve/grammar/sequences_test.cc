@@ -33,17 +33,6 @@ TEST(Sequences, AreRepeatedWithTextAround) {
     EXPECT_FALSE(two.accepts(text)) << text;
 }
 
-TEST(Sequences, MayHaveADocumentInTheirPlace) {
-  RepeatedSequences sequences = calls(kObject, 2);
-  const Json number = {{"type", "integer"}};
-  sequences.instead = SchemaPart{&number, "response_format"};
-  Compiled either(compile_sequences(sequences).value());
-  for (const char* text : {"12", R"(<now{};>)", R"(<now{};, weather{"city": "Ulm"};>)"})
-    EXPECT_TRUE(either.accepts(text)) << text;
-  for (const char* text : {"", "<12>", "12<now{};>", "now{};", "<>"})
-    EXPECT_FALSE(either.accepts(text)) << text;
-}
-
 TEST(Sequences, ErrorsNameTheirSource) {
   const Json bad = Json::parse(R"({"properties": {"x": {"not": {"multipleOf": 3}}}})");
   const auto refused = compile_sequences(calls(bad, 1));

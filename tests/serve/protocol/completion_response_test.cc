@@ -119,8 +119,6 @@ TEST(Completion, EchoesThePromptAlone) {
   EXPECT_EQ(choice["text"], "ab");
   EXPECT_EQ(choice["logprobs"]["tokens"], Json({"a", "b"}));
   EXPECT_EQ(choice["finish_reason"], "length");
-  EXPECT_EQ(asked.body()["usage"]["completion_tokens"], 0);
-  EXPECT_EQ(asked.body()["usage"]["total_tokens"], 2);
 }
 
 // A byte of the prompt and one of the answer are one character; neither has it alone.

@@ -323,24 +323,6 @@ TEST(ItemsResponse, ForcedCallsAreNothingElse) {
   EXPECT_EQ(cut.shape.kind, AnswerShape::Kind::kToolCalls);
 }
 
-// Its arguments are what came of them, and nobody takes them for whole.
-TEST(ItemsResponse, ACallThatIsCutOffIsIncomplete) {
-  const ServedFolder folder;
-  Json asked = asked_with_tools();
-  const ScriptedAnswer answer = {bytes("<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1"),
-                                 FinishReason::kLength};
-  const Json whole = exchange(folder.model, asked, {answer}).body();
-  ASSERT_EQ(whole["output"].size(), 1u);
-  EXPECT_EQ(whole["output"][0]["type"], "function_call");
-  EXPECT_EQ(whole["output"][0]["status"], "incomplete");
-  EXPECT_EQ(whole["output"][0]["arguments"], "{\"a\": 1");
-  EXPECT_EQ(whole["status"], "incomplete");
-  asked["stream"] = true;
-  const auto events = exchange(folder.model, asked, {answer}).sink->typed_events();
-  EXPECT_EQ(events.back()["type"], "response.incomplete");
-  EXPECT_EQ(without_ids(events.back()["response"]), without_ids(whole));
-}
-
 TEST(ItemsResponse, FunctionsOfANamespaceHaveBothNames) {
   const ServedFolder folder;
   Json asked = Json::parse(R"({"input": [

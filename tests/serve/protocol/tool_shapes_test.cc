@@ -34,22 +34,6 @@ TEST(Shapes, SayWhatAGrammarNeeds) {
   EXPECT_EQ(shape.param, "guided_json");
 }
 
-// OpenAI's servers let the model choose between an answer of the format and calls.
-TEST(Shapes, AFormatBesideFunctionsIsOneOfTwo) {
-  const ServedFolder folder;
-  Json body = chat_body();
-  body["tools"] = {tool("f")};
-  body["response_format"] = {{"type", "json_object"}};
-  AnswerShape shape = exchange(folder.model, body, {says("{}")}).shape;
-  EXPECT_EQ(shape.kind, AnswerShape::Kind::kSchemaOrCalls);
-  EXPECT_EQ(shape.schema.dump(), R"({"type":"object"})");
-  EXPECT_EQ(shape.param, "response_format");
-  EXPECT_EQ(shape.calls.functions.size(), 1u);
-  body["tool_choice"] = "none";
-  shape = exchange(folder.model, body, {says("{}")}).shape;
-  EXPECT_EQ(shape.kind, AnswerShape::Kind::kJsonObject);
-}
-
 TEST(Shapes, CallsBetweenTagsAreJsonWhereTheyMustBeMade) {
   EXPECT_EQ(call_syntax(ToolSyntax::kXml, {ToolChoice::Kind::kAuto}), ToolSyntax::kXml);
   EXPECT_EQ(call_syntax(ToolSyntax::kXml, {ToolChoice::Kind::kRequired}), ToolSyntax::kHermes);
