@@ -136,12 +136,10 @@ ApiResult<PreparedAnswer> prepare_messages(const ServedModel& model, std::string
 
 ApiResult<PreparedAnswer> prepare_completion(const ServedModel& model, std::string_view body,
                                              const AnswerContext& context) {
-  NMM_ASSIGN(CompletionRequest request, parse_completion_request(body));
-  AnswerFields& fields = request.answer;
+  NMM_ASSIGN(const CompletionRequest request, parse_completion_request(body));
+  const AnswerFields& fields = request.answer;
   NMM_TRY(check_model(model, fields.model));
   CompletionSettings completion;
-  completion.only_echo = fields.max_tokens == 0;
-  if (completion.only_echo) fields.max_tokens = 1;
   ResponseSettings settings = response_settings(model, fields, context, "cmpl-");
   std::vector<Request> requests;
   for (const TextOrTokens& prompt : request.prompts) {

@@ -163,6 +163,26 @@ TEST_F(HttpTest, AStreamHasTheTextOfTheWholeAnswer) {
   EXPECT_GT(text.size(), 12u);
 }
 
+// As evaluations ask how likely a text is.
+TEST_F(HttpTest, ThePromptAloneIsNoTokenOfAnAnswer) {
+  start();
+  HttpClient client(port());
+  TestJson body = {{"prompt", "Once upon a time"}, {"max_tokens", 0}, {"temperature", 0}};
+  const TestJson none = TestJson::parse(client.post("/v1/completions", body.dump()).body);
+  EXPECT_EQ(none["usage"]["completion_tokens"], 0);
+  EXPECT_EQ(none["choices"][0]["text"], "");
+  EXPECT_EQ(none["choices"][0]["finish_reason"], "length");
+  body["echo"] = true;
+  body["logprobs"] = 1;
+  const TestJson told = TestJson::parse(client.post("/v1/completions", body.dump()).body);
+  EXPECT_EQ(told["usage"]["completion_tokens"], 0);
+  EXPECT_EQ(told["choices"][0]["text"], body["prompt"]);
+  const TestJson& likely = told["choices"][0]["logprobs"]["token_logprobs"];
+  ASSERT_EQ(likely.size(), told["usage"]["prompt_tokens"]);
+  EXPECT_TRUE(likely[0].is_null());
+  for (size_t i = 1; i < likely.size(); ++i) EXPECT_LT(likely[i], 0.0);
+}
+
 TEST_F(HttpTest, PipelinedRequestsAreAnsweredInOrderOnOneConnection) {
   start();
   HttpClient client(port());
