@@ -17,8 +17,9 @@ constexpr int64_t kGrammars = 32;
 constexpr int64_t kMaskBytes = int64_t{16} << 20;  // of one grammar
 constexpr int64_t kMostCalls = 16;                 // in one answer
 constexpr grammar::SchemaOptions kSchemas = {.closed_objects = true};
+constexpr std::string_view kOfTool = "tools: the parameters of ";
 
-Result<CompiledGrammar> compile_calls(const ToolCallShape& calls) {
+grammar::RepeatedSequences sequences_of(const ToolCallShape& calls) {
   grammar::RepeatedSequences sequences;
   sequences.before = calls.begin;
   sequences.between = calls.between;
@@ -27,24 +28,32 @@ Result<CompiledGrammar> compile_calls(const ToolCallShape& calls) {
   for (const Tool& tool : calls.functions)
     sequences.alternatives.push_back(
         {calls.before_name + tool.name + calls.before_arguments,
-         grammar::SchemaPart{&tool.parameters, "tools: the parameters of " + tool.name},
+         grammar::SchemaPart{&tool.parameters, std::string(kOfTool) + tool.name},
          calls.after_arguments});
+  return sequences;
+}
+
+// A document, or calls if there may be some.
+Result<CompiledGrammar> compile_json(const Json& schema, const AnswerShape& shape) {
+  if (shape.calls.functions.empty()) return grammar::compile_schema(schema, shape.param, kSchemas);
+  grammar::RepeatedSequences sequences = sequences_of(shape.calls);
+  sequences.instead = grammar::SchemaPart{&schema, shape.param};
   return grammar::compile_sequences(sequences, kSchemas);
 }
 
 Result<CompiledGrammar> compile(const AnswerShape& shape) {
   switch (shape.kind) {
     case AnswerShape::Kind::kJsonSchema:
-      return grammar::compile_schema(shape.schema, shape.param, kSchemas);
+      return compile_json(shape.schema, shape);
     case AnswerShape::Kind::kPattern:
       return grammar::compile_text(shape.pattern, shape.param);
     case AnswerShape::Kind::kToolCalls:
-      return compile_calls(shape.calls);
+      return grammar::compile_sequences(sequences_of(shape.calls), kSchemas);
     case AnswerShape::Kind::kText:
     case AnswerShape::Kind::kJsonObject:
       break;
   }
-  return grammar::any_object();
+  return compile_json({{"type", "object"}}, shape);
 }
 
 std::string cache_key(const AnswerShape& shape) {
@@ -94,8 +103,10 @@ ApiResult<AnswerConstraints::Constraint> AnswerConstraints::constraint(const Ans
   };
   const auto masks = cache_.get(cache_key(shape), make);
   if (!masks.ok()) {
-    const bool calls = shape.kind == AnswerShape::Kind::kToolCalls;
-    return invalid_request(calls ? "tools" : shape.param, masks.error().message);
+    const std::string& message = masks.error().message;
+    const bool of_tools =
+        shape.kind == AnswerShape::Kind::kToolCalls || message.find(kOfTool) != std::string::npos;
+    return invalid_request(of_tools ? "tools" : shape.param, message);
   }
   Factory factory = [masks = *masks, vocabulary = vocabulary_, tokens = thought_tokens_,
                      thinking = shape.thinking]() -> std::unique_ptr<model::TokenConstraint> {

@@ -82,7 +82,7 @@ ApiResult<PreparedAnswer> prepare_turn(const ServedModel& model, const ChatReque
                                        const MakeWriter& make_writer) {
   const AnswerFields& fields = request.answer;
   NMM_TRY(check_model(model, fields.model));
-  const ToolSyntax syntax = call_syntax(model.tool_chats.tools, request.tools.choice);
+  const ToolSyntax syntax = call_syntax(model.tool_chats.tools, request);
   NMM_ASSIGN(const ChatPromptTokens prompt,
              chat_prompt(model, request.conversation, fields.add_special_tokens.value_or(false)));
   NMM_TRY(check_prompt(model, prompt.tokens, names.prompt_param));
