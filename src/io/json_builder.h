@@ -65,7 +65,7 @@ class BasicJsonBuilder : public nlohmann::json_sax<json> {
   }
 
  protected:
-  // The objects and arrays around the parser's place, outermost first; each ends with what it is in.
+  // The objects and arrays around the parser's place, outermost first; each ends with it.
   const std::vector<json*>& open_values() const { return open_; }
 
  private:
@@ -113,7 +113,7 @@ class BasicJsonBuilder : public nlohmann::json_sax<json> {
 
   json root_;
   std::vector<json*> open_;
-  json* member_ = nullptr;   // of the innermost object: what its last key names
+  json* member_ = nullptr;  // of the innermost object: what its last key names
   std::string error_;
 };
 

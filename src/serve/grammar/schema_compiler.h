@@ -37,8 +37,8 @@ struct SchemaPart {
 using Sequence = std::vector<std::variant<std::string, SchemaPart>>;
 
 // Literal text and documents, one after the other: one of several sequences. `before`, `between`
-// and `behind` stand around and between `minimum` to `maximum` of them. In place of all of this there
-// may be a document of `instead`, if there is one.
+// and `behind` stand around and between `minimum` to `maximum` of them. A document of `instead`, if
+// there is one, may stand in place of all of this.
 struct RepeatedSequences {
   std::vector<Sequence> alternatives;
   std::string before, between, behind;

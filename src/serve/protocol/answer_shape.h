@@ -40,8 +40,8 @@ struct AnswerShape {
 };
 
 // Calls that must be made, or may be beside a response format of JSON, are held to their schemas,
-// which text between tags cannot be: a model of kXml then writes them as JSON, between the tags that
-// it knows.
+// which text between tags cannot be: a model of kXml then writes them as JSON, between the tags
+// that it knows.
 ToolSyntax call_syntax(ToolSyntax of_model, const ChatRequest& request);
 
 // How a model of this syntax calls these functions.
