@@ -48,15 +48,31 @@ std::string default_name(const std::string& folder) {
   return path.filename().empty() ? folder : path.filename().string();
 }
 
+// Of prompt and answer together. Says where that is less than what was asked for.
+Result<int64_t> context_tokens(const serve::EngineOptions& options,
+                               const model::Transformer& transformer) {
+  const serve::SequenceRoom room = serve::sequence_room(transformer, options);
+  if (room.kv_cache == 0)
+    return fail("--kv-cache-memory: expected at least {} bytes, which {} tokens take, found {}",
+                transformer.make_cache(1)->block_bytes(), ops::kKvBlock, options.kv_cache_bytes);
+  const int64_t of_model = transformer.config().max_position_embeddings;
+  if (options.context_tokens > of_model)
+    print_message(
+        "--context-length {}: the context is {} tokens, as the model's config.json says\n",
+        options.context_tokens, of_model);
+  if (room.kv_cache < room.context)
+    print_message("--kv-cache-memory {}: the context is {} tokens, not {}, since no more fit\n",
+                  options.kv_cache_bytes, room.kv_cache, room.context);
+  return room.tokens();
+}
+
 Result<serve::ServedModel> served_model(const ServeFlags& flags, const Loaded& loaded) {
   const io::ModelConfig& config = loaded.transformer->config();
   serve::ServedModel model;
   model.names = {flags.model_name.empty() ? default_name(flags.model_dir) : flags.model_name};
   model.tokenizer = loaded.tokenizer.get();
   model.vocab_size = config.vocab_size;
-  model.context_tokens = config.max_position_embeddings;
-  if (flags.engine.context_tokens > 0)
-    model.context_tokens = std::min(model.context_tokens, flags.engine.context_tokens);
+  NMM_ASSIGN(model.context_tokens, context_tokens(flags.engine, *loaded.transformer));
   NMM_ASSIGN(model.generation, io::GenerationConfig::load(flags.model_dir));
   model.stop_tokens = model::stop_tokens_of(model.generation, config);
   model.system_fingerprint = fmt::format("neuronmm-{}", kVersion);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
-#include <cmath>
+#include <string_view>
 
 #include "flags.h"
 
@@ -28,6 +28,39 @@ std::string check_visible(const std::string& text) {
   return good ? "" : "expected visible ASCII characters without spaces";
 }
 
+bool only_of(std::string_view allowed, std::string_view text) {
+  return !text.empty() && text.find_first_not_of(allowed) == std::string_view::npos;
+}
+
+// As browsers write one: scheme://host:port in lower case, without the port that the scheme has.
+bool is_origin(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789";
+  constexpr std::string_view kNames = "0123456789abcdefghijklmnopqrstuvwxyz.-_";
+  const size_t end = text.find("://");
+  if (end == std::string_view::npos) return false;
+  const std::string_view scheme = text.substr(0, end), place = text.substr(end + 3);
+  const bool v6 = place.starts_with('[');
+  const size_t colon = place.find(':', v6 ? place.find(']') : 0);
+  const std::string_view host = place.substr(0, colon);
+  if (colon < place.size()) {
+    const std::string_view port = place.substr(colon + 1), own = scheme == "https" ? "443" : "80";
+    if (!only_of(kDigits, port) || (scheme.starts_with("http") && port == own)) return false;
+  }
+  if (!only_of(kNames, scheme)) return false;
+  if (!v6) return only_of(kNames, host);
+  return host.ends_with(']') && only_of("0123456789abcdef:.", host.substr(1, host.size() - 2));
+}
+
+// Another would be a flag without an effect.
+std::string check_origin(const std::string& text) {
+  if (text == "*" || text == "null" || is_origin(text)) return "";
+  return fmt::format(
+      "expected *, null, or an origin as browsers send it, http://localhost:3000 or "
+      "https://example.org (in lower case, without a path, a slash at its end or the port that the "
+      "scheme has anyway), found {:?}",
+      text);
+}
+
 void add_address_flags(CLI::App* command, serve::ServerOptions& server) {
   command->add_option("--host", server.host, "the address to listen at; 0.0.0.0: all of IPv4")
       ->capture_default_str();
@@ -45,7 +78,7 @@ void add_address_flags(CLI::App* command, serve::ServerOptions& server) {
       ->add_option(
           "--cors-origin", server.cors_origins,
           "web pages of this origin may ask, as https://example.org; * for all; repeatable")
-      ->check(check_visible)
+      ->check(check_origin)
       ->allow_extra_args(false);
   auto* certificate = command->add_option("--tls-cert", server.tls_certificate,
                                           "serve https: the certificate and its chain, in PEM");

@@ -64,6 +64,10 @@ class BasicJsonBuilder : public nlohmann::json_sax<json> {
     return false;
   }
 
+ protected:
+  // The objects and arrays around the parser's place, outermost first; each ends with it.
+  const std::vector<json*>& open_values() const { return open_; }
+
  private:
   // Real files nest less than 10 deep; serializing a value recurses once per level.
   static constexpr size_t kMaxDepth = 100;
@@ -108,8 +112,8 @@ class BasicJsonBuilder : public nlohmann::json_sax<json> {
   }
 
   json root_;
-  std::vector<json*> open_;  // the objects and arrays around the parser's place, outermost first
-  json* member_ = nullptr;   // of the innermost object: what its last key names
+  std::vector<json*> open_;
+  json* member_ = nullptr;  // of the innermost object: what its last key names
   std::string error_;
 };
 

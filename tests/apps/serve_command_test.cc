@@ -1,11 +1,38 @@
 // `neuronmm serve` from its start to its end, as a process.
 
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+#include <signal.h>
+
 #include "run_program.h"
+#include "serve/http/http_client.h"
 
 namespace neuronmm::apps {
 namespace {
 
-using ServeCommand = ProgramTest;
+class ServeCommand : public ProgramTest {
+ protected:
+  // Serves the demo model with these flags until it is ready, and then ends it. Gives what it
+  // printed, and what GET of these paths said.
+  std::pair<std::string, std::vector<nlohmann::json>> served(
+      const std::string& flags, const std::vector<std::string>& paths) {
+    const std::string log = path("log");
+    const Outcome started =
+        outcome_of("'" + program_path().string() + "' serve '" + kDemo + "' --port 0 " + flags +
+                   " >'" + log + "' 2>&1 & for i in $(seq 400); do grep -q 'is ready' '" + log +
+                   "' && break; sleep 0.05; done; echo $!");
+    const std::string text = read(log);
+    const int port = std::atoi(text.c_str() + text.find_last_of(':', text.find('\n')) + 1);
+    std::vector<nlohmann::json> answers;
+    serve::HttpClient client(port);
+    for (const std::string& at : paths)
+      answers.push_back(nlohmann::json::parse(client.get(at).body, nullptr, false));
+    kill(std::atoi(started.output.c_str()), SIGKILL);
+    return {text, answers};
+  }
+};
 
 TEST_F(ServeCommand, WhatCannotBeServedIsToldAndEndsIt) {
   expect(neuronmm("serve '" + path("nothing") + "' --port 0"), 1, {"neuronmm serve:", "nothing"});
@@ -17,6 +44,43 @@ TEST_F(ServeCommand, WhatCannotBeServedIsToldAndEndsIt) {
   expect(neuronmm("serve '" + kDemo + "' --port 70000"), 2, {"--port"});
   expect(neuronmm("serve '" + kDemo + "' --metrics-prefix 'a b'"), 2, {"--metrics-prefix"});
   expect(neuronmm("serve '" + kDemo + "' --tls-key key"), 2, {"--tls-cert"});
+}
+
+// The model is missing, so that what is taken ends too.
+TEST_F(ServeCommand, OriginsAreTakenAsBrowsersSendThem) {
+  const auto with_origin = [&](const std::string& origin) {
+    return neuronmm("serve '" + path("nothing") + "' --port 0 --cors-origin '" + origin + "'");
+  };
+  for (const char* origin : {"*", "null", "http://localhost", "http://localhost:3000",
+                             "https://example.org:8443", "http://[::1]:3000", "tauri://localhost"})
+    expect(with_origin(origin), 1, {"nothing"});
+  for (const char* origin :
+       {"foo", "localhost:3000", "https://example.org/", "https://example.org/page", "https://",
+        "http://*.example.org", "https://Example.org", "https://example.org:443", "http://a:b",
+        "http://[::1"})
+    expect(with_origin(origin), 2, {"--cors-origin", "https://example.org (", origin});
+}
+
+TEST_F(ServeCommand, TheContextIsWhatFits) {
+  const std::vector<std::string> paths = {"/v1/models", "/v1/model"};
+  const auto context = [](const std::vector<nlohmann::json>& answers) {
+    EXPECT_EQ(answers[0]["data"][0]["max_model_len"], answers[1]["context_length"]);
+    return answers[1]["context_length"];
+  };
+  const auto [said, small] = served("--kv-cache-memory 640K", paths);  // two blocks and a half
+  EXPECT_EQ(context(small), 256);
+  EXPECT_NE(said.find("--kv-cache-memory 655360: the context is 256 tokens, not 512"),
+            std::string::npos)
+      << said;
+  const auto [of_model, large] = served("--context-length 1000", paths);
+  EXPECT_EQ(context(large), 512);
+  EXPECT_NE(of_model.find("--context-length 1000: the context is 512 tokens"), std::string::npos)
+      << of_model;
+  const auto [silent, fitting] = served("--context-length 200 --kv-cache-memory 512K", paths);
+  EXPECT_EQ(context(fitting), 200);
+  EXPECT_EQ(silent.find("--"), std::string::npos) << silent;
+  expect(neuronmm("serve '" + kDemo + "' --port 0 --kv-cache-memory 1K"), 1,
+         {"--kv-cache-memory: expected at least 262144 bytes, which 128 tokens take, found 1024"});
 }
 
 // The shell starts it, waits for the model, and sends the signal.

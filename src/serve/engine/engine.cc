@@ -28,6 +28,8 @@ int64_t default_blocks(const EngineOptions& options, int64_t context_blocks, int
   return std::max(context_blocks, std::min(wanted, physical / 2 / block_bytes));
 }
 
+}  // namespace
+
 SequenceRoom sequence_room(const model::Transformer& transformer, const EngineOptions& options) {
   const int64_t of_model = transformer.config().max_position_embeddings;
   const int64_t wanted = options.context_tokens;
@@ -39,11 +41,9 @@ SequenceRoom sequence_room(const model::Transformer& transformer, const EngineOp
   const int64_t blocks = options.kv_cache_bytes > 0
                              ? options.kv_cache_bytes / block_bytes
                              : default_blocks(options, context_blocks, block_bytes);
-  room.kv_cache = std::max<int64_t>(1, blocks) * ops::kKvBlock;
+  room.kv_cache = blocks * ops::kKvBlock;
   return room;
 }
-
-}  // namespace
 
 // The lock is held for as long as it takes to hand something over, never during a step or while a
 // listener is called.
@@ -56,7 +56,7 @@ class Engine::Impl {
         scheduler_(transformer, {options.max_sequences, options.chunk_tokens,
                                  room_.kv_cache / ops::kKvBlock, room_.tokens()}),
         snapshot_(scheduler_.statistics()) {
-    NMM_CHECK(options.max_sequences >= 1 && options.chunk_tokens >= 1);
+    NMM_CHECK(options.max_sequences >= 1 && options.chunk_tokens >= 1 && room_.kv_cache > 0);
     thread_ = std::thread([this] { work(); });
   }
 

@@ -24,11 +24,16 @@ struct EngineOptions {
   int64_t max_sequences = 64;           // answers that are computed together
   int64_t max_queued_tokens = 1 << 18;  // of the prompts that wait; one that is alone may have more
   int64_t max_queued_requests = 1024;
-  // A hard limit, in whole blocks of 128 positions, at least one; memory is taken as it is needed.
+  // A hard limit, in whole blocks of 128 positions, of which it has to hold one; memory is taken as
+  // it is needed.
   int64_t kv_cache_bytes = 0;  // 0: four contexts, or 1,024 positions per sequence
   int64_t context_tokens = 0;  // prompt and answer of a sequence; 0, or beyond it: the model's
   int64_t chunk_tokens = 128;  // of prompts in one step: what others' tokens wait for at most
 };
+
+// What a sequence of such an engine has room for. `kv_cache` is 0 where the memory that the options
+// allow is less than one block.
+SequenceRoom sequence_room(const model::Transformer& transformer, const EngineOptions& options);
 
 using RequestId = uint64_t;
 

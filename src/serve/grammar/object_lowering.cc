@@ -24,6 +24,10 @@ Status ObjectLowering::run() {
   collect_named();
   if (const Status others = collect_others(); !others.ok())
     return lowering_.wrong(place_, others.error().message);
+  if (const std::string reason = count_contradiction(); !reason.empty()) {
+    lowering_.note_contradiction(place_.schemas, reason);
+    return {};
+  }
   NMM_TRY(settle_counts());
   connect();
   return {};
@@ -136,6 +140,21 @@ Status ObjectLowering::collect_others() {
   return {};
 }
 
+// Why no number of properties is allowed; empty if one is.
+std::string ObjectLowering::count_contradiction() const {
+  const int64_t least = limits_.minimum, most = limits_.maximum.value_or(least);
+  if (least > most)
+    return fmt::format("minProperties {} is more than maxProperties {}", least, most);
+  if (others_.empty() && least > std::ssize(named_))
+    return fmt::format("minProperties {} is more than the properties that it may have, {}", least,
+                       named_.size());
+  const auto required = std::ranges::count_if(named_, &Named::required);
+  if (limits_.maximum && required > most)
+    return fmt::format("its required properties, {}, are more than maxProperties {}", required,
+                       most);
+  return "";
+}
+
 // A model can write the same unnamed property twice, which a reader counts once.
 Status ObjectLowering::settle_counts() {
   const auto required = std::count_if(named_.begin(), named_.end(),
@@ -146,7 +165,7 @@ Status ObjectLowering::settle_counts() {
   if (minimum_ > 1 && !others_.empty())
     return lowering_.wrong(place_,
                            fmt::format("minProperties {} is not supported where properties may "
-                                       "have any name",
+                                       "have names that `properties` does not list",
                                        minimum_));
   largest_count_ = std::max<int64_t>({1, minimum_, maximum_.value_or(0)});
   const double positions =

@@ -40,6 +40,7 @@ class ObjectLowering {
   Result<NameClass> unnamed() const;
   Result<std::vector<NameClass>> split_by_patterns(NameClass all) const;
   Conjunction schemas_of(const NameClass& names) const;
+  std::string count_contradiction() const;
   Status settle_counts();
   void connect();
   void connect_after(size_t next, int64_t count);   // behind a value, or the opening brace

@@ -43,6 +43,9 @@ class PatternParser {
  private:
   bool done() const { return at_ == pattern_.size(); }
   char peek() const { return done() ? '\0' : pattern_[at_]; }
+  bool is_digit(size_t at) const {
+    return at < pattern_.size() && pattern_[at] >= '0' && pattern_[at] <= '9';
+  }
   bool take(std::string_view text) {
     if (!pattern_.substr(at_).starts_with(text)) return false;
     at_ += text.size();
@@ -183,7 +186,7 @@ class PatternParser {
 
   Result<PatternNode> escape() {
     const char next = peek();
-    if (next == 'b' || next == 'B') return unsupported("the word border \\b");
+    if (next == 'b' || next == 'B') return unsupported(fmt::format("the word border \\{}", next));
     if ((next >= '1' && next <= '9') || next == 'k') return unsupported("a backreference");
     NMM_ASSIGN(CharacterSet set, escaped_set());
     return character_node(std::move(set));
@@ -219,6 +222,7 @@ class PatternParser {
   Result<char32_t> escaped_character() {
     static constexpr std::pair<char, char32_t> kControls[] = {{'t', 0x9}, {'n', 0xA}, {'v', 0xB},
                                                               {'f', 0xC}, {'r', 0xD}, {'0', 0x0}};
+    if (peek() == '0' && is_digit(at_ + 1)) return unsupported("an octal escape");
     for (const auto& [letter, character] : kControls) {
       if (take(std::string_view(&letter, 1))) return character;
     }

@@ -44,6 +44,7 @@ class SequenceCompiler {
     grammar_.set_root(root);
     for (const Sequence& sequence : sequences.alternatives) NMM_TRY(add(sequence, one));
     repeat(sequences, one, root);
+    if (sequences.instead) NMM_TRY(add({*sequences.instead}, root));
     NMM_TRY(build());
     if (grammar_.too_large()) return fail("the grammar has more than {} edges", Grammar::kMaxEdges);
     ByteSet all;
@@ -215,13 +216,6 @@ Result<CompiledGrammar> compile_text(std::string_view pattern, const std::string
   compiled.grammar.set_root(root);
   if (compiled.grammar.too_large()) return fail("{}: its automaton would be too large", source);
   return compiled;
-}
-
-CompiledGrammar any_object() {
-  const Json schema = {{"type", "object"}};
-  auto compiled = compile_schema(schema, "any object");
-  NMM_CHECK(compiled.ok());
-  return std::move(compiled).value();
 }
 
 }  // namespace neuronmm::grammar

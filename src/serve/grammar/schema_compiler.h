@@ -5,6 +5,7 @@
 // stands; so are schemas that no document satisfies, that need an endless one, or whose automaton
 // would be too large. Time and memory are bounded whatever the schema says.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -36,19 +37,19 @@ struct SchemaPart {
 using Sequence = std::vector<std::variant<std::string, SchemaPart>>;
 
 // Literal text and documents, one after the other: one of several sequences. `before`, `between`
-// and `behind` stand around and between `minimum` to `maximum` of them.
+// and `behind` stand around and between `minimum` to `maximum` of them. A document of `instead`, if
+// there is one, may stand in place of all of this.
 struct RepeatedSequences {
   std::vector<Sequence> alternatives;
   std::string before, between, behind;
   int64_t minimum = 1, maximum = 1;
+  std::optional<SchemaPart> instead = {};
 };
 
 Result<CompiledGrammar> compile_schema(const Json& schema, const std::string& source,
                                        const SchemaOptions& options = {});
 Result<CompiledGrammar> compile_sequences(const RepeatedSequences& sequences,
                                           const SchemaOptions& options = {});
-// Any JSON object.
-CompiledGrammar any_object();
 // No JSON: the texts that a regular expression matches from end to end. `source` begins messages.
 Result<CompiledGrammar> compile_text(std::string_view pattern, const std::string& source);
 

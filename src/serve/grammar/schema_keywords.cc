@@ -175,7 +175,8 @@ class KeywordReader {
     NMM_TRY(counts("minLength", "maxLength", limits.minimum, limits.maximum));
     if (const Json* pattern = keyword(schema_, "pattern")) {
       if (!pattern->is_string()) return expected("pattern", "a regular expression");
-      NMM_ASSIGN(Language language, pattern_language("pattern", pattern->get<std::string>()));
+      NMM_ASSIGN(Language language,
+                 pattern_language(schema_, "pattern", pattern->get<std::string>()));
       limits.languages.push_back(std::move(language));
     }
     const Json* format = keyword(schema_, "format");
@@ -184,15 +185,17 @@ class KeywordReader {
     const auto name = format->get<std::string>();
     limits.partial = is_partial_format(name);
     if (const auto pattern = format_pattern(name)) {
-      NMM_ASSIGN(Language language, pattern_language("format", *pattern));
+      NMM_ASSIGN(Language language, pattern_language(schema_, "format", *pattern));
       limits.languages.push_back(std::move(language));
     }
     return {};
   }
 
-  Result<Language> pattern_language(const char* name, const std::string& pattern) const {
+  // `schema` and `name` say where the pattern stands.
+  Result<Language> pattern_language(const Json& schema, const char* name,
+                                    const std::string& pattern) const {
     auto language = compile_pattern(pattern);
-    if (!language.ok()) return wrong(name, language.error().message);
+    if (!language.ok()) return document_.wrong(schema, name, language.error().message);
     return std::make_shared<const StringLanguage>(std::move(language).value());
   }
 
@@ -255,7 +258,7 @@ class KeywordReader {
     if (const Json* patterns = keyword(schema_, "patternProperties")) {
       if (!patterns->is_object()) return expected("patternProperties", "an object of schemas");
       for (const auto& item : patterns->items()) {
-        NMM_ASSIGN(Language language, pattern_language("patternProperties", item.key()));
+        NMM_ASSIGN(Language language, pattern_language(item.value(), "", item.key()));
         properties.patterns.emplace_back(std::move(language), &item.value());
       }
       properties.mentions_others = true;

@@ -14,6 +14,22 @@ namespace {
 // longer ones.
 constexpr int64_t kMostCharacters = 1 << 16, kMostItems = 1 << 14;
 
+// Why no number of items is allowed; empty if one is.
+std::string count_contradiction(const ArrayLimits& limits) {
+  const auto more = [](const char* least_of, int64_t least, const char* most_of,
+                       std::optional<int64_t> most) {
+    const bool fits = least <= most.value_or(least);
+    return fits ? "" : fmt::format("{} {} is more than {} {}", least_of, least, most_of, *most);
+  };
+  std::string reason = more("minItems", limits.minimum, "maxItems", limits.maximum);
+  for (const ContainsLimits& contains : limits.contains) {
+    if (reason.empty())
+      reason = more("minContains", contains.minimum, "maxContains", contains.maximum);
+    if (reason.empty()) reason = more("minContains", contains.minimum, "maxItems", limits.maximum);
+  }
+  return reason;
+}
+
 bool allows_all(const Json& schema) {
   return (schema.is_boolean() && schema.get<bool>()) || (schema.is_object() && schema.empty());
 }
@@ -139,6 +155,10 @@ RuleId SchemaLowering::item_rule(const ArrayLimits& limits, int64_t index, const
 // Rows of positions: behind so many items, each with a count of those that `contains` speaks of, as
 // far as they have to be counted. Where there is a maximum, the others are told apart from them.
 Status SchemaLowering::lower_array(const ArrayLimits& limits, const Place& place) {
+  if (const std::string reason = count_contradiction(limits); !reason.empty()) {
+    note_contradiction(place.schemas, reason);
+    return {};
+  }
   if (limits.unique && limits.maximum.value_or(2) > 1) {
     NMM_ASSIGN(const bool enforced, UniqueArrayLowering(*this, limits, place).run());
     if (enforced) return {};

@@ -106,6 +106,7 @@ Result<bool> UniqueArrayLowering::run() {
   }
   if (add_subsets(by_index)) return true;
   if (by_index.size() > 1) return false;
+  check_enough(std::ssize(by_index.front()));
   add_in_order(by_index.front());
   return true;
 }
@@ -174,6 +175,13 @@ Result<std::optional<StringLanguage>> UniqueArrayLowering::strings_of(const Shap
   return all;
 }
 
+void UniqueArrayLowering::check_enough(int64_t most) {
+  if (most >= limits_.minimum) return;
+  lowering_.note_contradiction(
+      place_.schemas,
+      fmt::format("minItems {} is more than its items that differ, {}", limits_.minimum, most));
+}
+
 RuleId UniqueArrayLowering::constant(const Json& value) {
   const RuleId rule = grammar_.add_rule();
   const auto [start, end] = grammar_.rule(rule);
@@ -192,6 +200,7 @@ bool UniqueArrayLowering::add_subsets(const std::vector<Literals>& by_index) {
   const ConstantSets sets(by_index, limits_.maximum);
   const std::vector<Used> reached = sets.reached(kMostSubsets);
   if (reached.empty()) return false;
+  check_enough(std::popcount(reached.back()));
   std::vector<RuleId> rules;
   for (const Json* value : sets.constants()) rules.push_back(constant(*value));
   std::map<Used, PositionId> behind;

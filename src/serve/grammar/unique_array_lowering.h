@@ -33,6 +33,8 @@ class UniqueArrayLowering {
   std::optional<Literals> constants_of(const Shapes& shapes);
   Result<std::optional<StringLanguage>> strings_of(const Shapes& shapes);
 
+  // Notes a contradiction where arrays of so many items are too short.
+  void check_enough(int64_t most);
   bool add_subsets(const std::vector<Literals>& by_index);
   void add_in_order(const Literals& values);
   void add_strings(const StringLanguage& language);

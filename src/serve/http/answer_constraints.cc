@@ -18,7 +18,7 @@ constexpr int64_t kMaskBytes = int64_t{16} << 20;  // of one grammar
 constexpr int64_t kMostCalls = 16;                 // in one answer
 constexpr grammar::SchemaOptions kSchemas = {.closed_objects = true};
 
-Result<CompiledGrammar> compile_calls(const ToolCallShape& calls) {
+grammar::RepeatedSequences sequences_of(const ToolCallShape& calls) {
   grammar::RepeatedSequences sequences;
   sequences.before = calls.begin;
   sequences.between = calls.between;
@@ -29,22 +29,35 @@ Result<CompiledGrammar> compile_calls(const ToolCallShape& calls) {
         {calls.before_name + tool.name + calls.before_arguments,
          grammar::SchemaPart{&tool.parameters, "tools: the parameters of " + tool.name},
          calls.after_arguments});
-  return grammar::compile_sequences(sequences, kSchemas);
+  return sequences;
+}
+
+// A document, or calls if there may be some. A tool whose parameters cannot be held to their schema
+// makes no document impossible: then there are no calls, and a note says why.
+Result<CompiledGrammar> compile_json(const Json& schema, const AnswerShape& shape) {
+  if (shape.calls.functions.empty()) return grammar::compile_schema(schema, shape.param, kSchemas);
+  grammar::RepeatedSequences sequences = sequences_of(shape.calls);
+  sequences.instead = grammar::SchemaPart{&schema, shape.param};
+  auto either = grammar::compile_sequences(sequences, kSchemas);
+  if (either.ok()) return either;
+  NMM_ASSIGN(CompiledGrammar alone, grammar::compile_schema(schema, shape.param, kSchemas));
+  alone.notes.push_back("nothing can be called: " + either.error().message);
+  return alone;
 }
 
 Result<CompiledGrammar> compile(const AnswerShape& shape) {
   switch (shape.kind) {
     case AnswerShape::Kind::kJsonSchema:
-      return grammar::compile_schema(shape.schema, shape.param, kSchemas);
+      return compile_json(shape.schema, shape);
     case AnswerShape::Kind::kPattern:
       return grammar::compile_text(shape.pattern, shape.param);
     case AnswerShape::Kind::kToolCalls:
-      return compile_calls(shape.calls);
+      return grammar::compile_sequences(sequences_of(shape.calls), kSchemas);
     case AnswerShape::Kind::kText:
     case AnswerShape::Kind::kJsonObject:
       break;
   }
-  return grammar::any_object();
+  return compile_json({{"type", "object"}}, shape);
 }
 
 std::string cache_key(const AnswerShape& shape) {

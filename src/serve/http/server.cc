@@ -17,11 +17,23 @@ Result<std::optional<asio::ssl::context>> tls_context(const ServerOptions& optio
   context.emplace(asio::ssl::context::tls_server);
   context->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
                        asio::ssl::context::no_tlsv1_1);
+  // OpenSSL would ask for the passphrase at the terminal, if there is one.
+  bool encrypted = false;
+  const auto on_password = [&](size_t, asio::ssl::context::password_purpose) {
+    encrypted = true;
+    return std::string();
+  };
   error_code error;
+  context->set_password_callback(on_password, error);
   context->use_certificate_chain_file(options.tls_certificate, error);
   if (error)
     return fail("{:?}: no certificate in PEM: {}", options.tls_certificate, error.message());
   context->use_private_key_file(options.tls_key, asio::ssl::context::pem, error);
+  if (encrypted)
+    return fail(
+        "{:?}: expected a private key that is not encrypted, found one that is; \"openssl pkey -in "
+        "KEY -out PLAIN\" asks for its passphrase and writes it without",
+        options.tls_key);
   if (error)
     return fail("{:?}: no private key in PEM of the certificate {:?}: {}", options.tls_key,
                 options.tls_certificate, error.message());

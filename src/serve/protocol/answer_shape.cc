@@ -2,8 +2,20 @@
 
 namespace neuronmm::serve {
 
-ToolSyntax call_syntax(ToolSyntax of_model, const ToolChoice& choice) {
-  return of_model == ToolSyntax::kXml && choice.forced() ? ToolSyntax::kHermes : of_model;
+namespace {
+
+bool may_be_json_or_calls(const ChatRequest& request) {
+  using Kind = ResponseFormat::Kind;
+  const Kind kind = request.answer.response_format.kind;
+  return request.tools.choice.kind == ToolChoice::Kind::kAuto &&
+         (kind == Kind::kJsonObject || kind == Kind::kJsonSchema);
+}
+
+}  // namespace
+
+ToolSyntax call_syntax(ToolSyntax of_model, const ChatRequest& request) {
+  const bool held = request.tools.choice.forced() || may_be_json_or_calls(request);
+  return of_model == ToolSyntax::kXml && held ? ToolSyntax::kHermes : of_model;
 }
 
 // Spaces and line ends as the models' own templates have them.
@@ -20,7 +32,7 @@ ToolCallShape tool_call_shape(ToolSyntax syntax, std::vector<Tool> functions, bo
   };
   switch (syntax) {
     case ToolSyntax::kNone:
-    case ToolSyntax::kXml:  // call_syntax()
+    case ToolSyntax::kXml:  // call_syntax
       break;
     case ToolSyntax::kDescribed:
     case ToolSyntax::kHermes:
@@ -57,6 +69,8 @@ AnswerShape answer_shape(const ChatRequest& request, ToolSyntax syntax, Thinking
   const ToolFields& tools = request.tools;
   AnswerShape shape = answer_shape(request.answer.response_format);
   shape.thinking = thinking;
+  if (may_be_json_or_calls(request))
+    shape.calls = tool_call_shape(syntax, tools.tools, tools.parallel);
   if (!tools.choice.forced()) return shape;
   const bool named = tools.choice.kind == ToolChoice::Kind::kNamed;
   std::vector<Tool> functions;

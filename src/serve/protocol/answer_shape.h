@@ -31,6 +31,7 @@ struct AnswerShape {
   Kind kind = Kind::kText;
   Json schema = {};
   std::string pattern = {};
+  // Of kToolCalls. Of JSON: what the answer may be instead, if there are functions.
   ToolCallShape calls = {};
   // Before what has a shape the answer may think: kMay: one <think>...</think>, or nothing.
   // kInside: up to </think>. White space may follow.
@@ -38,15 +39,17 @@ struct AnswerShape {
   std::string param = {};  // the field that asks for the shape, for errors
 };
 
-// Calls that must be made are held to their schemas, which text between tags cannot be: a model of
-// kXml then writes them as JSON, between the tags that it knows.
-ToolSyntax call_syntax(ToolSyntax of_model, const ToolChoice& choice);
+// Calls that must be made, or may be beside a response format of JSON, are held to their schemas,
+// which text between tags cannot be: a model of kXml then writes them as JSON, between the tags
+// that it knows.
+ToolSyntax call_syntax(ToolSyntax of_model, const ChatRequest& request);
 
 // How a model of this syntax calls these functions.
 ToolCallShape tool_call_shape(ToolSyntax syntax, std::vector<Tool> functions, bool several);
 
 AnswerShape answer_shape(const ResponseFormat& format);
-// What the tool choice says, else the response format.
+// What the tool choice says, else the response format; where that is JSON, or calls of tools that
+// the model may choose.
 AnswerShape answer_shape(const ChatRequest& request, ToolSyntax syntax, Thinking thinking);
 
 }  // namespace neuronmm::serve

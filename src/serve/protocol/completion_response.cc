@@ -41,7 +41,6 @@ void CompletionResponse::begin(size_t index) {
 
 bool CompletionResponse::add_token(size_t index, const GeneratedToken& token) {
   begin(index);
-  if (completion_.only_echo) return false;
   Choice& choice = choices_[index];
   if (settings().logprobs) choice.logprobs.add(tokenizer(), token.id, token.logprobs);
   if (settings().return_token_ids) choice.token_ids.push_back(token.id);
@@ -52,8 +51,8 @@ bool CompletionResponse::add_token(size_t index, const GeneratedToken& token) {
 void CompletionResponse::add_end(size_t index, const End& end) {
   begin(index);
   Choice& choice = choices_[index];
-  if (!completion_.only_echo) tell(index, choice.text.finish(end.stop_token));
-  choice.finish_reason = completion_.only_echo ? "length" : end.reason;
+  tell(index, choice.text.finish(end.stop_token));
+  choice.finish_reason = end.reason;
   choice.stop_reason = stop_reason(choice.text, end);
   if (settings().stream) send(choice_json(index, ""));
 }

@@ -13,7 +13,6 @@ namespace neuronmm::serve {
 
 struct CompletionSettings {
   std::vector<std::string> echo = {};  // the text of every prompt, told before it; empty: none
-  bool only_echo = false;              // the prompt alone is wanted: the answer is left out
 };
 
 class CompletionResponse : public ChoicesResponse {

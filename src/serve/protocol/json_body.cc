@@ -3,24 +3,29 @@
 #include <cmath>
 #include <utility>
 
-#include "io/json_builder.h"
 #include "io/json_file.h"
+#include "serve/protocol/schema_numbers.h"
 
 namespace neuronmm::serve {
-ApiResult<Json> parse_json_text(std::string_view text, const std::string& param) {
-  io::BasicJsonBuilder<Json> builder;
+
+ApiResult<Json> parse_json_text(std::string_view text, const std::string& param, JsonOf what) {
+  RequestJsonBuilder builder(what);
   // The parser takes it for the end.
   if (text.find('\0') != std::string_view::npos)
     return invalid_request(
         param, fmt::format("{}: malformed JSON: a byte of 0", param.empty() ? "body" : param));
-  if (!Json::sax_parse(text, &builder))
+  const bool parsed = Json::sax_parse(text, &builder);
+  if (const auto& changed = builder.changed_number())
+    return invalid_request(param.empty() ? changed->field : param,
+                           (param.empty() ? "" : param + ": ") + changed->message);
+  if (!parsed)
     return invalid_request(param, fmt::format("{}: malformed JSON: {}",
                                               param.empty() ? "body" : param, builder.error()));
   return std::move(builder.value());
 }
 
 ApiResult<Json> parse_body(std::string_view body) {
-  NMM_ASSIGN(Json value, parse_json_text(body, ""));
+  NMM_ASSIGN(Json value, parse_json_text(body, "", JsonOf::kBody));
   if (!value.is_object())
     return invalid_request("", "body: expected a JSON object, found " + describe(value));
   return value;

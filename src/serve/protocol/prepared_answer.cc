@@ -82,7 +82,7 @@ ApiResult<PreparedAnswer> prepare_turn(const ServedModel& model, const ChatReque
                                        const MakeWriter& make_writer) {
   const AnswerFields& fields = request.answer;
   NMM_TRY(check_model(model, fields.model));
-  const ToolSyntax syntax = call_syntax(model.tool_chats.tools, request.tools.choice);
+  const ToolSyntax syntax = call_syntax(model.tool_chats.tools, request);
   NMM_ASSIGN(const ChatPromptTokens prompt,
              chat_prompt(model, request.conversation, fields.add_special_tokens.value_or(false)));
   NMM_TRY(check_prompt(model, prompt.tokens, names.prompt_param));
@@ -136,12 +136,10 @@ ApiResult<PreparedAnswer> prepare_messages(const ServedModel& model, std::string
 
 ApiResult<PreparedAnswer> prepare_completion(const ServedModel& model, std::string_view body,
                                              const AnswerContext& context) {
-  NMM_ASSIGN(CompletionRequest request, parse_completion_request(body));
-  AnswerFields& fields = request.answer;
+  NMM_ASSIGN(const CompletionRequest request, parse_completion_request(body));
+  const AnswerFields& fields = request.answer;
   NMM_TRY(check_model(model, fields.model));
   CompletionSettings completion;
-  completion.only_echo = fields.max_tokens == 0;
-  if (completion.only_echo) fields.max_tokens = 1;
   ResponseSettings settings = response_settings(model, fields, context, "cmpl-");
   std::vector<Request> requests;
   for (const TextOrTokens& prompt : request.prompts) {

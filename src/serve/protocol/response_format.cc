@@ -14,7 +14,8 @@ ResponseFormat read_schema(FieldReader& fields, const char* key) {
   if (value == nullptr) return {};
   ResponseFormat format{.kind = Kind::kJsonSchema, .schema = *value, .param = fields.path(key)};
   if (value->is_string()) {
-    auto parsed = parse_json_text(value->get_ref<const std::string&>(), format.param);
+    auto parsed =
+        parse_json_text(value->get_ref<const std::string&>(), format.param, JsonOf::kSchema);
     if (!parsed.ok()) {
       fields.problem().add(parsed.error());
       return {};

@@ -33,6 +33,17 @@ TEST(Sequences, AreRepeatedWithTextAround) {
     EXPECT_FALSE(two.accepts(text)) << text;
 }
 
+TEST(Sequences, ADocumentMayStandInTheirPlace) {
+  const Json number = Json::parse(R"({"type": "integer"})");
+  RepeatedSequences sequences = calls(kObject, 2);
+  sequences.instead = SchemaPart{&number, "format"};
+  Compiled either(compile_sequences(sequences).value());
+  for (const char* text : {"12", "<now{};>", R"(<now{};, now{"a": 1};>)"})
+    EXPECT_TRUE(either.accepts(text)) << text;
+  for (const char* text : {"12<now{};>", "<12>", "{}", ""})
+    EXPECT_FALSE(either.accepts(text)) << text;
+}
+
 TEST(Sequences, ErrorsNameTheirSource) {
   const Json bad = Json::parse(R"({"properties": {"x": {"not": {"multipleOf": 3}}}})");
   const auto refused = compile_sequences(calls(bad, 1));

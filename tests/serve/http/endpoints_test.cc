@@ -163,6 +163,26 @@ TEST_F(HttpTest, AStreamHasTheTextOfTheWholeAnswer) {
   EXPECT_GT(text.size(), 12u);
 }
 
+// As evaluations ask how likely a text is.
+TEST_F(HttpTest, ThePromptAloneIsNoTokenOfAnAnswer) {
+  start();
+  HttpClient client(port());
+  TestJson body = {{"prompt", "Once upon a time"}, {"max_tokens", 0}, {"temperature", 0}};
+  const TestJson none = TestJson::parse(client.post("/v1/completions", body.dump()).body);
+  EXPECT_EQ(none["usage"]["completion_tokens"], 0);
+  EXPECT_EQ(none["choices"][0]["text"], "");
+  EXPECT_EQ(none["choices"][0]["finish_reason"], "length");
+  body["echo"] = true;
+  body["logprobs"] = 1;
+  const TestJson told = TestJson::parse(client.post("/v1/completions", body.dump()).body);
+  EXPECT_EQ(told["usage"]["completion_tokens"], 0);
+  EXPECT_EQ(told["choices"][0]["text"], body["prompt"]);
+  const TestJson& likely = told["choices"][0]["logprobs"]["token_logprobs"];
+  ASSERT_EQ(likely.size(), told["usage"]["prompt_tokens"]);
+  EXPECT_TRUE(likely[0].is_null());
+  for (size_t i = 1; i < likely.size(); ++i) EXPECT_LT(likely[i], 0.0);
+}
+
 TEST_F(HttpTest, PipelinedRequestsAreAnsweredInOrderOnOneConnection) {
   start();
   HttpClient client(port());
@@ -278,6 +298,37 @@ TEST_F(HttpTest, AnswersObeyTheirSchema) {
   const HttpResponse refused = client.post("/v1/chat/completions", body.dump());
   EXPECT_EQ(refused.status, 400);
   EXPECT_EQ(error_of(refused)["param"], "response_format");
+}
+
+TEST_F(HttpTest, AnAnswerIsACallOrObeysItsSchema) {
+  start();
+  HttpClient client(port());
+  const TestJson schema = TestJson::parse(
+      R"({"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]})");
+  TestJson body = {
+      {"messages", {{{"role", "user"}, {"content", "Once"}}}},
+      {"max_tokens", 200},
+      {"temperature", 2},
+      {"tools", {{{"type", "function"}, {"function", {{"name", "go"}, {"parameters", schema}}}}}},
+      {"response_format",
+       {{"type", "json_schema"}, {"json_schema", {{"name", "s"}, {"schema", schema}}}}}};
+  int called = 0, answered = 0;
+  for (int seed = 0; seed < 30; ++seed) {
+    body["seed"] = seed;
+    const TestJson answer = TestJson::parse(client.post("/v1/chat/completions", body.dump()).body);
+    const TestJson& choice = answer["choices"][0];
+    if (choice["finish_reason"] == "length") continue;
+    const bool is_call = choice["finish_reason"] == "tool_calls";
+    const std::string text = is_call ? choice["message"]["tool_calls"][0]["function"]["arguments"]
+                                     : choice["message"]["content"];
+    EXPECT_EQ(TestJson::parse(text), TestJson({{"a", 1}})) << answer;
+    ++(is_call ? called : answered);
+  }
+  EXPECT_GT(called, 0);
+  EXPECT_GT(answered, 0);
+  body["tools"][0]["function"]["parameters"] = {{"$ref", "elsewhere"}};
+  const HttpResponse refused = client.post("/v1/chat/completions", body.dump());
+  EXPECT_EQ(error_of(refused)["param"], "tools");
 }
 
 // A name that would be two headers stays one.

@@ -113,8 +113,10 @@ TEST(Completion, EchoesThePrompt) {
 TEST(Completion, EchoesThePromptAlone) {
   const ServedFolder folder;
   const Json body = {{"prompt", "ab"}, {"echo", true}, {"logprobs", 1}, {"max_tokens", 0}};
-  const Exchange asked = exchange(folder.model, body, {says("X")});
-  EXPECT_EQ(asked.requests[0].max_new_tokens, 1);
+  const Exchange asked =
+      exchange(folder.model, body, {{.tokens = {}, .reason = FinishReason::kLength}});
+  EXPECT_EQ(asked.requests[0].max_new_tokens, 0);
+  EXPECT_EQ(asked.body()["usage"]["completion_tokens"], 0);
   const Json choice = asked.body()["choices"][0];
   EXPECT_EQ(choice["text"], "ab");
   EXPECT_EQ(choice["logprobs"]["tokens"], Json({"a", "b"}));

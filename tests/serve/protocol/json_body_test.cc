@@ -139,5 +139,30 @@ TEST(JsonBody, WholeNumbersMayBeWrittenWithAFraction) {
     EXPECT_FALSE(as_integer(Json::parse(text))) << text;
 }
 
+// A schema would hold answers to another number than the one that was meant.
+TEST(JsonBody, NumbersOfSchemasAreExactOrRefused) {
+  const auto of_format = [](const std::string& number, const char* keyword = "const") {
+    return error_of(R"({"response_format": {"schema": {"anyOf": [{}, {")" + std::string(keyword) +
+                    "\": " + number + "}]}}}");
+  };
+  EXPECT_EQ(
+      of_format("18446744073709551616"),
+      "response_format.schema.anyOf[1].const: expected a whole number of 64 bits, or one that "
+      "a double has all digits of, found 18446744073709551616");
+  EXPECT_NE(of_format("[1, {\"a\": -18446744073709551615}]", "enum").find("enum[1].a: "),
+            std::string::npos);
+  for (const char* number : {"18446744073709551615", "-9223372036854775808",
+                             "1000000000000000000000000000000", "1e30", "0.12345678901234567890"})
+    EXPECT_EQ(of_format(number), "none") << number;
+  EXPECT_EQ(of_format("18446744073709551616", "default"), "none");
+  EXPECT_EQ(error_of(R"({"messages": [{"const": 18446744073709551616}]})"), "none");
+  EXPECT_LT(of_format(std::string(300, '7')).size(), 250u);
+  const auto text =
+      parse_json_text(R"({"maximum": 36893488147419103233})", "guided_json", JsonOf::kSchema);
+  ASSERT_FALSE(text.ok());
+  EXPECT_EQ(text.error().param, "guided_json");
+  EXPECT_NE(text.error().message.find("guided_json: maximum: "), std::string::npos);
+}
+
 }  // namespace
 }  // namespace neuronmm::serve

@@ -34,10 +34,35 @@ TEST(Shapes, SayWhatAGrammarNeeds) {
   EXPECT_EQ(shape.param, "guided_json");
 }
 
-TEST(Shapes, CallsBetweenTagsAreJsonWhereTheyMustBeMade) {
-  EXPECT_EQ(call_syntax(ToolSyntax::kXml, {ToolChoice::Kind::kAuto}), ToolSyntax::kXml);
-  EXPECT_EQ(call_syntax(ToolSyntax::kXml, {ToolChoice::Kind::kRequired}), ToolSyntax::kHermes);
-  EXPECT_EQ(call_syntax(ToolSyntax::kLlama, {ToolChoice::Kind::kNamed, "f"}), ToolSyntax::kLlama);
+TEST(Shapes, CallsBetweenTagsAreJsonWhereTheyAreHeldToSchemas) {
+  ChatRequest request;
+  request.tools.choice.kind = ToolChoice::Kind::kAuto;
+  EXPECT_EQ(call_syntax(ToolSyntax::kXml, request), ToolSyntax::kXml);
+  request.answer.response_format.kind = ResponseFormat::Kind::kJsonObject;
+  EXPECT_EQ(call_syntax(ToolSyntax::kXml, request), ToolSyntax::kHermes);
+  request.answer.response_format.kind = ResponseFormat::Kind::kText;
+  request.tools.choice.kind = ToolChoice::Kind::kRequired;
+  EXPECT_EQ(call_syntax(ToolSyntax::kXml, request), ToolSyntax::kHermes);
+  request.tools.choice.kind = ToolChoice::Kind::kNamed;
+  EXPECT_EQ(call_syntax(ToolSyntax::kLlama, request), ToolSyntax::kLlama);
+}
+
+// As agents ask that may look something up before they answer.
+TEST(Shapes, BesideAFormatOfJsonToolsMayBeCalled) {
+  const ServedFolder folder;
+  Json body = chat_body();
+  body["tools"] = {tool("f"), tool("g")};
+  body["guided_json"] = R"({"type": "array"})";
+  AnswerShape shape = exchange(folder.model, body, {says("")}).shape;
+  EXPECT_EQ(shape.kind, AnswerShape::Kind::kJsonSchema);
+  EXPECT_EQ(shape.calls.functions.size(), 2u);
+  EXPECT_EQ(shape.calls.before_name, "<tool_call>\n{\"name\": \"");
+  body["tool_choice"] = "none";
+  EXPECT_TRUE(exchange(folder.model, body, {says("")}).shape.calls.functions.empty());
+  body.erase("tool_choice");
+  body.erase("guided_json");
+  body["guided_regex"] = "a+";
+  EXPECT_TRUE(exchange(folder.model, body, {says("")}).shape.calls.functions.empty());
 }
 
 // An answer of the shape is read as the calls that it is.
