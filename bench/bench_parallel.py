@@ -101,7 +101,7 @@ def main():
     parser.add_argument("--processes", type=int, nargs="+")
     parser.add_argument("--hosts", type=int, help="so many hosts, made of namespaces")
     parser.add_argument("--rate", default="10gbit", help="of each host's link, as tc writes it")
-    parser.add_argument("--delay", help="one way, as tc writes it; 0.05ms or 50us")
+    parser.add_argument("--delay", help="one way, added between any two hosts, as tc writes it")
     parser.add_argument("--link", default="auto")
     parser.add_argument("--link-values", default="fp32")
     parser.add_argument("--quiet", action="store_true", help="without the programs' progress")

@@ -1,28 +1,23 @@
-// A cable that takes its time: what a host of network_hosts.sh sends reaches the switch a given
-// time later, in order. For kernels without netem, which does the same.
+// A delay on the way of packets, for kernels without netem: a TAP device gives back each packet
+// that is sent into it, so much later and in the same order.
 //
-//   link_delay HOST MICROSECONDS
+//   link_delay DEVICE MICROSECONDS    makes the device, returns once it is there, and works until
+//   somebody deletes it
 //
-// makes two TAP devices, eth0 in the network namespace HOST and the switch's port, called HOST,
-// outside, says "ready" and carries packets from one to the other until it is killed; the devices
-// go with it. Packets keep the segments of 64 KiB and the unfinished checksums that TCP gives to a
-// card which segments by itself, so that a gigabit takes a few thousand packets. It runs with
-// real-time priority: beside programs that use all cores a delay would else be a time slice of
-// theirs.
-
-#include <algorithm>
+// Packets pass as the sender's card would take them: up to 64 KiB of TCP with a header that says
+// how to segment it, so that the cost is per message and not per 1500 bytes.
+#include <array>
+#include <cerrno>
 #include <chrono>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <string>
-#include <vector>
 
 #include <fcntl.h>
+#include <linux/if.h>
 #include <linux/if_tun.h>
-#include <net/if.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -33,97 +28,101 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kLongestPacket = (64 << 10) + 256;  // with its headers and that of virtio
-constexpr size_t kMostWaiting = 4096;  // packets; what comes then is lost, as in a full switch
-
 struct Packet {
   Clock::time_point due;
-  std::vector<char> bytes;
+  std::string bytes;
 };
 
-void check(bool ok, const std::string& what) {
-  if (ok) return;
-  std::perror(("link_delay: " + what).c_str());
+// The longest packet is one of IP; before it are the headers of Ethernet (with two VLANs) and of
+// virtio.
+constexpr int kLongest = (64 << 10) + 22 + 12;
+
+[[noreturn]] void fail(const char* what) {
+  std::perror(what);
   std::exit(1);
 }
 
-int make_device(const std::string& name) {
+int make_device(const char* name) {
   const int device = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
-  check(device >= 0, "/dev/net/tun");
-  ifreq request = {};
+  if (device < 0) fail("link_delay: /dev/net/tun");
+  ifreq request{};
+  std::strncpy(request.ifr_name, name, IFNAMSIZ - 1);
   request.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
-  check(name.size() < sizeof request.ifr_name, "a name of up to 15 letters");
-  std::memcpy(request.ifr_name, name.data(), name.size());
-  check(ioctl(device, TUNSETIFF, &request) == 0, name);
-  check(ioctl(device, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6) == 0, name);
+  if (ioctl(device, TUNSETIFF, &request) < 0) fail(name);
+  if (ioctl(device, TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6) < 0) fail(name);
   return device;
 }
 
-void enter(const std::string& host) {
-  const int space = open(("/run/netns/" + host).c_str(), O_RDONLY | O_CLOEXEC);
-  check(space >= 0 && setns(space, CLONE_NEWNET) == 0, "network namespace " + host);
-  close(space);
+// A cable waits for no core, and a sleep is as long as asked: Linux makes it up to 50 us longer
+// otherwise.
+void be_punctual() {
+  const sched_param priority{.sched_priority = 1};
+  if (sched_setscheduler(0, SCHED_FIFO, &priority) < 0) fail("link_delay: SCHED_FIFO");
+  if (prctl(PR_SET_TIMERSLACK, 1UL) < 0) fail("link_delay: timer slack");
 }
 
-// A device that is down takes nothing, and what it does not take is lost.
-void put(int device, const std::vector<char>& bytes) {
-  [[maybe_unused]] const ssize_t written = write(device, bytes.data(), bytes.size());
-}
-
-class Cable {
+class Line {
  public:
-  Cable(int host, int port, Clock::duration delay) : host_(host), port_(port), delay_(delay) {}
+  Line(int device, std::chrono::nanoseconds delay) : device_(device), delay_(delay) {}
 
   void carry() {
-    while (true) {
+    while (take_packet()) {
+      give_back_what_is_due();
       wait();
-      while (take(port_)) put(host_, packet_);
-      while (take(host_)) {
-        if (waiting_.size() < kMostWaiting) waiting_.push_back({Clock::now() + delay_, packet_});
-      }
-      for (; !waiting_.empty() && waiting_.front().due <= Clock::now(); waiting_.pop_front()) {
-        put(port_, waiting_.front().bytes);
-      }
     }
   }
 
  private:
+  // False once the device is gone. Reading comes as late after sending as other wake-ups do.
+  bool take_packet() {
+    static std::array<char, kLongest> buffer;
+    const ssize_t size = read(device_, buffer.data(), buffer.size());
+    if (size < 0) return errno == EAGAIN || errno == EINTR;
+    packets_.push_back({Clock::now() + delay_ - lateness_, {buffer.data(), size_t(size)}});
+    return true;
+  }
+
+  // What the device does not take is lost, as on a cable that is pulled.
+  void give_back_what_is_due() {
+    while (!packets_.empty() && packets_.front().due <= Clock::now()) {
+      const std::string& bytes = packets_.front().bytes;
+      [[maybe_unused]] const ssize_t taken = write(device_, bytes.data(), bytes.size());
+      packets_.pop_front();
+    }
+  }
+
+  // Until there is a packet, or one will be due as soon as sleeping ends late; the rest is spent
+  // looking for packets.
   void wait() {
-    pollfd devices[] = {{host_, POLLIN, 0}, {port_, POLLIN, 0}};
-    const auto left = waiting_.empty() ? Clock::duration() : waiting_.front().due - Clock::now();
-    const auto ns = std::max<int64_t>(0, std::chrono::nanoseconds(left).count());
-    const timespec until = {ns / 1'000'000'000, ns % 1'000'000'000};
-    ppoll(devices, 2, waiting_.empty() ? nullptr : &until, nullptr);
+    pollfd waited{.fd = device_, .events = POLLIN, .revents = 0};
+    if (packets_.empty()) {
+      poll(&waited, 1, -1);
+      return;
+    }
+    const Clock::time_point end = packets_.front().due - lateness_;
+    const std::chrono::nanoseconds left = end - Clock::now();
+    if (left.count() <= 0) return;
+    const timespec timeout{.tv_sec = left.count() / 1'000'000'000,
+                           .tv_nsec = left.count() % 1'000'000'000};
+    if (ppoll(&waited, 1, &timeout, nullptr) == 0)
+      lateness_ += (Clock::now() - end - lateness_) / 16;
   }
 
-  bool take(int device) {
-    packet_.resize(kLongestPacket);
-    const ssize_t size = read(device, packet_.data(), packet_.size());
-    packet_.resize(static_cast<size_t>(std::max<ssize_t>(size, 0)));
-    return size > 0;
-  }
-
-  int host_, port_;
-  Clock::duration delay_;
-  std::vector<char> packet_;
-  std::deque<Packet> waiting_;
+  int device_;
+  std::chrono::nanoseconds delay_;
+  std::chrono::nanoseconds lateness_{0};  // of the last wake-ups, on average
+  std::deque<Packet> packets_;
 };
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fputs("usage: link_delay HOST MICROSECONDS\n", stderr);
+int main(int count, char** words) {
+  if (count != 3) {
+    std::fputs("usage: link_delay DEVICE MICROSECONDS\n", stderr);
     return 2;
   }
-  const std::string host = argv[1];
-  const int port = make_device(host);
-  enter(host);
-  const int card = make_device("eth0");
-  const sched_param priority = {.sched_priority = 1};
-  check(sched_setscheduler(0, SCHED_FIFO, &priority) == 0, "real-time priority");
-  prctl(PR_SET_TIMERSLACK, 1UL);
-  std::puts("ready");
-  std::fflush(stdout);
-  Cable(card, port, std::chrono::microseconds(std::atoll(argv[2]))).carry();
+  const int device = make_device(words[1]);
+  be_punctual();
+  if (daemon(0, 0) < 0) fail("link_delay: daemon");
+  Line(device, std::chrono::microseconds(std::atoi(words[2]))).carry();
 }
