@@ -80,7 +80,7 @@ class Blocks:
         return tile[rest] if rest else tile
 
     def _number(self, part, n, axis):
-        if isinstance(part, Index) and not any(s for s, m in zip(part.steps, part.shape) if m > 1):
+        if type(part) is Index and not any(s for s, m in zip(part.steps, part.shape) if m > 1):
             part = part.first
         if isinstance(part, slice) and part == slice(None) and n == 1:
             part = 0

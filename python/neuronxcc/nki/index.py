@@ -144,6 +144,9 @@ class Moved(Index):
         super().__init__(index.shape, index.steps, index.first)
         self.by = by
 
+    def __repr__(self):
+        return f"{super().__repr__()} moved by {self.by.describe()}"
+
     def __getitem__(self, key):
         return Moved(super().__getitem__(key), self.by)
 

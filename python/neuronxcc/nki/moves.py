@@ -32,7 +32,7 @@ def fill(place: Tile, value):
     isa.memset(writable(place, place.box), value)
 
 
-def copy(place: Tile, value: Tile, box=None, call: str = "tensor[...] ="):
+def copy(place: Tile, value: Tile, box=None, call: str = "tensor[...] =", engine=isa.engine.unknown):
     """Moves a tile to a place of as many elements; DMA reaches HBM and SBUF, the other engines SBUF and PSUM."""
     value.tensor  # issues it if it waits
     settle()
@@ -50,7 +50,7 @@ def copy(place: Tile, value: Tile, box=None, call: str = "tensor[...] ="):
             return
         isa.dma_copy(writable(place, box, call), readable(value, box, call))
     else:
-        isa.tensor_copy(writable(place, box, call), readable(value, box, call))
+        isa.tensor_copy(writable(place, box, call), readable(value, box, call), engine=engine)
 
 
 def staged(value: Tile, box, dtype) -> Tile:

@@ -63,7 +63,8 @@ def moved_views(x, offsets, masks):
     p, i = nl.mgrid[0 : x.shape[0], 0:64]
     result[p, i] = nisa.tensor_copy_dynamic_src(tile[p, i + o[0, 0]])
     result[p, i + 64] = nl.copy(tile[p, o[0, 1] + i])
-    nisa.tensor_copy_dynamic_dst(dst=result[:, nl.ds(o[0, 3], 64)], src=nl.load(masks[:, o[0, 2], :]))
+    place, mask = result[:, nl.ds(o[0, 3], 64)], nl.load(masks[:, o[0, 2], :])
+    nisa.tensor_copy_dynamic_dst(dst=place, src=mask, engine=nisa.gpsimd_engine)
     nl.store(out, result)
     return out
 
@@ -73,6 +74,12 @@ def moved_view(x, offsets, key):
     out = nl.ndarray((x.shape[0], 64), dtype=x.dtype, buffer=nl.shared_hbm)
     nl.store(out, nl.copy(nl.load(x)[key(nl.arange(64)[None, :], nl.load(offsets))]))
     return out
+
+
+@nki.jit
+def moved_number(offsets, use):
+    o = nl.load(offsets)
+    use(nl.arange(1)[:, None] + o[0, 0])
 
 
 @nki.jit
@@ -194,6 +201,7 @@ class Indexing(unittest.TestCase):
         self.assertEqual(place, 128)
         np.testing.assert_array_equal(run.output, expected)
         self.assertEqual(sum("index" in v for _, _, _, v in run.instructions), 4)  # each waits for its number
+        self.assertEqual([e for n, e, _, _ in run.instructions if n == "tensor_copy"], ["any", "any", "gpsimd"])
         for key, message in (
             (lambda i, o: (slice(None), (i + o[0, 0]) * 2), "can be added to, and nothing else"),
             (lambda i, o: (slice(None), i + o[0, 0] + o[0, 1]), "found two"),
@@ -202,6 +210,9 @@ class Indexing(unittest.TestCase):
         ):
             with self.assertRaisesRegex(Exception, message):
                 Run(moved_view, x, offsets, key)
+        for number in (lambda i: nisa.iota(i, nl.int32), lambda i: nl.ndarray((4, par_dim(16), 8), nl.int32)[i]):
+            with self.assertRaisesRegex(Exception, "moved by 'o'"):  # what needs to know the index is not given a part of it
+                Run(moved_number, offsets, number)
 
     def test_a_mask_on_an_operand(self):
         x = random(128, 512)

@@ -72,7 +72,7 @@ def tensor_copy_dynamic_src(src, *, mask=None, dtype=None, engine=isa.engine.unk
 def tensor_copy_dynamic_dst(*, dst, src, mask=None, dtype=None, engine=isa.engine.unknown, **unused):
     call = "nisa.tensor_copy_dynamic_dst"
     dst, src = elementwise.tile(dst, call, "dst"), elementwise.tile(src, call, "src")
-    moves.copy(dst, src, elementwise.mask_box(mask, dst.shape, call), call)
+    moves.copy(dst, src, elementwise.mask_box(mask, dst.shape, call), call, engine)
 
 
 def reciprocal(data, *, dtype=None, mask=None, **unused):

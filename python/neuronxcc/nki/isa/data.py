@@ -30,7 +30,7 @@ def iota(expr, dtype, *, mask=None, **unused):
     call = "nisa.iota"
     if isinstance(expr, int) and not isinstance(expr, bool):
         return issue_later((1, 1), found_dtype(dtype, call), SBUF, lambda dst: isa.iota(dst, [[0, 1]], expr))
-    if not isinstance(expr, Index):
+    if type(expr) is not Index:
         errors.fail(call, f"expr: expected an index expression, found {operands.describe(expr)}")
     shape = expr.shape if expr.ndim > 1 else (1, *expr.shape)
     pattern, first, channel = _pattern(expr, shape, call, "expr")
