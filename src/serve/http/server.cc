@@ -18,9 +18,9 @@ Result<std::optional<asio::ssl::context>> tls_context(const ServerOptions& optio
   context->set_options(asio::ssl::context::default_workarounds | asio::ssl::context::no_tlsv1 |
                        asio::ssl::context::no_tlsv1_1);
   // OpenSSL would ask for the passphrase at the terminal, if there is one.
-  bool encrypted = false;
-  const auto on_password = [&](size_t, asio::ssl::context::password_purpose) {
-    encrypted = true;
+  const auto encrypted = std::make_shared<bool>(false);  // the context keeps the function
+  const auto on_password = [encrypted](size_t, asio::ssl::context::password_purpose) {
+    *encrypted = true;
     return std::string();
   };
   error_code error;
@@ -29,7 +29,7 @@ Result<std::optional<asio::ssl::context>> tls_context(const ServerOptions& optio
   if (error)
     return fail("{:?}: no certificate in PEM: {}", options.tls_certificate, error.message());
   context->use_private_key_file(options.tls_key, asio::ssl::context::pem, error);
-  if (encrypted)
+  if (*encrypted)
     return fail(
         "{:?}: expected a private key that is not encrypted, found one that is; \"openssl pkey -in "
         "KEY -out PLAIN\" asks for its passphrase and writes it without",
