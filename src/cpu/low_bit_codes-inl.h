@@ -221,6 +221,26 @@ constexpr int64_t lines_of(int64_t rows) {
   return (rows + LowBitLayout::kRows - 1) / LowBitLayout::kRows * 2;
 }
 
+// Lines [first, end) of a group as the bytes of an int8 panel.
+template <class Codes>
+HWY_INLINE void expand_lines(const int32_t* HWY_RESTRICT group, int64_t first, int64_t end,
+                             int32_t* HWY_RESTRICT to) {
+  for (int64_t column = 0; column < kHalfPanel; column += kLanes) {
+    for (int64_t begin = first; begin < end; begin += Codes::kLines) {
+      Codes codes;
+      codes.begin(group, column, begin);
+      const int64_t last = std::min(end, begin + Codes::kLines);
+      for (int64_t i = begin; i < last; i += 2) {
+        const int32_t* const lines = Codes::lines(group, column, i);
+        WordVector w[2][2];
+        codes.template expand<0>(lines, column, w[0]);
+        codes.template expand<1>(lines, column, w[1]);
+        store_lines(w, kPanel, kHalfPanel, to + i * kPanel + column);
+      }
+    }
+  }
+}
+
 // A block of panels that is multiplied as bytes: groups as int8 panels have them.
 template <class Codes>
 struct AsBytes {
@@ -228,19 +248,7 @@ struct AsBytes {
 
   static void expand(const int32_t* HWY_RESTRICT group, int64_t rows, int32_t* HWY_RESTRICT to) {
     to = std::copy_n(group, kScaleWords, to);
-    for (int64_t column = 0; column < kHalfPanel; column += kLanes) {
-      for (int64_t first = 0; first < lines_of(rows); first += Codes::kLines) {
-        Codes codes;
-        codes.begin(group, column, first);
-        const int64_t last = std::min(lines_of(rows), first + Codes::kLines);
-        for (int64_t i = first; i < last; i += 2) {
-          WordVector w[2][2];
-          codes.template expand<0>(Codes::lines(group, column, i), column, w[0]);
-          codes.template expand<1>(Codes::lines(group, column, i), column, w[1]);
-          store_lines(w, kPanel, kHalfPanel, to + i * kPanel + column);
-        }
-      }
-    }
+    expand_lines<Codes>(group, 0, lines_of(rows), to);
   }
 };
 
