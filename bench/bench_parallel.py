@@ -3,12 +3,14 @@
 
   bench/bench_parallel.py build/release/neuronmm MODEL_DIR [--processes 1 2 4] [--link auto|messages]
   bench/bench_parallel.py build/release/neuronmm MODEL_DIR --hosts 4 --rate 10gbit [--delay 0.05ms]
+  bench/bench_parallel.py build/release/neuronmm MODEL_DIR --hosts 2 --serve 16
 
 On this host every run has the same number of cores in all: p processes of cores / p threads (or of 1, where
 there are fewer cores). With --hosts the processes have a host each, with a thread: namespaces with TCP at that
 rate between them (tools/network_hosts.sh, as root); the base is one process of one thread. A line per run; the
 first is the base. Each run of p processes also reads memory from p processes at once, which decoding cannot
-outdo: the ratio of reading is what the ratio of decoding has to be compared with.
+outdo: the ratio of reading is what the ratio of decoding has to be compared with. With --serve the processes are a
+server, which so many requests at once ask for --new-tokens each, four times as many in all; the client is on the first host.
 """
 import argparse
 import json
@@ -23,6 +25,7 @@ import time
 NETWORK = str(pathlib.Path(__file__).resolve().parents[1] / "tools/network_hosts.sh")
 READ_BYTES = 256 << 20
 READ_SECONDS = 0.5
+PORT = 18417  # of the server, on a host that is otherwise empty
 
 
 def read_memory(gate, speeds):
@@ -57,41 +60,78 @@ def launcher(processes, arguments):
     return ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(processes)] if processes > 1 else []
 
 
+def threads_of_each(processes, arguments):
+    return 1 if arguments.hosts else max(1, len(os.sched_getaffinity(0)) // processes)
+
+
+def command_of(processes, arguments, command, *flags):
+    """`neuronmm COMMAND MODEL_DIR` on so many processes."""
+    link = ["--link", arguments.link, "--link-values", arguments.link_values] if processes > 1 else []
+    return [*launcher(processes, arguments), arguments.program, command, arguments.model, "--threads",
+            str(threads_of_each(processes, arguments)), *flags, *link]
+
+
 def bench(processes, arguments):
-    cores = len(os.sched_getaffinity(0))
-    threads = 1 if arguments.hosts else max(1, cores // processes)
+    """Tokens per second of prefill and decode, bytes per second of reading."""
+    threads = threads_of_each(processes, arguments)
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
-        command = launcher(processes, arguments)
-        command += [arguments.program, "bench", arguments.model, "--threads", str(threads), "--runs", str(arguments.runs),
-                    "--prompt-tokens", str(arguments.prompt_tokens),
-                    "--new-tokens", str(arguments.new_tokens), "--json", report.name]
-        if processes > 1:
-            command += ["--link", arguments.link, "--link-values", arguments.link_values]
+        command = command_of(processes, arguments, "bench", "--runs", str(arguments.runs), "--prompt-tokens",
+                             str(arguments.prompt_tokens), "--new-tokens", str(arguments.new_tokens), "--json", report.name)
         before = sent_by_first_host() if arguments.hosts else 0
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL if arguments.quiet else None)
         if arguments.hosts:
             print(f"sent by the first host in all, measuring the link included: {(sent_by_first_host() - before) / 1e6:.1f} MB")
         result = json.load(open(report.name))
-    return (threads, result["context_encoding_model"]["throughput"], result["token_generation_model"]["throughput"],
+    return (result["context_encoding_model"]["throughput"], result["token_generation_model"]["throughput"],
             reading(processes * threads))
 
 
+def served(processes, arguments):
+    """Tokens per second of answers, the mean time to first token."""
+    command = command_of(processes, arguments, "serve", "--port", str(PORT), "--kv-cache-memory", "2G")
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        load = [*launcher(1, arguments), arguments.program, "bench", "--url", f"http://127.0.0.1:{PORT}", "--tokenizer",
+                arguments.tokenizer or arguments.model, "--concurrency", str(arguments.serve), "--num-prompts",
+                str(4 * arguments.serve), "--prompt-tokens", str(arguments.prompt_tokens), "--new-tokens",
+                str(arguments.new_tokens), "--json", report.name]
+        output = subprocess.DEVNULL if arguments.quiet else None
+        server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=output)
+        try:
+            while subprocess.run(load, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
+                if server.poll() is not None:
+                    raise SystemExit(f"the server ended: {' '.join(command)}")
+                time.sleep(1)  # it loads
+        finally:
+            server.terminate()
+            server.wait()
+        result = json.load(open(report.name))
+    return result["output_throughput"], result["mean_ttft_ms"]
+
+
+# The figures of a run: name, unit, and by what a figure is divided to be in that unit.
+MEASURED = {
+    bench: [("prefill", "tokens/s", 1), ("decode", "tokens/s", 1), ("reading", "GB/s", 1e9)],
+    served: [("answers", "tokens/s", 1), ("time to first token", "ms", 1)],
+}
+
+
 def compare(arguments):
+    measure = served if arguments.serve else bench
     base, ratios = None, {}
     for turn in range(arguments.turns):
         for processes in arguments.processes:
-            threads, *figures = bench(processes, arguments)
+            figures = measure(processes, arguments)
             base = figures if processes == arguments.processes[0] else base
             ratio = [figure / of_base for figure, of_base in zip(figures, base)]
             ratios.setdefault(processes, []).append(ratio)
-            print(f"{processes} processes x {threads} threads: prefill {figures[0]:.1f} tokens/s ({ratio[0]:.2f}x), "
-                  f"decode {figures[1]:.1f} tokens/s ({ratio[1]:.2f}x), reading {figures[2] / 1e9:.1f} GB/s ({ratio[2]:.2f}x)",
-                  flush=True)
+            found = (f"{name} {figure / size:.1f} {unit} ({times:.2f}x)"
+                     for (name, unit, size), figure, times in zip(MEASURED[measure], figures, ratio))
+            print(f"{processes} processes x {threads_of_each(processes, arguments)} threads: {', '.join(found)}", flush=True)
     if arguments.turns > 1:
         for processes in arguments.processes[1:]:
-            prefill, decode, read = (statistics.median(values) for values in zip(*ratios[processes]))
-            print(f"{processes} processes, medians of {arguments.turns} turns: prefill {prefill:.2f}x, decode {decode:.2f}x, "
-                  f"reading {read:.2f}x")
+            medians = (f"{name} {statistics.median(values):.2f}x"
+                       for (name, _, _), values in zip(MEASURED[measure], zip(*ratios[processes])))
+            print(f"{processes} processes, medians of {arguments.turns} turns: {', '.join(medians)}")
 
 
 def main():
@@ -104,6 +144,8 @@ def main():
     parser.add_argument("--delay", help="one way, added between any two hosts, as tc writes it")
     parser.add_argument("--link", default="auto")
     parser.add_argument("--link-values", default="fp32")
+    parser.add_argument("--serve", type=int, metavar="CONCURRENT", help="measure a server that so many requests at once ask")
+    parser.add_argument("--tokenizer", metavar="DIR", help="of --serve; MODEL_DIR unless it is said")
     parser.add_argument("--quiet", action="store_true", help="without the programs' progress")
     parser.add_argument("--turns", type=int, default=1, help="of all numbers of processes; then also the ratios' medians")
     parser.add_argument("--runs", type=int, default=3)

@@ -37,7 +37,7 @@ HWY_INLINE void add_line_of_codes(const int32_t* const (&lines)[P], const int64_
                                   const int32_t* HWY_RESTRICT x, int64_t line, int64_t count,
                                   typename Dot::CodeSum (&sums)[R][2 * P]) {
   for (int p = 0; p < P; ++p) {
-    prefetch_line<R, kLine, Codes>(lines[p]);
+    prefetch_line<R, kLine, Codes, Dot>(lines[p]);
     WordVector q[2];
     Codes::template codes<kLine>(lines[p], column[p], q);
     for (int r = 0; r < R; ++r) {
@@ -99,8 +99,8 @@ HWY_INLINE void add_two_lines_of_codes(const int32_t* const (&lines)[P], const i
                                        const int32_t* HWY_RESTRICT x, int64_t line, int64_t count,
                                        WordVector (&products)[R][2 * P]) {
   for (int p = 0; p < P; ++p) {
-    prefetch_line<R, kLine, Codes>(lines[p]);
-    prefetch_line<R, kLine + 1, Codes>(lines[p]);
+    prefetch_line<R, kLine, Codes, Dot>(lines[p]);
+    prefetch_line<R, kLine + 1, Codes, Dot>(lines[p]);
     WordVector q[2][2];
     Codes::template codes<kLine>(lines[p], column[p], q[0]);
     Codes::template codes<kLine + 1>(lines[p], column[p], q[1]);

@@ -23,30 +23,28 @@ namespace HWY_NAMESPACE {
 inline constexpr int64_t kLineVectors = kHalfPanel / kLanes;
 inline constexpr int64_t kInt8GroupWords = kScaleWords + kGroupWords * kPanel;
 
-// From so many rows on asking for the weights ahead pays. Measured on Zen 4, two cores, weights in
-// memory, in turns with int8, how many times faster 4 bits were in six runs without it and six with
-// it: one row 1.3 to 1.7 and 1.2 to 1.4, two rows 1.3 to 1.7 and 1.1 to 1.5, four rows alike.
-inline constexpr int kLowBitPrefetchRows = 5;
-
-// Asks for the words that a read of these by R rows will come to: kPrefetchWords on.
-template <int R>
+// Asks for the words that a read of these will come to: kPrefetchWords on.
 HWY_INLINE void prefetch_after(const int32_t* words, int64_t count) {
-  if constexpr (R < kLowBitPrefetchRows) return;
   for (int64_t i = 0; i < count; i += kLineWords) hwy::Prefetch(words + i + kPrefetchWords);
 }
 
-template <int R, int kLine, class Codes>
+// Whether products of R rows ask for codes ahead: from kCodePrefetchRows on.
+template <int R, class Codes, class Dot>
+constexpr bool asks_ahead() {
+  return Codes::kInMemory && R >= Dot::kCodePrefetchRows;
+}
+template <int R, int kLine, class Codes, class Dot>
 HWY_INLINE void prefetch_line(const int32_t* lines) {
-  if constexpr (Codes::kInMemory) {
+  if constexpr (asks_ahead<R, Codes, Dot>()) {
     lines += kLine / 2 * Codes::kLayout.lines_words;
-    prefetch_after<R>(lines + kLine % 2 * kLineWords, kLineWords);
+    prefetch_after(lines + kLine % 2 * kLineWords, kLineWords);
     const int64_t more = Codes::kLayout.lines_words - 2 * kLineWords;
-    if (kLine % 2 == 0) prefetch_after<R>(lines + 2 * kLineWords, more);
+    if (kLine % 2 == 0) prefetch_after(lines + 2 * kLineWords, more);
   }
 }
-template <int R, class Codes>
+template <int R, class Codes, class Dot>
 HWY_INLINE void prefetch_factors(const int32_t* group) {
-  if constexpr (Codes::kInMemory) prefetch_after<R>(group, Codes::kLayout.first_line());
+  if constexpr (asks_ahead<R, Codes, Dot>()) prefetch_after(group, Codes::kLayout.first_line());
 }
 
 // Codes of 4 bits in 16-bit lanes, two neighbouring k of a column in each: byte = sc · q + 128 -

@@ -41,7 +41,7 @@ HWY_INLINE void dot_bytes(const int32_t* HWY_RESTRICT a, int64_t count,
     WordVector w[P][2];
     for (int p = 0; p < P; ++p) {
       const int32_t* const lines = Codes::lines(group[p], column[p], i);
-      prefetch_line<R, line(), Codes>(lines);
+      prefetch_line<R, line(), Codes, Dot>(lines);
       codes[p].template expand<line()>(lines, column[p], w[p]);
       w[p][0] = Dot::template part<0>(w[p][0]);
       w[p][1] = Dot::template part<0>(w[p][1]);
@@ -74,7 +74,7 @@ HWY_INLINE void add_low_bit_group(const int32_t* HWY_RESTRICT a, int64_t count,
   } else {
     dot_bytes<R, P, Codes, Dot>(a, count, group, column, products);
   }
-  for (int p = 0; p < P; ++p) prefetch_factors<R, Codes>(group[p]);
+  for (int p = 0; p < P; ++p) prefetch_factors<R, Codes, Dot>(group[p]);
   for (int v = 0; v < 2 * P; ++v) {
     const Vector scale = load_scales(group[v / 2], column[v / 2] + v % 2 * kHalfPanel);
     for (int r = 0; r < R; ++r) {
@@ -167,7 +167,7 @@ struct ExpandedProduct : Product {
       const auto* from =
           reinterpret_cast<const int32_t*>(packed.words + panel * packed.panel_words);
       for (int64_t k = 0; k < count; k += kQuantGroup, to += Form::kWordsOfGroup) {
-        prefetch_after<kTileRows>(from, Codes::kWordsOfGroup);
+        prefetch_after(from, Codes::kWordsOfGroup);
         Form::expand(from, std::min(kQuantGroup, count - k), reinterpret_cast<int32_t*>(to));
         from += Codes::kWordsOfGroup;
       }
