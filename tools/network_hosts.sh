@@ -21,7 +21,8 @@ readonly source=$root/tools/link_delay.cc program=$root/build/link_delay
 fail() { echo "network_hosts.sh: $*" >&2; exit 1; }
 
 hosts() { ip netns list | grep -oE "^$prefix-[0-9]+" || true; }
-on() { local host=$1; shift; ip netns exec "$host" unshare --uts bash -c 'hostname "$0" && exec "$@"' "$host" "$@"; }
+# In this process's place, so that a signal for it reaches the command.
+on() { local host=$1; shift; exec ip netns exec "$host" unshare --uts bash -c 'hostname "$0" && exec "$@"' "$host" "$@"; }
 
 # The rate is that of the host's card and of its port at the switch.
 shape() {  # HOST RATE
