@@ -66,8 +66,8 @@ def check_bytes(count):
         overheads.append(counted / expected - 1)
     # 66 bytes of Ethernet, IP and TCP per packet, which Linux counts once per up to 64 KiB that a card would segment; acknowledgements
     # of as much; MPI's headers; four signs of life per second. The shorter run's are taken off, and with a delay acknowledgements join
-    # data more often in one run than in the other.
-    assert all(-0.001 < overhead < 0.02 for overhead in overheads), overheads
+    # data more often in one run than in the other. What TCP sent again is taken off as whole packets, which it is up to the last.
+    assert all(-0.005 < overhead < 0.02 for overhead in overheads), overheads
     print(f"  bytes sent by each host: the formula's and {min(overheads):.2%} to {max(overheads):.2%} of headers")
 
 
