@@ -23,8 +23,9 @@ def generate(processes, model, tokens):
     return output_of(processes, ["generate", model, "--prompt", "Once upon a time", "--max-new-tokens", tokens, "--temperature", 0])
 
 
+# With activations in fp32: what is added up in another order may be rounded to another bf16.
 def perplexity(processes, limit):
-    report = output_of(processes, ["perplexity", DEMO, DEMO / "evaluation.txt", "--limit", limit, "--json", "-"])
+    report = output_of(processes, ["perplexity", DEMO, DEMO / "evaluation.txt", "--limit", limit, "--activations", "fp32", "--json", "-"])
     return json.loads(report)
 
 
