@@ -8,7 +8,7 @@
 # text, which are in none of it, stop and choose; reported on WikiText's test text and C4's documents 200-299.
 # Every point is a run of its own, whose learning rate ends at 0. Interrupted, the same command goes on: lines that
 # WORK_DIR/points.txt has are not measured again, and an unfinished training resumes.
-# FORMS, TOKENS, RATIO, CALIBRATION: of compress, the last the tokens that it sees; WHICH, FLAGS: of finetune, what is trained
+# FORMS, TOKENS, RATIO, CALIBRATION: of compress, the last the tokens that it sees; MORE_CALIBRATION: a text that it sees, too; WHICH, FLAGS: of finetune, what is trained
 # and all else; BATCH: sequences of 512 tokens in a step; CONTEXT, LIMIT: length and number of the windows of each text. What
 # programs say goes to WORK_DIR/errors.txt. TRAIN: other training text, as bench/recovery_text.py writes, to which the dense model
 # adds nothing.
@@ -18,7 +18,7 @@ neuronmm=${NEURONMM:-$root/build/release/neuronmm}
 model=$(realpath "$1") data=$(realpath "$2") work=${3:-$root/build/recovery}
 forms=${FORMS:-neurons mixed uv} tokens=${TOKENS-76800 153600 307200 614400 2000000} ratio=${RATIO:-0.2} calibration=${CALIBRATION:-262144}
 which=${WHICH:-all} flags=${FLAGS:---lr 1e-4 --refine-blocks 1 --refine-tokens 262144} batch=${BATCH:-1} limit=${LIMIT:-24} context=${CONTEXT:-1024}
-length=512 more_text=${TRAIN:+$(realpath "$TRAIN")}
+length=512 more_text=${TRAIN:+$(realpath "$TRAIN")} more_calibration=${MORE_CALIBRATION:+$(realpath "$MORE_CALIBRATION")}
 mkdir -p "$work"
 cd "$work"
 touch points.txt
@@ -60,7 +60,7 @@ for form in $forms; do
     esac
     # shellcheck disable=SC2086
     "$neuronmm" compress "$model" -o "$form" --form "$form" $choice --ratio "$ratio" --no-measure --calibration-tokens "$calibration" \
-      --calibration calibration.txt --calibration articles.txt 2>>errors.txt >/dev/null
+      --calibration calibration.txt --calibration articles.txt ${more_calibration:+--calibration "$more_calibration"} 2>>errors.txt >/dev/null
   fi
   measured "$form" 0 || point "$form" 0 "$form" 0
 done

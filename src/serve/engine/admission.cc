@@ -55,13 +55,14 @@ std::optional<Refused> find_refusal(const Request& request, const model::Transfo
   if (const Status valid = check_values(request, transformer); !valid.ok())
     return Refused{Refusal::kInvalid, valid.error().message};
   const int64_t prompt = std::ssize(request.prompt);
-  if (prompt >= room.context)
+  const int64_t answer = request.max_new_tokens == 0 ? 0 : 1;  // at least
+  if (prompt + answer > room.context)
     return Refused{
         Refusal::kContextLength,
         fmt::format("the prompt has {} tokens and leaves no room for an answer: expected "
                     "fewer than {} (the context's length)",
-                    prompt, room.context)};
-  if (prompt >= room.kv_cache)
+                    prompt, room.context + 1 - answer)};
+  if (prompt + answer > room.kv_cache)
     return Refused{Refusal::kNeverFits,
                    fmt::format("the prompt has {} tokens and can never be held: the memory of keys "
                                "and values has room for {}",

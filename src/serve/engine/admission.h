@@ -12,7 +12,7 @@ namespace neuronmm::serve {
 
 enum class Refusal {
   kInvalid,        // an id outside the vocabulary, an empty prompt, a value out of range
-  kContextLength,  // the prompt leaves no room in the context for one token
+  kContextLength,  // the prompt leaves no room in the context for a token, if one is wanted
   kNeverFits,      // more keys and values than the whole budget has room for
   kQueueFull,      // may be tried again later
   kStopping,       // the engine takes no new work

@@ -85,7 +85,7 @@ ApiResult<PreparedAnswer> prepare_turn(const ServedModel& model, const ChatReque
   const ToolSyntax syntax = call_syntax(model.tool_chats.tools, request);
   NMM_ASSIGN(const ChatPromptTokens prompt,
              chat_prompt(model, request.conversation, fields.add_special_tokens.value_or(false)));
-  NMM_TRY(check_prompt(model, prompt.tokens, names.prompt_param));
+  NMM_TRY(check_prompt(model, prompt.tokens, fields.max_tokens, names.prompt_param));
   NMM_ASSIGN(Request asked, engine_request(model, fields, prompt.tokens, true, context.random));
   ResponseSettings settings = response_settings(model, fields, context, names.id_prefix);
   settings.prompts = {prompt.tokens};
@@ -145,7 +145,7 @@ ApiResult<PreparedAnswer> prepare_completion(const ServedModel& model, std::stri
   for (const TextOrTokens& prompt : request.prompts) {
     NMM_ASSIGN(std::vector<TokenId> tokens,
                completion_prompt(model, prompt, fields.add_special_tokens.value_or(true)));
-    NMM_TRY(check_prompt(model, tokens, "prompt"));
+    NMM_TRY(check_prompt(model, tokens, fields.max_tokens, "prompt"));
     if (fields.echo) completion.echo.push_back(shown_prompt(model, prompt));
     settings.prompts.push_back(tokens);
     NMM_ASSIGN(Request asked,

@@ -89,10 +89,11 @@ ApiResult<std::vector<TokenId>> completion_prompt(const ServedModel& model,
 }
 
 ApiResult<bool> check_prompt(const ServedModel& model, const std::vector<TokenId>& prompt,
-                             const std::string& param) {
+                             std::optional<int64_t> max_tokens, const std::string& param) {
   if (prompt.empty())
     return invalid_request(param, param + ": expected at least one token, found none");
-  if (std::ssize(prompt) >= model.context_tokens)
+  const int64_t most = model.context_tokens - (max_tokens == 0 ? 0 : 1);
+  if (std::ssize(prompt) > most)
     return prompt_too_long(param, std::ssize(prompt), model.context_tokens);
   return true;
 }

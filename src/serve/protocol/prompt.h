@@ -1,6 +1,7 @@
 #pragma once
 // Prompts of requests as tokens.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,8 +39,9 @@ ApiResult<std::vector<TokenId>> completion_prompt(const ServedModel& model,
                                                   const TextOrTokens& prompt,
                                                   bool add_special_tokens);
 
-// There is room for one token behind it. `param` names the field that the prompt came from.
+// There is room for one token behind it, unless none is asked for (`max_tokens` 0). `param` names
+// the field that the prompt came from.
 ApiResult<bool> check_prompt(const ServedModel& model, const std::vector<TokenId>& prompt,
-                             const std::string& param);
+                             std::optional<int64_t> max_tokens, const std::string& param);
 
 }  // namespace neuronmm::serve

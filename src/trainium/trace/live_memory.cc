@@ -1,9 +1,8 @@
 #include "trainium/trace/live_memory.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <queue>
+#include <utility>
 
 namespace neuronmm::trace {
 
@@ -23,34 +22,29 @@ int64_t memory_taken(const TensorKind& kind, int64_t psum_bank_bytes) {
   return (bytes + psum_bank_bytes - 1) / psum_bank_bytes * psum_bank_bytes;
 }
 
-// Tensors come by their first access and go, from a heap, by their last.
+// What comes and goes at each instruction, summed up in their order.
 LivePeak live_peak(const Header& header, const Contents& contents, tile::Memory memory,
                    int64_t psum_bank_bytes) {
   const std::vector<Instance>& all = contents.instances;
-  std::vector<uint32_t> coming;
-  for (uint32_t i = 0; i < all.size(); ++i) {
+  const auto counts = [&](uint32_t i) {
     const bool lives = all[i].root == i && all[i].first != Instance::kNever;
-    if (lives && header.tensors[all[i].kind].memory == memory) coming.push_back(i);
-  }
-  std::sort(coming.begin(), coming.end(),
-            [&](uint32_t a, uint32_t b) { return all[a].first < all[b].first; });
-  const auto taken = [&](uint32_t i) {
-    return memory_taken(header.tensors[all[i].kind], psum_bank_bytes);
+    return lives && header.tensors[all[i].kind].memory == memory;
   };
-  using Going = std::pair<uint32_t, uint32_t>;  // last access, instance
-  std::priority_queue<Going, std::vector<Going>, std::greater<>> going;
+  std::vector<int64_t> change(static_cast<size_t>(contents.instructions) + 1);
+  for (uint32_t i = 0; i < all.size(); ++i) {
+    if (!counts(i)) continue;
+    const int64_t bytes = memory_taken(header.tensors[all[i].kind], psum_bank_bytes);
+    change[all[i].first] += bytes;
+    change[all[i].last + 1] -= bytes;
+  }
   LivePeak peak;
   int64_t now = 0;
-  for (const uint32_t i : coming) {
-    for (; !going.empty() && going.top().first < all[i].first; going.pop()) {
-      now -= taken(going.top().second);
-    }
-    now += taken(i);
-    going.emplace(all[i].last, i);
-    if (now > peak.bytes) peak.bytes = now, peak.at = all[i].first;
+  for (uint32_t at = 0; at < contents.instructions; ++at) {
+    now += change[at];
+    if (now > peak.bytes) peak.bytes = now, peak.at = at;
   }
-  for (const uint32_t i : coming) {
-    if (all[i].first <= peak.at && all[i].last >= peak.at) peak.tensors.push_back(i);
+  for (uint32_t i = 0; i < all.size(); ++i) {
+    if (counts(i) && all[i].first <= peak.at && all[i].last >= peak.at) peak.tensors.push_back(i);
   }
   return peak;
 }

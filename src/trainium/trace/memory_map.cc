@@ -9,34 +9,51 @@ MemoryMap::MemoryMap(int64_t capacity, int64_t size, int64_t unit, Released rele
       size_(size),
       unit_(unit),
       segments_(1),
-      free_{{0, 0}},
-      released_(std::move(released)) {}
-
-size_t MemoryMap::segment_at(int64_t at) const {
-  const auto behind = std::upper_bound(segments_.begin(), segments_.end(), at,
-                                       [](int64_t a, const Segment& s) { return a < s.begin; });
-  return static_cast<size_t>(behind - segments_.begin()) - 1;
+      starting_at_(static_cast<size_t>(size), kNone),
+      released_(std::move(released)) {
+  starting_at_[0] = kFirst;
 }
 
-void MemoryMap::add_free(const Segment& segment) {
-  const std::pair key(segment.freed, segment.begin);
-  free_.insert(std::upper_bound(free_.begin(), free_.end(), key), key);
+// Nearly always one begins there: it was put there, or found.
+MemoryMap::SegmentId MemoryMap::segment_at(int64_t at) const {
+  SegmentId id = starting_at_[static_cast<size_t>(at)];
+  if (id != kNone) return id;
+  for (id = kFirst; end_of(segment(id)) <= at;) id = segment(id).next;
+  return id;
 }
 
-void MemoryMap::drop_free(const Segment& segment) {
-  const std::pair key(segment.freed, segment.begin);
-  const auto at = std::lower_bound(free_.begin(), free_.end(), key);
-  if (at != free_.end() && *at == key) free_.erase(at);
+bool MemoryMap::free_longer(SegmentId a, SegmentId b) const {
+  const Segment &x = segment(a), &y = segment(b);
+  return x.freed != y.freed ? x.freed < y.freed : x.begin < y.begin;
+}
+
+// `near`: a free segment beside which it belongs, or nearly so.
+void MemoryMap::add_free(SegmentId id, SegmentId near) {
+  SegmentId older = near;
+  while (older != kNone && free_longer(id, older)) older = segment(older).older;
+  SegmentId newer = older == kNone ? oldest_ : segment(older).newer;
+  while (newer != kNone && free_longer(newer, id)) older = newer, newer = segment(newer).newer;
+  segment(id).older = older;
+  segment(id).newer = newer;
+  (older == kNone ? oldest_ : segment(older).newer) = id;
+  (newer == kNone ? newest_ : segment(newer).older) = id;
+}
+
+void MemoryMap::drop_free(SegmentId id) {
+  const SegmentId older = segment(id).older, newer = segment(id).newer;
+  (older == kNone ? oldest_ : segment(older).newer) = newer;
+  (newer == kNone ? newest_ : segment(newer).older) = older;
 }
 
 // When the whole range, which begins in that segment, became free; nothing where a part of it is
 // taken.
-std::optional<uint32_t> MemoryMap::freed(const MemoryRange& range, size_t segment) const {
+std::optional<uint32_t> MemoryMap::freed(const MemoryRange& range, SegmentId first) const {
   uint32_t last = 0;
-  for (size_t i = segment; i < segments_.size(); ++i) {
-    if (segments_[i].begin >= range.end) break;
-    if (segments_[i].taken != 0) return std::nullopt;
-    last = std::max(last, segments_[i].freed);
+  for (SegmentId id = first; id != kNone; id = segment(id).next) {
+    const Segment& s = segment(id);
+    if (s.begin >= range.end) break;
+    if (s.taken != 0) return std::nullopt;
+    last = std::max(last, s.freed);
   }
   return last;
 }
@@ -59,11 +76,11 @@ std::optional<MemoryRange> MemoryMap::first_fit(int64_t begin, int64_t end, int6
 std::vector<MemoryRange> MemoryMap::find(int64_t bytes, const Blocked& blocked) const {
   std::optional<MemoryRange> best;
   uint32_t best_freed = UINT32_MAX;
-  for (const auto& [since, begin] : free_) {
-    if (since >= best_freed) break;
-    const size_t segment = segment_at(begin);
-    const auto range = first_fit(begin, end_of(segment), bytes, blocked);
-    const auto at = range ? freed(*range, segment) : std::nullopt;
+  for (SegmentId id = oldest_; id != kNone; id = segment(id).newer) {
+    const Segment& s = segment(id);
+    if (s.freed >= best_freed) break;
+    const auto range = first_fit(s.begin, end_of(s), bytes, blocked);
+    const auto at = range ? freed(*range, id) : std::nullopt;
     if (!at || *at >= best_freed) continue;
     best = range;
     best_freed = *at;
@@ -76,14 +93,15 @@ std::vector<MemoryRange> MemoryMap::find(int64_t bytes, const Blocked& blocked) 
 // it places the first, would have kept it together.
 std::vector<MemoryRange> MemoryMap::scattered(int64_t bytes, const Blocked& blocked) const {
   std::vector<std::pair<uint32_t, MemoryRange>> free;
-  for (size_t i = 0; i < segments_.size(); ++i) {
-    if (segments_[i].taken != 0) continue;
-    const int64_t last = std::min(end_of(i), capacity_) / unit_ * unit_;
-    int64_t begin = (segments_[i].begin + unit_ - 1) / unit_ * unit_;
+  for (SegmentId id = kFirst; id != kNone; id = segment(id).next) {
+    const Segment& s = segment(id);
+    if (s.taken != 0) continue;
+    const int64_t last = std::min(end_of(s), capacity_) / unit_ * unit_;
+    int64_t begin = (s.begin + unit_ - 1) / unit_ * unit_;
     while (begin < last) {
       const auto conflict = blocked ? blocked({begin, last}) : std::nullopt;
       const int64_t end = conflict ? std::max(conflict->begin, begin) / unit_ * unit_ : last;
-      if (end > begin) free.push_back({segments_[i].freed, {begin, end}});
+      if (end > begin) free.push_back({s.freed, {begin, end}});
       begin = conflict ? (std::max(conflict->end, begin + 1) + unit_ - 1) / unit_ * unit_ : last;
     }
   }
@@ -107,15 +125,31 @@ void MemoryMap::remember(Occupant who, int32_t more) {
   if (references_[static_cast<size_t>(who)] == 0) released_(who);
 }
 
-size_t MemoryMap::cut(int64_t at) {
-  const size_t i = segment_at(at);
-  if (segments_[i].begin == at) return i;
-  Segment behind = segments_[i];
-  behind.begin = at;
-  if (behind.taken == 0) add_free(behind);
-  for (const Occupant who : behind.who) remember(who, 1);
-  segments_.insert(segments_.begin() + static_cast<std::ptrdiff_t>(i) + 1, behind);
-  return i + 1;
+MemoryMap::SegmentId MemoryMap::cut(SegmentId from, int64_t at) {
+  while (end_of(segment(from)) <= at) from = segment(from).next;
+  if (segment(from).begin == at) return from;
+  if (spare_.empty()) {
+    spare_.push_back(static_cast<SegmentId>(segments_.size()));
+    segments_.emplace_back();
+  }
+  const SegmentId behind = spare_.back();
+  spare_.pop_back();
+  segment(behind) = segment(from);
+  segment(behind).begin = at;
+  segment(from).next = behind;
+  starting_at_[static_cast<size_t>(at)] = behind;
+  if (segment(behind).taken == 0) add_free(behind, from);
+  for (const Occupant who : segment(behind).who) remember(who, 1);
+  return behind;
+}
+
+// What lies between `first` and `end` becomes a part of `first`.
+void MemoryMap::erase_behind(SegmentId first, SegmentId end) {
+  for (SegmentId id = segment(first).next; id != end; id = segment(id).next) {
+    starting_at_[static_cast<size_t>(segment(id).begin)] = kNone;
+    spare_.push_back(id);
+  }
+  segment(first).next = end;
 }
 
 const std::vector<MemoryMap::Piece>& MemoryMap::put(const std::vector<MemoryRange>& ranges,
@@ -128,12 +162,13 @@ const std::vector<MemoryMap::Piece>& MemoryMap::put(const std::vector<MemoryRang
 
 // The segments of the range become one where all quarters are taken, so that the map stays short.
 void MemoryMap::put(const MemoryRange& range, Occupant who) {
-  const size_t first = cut(range.begin);
-  const size_t end = range.end < size_ ? cut(range.end) : segments_.size();
-  for (size_t i = first; i < end; ++i) {
-    Segment& s = segments_[i];
-    if (s.taken == 0) drop_free(s);
-    Piece piece{.range = {s.begin, end_of(i), range.quarters}};
+  const SegmentId first = cut(segment_at(range.begin), range.begin);
+  const SegmentId end = range.end < size_ ? cut(first, range.end) : kNone;
+  int32_t parts = 0;
+  for (SegmentId id = first; id != end; id = segment(id).next) {
+    Segment& s = segment(id);
+    if (s.taken == 0) drop_free(id);
+    Piece piece{.range = {s.begin, end_of(s), range.quarters}};
     for (size_t q = 0; q < kQuarters; ++q) {
       if ((range.quarters >> q & 1) == 0) continue;
       piece.before[q] = s.who[q];
@@ -144,17 +179,17 @@ void MemoryMap::put(const MemoryRange& range, Occupant who) {
     }
     s.taken |= range.quarters;
     pieces_.push_back(piece);
+    ++parts;
   }
-  if (range.quarters != kAllQuarters || end == first + 1) return;
-  remember(who, -static_cast<int32_t>((end - first - 1) * kQuarters));
-  segments_.erase(segments_.begin() + static_cast<std::ptrdiff_t>(first) + 1,
-                  segments_.begin() + static_cast<std::ptrdiff_t>(end));
+  if (range.quarters != kAllQuarters || parts == 1) return;
+  remember(who, -(parts - 1) * static_cast<int32_t>(kQuarters));
+  erase_behind(first, end);
 }
 
 void MemoryMap::leave(const std::vector<MemoryRange>& ranges, Occupant who, uint32_t now) {
   for (const MemoryRange& range : ranges) {
-    for (size_t i = segment_at(range.begin); i < segments_.size(); ++i) {
-      Segment& s = segments_[i];
+    for (SegmentId id = segment_at(range.begin); id != kNone; id = segment(id).next) {
+      Segment& s = segment(id);
       if (s.begin >= range.end) break;
       const uint8_t before = s.taken;
       for (size_t q = 0; q < kQuarters; ++q) {
@@ -162,7 +197,7 @@ void MemoryMap::leave(const std::vector<MemoryRange>& ranges, Occupant who, uint
       }
       if (before == s.taken) continue;
       s.freed = now;
-      if (s.taken == 0) add_free(s);
+      if (s.taken == 0) add_free(id, newest_);
     }
   }
   remember(who, -1);

@@ -5,10 +5,8 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <optional>
-#include <utility>
 #include <vector>
 
 namespace neuronmm::trace {
@@ -52,31 +50,42 @@ class MemoryMap {
   void leave(const std::vector<MemoryRange>& ranges, Occupant who, uint32_t now);
 
  private:
+  using SegmentId = int32_t;
+  static constexpr SegmentId kNone = -1, kFirst = 0;  // the first begins at 0 and is never erased
+
   struct Segment {
     int64_t begin = 0;
     std::array<Occupant, kQuarters> who{kNobody, kNobody, kNobody, kNobody};
     uint8_t taken = 0;   // quarters
     uint32_t freed = 0;  // when the last of them left; 0: never used
+    SegmentId next = kNone;
+    SegmentId older = kNone, newer = kNone;  // of those that are free
   };
-  int64_t end_of(size_t i) const {
-    return i + 1 < segments_.size() ? segments_[i + 1].begin : size_;
-  }
-  size_t cut(int64_t at);  // the segment that begins there, which it makes
-  size_t segment_at(int64_t at) const;
-  std::optional<uint32_t> freed(const MemoryRange& range, size_t segment) const;
+  Segment& segment(SegmentId id) { return segments_[static_cast<size_t>(id)]; }
+  const Segment& segment(SegmentId id) const { return segments_[static_cast<size_t>(id)]; }
+  int64_t end_of(const Segment& s) const { return s.next == kNone ? size_ : segment(s.next).begin; }
+  SegmentId segment_at(int64_t at) const;
+  SegmentId cut(SegmentId from, int64_t at);  // the segment that begins there, which it makes
+  void erase_behind(SegmentId first, SegmentId end);
+  std::optional<uint32_t> freed(const MemoryRange& range, SegmentId first) const;
   std::optional<MemoryRange> first_fit(int64_t begin, int64_t end, int64_t bytes,
                                        const Blocked& blocked) const;
   std::vector<MemoryRange> scattered(int64_t bytes, const Blocked& blocked) const;
-  void add_free(const Segment& segment);
-  void drop_free(const Segment& segment);
+  bool free_longer(SegmentId a, SegmentId b) const;
+  void add_free(SegmentId id, SegmentId near);
+  void drop_free(SegmentId id);
   void remember(Occupant who, int32_t more);
   void put(const MemoryRange& range, Occupant who);
 
   int64_t capacity_, size_, unit_;
-  std::vector<Segment> segments_;  // ascending, without gaps
-  // The free segments by the time when they became free, and where they begin: ascending. They come
-  // at the end and go near the front, so that a deque is faster than a tree.
-  std::deque<std::pair<uint32_t, int64_t>> free_;
+  // Two lists run through the segments: all of them by their addresses, without gaps, and those
+  // that are free by the time when they became so, then by address. A tensor's place is cut out of
+  // the oldest and comes back as the newest, so that in lists its neighbours are at hand, where
+  // sorted arrays would be searched and moved several times for each tensor.
+  std::vector<Segment> segments_;
+  std::vector<SegmentId> spare_;        // of segments_, not in use
+  std::vector<SegmentId> starting_at_;  // by address
+  SegmentId oldest_ = kFirst, newest_ = kFirst;
   std::vector<Piece> pieces_;
   std::vector<int32_t> references_;  // by occupant: quarters of segments, and one until it leaves
   Released released_;

@@ -76,6 +76,12 @@ TEST_F(Refusals, PromptsWithoutRoomForAnAnswer) {
   Engine shorter(transformer, options);
   expect_refusal(shorter, prompt_of(300), Refusal::kContextLength,
                  {"300 tokens", "fewer than 300"});
+  Request all = prompt_of(300);
+  all.max_new_tokens = 0;
+  EXPECT_TRUE(ask(shorter, all)->answer().tokens.empty());
+  Request beyond = prompt_of(301);
+  beyond.max_new_tokens = 0;
+  expect_refusal(shorter, beyond, Refusal::kContextLength, {"301 tokens", "fewer than 301"});
   const auto told = ask(shorter, prompt_of(299));
   EXPECT_EQ(told->answer().tokens.size(), 1u);
   EXPECT_EQ(told->answer().reason, FinishReason::kLength);
