@@ -8,7 +8,7 @@
 
 #include "commands.h"
 #include "compress/allocate.h"
-#include "eval/divergence.h"
+#include "eval/folder_divergence.h"
 #include "io/text_file.h"
 #include "model/compress_flags.h"
 #include "model/compress_report.h"

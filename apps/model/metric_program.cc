@@ -40,14 +40,12 @@ class TokenFile {
   std::string path_;
 };
 
-// Threads that sleep and memory that is kept, unless this process's environment says otherwise.
+// Threads that sleep, unless this process's environment says otherwise. Memory that is kept, as
+// training has it, makes this no faster (SmolLM2: 33 to 36 s with and without it) and nearly
+// doubles what it takes of a model of 1.2 billion parameters (8.1 GB instead of 4.6).
 std::vector<std::pair<std::string, std::string>> trainer_environment() {
-  std::vector<std::pair<std::string, std::string>> variables;
-  for (const auto& [name, value] :
-       {std::pair(kWaitPolicy, kSleepingThreads), std::pair(kAllocator, kMemoryIsKept)}) {
-    if (std::getenv(name) == nullptr) variables.emplace_back(name, value);
-  }
-  return variables;
+  if (std::getenv(kWaitPolicy) != nullptr) return {};
+  return {{kWaitPolicy, kSleepingThreads}};
 }
 
 Status outcome_of(const fs::path& program, int status, std::string message) {

@@ -12,6 +12,17 @@ namespace {
 // Tokens whose logits of the other model are in memory at a time.
 constexpr int64_t kReferencePiece = 256;
 
+// The model's own logits are kept for as many tokens as fit here, and computed again for the
+// others: of a vocabulary of 128 thousand those of 2,000 tokens are as large as a small model.
+// Assumed.
+constexpr int64_t kKeptLogitBytes = int64_t{512} << 20;
+
+// Whole pieces.
+int64_t kept_rows(int64_t rows, int64_t vocab_size) {
+  const int64_t most = kKeptLogitBytes / (vocab_size * static_cast<int64_t>(sizeof(float)));
+  return rows <= most ? rows : most / kReferencePiece * kReferencePiece;
+}
+
 }  // namespace
 
 Result<DenseReference> DenseReference::run(
@@ -48,7 +59,8 @@ Result<DenseReference> DenseReference::run(
   NMM_ASSIGN(reference.head_, model::LmHead::load(inputs.checkpoint, config, inputs.backend));
   inputs.checkpoint.release_pages();
   reference.last_ = hidden;
-  reference.logits_ = reference.head_->logits(hidden.view());
+  const int64_t kept = kept_rows(rows, config.vocab_size);
+  if (kept > 0) reference.logits_ = reference.head_->logits(hidden.view().row_range(0, kept));
   return reference;
 }
 
@@ -65,10 +77,18 @@ double DenseReference::divergence(Matrix hidden, const ops::Linear* projection) 
     const MutableMatrixView rows = hidden.view().row_range(row, count);
     const Matrix other =
         projection == nullptr ? head_->logits(rows) : head_->logits(rows, *projection);
-    sum += static_cast<double>(count) *
-           mean_divergence(logits_.view().row_range(row, count), other.view());
+    const Matrix again = row < logits_.rows() ? Matrix() : own_logits(row, count);
+    const ConstMatrixView own =
+        row < logits_.rows() ? logits_.view().row_range(row, count) : again.view();
+    sum += static_cast<double>(count) * mean_divergence(own, other.view());
   }
   return sum / static_cast<double>(hidden.rows());
+}
+
+Matrix DenseReference::own_logits(int64_t row, int64_t count) const {
+  Matrix hidden(count, last_.columns());
+  std::copy_n(last_.row(row), count * last_.columns(), hidden.data());
+  return head_->logits(hidden.view());
 }
 
 double DenseReference::divergence_with(int64_t layer, const ops::MlpWeight& mlp) const {

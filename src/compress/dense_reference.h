@@ -19,7 +19,7 @@ using WithMlp =
 class DenseReference {
  public:
   // Runs the sequences through the dense model, each a context of its own. In memory: the packed
-  // model, 4·H bytes per token and layer, and the logits of all tokens. `inputs` must outlive it.
+  // model, 4·H bytes per token and layer, and up to 512 MiB of logits. `inputs` must outlive it.
   static Result<DenseReference> run(const CompressionInputs& inputs,
                                     const std::vector<std::vector<text::TokenId>>& sequences);
 
@@ -42,6 +42,8 @@ class DenseReference {
   explicit DenseReference(const CompressionInputs& inputs) : inputs_(&inputs) {}
   void add_mlp(int64_t layer, const ops::MlpWeight& mlp, Matrix& residual) const;
   double divergence_after(int64_t layer, Matrix hidden) const;
+  // Of the dense model, where they are not kept.
+  Matrix own_logits(int64_t row, int64_t count) const;
   // `projection`: of the head; null: the dense one.
   double divergence(Matrix hidden, const ops::Linear* projection = nullptr) const;
 
@@ -55,7 +57,7 @@ class DenseReference {
   std::vector<Matrix> residuals_;  // before every MLP
   Matrix last_;                    // after the last layer
   std::optional<model::LmHead> head_;
-  Matrix logits_;
+  Matrix logits_;  // of the first tokens
 };
 
 }  // namespace neuronmm::compress

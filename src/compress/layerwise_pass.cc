@@ -170,6 +170,7 @@ void LayerwisePass::next_stage() {
 // A layer is the unit that an interruption costs at most: its state is saved here, and between two
 // sequences when interrupted.
 Status LayerwisePass::next_layer() {
+  inputs_.checkpoint.release_pages();  // else all that was read counts as memory in use
   ++layer_;
   stage_ = 0;
   sequence_ = 0;

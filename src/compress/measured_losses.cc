@@ -54,9 +54,10 @@ Status narrow_layer(const MeasureRequest& request, const fs::path& work, int64_t
 Status measure_layer(const CompressionInputs& inputs, const fs::path& work,
                      const DenseReference& reference, int64_t layer) {
   const fs::path path = narrowed_path(work, layer);
-  const auto mlp = read_narrow_mlp(path);
+  auto mlp = read_narrow_mlp(path);
   if (!mlp) return fail("{}: cannot be read", path.string());
   const NarrowWeights held(*mlp, DType::kF32);
+  mlp.reset();
   const double measured = reference.divergence_with(layer, held.mlp());
   if (!std::isfinite(measured)) {
     return fail("{}: the model makes NaN or infinity of the calibration text",

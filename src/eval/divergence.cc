@@ -33,23 +33,14 @@ size_t choice_of(Row logits) {
   return static_cast<size_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
-TokenDivergence compare(Row dense, Row other, TokenId target) {
+}  // namespace
+
+TokenDivergence compare_predictions(Row dense, Row other, TokenId target) {
   const size_t dense_choice = choice_of(dense), other_choice = choice_of(other);
   return {kl_divergence(dense, dense_choice, other, other_choice),
           -model::log_probability(dense, target), -model::log_probability(other, target),
           dense_choice == other_choice};
 }
-
-Status check_sequence(const Transformer& dense, const Transformer& other,
-                      std::span<const TokenId> sequence) {
-  NMM_TRY(check_comparable(dense.config(), other.config(), std::ssize(sequence)));
-  if (sequence.size() < 2) {
-    return fail("expected sequences of at least 2 tokens, found {}", sequence.size());
-  }
-  return model::check_token_ids(sequence, dense.config());
-}
-
-}  // namespace
 
 Status check_comparable(const io::ModelConfig& dense, const io::ModelConfig& other,
                         int64_t longest) {
@@ -63,10 +54,19 @@ Status check_comparable(const io::ModelConfig& dense, const io::ModelConfig& oth
               longest);
 }
 
+Status check_sequence(const io::ModelConfig& dense, const io::ModelConfig& other,
+                      std::span<const TokenId> sequence) {
+  NMM_TRY(check_comparable(dense, other, std::ssize(sequence)));
+  if (sequence.size() < 2) {
+    return fail("expected sequences of at least 2 tokens, found {}", sequence.size());
+  }
+  return model::check_token_ids(sequence, dense);
+}
+
 Result<SequenceDivergence> sequence_divergence(const Transformer& dense, const Transformer& other,
                                                std::span<const TokenId> sequence,
                                                double* other_seconds) {
-  NMM_TRY(check_sequence(dense, other, sequence));
+  NMM_TRY(check_sequence(dense.config(), other.config(), sequence));
   const int64_t inputs = std::ssize(sequence) - 1;  // the last token is only a target
   const auto dense_cache = dense.make_cache(inputs, DType::kF32);
   const auto other_cache = other.make_cache(inputs, DType::kF32);
@@ -82,7 +82,7 @@ Result<SequenceDivergence> sequence_divergence(const Transformer& dense, const T
     parallel_for(count, [&](int64_t i) {
       const auto columns = static_cast<size_t>(a.columns());
       result[static_cast<size_t>(first + i)] =
-          compare({a.row(i), columns}, {b.row(i), columns}, sequence[first + i + 1]);
+          compare_predictions({a.row(i), columns}, {b.row(i), columns}, sequence[first + i + 1]);
     });
   }
   return result;
@@ -92,7 +92,7 @@ Result<std::vector<SequenceDivergence>> token_divergences(
     const Transformer& dense, const Transformer& other,
     std::span<const std::vector<TokenId>> sequences, Progress& progress) {
   for (const std::vector<TokenId>& sequence : sequences) {
-    NMM_TRY(check_sequence(dense, other, sequence));
+    NMM_TRY(check_sequence(dense.config(), other.config(), sequence));
   }
   std::vector<SequenceDivergence> result;
   progress.start("comparing with the dense model", std::ssize(sequences));
@@ -135,35 +135,6 @@ DivergenceSummary summarize(std::span<const SequenceDivergence> sequences) {
   summary.dense_perplexity = std::exp(dense_loss / n);
   summary.perplexity = std::exp(loss / n);
   return summary;
-}
-
-namespace {
-
-// Weights that hold NaN, or that overflowed when they were rounded to the dtype of their folder.
-Status check_finite(const std::filesystem::path& dense, const SequenceDivergence& sequence) {
-  for (const TokenDivergence& token : sequence) {
-    if (!std::isfinite(token.dense_loss)) {
-      return fail("{}: its predictions hold NaN or infinity", dense.string());
-    }
-    if (!std::isfinite(token.loss) || !std::isfinite(token.divergence)) {
-      return fail("the model made of {} predicts NaN or infinity where that one does not",
-                  dense.string());
-    }
-  }
-  return {};
-}
-
-}  // namespace
-
-Result<DivergenceSummary> folder_divergence(const std::filesystem::path& dense,
-                                            const std::filesystem::path& other,
-                                            std::span<const std::vector<text::TokenId>> sequences,
-                                            const ops::Backend& backend, Progress& progress) {
-  NMM_ASSIGN(const auto dense_model, model::Transformer::load(dense, backend));
-  NMM_ASSIGN(const auto other_model, model::Transformer::load(other, backend));
-  NMM_ASSIGN(const auto tokens, token_divergences(dense_model, other_model, sequences, progress));
-  for (const SequenceDivergence& sequence : tokens) NMM_TRY(check_finite(dense, sequence));
-  return summarize(tokens);
 }
 
 }  // namespace neuronmm::eval

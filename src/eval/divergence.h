@@ -2,7 +2,6 @@
 // How far a model's predictions have moved from those of the model it was made of: token by token,
 // on the same sequences.
 
-#include <filesystem>
 #include <span>
 #include <vector>
 
@@ -22,18 +21,26 @@ struct TokenDivergence {
 };
 using SequenceDivergence = std::vector<TokenDivergence>;  // of every token but the first
 
+// Of two rows of logits of one vocabulary.
+TokenDivergence compare_predictions(std::span<const float> dense, std::span<const float> other,
+                                    text::TokenId target);
+
 // Two models that can be compared on sequences of up to `longest` tokens. Errors: vocabularies of
 // different sizes, longer sequences than one of them takes.
 Status check_comparable(const io::ModelConfig& dense, const io::ModelConfig& other,
                         int64_t longest);
+
+// The same for one sequence; an error, too, for less than two tokens and for ids outside the
+// vocabulary.
+Status check_sequence(const io::ModelConfig& dense, const io::ModelConfig& other,
+                      std::span<const text::TokenId> sequence);
 
 // Tokens per forward call: the logits of both models take 0.3 GB at a vocabulary of 152 thousand.
 inline constexpr int64_t kDivergencePiece = 256;
 
 // One sequence, a fresh context. In memory at a time: both models' logits of one piece and their
 // keys and values. `other_seconds`, if any, grows by what the other model takes on its backend's
-// clock. Errors: what check_comparable finds, less than two tokens, ids outside the vocabulary, an
-// interrupt.
+// clock. Errors: what check_sequence finds, an interrupt.
 Result<SequenceDivergence> sequence_divergence(const model::Transformer& dense,
                                                const model::Transformer& other,
                                                std::span<const text::TokenId> sequence,
@@ -57,12 +64,5 @@ struct DivergenceSummary {
 };
 // There is at least one token.
 DivergenceSummary summarize(std::span<const SequenceDivergence> sequences);
-
-// Of two model folders, which are both in memory for it; there is at least one sequence. An error
-// if either predicts NaN or infinity.
-Result<DivergenceSummary> folder_divergence(const std::filesystem::path& dense,
-                                            const std::filesystem::path& other,
-                                            std::span<const std::vector<text::TokenId>> sequences,
-                                            const ops::Backend& backend, Progress& progress);
 
 }  // namespace neuronmm::eval

@@ -6,7 +6,7 @@
 #include "base/freed_memory.h"
 #include "compress/blas.h"
 #include "compress/shape_model.h"
-#include "eval/divergence.h"
+#include "eval/folder_divergence.h"
 #include "eval/latency.h"
 #include "fit/correction_json.h"
 #include "fit/model_latency.h"

@@ -12,7 +12,7 @@
 #include "compress/dense_reference.h"
 #include "compress/mlp_statistics.h"
 #include "compress/quantize.h"
-#include "eval/divergence.h"
+#include "eval/folder_divergence.h"
 #include "fit/losses_json.h"
 #include "io/json_file.h"
 #include "io/text_file.h"
@@ -221,7 +221,9 @@ class RoundingMeasurement {
       NMM_ASSIGN(held.emplace_back(), rounded(tensor));
       add_errors(tensor, inputs, errors);
     }
-    return of_formats(divergence(layer, part, held), errors);
+    const double measured = divergence(layer, part, held);
+    inputs_.checkpoint.release_pages();
+    return of_formats(measured, errors);
   }
 
   double divergence(int64_t layer, Part part, const std::vector<HeldWeight>& held) const {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "eval/eval_test.h"
+#include "eval/folder_divergence.h"
 #include "model/naive_transformer.h"
 
 namespace neuronmm::eval {
@@ -148,6 +149,30 @@ TEST_F(DivergenceTest, FoldersThatPredictNaNAreNamed) {
   EXPECT_EQ(message(a, a), "no error");
   EXPECT_TRUE(has(message(b, a), b.path().string() + ": its predictions hold NaN"));
   EXPECT_TRUE(has(message(a, b), "the model made of " + a.path().string() + " predicts NaN"));
+}
+
+// Layer by layer, one model behind the other, or both at once: the same bits.
+TEST_F(DivergenceTest, OfFoldersIsThatOfTheirModels) {
+  config_.num_hidden_layers = 3;
+  config_.max_position_embeddings = 512;
+  const model::TestTensors tensors[] = {model::random_tensors(config_, 1),
+                                        model::random_tensors(config_, 2)};
+  const model::ModelFolder a, b;
+  for (const model::ModelFolder* const folder : {&a, &b}) {
+    folder->write_text("config.json", model::config_json(config_));
+    folder->write_tensors(tensors[folder == &b]);
+  }
+  const std::vector<std::vector<TokenId>> sequences = {random_tokens(300, config_.vocab_size, 3),
+                                                       random_tokens(2, config_.vocab_size, 4)};
+  const auto found = value_of(folder_divergence(a.path(), b.path(), sequences, backend_, silent_));
+  const auto of_models = summarize(
+      value_of(token_divergences(load(tensors[0]), load(tensors[1]), sequences, silent_)));
+  EXPECT_EQ(found.tokens, 300);
+  EXPECT_EQ(found.divergence.value, of_models.divergence.value);
+  EXPECT_EQ(found.divergence.standard_error, of_models.divergence.standard_error);
+  EXPECT_EQ(found.dense_perplexity, of_models.dense_perplexity);
+  EXPECT_EQ(found.perplexity, of_models.perplexity);
+  EXPECT_EQ(found.agreement.value, of_models.agreement.value);
 }
 
 TEST_F(DivergenceTest, RefusesWhatCannotBeCompared) {

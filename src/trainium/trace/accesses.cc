@@ -82,10 +82,8 @@ void AccessTable::grow() {
   }
 }
 
-// Where an access lies matters for what is tracked only.
 void AccessTable::add(Access access) {
   Kind& kind = kinds_[access.root_kind];
-  if (!tracked(access.root_kind)) access.offset = access.base = 0;
   uint64_t hash = hash_of(access);
   if (lookup(access, hash)) return;
   if (++kind.accesses > kMostAccesses) {
@@ -97,7 +95,6 @@ void AccessTable::add(Access access) {
 }
 
 const Access& AccessTable::find(Access access) const {
-  if (!tracked(access.root_kind)) access.offset = access.base = 0;
   if (const Slot* slot = lookup(access, hash_of(access))) return accesses_[slot->entry];
   access.offset = Access::kAnywhere;
   return accesses_[lookup(access, hash_of(access))->entry];

@@ -63,12 +63,17 @@ class AccessTable {
     int64_t& moved = writes ? kind.bytes_written : kind.bytes_read;
     moved = std::min(moved + bytes, header_->tensors[root_kind].bytes());
   }
-  // Makes an access known. Its numbers have been checked.
+  // What tells an access apart: where it lies matters for what is tracked only. Behind all note()s.
+  Access key(Access access) const {
+    if (!tracked(access.root_kind)) access.offset = access.base = 0;
+    return access;
+  }
+  // Makes the access of a key known. Its numbers have been checked.
   void add(Access access);
   // Cuts the tensors into cells. Call once, behind the last add().
   void finish();
 
-  // An access that was added.
+  // The access of a key that was added.
   const Access& find(Access access) const;
   std::span<const uint32_t> cells(const Access& access) const {
     return {cells_.data() + access.first_cell, access.num_cells};

@@ -1,6 +1,7 @@
 #include "trainium/trace/contents.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace neuronmm::trace {
 
@@ -12,7 +13,13 @@ class Checker {
       : file_(file),
         header_(file.header()),
         cursor_(file.records()),
-        contents_{{}, AccessTable(file.header())} {}
+        contents_{{}, AccessTable(file.header())},
+        slots_(header_),
+        checked_(slots_.count()) {
+    const auto most = static_cast<int64_t>(file.records().size() / Cursor::kHead);
+    contents_.instances.reserve(
+        static_cast<size_t>(std::clamp<int64_t>(header_.instances, 0, most)));
+  }
 
   Result<Contents> run() {
     while (cursor_.next()) NMM_TRY(check_record());
@@ -130,7 +137,12 @@ class Checker {
     NMM_TRY(in_range("pattern", operand.pattern, header_.patterns.size()));
     const Instance& instance = contents_.instances[operand.instance];
     const TensorKind& kind = header_.tensors[instance.kind];
-    NMM_TRY(check_access(kind, operand, operation.anywhere[i]));
+    const Checked now_checked = {instance.kind, operand.pattern, operand.offset};
+    Checked& last = checked_[slots_.of(cursor_.subject(), i)];
+    if (last != now_checked) {
+      NMM_TRY(check_access(kind, operand, operation.anywhere[i]));
+      last = now_checked;
+    }
     Instance& root = contents_.instances[instance.root];
     const auto now = static_cast<uint32_t>(contents_.instructions);
     root.first = std::min(root.first, now);
@@ -142,11 +154,16 @@ class Checker {
 
   // Only now is it known which tensors are both read and written.
   void collect_accesses() {
+    std::vector<std::optional<Access>> last(slots_.count());
     for (Cursor cursor(file_.records()); cursor.next();) {
       if (!cursor.is(RecordKind::kInstruction)) continue;
       for (size_t i = 0; i < cursor.num_operands(); ++i) {
         const bool anywhere = header_.operations[cursor.subject()].anywhere[i];
-        contents_.accesses.add(contents_.key(cursor.operand(i), anywhere));
+        const Access key = contents_.key(cursor.operand(i), anywhere);
+        std::optional<Access>& known = last[slots_.of(cursor.subject(), i)];
+        if (known && known->same(key)) continue;
+        contents_.accesses.add(key);
+        known = key;
       }
     }
     contents_.accesses.finish();
@@ -181,13 +198,27 @@ class Checker {
     return {};
   }
 
+  struct Checked {
+    uint32_t kind = UINT32_MAX, pattern = 0;
+    int64_t offset = 0;
+    bool operator==(const Checked&) const = default;
+  };
+
   const TraceFile& file_;
   const Header& header_;
   Cursor cursor_;
   Contents contents_;
+  OperandSlots slots_;
+  std::vector<Checked> checked_;  // by slot, the last access that was
 };
 
 }  // namespace
+
+OperandSlots::OperandSlots(const Header& header) : first_{0} {
+  for (const Operation& operation : header.operations) {
+    first_.push_back(first_.back() + operation.operands.size());
+  }
+}
 
 Result<Contents> check_contents(const TraceFile& file) { return Checker(file).run(); }
 

@@ -23,6 +23,18 @@ struct Instance {
   uint32_t first = kNever, last = 0;  // of the root: its first and last instruction
 };
 
+// A number for each operand of each operation of a header, to keep what it was the last time: most
+// instructions repeat the one before them but for where in HBM they read.
+class OperandSlots {
+ public:
+  explicit OperandSlots(const Header& header);
+  size_t of(uint32_t operation, size_t operand) const { return first_[operation] + operand; }
+  size_t count() const { return first_.back(); }
+
+ private:
+  std::vector<size_t> first_;  // by operation, and the end
+};
+
 struct Contents {
   std::vector<Instance> instances;
   AccessTable accesses;
@@ -31,11 +43,11 @@ struct Contents {
   // The access that an operand is; `anywhere`: an index moves it. Only of what has been checked.
   Access key(const OperandRecord& operand, bool anywhere) const {
     const Instance& instance = instances[operand.instance];
-    return {.root_kind = instances[instance.root].kind,
-            .kind = instance.kind,
-            .pattern = operand.pattern,
-            .base = instance.base,
-            .offset = anywhere ? Access::kAnywhere : operand.offset};
+    return accesses.key({.root_kind = instances[instance.root].kind,
+                         .kind = instance.kind,
+                         .pattern = operand.pattern,
+                         .base = instance.base,
+                         .offset = anywhere ? Access::kAnywhere : operand.offset});
   }
   const Access& access(const OperandRecord& operand, bool anywhere) const {
     return accesses.find(key(operand, anywhere));

@@ -15,6 +15,8 @@ TraceSource::TraceSource(const TraceFile& file, const Contents& contents,
       header_(file.header()),
       contents_(contents),
       cursor_(file.records()),
+      slots_(header_),
+      known_(slots_.count()),
       prices_(header_, contents.accesses, device),
       memory_(file, contents, device, rotation, spilling == nullptr),
       spilling_(spilling),
@@ -46,6 +48,15 @@ void TraceSource::finish_last() {
   roots_.clear();
 }
 
+const Access& TraceSource::access_of(size_t operand, const OperandRecord& record, bool anywhere) {
+  Known& known = known_[slots_.of(cursor_.subject(), operand)];
+  const Access key = contents_.key(record, anywhere);
+  if (known.access == nullptr || !known.key.same(key)) {
+    known = {key, &contents_.accesses.find(key)};
+  }
+  return *known.access;
+}
+
 // What the operands are, and what the instruction costs.
 Status TraceSource::resolve() {
   operands_.clear();
@@ -54,7 +65,7 @@ Status TraceSource::resolve() {
   const size_t stationary = stationary_[cursor_.subject()];
   for (size_t i = 0; i < cursor_.num_operands(); ++i) {
     const OperandRecord record = cursor_.operand(i);
-    const Access& access = contents_.access(record, operation.anywhere[i]);
+    const Access& access = access_of(i, record, operation.anywhere[i]);
     roots_.push_back(contents_.instances[record.instance].root);
     forms_.push_back(access.form);
     Operand operand{.cells = contents_.accesses.cells(access),

@@ -60,10 +60,19 @@ class TraceSource {
   StallLog::Wait why_transfer(const simulator::Run& run) const;
   StallLog::Wait why_data(double at, simulator::Unit unit) const;
 
+  // An access by its key, and the key.
+  struct Known {
+    Access key;
+    const Access* access = nullptr;
+  };
+  const Access& access_of(size_t operand, const OperandRecord& record, bool anywhere);
+
   const TraceFile& file_;
   const Header& header_;
   const Contents& contents_;
   Cursor cursor_;
+  OperandSlots slots_;
+  std::vector<Known> known_;     // by slot, the last one
   uint32_t index_ = UINT32_MAX;  // of the instruction
   std::vector<uint32_t> roots_;  // of its operands
   std::vector<Operand> operands_;

@@ -1,0 +1,123 @@
+#include "eval/folder_divergence.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/interrupt.h"
+#include "base/parallel.h"
+#include "io/checkpoint.h"
+#include "io/model_config.h"
+#include "model/layer_by_layer.h"
+#include "model/transformer.h"
+
+namespace neuronmm::eval {
+namespace {
+
+namespace fs = std::filesystem;
+using Sequences = std::span<const std::vector<text::TokenId>>;
+
+struct OpenedModel {
+  io::ModelConfig config;
+  io::Checkpoint checkpoint;
+};
+
+Result<OpenedModel> open_model(const fs::path& folder) {
+  NMM_ASSIGN(auto config, io::ModelConfig::load(folder / "config.json"));
+  NMM_ASSIGN(auto checkpoint, io::Checkpoint::open(folder));
+  return OpenedModel{std::move(config), std::move(checkpoint)};
+}
+
+class FolderComparison {
+ public:
+  FolderComparison(const OpenedModel& dense, const OpenedModel& other, Sequences sequences,
+                   const ops::Backend& backend, Progress& progress)
+      : dense_(dense),
+        other_(other),
+        sequences_(sequences),
+        backend_(backend),
+        progress_(progress) {}
+
+  Result<std::vector<SequenceDivergence>> run() {
+    for (const auto& sequence : sequences_) {
+      NMM_TRY(check_sequence(dense_.config, other_.config, sequence));
+    }
+    progress_.start(
+        "comparing with the dense model",
+        dense_.config.num_hidden_layers + other_.config.num_hidden_layers + std::ssize(sequences_));
+    NMM_ASSIGN(Matrix dense_hidden, hidden_of(dense_));
+    NMM_ASSIGN(Matrix other_hidden, hidden_of(other_));
+    NMM_ASSIGN(const auto dense_head, head_of(dense_));
+    NMM_ASSIGN(const auto other_head, head_of(other_));
+    std::vector<SequenceDivergence> result;
+    int64_t first = 0;
+    for (const auto& sequence : sequences_) {
+      const int64_t inputs = std::ssize(sequence) - 1;  // the last token is only a target
+      SequenceDivergence& tokens = result.emplace_back(static_cast<size_t>(inputs));
+      for (int64_t at = 0; at < inputs; at += kDivergencePiece) {
+        const int64_t count = std::min(kDivergencePiece, inputs - at);
+        const Matrix a = dense_head.logits(dense_hidden.view().row_range(first + at, count));
+        const Matrix b = other_head.logits(other_hidden.view().row_range(first + at, count));
+        parallel_for(count, [&](int64_t i) {
+          const auto columns = static_cast<size_t>(a.columns());
+          tokens[static_cast<size_t>(at + i)] = compare_predictions(
+              {a.row(i), columns}, {b.row(i), columns}, sequence[static_cast<size_t>(at + i) + 1]);
+        });
+      }
+      first += std::ssize(sequence);
+      NMM_TRY(step());
+    }
+    progress_.finish();
+    return result;
+  }
+
+ private:
+  Status step() {
+    progress_.update(++done_);
+    if (interrupted()) return interrupted_error("the divergence is not measured");
+    return {};
+  }
+  Result<Matrix> hidden_of(const OpenedModel& model) {
+    return model::run_layer_by_layer(model.checkpoint, model.config, sequences_, backend_,
+                                     [this] { return step(); });
+  }
+  Result<model::LmHead> head_of(const OpenedModel& model) const {
+    auto head = model::LmHead::load(model.checkpoint, model.config, backend_);
+    model.checkpoint.release_pages();  // else what is packed would be in memory twice
+    return head;
+  }
+
+  const OpenedModel &dense_, &other_;
+  Sequences sequences_;
+  const ops::Backend& backend_;
+  Progress& progress_;
+  int64_t done_ = 0;
+};
+
+// Weights that hold NaN, or that overflowed when they were rounded to the dtype of their folder.
+Status check_finite(const fs::path& dense, const SequenceDivergence& sequence) {
+  for (const TokenDivergence& token : sequence) {
+    if (!std::isfinite(token.dense_loss)) {
+      return fail("{}: its predictions hold NaN or infinity", dense.string());
+    }
+    if (!std::isfinite(token.loss) || !std::isfinite(token.divergence)) {
+      return fail("the model made of {} predicts NaN or infinity where that one does not",
+                  dense.string());
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<DivergenceSummary> folder_divergence(const fs::path& dense, const fs::path& other,
+                                            Sequences sequences, const ops::Backend& backend,
+                                            Progress& progress) {
+  NMM_ASSIGN(const OpenedModel dense_model, open_model(dense));
+  NMM_ASSIGN(const OpenedModel other_model, open_model(other));
+  NMM_ASSIGN(const auto tokens,
+             FolderComparison(dense_model, other_model, sequences, backend, progress).run());
+  for (const SequenceDivergence& sequence : tokens) NMM_TRY(check_finite(dense, sequence));
+  return summarize(tokens);
+}
+
+}  // namespace neuronmm::eval

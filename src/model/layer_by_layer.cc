@@ -1,0 +1,53 @@
+#include "model/layer_by_layer.h"
+
+#include <algorithm>
+
+#include "model/layer_weights.h"
+#include "model/rope.h"
+#include "model/transformer.h"
+#include "model/weight_reader.h"
+
+namespace neuronmm::model {
+
+Result<Matrix> run_layer_by_layer(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
+                                  std::span<const std::vector<text::TokenId>> sequences,
+                                  const ops::Backend& backend,
+                                  const std::function<Status()>& layer_done) {
+  NMM_ASSIGN(const auto table,
+             require_weight(checkpoint, config, tensor_prefix(checkpoint) + "embed_tokens.weight",
+                            {config.vocab_size, config.hidden_size}));
+  NMM_TRY(backend.supports(attention_shape(config), config.quantization.has_value()));
+  int64_t tokens = 0, longest = 0;
+  for (const auto& sequence : sequences) {
+    tokens += std::ssize(sequence);
+    longest = std::max(longest, static_cast<int64_t>(std::ssize(sequence)));
+  }
+  Matrix hidden(tokens, config.hidden_size);
+  int64_t first = 0;
+  for (const auto& sequence : sequences) {
+    embed(table, sequence, hidden.view().row_range(first, std::ssize(sequence)));
+    first += std::ssize(sequence);
+  }
+  const ops::RotaryEmbedding rotary = rotary_embedding(config);
+  const ops::AttentionShape heads =
+      backend.heads_here(attention_shape(config), config.quantization.has_value());
+  // Its length stays 0: every layer of every sequence begins it anew.
+  const auto cache =
+      backend.make_kv_cache({1, heads.num_key_value_heads, config.head_dim, longest, DType::kF32});
+  for (int64_t index = 0; index < config.num_hidden_layers; ++index) {
+    NMM_ASSIGN(const LayerWeights weights, layer_weights(checkpoint, config, index));
+    NMM_TRY(backend.supports(weights.mlp));
+    const DecoderLayer layer(config, 0, weights, backend);
+    first = 0;
+    for (const auto& sequence : sequences) {
+      const ops::SequenceRows rows = {cache.get(), std::ssize(sequence)};
+      layer.forward(hidden.view().row_range(first, rows.rows), rotary, std::span(&rows, 1));
+      first += rows.rows;
+    }
+    checkpoint.release_pages();
+    NMM_TRY(layer_done());
+  }
+  return hidden;
+}
+
+}  // namespace neuronmm::model
