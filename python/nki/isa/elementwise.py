@@ -7,6 +7,7 @@ import numpy as np
 from ..tracer import dtypes, errors, operands, operators, values
 from ..tracer import session as sessions
 from ..tracer.layout import PSUM
+from ..tracer.tensor import Columns
 from .enums import engine
 from .instruction import DONE
 
@@ -18,6 +19,14 @@ def check_gpsimd(call, by, *views):
         for view in views:
             if view is not None and view.layout.memory == PSUM:
                 errors.fail(call, f"{view.describe()}: the gpsimd engine does not reach psum")
+
+
+_MOVED = (("dynamic", True),)
+
+
+def _is_moved(view) -> bool:
+    """Whether a number that is known when the kernel runs moves the view as a whole: such a copy has a least time."""
+    return view.dynamic is not None and not isinstance(view.dynamic, Columns)
 
 
 def tensor_copy(dst, src, engine=engine.unknown, name=None, dtype=None, predicate=None):
@@ -41,7 +50,7 @@ def tensor_copy(dst, src, engine=engine.unknown, name=None, dtype=None, predicat
     operands.in_partitions(call, "dst", dst)
     operands.in_partitions(call, "src", src)
     s.reads(src, call, "src")
-    s.emit("tensor_copy", by, ("dst", "src"), [dst, src])
+    s.emit("tensor_copy", by, ("dst", "src"), [dst, src], _MOVED if _is_moved(dst) or _is_moved(src) else ())
     if s.values:
         copy_values(s, dst, src)
     s.writes(dst)

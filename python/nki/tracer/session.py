@@ -161,7 +161,8 @@ class Session:
         """Records an instruction. `operands` names the `views`; index tensors of indirect views are added."""
         for view in views:
             if view.dynamic is not None:
-                attributes += _columns(engine, operands, views)
+                if not any(key == "indirect" for key, _ in attributes):  # transfers say it themselves
+                    attributes += _moved(engine, operands, views)
                 operands, views = _with_indices(operands, views)
                 break
         trace = self.trace
@@ -256,13 +257,16 @@ class Session:
         errors.fail(call, f"{text}: run with --values", errors.ValuesNeeded)
 
 
-def _columns(engine, operands, views):
-    """Which operands are views of offsets along the free dimension; the engine's kind says how many partitions share them."""
+def _moved(engine, operands, views):
+    """Which operands may lie anywhere in their tensors. Of offsets along the free dimension the engine's kind says how many
+    partitions share them."""
     found = []
     for name, view in zip(operands, views):
+        if view.dynamic is None:
+            continue
         if isinstance(view.dynamic, Columns):
             view.dynamic.group = 32 if engine == "tensor" else 16
-            found.append(name)
+        found.append(name)
     return (("indirect", " ".join(found)),) if found else ()
 
 
