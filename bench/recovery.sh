@@ -37,8 +37,8 @@ articles = articles[articles.index("\n = ", 62000):][:650000]
 open("articles.txt", "w").write(articles)
 open("train.txt", "w").write("\n\n".join([*documents[:200], articles, "\n\n".join(answers)[:200000]]))
 PY
-head -c 110000 "$data/text/wiki.test.raw" | iconv -c -f utf-8 -t utf-8 >wiki_held_out.txt || true
-head -c 60000 "$data/text/wiki.valid.raw" | iconv -c -f utf-8 -t utf-8 >validation.txt || true
+[ -f wiki_held_out.txt ] || head -c 110000 "$data/text/wiki.test.raw" | iconv -c -f utf-8 -t utf-8 >wiki_held_out.txt || true
+[ -f validation.txt ] || head -c 60000 "$data/text/wiki.valid.raw" | iconv -c -f utf-8 -t utf-8 >validation.txt || true
 
 divergence() {
   "$neuronmm" perplexity "$1" "$2" --reference "$model" --context "$context" --limit "$limit" 2>>errors.txt | awk '$1 == "KL" {print $2}'
