@@ -12,21 +12,17 @@ namespace {
 // Tokens whose logits of the other model are in memory at a time.
 constexpr int64_t kReferencePiece = 256;
 
-// The model's own logits are kept for as many tokens as fit here, and computed again for the
-// others: of a vocabulary of 128 thousand those of 2,000 tokens are as large as a small model.
-// Assumed.
-constexpr int64_t kKeptLogitBytes = int64_t{512} << 20;
-
 // Whole pieces.
-int64_t kept_rows(int64_t rows, int64_t vocab_size) {
-  const int64_t most = kKeptLogitBytes / (vocab_size * static_cast<int64_t>(sizeof(float)));
+int64_t kept_rows(int64_t rows, int64_t vocab_size, int64_t bytes) {
+  const int64_t most = bytes / (vocab_size * static_cast<int64_t>(sizeof(float)));
   return rows <= most ? rows : most / kReferencePiece * kReferencePiece;
 }
 
 }  // namespace
 
-Result<DenseReference> DenseReference::run(
-    const CompressionInputs& inputs, const std::vector<std::vector<text::TokenId>>& sequences) {
+Result<DenseReference> DenseReference::run(const CompressionInputs& inputs,
+                                           const std::vector<std::vector<text::TokenId>>& sequences,
+                                           int64_t kept_logit_bytes) {
   const io::ModelConfig& config = inputs.config;
   DenseReference reference(inputs);
   reference.rotary_ = model::rotary_embedding(config);
@@ -59,7 +55,7 @@ Result<DenseReference> DenseReference::run(
   NMM_ASSIGN(reference.head_, model::LmHead::load(inputs.checkpoint, config, inputs.backend));
   inputs.checkpoint.release_pages();
   reference.last_ = hidden;
-  const int64_t kept = kept_rows(rows, config.vocab_size);
+  const int64_t kept = kept_rows(rows, config.vocab_size, kept_logit_bytes);
   if (kept > 0) reference.logits_ = reference.head_->logits(hidden.view().row_range(0, kept));
   return reference;
 }

@@ -18,10 +18,16 @@ using WithMlp =
 
 class DenseReference {
  public:
+  // Of a vocabulary of 128 thousand, the logits of 2,000 tokens are as large as a small model.
+  // Assumed.
+  static constexpr int64_t kKeptLogitBytes = int64_t{512} << 20;
+
   // Runs the sequences through the dense model, each a context of its own. In memory: the packed
-  // model, 4·H bytes per token and layer, and up to 512 MiB of logits. `inputs` must outlive it.
+  // model, 4·H bytes per token and layer, and the logits of as many tokens as `kept_logit_bytes`
+  // hold; those of others are computed again and again. `inputs` must outlive it.
   static Result<DenseReference> run(const CompressionInputs& inputs,
-                                    const std::vector<std::vector<text::TokenId>>& sequences);
+                                    const std::vector<std::vector<text::TokenId>>& sequences,
+                                    int64_t kept_logit_bytes = kKeptLogitBytes);
 
   // Of the model with this MLP in the place of one layer's; later layers see what it makes.
   double divergence_with(int64_t layer, const ops::MlpWeight& mlp) const;

@@ -102,6 +102,24 @@ TEST_F(MeasuredLosses, AReferenceHoldsModelsBesideTheDenseOne) {
   EXPECT_EQ(*reference->divergence_of(with_neurons(kInner)), 0.0);
 }
 
+TEST_F(MeasuredLosses, LogitsThatAReferenceHasNotKeptAreComputedAgain) {
+  const std::vector<std::vector<text::TokenId>> sequences(4, model::random_tokens(150, 256, 1));
+  const auto checkpoint = io::Checkpoint::open(input_.path());
+  ASSERT_TRUE(checkpoint.ok());
+  const Plan plan;
+  const CompressionInputs inputs = {*checkpoint, config_, plan, {}, backend_, nullptr, silent_};
+  const NarrowWeights weights(without_neurons(tensors_, 1, 40), DType::kF32);
+  std::vector<double> found;
+  for (const int64_t rows : {600, 599, 300, 0}) {
+    const int64_t bytes = rows * config_.vocab_size * static_cast<int64_t>(sizeof(float));
+    const auto reference = DenseReference::run(inputs, sequences, bytes);
+    ASSERT_TRUE(reference.ok()) << reference.error().message;
+    found.push_back(reference->divergence_with(1, weights.mlp()));
+  }
+  EXPECT_GT(found[0], 1e-5);
+  EXPECT_EQ(found, std::vector<double>(found.size(), found[0]));
+}
+
 // Weights of attention and the LM head in the place of one layer's, against folders that have them.
 TEST_F(MeasuredLosses, AReferenceHoldsOtherAttentionAndHeadsBesideIt) {
   const std::vector<std::vector<text::TokenId>> sequences = {model::random_tokens(40, 256, 1),
