@@ -9,7 +9,7 @@
 #include "base/progress.h"
 #include "base/result.h"
 #include "eval/divergence.h"
-#include "ops/backend.h"
+#include "model/transformer.h"
 #include "text/token_id.h"
 
 namespace neuronmm::eval {
