@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "serve/protocol/prepared_answer.h"
@@ -34,8 +35,10 @@ class ServedFolder {
     root["added_tokens"] = {text::added_token("<|begin|>", kBeginId),
                             text::added_token("<|end|>", kEndId),
                             text::added_token("[TOOL_CALLS]", kToolCallsId)};
+    // Tests of several suites have one name, and run side by side.
+    const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
     const auto folder = std::filesystem::path(testing::TempDir()) /
-                        testing::UnitTest::GetInstance()->current_test_info()->name();
+                        fmt::format("{}.{}", test.test_suite_name(), test.name());
     std::filesystem::create_directories(folder);
     std::ofstream(folder / "tokenizer.json") << root;
     std::ofstream(folder / "tokenizer_config.json") << nlohmann::json(
