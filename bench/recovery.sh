@@ -8,10 +8,10 @@
 # text, which are in none of it, stop and choose; reported on WikiText's test text and C4's documents 200-299.
 # Every point is a run of its own, whose learning rate ends at 0. Interrupted, the same command goes on: lines that
 # WORK_DIR/points.txt has are not measured again, and an unfinished training resumes.
-# FORMS, TOKENS, RATIO, CALIBRATION: of compress, the last the tokens that it sees; MORE_CALIBRATION: a text that it sees, too; WHICH, FLAGS: of finetune, what is trained
-# and all else; BATCH: sequences of 512 tokens in a step; CONTEXT, LIMIT: length and number of the windows of each text. What
-# programs say goes to WORK_DIR/errors.txt. TRAIN: other training text, as bench/recovery_text.py writes, to which the dense model
-# adds nothing.
+# FORMS, TOKENS, RATIO, CALIBRATION: of compress, the last the tokens that it sees; MORE_CALIBRATION: a text that it sees, too;
+# WHICH, FLAGS: of finetune, what is trained and all else; BATCH: sequences of 512 tokens in a step; CONTEXT, LIMIT: length and
+# number of the windows of each text. What programs say goes to WORK_DIR/errors.txt. TRAIN: other training text, as
+# bench/recovery_text.py writes, to which the dense model adds nothing.
 set -euo pipefail
 root=$(realpath "$(dirname "$0")/..")
 neuronmm=${NEURONMM:-$root/build/release/neuronmm}

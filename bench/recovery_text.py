@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Training text for bench/recovery.sh beyond what its texts have: all of them twice, other texts, and what the dense model writes at
 temperature 1, half of it from its begin-of-text token and half behind 24 tokens of the texts. PyTorch and transformers write it,
-because they do on a GPU: 1.2 million tokens of a model of 135 million parameters took 48 s there; without --sequences neither is needed.
+because they do on a GPU: 1.2 million tokens of a model of 135 million parameters took 48 s there; with --sequences 0
+neither is needed.
 
     recovery_text.py MODEL_DIR DATA_DIR OUT.jsonl [--more TEXT ...] [--sequences 2400] [--length 512] [--device cuda]
 

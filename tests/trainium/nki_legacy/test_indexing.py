@@ -204,6 +204,7 @@ class Indexing(unittest.TestCase):
         copies = [(e, a) for n, e, a, _ in run.instructions if n == "tensor_copy"]
         self.assertEqual([e for e, _ in copies], ["any", "any", "gpsimd"])
         self.assertTrue(all(a["dynamic"] for _, a in copies))  # each has a least time
+        self.assertEqual([a["indirect"] for _, a in copies], ["src", "src", "dst"])  # others wait for all of these
         for key, message in (
             (lambda i, o: (slice(None), (i + o[0, 0]) * 2), "can be added to, and nothing else"),
             (lambda i, o: (slice(None), i + o[0, 0] + o[0, 1]), "found two"),
