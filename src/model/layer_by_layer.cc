@@ -16,7 +16,7 @@ Result<Matrix> run_layer_by_layer(const io::Checkpoint& checkpoint, const io::Mo
   NMM_ASSIGN(const auto table,
              require_weight(checkpoint, config, tensor_prefix(checkpoint) + "embed_tokens.weight",
                             {config.vocab_size, config.hidden_size}));
-  NMM_TRY(backend.supports(attention_shape(config), config.quantization.has_value()));
+  NMM_ASSIGN(const auto layers, supported_layers(checkpoint, config, backend));
   int64_t tokens = 0, longest = 0;
   for (const auto& sequence : sequences) {
     tokens += std::ssize(sequence);
@@ -34,9 +34,7 @@ Result<Matrix> run_layer_by_layer(const io::Checkpoint& checkpoint, const io::Mo
   // Its length stays 0: every layer of every sequence begins it anew.
   const auto cache =
       backend.make_kv_cache({1, heads.num_key_value_heads, config.head_dim, longest, DType::kF32});
-  for (int64_t index = 0; index < config.num_hidden_layers; ++index) {
-    NMM_ASSIGN(const LayerWeights weights, layer_weights(checkpoint, config, index));
-    NMM_TRY(backend.supports(weights.mlp));
+  for (const LayerWeights& weights : layers) {
     const DecoderLayer layer(config, 0, weights, backend);
     first = 0;
     for (const auto& sequence : sequences) {

@@ -151,6 +151,22 @@ void DecoderLayer::attend(ConstMatrixView x, const ops::RotaryEmbedding& rotary,
   o_->apply(mixed.view(), y);
 }
 
+Result<std::vector<LayerWeights>> supported_layers(const io::Checkpoint& checkpoint,
+                                                   const io::ModelConfig& config,
+                                                   const ops::Backend& backend) {
+  NMM_TRY(backend.supports(attention_shape(config), config.quantization.has_value()));
+  std::vector<LayerWeights> layers;
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    NMM_ASSIGN(auto weights, layer_weights(checkpoint, config, layer));
+    if (const Status supported = backend.supports(weights.mlp); !supported.ok()) {
+      return fail("{}: layer {}: {}", checkpoint.folder().string(), layer,
+                  supported.error().message);
+    }
+    layers.push_back(std::move(weights));
+  }
+  return layers;
+}
+
 // Also for programs that hold one layer at a time and need the head by itself.
 Result<LmHead> LmHead::load(const io::Checkpoint& checkpoint, const io::ModelConfig& config,
                             const ops::Backend& backend) {
@@ -217,19 +233,7 @@ Status Transformer::pack() {
   const std::string prefix = tensor_prefix(*checkpoint_);
   NMM_ASSIGN(embedding_, require_weight(*checkpoint_, config, prefix + "embed_tokens.weight",
                                         {config.vocab_size, config.hidden_size}));
-  NMM_TRY(backend_->supports(attention_shape(config), config.quantization.has_value()));
-  // All names, shapes and forms are checked before the first packing: a wrong shape in the last
-  // layer is found before minutes of it.
-  std::vector<LayerWeights> layers;
-  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    NMM_ASSIGN(auto weights, layer_weights(*checkpoint_, config, layer));
-    if (const Status supported = backend_->supports(weights.mlp); !supported.ok()) {
-      return fail("{}: layer {}: {}", checkpoint_->folder().string(), layer,
-                  supported.error().message);
-    }
-    layers.push_back(std::move(weights));
-  }
-
+  NMM_ASSIGN(const auto layers, supported_layers(*checkpoint_, config, *backend_));
   rotary_ = rotary_embedding(config);
   NMM_ASSIGN(lm_head_, LmHead::load(*checkpoint_, config, *backend_));
   checkpoint_->release_pages();  // else what is packed would be in memory twice

@@ -107,6 +107,12 @@ class LmHead {
 // All attention heads of a model.
 ops::AttentionShape attention_shape(const io::ModelConfig& config);
 
+// The weights of all layers. Their names, shapes and forms are checked, and that the backend knows
+// them, before anything is packed: a wrong shape in the last layer is found before minutes of it.
+Result<std::vector<LayerWeights>> supported_layers(const io::Checkpoint& checkpoint,
+                                                   const io::ModelConfig& config,
+                                                   const ops::Backend& backend);
+
 class Transformer {
  public:
   // Opens the folder's config and weights and packs all layers. `backend` must outlive the model.

@@ -123,6 +123,20 @@ TEST(Completion, EchoesThePromptAlone) {
   EXPECT_EQ(choice["finish_reason"], "length");
 }
 
+// Where no token is wanted, the prompt may have the whole context.
+TEST(Completion, APromptAloneMayBeAsLongAsTheContext) {
+  const ServedFolder folder;
+  const auto tokens = static_cast<size_t>(folder.model.context_tokens);
+  Json body = {{"prompt", std::vector<int>(tokens, 'a')}, {"max_tokens", 0}};
+  const Exchange asked =
+      exchange(folder.model, body, {{.tokens = {}, .reason = FinishReason::kLength}});
+  EXPECT_EQ(asked.body()["usage"]["prompt_tokens"], tokens);
+  body["max_tokens"] = 1;
+  EXPECT_EQ(exchange(folder.model, body, {}).error->code, "context_length_exceeded");
+  body = {{"prompt", std::vector<int>(tokens + 1, 'a')}, {"max_tokens", 0}};
+  EXPECT_EQ(exchange(folder.model, body, {}).error->code, "context_length_exceeded");
+}
+
 // A byte of the prompt and one of the answer are one character; neither has it alone.
 TEST(Completion, GoesOnBehindThePrompt) {
   const ServedFolder folder;
