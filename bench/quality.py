@@ -27,10 +27,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TASKS = "openbookqa,winogrande,piqa,hellaswag,arc_easy,arc_challenge"
 FORMS = ("uv", "pivoted", "narrow", "neurons", "mixed")
 METHODS = ("whitened", "two-sided")
+NEAR = .002  # shares of parameters that a reader would call the same
 
 
 def rows_of(kept: str) -> dict[str, list[str]]:
-    """The flags of `neuronmm compress` by the row's name, FORM-METHOD-SIZES[-aware][-int8]."""
+    """The flags of `neuronmm compress` by the row's name, FORM-METHOD-SIZES[-aware][-int8|-int4]."""
     rows = {
         "paper": ["--paper"],
         "uv-svd-uniform": ["--form", "uv", "--method", "svd"],
@@ -45,8 +46,9 @@ def rows_of(kept: str) -> dict[str, list[str]]:
                     flags = ["--form", form, "--method", method, "--allocate", sizes]
                     rows[f"{form}-{method}-{sizes}{aware}"] = flags + (["--error-aware", "on"] if aware else [])
     for form in FORMS:
-        flags = ["--form", form, "--method", "two-sided", "--allocate", "predicted", "--weights", "int8"]
-        rows[f"{form}-two-sided-predicted-int8"] = flags
+        for weights in ("int8", "int4"):
+            flags = ["--form", form, "--method", "two-sided", "--allocate", "predicted", "--weights", weights]
+            rows[f"{form}-two-sided-predicted-{weights}"] = flags
     ratio = f"{1 - float(kept):.4g}"
     return {f"{kept}-{name}": ["--ratio", ratio, *flags] for name, flags in rows.items()}
 
@@ -76,7 +78,7 @@ class Bench:
         tokens = ["--calibration-tokens", self.flags.calibration_tokens]
         if "svd" in row_flags:
             return []
-        classic = "--paper" in row_flags or ("uv" in row_flags and "uniform" in row_flags)
+        classic = "--paper" in row_flags or ("uv" in row_flags and "uniform" in row_flags and "whitened" in row_flags)
         if classic:  # factors of single matrices: a text of their own way through the model
             return texts + tokens
         statistics = self.work / "statistics"
@@ -131,14 +133,32 @@ class Bench:
             if not finished.exists():
                 continue
             row = json.loads(finished.read_text())
-            plan = row["compress"]
-            shares = [matrix["kept_share"] for matrix in plan["matrices"]]  # gate, up, down: one size
-            cells = [name, f"{sum(shares) / len(shares):.3f}", f"{plan['bytes_after'] / 1e6:.0f}", f"{row['seconds']:.0f}"]
+            megabytes = row["compress"]["bytes_after"] / 1e6
+            cells = [name, f"{kept_share(row):.3f}", f"{megabytes:.0f}", f"{row['seconds']:.0f}"]
             for text in texts:
                 found = row["texts"][text]
                 half = (found["kl_interval"][1] - found["kl_interval"][0]) / 2
                 cells += [f"{found['kl']:.4f} ± {half:.4f}", f"{found['perplexity']:.2f}", f"{found['top1_agreement']:.3f}"]
             print("| " + " | ".join(cells) + " |")
+
+    def print_shares(self, shares: list[str], names: list[str]) -> None:
+        """KL of all texts by what is kept; in brackets what really is, where sizes in blocks are far from it."""
+        print("\n| " + " | ".join(["row", *shares]) + " |\n|---" + "|---" * len(shares) + "|")
+        for name in dict.fromkeys(name.split("-", 1)[1] for name in names):
+            cells = []
+            for kept in shares:
+                finished = self.work / f"{kept}-{name}.json"
+                row = json.loads(finished.read_text()) if finished.exists() else None
+                cells.append(" / ".join(f"{found['kl']:.3f}" for found in row["texts"].values()) if row else "")
+                if row and abs(kept_share(row) - float(kept)) >= NEAR:
+                    cells[-1] += f" ({kept_share(row):.3f})"
+            if any(cells):
+                print(f"| {name} | " + " | ".join(cells) + " |")
+
+
+def kept_share(row: dict) -> float:
+    shares = [matrix["kept_share"] for matrix in row["compress"]["matrices"]]  # gate, up, down: one size
+    return sum(shares) / len(shares)
 
 
 def main() -> None:
@@ -166,6 +186,8 @@ def main() -> None:
         for name, row_flags in rows.items():
             bench.make_row(name, row_flags)
     bench.print_table(list(rows))
+    if "," in flags.kept:
+        bench.print_shares(flags.kept.split(","), list(rows))
 
 
 if __name__ == "__main__":
