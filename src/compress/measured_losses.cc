@@ -128,7 +128,10 @@ void correct_losses(const std::vector<io::MlpShape>& shapes, const std::vector<d
   const double mean = count > 0.0 ? std::exp(sum / count) : 1.0;
   for (size_t layer = 0; layer < losses.size(); ++layer) {
     const double factor = factors[layer] > 0.0 ? factors[layer] : mean;
-    scale_losses(losses[layer], factor);
+    PredictedLosses& curves = losses[layer];
+    for (auto* curve : {&curves.gate, &curves.up, &curves.input, &curves.output, &curves.neurons}) {
+      for (double& value : *curve) value *= factor;
+    }
   }
 }
 

@@ -33,8 +33,4 @@ MlpMetric local_metric(const MlpStatistics& statistics, const DoubleMatrix& down
 Result<MlpMetric> read_metric(const std::filesystem::path& file, int64_t layer,
                               const io::ModelConfig& config);
 
-// The trace of `out` in the file, without what read_metric adds.
-Result<double> read_metric_trace(const std::filesystem::path& file, int64_t layer,
-                                 const io::ModelConfig& config);
-
 }  // namespace neuronmm::compress

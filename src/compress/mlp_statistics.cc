@@ -246,12 +246,6 @@ Result<MlpStatistics> read_statistics(const fs::path& work, int64_t layer,
                        std::move(means[kResidual])};
 }
 
-Result<double> read_residual(const fs::path& work, int64_t layer) {
-  const Mean residual = {"residual", {1, 1}};
-  NMM_ASSIGN(const auto means, read_means(statistics_path(work, layer), {&residual, 1}));
-  return means[0](0, 0);
-}
-
 Result<AttentionStatistics> read_attention_statistics(const fs::path& work, int64_t layer,
                                                       const io::ModelConfig& config) {
   NMM_ASSIGN(auto means, read_means(attention_path(work, layer), attention_means(config)));

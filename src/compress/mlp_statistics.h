@@ -32,8 +32,6 @@ struct AttentionStatistics {
 std::filesystem::path statistics_path(const std::filesystem::path& work, int64_t layer);
 Result<MlpStatistics> read_statistics(const std::filesystem::path& work, int64_t layer,
                                       const io::ModelConfig& config);
-// Of these the residual's one number alone.
-Result<double> read_residual(const std::filesystem::path& work, int64_t layer);
 // The file has its checksum and the tensors of this model.
 Status check_statistics(const std::filesystem::path& work, int64_t layer,
                         const io::ModelConfig& config);

@@ -108,12 +108,6 @@ Result<DenseMlp> DenseMlp::read(const ops::MlpWeight& mlp) {
   return dense;
 }
 
-void scale_losses(PredictedLosses& losses, double factor) {
-  for (auto* curve : {&losses.gate, &losses.up, &losses.input, &losses.output, &losses.neurons}) {
-    for (double& value : *curve) value *= factor;
-  }
-}
-
 Result<PredictedLosses> predict_losses(const DenseMlp& mlp, const MlpStatistics& statistics,
                                        const MlpMetric& metric) {
   PredictedLosses losses;

@@ -30,9 +30,6 @@ struct PredictedLosses {
   std::vector<int32_t> order;    // [I], neuron_order.h: k neurons are the first k
 };
 
-// Multiplies all of a layer's losses.
-void scale_losses(PredictedLosses& losses, double factor);
-
 Result<PredictedLosses> predict_losses(const DenseMlp& mlp, const MlpStatistics& statistics,
                                        const MlpMetric& metric);
 

@@ -13,7 +13,6 @@
 #include "compress/data_parallel.h"
 #include "compress/factorize_matrix.h"
 #include "compress/form_trial.h"
-#include "compress/layer_balance.h"
 #include "compress/losses_file.h"
 #include "compress/measured_losses.h"
 #include "compress/narrow_file.h"
@@ -273,8 +272,7 @@ Status shape_in_sequence(const CompressionInputs& inputs, const ShapeRequest& re
   return {};
 }
 
-// By what each layer's metric says alone, which is what is kept in files.
-Result<std::vector<PredictedLosses>> curves_of_layers(const CompressionInputs& inputs,
+Result<std::vector<PredictedLosses>> predicted_curves(const CompressionInputs& inputs,
                                                       const ShapeRequest& request,
                                                       const fs::path& work) {
   std::vector<PredictedLosses> layers(static_cast<size_t>(inputs.config.num_hidden_layers));
@@ -308,19 +306,6 @@ Result<std::vector<PredictedLosses>> curves_of_layers(const CompressionInputs& i
     NMM_ASSIGN(auto losses, predict_losses(known.mlp, known.statistics, known.metric));
     return save(layer, std::move(losses));
   }));
-  return layers;
-}
-
-Result<std::vector<PredictedLosses>> predicted_curves(const CompressionInputs& inputs,
-                                                      const ShapeRequest& request,
-                                                      const fs::path& work) {
-  NMM_ASSIGN(auto layers, curves_of_layers(inputs, request, work));
-  if (request.metric.empty()) return layers;  // their scales are of one kind
-  NMM_ASSIGN(const auto factors,
-             balance_factors(request.metric, request.statistics, inputs.config));
-  for (size_t layer = 0; layer < layers.size(); ++layer) {
-    scale_losses(layers[layer], factors[layer]);
-  }
   return layers;
 }
 
