@@ -11,7 +11,8 @@ that is measured on: `neuronmm perplexity` says so in the row's file. Compressed
 
 Columns: mean KL(dense || compressed) in nats per token with half of its 95 % interval (windows as samples), perplexity, how
 often both models choose the same token, the size of the model; with --tasks accuracy over all items of six tasks; with
---speed prefill of 512 and decode, tokens/s beside the dense model's in the same run.
+--speed prefill of 512 and decode, tokens/s beside the dense model's in the same run. A second table has KL alone, a column for
+each share that is kept.
 """
 
 import argparse
@@ -46,6 +47,7 @@ def rows_of(kept: str) -> dict[str, list[str]]:
                     flags = ["--form", form, "--method", method, "--allocate", sizes]
                     rows[f"{form}-{method}-{sizes}{aware}"] = flags + (["--error-aware", "on"] if aware else [])
     for form in FORMS:
+        rows[f"{form}-two-sided-measured"] = ["--form", form, "--method", "two-sided", "--allocate", "measured"]
         for weights in ("int8", "int4"):
             flags = ["--form", form, "--method", "two-sided", "--allocate", "predicted", "--weights", weights]
             rows[f"{form}-two-sided-predicted-{weights}"] = flags
