@@ -123,7 +123,7 @@ Result<int> compress_with(const CompressFlags& flags, compress::CompressRequest 
       };
   NMM_ASSIGN(const auto summary,
              compress::compress(request, backend, progress, {}, measure, make_metric, others));
-  print_summary(writer, summary, request.allocate);
+  print_summary(writer, summary);
   warn_of_share(request, summary.plan);
   request.model = flags.request.model;  // where the floats are gone
   print_loss(writer, !flags.no_measure, summary.loss);

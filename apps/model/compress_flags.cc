@@ -49,7 +49,9 @@ std::string method_of(const CompressFlags& flags) {
 }
 std::string allocate_of(const CompressFlags& flags) {
   if (!flags.allocate.empty()) return flags.allocate;
-  return form_of(flags) == "uv" ? "uniform" : "predicted";
+  if (form_of(flags) == "uv") return "uniform";
+  // Statistics alone tell what is predicted.
+  return flags.calibration.empty() && flags.self_generated == 0 ? "predicted" : "measured";
 }
 int64_t block_of(const CompressFlags& flags) {
   if (flags.block > 0) return flags.block;
@@ -181,8 +183,9 @@ void add_rank_flags(CLI::App* command, CompressFlags& flags) {
       ->add_option(
           "--allocate", flags.allocate,
           "uniform: the same sizes for all layers; predicted: those with the least "
-          "predicted loss at the same parameters (default, but for uv); measured: the same "
-          "after running the model with one layer at a time narrowed; sensitivity, as measured is "
+          "predicted loss at the same parameters; measured: the same after running the model with "
+          "one layer at a time narrowed, if that makes the whole model better than predicted sizes "
+          "(default with a text, but for uv); sensitivity, as measured is "
           "called for uv: at the same parameters, more for the matrices whose truncation, measured "
           "on the calibration text, hurts more, "
           "and less for others, down to three quarters; the most sensitive stay dense")

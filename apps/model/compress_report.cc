@@ -28,9 +28,8 @@ void print_total(const ReportWriter& writer, int64_t parameters_before, int64_t 
 std::string size_text(int64_t size) { return size == 0 ? "whole" : std::to_string(size); }
 
 // Of every form but uv: what each layer's MLP has become.
-void print_layers(const ReportWriter& writer, const compress::CompressSummary& summary,
-                  compress::Allocate allocate) {
-  const bool measured = allocate == compress::Allocate::kMeasured;
+void print_layers(const ReportWriter& writer, const compress::CompressSummary& summary) {
+  const bool measured = summary.sizes && summary.sizes->taken();
   const bool pivoted =
       summary.plan.form == compress::Form::kPivoted || summary.plan.form == compress::Form::kUv;
   writer.print("form {}\n", compress::form_name(summary.plan.form));
@@ -127,6 +126,13 @@ Json form_json(const compress::FormChoice& choice) {
   return json;
 }
 
+Json sizes_json(const compress::SizeChoice& choice) {
+  return {{"taken", choice.taken() ? "measured" : "predicted"},
+          {"held_out", choice.held_out},
+          {"kl_predicted", choice.predicted},
+          {"kl_measured", choice.measured}};
+}
+
 Json matrix_json(const compress::MatrixPlan& matrix) {
   return {{"layer", matrix.layer},
           {"matrix", compress::matrix_name(matrix.matrix)},
@@ -172,16 +178,16 @@ void print_plan(const ReportWriter& writer, const compress::Plan& plan) {
               plan.bytes_after);
 }
 
-void print_summary(const ReportWriter& writer, const compress::CompressSummary& summary,
-                   compress::Allocate allocate) {
+void print_summary(const ReportWriter& writer, const compress::CompressSummary& summary) {
   if (summary.layers.empty()) {
     print_matrices(writer, summary);
   } else {
-    print_layers(writer, summary, allocate);
+    print_layers(writer, summary);
   }
   if (summary.form) {
     writer.print("form auto: {}\n", compress::form_choice_text(*summary.form));
   }
+  if (summary.sizes) writer.print("sizes: {}\n", compress::size_choice_text(*summary.sizes));
   if (summary.error_aware) print_error_aware(writer, *summary.error_aware);
   if (summary.calibration_tokens > 0) {
     writer.print("calibration: {} tokens\n", summary.calibration_tokens);
@@ -238,6 +244,7 @@ Json summary_json(const compress::CompressRequest& request,
   json["calibration_tokens"] = summary.calibration_tokens;
   json["measured"] = loss_json(summary.loss);
   if (summary.form) json["form_choice"] = form_json(*summary.form);
+  if (summary.sizes) json["size_choice"] = sizes_json(*summary.sizes);
   if (summary.error_aware) json["error_aware"] = error_aware_json(*summary.error_aware);
   if (!summary.layers.empty()) {
     json["layers"] = layers_json(summary);

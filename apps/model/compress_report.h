@@ -18,9 +18,7 @@ nlohmann::ordered_json request_json(const compress::CompressRequest& request);
 nlohmann::ordered_json plan_json(const compress::CompressRequest& request,
                                  const compress::Plan& plan);
 
-// `allocate`: how the sizes were found.
-void print_summary(const ReportWriter& writer, const compress::CompressSummary& summary,
-                   compress::Allocate allocate);
+void print_summary(const ReportWriter& writer, const compress::CompressSummary& summary);
 // `asked`: whether it was to be measured. Warns of a model that is much worse.
 void print_loss(const ReportWriter& writer, bool asked,
                 const std::optional<compress::MeasuredLoss>& loss);

@@ -143,8 +143,9 @@ def compress(
 
     ratio is the share of parameters to remove, sizes are multiples of `block`, calibration names text files
     (NAME.jsonl has documents); self_generated is a number of tokens that the model writes in their place. The rest is
-    as `neuronmm compress` has it, and what is None too: form auto, method two-sided and allocate predicted, or with
-    options that only form uv has uv, whitened and uniform. The paper's setting is form="uv", block=128. `group` and
+    as `neuronmm compress` has it, and what is None too: form auto, method two-sided and allocate measured (predicted
+    without a text), or with options that only form uv has uv, whitened and uniform. The paper's setting is form="uv",
+    block=128. `group` and
     `lm_head_bits` go with rounded weights, as quantize() has them.
 
     two-sided needs the program neuronmm-finetune, on the PATH or where $NEURONMM_FINETUNE says; without it
@@ -166,7 +167,13 @@ def compress(
     if form is None:
         form = "uv" if only_of_uv or flags.gram or flags.save_gram else "auto"
     flags.form = one_of("form", form, get_args(Form))
-    flags.allocate = one_of("allocate", allocate or ("uniform" if form == "uv" else "predicted"), get_args(Allocate))
+    files = [calibration] if isinstance(calibration, (str, os.PathLike)) else list(calibration)
+    flags.calibration = [os.fspath(file) for file in files]
+    flags.self_generated = whole_number("self_generated", self_generated, 0, 1 << 40)
+    if allocate is None:
+        by_loss = "measured" if files or self_generated else "predicted"
+        allocate = "uniform" if form == "uv" else by_loss
+    flags.allocate = one_of("allocate", allocate, get_args(Allocate))
     if error_aware not in (True, False, "auto"):
         raise ValueError(f"error_aware: expected True, False or 'auto', found {error_aware!r}")
     flags.error_aware_if_better, flags.pad = error_aware == "auto", bool(pad)
@@ -182,9 +189,6 @@ def compress(
         of_shapes = _narrows_mlps(flags)
         calibration_tokens = _native.SHAPE_CALIBRATION_TOKENS if of_shapes else _native.DEFAULT_CALIBRATION_TOKENS
     flags.calibration_tokens = whole_number("calibration_tokens", calibration_tokens, 1, 1 << 40)
-    files = [calibration] if isinstance(calibration, (str, os.PathLike)) else list(calibration)
-    flags.calibration = [os.fspath(file) for file in files]
-    flags.self_generated = whole_number("self_generated", self_generated, 0, 1 << 40)
     flags.seed = whole_number("seed", seed, 0, 2**64 - 1)
     _check_text(flags)
     flags.measure, flags.force = bool(measure), bool(force)

@@ -250,6 +250,7 @@ class Compression {
       NMM_ASSIGN(summary.layers, shape(work, aware, make_metric));
     }
     summary.form = form_choice_;
+    summary.sizes = size_choice_;
     summary.error_aware = error_aware_;
     NMM_TRY(write_folder(output, error_aware_ && error_aware_->taken() ? aware : work));
     NMM_ASSIGN(summary.loss, measured_loss(output.staging(), measure));
@@ -336,6 +337,8 @@ class Compression {
     NMM_ASSIGN(ShapedModel model, choose_shapes(inputs(), request, work));
     form_choice_ = model.form_choice;
     if (form_choice_) progress_.print("form: " + form_choice_text(*form_choice_));
+    size_choice_ = model.size_choice;
+    if (size_choice_) progress_.print("sizes: " + size_choice_text(*size_choice_));
     std::vector<io::MlpShape> shapes;
     for (const LayerReport& layer : model.layers) {
       const io::MlpShape padded{.neurons =
@@ -432,6 +435,9 @@ class Compression {
     io::CompressionRecord record = record_of(
         request_, plan_, calibrated() ? grams_.sources() : std::vector<io::CalibrationSource>());
     if (form_choice_) record.form_choice = form_choice_text(*form_choice_);
+    if (size_choice_ && !size_choice_->taken()) {
+      record.allocate = allocate_name(Allocate::kPredicted);
+    }
     const bool left = error_aware_ && !error_aware_->taken();
     if (left && request_.method == Method::kErrorAware) {
       record.method = method_name(Method::kWhitened);
@@ -507,6 +513,7 @@ class Compression {
   Plan plan_;
   GramInput grams_;
   std::optional<FormChoice> form_choice_;
+  std::optional<SizeChoice> size_choice_;
   std::optional<ErrorAwareChoice> error_aware_;
 };
 

@@ -34,6 +34,7 @@ struct CompressSummary {
   std::vector<LayerReport> layers;                      // of all other forms
   int64_t calibration_tokens = 0;                       // 0: none were needed
   std::optional<FormChoice> form;                       // of form auto
+  std::optional<SizeChoice> sizes;                      // where they were measured
   std::optional<ErrorAwareChoice> error_aware;          // where the request left it open
   std::optional<MeasuredLoss> loss;                     // nothing without a text or a Measure
   int64_t parameters_before = 0, parameters_after = 0;  // of the whole model

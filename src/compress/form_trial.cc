@@ -16,9 +16,9 @@ int64_t FormTrials::tokens() const {
   return tokens;
 }
 
-Result<double> FormTrials::measure(const ShapedModel& model) {
-  const std::string name = fmt::format("trial-{}", form_name(model.form));
-  const fs::path file = work_ / (name + ".safetensors"), folder = work_ / name;
+Result<double> FormTrials::measure(std::string_view name, const ShapedModel& model) {
+  const fs::path folder = work_ / fmt::format("trial-{}", name);
+  const fs::path file = folder.string() + ".safetensors";
   if (const auto saved = read_measured(file)) return *saved;
   std::error_code error;
   fs::create_directories(folder, error);

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <string_view>
 
 #include "compress/dense_reference.h"
 #include "compress/shape_model.h"
@@ -23,9 +24,10 @@ class FormTrials {
 
   // Of inputs' held-out text, tokens; 0 where there is none that nothing was fitted to.
   int64_t tokens() const;
-  // KL(dense ‖ model) on them, nats per token. What was measured is kept in `work` in a checked
-  // file, and until then the layers that are narrowed; afterwards these are deleted.
-  Result<double> measure(const ShapedModel& model);
+  // KL(dense ‖ model) on the held-out text, nats per token. What was measured is kept in `work` in
+  // a checked file by this name, and until then the layers that are narrowed; afterwards these are
+  // deleted.
+  Result<double> measure(std::string_view name, const ShapedModel& model);
 
  private:
   const CompressionInputs& inputs_;

@@ -1,14 +1,10 @@
 #include "compress/measured_losses.h"
 
 #include <cmath>
-#include <optional>
-#include <system_error>
 
 #include "base/freed_memory.h"
 #include "base/interrupt.h"
 #include "compress/measured_file.h"
-#include "compress/narrow_file.h"
-#include "compress/narrow_weights.h"
 #include "compress/shape_search.h"
 
 namespace neuronmm::compress {
@@ -18,10 +14,6 @@ namespace fs = std::filesystem;
 
 fs::path measured_path(const fs::path& work, int64_t layer) {
   return work / fmt::format("measured-{:05}.safetensors", layer);
-}
-
-fs::path narrowed_path(const fs::path& work, int64_t layer) {
-  return work / fmt::format("narrowed-{:05}.safetensors", layer);
 }
 
 // Layers that are to be measured and have not been.
@@ -41,52 +33,28 @@ Error stopped(int64_t layer, const MeasureRequest& request, const fs::path& work
                   layer, request.shapes.size(), work.parent_path().string()));
 }
 
-Status narrow_layer(const MeasureRequest& request, const fs::path& work, int64_t layer) {
-  const fs::path path = narrowed_path(work, layer);
-  if (read_narrow_mlp(path)) return {};
-  NMM_ASSIGN(const KnownMlp known, request.know(layer));
-  NMM_ASSIGN(const NarrowMlp mlp,
-             narrow_mlp(known.mlp, known.statistics, known.metric, known.order,
-                        request.shapes[static_cast<size_t>(layer)], DType::kF32));
-  return write_narrow_mlp(path, mlp, DType::kF32);
-}
-
-Status measure_layer(const CompressionInputs& inputs, const fs::path& work,
-                     const DenseReference& reference, int64_t layer) {
-  const fs::path path = narrowed_path(work, layer);
-  auto mlp = read_narrow_mlp(path);
-  if (!mlp) return fail("{}: cannot be read", path.string());
-  const NarrowWeights held(*mlp, DType::kF32);
-  mlp.reset();
-  const double measured = reference.divergence_with(layer, held.mlp());
+Status measure_layer(const CompressionInputs& inputs, const MeasureRequest& request,
+                     const fs::path& work, const DenseReference& reference, int64_t layer) {
+  double measured = 0.0;
+  NMM_TRY(request.narrowed(
+      layer, [&](const ops::MlpWeight& mlp) { measured = reference.divergence_with(layer, mlp); }));
   if (!std::isfinite(measured)) {
     return fail("{}: the model makes NaN or infinity of the calibration text",
                 inputs.checkpoint.folder().string());
   }
-  NMM_TRY(save_measured(measured_path(work, layer), measured));
-  std::error_code ignored;
-  fs::remove(path, ignored);
-  return {};
+  return save_measured(measured_path(work, layer), measured);
 }
 
-// First what each layer becomes, then what that costs: a layer's Gram matrices are gigabytes of a
-// large model, and so is the dense model that the measurements need.
 Status measure_layers(const CompressionInputs& inputs, const MeasureRequest& request,
                       const fs::path& work, const std::vector<int64_t>& layers) {
   const int64_t all = std::ssize(request.shapes);
-  inputs.progress.start("narrowing layers", all);
-  for (const int64_t layer : layers) {
-    if (interrupted()) return stopped(all - std::ssize(layers), request, work);
-    NMM_TRY(narrow_layer(request, work, layer));
-    inputs.progress.update(layer + 1, fmt::format("layer {}", layer));
-  }
-  inputs.progress.finish();
+  NMM_TRY(request.narrow());
   return_freed_memory();
   NMM_ASSIGN(const auto reference, DenseReference::run(inputs, inputs.text->held_out));
   inputs.progress.start("measuring losses", all);
   for (const int64_t layer : layers) {
     if (interrupted()) return stopped(layer, request, work);
-    NMM_TRY(measure_layer(inputs, work, reference, layer));
+    NMM_TRY(measure_layer(inputs, request, work, reference, layer));
     inputs.progress.update(layer + 1, fmt::format("layer {}", layer));
   }
   inputs.progress.finish();

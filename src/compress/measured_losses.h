@@ -10,7 +10,10 @@
 // that was calibrated on, both chose alike. Measured on SmolLM2, form mixed, KL on
 // WikiText-2 and C4, and what predicted sizes have: a tenth of the parameters gone .076 and .109
 // (.120, .127), a fifth .200 and .277 (.243, .285), three tenths .388 and .475 (.382, .464), half
-// .814 and .935 (.738, .852): where much goes, losses of single layers no longer add up.
+// .814 and .935 (.738, .852): where much goes, losses of single layers no longer add up, and
+// shape_model.h keeps the predicted sizes. Factors to a power below one, a second round at the
+// corrected sizes, and rounds that make one layer of the narrowed model whole again chose no better
+// (docs/quality.md).
 
 #include <filesystem>
 #include <functional>
@@ -18,17 +21,18 @@
 
 #include "compress/dense_reference.h"
 #include "compress/predicted_loss.h"
-#include "compress/shape_pass.h"
 
 namespace neuronmm::compress {
 
 struct MeasureRequest {
   std::vector<io::MlpShape> shapes;  // per layer
-  std::function<Result<KnownMlp>(int64_t layer)> know;
+  // Makes all MLPs of these shapes, before the dense model is in memory: a layer's Gram matrices
+  // are gigabytes of a large model, and so is the dense one. Not called where all is measured.
+  std::function<Status()> narrow;
+  WithMlp narrowed;
 };
 // Per layer; 0 where the whole layer is kept. Leaves a checked file per layer in `work` and skips
-// layers whose file is there; until all are measured, the narrowed layers lie there, too. Asks
-// interrupted() between layers.
+// layers whose file is there. Asks interrupted() between layers.
 Result<std::vector<double>> measure_losses(const CompressionInputs& inputs,
                                            const MeasureRequest& request,
                                            const std::filesystem::path& work);

@@ -216,17 +216,6 @@ Result<KnownMlp> know_with_order(const CompressionInputs& inputs, const ShapeReq
   return known;
 }
 
-// Sizes by what the ones before them were measured to cost.
-Status correct_shapes(const CompressionInputs& inputs, const ShapeRequest& request, Form form,
-                      const MlpSizes& sizes, const fs::path& work,
-                      std::vector<PredictedLosses>& layers, FoundShapes& found) {
-  const auto know = [&](int64_t layer) { return know_with_order(inputs, request, layer); };
-  NMM_ASSIGN(const auto measured, measure_losses(inputs, {found.shapes, know}, work));
-  correct_losses(found.shapes, measured, layers);
-  NMM_ASSIGN(found, shapes_of(request, form, sizes, layers));
-  return {};
-}
-
 Result<StoredFormat> layer_format(const CompressionInputs& inputs, int64_t layer) {
   NMM_ASSIGN(const auto weights, model::layer_weights(inputs.checkpoint, inputs.config, layer));
   return stored_format(inputs.weights, weights.mlp.gate.w_t.dtype);
@@ -365,7 +354,8 @@ Result<FormChoice> measured_choice(const CompressionInputs& inputs, const ShapeR
   }
   FormTrials trials(inputs, request, work);
   return choose_form(std::move(forms), trials.tokens(), [&](Form form) {
-    return trials.measure(std::ranges::find(candidates, form, &Candidate::form)->model);
+    return trials.measure(form_name(form),
+                          std::ranges::find(candidates, form, &Candidate::form)->model);
   });
 }
 
@@ -423,6 +413,49 @@ Status narrow_layers(const CompressionInputs& inputs, const ShapeRequest& reques
   });
 }
 
+// The losses of every layer at every size, by what the sizes of `model` are measured to cost. As
+// they are before they are rounded: layers that stay whole are, too.
+Status correct_curves(const CompressionInputs& inputs, const ShapeRequest& request,
+                      const fs::path& work, const ShapedModel& model,
+                      std::vector<PredictedLosses>& layers) {
+  CompressionInputs unrounded = inputs;
+  unrounded.weights = {};
+  const fs::path folder = work / "narrowed";
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return fail("{}: cannot be created: {}", folder.string(), error.message());
+  MeasureRequest wanted = {.shapes = {},
+                           .narrow =
+                               [&] {
+                                 ShapedModel narrowed = model;
+                                 return narrow_layers(unrounded, request, work, folder, narrowed);
+                               },
+                           .narrowed = shaped_mlps(unrounded, folder)};
+  for (const LayerReport& layer : model.layers) wanted.shapes.push_back(layer.shape);
+  NMM_ASSIGN(const auto measured, measure_losses(unrounded, wanted, work));
+  fs::remove_all(folder, error);  // what cannot be deleted goes with the rest of the work
+  correct_losses(wanted.shapes, measured, layers);
+  return {};
+}
+
+// Sizes by corrected losses in the place of those of `model`, if the whole model is better for it:
+// what layers lose alone adds up only while little is removed.
+Status correct_sizes(const CompressionInputs& inputs, const ShapeRequest& request,
+                     const MlpSizes& sizes, const fs::path& work,
+                     std::vector<PredictedLosses>& layers, ShapedModel& model) {
+  NMM_TRY(correct_curves(inputs, request, work, model, layers));
+  NMM_ASSIGN(const FoundShapes found, shapes_of(request, model.form, sizes, layers));
+  ShapedModel other = shaped_model(model.form, request.pad, found, sizes, layers);
+  FormTrials trials(inputs, request, work);
+  SizeChoice choice = {.held_out = trials.tokens() > 0};
+  NMM_ASSIGN(choice.predicted, trials.measure(form_name(model.form), model));
+  NMM_ASSIGN(choice.measured, trials.measure("measured", other));
+  other.form_choice = model.form_choice;
+  if (choice.taken()) model = std::move(other);
+  model.size_choice = choice;
+  return {};
+}
+
 }  // namespace
 
 Status check_sizes(const io::ModelConfig& config, const ShapeRequest& request) {
@@ -444,6 +477,15 @@ Status check_sizes(const io::ModelConfig& config, const ShapeRequest& request) {
       "a "
       "smaller ratio or a smaller block",
       request.rule.ratio, wanted, form_name(request.form), request.rule.block, least);
+}
+
+std::string size_choice_text(const SizeChoice& choice) {
+  const auto [taken, other] =
+      choice.taken() ? std::pair("measured", "predicted") : std::pair("predicted", "measured");
+  const auto [least, most] = std::minmax(choice.measured, choice.predicted);
+  return fmt::format("by {} losses, KL {:.3g} on {} where those by {} ones have {:.3g}", taken,
+                     least, choice.held_out ? "held-out tokens" : "the calibration text", other,
+                     most);
 }
 
 fs::path shaped_path(const fs::path& folder, int64_t layer) {
@@ -478,11 +520,9 @@ Result<ShapedModel> choose_shapes(const CompressionInputs& inputs, const ShapeRe
   } else {
     NMM_ASSIGN(found, shapes_of(request, form, sizes, layers));
   }
-  if (request.measured) {
-    NMM_TRY(correct_shapes(inputs, request, form, sizes, work, layers, found));
-  }
   ShapedModel model = shaped_model(form, request.pad, found, sizes, layers);
   model.form_choice = choice;
+  if (request.measured) NMM_TRY(correct_sizes(inputs, request, sizes, work, layers, model));
   return model;
 }
 
@@ -492,8 +532,9 @@ Result<std::vector<PredictedLosses>> measured_curves(const CompressionInputs& in
   NMM_ASSIGN(auto layers, predicted_curves(inputs, request, work));
   const MlpSizes sizes = {inputs.config.hidden_size, inputs.config.intermediate_size,
                           request.form == Form::kUv};
-  NMM_ASSIGN(FoundShapes found, shapes_of(request, request.form, sizes, layers));
-  NMM_TRY(correct_shapes(inputs, request, request.form, sizes, work, layers, found));
+  NMM_ASSIGN(const FoundShapes found, shapes_of(request, request.form, sizes, layers));
+  const ShapedModel model = shaped_model(request.form, request.pad, found, sizes, layers);
+  NMM_TRY(correct_curves(inputs, request, work, model, layers));
   return layers;
 }
 

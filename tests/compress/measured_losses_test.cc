@@ -225,6 +225,53 @@ TEST_F(MeasuredLosses, EveryFormKeepsItsBudget) {
   }
 }
 
+// What the choice says of the two models, against the folders that have them.
+TEST_F(MeasuredLosses, TheSizesWhoseModelIsBetterAreWritten) {
+  for (float& value : tensors_.at(mlp_name(1, MlpMatrix::kDown, "_proj")).values) value *= 10.0f;
+  write_model(input_, tensors_);
+  bool seen_measured = false, seen_predicted = false;
+  for (const double ratio : {0.5, 0.85}) {  // where single losses add up, and where they do not
+    SCOPED_TRACE(ratio);
+    CompressRequest request = measured("measured", Form::kNeurons);
+    request.rule.ratio = ratio;
+    request.calibration = {{{"text.txt", random_text(12000, 5)}}, 1500};
+    const CompressSummary summary = run_well(request);
+    ASSERT_TRUE(summary.sizes);
+    const SizeChoice& choice = *summary.sizes;
+    EXPECT_TRUE(choice.held_out);
+    EXPECT_GT(choice.measured, 0.0);
+    EXPECT_EQ(choice.taken(), choice.measured <= choice.predicted);
+    request.out = path("predicted");
+    request.allocate = Allocate::kPredicted;
+    run_well(request);
+    const bool same_sizes = bytes("predicted") == bytes("measured");
+    EXPECT_EQ(same_sizes, !choice.taken() || choice.measured == choice.predicted);
+    const auto config = io::ModelConfig::load(path("measured") / "config.json");
+    ASSERT_TRUE(config.ok());
+    EXPECT_EQ(config->compression->allocate, choice.taken() ? "measured" : "predicted");
+    // The number is that of the model that was written.
+    const auto tokenizer = text::Tokenizer::load(input_.path());
+    ASSERT_TRUE(tokenizer.ok());
+    const auto text = calibration_sequences(*tokenizer, request.calibration->texts, 1500, config_);
+    ASSERT_TRUE(text.ok());
+    const double expected = divergence(path("measured"), text->held_out);
+    EXPECT_NEAR(std::min(choice.measured, choice.predicted), expected, 1e-4 * expected);
+    (choice.taken() ? seen_measured : seen_predicted) = true;
+    fs::remove_all(path("measured"));
+    fs::remove_all(path("predicted"));
+  }
+  EXPECT_TRUE(seen_measured && seen_predicted);
+}
+
+TEST(SizeChoiceText, NamesWhatIsTaken) {
+  EXPECT_EQ(size_choice_text({true, 0.1412, 0.0925}),
+            "by measured losses, KL 0.0925 on held-out tokens where those by predicted ones have "
+            "0.141");
+  EXPECT_EQ(size_choice_text({false, 0.2, 0.25}),
+            "by predicted losses, KL 0.2 on the calibration text where those by measured ones have "
+            "0.25");
+}
+
 TEST_F(MeasuredLosses, AnInterruptedMeasurementGoesOnAfterItsLastLayer) {
   int64_t calls = 0;
   backend_.on_attention = [&] { ++calls; };
