@@ -10,6 +10,7 @@
 #include "compress/mlp_half.h"
 #include "model/rope.h"
 #include "model/transformer.h"
+#include "ops/divergence.h"
 
 namespace neuronmm::compress {
 namespace {
@@ -17,24 +18,6 @@ namespace {
 // At most so many tokens of one sequence, so that the probe comes from several places of the text.
 // Assumed.
 constexpr int64_t kProbeSequenceTokens = 128;
-
-// log of a sum of exponentials, with the largest taken off so that none overflows.
-double log_sum_exp(const float* values, int64_t count) {
-  const double largest = *std::max_element(values, values + count);
-  double sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += std::exp(values[i] - largest);
-  return largest + std::log(sum);
-}
-
-// Σ p (log p - log q) = Σ p (a - b) + log Σ exp b - log Σ exp a.
-double divergence(const float* a, const float* b, int64_t count) {
-  const double norm_a = log_sum_exp(a, count), norm_b = log_sum_exp(b, count);
-  double sum = norm_b - norm_a;
-  for (int64_t i = 0; i < count; ++i) {
-    sum += std::exp(a[i] - norm_a) * (static_cast<double>(a[i]) - b[i]);
-  }
-  return sum;
-}
 
 // The first `rank` of existing factors, in fp32, as a weight.
 // A factorization for rank r contains those for smaller ranks: the first columns of v_t and rows of
@@ -262,7 +245,9 @@ std::vector<std::vector<text::TokenId>> probe_sequences(const CalibrationSequenc
 double mean_divergence(ConstMatrixView dense, ConstMatrixView other) {
   std::vector<double> rows(static_cast<size_t>(dense.rows));
   parallel_for(dense.rows, [&](int64_t i) {
-    rows[static_cast<size_t>(i)] = divergence(dense.row(i), other.row(i), dense.columns);
+    const auto columns = static_cast<size_t>(dense.columns);
+    rows[static_cast<size_t>(i)] =
+        ops::kl_divergence({dense.row(i), columns}, {other.row(i), columns});
   });
   double sum = 0;
   for (const double row : rows) sum += row;

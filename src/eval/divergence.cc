@@ -6,6 +6,7 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "model/token_logprobs.h"
+#include "ops/divergence.h"
 
 namespace neuronmm::eval {
 namespace {
@@ -13,21 +14,6 @@ namespace {
 using model::Transformer;
 using text::TokenId;
 using Row = std::span<const float>;
-
-// With log p = x - log Σ exp(x): KL(p || q) = Σ p (x_p - x_q) + log Σ exp(x_q) - log Σ exp(x_p).
-// All in fp64; exponents are relative to the largest logit of each model.
-double kl_divergence(Row dense, size_t dense_choice, Row other, size_t other_choice) {
-  const double dense_largest = dense[dense_choice], other_largest = other[other_choice];
-  double dense_sum = 0.0, other_sum = 0.0, weighted = 0.0;
-  for (size_t i = 0; i < dense.size(); ++i) {
-    const double p = std::exp(dense[i] - dense_largest);
-    dense_sum += p;
-    other_sum += std::exp(other[i] - other_largest);
-    weighted += p * (static_cast<double>(dense[i]) - other[i]);
-  }
-  return weighted / dense_sum + (other_largest + std::log(other_sum)) -
-         (dense_largest + std::log(dense_sum));
-}
 
 size_t choice_of(Row logits) {
   return static_cast<size_t>(std::ranges::max_element(logits) - logits.begin());
@@ -37,9 +23,8 @@ size_t choice_of(Row logits) {
 
 TokenDivergence compare_predictions(Row dense, Row other, TokenId target) {
   const size_t dense_choice = choice_of(dense), other_choice = choice_of(other);
-  return {kl_divergence(dense, dense_choice, other, other_choice),
-          -model::log_probability(dense, target), -model::log_probability(other, target),
-          dense_choice == other_choice};
+  return {ops::kl_divergence(dense, other), -model::log_probability(dense, target),
+          -model::log_probability(other, target), dense_choice == other_choice};
 }
 
 Status check_comparable(const io::ModelConfig& dense, const io::ModelConfig& other,

@@ -73,7 +73,7 @@ TEST_F(DataProcesses, CompressTheSameInEveryOtherForm) {
     SCOPED_TRACE(form);
     expect_all_same("compress " + kDemo + " --calibration " + kDemo +
                         "/calibration.txt --calibration-tokens 4500 --form " + form +
-                        " --method whitened --ratio 0.3",
+                        " --method whitened --allocate predicted --ratio 0.3",
                     {4});
     fs::remove_all(path("1"));
     fs::remove_all(path("4"));

@@ -31,7 +31,7 @@ const std::map<std::string, Folders> kArrows = {
     {"gguf", {"model", "io", "text", "base"}},
     {"compress", {"parallel", "model", "ops", "io", "text", "base"}},
     {"finetune", {"compress", "model", "ops", "io", "text", "base"}},
-    {"eval", {"model", "io", "text", "base"}},
+    {"eval", {"model", "ops", "io", "text", "base"}},
     {"exports", {"compress", "eval", "io", "base"}},
     {"fit", {"compress", "eval", "model", "ops", "io", "text", "base"}},
     {"serve/engine", {"model", "ops", "text", "base"}},
