@@ -145,8 +145,7 @@ def compress(
     (NAME.jsonl has documents); self_generated is a number of tokens that the model writes in their place. The rest is
     as `neuronmm compress` has it, and what is None too: form auto, method two-sided and allocate measured (predicted
     without a text), or with options that only form uv has uv, whitened and uniform. The paper's setting is form="uv",
-    block=128. `group` and
-    `lm_head_bits` go with rounded weights, as quantize() has them.
+    block=128. `group` and `lm_head_bits` go with rounded weights, as quantize() has them.
 
     two-sided needs the program neuronmm-finetune, on the PATH or where $NEURONMM_FINETUNE says; without it
     whitened is used, with a warning. An interrupted call keeps what it finished, and the same call goes on.
