@@ -82,11 +82,13 @@ TEST_F(FinetuneProgram, AnInterruptedRunResumesToTheSameBytes) {
   expect(neuronmm(finetune("whole", recipe)), 0, {});
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   // Two thirds of the way: loading is behind it, and the end before it, on a machine of any speed.
-  // Sooner where other work has gone since, so that it is done by then.
+  // Sooner where other work has gone since, so that it is done by then: --preserve-status tells, as
+  // without it a run that ends while it is being interrupted has the exit code of a stopped one.
   Outcome stopped;
   for (const double share : {2.0 / 3, 1.0 / 2, 1.0 / 3}) {
-    stopped = neuronmm(finetune("parts", recipe),
-                       fmt::format("timeout -s INT {:.3f}", seconds.count() * share));
+    stopped =
+        neuronmm(finetune("parts", recipe),
+                 fmt::format("timeout --preserve-status -s INT {:.3f}", seconds.count() * share));
     if (stopped.exit_code != 0) break;
     fs::remove_all(path("parts"));
   }
