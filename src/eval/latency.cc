@@ -78,13 +78,14 @@ Result<RunLatency> time_run(const Transformer& transformer, const Prompts& promp
   return run;
 }
 
-// One run of every model, in order: what disturbs the machine then disturbs all of them alike.
+// One run of every model: what disturbs the machine then disturbs all of them alike.
 Result<std::vector<RunLatency>> time_round(std::span<const Transformer* const> models,
-                                           const Prompts& prompts, int64_t new_tokens) {
-  std::vector<RunLatency> round;
-  for (const Transformer* transformer : models) {
-    NMM_ASSIGN(RunLatency run, time_run(*transformer, prompts, new_tokens));
-    round.push_back(std::move(run));
+                                           const Prompts& prompts, int64_t new_tokens,
+                                           bool backwards) {
+  std::vector<RunLatency> round(models.size());
+  for (size_t i = 0; i < models.size(); ++i) {
+    const size_t model = backwards ? models.size() - 1 - i : i;
+    NMM_ASSIGN(round[model], time_run(*models[model], prompts, new_tokens));
   }
   return round;
 }
@@ -102,7 +103,9 @@ Result<LatencyMeasurement> measure_latency(std::span<const Transformer* const> m
   // Run 0 warms up: pages are read, buffers grow, clocks rise. Of an interrupted measurement the
   // finished runs are reported.
   for (int64_t run = 0; run <= settings.runs; ++run) {
-    Result<std::vector<RunLatency>> round = time_round(models, prompts, settings.new_tokens);
+    // Every other round in the other order: no model always runs behind the same one.
+    Result<std::vector<RunLatency>> round =
+        time_round(models, prompts, settings.new_tokens, run % 2 == 1);
     if (!round) {
       measurement.interrupted = round.error().kind == Error::Kind::kInterrupted && run > 1;
       if (!measurement.interrupted) return round.error();

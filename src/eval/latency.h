@@ -1,7 +1,7 @@
 #pragma once
 // How long a model takes to answer: whole generations, timed. Several models are measured in turns
-// (A B A B ...), so that the noise of a shared machine hits all of them. The clock is the
-// backend's.
+// (A B, B A, ...), so that the noise of a shared machine hits all of them and none always follows
+// another. The clock is the backend's.
 
 #include <span>
 #include <vector>

@@ -128,7 +128,7 @@ TEST_F(MeasureLatency, TakesTurnsAndTimesEveryCall) {
   const LatencySettings settings = {.prompt_tokens = 5, .new_tokens = 4, .runs = 3};
   const auto measurement = value_of(measure_latency(models, settings, silent_));
   // A run is one prefill and three decode calls; one round of warm-up, three timed.
-  EXPECT_EQ(order, "AAAABBBBAAAABBBBAAAABBBBAAAABBBB");
+  EXPECT_EQ(order, "AAAABBBBBBBBAAAAAAAABBBBBBBBAAAA");
   EXPECT_FALSE(measurement.interrupted);
   ASSERT_EQ(measurement.models.size(), 2u);
   for (const auto& runs : measurement.models) {
@@ -166,7 +166,7 @@ TEST_F(MeasureLatency, AnInterruptKeepsTheFinishedRounds) {
   EXPECT_EQ(measurement.models[0].size(), 1u);
   EXPECT_EQ(measurement.models[1].size(), 1u);
 
-  for (const int before_any_run : {1, 4 + 1}) {
+  for (const int before_any_run : {1, 4 + 1}) {  // in the warm-up, in the first timed run
     set_interrupted(false);
     calls = 0;
     calls_of_b = before_any_run;
