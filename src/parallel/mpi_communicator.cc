@@ -53,15 +53,16 @@ class Host {
     check_mpi(MPI_Allreduce(&process, &lowest, 1, MPI_INT, MPI_MIN, comm_));
     return lowest;
   }
-  // Memory of `bytes` per process, zeroed, which all of them see.
+  // Memory of `bytes` per process, zeroed, which all of them see; it begins a cache line.
   void allocate(int64_t bytes) {
     MPI_Info info = MPI_INFO_NULL;
     MPI_Info_create(&info);
-    MPI_Info_set(info, "alloc_shared_noncontig", "true");  // each part at a page's beginning
+    MPI_Info_set(info, "alloc_shared_noncontig", "true");  // a part on pages of its own
     void* own = nullptr;
-    check_mpi(MPI_Win_allocate_shared(bytes, 1, info, comm_, static_cast<void*>(&own), &window_));
+    const int64_t all = bytes + int64_t{kCacheLine};  // whatever the first byte's address is
+    check_mpi(MPI_Win_allocate_shared(all, 1, info, comm_, static_cast<void*>(&own), &window_));
     MPI_Info_free(&info);
-    std::memset(own, 0, static_cast<size_t>(bytes));
+    std::memset(own, 0, static_cast<size_t>(all));
     check_mpi(MPI_Barrier(comm_));
   }
   std::byte* memory(int process) const {
@@ -69,7 +70,10 @@ class Host {
     int unit = 0;
     void* base = nullptr;
     check_mpi(MPI_Win_shared_query(window_, process, &bytes, &unit, static_cast<void*>(&base)));
-    return static_cast<std::byte*>(base);
+    // Open MPI may begin a part anywhere. Processes map the memory at pages, so that the same bytes
+    // are skipped in all of them.
+    const uintptr_t past = reinterpret_cast<uintptr_t>(base) % kCacheLine;
+    return static_cast<std::byte*>(base) + (past > 0 ? kCacheLine - past : 0);
   }
   void free() {
     if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
@@ -77,6 +81,7 @@ class Host {
   }
 
  private:
+  static constexpr size_t kCacheLine = 64;
   MPI_Comm comm_ = MPI_COMM_NULL;
   MPI_Win window_ = MPI_WIN_NULL;
   int processes_ = 1;

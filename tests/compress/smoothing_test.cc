@@ -185,17 +185,19 @@ TEST(Smoothing, FactorsAreThoseThatANormCanHold) {
     ASSERT_TRUE(scales.ok());
     for (const auto& [norm, weight] : pairs) {
       const TensorView& before = checkpoint->tensors().at(norm);
-      ASSERT_TRUE(visit_scaled(*scales, norm, before, [&](const TensorView& after) {
-                    EXPECT_EQ(after.dtype, dtype);
-                    for (int64_t c = 0; c < config.hidden_size; ++c) {
-                      double was = 0, is = 0;
-                      to_doubles(before, c, 1, &was);
-                      to_doubles(after, c, 1, &is);
-                      const double s = scales->at(weight).columns[static_cast<size_t>(c)];
-                      EXPECT_NEAR(is * s, was, 1e-14 * std::abs(was)) << norm << " " << c;
-                    }
-                    return Status();
-                  }).ok());
+      const std::vector<double>& columns = scales->at(weight).columns;
+      const auto unscaled_is_before = [&](const TensorView& after) {
+        EXPECT_EQ(after.dtype, dtype);
+        for (int64_t c = 0; c < config.hidden_size; ++c) {
+          double was = 0, is = 0;
+          to_doubles(before, c, 1, &was);
+          to_doubles(after, c, 1, &is);
+          const double s = columns[static_cast<size_t>(c)];
+          EXPECT_NEAR(is * s, was, 1e-14 * std::abs(was)) << c;
+        }
+        return Status();
+      };
+      ASSERT_TRUE(visit_scaled(*scales, norm, before, unscaled_is_before).ok()) << norm;
     }
   }
 }
