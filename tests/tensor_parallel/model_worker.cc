@@ -365,8 +365,8 @@ void write(const Case& c, const model::ModelFolder& folder, uint64_t seed) {
 }
 
 std::string path_for_all(Communicator& all, const std::string& mine) {
-  Communicator::Bytes bytes(mine.size());
-  std::memcpy(bytes.data(), mine.data(), mine.size());
+  const auto* const text = reinterpret_cast<const std::byte*>(mine.data());
+  Communicator::Bytes bytes(text, text + mine.size());
   all.broadcast(bytes);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
