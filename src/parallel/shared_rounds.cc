@@ -1,5 +1,6 @@
 #include "parallel/shared_rounds.h"
 
+#include "base/result.h"
 #include "parallel/patience.h"
 
 namespace neuronmm::parallel {
@@ -10,7 +11,11 @@ int64_t SharedRounds::bytes_of_process() {
 
 SharedRounds::SharedRounds(int process, int processes, const std::function<std::byte*(int)>& memory,
                            std::function<void()> give_up)
-    : process_(process), processes_(processes), memory_(memory), give_up_(std::move(give_up)) {}
+    : process_(process), processes_(processes), memory_(memory), give_up_(std::move(give_up)) {
+  for (int i = 0; i < processes; ++i) {
+    NMM_CHECK(reinterpret_cast<uintptr_t>(memory(i)) % alignof(Header) == 0);
+  }
+}
 
 std::byte* SharedRounds::slot_of(int i) {
   return memory_(i) + sizeof(Header) + static_cast<int64_t>(round_ % 2) * kSlotBytes;

@@ -22,8 +22,8 @@ class SharedRounds {
   // Of the memory that each process contributes; zeros before the first round.
   static int64_t bytes_of_process();
 
-  // memory(i): where this process sees process i's. `give_up` is asked while it waits long; it
-  // throws when there is nothing to wait for.
+  // memory(i): where this process sees process i's, at the beginning of a cache line. `give_up` is
+  // asked while it waits long; it throws when there is nothing to wait for.
   SharedRounds(int process, int processes, const std::function<std::byte*(int)>& memory,
                std::function<void()> give_up);
 
