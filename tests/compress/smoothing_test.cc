@@ -3,6 +3,7 @@
 #include "compress/smoothing.h"
 
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -193,7 +194,8 @@ TEST(Smoothing, FactorsAreThoseThatANormCanHold) {
           to_doubles(before, c, 1, &was);
           to_doubles(after, c, 1, &is);
           const double s = columns[static_cast<size_t>(c)];
-          EXPECT_NEAR(is * s, was, 1e-14 * std::abs(was)) << c;
+          // The quotient s and this product are rounded once each, by half an epsilon.
+          EXPECT_NEAR(is * s, was, 2 * std::numeric_limits<double>::epsilon() * std::abs(was)) << c;
         }
         return Status();
       };
