@@ -149,7 +149,7 @@ TEST(ChatRequests, ReadTools) {
 TEST(ChatRequests, ArgumentsAreAnObjectWhateverAToolSays) {
   const auto schema = [](const char* parameters) {
     Json body = chat_body();
-    body["tools"] = {tool("f")};
+    body["tools"] = Json::array({tool("f")});
     body["tools"][0]["function"]["parameters"] = Json::parse(parameters);
     return chat(body).tools.tools[0].parameters.dump();
   };
