@@ -8,6 +8,7 @@
 #include "compress/saved_statistics.h"
 #include "flags.h"
 #include "message.h"
+#include "model/float_folder.h"
 #include "model/metric_program.h"
 #include "report_writer.h"
 
