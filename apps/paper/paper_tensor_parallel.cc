@@ -260,7 +260,7 @@ Result<Figure> tensor_parallel_figure(const Choice& choice) {
       for (const int64_t cores : choice.cores) {
         NMM_ASSIGN(Row row, simulate_row(published, device, cores));
         json.push_back(row_json(row, name));
-        rows.push_back(std::move(row));
+        rows.push_back(row);
       }
     }
     if (rows.empty()) {

@@ -59,8 +59,7 @@ class MlpRounding {
            (mlp_.in.empty() || done(prefix_ + "input_pivot_proj"));
   }
 
-  // `in` is used up.
-  Status round_inputs(DoubleMatrix in) const {
+  Status round_inputs(const DoubleMatrix& in) const {
     if (!mlp_.in.empty()) {
       NMM_ASSIGN(const NarrowedInput input, narrowed("input", "gate", mlp_.in, in));
       NMM_TRY(round_behind(input, "gate"));
@@ -185,7 +184,7 @@ Status round_mlp(const TensorRounding& tensors, const ops::MlpWeight& mlp,
   const MlpRounding rounding(tensors, mlp, prefix);
   if (rounding.finished()) return {};
   NMM_ASSIGN(MlpStatistics found, statistics());
-  NMM_TRY(rounding.round_inputs(std::move(found.in)));
+  NMM_TRY(rounding.round_inputs(found.in));
   return rounding.round_down(std::move(found.neurons));
 }
 

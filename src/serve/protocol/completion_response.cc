@@ -15,7 +15,7 @@ CompletionResponse::CompletionResponse(ResponseSettings settings_in, CompletionS
 }
 
 void CompletionResponse::add_prompt_logprobs(size_t prompt,
-                                             std::vector<model::TokenLogprobs> logprobs) {
+                                             std::vector<model::TokenLogprobs>&& logprobs) {
   prompt_logprobs_[prompt] = std::move(logprobs);
 }
 

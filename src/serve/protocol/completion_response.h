@@ -23,7 +23,7 @@ class CompletionResponse : public ChoicesResponse {
  protected:
   bool add_token(size_t index, const GeneratedToken& token) override;
   void add_end(size_t index, const End& end) override;
-  void add_prompt_logprobs(size_t prompt, std::vector<model::TokenLogprobs> logprobs) override;
+  void add_prompt_logprobs(size_t prompt, std::vector<model::TokenLogprobs>&& logprobs) override;
   std::vector<Json> whole_choices() override;
   const char* object_name() const override { return "text_completion"; }
 

@@ -49,7 +49,7 @@ class ResponseWriter {
   // Of answer `index`: prompt * choices + choice. False ends it.
   virtual bool add_token(size_t index, const GeneratedToken& token) = 0;
   virtual void add_end(size_t index, const End& end) = 0;
-  virtual void add_prompt_logprobs(size_t, std::vector<model::TokenLogprobs>) {}
+  virtual void add_prompt_logprobs(size_t, std::vector<model::TokenLogprobs>&&) {}
   // All answers have ended: what is left of a stream, or the whole response.
   virtual void send_rest() = 0;
   // The body where a response that is no stream breaks off.
