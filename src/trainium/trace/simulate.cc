@@ -139,7 +139,7 @@ Result<TraceTiming> simulate(const TraceFile& file, const Contents& contents,
                 double ready) { return core.spill(transfer, tensor, false, save, ready).visible; });
   }
   out.timing.summary = core.run(operand_bytes(file.header()));
-  NMM_TRY(source.status());
+  if (!source.status().ok()) return source.status().error();
   if (spilling) out.timing.remedies.push_back(spilled(out));
   out.timing.instructions = contents.instructions;
   out.timing.sbuf_capacity = out.sbuf.capacity;

@@ -132,7 +132,7 @@ void SpillingMemory::for_each_cell(const Tile& tile, const Body& body) const {
   const Grid& grid = contents_.accesses.grid(kind);
   const std::vector<uint32_t>& begins = tile_begins_[kind];
   for (int32_t row = 0; row < grid.num_rows(); ++row) {
-    const auto first = static_cast<size_t>(row * grid.num_columns());
+    const size_t first = static_cast<size_t>(row) * static_cast<size_t>(grid.num_columns());
     for (uint32_t c = begins[tile.number]; c < begins[tile.number + 1]; ++c) {
       body(tile.state->cells[first + c]);
     }
