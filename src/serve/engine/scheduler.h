@@ -49,7 +49,7 @@ class Scheduler {
     int64_t priority;
     RequestId request;
     int64_t choice;
-    auto operator<=>(const Key&) const = default;  // NOLINT(modernize-use-nullptr): its mistake
+    auto operator<=>(const Key&) const = default;
   };
   // Tokens of an answer in the next forward pass.
   struct Part {

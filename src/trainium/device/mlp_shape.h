@@ -19,7 +19,7 @@ struct MlpShape {
   int64_t output = 0;       // pivots of Y; 0: down makes all of Y
   bool own_pivots = false;  // gate and up have `input` pivots each, not the same
 
-  auto operator<=>(const MlpShape&) const = default;  // NOLINT(modernize-use-nullptr): its mistake
+  auto operator<=>(const MlpShape&) const = default;
 };
 
 // The kernels are for three dense matrices, three of two factors, or dense ones behind input

@@ -120,7 +120,8 @@ class FillDropper {
     for (int32_t column = 0; column < cut.num_columns(); ++column) {
       bool wanted = false;
       for (int32_t row = 0; row < cut.num_rows(); ++row) {
-        const Cell cell = fill.cells[static_cast<size_t>(row * cut.num_columns() + column)];
+        const int32_t index = row * cut.num_columns() + column;
+        const Cell cell = fill.cells[static_cast<size_t>(index)];
         wanted = wanted || cell == Cell::kRead;
       }
       if (!wanted) continue;
