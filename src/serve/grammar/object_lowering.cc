@@ -52,8 +52,7 @@ void ObjectLowering::collect_named() {
           place_.schemas, fmt::format("the property {:?} is required and never allowed", name));
     }
     // A name that is refused gets a rule without edges: nothing comes through there.
-    const RuleId rule =
-        is_name ? lowering_.rule_of(std::move(schemas)) : lowering_.grammar_.add_rule();
+    const RuleId rule = is_name ? lowering_.rule_of(schemas) : lowering_.grammar_.add_rule();
     named_.push_back({name, rule, is_required});
   };
   for (const auto& properties : limits_.properties) {
@@ -135,7 +134,7 @@ Status ObjectLowering::collect_others() {
     Conjunction schemas = schemas_of(names);
     const bool is_empty = names.language != nullptr && names.language->empty();
     if (is_empty || allows_nothing(schemas)) continue;
-    others_.push_back({names.language, lowering_.rule_of(std::move(schemas))});
+    others_.push_back({names.language, lowering_.rule_of(schemas)});
   }
   return {};
 }

@@ -36,7 +36,7 @@ bool allows_all(const Json& schema) {
 
 }  // namespace
 
-RuleId SchemaLowering::rule_of(Conjunction schemas) {
+RuleId SchemaLowering::rule_of(const Conjunction& schemas) {
   Conjunction distinct;
   for (const Json* schema : schemas) {
     const bool is_new = std::find(distinct.begin(), distinct.end(), schema) == distinct.end();
@@ -149,7 +149,7 @@ RuleId SchemaLowering::item_rule(const ArrayLimits& limits, int64_t index, const
     if (schema != nullptr) schemas.push_back(schema);
   }
   if (also != nullptr) schemas.push_back(also);
-  return rule_of(std::move(schemas));
+  return rule_of(schemas);
 }
 
 // Rows of positions: behind so many items, each with a count of those that `contains` speaks of, as

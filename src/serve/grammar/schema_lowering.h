@@ -33,7 +33,7 @@ class SchemaLowering {
         syntax_(syntax) {}
 
   // The rule of a value that all schemas allow. It has its edges when run() has returned.
-  RuleId rule_of(Conjunction schemas);
+  RuleId rule_of(const Conjunction& schemas);
   // Builds what was asked for, and what that asks for.
   Status run();
   const std::vector<BranchPair>& branch_pairs() const { return normalizer_.branch_pairs(); }

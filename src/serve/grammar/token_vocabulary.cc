@@ -49,7 +49,7 @@ TokenTrie trie_of(const std::vector<std::string>& texts, bool plain) {
 }  // namespace
 
 TokenVocabulary::TokenVocabulary(const text::Tokenizer& tokenizer,
-                                 std::vector<text::TokenId> stop_tokens, int64_t size,
+                                 const std::vector<text::TokenId>& stop_tokens, int64_t size,
                                  std::span<const text::TokenId> written)
     : TokenVocabulary(texts_of(tokenizer, size, written, stop_tokens), stop_tokens) {}
 

@@ -17,7 +17,7 @@ class TokenVocabulary {
   // Special tokens spell nothing, but for those in `written`: "[TOOL_CALLS]" where a chat format
   // writes its text. `stop_tokens` end an answer. `size` is the number of logits, which may exceed
   // the tokenizer's vocabulary; tokens beyond it are left out.
-  TokenVocabulary(const text::Tokenizer& tokenizer, std::vector<text::TokenId> stop_tokens,
+  TokenVocabulary(const text::Tokenizer& tokenizer, const std::vector<text::TokenId>& stop_tokens,
                   int64_t size, std::span<const text::TokenId> written = {});
   // Of texts by id; an empty one spells nothing.
   TokenVocabulary(std::vector<std::string> texts, std::vector<text::TokenId> stop_tokens);
