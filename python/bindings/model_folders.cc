@@ -18,7 +18,7 @@
 #include "compress/quantize.h"
 #include "cpu/backend.h"
 #include "cpu/kernels.h"
-#include "eval/divergence.h"
+#include "eval/folder_divergence.h"
 #include "gguf/import.h"
 #include "job.h"
 #include "language_model.h"
