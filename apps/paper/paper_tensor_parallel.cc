@@ -258,7 +258,7 @@ Result<Figure> tensor_parallel_figure(const Choice& choice) {
     for (const PublishedRequest& published : validation::kPublishedRequests) {
       if (std::find(wanted.begin(), wanted.end(), published.model) == wanted.end()) continue;
       for (const int64_t cores : choice.cores) {
-        NMM_ASSIGN(Row row, simulate_row(published, device, cores));
+        NMM_ASSIGN(const Row row, simulate_row(published, device, cores));
         json.push_back(row_json(row, name));
         rows.push_back(row);
       }

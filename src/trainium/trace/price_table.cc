@@ -19,7 +19,7 @@ Result<const Priced*> PriceTable::find(uint32_t operation, const std::vector<uin
     if (at == prices.all.end()) {
       std::vector<const Form*> found;
       for (const uint32_t form : forms) found.push_back(&accesses_.form(form));
-      NMM_ASSIGN(Priced priced, price(header_.operations[operation], found, device_));
+      NMM_ASSIGN(const Priced priced, price(header_.operations[operation], found, device_));
       at = prices.all.emplace(forms, priced).first;
     }
     prices.last = &*at;
