@@ -1,5 +1,6 @@
 // `neuronmm serve` from its start to its end, as a process.
 
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@ class ServeCommand : public ProgramTest {
   std::pair<std::string, std::vector<nlohmann::json>> served(
       const std::string& flags, const std::vector<std::string>& paths) {
     const std::string log = path("log");
+    std::filesystem::remove(log);  // else an earlier server's log may be read before it is emptied
     const Outcome started =
         outcome_of("'" + program_path().string() + "' serve '" + kDemo + "' --port 0 " + flags +
                    " >'" + log + "' 2>&1 & for i in $(seq 400); do grep -q 'is ready' '" + log +
