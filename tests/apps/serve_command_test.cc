@@ -23,7 +23,7 @@ class ServeCommand : public ProgramTest {
     std::filesystem::remove(log);  // else an earlier server's log may be read before it is emptied
     const Outcome started =
         outcome_of("'" + program_path().string() + "' serve '" + kDemo + "' --port 0 " + flags +
-                   " >'" + log + "' 2>&1 & for i in $(seq 400); do grep -q 'is ready' '" + log +
+                   " >'" + log + "' 2>&1 & for i in $(seq 400); do grep -qs 'is ready' '" + log +
                    "' && break; sleep 0.05; done; echo $!");
     const std::string text = read(log);
     const int port = std::atoi(text.c_str() + text.find_last_of(':', text.find('\n')) + 1);
@@ -91,7 +91,7 @@ TEST_F(ServeCommand, EitherSignalEndsAnIdleServerInPeace) {
     const std::string log = path(signal);
     const Outcome outcome =
         outcome_of("'" + program_path().string() + "' serve '" + kDemo + "' --port 0 >'" + log +
-                   "' 2>&1 & server=$!; for i in $(seq 200); do grep -q 'is ready' '" + log +
+                   "' 2>&1 & server=$!; for i in $(seq 200); do grep -qs 'is ready' '" + log +
                    "' && break; sleep 0.05; done; kill -" + signal + " $server; wait $server");
     EXPECT_EQ(outcome.exit_code, 0) << read(log);
     const std::string text = read(log);

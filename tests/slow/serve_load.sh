@@ -12,7 +12,7 @@ openssl req -x509 -newkey rsa:2048 -nodes -keyout $work/key.pem -out $work/certi
 readonly server=$!
 trap 'kill $server 2>/dev/null' EXIT
 for _ in {1..200}; do
-  grep -q 'is ready' $work/serve.log && break
+  grep -qs 'is ready' $work/serve.log && break
   sleep 0.1
 done
 port=$(grep -oE '127\.0\.0\.1:[0-9]+' $work/serve.log | head -1 | cut -d: -f2)

@@ -18,11 +18,12 @@ PY
   "$neuronmm" synthesize --config $work/config.json -o $model >/dev/null
   cp models/demo/tokenizer*.json $model
 fi
+rm -f $work/serve.log
 "$neuronmm" serve "$model" --port 0 >$work/serve.log 2>&1 &
 readonly server=$!
 trap 'kill $server 2>/dev/null' EXIT
 for _ in {1..600}; do
-  grep -q 'is ready' $work/serve.log && break
+  grep -qs 'is ready' $work/serve.log && break
   sleep 0.1
 done
 
