@@ -170,7 +170,7 @@ def compress(
     flags.calibration = [os.fspath(file) for file in files]
     flags.self_generated = whole_number("self_generated", self_generated, 0, 1 << 40)
     if allocate is None:
-        by_loss = "measured" if files or self_generated else "predicted"
+        by_loss: Allocate = "measured" if files or self_generated else "predicted"
         allocate = "uniform" if form == "uv" else by_loss
     flags.allocate = one_of("allocate", allocate, get_args(Allocate))
     if error_aware not in (True, False, "auto"):
