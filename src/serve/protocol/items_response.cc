@@ -165,18 +165,18 @@ Json ItemsResponse::item_json(const Item& item) {
   return call;
 }
 
-void ItemsResponse::send_of_item(const char* type, Json fields, bool of_part) {
+void ItemsResponse::send_of_item(const char* type, const Json& fields, bool of_part) {
   if (!settings().stream) return;
   const bool whole_item = fields.contains("item");
   Json placed = {{"output_index", items_.size() - 1}};
   if (!whole_item) placed["item_id"] = items_.back().id;
   if (of_part) placed["content_index"] = 0;
   placed.update(fields);
-  send(type, std::move(placed));
+  send(type, placed);
 }
 
-void ItemsResponse::send(const char* type, Json fields) {
-  sink().event(typed_event(type, std::move(fields), events_++));
+void ItemsResponse::send(const char* type, const Json& fields) {
+  sink().event(typed_event(type, fields, events_++));
 }
 
 Json ItemsResponse::usage() const {

@@ -43,9 +43,9 @@ class ItemsResponse : public ResponseWriter {
   // The last item has ended.
   void close(const char* status);
   void add_text(const std::string& text);
-  void send(const char* type, Json fields);
+  void send(const char* type, const Json& fields);
   // Of the last item, where it is in the output, and of its text the part.
-  void send_of_item(const char* type, Json fields, bool of_part);
+  void send_of_item(const char* type, const Json& fields, bool of_part);
   Json response(const char* status) const;
   Json usage() const;
 

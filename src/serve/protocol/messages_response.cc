@@ -93,7 +93,7 @@ void MessagesResponse::add_text(const std::string& text) {
   send_of_block("content_block_delta", {{"delta", std::move(delta)}});
 }
 
-void MessagesResponse::send_of_block(const char* type, Json fields) {
+void MessagesResponse::send_of_block(const char* type, const Json& fields) {
   if (!settings().stream) return;
   Json placed = {{"index", blocks_.size() - 1}};
   placed.update(fields);

@@ -39,7 +39,7 @@ class MessagesResponse : public ResponseWriter {
   void open(Kind kind, const std::string& name = {});
   void close();  // the last block
   void add_text(const std::string& text);
-  void send_of_block(const char* type, Json fields);
+  void send_of_block(const char* type, const Json& fields);
 
   const ChatSettings chat_;
   ChatAnswer answer_;

@@ -40,7 +40,7 @@ ResponseWriter::ResponseWriter(ResponseSettings settings, std::shared_ptr<Answer
 }
 
 std::vector<std::shared_ptr<Listener>> ResponseWriter::listeners(
-    std::shared_ptr<ResponseWriter> writer) {
+    const std::shared_ptr<ResponseWriter>& writer) {
   std::vector<std::shared_ptr<Listener>> list;
   for (size_t prompt = 0; prompt < writer->settings_.prompts.size(); ++prompt)
     list.push_back(std::make_shared<PromptListener>(writer, prompt));

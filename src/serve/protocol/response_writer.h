@@ -36,7 +36,8 @@ class ResponseWriter {
   virtual ~ResponseWriter() = default;
 
   // For the engine, one for each prompt. They keep `writer` alive.
-  static std::vector<std::shared_ptr<Listener>> listeners(std::shared_ptr<ResponseWriter> writer);
+  static std::vector<std::shared_ptr<Listener>> listeners(
+      const std::shared_ptr<ResponseWriter>& writer);
   // Nothing more is told to the sink, not its end either: for a request that was refused, and a
   // client that has gone away. Answers that still run end with their next token.
   void close();

@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include <gmock/gmock.h>
+
 #include "compiled.h"
 
 namespace neuronmm::grammar {

@@ -4,6 +4,8 @@
 #include <random>
 #include <thread>
 
+#include <gmock/gmock.h>
+
 #include "compiled.h"
 #include "places.h"
 #include "schema_validator.h"

@@ -1,6 +1,8 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
+
 #include "compiled.h"
 
 namespace neuronmm::grammar {

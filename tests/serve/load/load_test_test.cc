@@ -61,7 +61,7 @@ TEST(LoadTest, TimesAreTheServersDelays) {
       if (i > 0) sleep_ms(kBetween);
       peer.send(chunk(token_event(" t")));
     }
-    return peer.send(chunk(finish_event() + usage_event(4, kTokens) + kDone) + last_chunk());
+    return peer.send(chunk(finish_event() + usage_event(4, kTokens) + kDoneEvent) + last_chunk());
   });
   LoadSettings settings = settings_for(server);
   settings.concurrency = 3;
@@ -131,7 +131,8 @@ TEST(LoadTest, BodiesWithALengthAndThoseThatEndWithTheConnection) {
 TEST(LoadTest, TokensThatAreNotToldAreCounted) {
   const std::string text = "Once upon a time there was";
   const ScriptedServer server([&](const ScriptedRequest&, Peer& peer) {
-    return send_whole(peer, token_event(text.substr(0, 9)) + token_event(text.substr(9)) + kDone);
+    return send_whole(peer,
+                      token_event(text.substr(0, 9)) + token_event(text.substr(9)) + kDoneEvent);
   });
   const LoadMeasurement measured = load(settings_for(server), 2);
   ASSERT_EQ(measured.completed.size(), 2u);
@@ -208,7 +209,7 @@ TEST(LoadTest, TheClientKeepsUpWithThousandsOfEvents) {
       if (!peer.send(token)) return false;
       std::this_thread::sleep_for(std::chrono::microseconds(500));
     }
-    return peer.send(chunk(usage_event(4, kTokens) + kDone) + last_chunk());
+    return peer.send(chunk(usage_event(4, kTokens) + kDoneEvent) + last_chunk());
   });
   LoadSettings settings = settings_for(server);
   settings.concurrency = 32;

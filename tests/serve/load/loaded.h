@@ -38,7 +38,7 @@ inline LoadMeasurement load(const LoadSettings& settings, int64_t count) {
 inline std::string whole_stream(int count) {
   std::string events;
   for (int i = 0; i < count; ++i) events += token_event(" t");
-  return events + finish_event() + usage_event(4, count) + kDone;
+  return events + finish_event() + usage_event(4, count) + kDoneEvent;
 }
 
 }  // namespace neuronmm::load

@@ -66,6 +66,6 @@ std::string response(int status, std::string_view content_type, std::string_view
 std::string token_event(std::string_view text);
 std::string finish_event();
 std::string usage_event(int prompt_tokens, int completion_tokens);
-inline const std::string kDone = "data: [DONE]\n\n";
+inline const std::string kDoneEvent = "data: [DONE]\n\n";
 
 }  // namespace neuronmm::load

@@ -50,7 +50,8 @@ std::vector<FailureCase> failures() {
        "malformed event", ""},
       {"an error event", one + chunk("data: " + error + "\n\n") + last_chunk(), "error event",
        "no such thing"},
-      {"no token", stream_head() + chunk(finish_event() + kDone) + last_chunk(), "no tokens", ""},
+      {"no token", stream_head() + chunk(finish_event() + kDoneEvent) + last_chunk(), "no tokens",
+       ""},
   };
 }
 

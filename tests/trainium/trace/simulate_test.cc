@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "trainium/devices.h"
+#include "trainium/simulator/dma.h"
 #include "trainium/trace/trace_writer.h"
 
 namespace neuronmm::trace {

@@ -8,6 +8,7 @@
 
 #include "trainium/devices.h"
 #include "trainium/kernels/registry.h"
+#include "trainium/simulator/dma.h"
 #include "trainium/simulator/residency.h"
 #include "trainium/trace/program_trace.h"
 #include "trainium/trace/simulate.h"
