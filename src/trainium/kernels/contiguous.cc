@@ -9,7 +9,6 @@ using tile::all;
 using tile::at;
 using tile::BufferId;
 using tile::Builder;
-using tile::ceil_div;
 using tile::one;
 using tile::Tile;
 using tile::upto;

@@ -187,7 +187,7 @@ class Peel {
         slice = {.start = substitute(slice.start), .size = {.max = *size}, .index = slice.index};
       }
     });
-    NMM_TRY(status);
+    if (!status.ok()) return status.error();
     if (auto* matmul = std::get_if<tile::NcMatmul>(&instruction.operation)) matmul->first.clear();
     if (!empty) out.emplace_back(std::move(instruction));
     return {};
