@@ -60,6 +60,9 @@ struct Int4Codes {
   static constexpr int64_t kWordsOfGroup = kLayout.words(kQuantGroup);
   static constexpr int64_t kLines = kMultiplierRows / kWordBytes;  // that begin() is good for
 
+  // What a compiler adds by itself is for any CPU, which NEON's vectors refuse.
+  HWY_INLINE Int4Codes() {}
+
   // The multipliers and zero points of both halves' columns from `line` of a group on, those of the
   // first half in the lower lane of each word.
   static HWY_INLINE void read(const int32_t* group, int64_t column, int64_t line, PairVector& sc,
@@ -118,6 +121,7 @@ struct Int4Codes {
   // x over the first and the last 16 rows, -zero.
   struct Factors {
     static constexpr int kGroups = 32 / kMultiplierRows;
+    HWY_INLINE Factors() {}
     PairVector of[kGroups + 1][2];
   };
   static HWY_INLINE Factors factors(const int32_t* group, int64_t column, int64_t line) {

@@ -113,6 +113,7 @@ void fix_values(const float* values, int64_t count, FixedValues* to) {
 // What turns the largest value, kOne, into its code times kCode, a zero point times kCode, and what
 // they make of all values: the sum of (code - the nearest of low ... high)^2, times kCode^2.
 struct Tried {
+  HWY_INLINE Tried() {}  // what a compiler adds by itself is for any CPU, which NEON's vectors refuse
   Vector to_code, zero, error;
 };
 
