@@ -113,7 +113,8 @@ void fix_values(const float* values, int64_t count, FixedValues* to) {
 // What turns the largest value, kOne, into its code times kCode, a zero point times kCode, and what
 // they make of all values: the sum of (code - the nearest of low ... high)^2, times kCode^2.
 struct Tried {
-  HWY_INLINE Tried() {}  // what a compiler adds by itself is for any CPU, which NEON's vectors refuse
+  // What a compiler adds by itself is for any CPU, which NEON's vectors refuse.
+  HWY_INLINE Tried() {}
   Vector to_code, zero, error;
 };
 
@@ -221,6 +222,7 @@ void nearest_codes(const float* values, int64_t count, float step, float zero, f
 
 // Grids with the multiplier that covers a group and with lower ones.
 struct Grids {
+  HWY_INLINE Grids() {}
   const Multipliers* multipliers;
   Vector zz[kVectors];
   hn::Mask<Floats> fit[kVectors];
