@@ -137,7 +137,7 @@ TEST_F(LostProcess, TheFirstProcessEndsTheOthers) {
 TEST_F(LostProcess, ASignalLetsAnswersComeToTheirEnd) {
   for (const bool to_launcher : {false, true}) {
     SCOPED_TRACE(to_launcher);
-    const auto server = serve("--mca odls_base_sigkill_timeout 5 ");
+    const auto server = serve("--mca odls_base_sigkill_timeout 15 ");
     HttpClient client(server->port());
     client.send(endless(true, 4));
     EXPECT_FALSE(client.read_some().empty());
@@ -150,7 +150,8 @@ TEST_F(LostProcess, ASignalLetsAnswersComeToTheirEnd) {
     for (std::string more = client.read_some(); !more.empty(); more = client.read_some()) {
       text += more;
     }
-    EXPECT_NE(text.find("data: [DONE]"), std::string::npos) << text.size();
+    EXPECT_NE(text.find("data: [DONE]"), std::string::npos)
+        << text.substr(text.size() - std::min<size_t>(text.size(), 500)) << server->output();
     ASSERT_TRUE(server->ended().has_value());
     if (!to_launcher) {
       EXPECT_EQ(server->code_of_first(), 0) << server->output();

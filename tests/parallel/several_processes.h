@@ -16,9 +16,11 @@ inline std::string why_no_mpirun() {
 
 // More processes than cores and root are what a test's machine has. Nothing is bound to a core:
 // tests run side by side. A build with AddressSanitizer would blame us for what Open MPI never
-// frees.
+// frees. In the foreground `timeout` passes a signal on to mpirun alone; else it sends it to their
+// group as well, and mpirun, which then has it twice, at times ends without a word to its
+// processes.
 inline std::string mpirun(int processes) {
-  return "timeout 300 env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+  return "timeout --foreground 300 env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
          "ASAN_OPTIONS=detect_leaks=0 mpirun "
          "--oversubscribe --bind-to none --mca btl_base_warn_component_unused 0 -n " +
          std::to_string(processes) + " ";
