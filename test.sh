@@ -4,7 +4,7 @@
 #   ./test.sh --quick     only the release build of the program and the unit tests
 #   ./test.sh --slow      all of that and what takes longer: with clang, ASan and UBSan a fuzz of each parser and the tests; tests
 #                         that wait for processes to die or compute for a minute, every fault at every system call, the
-#                         benchmark programs, clang-tidy, a build file by file
+#                         benchmark programs, clang-tidy, a build file by file; --aarch64
 #   ./test.sh --aarch64   only what concerns 64-bit ARM: a cross build; the kernels' tests and the program under QEMU
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -83,6 +83,9 @@ if [ "$mode" = --slow ]; then
   export NEURONMM_FAULTS=all
   step "release: all tests, those that take long included"
   ctest --preset all -j "$jobs"
+
+  step "64-bit ARM"
+  tools/test_aarch64.sh
 else
   ctest --preset release -j "$jobs"
 fi
