@@ -17,7 +17,8 @@ namespace neuronmm::apps {
 
 struct KernelFlags {
   std::string kernel, shape, tiling, cache;
-  std::string device = "trn1", dtype = "bf16", left = "transposed", accumulate = "fp32";
+  std::string device{simulator::kDefaultDevice};
+  std::string dtype = "bf16", left = "transposed", accumulate = "fp32";
   int64_t cores = 1;
 };
 void add_kernel_flags(CLI::App* command, KernelFlags& flags);

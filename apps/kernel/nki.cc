@@ -195,7 +195,8 @@ void check_flags(const NkiFlags& flags) {
   if (flags.call.kernel.empty() == flags.from_trace.empty()) {
     throw CLI::ValidationError("KERNEL", "expected FILE.py:KERNEL or --from-trace FILE");
   }
-  const std::string device = flags.call.device.empty() ? "trn2" : flags.call.device;
+  const std::string device =
+      flags.call.device.empty() ? std::string(simulator::kDefaultDevice) : flags.call.device;
   for (const std::string& text : flags.what_ifs) {
     const auto parsed = parse_what_if(text, simulator::find_device(device).value());
     if (!parsed.ok()) throw CLI::ValidationError("--what-if", parsed.error().message);

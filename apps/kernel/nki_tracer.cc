@@ -37,7 +37,8 @@ Result<fs::path> package_folder() {
 
 std::vector<std::string> command_line(const TracerCall& call, const fs::path& trace,
                                       const fs::path& report) {
-  const std::string device = call.device.empty() ? "trn2" : call.device;
+  const std::string device =
+      call.device.empty() ? std::string(simulator::kDefaultDevice) : call.device;
   std::vector<std::string> words = {
       "-P",      "-m",           "nki.run", call.kernel,     "--device", device,
       "--trace", trace.string(), "--json",  report.string(), "--quiet"};

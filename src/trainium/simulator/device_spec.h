@@ -97,6 +97,9 @@ struct DeviceSpec {
 // That is what symmetric work gets; assumed is that sharing costs nothing else.
 DeviceSpec beside_others(DeviceSpec device, int64_t cores);
 
+// The device that a command takes when its user names none. Most rented Trainiums are trn2.
+inline constexpr std::string_view kDefaultDevice = "trn2";
+
 const std::vector<DeviceSpec>& devices();
 Result<DeviceSpec> find_device(std::string_view name);
 
