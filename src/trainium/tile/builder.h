@@ -73,7 +73,7 @@ class Builder {
 
   BufferId input(std::string_view name, DType dtype, const Shape& shape);
   BufferId output(std::string_view name, DType dtype, const Shape& shape);
-  // A buffer in HBM for intermediate results.
+  // Declares a buffer in HBM for intermediate results.
   BufferId scratch(std::string_view name, DType dtype, const Shape& shape);
   // Declares a view: an input in another shape with as many elements.
   BufferId view(std::string_view name, BufferId input, const Shape& shape);
@@ -94,9 +94,9 @@ class Builder {
 
   // Whether an iteration depends on earlier ones (kCarried).
   enum class Iterations { kIndependent, kCarried };
-  template <typename Body>
   // Adds a loop over the elements of `dimension`, `step` at a time. Calls `body` once with the
   // symbolic tile of an iteration, and adds everything that `body` emits to the loop.
+  template <typename Body>
   void loop(std::string_view name, const Tile& dimension, const Step& step, const Body& body,
             Iterations iterations = Iterations::kIndependent) {
     std::vector<Node>* const outer = body_;

@@ -1,6 +1,6 @@
 #pragma once
 // This file checks a tile program against the rules of the machine before anything runs. The
-// commands that emit or export kernels call check(). The simulator and the emitter call
+// commands that emit, simulate or export kernels call check(). The simulator and the emitter call
 // check_structure(), because they cannot walk a malformed program.
 //
 // The checks are:
@@ -26,7 +26,7 @@
 
 namespace neuronmm::tile {
 
-// The sizes of a device that a program must respect.
+// The sizes of a device that a program must respect. The defaults are those of trn1.
 struct Limits {
   std::string device;
   int64_t sbuf_bytes_per_partition_usable = 176 * 1024;
@@ -45,6 +45,7 @@ struct Violation {
   std::string buffer;
 };
 
+// The result of all checks.
 struct CheckReport {
   std::vector<Violation> violations;  // Rules that the program breaks.
   // Messages about SBUF or PSUM that is too small for an otherwise correct program.

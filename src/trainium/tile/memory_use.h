@@ -1,9 +1,9 @@
 #pragma once
-// This file computes how much SBUF and PSUM a program needs, for the checker and the simulator. A
-// buffer occupies its memory, with all copies, from its Allocate to its last use in the same loop
-// body. A buffer with two or more copies keeps its memory to the end of that body, because the next
-// iteration is brought in early. Buffers that are never live together share memory, as they would
-// with a compiler's allocator.
+// This file computes how much SBUF and PSUM a program needs, for the checker, the simulator and the
+// tuner. A buffer occupies its memory, with all copies, from its Allocate to its last use in the
+// same loop body. A buffer with two or more copies keeps its memory to the end of that body,
+// because the next iteration is brought in early. Buffers that are never live together share
+// memory, as they would with a compiler's allocator.
 
 #include <cstdint>
 #include <span>

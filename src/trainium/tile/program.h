@@ -72,6 +72,7 @@ struct Access {
   std::vector<Slice> slices;
 };
 
+// The memories of a device. HBM buffers have a role; on-chip buffers have the role kNone.
 enum class Memory { kHbm, kSbuf, kPsum };
 enum class HbmRole { kNone, kInput, kOutput, kScratch };
 
@@ -152,6 +153,7 @@ using Operation =
 struct Allocate {
   BufferId buffer;
 };
+// An operation with its label.
 struct Instruction {
   Operation operation;
   std::string label;  // The instruction's purpose, for messages and traces: "load U block".
@@ -180,6 +182,7 @@ struct Loop {
   int64_t trip_count(std::span<const int64_t> loop_values) const;
 };
 
+// A whole program: its buffers by BufferId, and its nodes in execution order.
 struct Program {
   std::string name;
   std::vector<Buffer> buffers;
