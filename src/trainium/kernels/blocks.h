@@ -69,9 +69,7 @@ void fill_block(const Context& c, tile::BufferId block, tile::BufferId w, const 
 bool is_tiled(const Context& c, tile::BufferId w);  // Returns true if w is a view [128, tiles, N].
 tile::Slice tiles_of(const tile::Tile& k);  // The whole tiles of k, along the dimension of tiles.
 
-// The engine that transposes X. load_left loads X^T for the columns `k` and rows `m` of X, as [128,
-// k tiles, rows] in SBUF. X^T in HBM loads directly. X is transposed on the way, by DMA or by the
-// Tensor engine.
+// The engine that transposes a natural X.
 enum class TransposeBy { kDma, kTensorEngine };
 // The left operand X of a product: its buffer, its layout and the engine that transposes it.
 struct LeftOperand {
@@ -82,6 +80,8 @@ struct LeftOperand {
 // Returns true if the Tensor engine transposes X, which needs a Context with `transposes`. The DMA
 // transposes only 2-byte elements (nki.isa.dma_transpose), so fp32 always takes the Tensor engine.
 bool transposes_on_tensor_engine(Layout layout, TransposeBy by, DType dtype);
+// Loads X^T for the columns `k` and rows `m` of X, as [128, k tiles, rows] in SBUF. If X^T is in
+// HBM, it loads directly. Otherwise the DMA or the Tensor engine transposes X on the way.
 tile::BufferId load_left(const Context& c, std::string_view name, const LeftOperand& x,
                          const tile::Tile& k, const tile::Tile& m, int64_t copies);
 
@@ -101,6 +101,7 @@ class BlockSum {
 
   // Zeroes the tiles of [partitions, columns], with the partitions in tiles of 128.
   void start(std::string_view loop, const tile::Tile& partitions, const tile::Tile& columns) const;
+  // Adds a PSUM result to a tile of the sum, or copies it there if there is only one block.
   void add(std::initializer_list<tile::Slice> slices, const tile::Access& psum) const;
   tile::Access operator()(std::initializer_list<tile::Slice> slices) const {
     return tile::at(sums_, slices);

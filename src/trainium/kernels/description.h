@@ -107,6 +107,7 @@ struct Instance {
   Tiling tiling;
 };
 
+// Returns the size of a dimension, also of one that pivots leave.
 int64_t dimension_of(const KernelShape& shape, char letter);
 // The letter must be a dimension of the shape itself.
 int64_t& dimension_of(KernelShape& shape, char letter);

@@ -46,7 +46,10 @@ Formula product_onto(Formula start, Formula left, std::string_view weight,
 // Returns [left, left·weight]: the columns of `left` come first in the result.
 Formula extended(Formula left, std::string_view weight, std::string_view block = "",
                  Formula::Kept kept = Formula::Kept::kAsOperands);
+// Returns `of` with a name that all of its uses share.
 Formula named(Formula of, std::string_view name);
+// Return the first columns of a matrix, and the columns after them. `columns` is the letter of a
+// dimension.
 Formula first(Formula of, char columns);
 Formula rest(Formula of, char columns);
 Formula silu(Formula of, Formula::Kept kept = Formula::Kept::kAsOperands);
@@ -56,6 +59,7 @@ Formula times(Formula a, Formula b, Formula::Kept kept = Formula::Kept::kAsOpera
 struct Pair {
   std::string_view u, v, u_block, v_block;
 };
+// Returns left·U·V.
 Formula chain(Formula left, const Pair& pair, Formula::Kept kept = Formula::Kept::kAsOperands);
 // Returns the SwiGLU product silu(gate) * up.
 Formula gated(Formula gate, Formula up);

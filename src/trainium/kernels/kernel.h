@@ -1,7 +1,7 @@
 #pragma once
 // This file defines what every kernel is made from: the shape of its problem, its tiling parameters
-// and its options. The kernels in this folder, the tuner and the emitter use these types. The types
-// do no checks; make_program (registry.h) checks shape and options.
+// and its options. The kernels in this folder, the tuner and the commands use these types. The
+// types do no checks; make_program (registry.h) checks shape and options.
 
 #include <cstdint>
 #include <string>

@@ -48,11 +48,13 @@ LowRankTiles low_rank_tiles(const Tiling& tiling, int64_t rows, int64_t columns,
                             std::string_view prefix = "");
 
 // Returns the tiling parameters of a low-rank chain that makes Y or Y^T. The defaults are the
-// blocks of the paper's released kernels. "passes" and "copies" are fixed in those kernels.
+// blocks of the paper's released kernels. Some parameters, such as "passes" and "copies", are fixed
+// in those kernels.
 std::vector<TilingParameter> chain_tiling(Layout y);
 // The parameter of kernels that take a natural X. It says who transposes X: 0 is the loading DMA, 1
 // the Tensor engine.
 TilingParameter transpose_parameter();
+// Returns the engine that this parameter of a tiling chooses.
 TransposeBy transpose_by(const Tiling& tiling, std::string_view prefix = "");
 // Returns the names that low_rank_tiles and pass_ranks give to the steps that follow from the
 // parameters.
@@ -62,6 +64,8 @@ std::vector<DerivedStep> chain_steps(std::string_view prefix = "");
 // gives the access to one tile of that block.
 using LeftTile = std::function<tile::Access(const tile::Tile& kt, const tile::Tile& mt)>;
 using LeftBlock = std::function<LeftTile(const tile::Tile& k)>;
+// Returns a source that loads each block of X^T for the rows m into SBUF, with load_left
+// (blocks.h).
 LeftBlock load_left_blocks(const Context& c, std::string name, const LeftOperand& x,
                            const tile::Tile& m, int64_t copies);
 
