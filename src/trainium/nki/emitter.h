@@ -1,9 +1,9 @@
 #pragma once
-// This file writes a tile program as NKI source: one Python module with one kernel. The `kernel`
-// commands and the exporter call it. Loops stay loops, so the length of the source does not depend
-// on the shape. Sizes and steps appear by their names. The last tile of a ragged dimension has
-// `min(...)` elements. The loops of the legacy dialect have no numbers, so there the last tile
-// follows the loop over the other tiles (peel.h).
+// This file writes a tile program as NKI source: one Python module with one kernel. The commands
+// that emit and export kernels call it. Loops stay loops, so the length of the source does not
+// depend on the shape. Sizes and steps appear by their names. The last tile of a ragged dimension
+// has `min(...)` elements. In the legacy dialect no size may depend on the iteration, so there the
+// last tile follows the loop over the other tiles (peel.h).
 //
 // Buffers are declared where the program allocates them, so a buffer declared in a loop is new in
 // every iteration. The compiler decides how many copies rotate. NKI cannot state this number; it
