@@ -77,6 +77,7 @@ struct Outcome {
   bool from_cache = false;
 };
 
+// How a search runs and how many tilings it returns (`top`).
 struct TuneOptions {
   int64_t top = 5;
   // The cache is read first and receives what was measured, also after an interruption.
