@@ -61,7 +61,7 @@ struct PublishedRowBlock {
   int64_t rows;                  // The block size BM.
   double flops_per_byte;         // The arithmetic intensity.
   double sbuf_used_percent = 0;  // The share of the whole SBUF; 0 if it is not published.
-  double spill_mb = 0;           // The value is 0 without spills.
+  double spill_mb = 0;           // The spilled MB; 0 without spills.
 };
 inline constexpr PublishedRowBlock kPublishedRowBlocks[] = {
     {.rows = 128, .flops_per_byte = 124},
