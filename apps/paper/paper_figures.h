@@ -21,6 +21,7 @@ struct Figure {
 Result<Figure> kernels_figure();  // Compares the latency of NKI XW, NKI XUV and NeuronMM at six M.
 Result<Figure> traffic_figure();  // Compares the HBM traffic of the same kernels.
 Result<Figure> blocks_figure();   // Shows the sweep of the row block.
+// Compares all published measurements with the timing model.
 Result<Figure> validation_figure();
 
 // The models, rows of X, cores and devices that a figure is restricted to. An empty list selects
