@@ -25,7 +25,7 @@ struct TracerCall {
   std::optional<double> most_seconds = {};
 };
 
-// One result of the kernel, compared with its reference.
+// A result of the kernel, compared with its reference.
 struct TracedResult {
   std::string dtype;
   std::vector<int64_t> shape;
@@ -35,7 +35,7 @@ struct TracedResult {
 
 struct TracerReport {
   int exit_code = 0;  // 1 if the kernel is wrong, 2 if the command line is; `message` explains it.
-  std::string message;  // One line, perhaps followed by lines of the user's files.
+  std::string message;  // A line, perhaps followed by lines of the user's files.
   std::vector<TracedResult> results;
 };
 

@@ -76,7 +76,7 @@ Work attention_work(const ops::AttentionShape& shape, int64_t M, int64_t first) 
   const double head_dim = real(shape.head_dim);
   const double queries = real(M) * real(shape.num_attention_heads) * head_dim;
   const double keys = real(shape.num_key_value_heads) * head_dim;
-  // Each score takes two products of 2 FLOPs per head dimension: Q·K, and its weight times V. The
+  // A score takes two products of 2 FLOPs per head dimension: Q·K, and its weight times V. The
   // softmax takes three passes on Vector (maximum, sum, scaling) and one exponential per score.
   return {.flops = 4 * scores * head_dim,
           // Queries are read and outputs written. Visible keys and values are read, and those of

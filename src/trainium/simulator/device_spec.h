@@ -37,7 +37,8 @@ struct DeviceSpec {
   Parameter sbuf_packing;       // The share of the usable bytes that an allocation can reach.
   Parameter psum_banks;
   Parameter psum_bank_bytes;  // Bytes per partition.
-  Parameter hbm_bandwidth;    // One core's bandwidth while the other cores of its stack are idle.
+  // The bandwidth of one core while the other cores of its stack are idle.
+  Parameter hbm_bandwidth;
   Parameter hbm_stack_bandwidth;
   Parameter cores_per_stack;
 
@@ -107,7 +108,7 @@ DeviceSpec beside_others(DeviceSpec device, int64_t cores);
 const std::vector<DeviceSpec>& devices();
 Result<DeviceSpec> find_device(std::string_view name);
 
-// One named row of the table that `neuronmm` prints.
+// A named row of the table that `neuronmm` prints.
 struct ParameterRow {
   std::string_view name, unit;
   Parameter DeviceSpec::*member;

@@ -19,8 +19,8 @@ class Preparer {
   Preparer(const tile::Program& program, const DeviceSpec& device, Prepared& out)
       : program_(program), device_(device), out_(out) {}
 
-  // One side of a DMA is in HBM, or both are. The on-chip side decides which DMA engines take part.
-  // The HBM side decides how long the contiguous chunks are.
+  // A DMA has one or both of its sides in HBM. The on-chip side decides which DMA engines take
+  // part. The HBM side decides how long the contiguous chunks are.
   void operator()(const tile::DmaCopy& op) const {
     out_.kind = Kind::kDma;
     out_.transposes = op.transpose;

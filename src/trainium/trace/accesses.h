@@ -37,7 +37,7 @@ struct Form {
   bool dense() const { return contiguous == elements; }
 };
 
-// One distinct access.
+// A distinct access.
 struct Access {
   // The offset of an access that may lie anywhere in its tensor.
   static constexpr int64_t kAnywhere = INT64_MIN;

@@ -21,7 +21,7 @@ class LoopFinder {
       open_.push_back({.loop = loop, .innermost = true, .span = {}});
       return;
     }
-    // These loops were left before their end.
+    // The loops were left before their end.
     while (!open_.empty() && open_.back().loop != loop) open_.pop_back();
     if (open_.empty()) return;
     Open& open = open_.back();

@@ -24,7 +24,7 @@ struct ListedTensor {
   AllocateRecord place;
 };
 
-// One run of an innermost loop with independent iterations (affine_range). It holds the instruction
+// A run of an innermost loop with independent iterations (affine_range). It holds the instruction
 // where each iteration begins, and the end of the last one. There are at least two iterations.
 struct ParallelLoop {
   std::vector<uint32_t> begins;

@@ -21,7 +21,7 @@ enum class Family {
   kMatmul,
   kTranspose,
   kCopy,
-  kScalarOperand,  // One tensor, and numbers or one number per partition.
+  kScalarOperand,  // A tensor, and numbers or one number per partition.
   kBinary,
   kActivate,
   kMemset,

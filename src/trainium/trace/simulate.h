@@ -26,7 +26,8 @@ struct TraceOptions {
 
 // The time of each resource if nothing ever waited for anything else, in ns.
 struct TraceBound {
-  double tensor_ns = 0, vector_ns = 0, scalar_ns = 0, gpsimd_ns = 0;  // Each engine's own work.
+  // The own work of each engine.
+  double tensor_ns = 0, vector_ns = 0, scalar_ns = 0, gpsimd_ns = 0;
   double dma_ns = 0;         // All transfers, on the engines that they use.
   double compulsory_ns = 0;  // Inputs and outputs once, at the rate of all DMA engines together.
 };

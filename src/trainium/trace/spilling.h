@@ -41,7 +41,7 @@ class SpillingMemory {
     TensorState* state = nullptr;
     std::span<const uint32_t> cells;
     bool reads = false;
-    bool loads = false;  // It writes a copy of data that is in HBM.
+    bool loads = false;  // The instruction writes a copy of data that is in HBM.
   };
   // Brings the tiles that an instruction touches into SBUF. Fails if these tiles alone do not fit.
   Status visit(const std::vector<Visit>& visits, uint32_t now);

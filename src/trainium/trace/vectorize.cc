@@ -41,7 +41,7 @@ bool is_one_of(const std::array<std::string_view, kCount>& names, std::string_vi
 
 // How an operand moves from one iteration to the next.
 struct Step {
-  std::optional<size_t> slot;  // Each iteration has a tile of its own.
+  std::optional<size_t> slot;  // The slot, if each iteration has its own tile.
   int64_t elements = 0;        // The distance in one tensor.
 };
 

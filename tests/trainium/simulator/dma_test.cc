@@ -46,7 +46,7 @@ TEST(Dma, EightPartitionsShareAnEngine) {
   EXPECT_NEAR(same.data_end, one.data_end + engine_ns(4, 8192), 0.05);
 }
 
-// One queue issues every 860 ns. Eight loading queues take turns.
+// A queue issues every 860 ns. Eight loading queues take turns.
 TEST(Dma, AQueueIssuesOneTransferPerInterval) {
   DmaSystem dma(kTrn2);
   std::vector<TransferTimes> times;

@@ -83,7 +83,7 @@ double chain_interval(const DeviceSpec& device, DType dtype, int64_t columns) {
 }
 
 TEST(Timing, LoadMultiplyEvictStoreTakesTheSumOfItsParts) {
-  // Each engine moves 8 rows of 256 B of x and then 8 rows of 1024 B of w.
+  // An engine moves 8 rows of 256 B of x and then 8 rows of 1024 B of w.
   const double x_ns = 150 + 8 * (256 / 24.1 + 1.5), w_ns = 150 + 8 * (1024 / 24.1 + 1.5);
   const double fixed = 2500;  // The fixed cost of every kernel.
   const double w_visible = fixed + 740 + x_ns + w_ns + 300;

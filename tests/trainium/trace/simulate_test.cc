@@ -316,7 +316,7 @@ TEST(Simulate, LegacyKernelsLoadUnchangedTilesAgain) {
   ASSERT_TRUE(timing.ok()) << timing.error().message;
   const int64_t room = static_cast<int64_t>(kTrn2.sbuf_capacity()) / 2048;
   EXPECT_EQ(timing->timing.summary.spill_save_bytes, 0);
-  // One of the slots holds `out` from the first copy on.
+  // A slot holds `out` from the first copy on.
   EXPECT_EQ(timing->timing.summary.spill_reload_bytes, (kTiles - room + 1) * 2048 * 128);
   double stalled = 0;
   for (const LineReport& line : timing->lines) stalled += line.stalled();
