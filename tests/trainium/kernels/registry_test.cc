@@ -1,3 +1,5 @@
+// Checks the registry of kernels: their names, operands, formulas and tilings.
+
 #include "trainium/kernels/registry.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Checks the devices' parameters: their sources, their table and the peaks that follow from them.
+
 #include "trainium/simulator/device_spec.h"
 
 #include <set>

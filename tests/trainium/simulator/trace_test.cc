@@ -1,3 +1,5 @@
+// Checks the timeline that the timing model writes for Perfetto.
+
 #include "trainium/simulator/trace.h"
 
 #include <filesystem>

@@ -1,3 +1,5 @@
+// Checks how much SBUF and PSUM programs need, and the messages if they need too much.
+
 #include "trainium/tile/memory_use.h"
 
 #include <gtest/gtest.h>

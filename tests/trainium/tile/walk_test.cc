@@ -1,3 +1,5 @@
+// Checks the walk over the instructions of a program, and the counts that it gives.
+
 #include "trainium/tile/walk.h"
 
 #include <string>
