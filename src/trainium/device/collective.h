@@ -6,8 +6,8 @@
 //
 // An all-reduce of B bytes over p cores takes the faster of two algorithms:
 //   - A ring has 2(p - 1) steps. Each core moves B/p bytes per step.
-//   - Direct exchange has one step. Each core receives (p - 1)·B bytes, which suits small B, as in
-//   decoding.
+//   - Direct exchange has one step. Each core receives (p - 1)·B bytes, which suits small B, as
+//     in decoding.
 //
 // The bandwidth is that of a core's DMA engines, limited by the core's share of HBM. Across chips
 // it is also limited by the links of its chip. A ring gets a quarter of them, because it leaves a

@@ -23,8 +23,8 @@ int64_t memory_taken(const TensorKind& kind, int64_t psum_bank_bytes);
 LivePeak live_peak(const Header& header, const Contents& contents, tile::Memory memory,
                    int64_t psum_bank_bytes);
 
-// Describes the tensors of a peak by name and line, largest first: "x_tile 4 x 2.0 KiB
-// (kernel.py:42), ...".
+// Describes the tensors of a peak by name and line, largest first: "x_tile 8 KiB (4 tensors,
+// kernel.py:42), ...".
 std::string describe(const Header& header, const Contents& contents, const LivePeak& peak,
                      int64_t psum_bank_bytes);
 

@@ -27,7 +27,7 @@ std::string_view cause_name(Cause cause);  // For example "data", "bank", "rotat
 
 // The work and the waits of a source line. Times are in ns.
 struct LineStalls {
-  int64_t instructions = 0, bytes = 0;  // The bytes that DMA moves.
+  int64_t instructions = 0, bytes = 0;  // `bytes` are those that DMA moves.
   double busy_ns = 0;  // Time on its engines; transfers count from issue to last byte.
   // By cause: the time that its engine or queue stood idle.
   std::array<double, kCauses> waited_ns{};

@@ -33,7 +33,7 @@ TEST(Dma, ATransferTakesItsLatenciesAndItsEngineTime) {
   EXPECT_NEAR(times.visible, times.data_end + 300, 1e-6);
 }
 
-// Partitions 0 to 3 lie on one engine, which takes half of the time that 8 partitions would.
+// Partitions 0 to 3 lie on one engine, which takes the time of these four rows.
 TEST(Dma, EightPartitionsShareAnEngine) {
   DmaSystem dma(kTrn2);
   const TransferTimes one = dma.submit(DmaSystem::Class::kLoad, 0, rows(4, 8192));
