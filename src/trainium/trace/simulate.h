@@ -28,7 +28,8 @@ struct TraceOptions {
 struct TraceBound {
   // The own work of each engine.
   double tensor_ns = 0, vector_ns = 0, scalar_ns = 0, gpsimd_ns = 0;
-  double dma_ns = 0;         // All transfers, on the engines that they use.
+  // All transfers, shared equally by the DMA engines, or their bytes at the rate of HBM.
+  double dma_ns = 0;
   double compulsory_ns = 0;  // Inputs and outputs once, at the rate of all DMA engines together.
 };
 
